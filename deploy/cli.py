@@ -1,0 +1,524 @@
+"""The command line `fuelroute`. Each command reads like its row in the README; what it does lives in `domain`."""
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import psycopg
+import redis
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from domain import companies, database, fleet, imports, keys, messaging, stations
+from domain.companies import Policy
+from domain.contract import Instant, write
+from domain.csvfiles import Report
+from domain.database import Connection, Database
+from domain.errors import Trouble
+from domain.ids import is_id
+from domain.jobs import QUEUES, Job, JobQueue, check_redis
+from domain.lifecycle import Environment
+from domain.settings import Settings, get_settings
+from domain.telemetry import configure_logging
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+companies_app = typer.Typer(no_args_is_help=True, help="Companies and their import and planning policy.")
+keys_app = typer.Typer(no_args_is_help=True, help="API keys.")
+vehicles_app = typer.Typer(no_args_is_help=True, help="A company's vehicles.")
+drivers_app = typer.Typer(no_args_is_help=True, help="A company's drivers.")
+mappings_app = typer.Typer(no_args_is_help=True, help="What unknown units and drivers mean.")
+messages_app = typer.Typer(no_args_is_help=True, help="Messages to drivers.")
+stations_app = typer.Typer(no_args_is_help=True, help="Truck stops and their retail prices.")
+deals_app = typer.Typer(no_args_is_help=True, help="Negotiated prices.")
+for name, sub in (
+    ("companies", companies_app),
+    ("keys", keys_app),
+    ("vehicles", vehicles_app),
+    ("drivers", drivers_app),
+    ("mappings", mappings_app),
+    ("messages", messages_app),
+    ("stations", stations_app),
+    ("deals", deals_app),
+):
+    app.add_typer(sub, name=name)
+
+screen = Console()
+errors = Console(stderr=True)
+
+_PASSWORD = re.compile(r"(://[^/@:]*:)[^@]*@")
+
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, for scripts.")]
+CompanyId = Annotated[str, typer.Option("--company", help="The company's id.", metavar="ID")]
+CsvFile = Annotated[Path, typer.Argument(metavar="FILE.csv", help="UTF-8, the first line names the columns.")]
+
+
+class CommandFailed(Trouble):
+    """One sentence for the person at the terminal; exit status 1."""
+
+
+def main() -> None:
+    """The entry point: every failure is one sentence that says what to do, and exit status 1."""
+    try:
+        app()
+    except psycopg.errors.UndefinedTable:
+        _fail("the database has no Fuelroute schema: run `fuelroute migrate` first")
+    except psycopg.OperationalError as error:
+        _fail(f"cannot use PostgreSQL ({_last_line(error)}): check FUELROUTE_DATABASE_URL and that the server runs")
+    except redis.RedisError as error:
+        _fail(f"cannot use Redis ({_last_line(error)}): check FUELROUTE_REDIS_URL and that the server runs")
+    except (Trouble, PermissionError) as error:
+        _fail(str(error))
+
+
+def _fail(sentence: str) -> None:
+    errors.print(f"fuelroute: {sentence}", style="red", highlight=False, markup=False, soft_wrap=True)
+    sys.exit(1)
+
+
+def _last_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[-1].strip() if lines else type(error).__name__
+
+
+def show(as_json: bool, document: Any, text: Callable[[], object]) -> None:
+    """The result: one JSON document for scripts, or something readable."""
+    if as_json:
+        sys.stdout.write(msgspec.json.format(write(document)).decode() + "\n")
+    else:
+        text()
+
+
+@contextmanager
+def transaction() -> Iterator[Connection]:
+    with Database.of(get_settings()) as opened, opened.transaction() as connection:
+        yield connection
+
+
+def enqueue(jobs: list[Job]) -> None:
+    """Hints for the workers; without Redis the passes find the work."""
+    if jobs:
+        JobQueue.of(get_settings()).put(*jobs)
+
+
+# --- Processes -------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def up(
+    demo: Annotated[bool, typer.Option("--demo", help="Fill an empty database and drive two trucks.")] = False,
+    data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Folder of the stack's data.")] = None,
+    host: Annotated[str | None, typer.Option("--host", metavar="H", help="Address to listen on.")] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", metavar="N", help="Port to listen on; 0 takes a free one.")
+    ] = None,
+) -> None:
+    """The whole stack as real processes. Ctrl-C stops everything."""
+    from deploy.stack import run_stack  # each command imports what it runs: the others start faster
+
+    given: dict[str, Any] = {"data": data, "host": host, "port": port}
+    settings = get_settings().model_copy(update={name: value for name, value in given.items() if value is not None})
+    configure_logging(settings, "up")
+    raise SystemExit(run_stack(settings, demo=demo, screen=screen))
+
+
+@app.command()
+def ingress(
+    host: Annotated[str | None, typer.Option("--host", metavar="H")] = None,
+    port: Annotated[int | None, typer.Option("--port", metavar="N")] = None,
+) -> None:
+    """One HTTP process: the API, the feed, health and metrics."""
+    from ingress.process import run
+
+    given: dict[str, Any] = {"host": host, "port": port}
+    settings = get_settings().model_copy(update={name: value for name, value in given.items() if value is not None})
+    configure_logging(settings, "ingress")
+    _check_servers(settings, redis_needed=False)
+    raise SystemExit(run(settings))
+
+
+@app.command()
+def workers(
+    queues: Annotated[str, typer.Option("--queues", metavar="A,B", help="Queues to work on.")] = ",".join(QUEUES),
+    processes: Annotated[int, typer.Option("--processes", min=1, metavar="N", help="Processes.")] = 1,
+    threads: Annotated[int | None, typer.Option("--threads", min=1, metavar="N", help="Threads of each.")] = None,
+) -> None:
+    """Workers of some queues, or of all."""
+    chosen = [queue.strip() for queue in queues.split(",") if queue.strip()]
+    unknown = sorted(set(chosen) - set(QUEUES))
+    if unknown or not chosen:
+        raise CommandFailed(f"no such queue: {', '.join(unknown) or '(none)'}; choose from {', '.join(QUEUES)}")
+    settings = get_settings()
+    if threads is not None:
+        settings = settings.model_copy(update={"worker_threads": threads})
+    if processes > 1:
+        from deploy.stack import run_workers
+
+        raise SystemExit(run_workers(settings, chosen, processes, screen=screen))
+    configure_logging(settings, f"workers-{'-'.join(chosen)}" if len(chosen) < len(QUEUES) else "workers")
+    _check_servers(settings)
+    from workers.process import run
+
+    raise SystemExit(run(settings, chosen))
+
+
+@app.command()
+def scheduler() -> None:
+    """The five-minute pass, the sweep and housekeeping. Many may run; one leads."""
+    from scheduler.process import run
+
+    settings = get_settings()
+    configure_logging(settings, "scheduler")
+    _check_servers(settings, redis_needed=False)
+    raise SystemExit(run(settings))
+
+
+def _check_servers(settings: Settings, *, redis_needed: bool = True) -> None:
+    """Processes that can do without Redis for a while start without it, and say so."""
+    database.check_server(settings.require_database_url())
+    check_redis(settings.require_redis_url(), needed=redis_needed)
+
+
+@app.command("migrate")
+def migrate_schema(as_json: AsJson = False) -> None:
+    """Brings the schema up to date. Safe to run twice and at the same time."""
+    from domain.migrations import migrate  # Alembic is needed here only
+
+    revision = migrate(get_settings().require_database_url())
+    show(as_json, {"revision": revision}, lambda: screen.print(f"the schema is at revision {revision}"))
+
+
+@app.command("settings")
+def list_settings(as_json: AsJson = False) -> None:
+    """Every setting: its variable, its value, what it does."""
+    current = get_settings()
+    rows = [
+        {
+            "variable": f"FUELROUTE_{name.upper()}",
+            "value": _without_password(str(getattr(current, name))) if getattr(current, name) is not None else None,
+            "description": field.description,
+        }
+        for name, field in Settings.model_fields.items()
+    ]
+    show(as_json, rows, lambda: _print_table(rows, "variable", "value", "description"))
+
+
+def _without_password(value: str) -> str:
+    return _PASSWORD.sub(r"\1***@", value)
+
+
+# --- Companies and keys ----------------------------------------------------------------------------------------
+
+Name = Annotated[str | None, typer.Option("--name", metavar="N")]
+TimeZone = Annotated[str | None, typer.Option("--time-zone", metavar="Z", help="Such as America/Chicago.")]
+WindowDays = Annotated[float | None, typer.Option("--import-window-days", metavar="D", help="7 unless set.")]
+Superseding = Annotated[bool | None, typer.Option("--superseding/--no-superseding", help="Off unless set.")]
+Reserve = Annotated[float | None, typer.Option("--reserve-percent", metavar="P", help="15 unless set.")]
+EndFuel = Annotated[float | None, typer.Option("--end-fuel-percent", metavar="P", help="25 unless set.")]
+AssumedFuel = Annotated[float | None, typer.Option("--assumed-fuel-percent", metavar="P", help="50 unless set.")]
+MinPurchase = Annotated[float | None, typer.Option("--min-purchase-gallons", metavar="G", help="30 unless set.")]
+StopCost = Annotated[float | None, typer.Option("--stop-cost", metavar="C", help="Dollars; 20 unless set.")]
+MaxDetour = Annotated[float | None, typer.Option("--max-detour-miles", metavar="M", help="5 each way unless set.")]
+MaxStops = Annotated[int | None, typer.Option("--max-stops", metavar="K", help="No limit unless set.")]
+MessageUrl = Annotated[
+    str | None, typer.Option("--message-url", metavar="APPRISE", help="For drivers without contact.")
+]
+
+
+@companies_app.command("create")
+def companies_create(
+    name: Annotated[str, typer.Option("--name", metavar="N")],
+    time_zone: TimeZone = None,
+    import_window_days: WindowDays = None,
+    superseding: Superseding = None,
+    reserve_percent: Reserve = None,
+    end_fuel_percent: EndFuel = None,
+    assumed_fuel_percent: AssumedFuel = None,
+    min_purchase_gallons: MinPurchase = None,
+    stop_cost: StopCost = None,
+    max_detour_miles: MaxDetour = None,
+    max_stops: MaxStops = None,
+    message_url: MessageUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """A new company."""
+    policy = _policy(locals())
+    with transaction() as connection:
+        company_id = companies.create_company(connection, policy)
+    show(as_json, {"id": company_id, "name": name}, lambda: screen.print(f"company {company_id}"))
+
+
+@companies_app.command("set")
+def companies_set(
+    company_id: Annotated[str, typer.Argument(metavar="ID")],
+    name: Name = None,
+    time_zone: TimeZone = None,
+    import_window_days: WindowDays = None,
+    superseding: Superseding = None,
+    reserve_percent: Reserve = None,
+    end_fuel_percent: EndFuel = None,
+    assumed_fuel_percent: AssumedFuel = None,
+    min_purchase_gallons: MinPurchase = None,
+    stop_cost: StopCost = None,
+    max_detour_miles: MaxDetour = None,
+    max_stops: MaxStops = None,
+    message_url: MessageUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Changes a company's policy; what is not given stays."""
+    policy = _policy(locals())
+    with transaction() as connection:
+        row = companies.set_policy(connection, company_id, policy)._asdict()
+    row["message_url"] = messaging.channel_of(row["message_url"]) + "://***" if row["message_url"] else None
+    show(as_json, row, lambda: _print_fields(row))
+
+
+def _policy(given: dict[str, Any]) -> Policy:
+    return Policy(**{name: given[name] for name in Policy.__struct_fields__ if name in given})
+
+
+@keys_app.command("create")
+def keys_create(
+    company_id: CompanyId,
+    name: Annotated[str, typer.Option("--name", metavar="N")],
+    environment: Annotated[Environment, typer.Option("--environment")],
+    scopes: Annotated[list[str], typer.Option("--scope", metavar="S", help="Once for each scope.")],
+    expires_at: Annotated[str | None, typer.Option("--expires-at", metavar="T", help="RFC 3339 with offset.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """A new key. This is the only time it is shown."""
+    try:
+        expiry = Instant.parse(expires_at) if expires_at is not None else None
+    except ValueError as error:
+        raise CommandFailed(f"--expires-at: {error}") from None
+    with transaction() as connection:
+        companies.require_company(connection, company_id)
+        made = keys.create_key(
+            connection, company_id, name=name, environment=environment, scopes=scopes, expires_at=expiry
+        )
+    document = {
+        "id": made.id,
+        "key": made.key,
+        "prefix": made.prefix,
+        "name": name,
+        "environment": environment,
+        "scopes": sorted(set(scopes)),
+        "expiresAt": expiry,
+    }
+    show(
+        as_json,
+        document,
+        lambda: screen.print(f"key {made.id}\n{made.key}\nIt is shown only now: store it.", highlight=False),
+    )
+
+
+@keys_app.command("list")
+def keys_list(company_id: CompanyId, as_json: AsJson = False) -> None:
+    """A company's keys, without the keys themselves."""
+    with transaction() as connection:
+        companies.require_company(connection, company_id)
+        rows = [row._asdict() for row in keys.list_keys(connection, company_id)]
+    show(
+        as_json,
+        rows,
+        lambda: _print_table(rows, "id", "name", "prefix", "environment", "scopes", "revoked_at"),
+    )
+
+
+@keys_app.command("revoke")
+def keys_revoke(key_id: Annotated[str, typer.Argument(metavar="ID")], as_json: AsJson = False) -> None:
+    """Takes effect at once, on every process."""
+    with transaction() as connection:
+        if not keys.revoke_key(connection, key_id):
+            raise CommandFailed(f"there is no key {key_id!r}: give the id that `fuelroute keys list` shows")
+    show(as_json, {"id": key_id, "revoked": True}, lambda: screen.print(f"revoked {key_id}"))
+
+
+# --- Fleet, mappings, messages ---------------------------------------------------------------------------------
+
+
+@vehicles_app.command("import")
+def vehicles_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = False) -> None:
+    """Upserts vehicles by unit number, else by VIN. What waited for them is imported at once."""
+    with transaction() as connection:
+        companies.require_company(connection, company_id)
+        report, jobs = fleet.import_vehicles(connection, company_id, file)
+    enqueue(jobs)
+    _finish_import(as_json, "vehicles", report)
+
+
+@drivers_app.command("import")
+def drivers_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = False) -> None:
+    """Upserts drivers by external id, else by name. What waited for them is imported at once."""
+    with transaction() as connection:
+        companies.require_company(connection, company_id)
+        report, jobs = fleet.import_drivers(connection, company_id, file)
+    enqueue(jobs)
+    _finish_import(as_json, "drivers", report)
+
+
+MappingKindOption = StrEnum("MappingKindOption", {kind: kind for kind in imports.MAPPING_KINDS})  # type: ignore[misc]
+
+
+@mappings_app.command("add")
+def mappings_add(
+    company_id: CompanyId,
+    kind: Annotated[MappingKindOption, typer.Option("--kind")],
+    value: Annotated[str, typer.Option("--value", metavar="V", help="As the TMS sends it.")],
+    target_id: Annotated[str, typer.Option("--to", metavar="ID", help="The vehicle's or driver's id.")],
+    as_json: AsJson = False,
+) -> None:
+    """From now on the value means that vehicle or driver; routes that wait for it are imported at once."""
+    with transaction() as connection:
+        companies.require_company(connection, company_id)
+        waiting, jobs = fleet.add_mapping(connection, company_id, kind.value, value, target_id)
+    enqueue(jobs)
+    show(
+        as_json,
+        {"kind": kind, "value": value, "to": target_id, "waitingRoutes": waiting},
+        lambda: screen.print(f"{value!r} now means {target_id}; {waiting} held routes are imported"),
+    )
+
+
+@messages_app.command("list")
+def messages_list(company_id: CompanyId, as_json: AsJson = False) -> None:
+    """Every message to a driver: route, driver, status, channel, text, times."""
+    with transaction() as connection:
+        companies.require_company(connection, company_id)
+        rows = messaging.list_messages(connection, company_id)
+    documents = [
+        {
+            "id": row.id,
+            "environment": row.environment,
+            "routeId": row.route_id,
+            "driverId": row.driver_id,
+            "status": row.status,
+            "channel": row.channel,
+            "text": row.text,
+            "attempts": row.attempts,
+            "error": row.error,
+            "createdAt": row.created_at,
+            "nextAttemptAt": row.retry_at,
+            "sentAt": row.sent_at,
+        }
+        for row in rows
+    ]
+
+    def text() -> None:
+        for row in documents:
+            screen.rule(f"{row['status']} ({row['channel'] or 'not tried yet'})  {row['sentAt'] or row['createdAt']}")
+            screen.print(row["text"], markup=False)
+        screen.print(f"{len(documents)} messages")
+
+    show(as_json, documents, text)
+
+
+# --- Stations and deals ----------------------------------------------------------------------------------------
+
+
+@stations_app.command("import")
+def stations_import(file: CsvFile, as_json: AsJson = False) -> None:
+    """Upserts truck stops and their prices."""
+    with _progress("stations", file, quiet=as_json) as progress, transaction() as connection:
+        report = stations.import_stations(connection, file, now=datetime.now(UTC), progress=progress)
+    _finish_import(as_json, "stations", report)
+
+
+@deals_app.command("import")
+def deals_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = False) -> None:
+    """Upserts negotiated prices, by station or brand."""
+    with transaction() as connection:
+        companies.require_company(connection, company_id)
+        report = stations.import_deals(connection, company_id, file)
+    _finish_import(as_json, "deals", report)
+
+
+@contextmanager
+def _progress(what: str, file: Path, *, quiet: bool) -> Iterator[Callable[[int], object]]:
+    if quiet:
+        yield lambda _: None
+        return
+    try:
+        with file.open("rb") as lines:
+            total = max(sum(chunk.count(b"\n") for chunk in iter(lambda: lines.read(1 << 20), b"")) - 1, 0)
+    except OSError:
+        total = None  # the import itself says what is wrong with the file
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=errors) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda count: bar.advance(task, count)
+
+
+def _finish_import(as_json: bool, what: str, report: Report) -> None:
+    def text() -> None:
+        screen.print(f"{what}: {report.created} created, {report.updated} updated, {report.unchanged} unchanged")
+        for line, message in sorted(report.rejected):
+            errors.print(f"line {line}: {message}", markup=False, highlight=False)
+        if report.rejected:
+            errors.print(f"{len(report.rejected)} rows were refused; the others are imported")
+
+    show(as_json, report.as_json(), text)
+    if report.rejected:
+        raise typer.Exit(2)
+
+
+# --- Routes ----------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def explain(route_id: Annotated[str, typer.Argument(metavar="ROUTE_ID")], as_json: AsJson = False) -> None:
+    """Why this plan: its inputs, every candidate, the objective."""
+    from deploy.explain import print_explanation
+    from domain.plans import read_explanation
+
+    with transaction() as connection:
+        explanation = read_explanation(connection, route_id) if is_id(route_id, "rte") else None
+    if explanation is None:
+        raise CommandFailed(
+            f"the route {route_id!r} has no plan to explain: its truck has not arrived, or there is no such route"
+        )
+    show(as_json, explanation, lambda: print_explanation(explanation, screen))
+
+
+@app.command()
+def drive(
+    route_id: Annotated[str, typer.Argument(metavar="ROUTE_ID")],
+    speed: Annotated[float, typer.Option("--speed", min=5, max=100, metavar="MPH", help="Average speed.")] = 60,
+    jump: Annotated[bool, typer.Option("--jump", help="On a live route: appear at each stop.")] = False,
+    key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="A key with positions:write.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """A simulated truck: drives a route and posts its positions to the feed."""
+    from deploy.drive import drive_route
+
+    result = drive_route(
+        get_settings(), route_id, speed_mph=speed, jump=jump, key=key, screen=None if as_json else screen
+    )
+    show(
+        as_json,
+        result,
+        lambda: screen.print(f"{result['fixes']} positions posted; the route is {result['status']}"),
+    )
+
+
+# --- Printing --------------------------------------------------------------------------------------------------
+
+
+def _print_table(rows: list[dict[str, Any]], *columns: str) -> None:
+    table = Table(*(column.replace("_", " ") for column in columns), box=None, pad_edge=False)
+    for row in rows:
+        values = (row[column] for column in columns)
+        table.add_row(*(", ".join(value) if isinstance(value, list) else str(value or "") for value in values))
+    screen.print(table, markup=False)
+
+
+def _print_fields(row: dict[str, Any]) -> None:
+    for name, value in row.items():
+        screen.print(f"{name.replace('_', ' '):24} {value}", markup=False, highlight=False)

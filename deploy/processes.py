@@ -1,0 +1,174 @@
+"""Child processes that live exactly as long as they should: started in order, watched, restarted, stopped in reverse.
+
+No child outlives its supervisor, not even one that is killed: the kernel is asked to stop the child then.
+"""
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from domain.errors import Trouble
+
+PR_SET_PDEATHSIG = 1
+
+FIRST_BACKOFF_SECONDS = 0.5
+LONGEST_BACKOFF_SECONDS = 30.0
+STEADY_SECONDS = 60.0
+"""After so long a life, a death is a new one and not the next of a series."""
+
+STOP_SECONDS = 9.0
+_POLL_SECONDS = 0.1
+
+_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+Report = Callable[[str], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One process: what to run, as whom, where its output goes, how to stop it."""
+
+    name: str
+    argv: Sequence[str]
+    log: Path
+    env: Mapping[str, str] = field(default_factory=dict)
+    user: int | None = None
+    group: int | None = None
+    stop_signal: signal.Signals = signal.SIGTERM
+    is_ready: Callable[[], bool] | None = None
+
+
+class StartFailed(Trouble):
+    """A process died before it was ready; the text has its last words."""
+
+
+class Child:
+    """A running instance of a Spec."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.deaths_in_a_row = 0
+        self.start_again_at: float | None = None
+        self._start()
+
+    def _start(self) -> None:
+        self.log_offset = self.spec.log.stat().st_size if self.spec.log.exists() else 0
+        self.started_at = time.monotonic()
+        death_signal = self.spec.stop_signal
+        with self.spec.log.open("ab") as log:
+            self.process = subprocess.Popen(  # noqa: S603 (our own commands)
+                self.spec.argv,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **self.spec.env},
+                user=self.spec.user,
+                group=self.spec.group,
+                extra_groups=[] if self.spec.user is not None else None,
+                start_new_session=True,  # Ctrl-C is the supervisor's to hear
+                # runs after the change of user, which would clear it; the main thread starts every child
+                preexec_fn=lambda: _libc.prctl(PR_SET_PDEATHSIG, death_signal) if _libc else None,
+            )
+
+    def last_words(self) -> str:
+        """The last line of this life's log that says something."""
+        with self.spec.log.open("rb") as log:
+            log.seek(max(self.log_offset, self.spec.log.stat().st_size - 20_000))
+            lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()]
+        return lines[-1] if lines else "no output"
+
+    def died(self) -> int | None:
+        return self.process.poll()
+
+    def restart_if_due(self, report: Report) -> None:
+        """Called again and again: notices a death, waits a growing while, starts the process again."""
+        now = time.monotonic()
+        if self.start_again_at is not None:
+            if now >= self.start_again_at:
+                self.start_again_at = None
+                self._start()
+                report(f"{self.spec.name} started again (pid {self.process.pid})")
+            return
+        status = self.died()
+        if status is None:
+            return
+        if now - self.started_at > STEADY_SECONDS:
+            self.deaths_in_a_row = 0
+        delay = min(FIRST_BACKOFF_SECONDS * 2**self.deaths_in_a_row, LONGEST_BACKOFF_SECONDS)
+        self.deaths_in_a_row += 1
+        self.start_again_at = now + delay
+        report(f"{self.spec.name} died ({_how(status)}): {self.last_words()}; again in {delay:g} s")
+
+    def signal(self, number: signal.Signals) -> None:
+        if self.died() is None:
+            os.kill(self.process.pid, number)
+
+    def kill_group(self) -> None:
+        """The process and whatever it started, at once."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+class Supervisor:
+    """Several children, in order."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._groups: list[list[Child]] = []
+        self.stopping = False
+
+    def start(self, specs: Sequence[Spec], *, seconds: float = 30.0) -> None:
+        """Starts a group and waits until all of it is ready. Raises StartFailed."""
+        children = []
+        self._groups.append(children)
+        for spec in specs:
+            children.append(Child(spec))
+        deadline = time.monotonic() + seconds
+        for child in children:
+            while child.spec.is_ready is not None and not child.spec.is_ready():
+                status = child.died()
+                if status is not None:
+                    raise StartFailed(f"{child.spec.name} did not start ({_how(status)}): {child.last_words()}")
+                if time.monotonic() > deadline:
+                    raise StartFailed(f"{child.spec.name} is not ready after {seconds:g} s; see {child.spec.log}")
+                if self.stopping:
+                    return
+                time.sleep(_POLL_SECONDS / 2)
+
+    def watch(self, tick: Callable[[], object] = lambda: None) -> None:
+        """Restarts what dies, until `stopping` is set (by a signal handler)."""
+        while not self.stopping:
+            for group in self._groups:
+                for child in group:
+                    child.restart_if_due(self._report)
+            tick()
+            time.sleep(_POLL_SECONDS)
+
+    def stop(self) -> None:
+        """Stops the groups, the last started first, all within STOP_SECONDS; what does not stop is killed."""
+        deadline = time.monotonic() + STOP_SECONDS
+        for group in reversed(self._groups):
+            for child in group:
+                child.signal(child.spec.stop_signal)
+            while any(child.died() is None for child in group) and time.monotonic() < deadline:
+                time.sleep(_POLL_SECONDS / 4)
+        self.kill()
+        self._groups = []
+
+    def kill(self) -> None:
+        """Everything at once, without asking."""
+        for group in self._groups:
+            for child in group:
+                child.kill_group()
+
+
+def _how(status: int) -> str:
+    return f"signal {-status}" if status < 0 else f"status {status}"

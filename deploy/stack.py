@@ -1,0 +1,160 @@
+"""`fuelroute up`: the whole service as real processes on one machine, watched and restarted."""
+
+import os
+import signal
+import sys
+import urllib.request
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from deploy.embedded import DataFolder, EmbeddedPostgres, EmbeddedRedis
+from deploy.processes import Spec, StartFailed, Supervisor
+from domain.jobs import QUEUES, check_redis
+from domain.migrations import migrate
+from domain.settings import Settings
+from ingress.process import free_port
+
+
+def run_stack(settings: Settings, *, demo: bool, screen: Console) -> int:
+    """Runs until Ctrl-C or SIGTERM. Returns the exit status.
+
+    Raises AlreadyRunning, EmbeddedUnavailable, DatabaseProblem, RedisProblem, PortTaken, StartFailed.
+    """
+    data = settings.data.absolute()
+    # the stack runs on what it is told or starts itself, never on what another stack left in the folder
+    with ExitStack() as life:
+        folder = life.enter_context(DataFolder(data))
+        supervisor = Supervisor(lambda line: screen.print(line, markup=False, highlight=False))
+        life.callback(_say_stopped, screen)
+        life.callback(supervisor.stop)
+        _stop_on_signals(supervisor)
+        database_url = settings.database_url or _start_server(supervisor, EmbeddedPostgres(data), screen)
+        redis_url = settings.redis_url or _start_server(supervisor, EmbeddedRedis(data), screen)
+        check_redis(redis_url)
+        revision = migrate(database_url)
+        screen.print(f"schema is at revision {revision}", highlight=False)
+        port = free_port(settings.host, settings.port)
+        url = f"http://{_reachable(settings.host)}:{port}"
+        env = {
+            "FUELROUTE_DATABASE_URL": database_url,
+            "FUELROUTE_REDIS_URL": redis_url,
+            "FUELROUTE_DATA": str(data),
+            "FUELROUTE_HOST": settings.host,
+            "FUELROUTE_PORT": str(port),
+        }
+        supervisor.start([process_spec(name, arguments, folder.logs, env, url) for name, arguments in _PROCESSES])
+        if supervisor.stopping:
+            return 0
+        folder.announce(database_url=database_url, redis_url=redis_url, http_url=url)
+        screen.print(f"ready {url}", style="bold green", highlight=False, soft_wrap=True)
+        screen.print(f"logs in {folder.logs}; Ctrl-C stops everything", highlight=False, soft_wrap=True)
+        if demo:
+            _run_demo(supervisor, settings, env, screen)
+        supervisor.watch()
+    return 0
+
+
+_PROCESSES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("ingress", ("ingress",)),
+    *((queue, ("workers", "--queues", queue)) for queue in QUEUES),
+    ("scheduler", ("scheduler",)),
+)
+
+
+def run_workers(settings: Settings, queues: Sequence[str], processes: int, *, screen: Console) -> int:
+    """Several worker processes of the same queues, watched and restarted, until Ctrl-C or SIGTERM."""
+    supervisor = Supervisor(lambda line: screen.print(line, markup=False, highlight=False))
+    _stop_on_signals(supervisor)
+    arguments = ("workers", "--queues", ",".join(queues), "--threads", str(settings.worker_threads))
+    try:
+        supervisor.start(
+            [
+                Spec(name=f"workers {number}", argv=_command(*arguments), log=Path("/dev/stderr"))
+                for number in range(1, processes + 1)
+            ]
+        )
+        supervisor.watch()
+    finally:
+        supervisor.stop()
+    return 0
+
+
+def _start_server(supervisor: Supervisor, server: EmbeddedPostgres | EmbeddedRedis, screen: Console) -> str:
+    server.prepare()
+    spec = server.spec()
+    supervisor.start([spec])
+    screen.print(f"{spec.name} runs", highlight=False)
+    return server.url
+
+
+def process_spec(name: str, arguments: Sequence[str], logs: Path, env: dict[str, str], url: str) -> Spec:
+    """One process of the service: the command `fuelroute ARGUMENTS` under that environment, its output in `logs`."""
+    log = logs / f"{name}.log"
+    is_ready = (lambda: _answers(url)) if arguments[0] == "ingress" else _says(log, f"{arguments[0]}.ready")
+    return Spec(name=name, argv=_command(*arguments), log=log, env=env, is_ready=is_ready)
+
+
+def _command(*arguments: str) -> list[str]:
+    return [sys.executable, "-c", "from deploy.cli import main; main()", *arguments]
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/healthz", timeout=1) as answer:  # noqa: S310 (our own address)
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def _says(log: Path, event: str) -> Callable[[], bool]:
+    """Whether a process has logged the event since now."""
+    start = log.stat().st_size if log.exists() else 0
+
+    def said() -> bool:
+        with log.open("rb") as lines:
+            lines.seek(start)
+            return event.encode() in lines.read()
+
+    return said
+
+
+def _reachable(host: str) -> str:
+    """An address of this machine for people and for the other commands."""
+    if host in ("0.0.0.0", "::", ""):  # noqa: S104 (compared, not bound)
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
+
+
+def _stop_on_signals(supervisor: Supervisor) -> None:
+    def stop(*_: Any) -> None:
+        if supervisor.stopping:  # asked twice: at once
+            supervisor.kill()
+            os._exit(130)
+        supervisor.stopping = True
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+
+
+def _run_demo(supervisor: Supervisor, settings: Settings, env: dict[str, str], screen: Console) -> None:
+    """The demo is one of the stack's guests: its failure is told and stops nothing."""
+    from deploy.demo import run_demo
+
+    running = settings.model_copy(
+        update={"database_url": env["FUELROUTE_DATABASE_URL"], "redis_url": env["FUELROUTE_REDIS_URL"]}
+    )
+    try:
+        run_demo(running, screen, stopping=lambda: supervisor.stopping)
+    except Exception as error:
+        screen.print(f"the demo failed: {error}", style="red", markup=False, soft_wrap=True)
+
+
+def _say_stopped(screen: Console) -> None:
+    screen.print("stopped", highlight=False)
+
+
+__all__ = ["StartFailed", "run_stack", "run_workers"]

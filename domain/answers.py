@@ -1,0 +1,249 @@
+"""What the API answers: routes, vehicles, drivers and the key itself, read and put into the contract's shapes."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from psycopg import sql
+
+from domain import contract
+from domain.contract import (
+    Driver,
+    DriverList,
+    DriverQuery,
+    FuelPlan,
+    FuelPlanStatus,
+    Me,
+    MeCompany,
+    MeKey,
+    MeRateLimit,
+    Route,
+    RouteDriver,
+    RouteList,
+    RoutePending,
+    RouteQuery,
+    RouteStop,
+    RouteVehicle,
+    StopType,
+    Vehicle,
+    VehicleList,
+    VehicleQuery,
+)
+from domain.database import Connection, Tenant
+from domain.keys import Caller
+from domain.lifecycle import HELD, SHOWS_FUEL_STOPS, SHOWS_PLAN, Environment, PendingReason, RouteStatus
+
+_FAR = 2**62  # offsets beyond any table, still a bigint
+
+_ROUTES = """
+    SELECT r.id, r.company_id, r.environment, r.external_id, r.reference, r.status, r.pending_reason,
+           r.pending_detail, r.vehicle_id, r.driver_id, r.scheduled_start, r.stops, r.distance_miles, r.created_at,
+           CASE WHEN v.id IS NULL THEN r.vehicle_unit_number ELSE v.unit_number END AS unit_number,
+           CASE WHEN d.id IS NULL THEN r.driver_name ELSE d.name END AS driver_name,
+           p.document AS plan, p.timeline,
+           CASE WHEN r.arrived_at IS NOT NULL THEN (
+               SELECT jsonb_object_agg(visit.stop, jsonb_build_array(visit.arrived_at, visit.departed_at))
+               FROM visits visit WHERE visit.route_id = r.id) END AS visits
+    FROM routes r
+    LEFT JOIN vehicles v ON v.id = r.vehicle_id
+    LEFT JOIN drivers d ON d.id = r.driver_id
+    LEFT JOIN plans p ON p.id = r.plan_id
+"""
+
+
+def read_routes(connection: Connection, wanted: Sequence[tuple[Tenant, str]]) -> list[Route | None]:
+    """Each wanted route, in order; None where that tenant has no such route. One query for all."""
+    rows = connection.execute(
+        _ROUTES + "WHERE r.id = ANY(%s)",  # the tenant is compared below, each with its own
+        (list({route_id for _, route_id in wanted}),),
+    ).fetchall()
+    by_key = {(row.company_id, row.environment, row.id): row for row in rows}
+    found = [by_key.get((tenant.company_id, tenant.environment, route_id)) for tenant, route_id in wanted]
+    return [route_answer(row) if row is not None else None for row in found]
+
+
+def list_routes(connection: Connection, tenant: Tenant, query: RouteQuery) -> RouteList:
+    """One page, newest scheduled start first, ties by id."""
+    wheres = [sql.SQL("r.company_id = %(company_id)s AND r.environment = %(environment)s")]
+    filters = {
+        "status": "r.status = %(status)s",
+        "vehicle_id": "r.vehicle_id = %(vehicle_id)s",
+        "start_from": "r.scheduled_start >= %(start_from)s",
+        "start_to": "r.scheduled_start < %(start_to)s",
+        # the newest route with it; the other filters then apply to that one
+        "external_id": (
+            "r.id = (SELECT id FROM routes WHERE company_id = %(company_id)s AND environment = %(environment)s"
+            " AND external_id = %(external_id)s ORDER BY created_at DESC, id DESC LIMIT 1)"
+        ),
+    }
+    wheres += [sql.SQL(clause) for name, clause in filters.items() if getattr(query, name) is not None]
+    where = sql.SQL("WHERE ") + sql.SQL(" AND ").join(wheres)
+    parameters = {**tenant._asdict(), **msgspec.structs.asdict(query), "offset": min(query.offset, _FAR)}
+    total = _count(connection, sql.SQL("routes r ") + where, parameters)
+    rows = connection.execute(
+        sql.SQL(_ROUTES) + where + sql.SQL(" ORDER BY r.scheduled_start DESC, r.id LIMIT %(limit)s OFFSET %(offset)s"),
+        parameters,
+    ).fetchall()
+    return RouteList(data=[route_answer(row) for row in rows], total=total, limit=query.limit, offset=query.offset)
+
+
+def list_vehicles(connection: Connection, company_id: str, query: VehicleQuery) -> VehicleList:
+    """One page of the company's vehicles, oldest first."""
+    wheres = [sql.SQL("company_id = %(company_id)s")]
+    wheres += [
+        sql.SQL("{column} = {value}").format(column=sql.Identifier(name), value=sql.Placeholder(name))
+        for name in ("unit_number", "vin")
+        if getattr(query, name) is not None
+    ]
+    source = sql.SQL("vehicles WHERE ") + sql.SQL(" AND ").join(wheres)
+    parameters = {
+        "company_id": company_id,
+        **msgspec.structs.asdict(query),
+        "offset": min(query.offset, _FAR),
+    }
+    rows = connection.execute(
+        sql.SQL("SELECT * FROM ") + source + sql.SQL(" ORDER BY id LIMIT %(limit)s OFFSET %(offset)s"),
+        parameters,
+    ).fetchall()
+    data = [
+        Vehicle(
+            id=row.id,
+            unit_number=row.unit_number,
+            vin=row.vin,
+            license_plate=row.license_plate,
+            make=row.make,
+            model=row.model,
+            year=row.year,
+            fuel_tank_capacity_gallons=row.fuel_tank_capacity_gallons,
+        )
+        for row in rows
+    ]
+    return VehicleList(data=data, total=_count(connection, source, parameters), limit=query.limit, offset=query.offset)
+
+
+def list_drivers(connection: Connection, company_id: str, query: DriverQuery) -> DriverList:
+    """One page of the company's drivers, oldest first."""
+    source = sql.SQL("drivers WHERE company_id = %(company_id)s")
+    parameters = {
+        "company_id": company_id,
+        **msgspec.structs.asdict(query),
+        "offset": min(query.offset, _FAR),
+    }
+    if query.name is not None:
+        source += sql.SQL(" AND strpos(lower(name), lower(%(name)s)) > 0")  # no pattern: % and _ mean themselves
+    rows = connection.execute(
+        sql.SQL("SELECT * FROM ") + source + sql.SQL(" ORDER BY id LIMIT %(limit)s OFFSET %(offset)s"),
+        parameters,
+    ).fetchall()
+    data = [
+        Driver(id=row.id, name=row.name, display_name=row.display_name, external_id=row.external_id) for row in rows
+    ]
+    return DriverList(data=data, total=_count(connection, source, parameters), limit=query.limit, offset=query.offset)
+
+
+def read_me(connection: Connection, caller: Caller) -> Me:
+    """The key behind a request."""
+    row = connection.execute(
+        "SELECT k.*, c.name AS company_name, c.time_zone FROM api_keys k JOIN companies c ON c.id = k.company_id"
+        " WHERE k.company_id = %s AND k.id = %s",
+        (caller.company_id, caller.key_id),
+    ).fetchone()
+    assert row is not None, "keys are never deleted"  # noqa: S101
+    return Me(
+        company=MeCompany(id=row.company_id, name=row.company_name, time_zone=row.time_zone),
+        key=MeKey(
+            id=row.id,
+            name=row.name,
+            prefix=row.prefix,
+            environment=Environment(row.environment),
+            scopes=row.scopes,
+            created_at=row.created_at,
+            expires_at=row.expires_at,
+        ),
+        rate_limit=MeRateLimit(limit=contract.RATE_LIMIT_REQUESTS, window=contract.RATE_LIMIT_WINDOW),
+    )
+
+
+def _count(connection: Connection, source: sql.Composable, parameters: dict[str, Any]) -> int:
+    row = connection.execute(sql.SQL("SELECT count(*) AS total FROM ") + source, parameters).fetchone()
+    assert row is not None  # noqa: S101
+    total: int = row.total
+    return total
+
+
+def route_answer(row: Any) -> Route:
+    """A row of `_ROUTES` as the contract's Route."""
+    status = RouteStatus(row.status)
+    return Route(
+        id=row.id,
+        external_id=row.external_id,
+        reference=row.reference,
+        name=row.reference or row.external_id,
+        status=status,
+        environment=Environment(row.environment),
+        pending=RoutePending(reason=PendingReason(row.pending_reason), detail=row.pending_detail)
+        if status in HELD
+        else None,
+        vehicle=RouteVehicle(id=row.vehicle_id, unit_number=row.unit_number),
+        driver=RouteDriver(id=row.driver_id, name=row.driver_name),
+        scheduled_start=row.scheduled_start,
+        stops=_timeline(row, status),
+        distance_miles=row.distance_miles,
+        fuel_plan=_fuel_plan(row.plan, status),
+        created_at=row.created_at,
+    )
+
+
+def _fuel_plan(document: dict[str, Any] | None, status: RouteStatus) -> FuelPlan | None:
+    if document is None or status not in SHOWS_PLAN:
+        return None
+    return msgspec.convert({**document, "status": FuelPlanStatus(status.value)}, FuelPlan)
+
+
+def _timeline(row: Any, status: RouteStatus) -> list[RouteStop]:
+    """The pushed stops in order; between them, once the plan is with the driver, its fuel stops by road mile."""
+    visits = {int(stop): times for stop, times in (row.visits or {}).items()}
+    ahead = {entry["stop"]: entry for entry in row.timeline or ()} if status in SHOWS_PLAN else {}
+    fuel_stops = list(row.plan["stops"]) if row.plan and status in SHOWS_FUEL_STOPS else []
+    last = len(row.stops) - 1
+    timeline: list[RouteStop] = []
+    for index, stop in enumerate(row.stops):
+        if index in ahead:
+            while fuel_stops and fuel_stops[0]["milesFromOrigin"] <= ahead[index]["mile"]:
+                timeline.append(_fuel_stop(len(timeline), fuel_stops.pop(0)))
+        arrived, departed = visits.get(index, (None, None))
+        planned = ahead[index]["plannedArrival"] if index in ahead else None
+        timeline.append(
+            RouteStop(
+                sequence=len(timeline),
+                name=stop["name"],
+                address=stop.get("address"),
+                latitude=stop["latitude"],
+                longitude=stop["longitude"],
+                type=StopType.DESTINATION if index == last else StopType.WAYPOINT,
+                planned_arrival=_moment(planned),
+                actual_arrival=_moment(arrived),
+                actual_departure=_moment(departed),
+            )
+        )
+    return timeline
+
+
+def _fuel_stop(sequence: int, stop: dict[str, Any]) -> RouteStop:
+    return RouteStop(
+        sequence=sequence,
+        name=stop["name"],
+        address=stop["address"],
+        latitude=stop["latitude"],
+        longitude=stop["longitude"],
+        type=StopType.FUEL_STOP,
+        planned_arrival=_moment(stop["estimatedArrival"]),
+        actual_arrival=None,
+        actual_departure=None,
+    )
+
+
+def _moment(text: str | None) -> datetime | None:
+    """A time from inside a jsonb document."""
+    return msgspec.convert(text, datetime) if text is not None else None

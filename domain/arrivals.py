@@ -1,0 +1,246 @@
+"""From GPS fixes to visits: when a truck has arrived at a stop, and when it has left. Decisions 10 and 11.
+
+Rules only: no clock, no storage. Fixes are judged in the order of `recorded_at`, whatever the order they came in.
+Hysteresis keeps a drive-by from being an arrival: one fix alone never decides anything.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from domain.lifecycle import RouteStatus
+from domain.roads import Point, great_circle_miles
+
+METERS_PER_MILE = 1609.344
+
+ARRIVED_AFTER = timedelta(minutes=2)
+DEPARTED_AFTER = timedelta(minutes=3)
+WALKING_PACE_MPH = 5.0
+DEPARTURE_MARGIN_METERS = 50.0
+FASTEST_TRUCK_MPH = 120.0
+AGREEING_FIXES = 3
+"""So many fixes in a row that agree with each other are believed, however far they are from the ones before."""
+WORST_ACCURACY_METERS = 200.0
+FURTHEST_AHEAD = timedelta(minutes=5)
+SAME_PLACE_METERS = 50.0
+"""Consecutive stops this near to each other are one place, reached and left together."""
+STALE_DRAFT_AFTER = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """One GPS position of one truck."""
+
+    recorded_at: datetime
+    latitude: float
+    longitude: float
+    speed_mph: float | None = None
+    accuracy_meters: float | None = None
+    implausible: bool = False
+
+    @property
+    def point(self) -> Point:
+        return Point(self.latitude, self.longitude)
+
+    @property
+    def slow(self) -> bool:
+        """A missing speed is neither slow nor fast."""
+        return self.speed_mph is not None and self.speed_mph < WALKING_PACE_MPH
+
+    @property
+    def fast(self) -> bool:
+        return self.speed_mph is not None and self.speed_mph > WALKING_PACE_MPH
+
+
+class Evidence(NamedTuple):
+    """Why a visit was decided: the rule, and the fixes it was satisfied by."""
+
+    rule: str
+    fixes: tuple[Fix, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """The truck at one stop."""
+
+    arrived_at: datetime
+    arrival: Evidence | None = None
+    departed_at: datetime | None = None
+    departure: Evidence | None = None
+
+
+class Candidate(NamedTuple):
+    """An open route of a truck, as far as the choice of the current one needs it."""
+
+    route_id: str
+    status: RouteStatus
+    scheduled_start: datetime
+    arrived_at: datetime | None
+
+
+def current_route(routes: Iterable[Candidate], newest_fix_at: datetime) -> Candidate | None:
+    """The one route a truck is on: the started one, else the earliest draft that is not left behind.
+
+    A draft more than 24 hours past its start stands in nobody's way; without another it may still start.
+    """
+    drafts = []
+    started = []
+    for route in routes:
+        (drafts if route.status is RouteStatus.DRAFT and route.arrived_at is None else started).append(route)
+    if started:
+        return min(started, key=lambda route: (route.arrived_at or route.scheduled_start, route.route_id))
+    timely = [route for route in drafts if route.scheduled_start >= newest_fix_at - STALE_DRAFT_AFTER]
+    return min(timely or drafts, key=lambda route: (route.scheduled_start, route.route_id), default=None)
+
+
+def drop_reason(fix: Fix, *, now: datetime, live: bool) -> str | None:
+    """Why a fix is of no use by itself, or None. In the sandbox simulated time may run ahead of the clock."""
+    if fix.accuracy_meters is not None and fix.accuracy_meters > WORST_ACCURACY_METERS:
+        return "inaccurate"
+    if live and fix.recorded_at > now + FURTHEST_AHEAD:
+        return "in_the_future"
+    return None
+
+
+def implausible_fixes(fixes: Sequence[Fix], before: Fix | None = None) -> set[datetime]:
+    """`recorded_at` of the fixes too far from the last believed one to be true; `fixes` are in order of time.
+
+    Three in a row that agree with each other are believed all the same: then it was the last one that was wrong.
+    """
+    implausible: set[datetime] = set()
+    believed = before
+    doubted: list[Fix] = []
+    for fix in fixes:
+        if believed is None or _could_follow(believed, fix):
+            believed, doubted = fix, []
+            continue
+        doubted = [*doubted, fix] if doubted and _could_follow(doubted[-1], fix) else [fix]
+        implausible.add(fix.recorded_at)
+        if len(doubted) == AGREEING_FIXES:
+            implausible.difference_update(doubt.recorded_at for doubt in doubted)
+            believed, doubted = fix, []
+    return implausible
+
+
+def _could_follow(first: Fix, second: Fix) -> bool:
+    blur_miles = ((first.accuracy_meters or 0) + (second.accuracy_meters or 0)) / METERS_PER_MILE
+    hours = (second.recorded_at - first.recorded_at) / timedelta(hours=1)
+    return great_circle_miles(first.point, second.point) - blur_miles <= FASTEST_TRUCK_MPH * hours
+
+
+@dataclass(slots=True)
+class _Place:
+    """One place of the route: a stop, or consecutive stops at the same spot."""
+
+    point: Point
+    stops: list[int]
+    outside: list[Fix] = field(default_factory=list)
+    """The run of fixes outside since the arrival, until the departure is decided."""
+
+
+def judge(
+    stops: Sequence[Point], visits: Mapping[int, Visit], fixes: Sequence[Fix], *, radius_meters: float = 250.0
+) -> dict[int, Visit]:
+    """The visits after these fixes (believed ones, in order of time), by position of the stop.
+
+    Visits happen in the order of the stops: a stop that was passed over stays unvisited, and a place that the truck
+    has just been at is not reached again before another one.
+    """
+    known = dict(visits)
+    places = _places(stops)
+    run: list[Fix] = []  # fixes in a row inside one place
+    run_place: _Place | None = None
+    for fix in fixes:
+        for place in places:
+            if place.stops[0] in known:
+                _judge_departure(place, known, fix, radius_meters)
+        here = _place_reached(places, known, fix, radius_meters)
+        if here is None or here is not run_place:
+            run = []
+        run_place = here
+        if here is None:
+            continue
+        run.append(fix)
+        evidence = _arrival(run)
+        if evidence is not None:
+            for stop in here.stops:
+                known[stop] = Visit(evidence.fixes[0].recorded_at, evidence)
+            run, run_place = [], None
+    return known
+
+
+def _places(stops: Sequence[Point]) -> list[_Place]:
+    places: list[_Place] = []
+    for index, point in enumerate(stops):
+        if places and _meters(places[-1].point, point) <= SAME_PLACE_METERS:
+            places[-1].stops.append(index)
+        else:
+            places.append(_Place(point, [index]))
+    return places
+
+
+def _place_reached(
+    places: Sequence[_Place], known: Mapping[int, Visit], fix: Fix, radius_meters: float
+) -> _Place | None:
+    """The place ahead that the fix lies in, the nearest of several."""
+    last = max((index for index, place in enumerate(places) if place.stops[0] in known), default=-1)
+    if last >= 0 and fix.recorded_at <= known[places[last].stops[0]].arrived_at:
+        return None
+    ahead = [
+        (_meters(place.point, fix.point), place)
+        for place in places[last + 1 :]
+        if last < 0 or _meters(place.point, places[last].point) > radius_meters
+    ]
+    inside = [(meters, place) for meters, place in ahead if meters <= radius_meters]
+    return min(inside, key=lambda entry: entry[0])[1] if inside else None
+
+
+def _arrival(run: Sequence[Fix]) -> Evidence | None:
+    """Whether fixes in a row inside a stop are an arrival."""
+    if len(run) >= 2 and run[-2].slow and run[-1].slow:
+        return Evidence("two fixes in a row inside below 5 mph", (run[-2], run[-1]))
+    if run[-1].recorded_at - run[0].recorded_at >= ARRIVED_AFTER:
+        return Evidence("inside for 2 minutes", (run[0], run[-1]))
+    return None
+
+
+def _judge_departure(place: _Place, known: dict[int, Visit], fix: Fix, radius_meters: float) -> None:
+    visit = known[place.stops[0]]
+    if visit.departed_at is not None or fix.recorded_at <= visit.arrived_at:
+        return
+    distance = _meters(place.point, fix.point) - (fix.accuracy_meters or 0)
+    if distance <= radius_meters + DEPARTURE_MARGIN_METERS:
+        place.outside = []
+        return
+    run = place.outside
+    run.append(fix)
+    evidence = None
+    if len(run) >= 2 and run[-2].fast and run[-1].fast:
+        evidence = Evidence("two fixes in a row outside above 5 mph", (run[0], run[-2], run[-1]))
+    elif run[-1].recorded_at - run[0].recorded_at >= DEPARTED_AFTER:
+        evidence = Evidence("outside for 3 minutes", (run[0], run[-1]))
+    if evidence is not None:
+        for stop in place.stops:
+            if stop in known:
+                known[stop] = replace(known[stop], departed_at=run[0].recorded_at, departure=evidence)
+
+
+def merge(before: Mapping[int, Visit], after: Mapping[int, Visit]) -> dict[int, Visit]:
+    """Both judgements together: a late fix may make a time earlier, never undo or delay one."""
+    merged = dict(before)
+    for stop, visit in after.items():
+        known = merged.get(stop)
+        if known is None:
+            merged[stop] = visit
+            continue
+        if visit.arrived_at < known.arrived_at:
+            known = replace(known, arrived_at=visit.arrived_at, arrival=visit.arrival)
+        if visit.departed_at is not None and (known.departed_at is None or visit.departed_at < known.departed_at):
+            known = replace(known, departed_at=visit.departed_at, departure=visit.departure)
+        merged[stop] = known
+    return merged
+
+
+def _meters(a: Point, b: Point) -> float:
+    return great_circle_miles(a, b) * METERS_PER_MILE

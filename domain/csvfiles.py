@@ -1,0 +1,107 @@
+"""CSV files that people bring: good rows are kept, bad ones are listed by line."""
+
+import csv
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TextIO, TypeVar
+
+import msgspec
+
+from domain.contract import Invalid, read_query
+from domain.errors import Trouble
+
+Row = TypeVar("Row", bound=msgspec.Struct)
+
+
+class UnreadableFile(Trouble):
+    """The file as a whole cannot be imported; the text says what to do."""
+
+
+class Rejected(NamedTuple):
+    line: int
+    message: str
+
+
+@dataclass(slots=True)
+class Report:
+    """What an import did."""
+
+    created: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    rejected: list[Rejected] = field(default_factory=list)
+
+    def reject(self, line: int, message: str) -> None:
+        self.rejected.append(Rejected(line, message))
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "created": self.created,
+            "updated": self.updated,
+            "unchanged": self.unchanged,
+            "rejected": [row._asdict() for row in sorted(self.rejected)],
+        }
+
+
+class Line(NamedTuple, Generic[Row]):
+    number: int
+    row: Row
+
+
+def read_rows(path: Path, shape: type[Row], report: Report) -> Iterator[Line[Row]]:
+    """The rows of a CSV file that fit `shape`, whose field names are its columns; the others go into the report.
+
+    An empty cell is a missing value. Raises UnreadableFile when there is no such file, no header with the columns
+    that `shape` requires, or no UTF-8 text.
+    """
+    known = {field.encode_name for field in msgspec.structs.fields(shape)}
+    required = {field.encode_name for field in msgspec.structs.fields(shape) if field.required}
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            yield from _read(file, path, shape, known, required, report)
+    except OSError as error:
+        raise UnreadableFile(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise UnreadableFile(f"{path} is not UTF-8 text (byte {error.start}): save it as CSV UTF-8") from None
+    except csv.Error as error:
+        raise UnreadableFile(f"{path} is not a CSV file: {error}") from None
+
+
+def _read(
+    file: TextIO, path: Path, shape: type[Row], known: set[str], required: set[str], report: Report
+) -> Iterator[Line[Row]]:
+    reader = csv.reader(file, strict=True)
+    header = [name.strip().lower() for name in next(reader, [])]
+    missing = required - set(header)
+    if missing:
+        raise UnreadableFile(
+            f"{path} lacks the column{'s' if len(missing) > 1 else ''} {', '.join(sorted(missing))}; "
+            f"its first line must name the columns: {', '.join(sorted(known, key=list(known).index))}"
+        )
+    number = reader.line_num + 1
+    for cells in reader:
+        line, number = number, reader.line_num + 1
+        if not any(cell.strip() for cell in cells):
+            continue
+        if len(cells) > len(header):
+            report.reject(line, f"{len(cells)} cells, but the header names {len(header)} columns")
+            continue
+        given = {
+            name: cell.strip() for name, cell in zip(header, cells, strict=False) if name in known and cell.strip()
+        }
+        try:
+            yield Line(line, read_query(given, shape))
+        except Invalid as invalid:
+            report.reject(line, str(invalid))
+
+
+def without_repeats(lines: Iterable[Line[Row]], key: str, report: Report) -> Iterator[Line[Row]]:
+    """Rows whose `key` appeared on an earlier line go into the report."""
+    first: dict[Any, int] = {}
+    for line in lines:
+        value = getattr(line.row, key)
+        if value is not None and first.setdefault(value, line.number) != line.number:
+            report.reject(line.number, f"{key} {value!r} is already on line {first[value]}")
+        else:
+            yield line

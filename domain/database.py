@@ -1,0 +1,96 @@
+"""PostgreSQL: the pool, transactions, and a check of the server. Statements stand with the rules that need them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import msgspec
+import psycopg
+from psycopg.rows import namedtuple_row
+from psycopg.types.json import Jsonb, set_json_dumps, set_json_loads
+from psycopg_pool import ConnectionPool
+
+from domain import contract
+from domain.errors import Trouble
+from domain.lifecycle import Environment
+from domain.settings import Settings
+
+Connection = psycopg.Connection[Any]
+"""A connection inside a transaction; rows come as named tuples, times in UTC."""
+
+
+class Tenant(NamedTuple):
+    """Whose data a query may touch: the first argument of every function that reads or writes for a caller."""
+
+    company_id: str
+    environment: Environment
+
+
+LEAST_VERSION = 150000  # NULLS NOT DISTINCT
+
+set_json_dumps(contract.write)
+set_json_loads(msgspec.json.decode)
+
+
+class DatabaseProblem(Trouble):
+    """The database cannot serve us; the text says what to do."""
+
+
+class Database:
+    """The connections of one process to one PostgreSQL."""
+
+    def __init__(self, url: str, *, pool_size: int = 8, timeout_seconds: float = 3) -> None:
+        self.url = url
+        self._pool = ConnectionPool(
+            url,
+            min_size=1,
+            max_size=pool_size,
+            timeout=timeout_seconds,
+            kwargs={"row_factory": namedtuple_row, "options": "-c timezone=UTC"},
+            check=ConnectionPool.check_connection,  # a restarted server costs nobody a request
+            reconnect_timeout=5,
+            open=False,
+        )
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Database":
+        return cls(
+            settings.require_database_url(),
+            pool_size=settings.database_pool_size,
+            timeout_seconds=settings.database_timeout_seconds,
+        )
+
+    def __enter__(self) -> "Database":
+        self._pool.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """Commits on leaving, rolls back on an exception.
+
+        Raises psycopg.OperationalError (PoolTimeout among them) when PostgreSQL is away.
+        """
+        with self._pool.connection() as connection:
+            yield connection
+
+
+def check_server(url: str) -> None:
+    """Raises DatabaseProblem, with one sentence that says what to do, unless `url` leads to a usable PostgreSQL."""
+    try:
+        with psycopg.connect(url, connect_timeout=5) as connection:
+            version = connection.info.server_version
+    except psycopg.Error as error:
+        reason = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
+        raise DatabaseProblem(
+            f"cannot reach PostgreSQL ({reason}): check FUELROUTE_DATABASE_URL and that the server runs"
+        ) from None
+    if version < LEAST_VERSION:
+        raise DatabaseProblem(f"PostgreSQL {version // 10000} is too old: Fuelroute needs version 15 or later")
+
+
+def as_json(value: object) -> Jsonb:
+    """`value` as one jsonb parameter; msgspec shapes and times included."""
+    return Jsonb(value)

@@ -1,0 +1,236 @@
+"""From pushed to held or draft: matching, the import window, the pass over held routes, and what waits for a mapping.
+
+`decide` is the rule; the rest moves batches of routes through it, each in one transaction.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal, get_args
+
+from domain.database import Connection, as_json
+from domain.jobs import Job, build_plan
+from domain.lifecycle import PendingReason, RouteStatus
+from domain.matching import Match, Reference, match
+from domain.routes import HINT_GRACE, recheck_trucks
+
+MappingKind = Literal["unit_number", "vin", "driver_name", "driver_external_id"]
+MAPPING_KINDS = get_args(MappingKind)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What an import attempt makes of a route."""
+
+    status: RouteStatus
+    reason: PendingReason | None = None
+    detail: str | None = None
+
+
+def decide(vehicle: Match, driver: Match, scheduled_start: datetime, window_days: float, now: datetime) -> Decision:
+    """Vehicle first, then driver, then the window; a start in the past is inside it."""
+    if vehicle.id is None:
+        return Decision(RouteStatus.PENDING_MAPPING, PendingReason.VEHICLE_UNMAPPED, vehicle.detail)
+    if driver.id is None:
+        return Decision(RouteStatus.PENDING_MAPPING, PendingReason.DRIVER_UNMAPPED, driver.detail)
+    if (scheduled_start - now) > timedelta(days=window_days):
+        return Decision(
+            RouteStatus.PENDING_WINDOW,
+            PendingReason.OUTSIDE_IMPORT_WINDOW,
+            f"The scheduled start is more than {window_days:g} days ahead. The route is imported by itself when its "
+            "start enters the import window.",
+        )
+    return Decision(RouteStatus.DRAFT)
+
+
+# For each reference: a mapping made for the value, else the records that store it (two are enough to know better).
+_CANDIDATES = """
+    CASE WHEN r.{column} IS NOT NULL THEN coalesce(
+        (SELECT ARRAY[m.target_id] FROM mappings m
+         WHERE m.company_id = r.company_id AND m.kind = '{kind}' AND m.value = r.{column}),
+        ARRAY(SELECT t.id FROM {table} t
+              WHERE t.company_id = r.company_id AND t.{stored} = r.{column} ORDER BY t.id LIMIT 2)
+    ) END AS {kind}_candidates
+"""
+_REFERENCES: tuple[tuple[MappingKind, str, str, str], ...] = (
+    ("unit_number", "vehicle_unit_number", "vehicles", "unit_number"),
+    ("vin", "vehicle_vin", "vehicles", "vin"),
+    ("driver_name", "driver_name", "drivers", "name"),
+    ("driver_external_id", "driver_external_id", "drivers", "external_id"),
+)
+_LOAD = f"""
+    SELECT r.id, r.environment, r.status, r.scheduled_start, r.arrived_at, c.import_window_days,
+           r.vehicle_unit_number, r.vehicle_vin, r.driver_name, r.driver_external_id,
+           {
+    ", ".join(
+        _CANDIDATES.format(kind=kind, column=column, table=table, stored=stored)
+        for kind, column, table, stored in _REFERENCES
+    )
+}
+    FROM routes r JOIN companies c ON c.id = r.company_id
+    WHERE r.id = ANY(%s) AND r.status IN ('pending', 'pending_mapping', 'pending_window')
+    ORDER BY r.id
+    FOR UPDATE OF r
+"""  # noqa: S608 (constants of this module)
+
+
+def import_routes(
+    connection: Connection, route_ids: Sequence[str], *, now: datetime
+) -> tuple[dict[str, RouteStatus], list[Job]]:
+    """One import attempt of each held route among `route_ids`, as one batch.
+
+    Returns the status each got, and the jobs to enqueue after the commit. Routes that are not held are left alone,
+    so that the same job may run twice.
+    """
+    rows = connection.execute(_LOAD, (list(route_ids),)).fetchall()
+    outcomes = []
+    for row in rows:
+        vehicle = _match_vehicle(row)
+        driver = _match_driver(row)
+        decision = decide(vehicle, driver, row.scheduled_start, row.import_window_days, now)
+        outcomes.append(
+            {
+                "id": row.id,
+                "status": decision.status,
+                "reason": decision.reason,
+                "detail": decision.detail,
+                "vehicle_id": vehicle.id,
+                "driver_id": driver.id,
+            }
+        )
+    if not outcomes:
+        return {}, []
+    connection.execute(
+        """
+        UPDATE routes r SET
+            status = o.status, pending_reason = o.reason, pending_detail = o.detail,
+            vehicle_id = o.vehicle_id, driver_id = o.driver_id, attempts = 0,
+            imported_at = CASE WHEN o.status = 'draft' THEN %(now)s END,
+            retry_at = CASE WHEN o.status = 'draft' AND r.arrived_at IS NOT NULL THEN %(retry_at)s END,
+            updated_at = clock_timestamp()
+        FROM jsonb_to_recordset(%(outcomes)s)
+             AS o (id text, status text, reason text, detail text, vehicle_id text, driver_id text)
+        WHERE r.id = o.id
+          AND (r.status, r.pending_reason, r.pending_detail, r.vehicle_id, r.driver_id)
+              IS DISTINCT FROM (o.status, o.reason, o.detail, o.vehicle_id, o.driver_id)
+        """,
+        {"now": now, "retry_at": now + HINT_GRACE, "outcomes": as_json(outcomes)},
+    )
+    drafts = [outcome["id"] for outcome in outcomes if outcome["status"] is RouteStatus.DRAFT]
+    arrived = [build_plan(row.id) for row in rows if row.arrived_at is not None and row.id in set(drafts)]
+    return (
+        {str(outcome["id"]): RouteStatus(str(outcome["status"])) for outcome in outcomes},
+        [*arrived, *recheck_trucks(connection, drafts, now=now)],
+    )
+
+
+def _match_vehicle(row: Any) -> Match:
+    references = (
+        ("unit number", row.vehicle_unit_number, row.unit_number_candidates),
+        ("VIN", row.vehicle_vin, row.vin_candidates),
+    )
+    return match("vehicle", [Reference(*given) for given in references if given[1] is not None])
+
+
+def _match_driver(row: Any) -> Match:
+    references = (
+        ("name", row.driver_name, row.driver_name_candidates),
+        ("external id", row.driver_external_id, row.driver_external_id_candidates),
+    )
+    return match("driver", [Reference(*given) for given in references if given[1] is not None])
+
+
+def record_failed_import(
+    connection: Connection, route_id: str, *, most_attempts: int, now: datetime
+) -> RouteStatus | None:
+    """An attempt failed unexpectedly: the route waits for the next one, or becomes `error` after the last.
+
+    None: it was no longer held.
+    """
+    row = connection.execute(
+        """
+        UPDATE routes SET
+            attempts = attempts + 1,
+            status = CASE WHEN attempts + 1 >= %(most)s THEN 'error' ELSE 'pending' END,
+            closed_reason = CASE WHEN attempts + 1 >= %(most)s
+                THEN 'The import failed ' || %(most)s || ' times; see the log. Push the route again to retry.' END,
+            pending_reason = CASE WHEN attempts + 1 < %(most)s THEN 'error' END,
+            pending_detail = CASE WHEN attempts + 1 < %(most)s
+                THEN 'Import attempt ' || attempts + 1 || ' of ' || %(most)s || ' failed on our side; it is retried '
+                     'by itself. Nothing needs to be resent.' END,
+            retry_at = CASE WHEN attempts + 1 < %(most)s
+                THEN %(now)s + least(interval '10 s' * 2 ^ least(attempts, 10), interval '15 min') END,
+            updated_at = clock_timestamp()
+        WHERE id = %(id)s AND status IN ('pending', 'pending_mapping', 'pending_window')
+        RETURNING status
+        """,
+        {"most": most_attempts, "now": now, "id": route_id},
+    ).fetchone()
+    return RouteStatus(row.status) if row is not None else None
+
+
+def routes_that_can_move(connection: Connection, *, now: datetime) -> list[str]:
+    """The five-minute pass: held routes whose start entered the window, or whose missing record now exists."""
+    rows = connection.execute(
+        """
+        SELECT r.id FROM routes r JOIN companies c ON c.id = r.company_id
+        WHERE r.status = 'pending_window' AND r.scheduled_start <= %(now)s + c.import_window_days * interval '1 day'
+        UNION ALL
+        SELECT r.id FROM routes r
+        WHERE r.status = 'pending_mapping' AND r.pending_reason = 'vehicle_unmapped' AND (
+            EXISTS (SELECT FROM vehicles v WHERE v.company_id = r.company_id AND v.unit_number = r.vehicle_unit_number)
+            OR EXISTS (SELECT FROM vehicles v WHERE v.company_id = r.company_id AND v.vin = r.vehicle_vin)
+            OR EXISTS (SELECT FROM mappings m WHERE m.company_id = r.company_id
+                       AND (m.kind, m.value) IN (('unit_number', r.vehicle_unit_number), ('vin', r.vehicle_vin))))
+        UNION ALL
+        SELECT r.id FROM routes r
+        WHERE r.status = 'pending_mapping' AND r.pending_reason = 'driver_unmapped' AND (
+            EXISTS (SELECT FROM drivers d WHERE d.company_id = r.company_id AND d.name = r.driver_name)
+            OR EXISTS (SELECT FROM drivers d WHERE d.company_id = r.company_id AND d.external_id = r.driver_external_id)
+            OR EXISTS (SELECT FROM mappings m WHERE m.company_id = r.company_id
+                       AND (m.kind, m.value) IN (('driver_name', r.driver_name),
+                                                 ('driver_external_id', r.driver_external_id))))
+        """,
+        {"now": now},
+    ).fetchall()
+    return [row.id for row in rows]
+
+
+def routes_waiting_for(connection: Connection, company_id: str, kind: MappingKind, values: Sequence[str]) -> list[str]:
+    """Held routes of a company that name one of these values: one mapping made, and they are imported at once."""
+    columns = {given: column for given, column, _, _ in _REFERENCES}
+    rows = connection.execute(
+        f"SELECT id FROM routes WHERE company_id = %s AND {columns[kind]} = ANY(%s)"  # noqa: S608
+        " AND status = 'pending_mapping' ORDER BY scheduled_start",
+        (company_id, list(values)),
+    ).fetchall()
+    return [row.id for row in rows]
+
+
+def expire_held_routes(connection: Connection, *, expiry_days: float, now: datetime) -> int:
+    """Held routes whose start is long past become `error`. Returns how many."""
+    return connection.execute(
+        """
+        UPDATE routes SET status = 'error', pending_reason = NULL, pending_detail = NULL, retry_at = NULL,
+            closed_reason = 'Held until ' || %(days)s || ' days past its start: ' || coalesce(pending_detail, ''),
+            updated_at = clock_timestamp()
+        WHERE status IN ('pending', 'pending_mapping', 'pending_window')
+          AND scheduled_start < %(now)s - %(days)s * interval '1 day'
+        """,
+        {"days": expiry_days, "now": now},
+    ).rowcount
+
+
+def claim_lost_imports(connection: Connection, *, now: datetime, limit: int = 10_000) -> list[str]:
+    """Pending routes whose import is due and whose job seems lost. Each is claimed for a minute, so that a backlog
+    does not grow by being looked at."""
+    rows = connection.execute(
+        """
+        UPDATE routes SET retry_at = %(now)s + interval '1 minute' WHERE id IN (
+            SELECT id FROM routes WHERE status = 'pending' AND retry_at <= %(now)s
+            ORDER BY retry_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
+        RETURNING id
+        """,
+        {"now": now, "limit": limit},
+    ).fetchall()
+    return [row.id for row in rows]

@@ -1,0 +1,101 @@
+"""The nine statuses of a route, which ones may follow which, and what a push or a cancel does to each.
+
+Rules only: no clock, no storage. `contract.md`, "States and transitions", and decisions 3 to 8 of the design.
+"""
+
+from enum import StrEnum
+from typing import Literal
+
+
+class RouteStatus(StrEnum):
+    PENDING = "pending"
+    PENDING_MAPPING = "pending_mapping"
+    PENDING_WINDOW = "pending_window"
+    DRAFT = "draft"
+    PLANNED = "planned"
+    ACTIVE = "active"
+    COMPLETED = "completed"
+    ERROR = "error"
+    CANCELED = "canceled"
+
+
+class PendingReason(StrEnum):
+    VEHICLE_UNMAPPED = "vehicle_unmapped"
+    DRIVER_UNMAPPED = "driver_unmapped"
+    OUTSIDE_IMPORT_WINDOW = "outside_import_window"
+    NOT_ATTEMPTED = "not_attempted"
+    ERROR = "error"
+
+
+class Environment(StrEnum):
+    LIVE = "live"
+    SANDBOX = "sandbox"
+
+
+HELD = frozenset({RouteStatus.PENDING, RouteStatus.PENDING_MAPPING, RouteStatus.PENDING_WINDOW})
+"""Accepted, not yet imported."""
+
+CANCELABLE = HELD | {RouteStatus.DRAFT, RouteStatus.PLANNED}
+"""What DELETE, an update and superseding may still change."""
+
+OPEN = frozenset({RouteStatus.DRAFT, RouteStatus.PLANNED, RouteStatus.ACTIVE})
+"""What the truck's positions can move."""
+
+SHOWS_PLAN = frozenset({RouteStatus.PLANNED, RouteStatus.ACTIVE, RouteStatus.COMPLETED})
+SHOWS_FUEL_STOPS = frozenset({RouteStatus.ACTIVE, RouteStatus.COMPLETED})
+
+TRANSITIONS: dict[RouteStatus, frozenset[RouteStatus]] = {
+    RouteStatus.PENDING: HELD | {RouteStatus.DRAFT, RouteStatus.ERROR, RouteStatus.CANCELED},
+    RouteStatus.PENDING_MAPPING: HELD | {RouteStatus.DRAFT, RouteStatus.ERROR, RouteStatus.CANCELED},
+    RouteStatus.PENDING_WINDOW: HELD | {RouteStatus.DRAFT, RouteStatus.ERROR, RouteStatus.CANCELED},
+    RouteStatus.DRAFT: frozenset({RouteStatus.PENDING, RouteStatus.PLANNED, RouteStatus.ERROR, RouteStatus.CANCELED}),
+    RouteStatus.PLANNED: frozenset(
+        {
+            RouteStatus.PENDING,
+            RouteStatus.PLANNED,
+            RouteStatus.ACTIVE,
+            RouteStatus.COMPLETED,
+            RouteStatus.CANCELED,
+        }
+    ),
+    RouteStatus.ACTIVE: frozenset({RouteStatus.COMPLETED, RouteStatus.ERROR}),
+    RouteStatus.COMPLETED: frozenset(),
+    RouteStatus.ERROR: frozenset({RouteStatus.PENDING}),
+    RouteStatus.CANCELED: frozenset(),
+}
+"""Every change of status that the service makes; the pipeline tests watch each step against it."""
+
+CANCELED_VIA_API = "Canceled via API"
+
+
+def superseded_by(external_id: str) -> str:
+    """The retirement reason of a draft whose load came back under another `externalId`."""
+    return f"Superseded by {external_id}"
+
+
+PushEffect = Literal["create", "replace", "unchanged", "refuse"]
+
+
+def effect_of_push(current: RouteStatus | None, *, same_input: bool, being_sent: bool = False) -> PushEffect:
+    """What a push does to the route that its `externalId` names now (None: there is none).
+
+    `being_sent`: a worker is handing the plan to the driver at this moment; the route counts as started,
+    since an update would have the driver messaged twice.
+    """
+    if current is None or current is RouteStatus.CANCELED:
+        return "create"
+    if current in (RouteStatus.ACTIVE, RouteStatus.COMPLETED) or being_sent:
+        return "refuse"
+    if current is RouteStatus.ERROR:
+        return "replace"
+    return "unchanged" if same_input else "replace"
+
+
+CancelEffect = Literal["cancel", "already_canceled", "refuse"]
+
+
+def effect_of_cancel(current: RouteStatus) -> CancelEffect:
+    """What DELETE does to a route of that status."""
+    if current in CANCELABLE:
+        return "cancel"
+    return "already_canceled" if current is RouteStatus.CANCELED else "refuse"

@@ -1,0 +1,50 @@
+"""References to vehicles and drivers, and what they lead to. Decisions 1 and 2 of the design.
+
+Rules only. Which records a value can mean is looked up elsewhere: a mapping made in the matching screens first,
+else every record that stores exactly that value.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Reference(NamedTuple):
+    """One pushed value and the records it can mean."""
+
+    kind: str
+    """As people read it: `unit number`, `VIN`, `name`, `external id`."""
+    value: str
+    candidates: Sequence[str]
+
+
+class Match(NamedTuple):
+    """The record a reference leads to; without one, `detail` says why and what to do."""
+
+    id: str | None
+    detail: str | None = None
+
+
+def match(subject: str, references: Sequence[Reference]) -> Match:
+    """The one record that all references of a `vehicle` or `driver` lead to; never a guess."""
+    for reference in references:
+        if not reference.candidates:
+            return Match(
+                None,
+                f"No {subject} has the {reference.kind} {reference.value!r}: map it in the {subject} matching "
+                f"screen, or add the {subject}. The route is then imported by itself.",
+            )
+        if len(reference.candidates) > 1:
+            return Match(
+                None,
+                f"The {reference.kind} {reference.value!r} fits more than one {subject}: map it to one of them in "
+                f"the {subject} matching screen. The route is then imported by itself.",
+            )
+    found = {reference.candidates[0] for reference in references}
+    if len(found) > 1:
+        named = " and ".join(f"the {reference.kind} {reference.value!r}" for reference in references)
+        return Match(
+            None,
+            f"{named[0].upper()}{named[1:]} lead to different {subject}s: correct one of them and push again, or "
+            f"map it in the {subject} matching screen.",
+        )
+    return Match(found.pop())

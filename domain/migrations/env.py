@@ -1,0 +1,14 @@
+"""Alembic's entry: migrations run on the connection that `domain.database.migrate` hands over."""
+
+from alembic import context
+from sqlmodel import SQLModel
+
+from domain import tables  # noqa: F401  (fills SQLModel.metadata)
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=SQLModel.metadata,
+    transaction_per_migration=True,
+)
+with context.begin_transaction():
+    context.run_migrations()

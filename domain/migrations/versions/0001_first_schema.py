@@ -1,0 +1,449 @@
+"""first schema
+
+Revision ID: 0001
+Revises:
+"""
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.dialects import postgresql
+
+revision = "0001"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.create_table(
+        "companies",
+        sa.Column("id", sa.String(), nullable=False),
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("time_zone", sa.String(), server_default=sa.text("'UTC'"), nullable=False),
+        sa.Column("import_window_days", sa.Float(), server_default=sa.text("7"), nullable=False),
+        sa.Column("superseding", sa.Boolean(), server_default=sa.text("false"), nullable=False),
+        sa.Column("reserve_percent", sa.Float(), server_default=sa.text("15"), nullable=False),
+        sa.Column("end_fuel_percent", sa.Float(), server_default=sa.text("25"), nullable=False),
+        sa.Column("assumed_fuel_percent", sa.Float(), server_default=sa.text("50"), nullable=False),
+        sa.Column("min_purchase_gallons", sa.Float(), server_default=sa.text("30"), nullable=False),
+        sa.Column("stop_cost", sa.Float(), server_default=sa.text("20"), nullable=False),
+        sa.Column("max_detour_miles", sa.Float(), server_default=sa.text("5"), nullable=False),
+        sa.Column("max_stops", sa.Integer(), nullable=True),
+        sa.Column("message_url", sa.String(), nullable=True),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("clock_timestamp()"),
+            nullable=False,
+        ),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_table(
+        "positions",
+        sa.Column("vehicle_id", sa.String(), nullable=False),
+        sa.Column("environment", sa.String(), nullable=False),
+        sa.Column("recorded_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("latitude", sa.Float(), nullable=False),
+        sa.Column("longitude", sa.Float(), nullable=False),
+        sa.Column("speed_mph", sa.Float(), nullable=True),
+        sa.Column("fuel_percent", sa.Float(), nullable=True),
+        sa.Column("accuracy_meters", sa.Float(), nullable=True),
+        sa.Column(
+            "received_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("clock_timestamp()"),
+            nullable=False,
+        ),
+        sa.Column("implausible", sa.Boolean(), server_default=sa.text("false"), nullable=False),
+        sa.PrimaryKeyConstraint("vehicle_id", "environment", "recorded_at"),
+    )
+    op.create_index("positions_recorded_at", "positions", ["recorded_at"], unique=False, postgresql_using="brin")
+    op.create_table(
+        "stations",
+        sa.Column("station_id", sa.String(), nullable=False),
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("brand", sa.String(), nullable=True),
+        sa.Column("address", sa.String(), nullable=True),
+        sa.Column("city", sa.String(), nullable=True),
+        sa.Column("state", sa.String(), nullable=True),
+        sa.Column("latitude", sa.Float(), nullable=False),
+        sa.Column("longitude", sa.Float(), nullable=False),
+        sa.Column("retail_price", sa.Float(), nullable=True),
+        sa.Column("priced_at", sa.DateTime(timezone=True), nullable=True),
+        sa.PrimaryKeyConstraint("station_id"),
+    )
+    op.create_table(
+        "api_keys",
+        sa.Column("id", sa.String(), nullable=False),
+        sa.Column("company_id", sa.String(), nullable=False),
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("environment", sa.String(), nullable=False),
+        sa.Column("scopes", postgresql.ARRAY(sa.Text()), nullable=False),
+        sa.Column("prefix", sa.String(), nullable=False),
+        sa.Column("hash", sa.LargeBinary(), nullable=False),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("clock_timestamp()"),
+            nullable=False,
+        ),
+        sa.Column("expires_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("revoked_at", sa.DateTime(timezone=True), nullable=True),
+        sa.CheckConstraint("environment IN ('live', 'sandbox')", name="environment"),
+        sa.ForeignKeyConstraint(
+            ["company_id"],
+            ["companies.id"],
+        ),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index(op.f("ix_api_keys_company_id"), "api_keys", ["company_id"], unique=False)
+    op.create_index(op.f("ix_api_keys_prefix"), "api_keys", ["prefix"], unique=False)
+    op.create_table(
+        "deals",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("company_id", sa.String(), nullable=False),
+        sa.Column("station_id", sa.String(), nullable=True),
+        sa.Column("brand", sa.String(), nullable=True),
+        sa.Column("discount_per_gallon", sa.Float(), nullable=True),
+        sa.Column("net_price", sa.Float(), nullable=True),
+        sa.CheckConstraint("num_nonnulls(discount_per_gallon, net_price) = 1", name="deals_one_price"),
+        sa.CheckConstraint("num_nonnulls(station_id, brand) = 1", name="deals_one_key"),
+        sa.ForeignKeyConstraint(
+            ["company_id"],
+            ["companies.id"],
+        ),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("company_id", "station_id", "brand", name="deals_key", postgresql_nulls_not_distinct=True),
+    )
+    op.create_table(
+        "drivers",
+        sa.Column("id", sa.String(), nullable=False),
+        sa.Column("company_id", sa.String(), nullable=False),
+        sa.Column("name", sa.String(), nullable=True),
+        sa.Column("display_name", sa.String(), nullable=True),
+        sa.Column("external_id", sa.String(), nullable=True),
+        sa.Column("contact", sa.String(), nullable=True),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("clock_timestamp()"),
+            nullable=False,
+        ),
+        sa.ForeignKeyConstraint(
+            ["company_id"],
+            ["companies.id"],
+        ),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index("drivers_external_id", "drivers", ["company_id", "external_id"], unique=False)
+    op.create_index("drivers_name", "drivers", ["company_id", "name"], unique=False)
+    op.create_table(
+        "dropped_fixes",
+        sa.Column("company_id", sa.String(), nullable=False),
+        sa.Column("environment", sa.String(), nullable=False),
+        sa.Column("day", sa.Date(), nullable=False),
+        sa.Column("reason", sa.String(), nullable=False),
+        sa.Column("count", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["company_id"],
+            ["companies.id"],
+        ),
+        sa.PrimaryKeyConstraint("company_id", "environment", "day", "reason"),
+    )
+    op.create_table(
+        "mappings",
+        sa.Column("company_id", sa.String(), nullable=False),
+        sa.Column("kind", sa.String(), nullable=False),
+        sa.Column("value", sa.String(), nullable=False),
+        sa.Column("target_id", sa.String(), nullable=False),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("clock_timestamp()"),
+            nullable=False,
+        ),
+        sa.ForeignKeyConstraint(
+            ["company_id"],
+            ["companies.id"],
+        ),
+        sa.PrimaryKeyConstraint("company_id", "kind", "value"),
+    )
+    op.create_table(
+        "vehicles",
+        sa.Column("id", sa.String(), nullable=False),
+        sa.Column("company_id", sa.String(), nullable=False),
+        sa.Column("unit_number", sa.String(), nullable=True),
+        sa.Column("vin", sa.String(), nullable=True),
+        sa.Column("license_plate", sa.String(), nullable=True),
+        sa.Column("make", sa.String(), nullable=True),
+        sa.Column("model", sa.String(), nullable=True),
+        sa.Column("year", sa.String(), nullable=True),
+        sa.Column("fuel_tank_capacity_gallons", sa.Float(), nullable=True),
+        sa.Column("mpg", sa.Float(), nullable=True),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("clock_timestamp()"),
+            nullable=False,
+        ),
+        sa.ForeignKeyConstraint(
+            ["company_id"],
+            ["companies.id"],
+        ),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index("vehicles_unit_number", "vehicles", ["company_id", "unit_number"], unique=False)
+    op.create_index("vehicles_vin", "vehicles", ["company_id", "vin"], unique=False)
+    op.create_table(
+        "routes",
+        sa.Column("id", sa.String(), nullable=False),
+        sa.Column("company_id", sa.String(), nullable=False),
+        sa.Column("environment", sa.String(), nullable=False),
+        sa.Column("external_id", sa.String(), nullable=False),
+        sa.Column("reference", sa.String(), nullable=True),
+        sa.Column("vehicle_unit_number", sa.String(), nullable=True),
+        sa.Column("vehicle_vin", sa.String(), nullable=True),
+        sa.Column("driver_name", sa.String(), nullable=True),
+        sa.Column("driver_external_id", sa.String(), nullable=True),
+        sa.Column("scheduled_start", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("stops", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
+        sa.Column("revision", sa.Integer(), server_default=sa.text("1"), nullable=False),
+        sa.Column("status", sa.String(), nullable=False),
+        sa.Column("pending_reason", sa.String(), nullable=True),
+        sa.Column("pending_detail", sa.String(), nullable=True),
+        sa.Column("closed_reason", sa.String(), nullable=True),
+        sa.Column("attempts", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("retry_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("vehicle_id", sa.String(), nullable=True),
+        sa.Column("driver_id", sa.String(), nullable=True),
+        sa.Column("imported_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("arrived_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("completed_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("plan_id", sa.String(), nullable=True),
+        sa.Column("distance_miles", sa.Float(), nullable=True),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("clock_timestamp()"),
+            nullable=False,
+        ),
+        sa.Column(
+            "updated_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("clock_timestamp()"),
+            nullable=False,
+        ),
+        sa.CheckConstraint("environment IN ('live', 'sandbox')", name="environment"),
+        sa.CheckConstraint(
+            "status IN ('pending', 'pending_mapping', 'pending_window', 'draft', 'planned', 'active', 'completed', 'error', 'canceled')",
+            name="status",
+        ),
+        sa.ForeignKeyConstraint(
+            ["company_id"],
+            ["companies.id"],
+        ),
+        sa.ForeignKeyConstraint(
+            ["driver_id"],
+            ["drivers.id"],
+        ),
+        sa.ForeignKeyConstraint(
+            ["vehicle_id"],
+            ["vehicles.id"],
+        ),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index(
+        "routes_by_external_id",
+        "routes",
+        ["company_id", "environment", "external_id", "created_at"],
+        unique=False,
+    )
+    op.create_index(
+        "routes_by_start",
+        "routes",
+        ["company_id", "environment", sa.literal_column("scheduled_start DESC"), "id"],
+        unique=False,
+    )
+    op.create_index(
+        "routes_by_status",
+        "routes",
+        ["company_id", "environment", "status", sa.literal_column("scheduled_start DESC"), "id"],
+        unique=False,
+    )
+    op.create_index(
+        "routes_by_vehicle",
+        "routes",
+        ["company_id", "environment", "vehicle_id", sa.literal_column("scheduled_start DESC"), "id"],
+        unique=False,
+    )
+    op.create_index(
+        "routes_external_id",
+        "routes",
+        ["company_id", "environment", "external_id"],
+        unique=True,
+        postgresql_where=sa.text("status <> 'canceled'"),
+    )
+    op.create_index(
+        "routes_held_by_start",
+        "routes",
+        ["status", "scheduled_start"],
+        unique=False,
+        postgresql_where=sa.text("status IN ('pending','pending_mapping','pending_window')"),
+    )
+    op.create_index(
+        "routes_of_truck",
+        "routes",
+        ["vehicle_id", "environment", "scheduled_start"],
+        unique=False,
+        postgresql_where=sa.text("status IN ('draft','planned','active')"),
+    )
+    op.create_index(
+        "routes_pending", "routes", ["retry_at"], unique=False, postgresql_where=sa.text("status = 'pending'")
+    )
+    op.create_index(
+        "routes_plan_due",
+        "routes",
+        ["retry_at"],
+        unique=False,
+        postgresql_where=sa.text("status = 'draft' AND arrived_at IS NOT NULL"),
+    )
+    op.create_index(
+        "routes_superseding",
+        "routes",
+        ["company_id", "environment", "reference"],
+        unique=False,
+        postgresql_where=sa.text(
+            "reference <> '' AND status IN ('pending','pending_mapping','pending_window','draft','planned')"
+        ),
+    )
+    op.create_index(
+        "routes_waiting_for_driver_external_id",
+        "routes",
+        ["company_id", "driver_external_id"],
+        unique=False,
+        postgresql_where=sa.text("status = 'pending_mapping'"),
+    )
+    op.create_index(
+        "routes_waiting_for_driver_name",
+        "routes",
+        ["company_id", "driver_name"],
+        unique=False,
+        postgresql_where=sa.text("status = 'pending_mapping'"),
+    )
+    op.create_index(
+        "routes_waiting_for_unit_number",
+        "routes",
+        ["company_id", "vehicle_unit_number"],
+        unique=False,
+        postgresql_where=sa.text("status = 'pending_mapping'"),
+    )
+    op.create_index(
+        "routes_waiting_for_vin",
+        "routes",
+        ["company_id", "vehicle_vin"],
+        unique=False,
+        postgresql_where=sa.text("status = 'pending_mapping'"),
+    )
+    op.create_table(
+        "tracks",
+        sa.Column("vehicle_id", sa.String(), nullable=False),
+        sa.Column("environment", sa.String(), nullable=False),
+        sa.Column("newest_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("unjudged_from", sa.DateTime(timezone=True), nullable=True),
+        sa.Column(
+            "touched_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("clock_timestamp()"),
+            nullable=False,
+        ),
+        sa.Column("free_since", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("freed_at", sa.DateTime(timezone=True), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["vehicle_id"],
+            ["vehicles.id"],
+        ),
+        sa.PrimaryKeyConstraint("vehicle_id", "environment"),
+    )
+    op.create_index(
+        "tracks_unjudged",
+        "tracks",
+        ["touched_at"],
+        unique=False,
+        postgresql_where=sa.text("unjudged_from IS NOT NULL"),
+    )
+    op.create_table(
+        "plans",
+        sa.Column("id", sa.String(), nullable=False),
+        sa.Column("route_id", sa.String(), nullable=False),
+        sa.Column("revision", sa.Integer(), nullable=False),
+        sa.Column("generated_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("document", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
+        sa.Column("explanation", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
+        sa.Column("timeline", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["route_id"],
+            ["routes.id"],
+        ),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index(op.f("ix_plans_route_id"), "plans", ["route_id"], unique=False)
+    op.create_table(
+        "visits",
+        sa.Column("route_id", sa.String(), nullable=False),
+        sa.Column("stop", sa.Integer(), nullable=False),
+        sa.Column("arrived_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("departed_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("arrival_evidence", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
+        sa.Column("departure_evidence", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["route_id"],
+            ["routes.id"],
+        ),
+        sa.PrimaryKeyConstraint("route_id", "stop"),
+    )
+    op.create_table(
+        "messages",
+        sa.Column("id", sa.String(), nullable=False),
+        sa.Column("company_id", sa.String(), nullable=False),
+        sa.Column("environment", sa.String(), nullable=False),
+        sa.Column("route_id", sa.String(), nullable=False),
+        sa.Column("plan_id", sa.String(), nullable=False),
+        sa.Column("driver_id", sa.String(), nullable=False),
+        sa.Column("status", sa.String(), server_default=sa.text("'pending'"), nullable=False),
+        sa.Column("channel", sa.String(), nullable=True),
+        sa.Column("text", sa.String(), nullable=False),
+        sa.Column("attempts", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("error", sa.String(), nullable=True),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("clock_timestamp()"),
+            nullable=False,
+        ),
+        sa.Column("retry_at", sa.DateTime(timezone=True), server_default=sa.text("clock_timestamp()"), nullable=True),
+        sa.Column("sent_at", sa.DateTime(timezone=True), nullable=True),
+        sa.CheckConstraint("status IN ('pending', 'sent', 'suppressed', 'failed')", name="status"),
+        sa.ForeignKeyConstraint(
+            ["company_id"],
+            ["companies.id"],
+        ),
+        sa.ForeignKeyConstraint(
+            ["driver_id"],
+            ["drivers.id"],
+        ),
+        sa.ForeignKeyConstraint(
+            ["plan_id"],
+            ["plans.id"],
+        ),
+        sa.ForeignKeyConstraint(
+            ["route_id"],
+            ["routes.id"],
+        ),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("plan_id"),
+    )
+    op.create_index(op.f("ix_messages_route_id"), "messages", ["route_id"], unique=False)
+    op.create_index("messages_by_company", "messages", ["company_id", "created_at"], unique=False)
+    op.create_index(
+        "messages_due", "messages", ["retry_at"], unique=False, postgresql_where=sa.text("status = 'pending'")
+    )

@@ -1,0 +1,370 @@
+"""Pushed and canceled routes: what a push or a DELETE does to the table, in batches and inside one transaction."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from domain.contract import RouteInput
+from domain.database import Connection, Tenant, as_json
+from domain.ids import new_id
+from domain.jobs import Job, judge_positions
+from domain.lifecycle import (
+    CANCELABLE,
+    CANCELED_VIA_API,
+    CancelEffect,
+    PushEffect,
+    RouteStatus,
+    effect_of_cancel,
+    effect_of_push,
+    superseded_by,
+)
+
+HINT_GRACE = timedelta(seconds=10)
+"""How long a job may take to do its work before the sweep asks again."""
+
+STANDING_MINUTES = 15
+"""A fix not older than this says where a truck stands now."""
+
+
+class Push(NamedTuple):
+    tenant: Tenant
+    route: RouteInput
+
+
+class Pushed(NamedTuple):
+    route_id: str
+    effect: PushEffect
+
+
+@dataclass(frozen=True, slots=True)
+class _Current:
+    """The route that an externalId names now, as far as a push has to know it."""
+
+    id: str
+    status: RouteStatus
+    content: dict[str, Any]
+    plan_id: str | None
+
+
+def store_pushes(connection: Connection, pushes: Sequence[Push], *, now: datetime) -> tuple[list[Pushed], list[Job]]:
+    """Stores all pushes, those of one externalId in the order given. Returns what became of each, and jobs to
+    enqueue after the commit (the import of the routes themselves is the caller's to enqueue).
+    """
+    results: dict[int, Pushed] = {}
+    superseded: list[str] = []
+    waiting = list(enumerate(pushes))
+    while waiting:
+        turn: dict[tuple[Tenant, str], tuple[int, Push]] = {}
+        later = []
+        for index, push in waiting:
+            key = (push.tenant, push.route.external_id)
+            if key in turn:
+                later.append((index, push))
+            else:
+                turn[key] = (index, push)
+        done = _store_turn(connection, [push for _, push in turn.values()], now=now)
+        for (index, push), pushed in zip(turn.values(), done, strict=True):
+            if pushed is None:  # another process stored the same externalId at this moment: now it can be seen
+                later.append((index, push))
+            else:
+                results[index] = pushed
+        changed = [pushed.route_id for pushed in done if pushed and pushed.effect in ("create", "replace")]
+        superseded += _supersede(connection, changed)
+        waiting = sorted(later, key=lambda entry: entry[0])
+    return [results[index] for index in range(len(pushes))], recheck_trucks(connection, superseded, now=now)
+
+
+def _store_turn(connection: Connection, pushes: Sequence[Push], *, now: datetime) -> list[Pushed | None]:
+    """One push for each externalId; None where another process was faster to create it."""
+    contents = [_content(push.route) for push in pushes]
+    _take_references(connection, pushes)
+    current = _lock_current(connection, pushes)
+    being_sent = _being_sent(connection, [route for route in current if route and route.status is RouteStatus.PLANNED])
+    results: list[Pushed | None] = []
+    creations, replacements = [], []
+    for push, content, route in zip(pushes, contents, current, strict=True):
+        effect = effect_of_push(
+            route.status if route else None,
+            same_input=route is not None and route.content == content,
+            being_sent=route is not None and route.id in being_sent,
+        )
+        route_id = route.id if route else new_id("rte")
+        if effect == "create":
+            creations.append({"id": route_id, "ordinal": len(creations), **push.tenant._asdict(), **content})
+        elif effect == "replace" and route is not None:
+            replacements.append((route, content))
+        results.append(Pushed(route_id, effect))
+    created = _create(connection, creations, now=now)
+    _replace(connection, replacements, now=now)
+    return [
+        None if pushed and pushed.effect == "create" and pushed.route_id not in created else pushed
+        for pushed in results
+    ]
+
+
+def _take_references(connection: Connection, pushes: Sequence[Push]) -> None:
+    """Pushes of one reference wait for one another where superseding is on, so that each sees the one before it."""
+    with_reference = [push for push in pushes if push.route.reference]
+    if not with_reference:
+        return
+    connection.execute(
+        """
+        SELECT pg_advisory_xact_lock(key) FROM (
+            SELECT DISTINCT hashtextextended(concat_ws(' ', pushed.company_id, environment, reference), 0) AS key
+            FROM unnest(%s::text[], %s::text[], %s::text[]) AS pushed (company_id, environment, reference)
+            JOIN companies c ON c.id = pushed.company_id AND c.superseding
+            ORDER BY key
+        ) AS keys
+        """,
+        (
+            [push.tenant.company_id for push in with_reference],
+            [push.tenant.environment for push in with_reference],
+            [push.route.reference for push in with_reference],
+        ),
+    )
+
+
+def _content(route: RouteInput) -> dict[str, Any]:
+    """What of a body is stored and compared, by column."""
+    return {
+        "external_id": route.external_id,
+        "reference": route.reference,
+        "vehicle_unit_number": route.vehicle.unit_number,
+        "vehicle_vin": route.vehicle.vin,
+        "driver_name": route.driver.name,
+        "driver_external_id": route.driver.external_id,
+        "scheduled_start": route.scheduled_start.isoformat(),
+        "stops": [_stop(stop) for stop in route.stops],
+    }
+
+
+def _stop(stop: Any) -> dict[str, Any]:
+    kept: dict[str, Any] = {"name": stop.name, "latitude": stop.latitude, "longitude": stop.longitude}
+    if stop.address is not None:
+        kept["address"] = stop.address
+    if stop.arrival_window is not None:
+        window = stop.arrival_window
+        kept["arrivalWindow"] = {
+            end: moment.isoformat()
+            for end, moment in (("start", window.start), ("end", window.end))
+            if moment is not None
+        }
+    return kept
+
+
+_COLUMNS = """company_id text, environment text, external_id text, reference text, vehicle_unit_number text,
+    vehicle_vin text, driver_name text, driver_external_id text, scheduled_start timestamptz, stops jsonb"""
+
+
+def _lock_current(connection: Connection, pushes: Sequence[Push]) -> list[_Current | None]:
+    rows = connection.execute(
+        """
+        SELECT wanted.position, r.id, r.status, r.plan_id, r.external_id, r.reference, r.vehicle_unit_number,
+               r.vehicle_vin, r.driver_name, r.driver_external_id, r.scheduled_start, r.stops
+        FROM unnest(%s::text[], %s::text[], %s::text[])
+             WITH ORDINALITY AS wanted (company_id, environment, external_id, position)
+        JOIN routes r USING (company_id, environment, external_id)
+        WHERE r.status <> 'canceled'
+        ORDER BY r.id
+        FOR UPDATE OF r
+        """,
+        (
+            [push.tenant.company_id for push in pushes],
+            [push.tenant.environment for push in pushes],
+            [push.route.external_id for push in pushes],
+        ),
+    ).fetchall()
+    found: list[_Current | None] = [None] * len(pushes)
+    for row in rows:
+        content = {
+            "external_id": row.external_id,
+            "reference": row.reference,
+            "vehicle_unit_number": row.vehicle_unit_number,
+            "vehicle_vin": row.vehicle_vin,
+            "driver_name": row.driver_name,
+            "driver_external_id": row.driver_external_id,
+            "scheduled_start": row.scheduled_start.isoformat(),
+            "stops": row.stops,
+        }
+        found[row.position - 1] = _Current(row.id, RouteStatus(row.status), content, row.plan_id)
+    return found
+
+
+def _being_sent(connection: Connection, planned: Sequence[_Current]) -> set[str]:
+    """Which of these routes' messages a worker holds at this moment. Never waits for it."""
+    if not planned:
+        return set()
+    plans = {route.plan_id: route.id for route in planned}
+    pending = connection.execute(
+        "SELECT plan_id FROM messages WHERE plan_id = ANY(%s) AND status = 'pending'", (list(plans),)
+    ).fetchall()
+    idle = connection.execute(
+        "SELECT plan_id FROM messages WHERE plan_id = ANY(%s) AND status = 'pending' FOR UPDATE SKIP LOCKED",
+        (list(plans),),
+    ).fetchall()
+    return {plans[row.plan_id] for row in pending} - {plans[row.plan_id] for row in idle}
+
+
+def _create(connection: Connection, routes: Sequence[dict[str, Any]], *, now: datetime) -> set[str]:
+    if not routes:
+        return set()
+    # in the order of the unique index, so that two processes that create the same routes wait, never deadlock
+    ordered = sorted(routes, key=lambda route: (route["company_id"], route["environment"], route["external_id"]))
+    rows = connection.execute(
+        f"""
+        INSERT INTO routes (id, company_id, environment, external_id, reference, vehicle_unit_number, vehicle_vin,
+                            driver_name, driver_external_id, scheduled_start, stops,
+                            status, pending_reason, pending_detail, retry_at, created_at)
+        SELECT id, company_id, environment, external_id, reference, vehicle_unit_number, vehicle_vin,
+               driver_name, driver_external_id, scheduled_start, stops,
+               'pending', 'not_attempted', '{NOT_ATTEMPTED}', %s,
+               statement_timestamp() + ordinal * interval '1 microsecond'
+        FROM jsonb_to_recordset(%s) AS pushed (id text, ordinal int, {_COLUMNS})
+        ON CONFLICT (company_id, environment, external_id) WHERE status <> 'canceled' DO NOTHING
+        RETURNING id
+        """,  # noqa: S608 (constants of this module)
+        (now + HINT_GRACE, as_json(ordered)),
+    ).fetchall()
+    return {row.id for row in rows}
+
+
+NOT_ATTEMPTED = "Accepted and stored; the import has not been attempted yet. Nothing needs to be resent."
+
+
+def _replace(connection: Connection, replacements: Sequence[tuple[_Current, dict[str, Any]]], *, now: datetime) -> None:
+    """New input for existing routes: any plan is discarded and the import starts again."""
+    if not replacements:
+        return
+    for route, content in replacements:
+        _keep_visits(connection, route, content)
+    connection.execute(
+        f"""
+        UPDATE routes r SET
+            reference = pushed.reference, vehicle_unit_number = pushed.vehicle_unit_number,
+            vehicle_vin = pushed.vehicle_vin, driver_name = pushed.driver_name,
+            driver_external_id = pushed.driver_external_id, scheduled_start = pushed.scheduled_start,
+            stops = pushed.stops, revision = r.revision + 1,
+            status = 'pending', pending_reason = 'not_attempted', pending_detail = '{NOT_ATTEMPTED}',
+            closed_reason = NULL, attempts = 0, retry_at = %s,
+            vehicle_id = NULL, driver_id = NULL, imported_at = NULL, plan_id = NULL, distance_miles = NULL,
+            arrived_at = (SELECT min(arrived_at) FROM visits WHERE route_id = r.id), updated_at = clock_timestamp()
+        FROM jsonb_to_recordset(%s) AS pushed (id text, {_COLUMNS})
+        WHERE r.id = pushed.id
+        """,  # noqa: S608 (constants of this module)
+        (now + HINT_GRACE, as_json([{"id": route.id, **content} for route, content in replacements])),
+    )
+    _discard_messages(connection, [route.id for route, _ in replacements], "The route was updated before delivery")
+
+
+def _keep_visits(connection: Connection, route: _Current, content: dict[str, Any]) -> None:
+    """The visits of the stops that stay move to their new places; another truck's visits are no visits."""
+    visits = connection.execute("SELECT stop FROM visits WHERE route_id = %s ORDER BY stop", (route.id,)).fetchall()
+    if not visits:
+        return
+    same_truck = all(route.content[name] == content[name] for name in ("vehicle_unit_number", "vehicle_vin"))
+    moves = stops_that_stay(route.content["stops"], content["stops"]) if same_truck else {}
+    connection.execute("DELETE FROM visits WHERE route_id = %s AND stop <> ALL(%s)", (route.id, list(moves)))
+    connection.execute(  # through negative numbers, so that no two rows meet on the way
+        "UPDATE visits SET stop = -1 - moved.target FROM unnest(%s::int[], %s::int[]) AS moved (source, target)"
+        " WHERE route_id = %s AND stop = moved.source",
+        (list(moves), list(moves.values()), route.id),
+    )
+    connection.execute("UPDATE visits SET stop = -1 - stop WHERE route_id = %s AND stop < 0", (route.id,))
+
+
+def stops_that_stay(old: Sequence[dict[str, Any]], new: Sequence[dict[str, Any]]) -> dict[int, int]:
+    """Position before -> position after, of the stops whose place is still on the route, in the same order."""
+    moves: dict[int, int] = {}
+    free = 0
+    for source, stop in enumerate(old):
+        for target in range(free, len(new)):
+            if (new[target]["latitude"], new[target]["longitude"]) == (stop["latitude"], stop["longitude"]):
+                moves[source] = target
+                free = target + 1
+                break
+    return moves
+
+
+def _supersede(connection: Connection, route_ids: Sequence[str]) -> list[str]:
+    """Cancels what these routes supersede (decision 5). Returns the ids that were canceled."""
+    if not route_ids:
+        return []
+    rows = connection.execute(
+        """
+        SELECT old.id, new.external_id
+        FROM routes new
+        JOIN companies c ON c.id = new.company_id AND c.superseding
+        JOIN routes old ON old.company_id = new.company_id AND old.environment = new.environment
+             AND old.reference = new.reference AND old.external_id <> new.external_id
+             AND (old.created_at, old.id) < (new.created_at, new.id)
+        WHERE new.id = ANY(%s) AND new.reference <> '' AND new.status <> 'canceled'
+          AND old.reference <> '' AND old.status IN ('pending','pending_mapping','pending_window','draft','planned')
+        ORDER BY old.id, new.created_at
+        FOR UPDATE OF old
+        """,
+        (list(route_ids),),
+    ).fetchall()
+    by_whom = {row.id: row.external_id for row in rows}
+    for route_id, external_id in by_whom.items():
+        _close(connection, [route_id], superseded_by(external_id))
+    return list(by_whom)
+
+
+def cancel_route(
+    connection: Connection, tenant: Tenant, route_id: str, *, now: datetime
+) -> tuple[CancelEffect | None, list[Job]]:
+    """DELETE of one route; the effect is None when the tenant has no such route. The jobs are for after the commit."""
+    row = connection.execute(
+        "SELECT status FROM routes WHERE company_id = %s AND environment = %s AND id = %s FOR UPDATE",
+        (*tenant, route_id),
+    ).fetchone()
+    if row is None:
+        return None, []
+    effect = effect_of_cancel(RouteStatus(row.status))
+    if effect != "cancel":
+        return effect, []
+    _close(connection, [route_id], CANCELED_VIA_API)
+    return effect, recheck_trucks(connection, [route_id], now=now)
+
+
+def _close(connection: Connection, route_ids: Sequence[str], reason: str) -> None:
+    connection.execute(
+        "UPDATE routes SET status = 'canceled', closed_reason = %s, pending_reason = NULL, pending_detail = NULL,"
+        " retry_at = NULL, updated_at = clock_timestamp() WHERE id = ANY(%s) AND status = ANY(%s)",
+        (reason, list(route_ids), sorted(CANCELABLE)),
+    )
+    _discard_messages(connection, route_ids, f"The route was canceled before delivery: {reason}")
+
+
+def _discard_messages(connection: Connection, route_ids: Sequence[str], why: str) -> None:
+    """Undelivered messages fail; one that a worker holds at this moment is past recall, and is not waited for."""
+    connection.execute(
+        "UPDATE messages SET status = 'failed', error = %s, retry_at = NULL WHERE id IN"
+        " (SELECT id FROM messages WHERE route_id = ANY(%s) AND status = 'pending' FOR UPDATE SKIP LOCKED)",
+        (why, list(route_ids)),
+    )
+
+
+def recheck_trucks(connection: Connection, route_ids: Iterable[str], *, now: datetime) -> list[Job]:
+    """The trucks of these routes may stand at a stop that counts from now on: their last minutes are judged again.
+
+    Returns the jobs for it, to enqueue after the commit.
+    """
+    ids = list(route_ids)
+    if not ids:
+        return []
+    rows = connection.execute(
+        """
+        UPDATE tracks t SET unjudged_from = least(t.unjudged_from, %(since)s), touched_at = %(now)s
+        FROM (SELECT DISTINCT vehicle_id, environment FROM routes WHERE id = ANY(%(ids)s)) AS moved
+        WHERE t.vehicle_id = moved.vehicle_id AND t.environment = moved.environment
+          AND (t.newest_at >= %(since)s OR t.unjudged_from IS NOT NULL)
+        RETURNING t.environment, t.vehicle_id
+        """,
+        {"since": now - timedelta(minutes=STANDING_MINUTES), "now": now, "ids": ids},
+    ).fetchall()
+    by_environment: dict[str, list[str]] = {}
+    for row in rows:
+        by_environment.setdefault(row.environment, []).append(row.vehicle_id)
+    return [judge_positions(environment, vehicles) for environment, vehicles in by_environment.items()]

@@ -1,0 +1,371 @@
+"""The tables, as SQLModel classes: the one description of the schema that the migrations are checked against.
+
+Statements elsewhere are plain SQL through psycopg; each stands in the module that owns the table's rules.
+"""
+
+from datetime import date, datetime
+from typing import Any
+
+from sqlalchemy import CheckConstraint, Column, DateTime, Index, LargeBinary, Text, UniqueConstraint, text
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlmodel import Field, SQLModel
+
+from domain.lifecycle import Environment, RouteStatus
+
+
+def _time(*, now: bool = False, null: bool = False) -> Any:
+    return Field(
+        sa_column=Column(
+            DateTime(timezone=True), nullable=null, server_default=text("clock_timestamp()") if now else None
+        )
+    )
+
+
+def _json(*, null: bool = False) -> Any:
+    return Field(sa_column=Column(JSONB, nullable=null))
+
+
+def _default(sql: str, **more: Any) -> Any:
+    return Field(sa_column_kwargs={"server_default": text(sql)}, **more)
+
+
+def _one_of(column: str, values: type[Environment] | type[RouteStatus]) -> str:
+    return f"{column} IN ({', '.join(repr(str(value)) for value in values)})"
+
+
+class Company(SQLModel, table=True):
+    """A tenant, with its import and planning policy."""
+
+    __tablename__ = "companies"
+
+    id: str = Field(primary_key=True)
+    name: str
+    time_zone: str = _default("'UTC'")
+    import_window_days: float = _default("7")
+    superseding: bool = _default("false")
+    reserve_percent: float = _default("15")
+    end_fuel_percent: float = _default("25")
+    assumed_fuel_percent: float = _default("50")
+    min_purchase_gallons: float = _default("30")
+    stop_cost: float = _default("20")
+    max_detour_miles: float = _default("5")
+    max_stops: int | None = None
+    message_url: str | None = None
+    created_at: datetime = _time(now=True)
+
+
+class ApiKey(SQLModel, table=True):
+    """One API key. The key itself is never stored: only its visible prefix and its hash."""
+
+    __tablename__ = "api_keys"
+    __table_args__ = (CheckConstraint(_one_of("environment", Environment), name="environment"),)
+
+    id: str = Field(primary_key=True)
+    company_id: str = Field(foreign_key="companies.id", index=True)
+    name: str
+    environment: str
+    scopes: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False))
+    prefix: str = Field(index=True)
+    hash: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+    created_at: datetime = _time(now=True)
+    expires_at: datetime | None = _time(null=True)
+    revoked_at: datetime | None = _time(null=True)
+
+
+class Vehicle(SQLModel, table=True):
+    __tablename__ = "vehicles"
+    __table_args__ = (
+        Index("vehicles_unit_number", "company_id", "unit_number"),
+        Index("vehicles_vin", "company_id", "vin"),
+    )
+
+    id: str = Field(primary_key=True)
+    company_id: str = Field(foreign_key="companies.id")
+    unit_number: str | None = None
+    vin: str | None = None
+    license_plate: str | None = None
+    make: str | None = None
+    model: str | None = None
+    year: str | None = None
+    fuel_tank_capacity_gallons: float | None = None
+    mpg: float | None = None
+    created_at: datetime = _time(now=True)
+
+
+class Driver(SQLModel, table=True):
+    __tablename__ = "drivers"
+    __table_args__ = (
+        Index("drivers_name", "company_id", "name"),
+        Index("drivers_external_id", "company_id", "external_id"),
+    )
+
+    id: str = Field(primary_key=True)
+    company_id: str = Field(foreign_key="companies.id")
+    name: str | None = None
+    display_name: str | None = None
+    external_id: str | None = None
+    contact: str | None = None
+    created_at: datetime = _time(now=True)
+
+
+class Mapping(SQLModel, table=True):
+    """What a dispatcher decided in the matching screens: this value means that vehicle or driver."""
+
+    __tablename__ = "mappings"
+
+    company_id: str = Field(foreign_key="companies.id", primary_key=True)
+    kind: str = Field(primary_key=True)
+    value: str = Field(primary_key=True)
+    target_id: str
+    created_at: datetime = _time(now=True)
+
+
+class Route(SQLModel, table=True):
+    """A dispatch route: what was pushed, where it stands, and what became of it."""
+
+    __tablename__ = "routes"
+    __table_args__ = (
+        CheckConstraint(_one_of("environment", Environment), name="environment"),
+        CheckConstraint(_one_of("status", RouteStatus), name="status"),
+        # an externalId names one route until that is canceled
+        Index(
+            "routes_external_id",
+            "company_id",
+            "environment",
+            "external_id",
+            unique=True,
+            postgresql_where=text("status <> 'canceled'"),
+        ),
+        Index("routes_by_external_id", "company_id", "environment", "external_id", "created_at"),
+        Index("routes_by_start", "company_id", "environment", text("scheduled_start DESC"), "id"),
+        Index("routes_by_status", "company_id", "environment", "status", text("scheduled_start DESC"), "id"),
+        Index("routes_by_vehicle", "company_id", "environment", "vehicle_id", text("scheduled_start DESC"), "id"),
+        Index(
+            "routes_superseding",
+            "company_id",
+            "environment",
+            "reference",
+            postgresql_where=text(
+                "reference <> '' AND status IN ('pending','pending_mapping','pending_window','draft','planned')"
+            ),
+        ),
+        # what the workers look for
+        Index(
+            "routes_of_truck",
+            "vehicle_id",
+            "environment",
+            "scheduled_start",
+            postgresql_where=text("status IN ('draft','planned','active')"),
+        ),
+        Index("routes_pending", "retry_at", postgresql_where=text("status = 'pending'")),
+        Index(
+            "routes_held_by_start",
+            "status",
+            "scheduled_start",
+            postgresql_where=text("status IN ('pending','pending_mapping','pending_window')"),
+        ),
+        Index(
+            "routes_waiting_for_unit_number",
+            "company_id",
+            "vehicle_unit_number",
+            postgresql_where=text("status = 'pending_mapping'"),
+        ),
+        Index(
+            "routes_waiting_for_vin",
+            "company_id",
+            "vehicle_vin",
+            postgresql_where=text("status = 'pending_mapping'"),
+        ),
+        Index(
+            "routes_waiting_for_driver_name",
+            "company_id",
+            "driver_name",
+            postgresql_where=text("status = 'pending_mapping'"),
+        ),
+        Index(
+            "routes_waiting_for_driver_external_id",
+            "company_id",
+            "driver_external_id",
+            postgresql_where=text("status = 'pending_mapping'"),
+        ),
+        Index(
+            "routes_plan_due",
+            "retry_at",
+            postgresql_where=text("status = 'draft' AND arrived_at IS NOT NULL"),
+        ),
+    )
+
+    id: str = Field(primary_key=True)
+    company_id: str = Field(foreign_key="companies.id")
+    environment: str
+    external_id: str
+    reference: str | None = None
+    vehicle_unit_number: str | None = None
+    vehicle_vin: str | None = None
+    driver_name: str | None = None
+    driver_external_id: str | None = None
+    scheduled_start: datetime = _time()
+    stops: list[dict[str, Any]] = _json()
+    """As pushed: name, address, latitude, longitude, arrivalWindow."""
+    revision: int = _default("1")
+    """Raised with every change of the input; a plan belongs to one revision."""
+
+    status: str
+    pending_reason: str | None = None
+    pending_detail: str | None = None
+    closed_reason: str | None = None
+    """Why it is `canceled` or `error`."""
+    attempts: int = _default("0")
+    retry_at: datetime | None = _time(null=True)
+    """When the step it waits for (import or plan) is due again."""
+
+    vehicle_id: str | None = Field(default=None, foreign_key="vehicles.id")
+    driver_id: str | None = Field(default=None, foreign_key="drivers.id")
+    imported_at: datetime | None = _time(null=True)
+    arrived_at: datetime | None = _time(null=True)
+    """First arrival at any stop: from here on a plan is due."""
+    completed_at: datetime | None = _time(null=True)
+    plan_id: str | None = None
+    distance_miles: float | None = None
+    created_at: datetime = _time(now=True)
+    updated_at: datetime = _time(now=True)
+
+
+class Visit(SQLModel, table=True):
+    """The truck at one stop of a route, with the fixes and the rule that decided it."""
+
+    __tablename__ = "visits"
+
+    route_id: str = Field(foreign_key="routes.id", primary_key=True)
+    stop: int = Field(primary_key=True)
+    """Position in `routes.stops`, from 0."""
+    arrived_at: datetime = _time()
+    departed_at: datetime | None = _time(null=True)
+    arrival_evidence: dict[str, Any] = _json()
+    departure_evidence: dict[str, Any] | None = _json(null=True)
+
+
+class Plan(SQLModel, table=True):
+    """A computed fuel plan, with everything that explains it. A route's current one is `routes.plan_id`."""
+
+    __tablename__ = "plans"
+
+    id: str = Field(primary_key=True)
+    route_id: str = Field(foreign_key="routes.id", index=True)
+    revision: int
+    generated_at: datetime = _time()
+    document: dict[str, Any] = _json()
+    """The contract's FuelPlan without its status."""
+    explanation: dict[str, Any] = _json()
+    """Inputs, candidates, objective and line, as `fuelroute explain` prints them."""
+    timeline: list[dict[str, Any]] = _json()
+    """Planned arrival and mile of each stop that was left: stop, mile, plannedArrival."""
+
+
+class Message(SQLModel, table=True):
+    """A plan's message to the driver."""
+
+    __tablename__ = "messages"
+    __table_args__ = (
+        Index("messages_due", "retry_at", postgresql_where=text("status = 'pending'")),
+        Index("messages_by_company", "company_id", "created_at"),
+        CheckConstraint("status IN ('pending', 'sent', 'suppressed', 'failed')", name="status"),
+    )
+
+    id: str = Field(primary_key=True)
+    company_id: str = Field(foreign_key="companies.id")
+    environment: str
+    route_id: str = Field(foreign_key="routes.id", index=True)
+    plan_id: str = Field(foreign_key="plans.id", unique=True)
+    driver_id: str = Field(foreign_key="drivers.id")
+    status: str = _default("'pending'")
+    channel: str | None = None
+    """How it went or is going: `outbox`, `sandbox`, or a gateway's schema such as `mailtos`. Never its secrets."""
+    text: str
+    attempts: int = _default("0")
+    error: str | None = None
+    created_at: datetime = _time(now=True)
+    retry_at: datetime | None = _time(now=True, null=True)
+    sent_at: datetime | None = _time(null=True)
+
+
+class Position(SQLModel, table=True):
+    """One GPS fix."""
+
+    __tablename__ = "positions"
+    __table_args__ = (Index("positions_recorded_at", "recorded_at", postgresql_using="brin"),)
+
+    vehicle_id: str = Field(primary_key=True)
+    environment: str = Field(primary_key=True)
+    recorded_at: datetime = Field(sa_column=Column(DateTime(timezone=True), primary_key=True))
+    latitude: float
+    longitude: float
+    speed_mph: float | None = None
+    fuel_percent: float | None = None
+    accuracy_meters: float | None = None
+    received_at: datetime = _time(now=True)
+    implausible: bool = _default("false")
+    """Judged to be a wild fix: too fast from its neighbours to be true."""
+
+
+class Track(SQLModel, table=True):
+    """A vehicle in one environment: how far its positions have been judged. The sweep finds lost judging here."""
+
+    __tablename__ = "tracks"
+    __table_args__ = (Index("tracks_unjudged", "touched_at", postgresql_where=text("unjudged_from IS NOT NULL")),)
+
+    vehicle_id: str = Field(primary_key=True, foreign_key="vehicles.id")
+    environment: str = Field(primary_key=True)
+    newest_at: datetime = _time()
+    unjudged_from: datetime | None = _time(null=True)
+    """`recorded_at` of the earliest fix that has not been compared with the stops; NULL: none."""
+    touched_at: datetime = _time(now=True)
+    free_since: datetime | None = _time(null=True)
+    """Fix time at which the truck completed its last route: what was recorded before belongs to that one."""
+    freed_at: datetime | None = _time(null=True)
+    """When that was decided."""
+
+
+class DroppedFix(SQLModel, table=True):
+    """How many fixes were dropped, by day and reason: accepted by the feed, used for nothing."""
+
+    __tablename__ = "dropped_fixes"
+
+    company_id: str = Field(primary_key=True, foreign_key="companies.id")
+    environment: str = Field(primary_key=True)
+    day: date = Field(primary_key=True)
+    reason: str = Field(primary_key=True)
+    count: int = _default("0")
+
+
+class Station(SQLModel, table=True):
+    __tablename__ = "stations"
+
+    station_id: str = Field(primary_key=True)
+    name: str
+    brand: str | None = None
+    address: str | None = None
+    city: str | None = None
+    state: str | None = None
+    latitude: float
+    longitude: float
+    retail_price: float | None = None
+    priced_at: datetime | None = _time(null=True)
+
+
+class Deal(SQLModel, table=True):
+    """A negotiated price of a company at a station or at all stations of a brand."""
+
+    __tablename__ = "deals"
+    __table_args__ = (
+        UniqueConstraint("company_id", "station_id", "brand", name="deals_key", postgresql_nulls_not_distinct=True),
+        CheckConstraint("num_nonnulls(station_id, brand) = 1", name="deals_one_key"),
+        CheckConstraint("num_nonnulls(discount_per_gallon, net_price) = 1", name="deals_one_price"),
+    )
+
+    id: int | None = Field(default=None, primary_key=True)
+    company_id: str = Field(foreign_key="companies.id")
+    station_id: str | None = None
+    brand: str | None = None
+    discount_per_gallon: float | None = None
+    net_price: float | None = None

@@ -1,0 +1,493 @@
+"""Positions as they come in, and their comparison with the stops: the stored side of `arrivals`."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from domain import arrivals
+from domain.arrivals import Candidate, Evidence, Fix, Visit
+from domain.contract import Position, RejectedPosition
+from domain.database import Connection, Tenant, as_json
+from domain.jobs import Job, build_plan, judge_positions
+from domain.lifecycle import Environment, RouteStatus
+from domain.roads import Point
+from domain.routes import HINT_GRACE, STANDING_MINUTES, recheck_trucks
+from domain.settings import Settings
+
+_CONTEXT = timedelta(minutes=10)
+_CONTEXT_FIXES = 6
+"""How far back of the first new fix the judging looks, at least: a run of fixes may have begun before it."""
+
+
+class Feed(NamedTuple):
+    """What became of one request to the feed."""
+
+    accepted: int
+    rejected: list[RejectedPosition]
+    dropped: dict[str, int]
+    jobs: list[Job]
+
+
+def store_positions(
+    connection: Connection, tenant: Tenant, positions: Sequence[tuple[int, Position]], *, now: datetime
+) -> Feed:
+    """Stores the fixes of known vehicles; `positions` come with their index in the request.
+
+    An unknown vehicle is rejected. A fix that is of no use is accepted, counted and not stored.
+    """
+    vehicles = _resolve(connection, tenant.company_id, [position for _, position in positions])
+    rejected: list[RejectedPosition] = []
+    dropped: dict[str, int] = {}
+    rows: list[dict[str, Any]] = []
+    for (index, position), (vehicle_id, fault) in zip(positions, vehicles, strict=True):
+        if vehicle_id is None:
+            rejected.append(RejectedPosition(index=index, message=fault))
+            continue
+        fix = Fix(
+            position.recorded_at,
+            position.latitude,
+            position.longitude,
+            accuracy_meters=position.accuracy_meters,
+        )
+        reason = arrivals.drop_reason(fix, now=now, live=tenant.environment is Environment.LIVE)
+        if reason is not None:
+            dropped[reason] = dropped.get(reason, 0) + 1
+            continue
+        rows.append(
+            {
+                "vehicle_id": vehicle_id,
+                "recorded_at": position.recorded_at.isoformat(),
+                "latitude": position.latitude,
+                "longitude": position.longitude,
+                "speed_mph": position.speed_mph,
+                "fuel_percent": position.fuel_percent,
+                "accuracy_meters": position.accuracy_meters,
+            }
+        )
+    rows.sort(key=lambda row: (row["vehicle_id"], row["recorded_at"]))  # two requests wait, and never deadlock
+    jobs = _store(connection, tenant.environment, rows, dropped, now=now)
+    _count_dropped(connection, tenant, dropped, now=now)
+    return Feed(len(positions) - len(rejected), rejected, dropped, jobs)
+
+
+def _resolve(connection: Connection, company_id: str, positions: Sequence[Position]) -> list[tuple[str | None, str]]:
+    """The vehicle that each position names, by mapping or stored value, or None and what is wrong."""
+    named = {
+        (kind, value)
+        for position in positions
+        for kind in ("vehicle_id", "unit_number", "vin")
+        if (value := getattr(position, kind)) is not None
+    }
+    rows = connection.execute(
+        """
+        SELECT named.kind, named.value,
+               CASE named.kind WHEN 'vehicle_id'
+                   THEN ARRAY(SELECT id FROM vehicles WHERE company_id = %(company_id)s AND id = named.value)
+               ELSE coalesce(
+                   (SELECT ARRAY[target_id] FROM mappings m
+                    WHERE m.company_id = %(company_id)s AND m.kind = named.kind AND m.value = named.value),
+                   CASE named.kind WHEN 'unit_number'
+                       THEN ARRAY(SELECT id FROM vehicles
+                                  WHERE company_id = %(company_id)s AND unit_number = named.value LIMIT 2)
+                       ELSE ARRAY(SELECT id FROM vehicles
+                                  WHERE company_id = %(company_id)s AND vin = named.value LIMIT 2) END
+               ) END AS candidates
+        FROM unnest(%(kinds)s::text[], %(values)s::text[]) AS named (kind, value)
+        """,
+        {
+            "company_id": company_id,
+            "kinds": [kind for kind, _ in named],
+            "values": [value for _, value in named],
+        },
+    ).fetchall()
+    candidates = {(row.kind, row.value): row.candidates for row in rows}
+    return [_vehicle_of(position, candidates) for position in positions]
+
+
+def _vehicle_of(position: Position, candidates: dict[tuple[str, str], list[str]]) -> tuple[str | None, str]:
+    found = set()
+    for kind, label in (("vehicle_id", "vehicleId"), ("unit_number", "unitNumber"), ("vin", "vin")):
+        value = getattr(position, kind)
+        if value is None:
+            continue
+        ids = candidates[kind, value]
+        if len(ids) != 1:
+            return (
+                None,
+                f"{label}: {'unknown vehicle' if not ids else 'fits more than one vehicle'} {value!r}",
+            )
+        found.add(ids[0])
+    return (found.pop(), "") if len(found) == 1 else (None, "the references name different vehicles")
+
+
+def _store(
+    connection: Connection,
+    environment: Environment,
+    rows: Sequence[dict[str, Any]],
+    dropped: dict[str, int],
+    *,
+    now: datetime,
+) -> list[Job]:
+    if not rows:
+        return []
+    stored = connection.execute(
+        """
+        INSERT INTO positions (vehicle_id, environment, recorded_at, latitude, longitude, speed_mph, fuel_percent,
+                               accuracy_meters, received_at)
+        SELECT vehicle_id, %s, recorded_at, latitude, longitude, speed_mph, fuel_percent, accuracy_meters, %s
+        FROM jsonb_to_recordset(%s) AS fix (vehicle_id text, recorded_at timestamptz, latitude float8,
+             longitude float8, speed_mph float8, fuel_percent float8, accuracy_meters float8)
+        ON CONFLICT DO NOTHING
+        RETURNING vehicle_id, recorded_at
+        """,
+        (environment, now, as_json(rows)),
+    ).fetchall()
+    if len(stored) < len(rows):
+        dropped["repeated"] = len(rows) - len(stored)
+    spans: dict[str, tuple[datetime, datetime]] = {}
+    for row in stored:
+        first, last = spans.get(row.vehicle_id, (row.recorded_at, row.recorded_at))
+        spans[row.vehicle_id] = (min(first, row.recorded_at), max(last, row.recorded_at))
+    if not spans:
+        return []
+    vehicles = sorted(spans)
+    connection.execute(
+        """
+        INSERT INTO tracks (vehicle_id, environment, newest_at, touched_at)
+        SELECT vehicle_id, %s, newest_at, %s FROM unnest(%s::text[], %s::timestamptz[]) AS new (vehicle_id, newest_at)
+        ON CONFLICT (vehicle_id, environment)
+        DO UPDATE SET newest_at = greatest(tracks.newest_at, excluded.newest_at), touched_at = excluded.touched_at
+        """,
+        (environment, now, vehicles, [spans[vehicle][1] for vehicle in vehicles]),
+    )
+    # a statement of its own, after the rows are locked: a route imported at this moment is seen, or sees these fixes
+    moved = connection.execute(
+        """
+        UPDATE tracks t SET unjudged_from = least(t.unjudged_from, new.first_at)
+        FROM unnest(%s::text[], %s::timestamptz[]) AS new (vehicle_id, first_at)
+        WHERE t.vehicle_id = new.vehicle_id AND t.environment = %s
+          AND EXISTS (SELECT FROM routes r WHERE r.vehicle_id = t.vehicle_id AND r.environment = t.environment
+                      AND r.status IN ('draft', 'planned', 'active'))
+        RETURNING t.vehicle_id
+        """,
+        (vehicles, [spans[vehicle][0] for vehicle in vehicles], environment),
+    ).fetchall()
+    return [judge_positions(environment, [row.vehicle_id for row in moved])] if moved else []
+
+
+def _count_dropped(connection: Connection, tenant: Tenant, dropped: dict[str, int], *, now: datetime) -> None:
+    if not dropped:
+        return
+    connection.execute(
+        """
+        INSERT INTO dropped_fixes (company_id, environment, day, reason, count)
+        SELECT %s, %s, %s, reason, count FROM unnest(%s::text[], %s::int[]) AS new (reason, count) ORDER BY reason
+        ON CONFLICT (company_id, environment, day, reason)
+        DO UPDATE SET count = dropped_fixes.count + excluded.count
+        """,
+        (*tenant, now.date(), list(dropped), list(dropped.values())),
+    )
+
+
+def judge_vehicles(
+    connection: Connection, environment: str, vehicle_ids: Sequence[str], *, settings: Settings, now: datetime
+) -> list[Job]:
+    """Compares the unjudged fixes of these vehicles with the stops of the routes they are on.
+
+    Returns the jobs to enqueue after the commit. Vehicles without unjudged fixes, or judged by another worker at this
+    moment, are left alone.
+    """
+    # routes before tracks, as everywhere: no two transactions wait for each other
+    routes = connection.execute(
+        """
+        SELECT id, company_id, vehicle_id, status, scheduled_start, stops, arrived_at, imported_at
+        FROM routes
+        WHERE vehicle_id = ANY(%s) AND environment = %s AND status IN ('draft', 'planned', 'active')
+        ORDER BY id FOR UPDATE
+        """,
+        (list(vehicle_ids), environment),
+    ).fetchall()
+    tracks = connection.execute(
+        "SELECT vehicle_id, unjudged_from, newest_at, free_since, freed_at FROM tracks"
+        " WHERE vehicle_id = ANY(%s) AND environment = %s AND unjudged_from IS NOT NULL"
+        " ORDER BY vehicle_id FOR UPDATE SKIP LOCKED",
+        (list(vehicle_ids), environment),
+    ).fetchall()
+    current = _current_routes(routes, {track.vehicle_id: track.newest_at for track in tracks})
+    judged = [track for track in tracks if track.vehicle_id in current]
+    fixes = _load_fixes(connection, environment, judged)
+    visits = _load_visits(connection, [current[track.vehicle_id].id for track in judged])
+    wild: list[tuple[str, datetime, bool]] = []
+    changed: dict[str, tuple[Any, dict[int, Visit]]] = {}
+    for track in judged:
+        route = current[track.vehicle_id]
+        window = fixes.get(track.vehicle_id, [])
+        believed, flags = _believed(window)
+        wild += [(track.vehicle_id, moment, flag) for moment, flag in flags.items()]
+        eligible = [fix for fix, received_at in believed if _counts(fix, received_at, route, track, settings)]
+        before = visits.get(route.id, {})
+        after = _judge(route, before, eligible, settings)
+        if after != before:
+            changed[route.id] = (route, after)
+    _flag_implausible(connection, environment, current, wild, now=now)
+    arrived = _store_visits(connection, changed, now=now)
+    connection.execute(
+        "UPDATE tracks SET unjudged_from = NULL WHERE environment = %s AND vehicle_id = ANY(%s)",
+        (environment, [track.vehicle_id for track in tracks]),
+    )
+    return [*map(build_plan, arrived), *complete_routes(connection, list(changed), now=now)]
+
+
+def _current_routes(routes: Sequence[Any], newest_fix_at: dict[str, datetime]) -> dict[str, Any]:
+    by_vehicle: dict[str, list[Any]] = {}
+    for route in routes:
+        by_vehicle.setdefault(route.vehicle_id, []).append(route)
+    current = {}
+    for vehicle_id, newest in newest_fix_at.items():
+        own = {route.id: route for route in by_vehicle.get(vehicle_id, [])}
+        chosen = arrivals.current_route(
+            (
+                Candidate(route.id, RouteStatus(route.status), route.scheduled_start, route.arrived_at)
+                for route in own.values()
+            ),
+            newest,
+        )
+        if chosen is not None:
+            current[vehicle_id] = own[chosen.route_id]
+    return current
+
+
+def _load_fixes(
+    connection: Connection, environment: str, tracks: Sequence[Any]
+) -> dict[str, list[tuple[Fix, datetime]]]:
+    """The unjudged fixes of each vehicle and those shortly before, in order of time, each with when it came in."""
+    rows = connection.execute(
+        """
+        SELECT fix.* FROM unnest(%(vehicles)s::text[], %(since)s::timestamptz[]) AS track (vehicle_id, since)
+        CROSS JOIN LATERAL (
+            SELECT coalesce(min(recorded_at), track.since) AS first_at FROM (
+                SELECT recorded_at FROM positions p
+                WHERE p.vehicle_id = track.vehicle_id AND p.environment = %(environment)s
+                  AND p.recorded_at < track.since
+                ORDER BY recorded_at DESC LIMIT %(context)s) AS shortly_before
+        ) AS context
+        JOIN positions fix ON fix.vehicle_id = track.vehicle_id AND fix.environment = %(environment)s
+             AND fix.recorded_at >= least(context.first_at, track.since - %(minutes)s)
+        ORDER BY fix.vehicle_id, fix.recorded_at
+        """,
+        {
+            "environment": environment,
+            "vehicles": [track.vehicle_id for track in tracks],
+            "since": [track.unjudged_from for track in tracks],
+            "context": _CONTEXT_FIXES,
+            "minutes": _CONTEXT,
+        },
+    ).fetchall()
+    fixes: dict[str, list[tuple[Fix, datetime]]] = {}
+    for row in rows:
+        fix = Fix(row.recorded_at, row.latitude, row.longitude, row.speed_mph, row.accuracy_meters, row.implausible)
+        fixes.setdefault(row.vehicle_id, []).append((fix, row.received_at))
+    return fixes
+
+
+def _believed(
+    window: Sequence[tuple[Fix, datetime]],
+) -> tuple[list[tuple[Fix, datetime]], dict[datetime, bool]]:
+    """The plausible fixes of a window, and which fixes' standing changed (True: now implausible)."""
+    start = next((index for index, (fix, _) in enumerate(window) if not fix.implausible), len(window))
+    tail = window[start:]
+    wild = arrivals.implausible_fixes([fix for fix, _ in tail])
+    flags = {
+        fix.recorded_at: fix.recorded_at in wild for fix, _ in tail if fix.implausible is not (fix.recorded_at in wild)
+    }
+    return [(fix, received_at) for fix, received_at in tail if fix.recorded_at not in wild], flags
+
+
+def _counts(fix: Fix, received_at: datetime, route: Any, track: Any, settings: Settings) -> bool:
+    """Whether a fix can move this route: not too early, not older than the import, not of the route before."""
+    if fix.recorded_at < route.scheduled_start - timedelta(hours=settings.early_arrival_hours):
+        return False
+    since_import = route.imported_at - timedelta(minutes=STANDING_MINUTES)
+    if received_at < route.imported_at and fix.recorded_at < since_import:
+        return False
+    return track.free_since is None or received_at > track.freed_at or fix.recorded_at >= track.free_since
+
+
+def _judge(route: Any, before: dict[int, Visit], fixes: Sequence[Fix], settings: Settings) -> dict[int, Visit]:
+    """Visits decided before the window stand; those inside it are judged again, for a late fix may move them."""
+    if not fixes:
+        return before
+    settled = {
+        stop: visit if visit.departed_at is None or visit.departed_at < fixes[0].recorded_at else _undeparted(visit)
+        for stop, visit in before.items()
+        if visit.arrived_at < fixes[0].recorded_at
+    }
+    places = [Point(stop["latitude"], stop["longitude"]) for stop in route.stops]
+    after = arrivals.judge(places, settled, fixes, radius_meters=settings.arrival_radius_meters)
+    return arrivals.merge(before, after)
+
+
+def _undeparted(visit: Visit) -> Visit:
+    return Visit(visit.arrived_at, visit.arrival)
+
+
+def _load_visits(connection: Connection, route_ids: Sequence[str]) -> dict[str, dict[int, Visit]]:
+    rows = connection.execute(
+        "SELECT route_id, stop, arrived_at, departed_at FROM visits WHERE route_id = ANY(%s)",
+        (list(route_ids),),
+    ).fetchall()
+    visits: dict[str, dict[int, Visit]] = {}
+    for row in rows:
+        visits.setdefault(row.route_id, {})[row.stop] = Visit(row.arrived_at, departed_at=row.departed_at)
+    return visits
+
+
+def _store_visits(
+    connection: Connection, changed: dict[str, tuple[Any, dict[int, Visit]]], *, now: datetime
+) -> list[str]:
+    """Returns the routes whose truck has just arrived for the first time: a plan is due."""
+    rows = [
+        {
+            "route_id": route_id,
+            "stop": stop,
+            "arrived_at": visit.arrived_at,
+            "departed_at": visit.departed_at,
+            "arrival_evidence": _evidence(visit.arrival),
+            "departure_evidence": _evidence(visit.departure),
+        }
+        for route_id, (_, visits) in changed.items()
+        for stop, visit in visits.items()
+    ]
+    if not rows:
+        return []
+    connection.execute(
+        """
+        INSERT INTO visits (route_id, stop, arrived_at, departed_at, arrival_evidence, departure_evidence)
+        SELECT * FROM jsonb_to_recordset(%s) AS new (route_id text, stop int, arrived_at timestamptz,
+                      departed_at timestamptz, arrival_evidence jsonb, departure_evidence jsonb)
+        ON CONFLICT (route_id, stop) DO UPDATE SET
+            arrived_at = excluded.arrived_at, departed_at = excluded.departed_at,
+            arrival_evidence = coalesce(excluded.arrival_evidence, visits.arrival_evidence),
+            departure_evidence = coalesce(excluded.departure_evidence, visits.departure_evidence)
+        """,
+        (as_json(rows),),
+    )
+    arrived = connection.execute(
+        """
+        UPDATE routes r SET arrived_at = first.arrived_at, updated_at = clock_timestamp(),
+            retry_at = CASE WHEN r.arrived_at IS NULL AND r.status = 'draft' THEN %s ELSE r.retry_at END
+        FROM (SELECT route_id, min(arrived_at) AS arrived_at FROM visits WHERE route_id = ANY(%s) GROUP BY 1) AS first
+        WHERE r.id = first.route_id
+        RETURNING r.id, r.status
+        """,
+        (now + HINT_GRACE, list(changed)),
+    ).fetchall()
+    return [row.id for row in arrived if row.status == "draft" and changed[row.id][0].arrived_at is None]
+
+
+def _evidence(evidence: Evidence | None) -> dict[str, Any] | None:
+    if evidence is None:
+        return None
+    fixes = [
+        {
+            "recordedAt": fix.recorded_at,
+            "latitude": fix.latitude,
+            "longitude": fix.longitude,
+            "speedMph": fix.speed_mph,
+            "accuracyMeters": fix.accuracy_meters,
+        }
+        for fix in evidence.fixes
+    ]
+    return {"rule": evidence.rule, "fixes": fixes}
+
+
+def _flag_implausible(
+    connection: Connection,
+    environment: str,
+    current: dict[str, Any],
+    flags: Sequence[tuple[str, datetime, bool]],
+    *,
+    now: datetime,
+) -> None:
+    if not flags:
+        return
+    connection.execute(
+        """
+        UPDATE positions p SET implausible = new.implausible
+        FROM unnest(%s::text[], %s::timestamptz[], %s::bool[]) AS new (vehicle_id, recorded_at, implausible)
+        WHERE p.vehicle_id = new.vehicle_id AND p.recorded_at = new.recorded_at AND p.environment = %s
+        """,
+        (*map(list, zip(*flags, strict=True)), environment),
+    )
+    for vehicle_id, _, implausible in flags:
+        tenant = Tenant(current[vehicle_id].company_id, Environment(environment))
+        _count_dropped(connection, tenant, {"implausible": 1 if implausible else -1}, now=now)
+
+
+def complete_routes(connection: Connection, route_ids: Iterable[str], *, now: datetime) -> list[Job]:
+    """Routes whose truck has reached the last stop, and whose plan the driver has (or cannot be given), are completed.
+
+    Returns the jobs to enqueue after the commit: the truck may already stand at the first stop of its next route.
+    """
+    ids = list(route_ids)
+    if not ids:
+        return []
+    completed = connection.execute(
+        """
+        UPDATE routes r SET status = 'completed', completed_at = v.arrived_at, retry_at = NULL,
+                            updated_at = clock_timestamp()
+        FROM visits v
+        WHERE r.id = ANY(%s) AND v.route_id = r.id AND v.stop = jsonb_array_length(r.stops) - 1
+          AND (r.status = 'active' OR r.status = 'planned' AND EXISTS (
+              SELECT FROM messages m WHERE m.plan_id = r.plan_id
+              AND (m.status = 'failed' OR m.status = 'pending' AND m.attempts > 0)))
+        RETURNING r.id, r.vehicle_id, r.environment, r.completed_at
+        """,
+        (ids,),
+    ).fetchall()
+    for route in completed:
+        connection.execute(
+            "UPDATE tracks SET free_since = %s, freed_at = %s WHERE vehicle_id = %s AND environment = %s",
+            (route.completed_at, now, route.vehicle_id, route.environment),
+        )
+    return recheck_trucks(connection, [route.id for route in completed], now=now)
+
+
+def claim_lost_judgements(connection: Connection, *, now: datetime, limit: int = 10_000) -> dict[str, list[str]]:
+    """Vehicles whose fixes wait although their job should have run: vehicle ids by environment, each claimed for a
+    minute."""
+    rows = connection.execute(
+        """
+        UPDATE tracks SET touched_at = %(now)s + interval '50 seconds' WHERE (vehicle_id, environment) IN (
+            SELECT vehicle_id, environment FROM tracks
+            WHERE unjudged_from IS NOT NULL AND touched_at <= %(now)s - %(grace)s
+            ORDER BY touched_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
+        RETURNING vehicle_id, environment
+        """,
+        {"now": now, "grace": HINT_GRACE, "limit": limit},
+    ).fetchall()
+    lost: dict[str, list[str]] = {}
+    for row in rows:
+        lost.setdefault(row.environment, []).append(row.vehicle_id)
+    return lost
+
+
+def forget_positions(connection: Connection, *, retention_days: float, now: datetime) -> int:
+    """Housekeeping: deletes positions older than the retention. Returns how many."""
+    return connection.execute(
+        "DELETE FROM positions WHERE recorded_at < %s", (now - timedelta(days=retention_days),)
+    ).rowcount
+
+
+def expire_active_routes(connection: Connection, *, expiry_days: float, now: datetime) -> int:
+    """Active routes whose truck has reached no stop for so long become `error`, so that the truck's next route can
+    start. Returns how many."""
+    return connection.execute(
+        """
+        UPDATE routes r SET status = 'error', retry_at = NULL, updated_at = clock_timestamp(),
+            closed_reason = 'Active, but no stop was reached for ' || %(days)s || ' days'
+        WHERE status = 'active' AND updated_at < %(since)s
+          AND NOT EXISTS (SELECT FROM visits v WHERE v.route_id = r.id AND v.arrived_at >= %(since)s)
+        """,
+        {"days": expiry_days, "since": now - timedelta(days=expiry_days)},
+    ).rowcount

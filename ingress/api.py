@@ -1,0 +1,215 @@
+"""The endpoints: check, store, enqueue, answer. Rules and statements live in `domain`."""
+
+import hashlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TypeVar
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from domain import answers
+from domain.contract import (
+    MAX_BODY_BYTES,
+    DriverQuery,
+    Invalid,
+    Position,
+    PositionBatch,
+    PositionsAccepted,
+    RejectedPosition,
+    Route,
+    RouteInput,
+    RouteQuery,
+    VehicleQuery,
+    read_body,
+    read_query,
+    read_value,
+    write,
+)
+from domain.ids import is_id
+from domain.keys import Caller
+from domain.lifecycle import HELD
+from domain.routes import Push, cancel_route
+from domain.telemetry import FIXES_RECEIVED
+from domain.tracking import store_positions
+from ingress.gate import ADMISSION
+from ingress.problems import ApiError
+from ingress.services import Services
+
+Shape = TypeVar("Shape", bound=msgspec.Struct)
+
+_NO_SUCH_ROUTE = "No route with that id belongs to this company."
+
+
+def json_answer(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(write(value), status_code=status, media_type="application/json", headers=headers)
+
+
+def admitted(request: Request, scope: str | None = None) -> Caller:
+    """Who makes the request. Raises ApiError: 401 without a valid key, 429 over the limit, 403 without the scope."""
+    admission = request.scope.get(ADMISSION)
+    if admission is None or admission.caller is None:
+        raise ApiError(
+            "unauthorized",
+            "Send a valid API key as `Authorization: Bearer <API_KEY>`; it is missing, malformed, revoked or expired.",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+    allowance = admission.allowance
+    if allowance is not None and not allowance.allowed:
+        raise ApiError(
+            "rate_limited",
+            f"More than 600 requests in a minute from this key; retry in {allowance.retry_after_seconds} s.",
+            headers={"Retry-After": str(allowance.retry_after_seconds)},
+        )
+    caller: Caller = admission.caller
+    if scope is not None and scope not in caller.scopes:
+        raise ApiError("insufficient_scope", f"The key lacks the scope `{scope}`.")
+    return caller
+
+
+async def body_of(request: Request) -> bytes:
+    """The JSON body. Raises ApiError: 415 when it says to be something else, 413 when it is too large."""
+    media_type = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    if media_type != "application/json" and not media_type.endswith("+json"):
+        raise ApiError("unsupported_media_type", f"Send `Content-Type: application/json`, not `{media_type}`.")
+    too_large = ApiError("content_too_large", f"The body may have {MAX_BODY_BYTES} bytes at most.")
+    declared = request.headers.get("content-length", "0")
+    if declared.isdecimal() and int(declared) > MAX_BODY_BYTES:
+        raise too_large
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_BODY_BYTES:
+            raise too_large
+    return bytes(body)
+
+
+def checked(read: Callable[[], Shape], what: str) -> Shape:
+    """The shape that `read` returns. Raises ApiError 400 with every fault."""
+    try:
+        return read()
+    except Invalid as invalid:
+        count = len(invalid.faults)
+        detail = f"{what} has {count} invalid field{'s' if count > 1 else ''}."
+        raise ApiError("validation_error", detail, errors=invalid.faults) from None
+
+
+def query_of(request: Request, shape: type[Shape]) -> Shape:
+    return checked(lambda: read_query(request.query_params, shape), "The query")
+
+
+class Api:
+    """The endpoints over one process's services."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def get_me(self, request: Request) -> Response:
+        caller = admitted(request)
+        return json_answer(await self._services.in_transaction(lambda c: answers.read_me(c, caller)))
+
+    async def create_or_update_route(self, request: Request) -> Response:
+        caller = admitted(request, "routes:write")
+        body = await body_of(request)
+        pushed_route = checked(lambda: read_body(body, RouteInput), "The body")
+        pushed = await self._services.pushes.submit(Push(caller.tenant, pushed_route))
+        if pushed.effect == "refuse":
+            raise ApiError("route_active", "The route has started; its stops cannot change.")
+        if pushed.effect != "unchanged":
+            await self._await_import(pushed.route_id)
+        route = await self._services.reads.submit((caller.tenant, pushed.route_id))
+        if route is None:
+            raise LookupError(pushed.route_id)
+        if pushed.effect != "create":
+            return json_answer(route)
+        return json_answer(route, 202 if route.status in HELD else 201)
+
+    async def _await_import(self, route_id: str) -> None:
+        """Until the route is imported or held, as long as the settings allow; not at all when Redis is away."""
+        outcomes = self._services.outcomes
+        future = outcomes.expect(route_id)
+        if await self._services.hints.submit(route_id):
+            await outcomes.wait(route_id, future, self._services.settings.import_wait_seconds)
+        else:
+            outcomes.forget(route_id, future)
+
+    async def list_routes(self, request: Request) -> Response:
+        caller = admitted(request, "routes:read")
+        query = query_of(request, RouteQuery)
+        return json_answer(await self._services.in_transaction(lambda c: answers.list_routes(c, caller.tenant, query)))
+
+    async def get_route(self, request: Request) -> Response:
+        caller = admitted(request, "routes:read")
+        route = await self._route(caller, request.path_params["id"])
+        body = write(route)
+        etag = f'"{hashlib.blake2b(body, digest_size=16).hexdigest()}"'
+        if _names(request.headers.get("if-none-match", ""), etag):
+            return Response(status_code=304, headers={"ETag": etag})
+        return Response(body, media_type="application/json", headers={"ETag": etag})
+
+    async def _route(self, caller: Caller, route_id: str) -> Route:
+        route = await self._services.reads.submit((caller.tenant, route_id)) if is_id(route_id, "rte") else None
+        if route is None:
+            raise ApiError("not_found", _NO_SUCH_ROUTE)
+        return route
+
+    async def cancel_route(self, request: Request) -> Response:
+        caller = admitted(request, "routes:write")
+        route_id = request.path_params["id"]
+        if not is_id(route_id, "rte"):
+            raise ApiError("not_found", _NO_SUCH_ROUTE)
+        now = datetime.now(UTC)
+        effect, jobs = await self._services.in_transaction(lambda c: cancel_route(c, caller.tenant, route_id, now=now))
+        if effect is None:
+            raise ApiError("not_found", _NO_SUCH_ROUTE)
+        if effect == "refuse":
+            raise ApiError("route_active", "The route is active or finished; it cannot be canceled through the API.")
+        await self._services.enqueue(jobs)
+        return Response(status_code=204)
+
+    async def list_vehicles(self, request: Request) -> Response:
+        caller = admitted(request, "vehicles:read")
+        query = query_of(request, VehicleQuery)
+        return json_answer(
+            await self._services.in_transaction(lambda c: answers.list_vehicles(c, caller.company_id, query))
+        )
+
+    async def list_drivers(self, request: Request) -> Response:
+        caller = admitted(request, "drivers:read")
+        query = query_of(request, DriverQuery)
+        return json_answer(
+            await self._services.in_transaction(lambda c: answers.list_drivers(c, caller.company_id, query))
+        )
+
+    async def post_positions(self, request: Request) -> Response:
+        """The telematics feed: one bad entry never costs the others."""
+        caller = admitted(request, "positions:write")
+        body = await body_of(request)
+        batch = checked(lambda: read_body(body, PositionBatch), "The body")
+        good: list[tuple[int, Position]] = []
+        rejected: list[RejectedPosition] = []
+        for index, entry in enumerate(batch.positions):
+            try:
+                good.append((index, read_value(entry, Position)))
+            except Invalid as invalid:
+                rejected.append(RejectedPosition(index=index, message=str(invalid)))
+        now = datetime.now(UTC)
+        feed = await self._services.in_transaction(lambda c: store_positions(c, caller.tenant, good, now=now))
+        await self._services.enqueue(feed.jobs)
+        _count(feed.accepted, feed.dropped, len(rejected) + len(feed.rejected))
+        rejected = sorted([*rejected, *feed.rejected], key=lambda entry: entry.index)
+        return json_answer(PositionsAccepted(accepted=feed.accepted, rejected=rejected), 202)
+
+
+def _names(header: str, etag: str) -> bool:
+    """Whether an If-None-Match header names the tag; weak comparison, as RFC 9110 has it."""
+    tags = [tag.strip().removeprefix("W/") for tag in header.split(",")]
+    return etag in tags or "*" in tags
+
+
+def _count(accepted: int, dropped: dict[str, int], rejected: int) -> None:
+    FIXES_RECEIVED.labels("stored").inc(accepted - sum(dropped.values()))
+    FIXES_RECEIVED.labels("rejected").inc(rejected)
+    for reason, count in dropped.items():
+        FIXES_RECEIVED.labels(reason).inc(count)

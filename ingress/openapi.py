@@ -1,0 +1,313 @@
+"""The interface description, OpenAPI 3.1, made from the same shapes that check the bodies."""
+
+from typing import Any
+
+import msgspec
+
+from domain import contract
+from domain.contract import (
+    API_VERSION,
+    RATE_LIMIT_REQUESTS,
+    DriverList,
+    DriverQuery,
+    Instant,
+    Me,
+    Problem,
+    Route,
+    RouteInput,
+    RouteList,
+    RouteQuery,
+    VehicleList,
+    VehicleQuery,
+)
+from ingress.problems import KINDS, PROBLEM_TYPE
+
+Json = dict[str, Any]
+
+_REF = "#/components/schemas/{name}"
+
+ROUTE_EXAMPLE: Json = {
+    "externalId": "LOAD-4711",
+    "reference": "PO-88120",
+    "vehicle": {"unitNumber": "4101"},
+    "driver": {"name": "Maria Villanueva"},
+    "scheduledStart": "2026-12-01T08:00:00-06:00",
+    "stops": [
+        {
+            "name": "Joliet intermodal terminal",
+            "address": "3000 Centerpoint Way, Joliet, IL",
+            "latitude": 41.462,
+            "longitude": -88.125,
+        },
+        {
+            "name": "Port Newark",
+            "latitude": 40.695,
+            "longitude": -74.155,
+            "arrivalWindow": {"start": "2026-12-02T08:00:00-05:00", "end": "2026-12-02T12:00:00-05:00"},
+        },
+    ],
+}
+
+
+def describe() -> Json:
+    """The whole document."""
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Dispatch Route and Fuel Plan API",
+            "version": API_VERSION,
+            "summary": "Push dispatch routes; read back routes, fuel plans, vehicles and drivers.",
+            "description": "Every request carries `Authorization: Bearer <API_KEY>`. A key belongs to one company and "
+            "one environment, `live` or `sandbox`, and only sees that data. Errors are RFC 9457 problem documents; "
+            f"branch on `code`. The rate limit is {RATE_LIMIT_REQUESTS} requests per minute and key.",
+        },
+        "servers": [{"url": "/"}],
+        "security": [{"apiKey": []}],
+        "paths": _paths(),
+        "components": {
+            "schemas": _schemas(),
+            "responses": {code: _problem_response(code) for code in KINDS},
+            "headers": _headers(),
+            "securitySchemes": {
+                "apiKey": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "`svc_live_…` or `svc_test_…`. Scopes: "
+                    + "; ".join(
+                        f"`{scope}`: {meaning}"
+                        for scope, meaning in contract.SCOPES.items()
+                        if scope != "positions:write"
+                    ),
+                }
+            },
+        },
+    }
+
+
+def _paths() -> Json:
+    not_found, conflict = "not_found", "route_active"
+    route_id = {
+        "name": "id",
+        "in": "path",
+        "required": True,
+        "description": "The route id returned on push.",
+        "schema": {"type": "string"},
+    }
+    return {
+        "/v1/me": {
+            "get": _operation(
+                "getMe", "Verify a key", None, {"200": _json("The key, its company and its rate limit.", Me)}
+            )
+        },
+        "/v1/routes": {
+            "post": _operation(
+                "createOrUpdateRoute",
+                "Push a route",
+                "routes:write",
+                {
+                    "201": _json("Created; vehicle and driver matched at once.", Route),
+                    "200": _json("The externalId already existed; the route was updated.", Route),
+                    "202": _json("Accepted and held; `pending` says why. Nothing needs to be resent.", Route),
+                },
+                errors=("validation_error", "content_too_large", "unsupported_media_type", conflict),
+                description="Idempotent by `externalId`.",
+                body=RouteInput,
+            ),
+            "get": _operation(
+                "listRoutes",
+                "List routes, newest scheduled start first",
+                "routes:read",
+                {"200": _json("One page.", RouteList)},
+                errors=("validation_error",),
+                parameters=_query_parameters(RouteQuery),
+            ),
+        },
+        "/v1/routes/{id}": {
+            "parameters": [route_id],
+            "get": _operation(
+                "getRoute",
+                "Read a route and its fuel plan",
+                "routes:read",
+                {
+                    "200": {
+                        **_json("The route as it is now.", Route),
+                        "headers": {**_rate_headers(), "ETag": {"$ref": "#/components/headers/ETag"}},
+                    },
+                    "304": {"description": "Not changed since the `ETag` in `If-None-Match`."},
+                },
+                errors=(not_found,),
+                parameters=[
+                    {
+                        "name": "If-None-Match",
+                        "in": "header",
+                        "required": False,
+                        "description": "The `ETag` of an earlier answer: 304 when nothing has changed.",
+                        "schema": {"type": "string"},
+                    }
+                ],
+            ),
+            "delete": _operation(
+                "cancelRoute",
+                "Cancel a route",
+                "routes:write",
+                {"204": {"description": "Canceled.", "headers": _rate_headers()}},
+                errors=(not_found, conflict),
+            ),
+        },
+        "/v1/vehicles": {
+            "get": _operation(
+                "listVehicles",
+                "List vehicles",
+                "vehicles:read",
+                {"200": _json("One page.", VehicleList)},
+                errors=("validation_error",),
+                parameters=_query_parameters(VehicleQuery),
+            )
+        },
+        "/v1/drivers": {
+            "get": _operation(
+                "listDrivers",
+                "List drivers",
+                "drivers:read",
+                {"200": _json("One page.", DriverList)},
+                errors=("validation_error",),
+                parameters=_query_parameters(DriverQuery),
+            )
+        },
+    }
+
+
+def _operation(
+    name: str,
+    summary: str,
+    scope: str | None,
+    answers: Json,
+    *,
+    errors: tuple[str, ...] = (),
+    description: str | None = None,
+    parameters: list[Json] | None = None,
+    body: type[msgspec.Struct] | None = None,
+) -> Json:
+    needed = f"Scope: `{scope}`." if scope else "Any valid key."
+    codes = [
+        "unauthorized",
+        *(["insufficient_scope"] if scope else []),
+        *errors,
+        "rate_limited",
+        "internal_error",
+    ]
+    operation: Json = {
+        "operationId": name,
+        "summary": summary,
+        "description": f"{description} {needed}" if description else needed,
+        "responses": {
+            **answers,
+            **{str(KINDS[code].status): {"$ref": f"#/components/responses/{code}"} for code in codes},
+        },
+    }
+    if parameters:
+        operation["parameters"] = parameters
+    if body is not None:
+        operation["requestBody"] = {
+            "required": True,
+            "content": {
+                "application/json": {
+                    "schema": {"$ref": _REF.format(name=body.__name__)},
+                    "examples": {"route": {"value": ROUTE_EXAMPLE}},
+                }
+            },
+        }
+    return operation
+
+
+def _json(description: str, shape: type[msgspec.Struct]) -> Json:
+    return {
+        "description": description,
+        "headers": _rate_headers(),
+        "content": {"application/json": {"schema": {"$ref": _REF.format(name=shape.__name__)}}},
+    }
+
+
+def _rate_headers() -> Json:
+    return {
+        name: {"$ref": f"#/components/headers/{name}"}
+        for name in ("X-Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining")
+    }
+
+
+def _headers() -> Json:
+    integer = {"type": "integer", "minimum": 0}
+    return {
+        "X-Request-Id": {"description": "The request's id, as sent or made.", "schema": {"type": "string"}},
+        "X-RateLimit-Limit": {"description": "Requests allowed in any minute.", "schema": integer},
+        "X-RateLimit-Remaining": {"description": "Requests left now.", "schema": integer},
+        "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 1}},
+        "WWW-Authenticate": {"description": "Always `Bearer`.", "schema": {"type": "string"}},
+        "ETag": {"description": "Changes whenever the route's answer does.", "schema": {"type": "string"}},
+    }
+
+
+def _problem_response(code: str) -> Json:
+    status, title = KINDS[code]
+    headers = {"X-Request-Id": {"$ref": "#/components/headers/X-Request-Id"}}
+    if code == "rate_limited":
+        headers = {**_rate_headers(), "Retry-After": {"$ref": "#/components/headers/Retry-After"}}
+    if code == "unauthorized":
+        headers["WWW-Authenticate"] = {"$ref": "#/components/headers/WWW-Authenticate"}
+    example: Json = {
+        "type": "about:blank",
+        "title": title,
+        "status": status,
+        "code": code,
+        "detail": f"{title}.",
+    }
+    if code == "validation_error":
+        example["errors"] = [{"field": "stops[1].latitude", "message": "Expected `float` <= 90.0"}]
+    return {
+        "description": f"{title} (`{code}`).",
+        "headers": headers,
+        "content": {
+            PROBLEM_TYPE: {
+                "schema": {"$ref": _REF.format(name="Problem")},
+                "examples": {code: {"value": example}},
+            }
+        },
+    }
+
+
+def _query_parameters(shape: type[msgspec.Struct]) -> list[Json]:
+    schema = _components([shape])[shape.__name__]
+    parameters = []
+    for name, property_ in schema["properties"].items():
+        kind = dict(property_)
+        description = kind.pop("description", "")
+        if "anyOf" in kind:  # in a query, null is leaving it out
+            kind = {**kind, **kind.pop("anyOf")[0]}
+        if kind.get("default", 0) is None:
+            del kind["default"]
+        parameters.append({"name": name, "in": "query", "required": False, "description": description, "schema": kind})
+    return parameters
+
+
+def _schemas() -> Json:
+    schemas = _components([RouteInput, Me, Route, RouteList, VehicleList, DriverList, Problem])
+    # rules between fields, which the shapes check in code
+    schemas["VehicleRef"]["anyOf"] = [_given("unitNumber"), _given("vin")]
+    schemas["DriverRef"]["anyOf"] = [_given("name"), _given("externalId")]
+    schemas["Problem"]["properties"]["code"]["enum"] = list(KINDS)
+    return schemas
+
+
+def _given(name: str) -> Json:
+    return {"required": [name], "properties": {name: {"type": "string"}}}
+
+
+def _components(shapes: list[type[msgspec.Struct]]) -> Json:
+    _, components = msgspec.json.schema_components(shapes, schema_hook=_schema_of, ref_template=_REF)
+    return components
+
+
+def _schema_of(kind: type) -> Json:
+    if kind is Instant:
+        return {"type": "string", "format": "date-time", "examples": ["2026-12-01T08:00:00-06:00"]}
+    raise NotImplementedError(kind)

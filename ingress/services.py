@@ -1,0 +1,124 @@
+"""What the endpoints work with: the database in batches, the rate limit, the job queue, and the outcomes."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+import psycopg
+from psycopg_pool import PoolTimeout
+
+from domain.answers import read_routes
+from domain.contract import Route
+from domain.database import Connection, Database, Tenant
+from domain.jobs import Job, JobQueue, import_routes, in_batches, redis_client
+from domain.keys import Caller, find_callers
+from domain.routes import Push, Pushed, store_pushes
+from domain.settings import Settings
+from domain.telemetry import ROUTES_PUSHED, get_logger
+from ingress.batching import Batcher
+from ingress.limits import Allowance, RateLimiter
+from ingress.outcomes import Outcomes
+
+log = get_logger(__name__)
+
+Result = TypeVar("Result")
+
+
+class Presented(NamedTuple):
+    """A key as it came in, and whether this request counts against its rate limit."""
+
+    key: str
+    counted: bool
+
+
+class Admission(NamedTuple):
+    """Who makes a request (None: no valid key) and what the key may still do (None: not counted)."""
+
+    caller: Caller | None
+    allowance: Allowance | None
+
+
+class Services:
+    """One for each ingress process."""
+
+    def __init__(self, settings: Settings) -> None:
+        redis_url = settings.require_redis_url()
+        self.settings = settings
+        self.database = Database.of(settings)
+        self.jobs = JobQueue(redis_client(redis_url))
+        self.outcomes = Outcomes(redis_url)
+        self._limiter = RateLimiter(redis_client(redis_url, socket_timeout=0.5))
+        self._threads = ThreadPoolExecutor(4, thread_name_prefix="database")
+        most = settings.push_batch_routes
+        self.admissions: Batcher[Presented, Admission] = Batcher("admissions", self._admit, at_once=2)
+        self.pushes: Batcher[Push, Pushed] = Batcher("pushes", self._push, most_items=most, at_once=2)
+        self.hints: Batcher[str, bool] = Batcher("hints", self._hint, most_items=most, at_once=1)
+        self.reads: Batcher[tuple[Tenant, str], Route | None] = Batcher("reads", self._read, at_once=2)
+
+    async def run(self) -> "asyncio.Task[None]":
+        """Opens what is needed. The returned task listens until it is canceled."""
+        self.database.__enter__()
+        return asyncio.get_running_loop().create_task(self.outcomes.listen())
+
+    def close(self) -> None:
+        for batcher in (self.admissions, self.pushes, self.hints, self.reads):
+            batcher.close()
+        self._threads.shutdown()
+        self.database.__exit__()
+
+    async def in_transaction(self, work: Callable[[Connection], Result]) -> Result:
+        """`work` in a transaction of its own, in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(self._transact, work))
+
+    async def enqueue(self, jobs: Sequence[Job]) -> None:
+        """Hints for the workers; none is lost for good when Redis is away."""
+        if jobs:
+            await asyncio.get_running_loop().run_in_executor(self._threads, partial(self.jobs.put, *jobs))
+
+    def _transact(self, work: Callable[[Connection], Result]) -> Result:
+        with self.database.transaction() as connection:
+            return work(connection)
+
+    def _admit(self, presented: Sequence[Presented]) -> list[Admission]:
+        """Every key is looked up at every request, many in one query: a revoked key is refused at once."""
+        callers = self._transact(lambda connection: find_callers(connection, [one.key for one in presented]))
+        counted = [
+            caller.key_id for caller, one in zip(callers, presented, strict=True) if caller is not None and one.counted
+        ]
+        allowances = iter(self._limiter.take(counted))
+        return [
+            Admission(caller, next(allowances) if caller is not None and one.counted else None)
+            for caller, one in zip(callers, presented, strict=True)
+        ]
+
+    def _push(self, pushes: Sequence[Push]) -> Sequence[Pushed | BaseException]:
+        """One commit for all; when that fails, each on its own, so that a bad neighbour costs the others nothing."""
+        try:
+            with self.database.transaction() as connection:
+                pushed, jobs = store_pushes(connection, pushes, now=datetime.now(UTC))
+        except psycopg.Error as error:
+            if len(pushes) == 1 or isinstance(error, PoolTimeout) or error.sqlstate is None:
+                raise
+            log.warning("push.batch_failed", routes=len(pushes), error=str(error))
+            return [outcome for push in pushes for outcome in self._push_alone(push)]
+        self.jobs.put(*jobs)
+        for one in pushed:
+            ROUTES_PUSHED.labels(one.effect).inc()
+        return pushed
+
+    def _push_alone(self, push: Push) -> Sequence[Pushed | BaseException]:
+        try:
+            return self._push([push])
+        except psycopg.Error as error:
+            return [error]
+
+    def _hint(self, route_ids: Sequence[str]) -> list[bool]:
+        batches = in_batches(dict.fromkeys(route_ids))
+        enqueued = self.jobs.put(*(import_routes(batch, reply_to=self.outcomes.reply_to) for batch in batches))
+        return [enqueued] * len(route_ids)
+
+    def _read(self, wanted: Sequence[tuple[Tenant, str]]) -> list[Route | None]:
+        return self._transact(lambda connection: read_routes(connection, wanted))

@@ -1,0 +1,48 @@
+"""One leader, however many schedulers run: whoever holds an advisory lock of the database.
+
+The lock belongs to a session of its own, so that it goes with the process, the machine or the connection. (A pooler
+in transaction mode would break that: give the scheduler a direct address.)
+"""
+
+import psycopg
+
+LEADER_LOCK = 0x66756C_02
+
+
+class LeadershipLost(Exception):
+    """The session that held the lock is gone: another scheduler may lead already."""
+
+
+class Leadership:
+    """A candidate for the lead, on a dedicated autocommit connection."""
+
+    def __init__(self, database_url: str) -> None:
+        self._connection = psycopg.connect(
+            database_url,
+            autocommit=True,
+            connect_timeout=5,
+            keepalives_idle=10,
+            keepalives_interval=5,
+            keepalives_count=3,
+        )
+
+    def try_to_lead(self) -> bool:
+        """Whether this process leads now."""
+        row = self._connection.execute("SELECT pg_try_advisory_lock(%s)", (LEADER_LOCK,)).fetchone()
+        return row is not None and bool(row[0])
+
+    def check(self) -> None:
+        """Raises LeadershipLost when the session no longer holds the lock."""
+        try:
+            row = self._connection.execute(
+                "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
+                " AND granted AND classid = 0 AND objid = %s)",
+                (LEADER_LOCK,),
+            ).fetchone()
+        except psycopg.Error as error:
+            raise LeadershipLost(str(error)) from None
+        if row is None or not row[0]:
+            raise LeadershipLost("the lock is not held any more")
+
+    def close(self) -> None:
+        self._connection.close()

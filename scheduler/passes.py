@@ -1,0 +1,70 @@
+"""What is done at each tick. Every pass reads what is due from the database and enqueues it; none keeps anything."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from domain import imports, messaging, plans, tracking
+from domain.database import Database
+from domain.jobs import Job, JobQueue, build_plan, import_routes, in_batches, judge_positions, send_message
+from domain.settings import Settings
+from domain.telemetry import get_logger
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """The scheduled work over one database and one job queue."""
+
+    settings: Settings
+    database: Database
+    jobs: JobQueue
+
+    def import_pass(self) -> None:
+        """Every five minutes: held routes that can move now are imported; those long past their start become error."""
+        now = datetime.now(UTC)
+        with self.database.transaction() as connection:
+            expired = imports.expire_held_routes(connection, expiry_days=self.settings.held_route_expiry_days, now=now)
+            movable = imports.routes_that_can_move(connection, now=now)
+        self.jobs.put(*(import_routes(batch) for batch in in_batches(movable)))
+        log.info("passes.imports", movable=len(movable), expired=expired)
+
+    def sweep(self) -> None:
+        """Every few seconds: work whose job was lost, or whose next attempt is due."""
+        now = datetime.now(UTC)
+        with self.database.transaction() as connection:
+            pending = imports.claim_lost_imports(connection, now=now)
+            tracks = tracking.claim_lost_judgements(connection, now=now)
+            planless = plans.claim_lost_plans(connection, now=now)
+            # not claimed, for their due time is also the workers': a backlog is not added to instead
+            behind = self.jobs.backlog("messages") > 0
+            messages = [] if behind else messaging.due_messages(connection, now=now)
+        jobs: list[Job] = [import_routes(batch) for batch in in_batches(pending)]
+        jobs += [
+            judge_positions(environment, batch)
+            for environment, vehicles in tracks.items()
+            for batch in in_batches(vehicles)
+        ]
+        jobs += map(build_plan, planless)
+        jobs += map(send_message, messages)
+        if jobs:
+            self.jobs.put(*jobs)
+            log.info(
+                "passes.swept",
+                imports=len(pending),
+                vehicles=sum(map(len, tracks.values())),
+                plans=len(planless),
+                messages=len(messages),
+            )
+
+    def housekeeping(self) -> None:
+        """Every hour: old positions go; routes that stayed active without a sign of life free their truck."""
+        now = datetime.now(UTC)
+        with self.database.transaction() as connection:
+            forgotten = tracking.forget_positions(
+                connection, retention_days=self.settings.position_retention_days, now=now
+            )
+            expired = tracking.expire_active_routes(
+                connection, expiry_days=self.settings.active_route_expiry_days, now=now
+            )
+        log.info("passes.housekeeping", positions_deleted=forgotten, active_routes_expired=expired)

@@ -1,0 +1,92 @@
+"""One scheduler process: waits for the lead, then runs the passes on time until the lead is lost."""
+
+import signal
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import psycopg
+from apscheduler.schedulers.background import BackgroundScheduler
+
+from domain.database import Database
+from domain.jobs import JobQueue
+from domain.settings import Settings
+from domain.telemetry import get_logger
+from scheduler.leader import Leadership, LeadershipLost
+from scheduler.passes import Passes
+
+log = get_logger(__name__)
+
+_CANDIDATE_SECONDS = 2.0
+_HOUSEKEEPING_SECONDS = 3600.0
+
+
+def run(settings: Settings) -> int:
+    """Works until SIGTERM or SIGINT. Returns the exit status: 1 when the lead or the database was lost, so that a
+    supervisor starts it again."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        leadership = Leadership(settings.require_database_url())
+    except psycopg.Error as error:
+        log.error("scheduler.database_away", error=str(error))
+        return 1
+    try:
+        log.info("scheduler.ready")
+        while not leadership.try_to_lead():
+            if stop.wait(_CANDIDATE_SECONDS):
+                return 0
+        log.info("scheduler.leads")
+        return _lead(settings, leadership, stop)
+    except psycopg.Error as error:
+        log.error("scheduler.database_lost", error=str(error))
+        return 1
+    finally:
+        leadership.close()
+
+
+def _lead(settings: Settings, leadership: Leadership, stop: threading.Event) -> int:
+    lost = threading.Event()
+    turn = threading.Lock()  # the leader's session is one connection
+
+    def only_as_leader(work: Callable[[], None]) -> Callable[[], None]:
+        def tick() -> None:
+            try:
+                with turn:
+                    leadership.check()
+            except LeadershipLost as error:
+                log.error("scheduler.lead_lost", error=str(error))
+                lost.set()
+                stop.set()
+                return
+            try:
+                work()
+            except Exception:  # a failed pass is tried again at its next tick
+                log.exception("scheduler.pass_failed", work=work.__name__)
+
+        return tick
+
+    scheduler = BackgroundScheduler(
+        timezone=UTC,
+        job_defaults={
+            "coalesce": True,
+            "misfire_grace_time": None,
+            "max_instances": 1,
+        },  # a late tick still counts
+    )
+    with Database.of(settings) as database:
+        passes = Passes(settings, database, JobQueue.of(settings))
+        for name, work, seconds in (
+            ("import_pass", passes.import_pass, settings.import_pass_seconds),
+            ("sweep", passes.sweep, settings.sweep_seconds),
+            ("housekeeping", passes.housekeeping, _HOUSEKEEPING_SECONDS),
+        ):
+            scheduler.add_job(
+                only_as_leader(work), "interval", seconds=seconds, id=name, next_run_time=datetime.now(UTC)
+            )
+        scheduler.start()
+        stop.wait()
+        scheduler.shutdown(wait=True)
+    log.info("scheduler.stopped")
+    return 1 if lost.is_set() else 0

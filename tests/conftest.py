@@ -1,0 +1,108 @@
+"""Fixtures for every test: real PostgreSQL and Redis, started once; a database and a Redis database for each of
+pytest's parallel workers; a company of its own for each test, which keeps tests apart as it keeps tenants apart.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from deploy.embedded import EmbeddedPostgres, EmbeddedRedis, running
+from domain.database import Connection, Database
+from domain.jobs import JobQueue, redis_client
+from domain.migrations import migrate
+from domain.settings import Settings
+from tests.factories import Fleet, make_fleet
+from tests.service import Client, Service, running_service
+
+_servers = ExitStack()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Starts the servers, once: pytest's parallel workers inherit their addresses."""
+    for name in [name for name in os.environ if name.startswith("FUELROUTE_")]:
+        del os.environ[name]  # what is set for a person's own stack must not reach the tests
+    if hasattr(config, "workerinput") or config.option.collectonly:
+        return
+    folder = Path(tempfile.mkdtemp(prefix="fuelroute-tests-"))
+    _servers.callback(shutil.rmtree, folder, ignore_errors=True)
+    os.environ["TEST_DATABASE_URL"] = _servers.enter_context(running(EmbeddedPostgres(folder, durable=False)))
+    os.environ["TEST_REDIS_URL"] = _servers.enter_context(running(EmbeddedRedis(folder, durable=False)))
+    migrate(os.environ["TEST_DATABASE_URL"])
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    _servers.close()
+
+
+def make_database(name: str) -> str:
+    """A fresh database with the current schema. Gives its URL."""
+    template = os.environ["TEST_DATABASE_URL"]
+    with psycopg.connect(template.replace("/fuelroute?", "/postgres?"), autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE fuelroute')
+    return template.replace("/fuelroute?", f"/{name}?")
+
+
+@pytest.fixture(scope="session")
+def settings(worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """The settings of this parallel worker: a database and a Redis database of its own."""
+    number = int(worker_id.removeprefix("gw")) + 1 if worker_id != "master" else 0
+    return Settings(
+        data=tmp_path_factory.mktemp("data"),
+        database_url=make_database(f"test_{worker_id}"),
+        redis_url=os.environ["TEST_REDIS_URL"].replace("db=0", f"db={number}"),
+    )
+
+
+@pytest.fixture(scope="session")
+def database(settings: Settings) -> Iterator[Database]:
+    with Database.of(settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+def connection(database: Database) -> Iterator[Connection]:
+    """A transaction that is rolled back after the test."""
+    with database.transaction() as connection:
+        yield connection
+        connection.rollback()
+
+
+@pytest.fixture
+def jobs(settings: Settings) -> Iterator[JobQueue]:
+    """An empty job queue."""
+    with redis_client(settings.require_redis_url()) as client:
+        client.flushdb()
+        yield JobQueue(client)
+
+
+@pytest.fixture
+def now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+@pytest.fixture
+def fleet(connection: Connection) -> Fleet:
+    """A company with two trucks and two drivers, in this test's transaction."""
+    return make_fleet(connection)
+
+
+@pytest.fixture(scope="session")
+def service(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """The whole service, shared by all tests of this parallel worker: each takes a company of its own."""
+    logs = tmp_path_factory.mktemp("logs")
+    with running_service(settings, logs, IMPORT_PASS_SECONDS="2", SWEEP_SECONDS="1") as running_one:
+        yield running_one
+
+
+@pytest.fixture
+def client(service: Service) -> Iterator[Client]:
+    """A fresh company's live key with every scope."""
+    with service.new_tenant() as one:
+        yield one

@@ -1,0 +1,77 @@
+"""What tests arrange with: companies, fleets, routes and fixes, each with only what the test cares about."""
+
+import itertools
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from domain.arrivals import Fix
+from domain.companies import Policy, create_company
+from domain.contract import RouteInput, read_body, write
+from domain.database import Connection, Tenant
+from domain.ids import new_id
+from domain.lifecycle import Environment
+
+JOLIET = {"name": "Joliet terminal", "latitude": 41.462, "longitude": -88.125}
+PERRYSBURG = {"name": "Perrysburg yard", "latitude": 41.535, "longitude": -83.470}
+NEWARK = {"name": "Port Newark", "latitude": 40.695, "longitude": -74.155}
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """A company with trucks 101 and 102, drivers Ann Lee and Bo Diaz."""
+
+    company_id: str
+    trucks: tuple[str, str]
+    drivers: tuple[str, str]
+
+    @property
+    def live(self) -> Tenant:
+        return Tenant(self.company_id, Environment.LIVE)
+
+    @property
+    def sandbox(self) -> Tenant:
+        return Tenant(self.company_id, Environment.SANDBOX)
+
+
+def make_fleet(connection: Connection, **policy: Any) -> Fleet:
+    company_id = create_company(connection, Policy(name="Acme", **policy))
+    trucks, drivers = (new_id("veh"), new_id("veh")), (new_id("drv"), new_id("drv"))
+    for truck, unit_number, vin in zip(trucks, ("101", "102"), ("1XKAD49X0CJ000101", "1XKAD49X0CJ000102"), strict=True):
+        connection.execute(
+            "INSERT INTO vehicles (id, company_id, unit_number, vin, fuel_tank_capacity_gallons, mpg)"
+            " VALUES (%s, %s, %s, %s, 200, 6.5)",
+            (truck, company_id, unit_number, vin),
+        )
+    for driver, name, external_id in zip(drivers, ("Ann Lee", "Bo Diaz"), ("D-1", "D-2"), strict=True):
+        connection.execute(
+            "INSERT INTO drivers (id, company_id, name, external_id) VALUES (%s, %s, %s, %s)",
+            (driver, company_id, name, external_id),
+        )
+    return Fleet(company_id, trucks, drivers)
+
+
+def route_body(start: datetime, **changes: Any) -> dict[str, Any]:
+    """A valid body of POST /v1/routes, from Joliet to Newark with truck 101 and Ann Lee."""
+    return {
+        "externalId": f"LOAD-{next(_numbers)}",
+        "vehicle": {"unitNumber": "101"},
+        "driver": {"name": "Ann Lee"},
+        "scheduledStart": start.isoformat(),
+        "stops": [JOLIET, NEWARK],
+        **changes,
+    }
+
+
+def route_input(start: datetime, **changes: Any) -> RouteInput:
+    return read_body(write(route_body(start, **changes)), RouteInput)
+
+
+def fixes_at(stop: dict[str, Any], start: datetime, *, count: int = 3, speed_mph: float | None = 0) -> list[Fix]:
+    """Fixes at a stop, 30 s apart."""
+    return [
+        Fix(start + timedelta(seconds=30 * number), stop["latitude"], stop["longitude"], speed_mph)
+        for number in range(count)
+    ]

@@ -1,0 +1,133 @@
+"""The service as real processes, for tests that go through HTTP, and a client that speaks to it."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+
+from deploy.processes import Spec, Supervisor
+from deploy.stack import process_spec
+from domain.contract import SCOPES
+from domain.database import Database
+from domain.jobs import QUEUES
+from domain.keys import create_key
+from domain.lifecycle import Environment
+from domain.settings import Settings
+from ingress.process import free_port
+from tests.factories import Fleet, make_fleet
+
+Seen = TypeVar("Seen")
+
+ALL_PROCESSES = ("ingress", "workers", "scheduler")
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A running service over one database."""
+
+    url: str
+    database: Database
+    settings: Settings
+
+    def new_tenant(self, environment: Environment = Environment.LIVE, **policy: Any) -> "Client":
+        """A fresh company with trucks 101 and 102, Ann Lee and Bo Diaz, and a client with every scope."""
+        with self.database.transaction() as connection:
+            fleet = make_fleet(connection, **policy)
+        return self.client(fleet, environment)
+
+    def client(self, fleet: Fleet, environment: Environment = Environment.LIVE, *scopes: str) -> "Client":
+        """A client with a key of its own: every scope unless some are named."""
+        with self.database.transaction() as connection:
+            made = create_key(
+                connection, fleet.company_id, name="test", environment=environment, scopes=scopes or list(SCOPES)
+            )
+        return Client(self, fleet, made.id, made.key)
+
+
+class Client(httpx.Client):
+    """One company's TMS."""
+
+    def __init__(self, service: Service, fleet: Fleet, key_id: str, key: str) -> None:
+        super().__init__(base_url=service.url, headers={"Authorization": f"Bearer {key}"}, timeout=30)
+        self.service = service
+        self.fleet = fleet
+        self.key_id = key_id
+        self.key = key
+
+    def push(self, body: dict[str, Any]) -> httpx.Response:
+        return self.post("/v1/routes", json=body)
+
+    def route(self, route_id: str) -> dict[str, Any]:
+        answer = self.get(f"/v1/routes/{route_id}")
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
+    def wait_for(self, route_id: str, *statuses: str, seconds: float = 20) -> dict[str, Any]:
+        """The route once it is in one of the statuses."""
+        return eventually(
+            lambda: self.route(route_id), lambda route: route["status"] in statuses, seconds, f"status {statuses}"
+        )
+
+    def post_fixes(
+        self, stop: dict[str, Any], *, unit_number: str = "101", at: datetime | None = None, count: int = 3, **more: Any
+    ) -> httpx.Response:
+        """Fixes of a standing truck at a stop, 5 s apart, the last one at `at` (now)."""
+        last = at or datetime.now(UTC)
+        positions = [
+            {
+                "unitNumber": unit_number,
+                "latitude": stop["latitude"],
+                "longitude": stop["longitude"],
+                "recordedAt": (last - timedelta(seconds=5 * (count - 1 - number))).isoformat(),
+                "speedMph": 0,
+                **more,
+            }
+            for number in range(count)
+        ]
+        return self.post("/telematics/positions", json={"positions": positions})
+
+
+def eventually(
+    look: Callable[[], Seen], good: Callable[[Seen], bool], seconds: float = 20, wanted: str = "the outcome"
+) -> Seen:
+    """What `look` gives once it is good; fails with the last thing seen."""
+    deadline = time.monotonic() + seconds
+    while True:
+        seen = look()
+        if good(seen):
+            return seen
+        assert time.monotonic() < deadline, f"waited {seconds} s for {wanted}; last seen: {seen}"
+        time.sleep(0.05)
+
+
+@contextmanager
+def running_service(
+    settings: Settings, logs: Path, *, processes: tuple[str, ...] = ALL_PROCESSES, **environment: str
+) -> Iterator[Service]:
+    """The named processes, stopped at the end. `environment` is further settings, such as IMPORT_PASS_SECONDS."""
+    port = free_port("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{port}"
+    env = {
+        "FUELROUTE_DATABASE_URL": settings.require_database_url(),
+        "FUELROUTE_REDIS_URL": settings.require_redis_url(),
+        "FUELROUTE_DATA": str(settings.data),
+        "FUELROUTE_PORT": str(port),
+        **{f"FUELROUTE_{name}": value for name, value in environment.items()},
+    }
+    supervisor = Supervisor(print)
+    try:
+        supervisor.start([_spec(name, logs, env, url) for name in processes], seconds=60)
+        with Database.of(settings) as database:
+            yield Service(url, database, settings)
+    finally:
+        supervisor.stop()
+
+
+def _spec(name: str, logs: Path, env: dict[str, str], url: str) -> Spec:
+    arguments = ("workers", "--queues", name) if name in QUEUES else (name,)
+    return process_spec(name, arguments, logs, env, url)

@@ -1,0 +1,21 @@
+"""What the actors of a worker process work with: one database, one job queue, its settings, the roads."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from domain.database import Database
+from domain.jobs import JobQueue
+from domain.roads import Roads, default_roads
+from domain.settings import Settings
+
+
+@dataclass(frozen=True)
+class Context:
+    settings: Settings
+    database: Database
+    jobs: JobQueue
+
+    @cached_property
+    def roads(self) -> Roads:
+        """Loaded where they are first used: only the plans queue needs them."""
+        return default_roads(self.settings.valhalla_url)

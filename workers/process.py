@@ -1,0 +1,46 @@
+"""One worker process: the broker, the actors of its queues, threads, and a liveness check of them."""
+
+import importlib
+import signal
+import threading
+from collections.abc import Sequence
+
+from dramatiq import Worker
+
+from domain.database import Database
+from domain.jobs import QUEUES, JobQueue
+from domain.settings import Settings
+from domain.telemetry import get_logger
+from workers.broker import FuelrouteBroker
+from workers.context import Context
+
+log = get_logger(__name__)
+
+_STOP_TIMEOUT_MS = 8_000
+_PREFETCH_PER_THREAD = 4
+
+
+def run(settings: Settings, queues: Sequence[str] = QUEUES) -> int:
+    """Works until SIGTERM or SIGINT. Returns the exit status: 1 when a consumer died, so that a supervisor restarts
+    the process."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    broker = FuelrouteBroker(settings.require_redis_url())
+    with Database.of(settings) as database:
+        context = Context(settings, database, JobQueue.of(settings))
+        for queue in queues:  # a process loads only what its queues need
+            importlib.import_module(f"workers.{queue}").register(broker, context)
+        worker = Worker(broker, queues=set(queues), worker_threads=settings.worker_threads)
+        worker.queue_prefetch = settings.worker_threads * _PREFETCH_PER_THREAD
+        worker.start()
+        log.info("workers.ready", queues=list(queues), threads=settings.worker_threads)
+        alive = True
+        while alive and not stop.wait(1):
+            alive = all(consumer.is_alive() for consumer in worker.consumers.values())
+        if not alive:
+            log.error("workers.consumer_died")
+        worker.stop(timeout=_STOP_TIMEOUT_MS)
+        broker.close()
+    log.info("workers.stopped")
+    return 0 if alive else 1
