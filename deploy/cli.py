@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import msgspec
 import psycopg
@@ -378,7 +378,9 @@ def mappings_add(
     """From now on the value means that vehicle or driver; routes that wait for it are imported at once."""
     with transaction() as connection:
         companies.require_company(connection, company_id)
-        waiting, jobs = fleet.add_mapping(connection, company_id, kind.value, value, target_id)
+        waiting, jobs = fleet.add_mapping(
+            connection, company_id, cast(imports.MappingKind, kind.value), value, target_id
+        )
     enqueue(jobs)
     show(
         as_json,

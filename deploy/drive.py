@@ -122,8 +122,9 @@ def _start_time(route: Any, live: bool) -> datetime:
     now = datetime.now(UTC)
     if live:
         return now
-    after_last = route.newest_at + timedelta(seconds=FIX_SECONDS) if route.newest_at else now
-    return max(now, after_last, route.scheduled_start - timedelta(minutes=15))
+    after_last: datetime = route.newest_at + timedelta(seconds=FIX_SECONDS) if route.newest_at else now
+    shortly_before: datetime = route.scheduled_start - timedelta(minutes=15)
+    return max(now, after_last, shortly_before)
 
 
 @contextmanager

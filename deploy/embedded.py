@@ -63,7 +63,9 @@ class DataFolder:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # goes with the process, so that none is ever stale
         except BlockingIOError:
             lock.seek(0)
-            raise AlreadyRunning(self.path, lock.read().strip() or "unknown") from None
+            owner = lock.read().strip() or "unknown"
+            lock.close()
+            raise AlreadyRunning(self.path, owner) from None
         lock.truncate(0)
         lock.write(str(os.getpid()))
         lock.flush()
@@ -78,13 +80,16 @@ class DataFolder:
     def announce(self, **stack: str) -> None:
         """Writes where the running stack is, for the other commands."""
         content = json.dumps({**stack, "pid": os.getpid()}, indent=2)
-        with (self.path / f"{STACK_FILE}.new").open("w", opener=_private) as file:
-            file.write(content + "\n")
-        (self.path / f"{STACK_FILE}.new").replace(self.path / STACK_FILE)
+        write_private(self.path / STACK_FILE, content + "\n")
 
 
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+def write_private(file: Path, content: str) -> None:
+    """Replaces a file as a whole; only its owner can read it."""
+    fresh = file.with_name(f"{file.name}.new")
+    fresh.unlink(missing_ok=True)
+    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
+        opened.write(content)
+    fresh.replace(file)
 
 
 def socket_folder(data: Path, owner: int) -> Path:

@@ -127,7 +127,7 @@ class Supervisor:
 
     def start(self, specs: Sequence[Spec], *, seconds: float = 30.0) -> None:
         """Starts a group and waits until all of it is ready. Raises StartFailed."""
-        children = []
+        children: list[Child] = []
         self._groups.append(children)
         for spec in specs:
             children.append(Child(spec))
@@ -143,18 +143,22 @@ class Supervisor:
                     return
                 time.sleep(_POLL_SECONDS / 2)
 
+    @property
+    def children(self) -> list[Child]:
+        """All of them, in the order of their start."""
+        return [child for group in self._groups for child in group]
+
     def watch(self, tick: Callable[[], object] = lambda: None) -> None:
         """Restarts what dies, until `stopping` is set (by a signal handler)."""
         while not self.stopping:
-            for group in self._groups:
-                for child in group:
-                    child.restart_if_due(self._report)
+            for child in self.children:
+                child.restart_if_due(self._report)
             tick()
             time.sleep(_POLL_SECONDS)
 
-    def stop(self) -> None:
-        """Stops the groups, the last started first, all within STOP_SECONDS; what does not stop is killed."""
-        deadline = time.monotonic() + STOP_SECONDS
+    def stop(self, seconds: float = STOP_SECONDS) -> None:
+        """Stops the groups, the last started first, all within `seconds`; what does not stop is killed."""
+        deadline = time.monotonic() + seconds
         for group in reversed(self._groups):
             for child in group:
                 child.signal(child.spec.stop_signal)
@@ -165,9 +169,8 @@ class Supervisor:
 
     def kill(self) -> None:
         """Everything at once, without asking."""
-        for group in self._groups:
-            for child in group:
-                child.kill_group()
+        for child in self.children:
+            child.kill_group()
 
 
 def _how(status: int) -> str:

@@ -65,7 +65,7 @@ def read_routes(connection: Connection, wanted: Sequence[tuple[Tenant, str]]) ->
 
 def list_routes(connection: Connection, tenant: Tenant, query: RouteQuery) -> RouteList:
     """One page, newest scheduled start first, ties by id."""
-    wheres = [sql.SQL("r.company_id = %(company_id)s AND r.environment = %(environment)s")]
+    wheres: list[sql.Composable] = [sql.SQL("r.company_id = %(company_id)s AND r.environment = %(environment)s")]
     filters = {
         "status": "r.status = %(status)s",
         "vehicle_id": "r.vehicle_id = %(vehicle_id)s",
@@ -90,7 +90,7 @@ def list_routes(connection: Connection, tenant: Tenant, query: RouteQuery) -> Ro
 
 def list_vehicles(connection: Connection, company_id: str, query: VehicleQuery) -> VehicleList:
     """One page of the company's vehicles, oldest first."""
-    wheres = [sql.SQL("company_id = %(company_id)s")]
+    wheres: list[sql.Composable] = [sql.SQL("company_id = %(company_id)s")]
     wheres += [
         sql.SQL("{column} = {value}").format(column=sql.Identifier(name), value=sql.Placeholder(name))
         for name in ("unit_number", "vin")
@@ -124,7 +124,7 @@ def list_vehicles(connection: Connection, company_id: str, query: VehicleQuery) 
 
 def list_drivers(connection: Connection, company_id: str, query: DriverQuery) -> DriverList:
     """One page of the company's drivers, oldest first."""
-    source = sql.SQL("drivers WHERE company_id = %(company_id)s")
+    source: sql.Composable = sql.SQL("drivers WHERE company_id = %(company_id)s")
     parameters = {
         "company_id": company_id,
         **msgspec.structs.asdict(query),

@@ -84,8 +84,8 @@ def current_route(routes: Iterable[Candidate], newest_fix_at: datetime) -> Candi
 
     A draft more than 24 hours past its start stands in nobody's way; without another it may still start.
     """
-    drafts = []
-    started = []
+    drafts: list[Candidate] = []
+    started: list[Candidate] = []
     for route in routes:
         (drafts if route.status is RouteStatus.DRAFT and route.arrived_at is None else started).append(route)
     if started:

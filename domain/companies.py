@@ -58,9 +58,9 @@ def create_company(connection: Connection, policy: Policy) -> str:
 def set_policy(connection: Connection, company_id: str, policy: Policy) -> Any:
     """Changes what is given. Returns the company as it is now. Raises UnknownCompany, UnusablePolicy."""
     values = _checked(policy)
-    assignments = [sql.SQL("{} = {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in values] or [
-        sql.SQL("id = id")
-    ]
+    assignments: list[sql.Composable] = [
+        sql.SQL("{} = {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in values
+    ] or [sql.SQL("id = id")]
     row = connection.execute(
         sql.SQL("UPDATE companies SET {} WHERE id = %(id)s RETURNING *").format(sql.SQL(", ").join(assignments)),
         {"id": company_id, **values},

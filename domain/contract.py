@@ -82,7 +82,7 @@ Latitude = Annotated[float, Meta(ge=-90, le=90)]
 Longitude = Annotated[float, Meta(ge=-180, le=180)]
 
 
-class Shape(Struct, rename="camel", frozen=True):
+class Shape(Struct, rename="camel"):
     """A JSON object of the API: camelCase outside, snake_case inside; unknown fields are ignored."""
 
 

@@ -82,7 +82,8 @@ def _store_turn(connection: Connection, pushes: Sequence[Push], *, now: datetime
     current = _lock_current(connection, pushes)
     being_sent = _being_sent(connection, [route for route in current if route and route.status is RouteStatus.PLANNED])
     results: list[Pushed | None] = []
-    creations, replacements = [], []
+    creations: list[dict[str, Any]] = []
+    replacements: list[tuple[_Current, dict[str, Any]]] = []
     for push, content, route in zip(pushes, contents, current, strict=True):
         effect = effect_of_push(
             route.status if route else None,

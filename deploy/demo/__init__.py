@@ -1,0 +1,248 @@
+"""`fuelroute up --demo`: a company with a fleet and prices, pushed routes, one truck driven and one that jumps."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+from rich.console import Console
+from rich.table import Table
+
+from deploy.drive import drive_route
+from deploy.embedded import write_private
+from domain.companies import Policy, create_company
+from domain.contract import SCOPES
+from domain.csvfiles import Report
+from domain.database import Connection, Database
+from domain.fleet import import_drivers, import_vehicles
+from domain.keys import create_key
+from domain.lifecycle import Environment
+from domain.settings import Settings
+from domain.stations import import_deals, import_stations
+
+HERE = Path(__file__).parent
+
+JOLIET = {
+    "name": "Joliet Intermodal Terminal",
+    "address": "3000 Centerpoint Way, Joliet, IL",
+    "latitude": 41.462,
+    "longitude": -88.125,
+}
+PERRYSBURG = {"name": "Ampoint Industrial Park", "address": "Perrysburg, OH", "latitude": 41.535, "longitude": -83.470}
+NEWARK = {
+    "name": "Port Newark Container Terminal",
+    "address": "241 Calcutta St, Newark, NJ",
+    "latitude": 40.695,
+    "longitude": -74.155,
+}
+MEMPHIS = {
+    "name": "Memphis Intermodal",
+    "address": "4600 E Shelby Dr, Memphis, TN",
+    "latitude": 35.022,
+    "longitude": -89.905,
+}
+AMARILLO = {"name": "Distribution yard", "address": "Amarillo, TX", "latitude": 35.205, "longitude": -101.720}
+ALBUQUERQUE = {"name": "Warehouse district", "address": "Albuquerque, NM", "latitude": 35.055, "longitude": -106.690}
+DALLAS = {"name": "Dallas Intermodal Terminal", "address": "Wilmer, TX", "latitude": 32.600, "longitude": -96.690}
+WICHITA = {"name": "Freight terminal", "address": "Wichita, KS", "latitude": 37.605, "longitude": -97.330}
+KANSAS_CITY = {
+    "name": "Logistics Park Kansas City",
+    "address": "191st St, Edgerton, KS",
+    "latitude": 38.770,
+    "longitude": -94.985,
+}
+ONTARIO = {"name": "Ontario airport cargo", "address": "Ontario, CA", "latitude": 34.060, "longitude": -117.590}
+EL_PASO = {"name": "Cross-dock", "address": "El Paso, TX", "latitude": 31.785, "longitude": -106.370}
+
+
+def run_demo(settings: Settings, screen: Console, *, stopping: Callable[[], bool] = lambda: False) -> None:
+    """Fills an empty database and shows the life of a route; on a database that has data, only says so."""
+    file = settings.data / "demo.json"
+    with Database.of(settings) as database:
+        with database.transaction() as connection:
+            companies = connection.execute("SELECT id FROM companies").fetchall()
+        if companies:
+            _show_again(settings, file, {row.id for row in companies}, screen)
+            return
+        screen.rule("demo: a fleet, truck stops, prices")
+        demo = _fill(database, settings, screen)
+        _store(file, demo)
+        screen.print(f"live and sandbox keys are in {file}", soft_wrap=True, highlight=False)
+        screen.rule("routes")
+        demo["routes"] = _push_routes(demo, screen)
+        _store(file, demo)
+        screen.rule("a truck drives the sandbox route, in simulated time")
+        for name, jump in (("sandbox", False), ("live", True)):
+            if stopping():
+                return
+            if jump:
+                screen.rule("a truck jumps through a live route")
+            route_id = demo["routes"][name]
+            drive_route(settings, route_id, jump=jump, screen=screen)
+            _show_life(database, route_id, screen)
+    _show_plan(demo, screen)
+    _say_what_next(demo, screen)
+
+
+def _fill(database: Database, settings: Settings, screen: Console) -> dict[str, Any]:
+    with database.transaction() as connection:
+        policy = Policy(name="Prairie Demo Freight", time_zone="America/Chicago", superseding=True)
+        company_id = create_company(connection, policy)
+        reports = {
+            "vehicles": import_vehicles(connection, company_id, HERE / "vehicles.csv")[0],
+            "drivers": import_drivers(connection, company_id, HERE / "drivers.csv")[0],
+            "truck stops": import_stations(connection, HERE / "stations.csv", now=datetime.now(UTC)),
+            "deals": import_deals(connection, company_id, HERE / "deals.csv"),
+        }
+        keys = {environment: _make_key(connection, company_id, environment) for environment in Environment}
+    screen.print(", ".join(f"{_stored(report)} {what}" for what, report in reports.items()), highlight=False)
+    screen.print("the places are real; brands, prices, trucks and people are invented", style="dim")
+    return {
+        "url": settings.http_url(),
+        "company_id": company_id,
+        "live_key": keys[Environment.LIVE],
+        "sandbox_key": keys[Environment.SANDBOX],
+        "routes": {},
+    }
+
+
+def _stored(report: Report) -> int:
+    return report.created + report.updated + report.unchanged
+
+
+def _make_key(connection: Connection, company_id: str, environment: Environment) -> str:
+    return create_key(
+        connection, company_id, name=f"demo {environment}", environment=environment, scopes=list(SCOPES)
+    ).key
+
+
+def _push_routes(demo: dict[str, Any], screen: Console) -> dict[str, str]:
+    now = datetime.now(UTC)
+    soon, tomorrow, next_month = (now + timedelta(hours=hours) for hours in (1, 20, 24 * 30))
+    pushes = (
+        ("sandbox", "DEMO-1", "4101", "Maria Villanueva", soon, [JOLIET, PERRYSBURG, NEWARK]),
+        ("live", "DEMO-2", "4105", None, soon, [DALLAS, WICHITA, KANSAS_CITY]),
+        ("draft", "DEMO-3", "4103", None, tomorrow, [MEMPHIS, AMARILLO, ALBUQUERQUE]),
+        ("waits for a mapping", "DEMO-4", "7777", None, tomorrow, [ONTARIO, EL_PASO]),
+        ("waits for its window", "DEMO-5", "4104", None, next_month, [ONTARIO, EL_PASO]),
+    )
+    routes = {}
+    drivers = _drivers(demo)
+    with httpx.Client(base_url=demo["url"], timeout=30) as client:
+        for number, (name, external_id, unit_number, driver, start, stops) in enumerate(pushes):
+            key = demo["sandbox_key" if name == "sandbox" else "live_key"]
+            answer = client.post(
+                "/v1/routes",
+                headers={"Authorization": f"Bearer {key}"},
+                json={
+                    "externalId": external_id,
+                    "reference": f"PO-{7000 + number}",
+                    "vehicle": {"unitNumber": unit_number},
+                    "driver": {"name": driver or drivers[number]},
+                    "scheduledStart": start.isoformat(),
+                    "stops": stops,
+                },
+            )
+            answer.raise_for_status()
+            route = answer.json()
+            routes[name] = route["id"]
+            why = f": {route['pending']['detail']}" if route["pending"] else ""
+            screen.print(
+                f"POST /v1/routes {answer.status_code} {route['environment']:7} {stops[0]['name']} to "
+                f"{stops[-1]['name']}, truck {unit_number}: [bold]{route['status']}[/bold]{why}",
+                highlight=False,
+            )
+    return routes
+
+
+def _drivers(demo: dict[str, Any]) -> list[str]:
+    answer = httpx.get(f"{demo['url']}/v1/drivers", headers={"Authorization": f"Bearer {demo['live_key']}"})
+    return [driver["name"] for driver in answer.raise_for_status().json()["data"]]
+
+
+def _show_life(database: Database, route_id: str, screen: Console) -> None:
+    """When the route became what, as the database has it."""
+    with database.transaction() as connection:
+        row = connection.execute(
+            "SELECT r.status, r.closed_reason, r.imported_at, r.updated_at, p.generated_at, m.sent_at FROM routes r"
+            " LEFT JOIN plans p ON p.id = r.plan_id LEFT JOIN messages m ON m.plan_id = p.id WHERE r.id = %s",
+            (route_id,),
+        ).fetchone()
+    if row is None:
+        return
+    steps = [("draft", row.imported_at), ("planned", row.generated_at), ("active", row.sent_at)]
+    if row.status not in dict(steps):
+        steps.append((row.status, row.updated_at))
+    told = " -> ".join(f"{name} {moment:%H:%M:%S.%f}"[:-3] for name, moment in steps if moment is not None)
+    screen.print(told, style="bold green", highlight=False)
+    if row.closed_reason:
+        screen.print(row.closed_reason, style="red")
+
+
+def _show_plan(demo: dict[str, Any], screen: Console) -> None:
+    """The sandbox route's plan as a table, as the API answers it."""
+    answer = httpx.get(
+        f"{demo['url']}/v1/routes/{demo['routes']['sandbox']}",
+        headers={"Authorization": f"Bearer {demo['sandbox_key']}"},
+    )
+    route = answer.raise_for_status().json()
+    plan = route["fuelPlan"]
+    if plan is None:
+        screen.print(f"the route {route['id']} is {route['status']} and has no plan")
+        return
+    table = Table(title=f"fuel plan of {route['name']}: {plan['totalDistanceMiles']:.0f} miles")
+    for heading in ("stop", "mile", "gallons", "$ per gallon", "cost", "tank on arrival"):
+        table.add_column(heading, justify="left" if heading == "stop" else "right")
+    for stop in plan["stops"]:
+        table.add_row(
+            f"{stop['name']}, {stop['address']}",
+            f"{stop['milesFromOrigin']:.1f}",
+            f"{stop['gallonsToFill']:.1f}",
+            f"{stop['pricePerGallon']:.3f}",
+            f"{stop['totalCost']:.2f}",
+            f"{stop['arrivalFuelPercent']} %",
+        )
+    table.add_section()
+    average = f"{plan['averagePricePerGallon']:.3f}"
+    table.add_row("total", "", f"{plan['totalGallons']:.1f}", average, f"{plan['totalCost']:.2f}", "")
+    screen.print(table)
+    if plan["savingsTotal"] is not None:
+        screen.print(
+            f"${plan['savingsTotal']:.2f} below the average price of the corridor "
+            f"(${plan['savingsPerGallon']:.3f} a gallon)",
+            highlight=False,
+        )
+
+
+def _show_again(settings: Settings, file: Path, companies: set[str], screen: Console) -> None:
+    """A second start on the same data: the demo is there already."""
+    try:
+        demo = json.loads(file.read_text())
+    except (OSError, ValueError):
+        demo = {}
+    if demo.get("company_id") not in companies:
+        screen.print("the database has data of its own: the demo is left out")
+        return
+    demo["url"] = settings.http_url()
+    _store(file, demo)
+    screen.print(f"the demo is there already; its keys are in {file}", soft_wrap=True, highlight=False)
+    if "sandbox" in demo["routes"]:
+        _show_plan(demo, screen)
+    _say_what_next(demo, screen)
+
+
+def _say_what_next(demo: dict[str, Any], screen: Console) -> None:
+    screen.rule("now you")
+    # the whole key on purpose: it opens invented data on this machine, and is made to be pasted
+    for address in ("/v1/me", "/v1/routes"):
+        screen.print(
+            f"curl -H 'Authorization: Bearer {demo['live_key']}' {demo['url']}{address}",
+            soft_wrap=True,
+            highlight=False,
+        )
+
+
+def _store(file: Path, demo: dict[str, Any]) -> None:
+    write_private(file, json.dumps(demo, indent=2) + "\n")  # there are keys in it

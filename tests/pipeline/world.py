@@ -1,0 +1,26 @@
+"""What pipeline tests need around a route: truck stops with prices, and a look at the messages."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from domain.messaging import list_messages
+from domain.stations import import_stations
+from tests.service import Client, Service
+
+STATIONS = Path(__file__).parents[2] / "deploy" / "demo" / "stations.csv"
+
+
+def store_prices(service: Service) -> None:
+    """The demo's truck stops; they belong to no company."""
+    with service.database.transaction() as connection:
+        import_stations(connection, STATIONS, now=datetime.now(UTC))
+
+
+def messages_of(client: Client, route_id: str) -> list[Any]:
+    with client.service.database.transaction() as connection:
+        return [
+            message
+            for message in list_messages(connection, client.fleet.company_id)
+            if message.route_id == route_id
+        ]
