@@ -1,5 +1,7 @@
 """Fuel plans of routes: what goes into one, and how it is stored. The computing itself is `domain.planning`."""
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -9,14 +11,17 @@ from domain.database import Connection, as_json
 from domain.ids import new_id
 from domain.jobs import Job, send_message
 from domain.lifecycle import Environment
+from domain.planning.corridor import MILES_PER_DEGREE, Station
 from domain.planning.optimizer import Infeasible
-from domain.planning.plan import FuelPlan
-from domain.roads import Point
-from domain.routes import HINT_GRACE
-from domain.tracking import complete_routes
+from domain.planning.plan import FuelPlan, PlanInputs, Policy, PricedStation, build_plan
+from domain.planning.prices import Deal, fresh_retail, net_price
+from domain.roads import Point, Road, Roads
 
 FRESH_FUEL = timedelta(hours=24)
 """An older fuel reading says nothing about the tank; the policy's assumed level is taken instead."""
+
+
+LoadStations = Callable[[Road, float], Sequence[PricedStation]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +97,84 @@ def _stops_left(connection: Connection, route: Any, as_of: datetime) -> tuple[in
     return tuple(range(last + 1, len(route.stops)))
 
 
+def compute(task: Task, roads: Roads, load_stations: LoadStations) -> FuelPlan | Infeasible:
+    """The cheapest feasible plan of a task. `load_stations` gives the priced stations near a road."""
+    route = task.route
+    left = [Point(route.stops[stop]["latitude"], route.stops[stop]["longitude"]) for stop in task.stops_left]
+    road = roads.through([task.position, *(left or [task.position])])
+    policy = Policy(
+        reserve_percent=route.reserve_percent,
+        end_fuel_percent=route.end_fuel_percent,
+        assumed_fuel_percent=route.assumed_fuel_percent,
+        min_purchase_gallons=route.min_purchase_gallons,
+        stop_cost=route.stop_cost,
+        max_detour_miles=route.max_detour_miles,
+        max_stops=route.max_stops,
+    )
+    return build_plan(
+        PlanInputs(
+            road=road,
+            capacity_gallons=route.fuel_tank_capacity_gallons,
+            mpg=route.mpg,
+            fuel_percent=task.fuel.percent if task.fuel is not None else None,
+            policy=policy,
+            stations=load_stations(road, policy.max_detour_miles),
+            departure=task.as_of,
+        )
+    )
+
+
+def stations_near(
+    connection: Connection, company_id: str, road: Road, miles: float, *, now: datetime
+) -> list[PricedStation]:
+    """Every station around the road that has a net price for the company, and some more further off."""
+    boxes = _boxes(road, miles)
+    rows = connection.execute(
+        """
+        SELECT DISTINCT ON (s.station_id) s.* FROM stations s
+        JOIN unnest(%s::float8[], %s::float8[], %s::float8[], %s::float8[]) AS box (south, north, west, east)
+          ON s.latitude BETWEEN box.south AND box.north AND s.longitude BETWEEN box.west AND box.east
+        ORDER BY s.station_id
+        """,
+        tuple(map(list, zip(*boxes, strict=True))),
+    ).fetchall()
+    deals: dict[tuple[str | None, str | None], list[Deal]] = {}
+    for deal in connection.execute(
+        "SELECT station_id, brand, discount_per_gallon, net_price FROM deals WHERE company_id = %s", (company_id,)
+    ):
+        key = (deal.station_id, deal.brand)
+        deals.setdefault(key, []).append(Deal(deal.discount_per_gallon, deal.net_price))
+    priced = []
+    for row in rows:
+        offers = deals.get((row.station_id, None), []) + (deals.get((None, row.brand), []) if row.brand else [])
+        price = net_price(fresh_retail(row.retail_price, row.priced_at, now), offers)
+        if price is not None:
+            station = Station(
+                row.station_id, row.name, row.brand, row.address, row.city, row.state, row.latitude, row.longitude
+            )
+            priced.append(PricedStation(station, price))
+    return priced
+
+
+_BOX_VERTICES = 8  # of the road's line in one box: small boxes hold few stations that are not near the road
+
+
+def _boxes(road: Road, miles: float) -> list[tuple[float, float, float, float]]:
+    """South, north, west, east of boxes that hold everything within `miles` of the road."""
+    boxes = []
+    for start in range(0, max(len(road.line) - 1, 1), _BOX_VERTICES):
+        part = road.line[start : start + _BOX_VERTICES + 1]
+        south, north = float(part[:, 0].min()), float(part[:, 0].max())
+        up = 1.05 * miles / MILES_PER_DEGREE
+        # the same miles are more degrees of longitude further from the equator
+        across = up / max(math.cos(math.radians(min(max(abs(south), abs(north)) + up, 89.0))), 0.01)
+        west, east = float(part[:, 1].min()) - across, float(part[:, 1].max()) + across
+        if east - west > 180 or west < -180 or east > 180:  # at the antimeridian: all the way round
+            west, east = -180.0, 180.0
+        boxes.append((south - up, north + up, west, east))
+    return boxes
+
+
 def store(connection: Connection, task: Task, plan: FuelPlan | Infeasible, *, now: datetime) -> tuple[str, list[Job]]:
     """Stores the plan and its message, and moves the route on: `planned`, or `error` where no plan is feasible.
 
@@ -132,8 +215,11 @@ def store(connection: Connection, task: Task, plan: FuelPlan | Infeasible, *, no
 
 
 def _timeline(task: Task, plan: FuelPlan) -> list[dict[str, Any]]:
-    """Road mile and planned arrival of each stop that is left."""
-    raise NotImplementedError
+    """Road mile and planned arrival of each stop that is left; the road starts at the truck."""
+    return [
+        {"stop": stop, "mile": mile, "plannedArrival": plan.arrival_at(mile)}
+        for stop, mile in zip(task.stops_left, plan.inputs.road.stop_miles[1:], strict=True)
+    ]
 
 
 def record_failure(connection: Connection, route_id: str, *, most_attempts: int, now: datetime) -> None:
@@ -184,6 +270,3 @@ def read_explanation(connection: Connection, route_id: str) -> dict[str, Any] | 
     ).fetchone()
     explanation: dict[str, Any] | None = row.explanation if row is not None else None
     return explanation
-
-
-_ = complete_routes, HINT_GRACE

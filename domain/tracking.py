@@ -363,12 +363,15 @@ def _store_visits(
     connection.execute(
         """
         INSERT INTO visits (route_id, stop, arrived_at, departed_at, arrival_evidence, departure_evidence)
-        SELECT * FROM jsonb_to_recordset(%s) AS new (route_id text, stop int, arrived_at timestamptz,
-                      departed_at timestamptz, arrival_evidence jsonb, departure_evidence jsonb)
+        SELECT route_id, stop, new.arrived_at, new.departed_at,
+               coalesce(new.arrival_evidence, known.arrival_evidence),
+               coalesce(new.departure_evidence, known.departure_evidence)
+        FROM jsonb_to_recordset(%s) AS new (route_id text, stop int, arrived_at timestamptz, departed_at timestamptz,
+             arrival_evidence jsonb, departure_evidence jsonb)
+        LEFT JOIN visits known USING (route_id, stop)
         ON CONFLICT (route_id, stop) DO UPDATE SET
             arrived_at = excluded.arrived_at, departed_at = excluded.departed_at,
-            arrival_evidence = coalesce(excluded.arrival_evidence, visits.arrival_evidence),
-            departure_evidence = coalesce(excluded.departure_evidence, visits.departure_evidence)
+            arrival_evidence = excluded.arrival_evidence, departure_evidence = excluded.departure_evidence
         """,
         (as_json(rows),),
     )

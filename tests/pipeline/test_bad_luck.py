@@ -72,7 +72,7 @@ def test_pushes_pass_while_redis_is_away_and_import_when_it_is_back(tmp_path: Pa
 
 
 def test_without_postgres_requests_fail_whole_and_recover(tmp_path: Path) -> None:
-    postgres = EmbeddedPostgres(tmp_path, durable=False)
+    postgres = EmbeddedPostgres(tmp_path)
     postgres.prepare()
     child = Child(postgres.spec())
     try:

@@ -1,0 +1,87 @@
+"""The road through some points: how long it is, where it runs, how long it takes to drive.
+
+One interface, `Roads`, and what stands behind it: Valhalla where its address is set (`valhalla.py`), and the embedded
+freeway graph (`freeways.py`), which is an estimate and needs nothing else. Roads always answer: no valid point makes
+them fail.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from domain.roads.sphere import Array, Point, densified, great_circle_miles
+
+__all__ = ["LINE_STEP_MILES", "Leg", "Point", "Road", "Roads", "default_roads", "great_circle_miles"]
+
+LINE_STEP_MILES = 10.0
+"""Neighbouring vertices of a road's line are never further apart. So it does not matter how a reader connects them:
+over 10 miles a great circle and a line straight in degrees are 5 m apart at 40 degrees north."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Leg:
+    """The way from one point to the next: `line` (n, 2) in degrees, the road mile at each of its vertices."""
+
+    line: Array
+    line_miles: Array
+    hours: float
+    source: str
+
+    @property
+    def miles(self) -> float:
+        return float(self.line_miles[-1])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Road:
+    """The way through all points.
+
+    `line` is (n, 2), latitude and longitude in degrees; `line_miles` (n,) is the road mile at each vertex, from 0,
+    never falling, to `distance_miles`. Road miles are longer than the line where the line only approximates the road.
+    `stop_miles` and `stop_hours` tell for each given point how far along and after how much driving it is reached.
+    `source` names what the road was made from, joined by `+`.
+    """
+
+    distance_miles: float
+    line: Array
+    line_miles: Array
+    stop_miles: tuple[float, ...]
+    stop_hours: tuple[float, ...]
+    source: str
+
+    @classmethod
+    def of(cls, legs: Sequence[Leg]) -> "Road":
+        """Legs joined end to end; each may start at its own idea of where the last one ended."""
+        starts = np.cumsum([0.0, *(leg.miles for leg in legs)])
+        hours = np.cumsum([0.0, *(leg.hours for leg in legs)])
+        line, line_miles = densified(
+            np.concatenate([leg.line for leg in legs]),
+            np.concatenate([start + leg.line_miles for start, leg in zip(starts, legs, strict=False)]),
+            LINE_STEP_MILES,
+        )
+        sources = {leg.source for leg in legs if leg.miles > 0} or {legs[0].source}
+        return cls(
+            distance_miles=float(starts[-1]),
+            line=line,
+            line_miles=line_miles,
+            stop_miles=tuple(starts.tolist()),
+            stop_hours=tuple(hours.tolist()),
+            source="+".join(sorted(sources)),
+        )
+
+
+class Roads(Protocol):
+    """Finds roads. Implementations never raise for two or more points on earth."""
+
+    def through(self, points: Sequence[Point]) -> Road: ...
+
+
+def default_roads(valhalla_url: str | None) -> Roads:
+    """Valhalla where its address is known, with the embedded freeway graph behind it; else that graph alone."""
+    from domain.roads.freeways import FreewayRoads  # loads SciPy, which most processes never need
+    from domain.roads.valhalla import ValhallaRoads
+
+    freeways = FreewayRoads()
+    return ValhallaRoads(valhalla_url, fallback=freeways) if valhalla_url else freeways

@@ -1,0 +1,84 @@
+"""Points, distances and lines on a spherical earth, in miles. Nothing here fails at a pole or the antimeridian."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+EARTH_RADIUS_MILES = 3958.7613
+"""Mean radius R1 of the IUGG, 6,371.0088 km. A sphere is at most 0.6 % off the ellipsoid."""
+
+
+class Point(NamedTuple):
+    """A place, in degrees."""
+
+    latitude: float
+    longitude: float
+
+
+def great_circle_miles(a: Point, b: Point) -> float:
+    """Haversine distance (R. W. Sinnott, Sky and Telescope 68, 1984), on `EARTH_RADIUS_MILES`."""
+    latitude_a, latitude_b = math.radians(a.latitude), math.radians(b.latitude)
+    half_chord_squared = (
+        math.sin((latitude_b - latitude_a) / 2) ** 2
+        + math.cos(latitude_a) * math.cos(latitude_b) * math.sin(math.radians(b.longitude - a.longitude) / 2) ** 2
+    )
+    return 2 * EARTH_RADIUS_MILES * math.asin(min(1.0, math.sqrt(half_chord_squared)))
+
+
+def unit_vectors(latitudes_longitudes: Array) -> Array:
+    """(n, 2) degrees to (n, 3) vectors of length 1: a space without poles, antimeridian or projection."""
+    latitude, longitude = np.radians(latitudes_longitudes).T
+    return np.stack(
+        [np.cos(latitude) * np.cos(longitude), np.cos(latitude) * np.sin(longitude), np.sin(latitude)], axis=1
+    )
+
+
+def miles_of_chords(chords: Array) -> Array:
+    """Straight distances between unit vectors to great-circle miles."""
+    return 2 * EARTH_RADIUS_MILES * np.arcsin(np.minimum(chords / 2, 1.0))
+
+
+def chord_of_miles(miles: float) -> float:
+    """The inverse of `miles_of_chords`."""
+    return 2 * math.sin(min(miles / EARTH_RADIUS_MILES, math.pi) / 2)
+
+
+def segment_miles(line: Array) -> Array:
+    """Great-circle length of each of the n - 1 segments of an (n, 2) line."""
+    vectors = unit_vectors(line)
+    return miles_of_chords(np.linalg.norm(np.diff(vectors, axis=0), axis=1))
+
+
+def densified(line: Array, line_miles: Array, most_miles: float) -> tuple[Array, Array]:
+    """The same line with more vertices, on the great circle between two old ones, so that no two neighbours are
+    further apart than `most_miles`. Road miles are shared out evenly within a segment.
+    """
+    vectors = unit_vectors(line)
+    start, end = vectors[:-1], vectors[1:]
+    cosine = np.sum(start * end, axis=1)
+    angle = np.arctan2(np.linalg.norm(np.cross(start, end), axis=1), cosine)
+    parts = np.maximum(np.ceil(angle * EARTH_RADIUS_MILES / most_miles), 1).astype(np.intp)
+
+    tangent = end - cosine[:, None] * start
+    size = np.linalg.norm(tangent, axis=1)
+    # Between opposite ends of the earth every way is as short as any other: take one of them.
+    undirected = size < 1e-9
+    axis_across = np.eye(3)[np.argmin(np.abs(start[undirected]), axis=1)]
+    tangent[undirected] = np.cross(start[undirected], axis_across)
+    size[undirected] = np.linalg.norm(tangent[undirected], axis=1)
+    tangent /= size[:, None]
+
+    segment = np.repeat(np.arange(len(parts)), parts)
+    first = np.cumsum(parts) - parts
+    fraction = (np.arange(len(segment)) - first[segment]) / parts[segment]
+    turned = (angle[segment] * fraction)[:, None]
+    dense_vectors = start[segment] * np.cos(turned) + tangent[segment] * np.sin(turned)
+    x, y, z = dense_vectors.T
+    dense = np.degrees(np.stack([np.arctan2(z, np.hypot(x, y)), np.arctan2(y, x)], axis=1))
+    dense[first] = line[:-1]  # the old vertices exactly as they were
+    dense_miles = line_miles[:-1][segment] + fraction * np.diff(line_miles)[segment]
+    return np.concatenate([dense, line[-1:]]), np.concatenate([dense_miles, line_miles[-1:]])

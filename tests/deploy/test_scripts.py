@@ -1,0 +1,156 @@
+"""The two commands of the README, from a fresh clone, as a newcomer runs them."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.service import eventually
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What git has of the project, uncommitted changes included, in a folder whose name has a space."""
+    folder = tmp_path_factory.mktemp("clone") / "a clone"
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        check=True,
+    )
+    for name in listed.stdout.decode().split("\0"):
+        source = REPOSITORY / name
+        if name and source.is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, folder / name)
+    return folder
+
+
+def clean_environment() -> dict[str, str]:
+    """A newcomer's: nothing of ours, and leftovers that must not disturb."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("FUELROUTE_", "TEST_", "PYTEST_", "COVERAGE"))
+    }
+    return {**kept, "PYTHONPATH": "/nowhere", "VIRTUAL_ENV": "/nowhere"}
+
+
+class Up:
+    """A running `deploy/up`."""
+
+    def __init__(self, clone: Path, data: Path) -> None:
+        self.screen = data.with_suffix(".txt")
+        self.started = time.monotonic()
+        with self.screen.open("w") as screen:
+            self.process = subprocess.Popen(
+                [str(clone / "deploy" / "up"), "--port", "0", "--data", str(data)],
+                cwd="/",
+                env=clean_environment(),
+                stdout=screen,
+                stderr=subprocess.STDOUT,
+            )
+
+    def wait_for(self, pattern: str, seconds: float) -> re.Match[str]:
+        found = eventually(
+            lambda: (re.search(pattern, self.screen.read_text()), self.process.poll()),
+            lambda seen: seen[0] is not None or seen[1] is not None,
+            seconds,
+            pattern,
+        )[0]
+        assert found is not None, self.screen.read_text()
+        return found
+
+    def stop(self) -> float:
+        """Seconds from SIGTERM to the end."""
+        asked = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(timeout=15)
+        return time.monotonic() - asked
+
+
+@pytest.fixture
+def ups() -> Iterator[list[Up]]:
+    started: list[Up] = []
+    yield started
+    for up in started:
+        if up.process.poll() is None:
+            up.stop()
+
+
+def processes_of(data: Path) -> list[str]:
+    """Command lines and folders of living processes that have to do with a data folder."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and str(data) in (entry / "environ").read_text() + (entry / "cmdline").read_text():
+                found.append((entry / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
+
+
+def test_up_reaches_ready_shows_the_demo_and_stops_twice(clone: Path, tmp_path: Path, ups: list[Up]) -> None:
+    data = tmp_path / "data"
+    for attempt in ("first", "second"):
+        up = Up(clone, data)
+        ups.append(up)
+
+        url = up.wait_for(r"ready (http://\S+)", 300).group(1)
+        print(f"{attempt}: ready after {time.monotonic() - up.started:.1f} s")
+        up.wait_for("now you", 60)
+
+        demo = json.loads((data / "demo.json").read_text())
+        assert demo["url"] == url
+        me = httpx.get(f"{url}/v1/me", headers={"Authorization": f"Bearer {demo['live_key']}"})
+        assert (me.status_code, me.json()["company"]["name"]) == (200, "Prairie Demo Freight")
+        for name, key in (("sandbox", "sandbox_key"), ("live", "live_key")):
+            answer = httpx.get(
+                f"{url}/v1/routes/{demo['routes'][name]}", headers={"Authorization": f"Bearer {demo[key]}"}
+            )
+            assert answer.json()["status"] == "completed"
+        assert up.stop() < 10
+        assert up.process.returncode == 0
+        assert processes_of(data) == []
+    assert "draft" in ups[0].screen.read_text()
+
+
+def test_a_second_up_on_the_same_folder_says_so(clone: Path, tmp_path: Path, ups: list[Up]) -> None:
+    first = Up(clone, tmp_path / "data")
+    ups.append(first)
+    first.wait_for(r"ready (http://\S+)", 300)
+
+    second = subprocess.run(
+        [str(clone / ".venv" / "bin" / "fuelroute"), "up", "--port", "0", "--data", str(tmp_path / "data")],
+        capture_output=True,
+        text=True,
+        env=clean_environment(),
+        check=False,
+    )
+
+    assert second.returncode == 1
+    assert re.search(r"another fuelroute is running on .* \(pid \d+\)", second.stderr)
+
+
+def test_the_test_script_runs_tests(clone: Path) -> None:
+    done = subprocess.run(
+        [str(clone / "deploy" / "test"), "-q", "tests/domain/test_lifecycle.py"],
+        cwd="/",
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout
