@@ -4,6 +4,7 @@ Rules only: no clock, no storage. Fixes are judged in the order of `recorded_at`
 Hysteresis keeps a drive-by from being an arrival: one fix alone never decides anything.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -79,10 +80,12 @@ class Candidate(NamedTuple):
     arrived_at: datetime | None
 
 
-def current_route(routes: Iterable[Candidate], newest_fix_at: datetime) -> Candidate | None:
-    """The one route a truck is on: the started one, else the earliest draft that is not left behind.
+def current_route(
+    routes: Iterable[Candidate], newest_fix_at: datetime, *, early: timedelta = timedelta(hours=12)
+) -> Candidate | None:
+    """The one route a truck is on: the started one, else the earliest draft that can start by now.
 
-    A draft more than 24 hours past its start stands in nobody's way; without another it may still start.
+    A draft more than 24 hours past its start stands in nobody's way; where nothing else can start it still may.
     """
     drafts: list[Candidate] = []
     started: list[Candidate] = []
@@ -90,8 +93,10 @@ def current_route(routes: Iterable[Candidate], newest_fix_at: datetime) -> Candi
         (drafts if route.status is RouteStatus.DRAFT and route.arrived_at is None else started).append(route)
     if started:
         return min(started, key=lambda route: (route.arrived_at or route.scheduled_start, route.route_id))
-    timely = [route for route in drafts if route.scheduled_start >= newest_fix_at - STALE_DRAFT_AFTER]
-    return min(timely or drafts, key=lambda route: (route.scheduled_start, route.route_id), default=None)
+    # differences of times, for times themselves may lie at the edge of what can be told
+    due = [route for route in drafts if route.scheduled_start - newest_fix_at <= early]
+    timely = [route for route in due if newest_fix_at - route.scheduled_start <= STALE_DRAFT_AFTER]
+    return min(timely or due, key=lambda route: (route.scheduled_start, route.route_id), default=None)
 
 
 def drop_reason(fix: Fix, *, now: datetime, live: bool) -> str | None:
@@ -140,15 +145,27 @@ class _Place:
 
 
 def judge(
-    stops: Sequence[Point], visits: Mapping[int, Visit], fixes: Sequence[Fix], *, radius_meters: float = 250.0
+    stops: Sequence[Point],
+    visits: Mapping[int, Visit],
+    fixes: Sequence[Fix],
+    *,
+    radius_meters: float = 250.0,
+    last_seen: Fix | None = None,
 ) -> dict[int, Visit]:
     """The visits after these fixes (believed ones, in order of time), by position of the stop.
 
     Visits happen in the order of the stops: a stop that was passed over stays unvisited, and a place that the truck
-    has just been at is not reached again before another one.
+    has just been at is not reached again before another one. A trip begins at its first stop also by standing there
+    already; at a later one only by coming there, so that a truck at home does not end a trip home before it has begun.
+    `last_seen` is where the truck was before; None when nothing is known of it.
     """
     known = dict(visits)
     places = _places(stops)
+    came = {  # places that the truck has been seen away from
+        place.stops[0]
+        for place in places
+        if last_seen is None or place is places[0] or _meters(place.point, last_seen.point) > radius_meters
+    }
     run: list[Fix] = []  # fixes in a row inside one place
     run_place: _Place | None = None
     for fix in fixes:
@@ -156,6 +173,10 @@ def judge(
             if place.stops[0] in known:
                 _judge_departure(place, known, fix, radius_meters)
         here = _place_reached(places, known, fix, radius_meters)
+        if not known:
+            came.update(place.stops[0] for place in places if _meters(place.point, fix.point) > radius_meters)
+            if here is not None and here.stops[0] not in came:
+                here = None
         if here is None or here is not run_place:
             run = []
         run_place = here
@@ -183,17 +204,13 @@ def _places(stops: Sequence[Point]) -> list[_Place]:
 def _place_reached(
     places: Sequence[_Place], known: Mapping[int, Visit], fix: Fix, radius_meters: float
 ) -> _Place | None:
-    """The place ahead that the fix lies in, the nearest of several."""
+    """The place ahead that the fix lies in: the nearest of several, unless the last one visited is as near."""
     last = max((index for index, place in enumerate(places) if place.stops[0] in known), default=-1)
     if last >= 0 and fix.recorded_at <= known[places[last].stops[0]].arrived_at:
         return None
-    ahead = [
-        (_meters(place.point, fix.point), place)
-        for place in places[last + 1 :]
-        if last < 0 or _meters(place.point, places[last].point) > radius_meters
-    ]
-    inside = [(meters, place) for meters, place in ahead if meters <= radius_meters]
-    return min(inside, key=lambda entry: entry[0])[1] if inside else None
+    distances = [(_meters(place.point, fix.point), index) for index, place in enumerate(places) if index >= last]
+    meters, nearest = min((one for one in distances if one[1] >= 0), default=(math.inf, last))
+    return places[nearest] if meters <= radius_meters and nearest != last else None
 
 
 def _arrival(run: Sequence[Fix]) -> Evidence | None:
@@ -227,14 +244,20 @@ def _judge_departure(place: _Place, known: dict[int, Visit], fix: Fix, radius_me
 
 
 def merge(before: Mapping[int, Visit], after: Mapping[int, Visit]) -> dict[int, Visit]:
-    """Both judgements together: a late fix may make a time earlier, never undo or delay one."""
+    """Both judgements together: a late fix may make a time earlier, never undo or delay one, nor tell of a visit
+    that is out of the order of the stops.
+    """
     merged = dict(before)
-    for stop, visit in after.items():
+    for stop, visit in sorted(after.items()):
+        since = max((merged[other].arrived_at for other in merged if other < stop), default=visit.arrived_at)
+        until = min((before[other].arrived_at for other in before if other > stop), default=visit.arrived_at)
+        in_order = since <= visit.arrived_at <= until
         known = merged.get(stop)
         if known is None:
-            merged[stop] = visit
+            if in_order:
+                merged[stop] = visit
             continue
-        if visit.arrived_at < known.arrived_at:
+        if in_order and visit.arrived_at < known.arrived_at:
             known = replace(known, arrived_at=visit.arrived_at, arrival=visit.arrival)
         if visit.departed_at is not None and (known.departed_at is None or visit.departed_at < known.departed_at):
             known = replace(known, departed_at=visit.departed_at, departure=visit.departure)

@@ -414,16 +414,36 @@ class Invalid(Exception):
 def read_body(body: bytes, shape: type[S]) -> S:
     """The body as `shape`. Raises Invalid."""
     try:
+        return _decode(body, shape)
+    except msgspec.ValidationError as error:
+        first = error
+    try:
+        document = _decode(body, Any)
+    except msgspec.ValidationError:  # a number beyond any type
+        raise Invalid([_fault_at(first)]) from None
+    raise Invalid(list(_faults(document, shape, "")) or [_fault_at(first)])
+
+
+def _decode(body: bytes, kind: Any) -> Any:
+    """Raises Invalid for a body that cannot be read as a whole, msgspec.ValidationError for one that does not fit."""
+    try:
         body.decode()  # fields that the shape ignores must be text as well
-        return msgspec.json.decode(body, type=shape, dec_hook=_read_instant)
+        return msgspec.json.decode(body, type=kind, dec_hook=_read_instant)
     except msgspec.ValidationError:
-        raise Invalid(list(_faults(msgspec.json.decode(body), shape, ""))) from None
+        raise
     except UnicodeDecodeError:
-        raise Invalid([FieldFault(field="", message="The body is not UTF-8 text")]) from None
+        fault = "The body is not UTF-8 text"
     except RecursionError:
-        raise Invalid([FieldFault(field="", message="The body is nested too deeply")]) from None
+        fault = "The body is nested too deeply"
     except msgspec.DecodeError as error:
-        raise Invalid([FieldFault(field="", message=f"The body is not JSON: {error}")]) from None
+        fault = f"The body is not JSON: {error}"
+    raise Invalid([FieldFault(field="", message=fault)])
+
+
+def _fault_at(error: msgspec.ValidationError) -> FieldFault:
+    """msgspec's own words: `Expected `str`, got `int` - at `$.stops[0].name`` -> `stops[0].name`."""
+    message, _, path = str(error).partition(" - at `")
+    return FieldFault(field=path.removesuffix("`").removeprefix("$").removeprefix("."), message=message)
 
 
 def read_value(value: object, shape: type[S]) -> S:
@@ -502,7 +522,7 @@ def _fault_of(value: Any, kind: Any, path: str, *, strict: bool) -> Iterator[Fie
     try:
         msgspec.convert(value, kind, strict=strict, dec_hook=_read_instant)
     except msgspec.ValidationError as error:
-        yield FieldFault(field=path, message=str(error).partition(" - at `")[0])
+        yield FieldFault(field=path, message=_fault_at(error).message)
 
 
 def _without_limits(kind: Any) -> Any:

@@ -275,12 +275,17 @@ def _keep_visits(connection: Connection, route: _Current, content: dict[str, Any
 
 
 def stops_that_stay(old: Sequence[dict[str, Any]], new: Sequence[dict[str, Any]]) -> dict[int, int]:
-    """Position before -> position after, of the stops whose place is still on the route, in the same order."""
+    """Position before -> position after, of the stops whose place is still on the route, in the same order.
+
+    What was not the destination does not become it: having been there before is not having arrived.
+    """
     moves: dict[int, int] = {}
     free = 0
     for source, stop in enumerate(old):
         for target in range(free, len(new)):
-            if (new[target]["latitude"], new[target]["longitude"]) == (stop["latitude"], stop["longitude"]):
+            becomes_destination = target == len(new) - 1 and source != len(old) - 1
+            same_place = (new[target]["latitude"], new[target]["longitude"]) == (stop["latitude"], stop["longitude"])
+            if same_place and not becomes_destination:
                 moves[source] = target
                 free = target + 1
                 break

@@ -11,7 +11,7 @@ from domain.database import Connection, Tenant, as_json
 from domain.jobs import Job, build_plan, judge_positions
 from domain.lifecycle import Environment, RouteStatus
 from domain.roads import Point
-from domain.routes import HINT_GRACE, STANDING_MINUTES, recheck_trucks
+from domain.routes import HINT_GRACE, STANDING_MINUTES
 from domain.settings import Settings
 
 _CONTEXT = timedelta(minutes=10)
@@ -200,7 +200,7 @@ def judge_vehicles(
     # routes before tracks, as everywhere: no two transactions wait for each other
     routes = connection.execute(
         """
-        SELECT id, company_id, vehicle_id, status, scheduled_start, stops, arrived_at, imported_at
+        SELECT id, company_id, environment, vehicle_id, status, scheduled_start, stops, arrived_at, imported_at
         FROM routes
         WHERE vehicle_id = ANY(%s) AND environment = %s AND status IN ('draft', 'planned', 'active')
         ORDER BY id FOR UPDATE
@@ -208,12 +208,14 @@ def judge_vehicles(
         (list(vehicle_ids), environment),
     ).fetchall()
     tracks = connection.execute(
-        "SELECT vehicle_id, unjudged_from, newest_at, free_since, freed_at FROM tracks"
+        "SELECT vehicle_id, unjudged_from, newest_at, free_since, freed_at, (SELECT min(recorded_at) FROM positions p"
+        " WHERE p.vehicle_id = tracks.vehicle_id AND p.environment = tracks.environment) AS oldest_at FROM tracks"
         " WHERE vehicle_id = ANY(%s) AND environment = %s AND unjudged_from IS NOT NULL"
         " ORDER BY vehicle_id FOR UPDATE SKIP LOCKED",
         (list(vehicle_ids), environment),
     ).fetchall()
-    current = _current_routes(routes, {track.vehicle_id: track.newest_at for track in tracks})
+    early = timedelta(hours=settings.early_arrival_hours)
+    current = _current_routes(routes, {track.vehicle_id: track.newest_at for track in tracks}, early)
     judged = [track for track in tracks if track.vehicle_id in current]
     fixes = _load_fixes(connection, environment, judged)
     visits = _load_visits(connection, [current[track.vehicle_id].id for track in judged])
@@ -224,9 +226,8 @@ def judge_vehicles(
         window = fixes.get(track.vehicle_id, [])
         believed, flags = _believed(window)
         wild += [(track.vehicle_id, moment, flag) for moment, flag in flags.items()]
-        eligible = [fix for fix, received_at in believed if _counts(fix, received_at, route, track, settings)]
         before = visits.get(route.id, {})
-        after = _judge(route, before, eligible, settings)
+        after = _judge(route, track, before, believed, settings)
         if after != before:
             changed[route.id] = (route, after)
     _flag_implausible(connection, environment, current, wild, now=now)
@@ -238,7 +239,7 @@ def judge_vehicles(
     return [*map(build_plan, arrived), *complete_routes(connection, list(changed), now=now)]
 
 
-def _current_routes(routes: Sequence[Any], newest_fix_at: dict[str, datetime]) -> dict[str, Any]:
+def _current_routes(routes: Sequence[Any], newest_fix_at: dict[str, datetime], early: timedelta) -> dict[str, Any]:
     by_vehicle: dict[str, list[Any]] = {}
     for route in routes:
         by_vehicle.setdefault(route.vehicle_id, []).append(route)
@@ -251,6 +252,7 @@ def _current_routes(routes: Sequence[Any], newest_fix_at: dict[str, datetime]) -
                 for route in own.values()
             ),
             newest,
+            early=early,
         )
         if chosen is not None:
             current[vehicle_id] = own[chosen.route_id]
@@ -305,16 +307,22 @@ def _believed(
 
 def _counts(fix: Fix, received_at: datetime, route: Any, track: Any, settings: Settings) -> bool:
     """Whether a fix can move this route: not too early, not older than the import, not of the route before."""
-    if fix.recorded_at < route.scheduled_start - timedelta(hours=settings.early_arrival_hours):
+    if route.scheduled_start - fix.recorded_at > timedelta(hours=settings.early_arrival_hours):
         return False
     since_import = route.imported_at - timedelta(minutes=STANDING_MINUTES)
     if received_at < route.imported_at and fix.recorded_at < since_import:
         return False
-    return track.free_since is None or received_at > track.freed_at or fix.recorded_at >= track.free_since
+    if track.free_since is None or fix.recorded_at >= track.free_since:
+        return True
+    # simulated time may start over: what the sandbox is told after a route belongs to the next one
+    return bool(route.environment == Environment.SANDBOX and received_at > track.freed_at)
 
 
-def _judge(route: Any, before: dict[int, Visit], fixes: Sequence[Fix], settings: Settings) -> dict[int, Visit]:
+def _judge(
+    route: Any, track: Any, before: dict[int, Visit], believed: Sequence[tuple[Fix, datetime]], settings: Settings
+) -> dict[int, Visit]:
     """Visits decided before the window stand; those inside it are judged again, for a late fix may move them."""
+    fixes = [fix for fix, received_at in believed if _counts(fix, received_at, route, track, settings)]
     if not fixes:
         return before
     settled = {
@@ -323,8 +331,28 @@ def _judge(route: Any, before: dict[int, Visit], fixes: Sequence[Fix], settings:
         if visit.arrived_at < fixes[0].recorded_at
     }
     places = [Point(stop["latitude"], stop["longitude"]) for stop in route.stops]
-    after = arrivals.judge(places, settled, fixes, radius_meters=settings.arrival_radius_meters)
+    after = arrivals.judge(
+        places,
+        settled,
+        fixes,
+        radius_meters=settings.arrival_radius_meters,
+        last_seen=_last_seen(track, [fix for fix, _ in believed], fixes),
+    )
     return arrivals.merge(before, after)
+
+
+def _last_seen(track: Any, believed: Sequence[Fix], fixes: Sequence[Fix]) -> Fix | None:
+    """Where the truck was before the fixes that count; None when these are the first that are known of it."""
+    earlier = [
+        fix
+        for fix in believed
+        if fix.recorded_at < fixes[0].recorded_at
+        or (track.free_since is not None and fix.recorded_at <= track.free_since)
+    ]
+    if earlier:
+        return earlier[-1]
+    # the window reaches back further than any run of fixes that decides: where it begins, the truck stands or drives
+    return None if fixes[0].recorded_at == track.oldest_at else fixes[0]
 
 
 def _undeparted(visit: Visit) -> Visit:
@@ -448,12 +476,17 @@ def complete_routes(connection: Connection, route_ids: Iterable[str], *, now: da
         """,
         (ids,),
     ).fetchall()
+    jobs = []
     for route in completed:
-        connection.execute(
-            "UPDATE tracks SET free_since = %s, freed_at = %s WHERE vehicle_id = %s AND environment = %s",
-            (route.completed_at, now, route.vehicle_id, route.environment),
-        )
-    return recheck_trucks(connection, [route.id for route in completed], now=now)
+        # whatever the truck has done since belongs to its next route
+        freed = connection.execute(
+            "UPDATE tracks SET free_since = %(since)s, freed_at = %(now)s, touched_at = %(now)s,"
+            " unjudged_from = least(unjudged_from, %(since)s) WHERE vehicle_id = %(vehicle)s AND environment = %(env)s",
+            {"since": route.completed_at, "now": now, "vehicle": route.vehicle_id, "env": route.environment},
+        ).rowcount
+        if freed:
+            jobs.append(judge_positions(route.environment, [route.vehicle_id]))
+    return jobs
 
 
 def claim_lost_judgements(connection: Connection, *, now: datetime, limit: int = 10_000) -> dict[str, list[str]]:

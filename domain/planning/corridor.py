@@ -62,7 +62,7 @@ def passes(road: Road, stations: Sequence[Station], max_detour_miles: float) -> 
 
 
 def _nearest(road: Road, places: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """For each place (n, 2) and segment of the line (m): the distance (n, m), and the road mile of the nearest point."""
+    """For each place and each segment of the line: their distance, and the road mile where it is least."""
     latitudes, longitudes = road.line[:, 0], road.line[:, 1]
     if len(latitudes) == 1:  # no road at all: a segment of no length
         latitudes, longitudes = np.repeat(latitudes, 2), np.repeat(longitudes, 2)
