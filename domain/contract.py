@@ -401,6 +401,7 @@ class Problem(Shape, kw_only=True):
 # --- Checking --------------------------------------------------------------------------------------------------
 
 S = TypeVar("S", bound=Struct)
+T = TypeVar("T")
 
 
 class Invalid(Exception):
@@ -418,13 +419,13 @@ def read_body(body: bytes, shape: type[S]) -> S:
     except msgspec.ValidationError as error:
         first = error
     try:
-        document = _decode(body, Any)
+        document: Any = _decode(body, object)
     except msgspec.ValidationError:  # a number beyond any type
         raise Invalid([_fault_at(first)]) from None
     raise Invalid(list(_faults(document, shape, "")) or [_fault_at(first)])
 
 
-def _decode(body: bytes, kind: Any) -> Any:
+def _decode(body: bytes, kind: type[T]) -> T:
     """Raises Invalid for a body that cannot be read as a whole, msgspec.ValidationError for one that does not fit."""
     try:
         body.decode()  # fields that the shape ignores must be text as well

@@ -79,9 +79,19 @@ def _read(
             f"{path} lacks the column{'s' if len(missing) > 1 else ''} {', '.join(sorted(missing))}; "
             f"its first line must name the columns: {', '.join(sorted(known, key=list(known).index))}"
         )
-    number = reader.line_num + 1
-    for cells in reader:
-        line, number = number, reader.line_num + 1
+
+    def numbered() -> Iterator[tuple[int, list[str]]]:
+        """Rows with the line they begin on; what is no CSV, such as a misplaced quote, costs its row only."""
+        while True:
+            line = reader.line_num + 1
+            try:
+                yield line, next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                report.reject(line, str(error))
+
+    for line, cells in numbered():
         if not any(cell.strip() for cell in cells):
             continue
         if len(cells) > len(header):

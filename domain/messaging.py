@@ -104,7 +104,7 @@ def deliver(
     ).fetchone()
     if message is None:
         return None, []
-    url = message.contact or message.message_url
+    url = message.contact or message.message_url or None
     if message.environment == Environment.SANDBOX:
         return MessageStatus.SUPPRESSED, _sent(connection, message, MessageStatus.SUPPRESSED, SANDBOX, now=now)
     if url is None:

@@ -331,14 +331,11 @@ def _judge(
         if visit.arrived_at < fixes[0].recorded_at
     }
     places = [Point(stop["latitude"], stop["longitude"]) for stop in route.stops]
-    after = arrivals.judge(
-        places,
-        settled,
-        fixes,
-        radius_meters=settings.arrival_radius_meters,
-        last_seen=_last_seen(track, [fix for fix, _ in believed], fixes),
-    )
-    return arrivals.merge(before, after)
+    radius = settings.arrival_radius_meters
+    last_seen = _last_seen(track, [fix for fix, _ in believed], fixes)
+    after = arrivals.merge(before, arrivals.judge(places, settled, fixes, radius_meters=radius, last_seen=last_seen))
+    # and once more from what is known now: a late fix that was refused must not have hidden a fresh one
+    return arrivals.merge(after, arrivals.judge(places, after, fixes, radius_meters=radius, last_seen=last_seen))
 
 
 def _last_seen(track: Any, believed: Sequence[Fix], fixes: Sequence[Fix]) -> Fix | None:

@@ -81,7 +81,7 @@ class FuelrouteBroker(RedisBroker):
 
     def __init__(self, url: str) -> None:
         self.waiting_client = redis_client(url, socket_timeout=_WAIT_SECONDS + 5)
-        super().__init__(
+        super().__init__(  # type: ignore[no-untyped-call]  # dramatiq's brokers carry no types
             client=redis_client(url, socket_timeout=10),
             heartbeat_timeout=_HEARTBEAT_TIMEOUT_MS,
             maintenance_chance=_MAINTENANCE_CHANCE,

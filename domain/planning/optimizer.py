@@ -88,13 +88,19 @@ class BrokenPlan(Exception):
 
 
 class _Station(NamedTuple):
-    """A candidate in gallons: the level on arriving at its mile is `burned` plus what is in the tank."""
+    """A candidate in gallons: the level on arriving at its mile is `burned` plus what is in the tank.
+
+    Nobody leaves the road for less fuel than the detour takes, so the smallest purchase is at least that. It rules out
+    nothing sensible, and without it the levels that pointless detours lead to would multiply from station to station.
+    """
 
     index: int
     price: float
     burned: float
     detour_in: float
     detour_out: float
+
+    smallest: float
 
     @property
     def detour(self) -> float:
@@ -132,10 +138,7 @@ _Function = list[_Piece]
 def solve(trip: Trip) -> Solution | Infeasible:
     """The cheapest purchases. Ties go to fewer stops, then to the ones made earlier."""
     start = min(trip.start_gallons, trip.usable_gallons)
-    stations = [
-        _Station(i, c.net_price, c.mile / trip.mpg, c.detour_miles_in / trip.mpg, c.detour_miles_out / trip.mpg)
-        for i, c in enumerate(trip.candidates)
-    ]
+    stations = [_station(trip, index) for index in range(len(trip.candidates))]
     # One function for each number of stops made, where that number is limited; else one for all.
     layers: list[_Function] = [[_Piece(start, start, 0.0, 0.0, 0, None)]]
     if trip.max_stops is not None:
@@ -168,8 +171,15 @@ def solve(trip: Trip) -> Solution | Infeasible:
         difference = piece.cost(best) - cheapest.cost(level)
         if difference < -DOLLARS or (difference <= DOLLARS and piece.stops < cheapest.stops):
             cheapest, level = piece, best
-    purchases = tuple(reversed(list(_purchases(cheapest, level, trip.min_purchase_gallons))))
+    purchases = tuple(reversed(list(_purchases(cheapest, level))))
     return Solution(purchases, _objective(trip, purchases))
+
+
+def _station(trip: Trip, index: int) -> _Station:
+    candidate = trip.candidates[index]
+    into, out = candidate.detour_miles_in / trip.mpg, candidate.detour_miles_out / trip.mpg
+    smallest = max(trip.min_purchase_gallons, into + out)
+    return _Station(index, candidate.net_price, candidate.mile / trip.mpg, into, out, smallest)
 
 
 def _objective(trip: Trip, purchases: Sequence[Purchase]) -> float:
@@ -193,10 +203,10 @@ def _after_stop(function: _Function, station: _Station, trip: Trip) -> _Function
     least of V(g) - p * g over all g up to h + detour - Q: a running minimum. Where it falls, exactly Q is bought; where
     it stays, one level g is the best to arrive with for a whole range of h.
     """
-    price, smallest = station.price, trip.min_purchase_gallons
+    price = station.price
     lowest = station.burned + trip.reserve_gallons + station.detour_out
     highest = station.burned + trip.usable_gallons - station.detour_out
-    shift = smallest - station.detour  # from the level before the smallest purchase to the one after it
+    shift = station.smallest - station.detour  # from the level before the smallest purchase to the one after it
     result: _Function = []
 
     def add(low: float, high: float, base: float, slope: float, before: _Piece, arrival: float | None) -> None:
@@ -223,7 +233,7 @@ def _after_stop(function: _Function, station: _Station, trip: Trip) -> _Function
             start = min(start + (best_value - value) / (piece.slope - price), piece.high)
         hold_until(start)
         if piece.slope < price and start < piece.high:
-            base = piece.base + price * smallest - piece.slope * shift + trip.stop_cost
+            base = piece.base + price * station.smallest - piece.slope * shift + trip.stop_cost
             add(start, piece.high, base, piece.slope, piece, None)
             best, best_level, best_value = piece, piece.high, falls_to
         else:
@@ -276,12 +286,12 @@ def _cheaper(first: _Function, second: _Function) -> _Function:
     return result
 
 
-def _purchases(piece: _Piece, level: float, smallest: float) -> Iterator[Purchase]:
+def _purchases(piece: _Piece, level: float) -> Iterator[Purchase]:
     """The purchases that lead to a level, from the last to the first."""
     while piece.stop is not None:
         station, before, arrival = piece.stop
         if arrival is None:
-            arrival = level + station.detour - smallest
+            arrival = level + station.detour - station.smallest
         yield Purchase(station.index, level + station.detour - arrival)
         piece, level = before, arrival
 

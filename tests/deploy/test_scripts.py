@@ -50,7 +50,7 @@ class Up:
     """A running `deploy/up`."""
 
     def __init__(self, clone: Path, data: Path) -> None:
-        self.screen = data.with_suffix(".txt")
+        self.screen = data.with_name(f"screen-{time.monotonic_ns()}.txt")
         self.started = time.monotonic()
         with self.screen.open("w") as screen:
             self.process = subprocess.Popen(
@@ -122,7 +122,7 @@ def test_up_reaches_ready_shows_the_demo_and_stops_twice(clone: Path, tmp_path: 
         assert up.stop() < 10
         assert up.process.returncode == 0
         assert processes_of(data) == []
-    assert "draft" in ups[0].screen.read_text()
+    assert re.search(r"draft .* -> planned .* -> active .* ->\s+completed", ups[0].screen.read_text())
 
 
 def test_a_second_up_on_the_same_folder_says_so(clone: Path, tmp_path: Path, ups: list[Up]) -> None:
@@ -140,6 +140,47 @@ def test_a_second_up_on_the_same_folder_says_so(clone: Path, tmp_path: Path, ups
 
     assert second.returncode == 1
     assert re.search(r"another fuelroute is running on .* \(pid \d+\)", second.stderr)
+
+
+def tour(readme: str) -> str:
+    """The commands of the README's tour, in order."""
+    chapter = readme.split("## Five minutes", 1)[1].split("\n## ", 1)[0]
+    return "\n".join(line.removeprefix("    ") for line in chapter.splitlines() if line.startswith("    "))
+
+
+def test_the_tour_of_the_readme_works_as_written(clone: Path, tmp_path: Path, ups: list[Up]) -> None:
+    data = tmp_path / "data"
+    up = Up(clone, data)
+    ups.append(up)
+    url = up.wait_for(r"ready (http://\S+)", 300).group(1)
+    up.wait_for("now you", 60)
+    script = tour((clone / "README.md").read_text()).replace("http://127.0.0.1:8080", url)
+
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=clone,
+        env={**clean_environment(), "FUELROUTE_DATA": str(data)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    for expected in (
+        "8 created",
+        '"environment":"sandbox"',
+        "HTTP/1.1 201 Created",
+        "\n200\n",
+        '"reason":"vehicle_unmapped"',
+        "1 held routes are imported",
+        '"status":"draft"',
+        '"status": "completed"',
+        '"fuelPlan": {',
+        "objective: $",
+        "suppressed (sandbox)",
+        "\n204\n",
+    ):
+        assert expected in done.stdout, f"{expected!r} is missing in:\n{done.stdout}"
 
 
 def test_the_test_script_runs_tests(clone: Path) -> None:
