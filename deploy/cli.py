@@ -21,7 +21,7 @@ from domain import companies, database, fleet, imports, keys, messaging, station
 from domain.companies import Policy
 from domain.contract import Instant, write
 from domain.csvfiles import Report
-from domain.database import Connection, Database
+from domain.database import Connection
 from domain.errors import Trouble
 from domain.ids import is_id
 from domain.jobs import QUEUES, Job, JobQueue, check_redis
@@ -71,9 +71,9 @@ def main() -> None:
     except psycopg.errors.UndefinedTable:
         _fail("the database has no Fuelroute schema: run `fuelroute migrate` first")
     except psycopg.OperationalError as error:
-        _fail(f"cannot use PostgreSQL ({_last_line(error)}): check FUELROUTE_DATABASE_URL and that the server runs")
+        _fail(f"cannot use PostgreSQL ({_first_line(error)}): check FUELROUTE_DATABASE_URL and that the server runs")
     except redis.RedisError as error:
-        _fail(f"cannot use Redis ({_last_line(error)}): check FUELROUTE_REDIS_URL and that the server runs")
+        _fail(f"cannot use Redis ({_first_line(error)}): check FUELROUTE_REDIS_URL and that the server runs")
     except (Trouble, PermissionError) as error:
         _fail(str(error))
 
@@ -83,9 +83,8 @@ def _fail(sentence: str) -> None:
     sys.exit(1)
 
 
-def _last_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[-1].strip() if lines else type(error).__name__
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 def show(as_json: bool, document: Any, text: Callable[[], object]) -> None:
@@ -98,7 +97,8 @@ def show(as_json: bool, document: Any, text: Callable[[], object]) -> None:
 
 @contextmanager
 def transaction() -> Iterator[Connection]:
-    with Database.of(get_settings()) as opened, opened.transaction() as connection:
+    """One transaction of a command."""
+    with database.connected(get_settings().require_database_url()) as connection:
         yield connection
 
 

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from deploy.embedded import DataFolder, EmbeddedPostgres, EmbeddedRedis
 from deploy.processes import Spec, StartFailed, Supervisor
+from domain.database import check_server
 from domain.jobs import QUEUES, check_redis
 from domain.migrations import migrate
 from domain.settings import Settings
@@ -35,12 +36,15 @@ def run_stack(settings: Settings, *, demo: bool, screen: Console) -> int:
         _stop_on_signals(supervisor)
         if settings.database_url is None:
             servers.append(EmbeddedPostgres(data))
+        else:
+            check_server(settings.database_url)
         if settings.redis_url is None:
             servers.append(EmbeddedRedis(data))
+        else:
+            check_redis(settings.redis_url)
         urls = [_start_server(supervisor, server, screen) for server in servers]
         database_url = settings.database_url or urls[0]
         redis_url = settings.redis_url or urls[-1]
-        check_redis(redis_url)
         revision = migrate(database_url)
         screen.print(f"schema is at revision {revision}", highlight=False)
         port = free_port(settings.host, settings.port)

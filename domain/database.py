@@ -28,6 +28,8 @@ class Tenant(NamedTuple):
 
 LEAST_VERSION = 150000  # NULLS NOT DISTINCT
 
+_OPTIONS = "-c timezone=UTC"
+
 set_json_dumps(contract.write)
 set_json_loads(msgspec.json.decode)
 
@@ -46,7 +48,7 @@ class Database:
             min_size=1,
             max_size=pool_size,
             timeout=timeout_seconds,
-            kwargs={"row_factory": namedtuple_row, "options": "-c timezone=UTC"},
+            kwargs={"row_factory": namedtuple_row, "options": _OPTIONS},
             check=ConnectionPool.check_connection,  # a restarted server costs nobody a request
             reconnect_timeout=5,
             open=False,
@@ -77,18 +79,29 @@ class Database:
             yield connection
 
 
+@contextmanager
+def connected(url: str) -> Iterator[Connection]:
+    """One transaction on a connection of its own, for commands. Raises DatabaseProblem when there is none."""
+    with _connect(url) as connection:
+        yield connection
+
+
 def check_server(url: str) -> None:
     """Raises DatabaseProblem, with one sentence that says what to do, unless `url` leads to a usable PostgreSQL."""
+    with _connect(url) as connection:
+        version = connection.info.server_version
+    if version < LEAST_VERSION:
+        raise DatabaseProblem(f"PostgreSQL {version // 10000} is too old: Fuelroute needs version 15 or later")
+
+
+def _connect(url: str) -> Connection:
     try:
-        with psycopg.connect(url, connect_timeout=5) as connection:
-            version = connection.info.server_version
+        return psycopg.connect(url, connect_timeout=5, row_factory=namedtuple_row, options=_OPTIONS)
     except psycopg.Error as error:
-        reason = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise DatabaseProblem(
             f"cannot reach PostgreSQL ({reason}): check FUELROUTE_DATABASE_URL and that the server runs"
         ) from None
-    if version < LEAST_VERSION:
-        raise DatabaseProblem(f"PostgreSQL {version // 10000} is too old: Fuelroute needs version 15 or later")
 
 
 def as_json(value: object) -> Jsonb:

@@ -11,11 +11,12 @@ from domain.database import Connection, as_json
 from domain.ids import new_id
 from domain.jobs import Job, send_message
 from domain.lifecycle import Environment
-from domain.planning.corridor import MILES_PER_DEGREE, Station
+from domain.planning.corridor import Station
 from domain.planning.optimizer import Infeasible
 from domain.planning.plan import FuelPlan, PlanInputs, Policy, PricedStation, build_plan
 from domain.planning.prices import Deal, fresh_retail, net_price
-from domain.roads import Point, Road, Roads
+from domain.roads import LINE_STEP_MILES, Point, Road, Roads
+from domain.roads.sphere import EARTH_RADIUS_MILES
 
 FRESH_FUEL = timedelta(hours=24)
 """An older fuel reading says nothing about the tank; the policy's assumed level is taken instead."""
@@ -147,7 +148,7 @@ def stations_near(
     priced = []
     for row in rows:
         offers = deals.get((row.station_id, None), []) + (deals.get((None, row.brand), []) if row.brand else [])
-        price = net_price(fresh_retail(row.retail_price, row.priced_at, now), offers)
+        price = net_price(fresh_retail(row.retail_price, row.priced_at, now=now), offers)
         if price is not None:
             station = Station(
                 row.station_id, row.name, row.brand, row.address, row.city, row.state, row.latitude, row.longitude
@@ -165,7 +166,7 @@ def _boxes(road: Road, miles: float) -> list[tuple[float, float, float, float]]:
     for start in range(0, max(len(road.line) - 1, 1), _BOX_VERTICES):
         part = road.line[start : start + _BOX_VERTICES + 1]
         south, north = float(part[:, 0].min()), float(part[:, 0].max())
-        up = 1.05 * miles / MILES_PER_DEGREE
+        up = math.degrees((miles + LINE_STEP_MILES / 50) / EARTH_RADIUS_MILES)
         # the same miles are more degrees of longitude further from the equator
         across = up / max(math.cos(math.radians(min(max(abs(south), abs(north)) + up, 89.0))), 0.01)
         west, east = float(part[:, 1].min()) - across, float(part[:, 1].max()) + across

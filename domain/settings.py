@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from domain.errors import Trouble
@@ -22,6 +22,10 @@ class MissingServer(Trouble):
             f"no {server} is known: set {variable}, or start the stack with `fuelroute up` "
             f"(looked for a running one in {data}; FUELROUTE_DATA names another folder)"
         )
+
+
+class UnusableSetting(Trouble):
+    """A variable that cannot be understood; the text names it."""
 
 
 class Settings(BaseSettings):
@@ -90,5 +94,9 @@ class Settings(BaseSettings):
 
 @functools.cache
 def get_settings() -> Settings:
-    """This process's settings, read once."""
-    return Settings()
+    """This process's settings, read once. Raises UnusableSetting."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        fault = error.errors()[0]
+        raise UnusableSetting(f"FUELROUTE_{str(fault['loc'][0]).upper()}: {fault['msg']}") from None

@@ -1,25 +1,35 @@
-"""The corridor: which stations lie near enough to the road, at which mile, and how far off it.
+"""The stations along a road: all within the furthest detour of its line, and no other.
 
-Around each station the earth is taken as flat: x to the east, y to the north, in miles, with the station at the origin.
-Within the few miles of a detour that is right to a yard. The detour is the straight distance to the line.
+Distances are great-circle miles, from the station to the chords of the line, in space. There is no map projection, so
+nothing special happens at the antimeridian or a pole; chords of `PIECE_MILES` lie at most 5 m under the great circle,
+which moves a distance of a mile by 5 millionths of a mile, and of zero by those 5 m.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import shapely  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from domain.roads import Road
+from domain.roads.sphere import (
+    EARTH_RADIUS_MILES,
+    Array,
+    chord_of_miles,
+    densified,
+    miles_of_chords,
+    unit_vectors,
+)
 
-MILES_PER_DEGREE = 69.093
-"""Of latitude, on a sphere of 3,958.8 miles."""
-
-_AT_ONCE = 512  # stations measured in one go: it bounds the memory, to 512 times the line's segments
+PIECE_MILES = 10.0
+"""The line is searched in pieces of this length: short enough for their boxes to hold few stations too many."""
 
 
-class Station(NamedTuple):
-    """A truck stop."""
+@dataclass(frozen=True, slots=True)
+class Station:
+    """A place that sells fuel."""
 
     station_id: str
     name: str
@@ -30,58 +40,94 @@ class Station(NamedTuple):
     latitude: float
     longitude: float
 
-    @property
-    def full_address(self) -> str | None:
-        """Street, city and state in one line."""
-        return ", ".join(part for part in (self.address, self.city, self.state) if part) or None
-
 
 class Pass(NamedTuple):
-    """The road coming by a station: where on the road it is nearest, and how far away it is then."""
+    """One pass of the road by a station: the mile where it is nearest, and the straight distance from there."""
 
     station_index: int
     mile: float
     detour_miles: float
 
 
-def passes(road: Road, stations: Sequence[Station], max_detour_miles: float) -> list[Pass]:
-    """Every pass of the road by a station within the limit, in driving order.
+@dataclass(frozen=True, slots=True, eq=False)
+class StationIndex:
+    """Stations with a spatial index over them, made once and shared by all plans. Safe to use from many threads."""
 
-    A road that comes back passes a station again; one that winds around it near by passes it once.
+    stations: Sequence[Station]
+    vectors: Array
+    tree: shapely.STRtree
+
+    @classmethod
+    def build(cls, stations: Sequence[Station]) -> "StationIndex":
+        places = np.array([(station.latitude, station.longitude) for station in stations], dtype=np.float64)
+        places = places.reshape(-1, 2)
+        return cls(stations, unit_vectors(places), shapely.STRtree(shapely.points(places[:, 1], places[:, 0])))
+
+    def passes(self, road: Road, max_detour_miles: float) -> list[Pass]:
+        """Every pass of the road by a station at most `max_detour_miles` away, in driving order.
+
+        A pass is an unbroken stretch of the road within that distance: a road that winds near a station passes it once,
+        one that goes far away and comes back passes it again.
+        """
+        line, line_miles = densified(road.line, road.line_miles, PIECE_MILES)
+        boxes, box_pieces = _boxes(line, max_detour_miles)
+        found, stations = self.tree.query(boxes)
+        pairs = np.unique(np.stack([stations, box_pieces[found]]), axis=1)  # by station, then along the road
+        station, piece = pairs
+
+        # The nearest point of each piece to each station near it.
+        vectors = unit_vectors(line)
+        start, end, target = vectors[piece], vectors[piece + 1], self.vectors[station]
+        along = end - start
+        length_squared = np.sum(along**2, axis=1)
+        share = np.sum((target - start) * along, axis=1) / np.where(length_squared > 0, length_squared, 1.0)
+        share = np.clip(share, 0.0, 1.0)
+        chords = np.linalg.norm(target - (start + share[:, None] * along), axis=1)
+        miles = line_miles[piece] + share * (line_miles[piece + 1] - line_miles[piece])
+
+        # A stretch goes on where a piece starts, within the limit, at the end of the one before it.
+        limit = chord_of_miles(max_detour_miles)
+        within = chords <= limit
+        starts_within = np.linalg.norm(target - start, axis=1) <= limit
+        goes_on = np.zeros(len(station), dtype=np.bool_)
+        goes_on[1:] = (np.diff(station) == 0) & (np.diff(piece) == 1) & starts_within[1:]
+        stretch = np.cumsum(~goes_on)[within]
+
+        # Of each stretch the nearest point, the first of several.
+        order = np.lexsort((miles[within], chords[within], stretch))
+        _, first = np.unique(stretch[order], return_index=True)
+        nearest = np.flatnonzero(within)[order[first]]
+        nearest = nearest[np.lexsort((station[nearest], miles[nearest]))]
+        return [
+            Pass(*values)
+            for values in zip(
+                station[nearest].tolist(),
+                miles[nearest].tolist(),
+                np.minimum(miles_of_chords(chords[nearest]), max_detour_miles).tolist(),
+                strict=True,
+            )
+        ]
+
+
+def _boxes(line: Array, margin_miles: float) -> tuple[NDArray[np.object_], NDArray[np.intp]]:
+    """Boxes in degrees that together hold everything within the margin of the line, and the piece each belongs to.
+
+    A box across the antimeridian comes again on the other side; near a pole a box is a whole cap.
     """
-    found: list[Pass] = []
-    for start in range(0, len(stations), _AT_ONCE):
-        some = stations[start : start + _AT_ONCE]
-        distances, miles = _nearest(road, np.array([(station.latitude, station.longitude) for station in some]))
-        for index in np.flatnonzero((distances <= max_detour_miles).any(axis=1)):
-            found += [
-                Pass(start + int(index), float(miles[index, segment]), float(distances[index, segment]))
-                for segment in _nearest_of_each_stretch(distances[index], max_detour_miles)
-            ]
-    return sorted(found, key=lambda one: (one.mile, one.detour_miles, stations[one.station_index].station_id))
+    # A great circle may bulge poleward of both its ends, by a hundredth of its length in the worst case.
+    margin = np.degrees((margin_miles + PIECE_MILES / 50) / EARTH_RADIUS_MILES)
+    latitude, longitude = line.T
+    south = np.minimum(latitude[:-1], latitude[1:]) - margin
+    north = np.maximum(latitude[:-1], latitude[1:]) + margin
+    poleward = np.maximum(np.abs(south), np.abs(north))
+    cap = poleward > 89
+    margin_east = margin / np.cos(np.radians(np.where(cap, 0, poleward)))
+    eastward = (np.diff(longitude) + 180) % 360 - 180
+    west = np.where(cap, -180, longitude[:-1] + np.minimum(eastward, 0) - margin_east)
+    east = np.where(cap, 180, longitude[:-1] + np.maximum(eastward, 0) + margin_east)
 
-
-def _nearest(road: Road, places: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """For each place and each segment of the line: their distance, and the road mile where it is least."""
-    latitudes, longitudes = road.line[:, 0], road.line[:, 1]
-    if len(latitudes) == 1:  # no road at all: a segment of no length
-        latitudes, longitudes = np.repeat(latitudes, 2), np.repeat(longitudes, 2)
-    line_miles = np.resize(road.line_miles, len(latitudes))
-    east = (longitudes[None, :] - places[:, 1:2] + 180) % 360 - 180  # the short way, also across the antimeridian
-    x = east * (MILES_PER_DEGREE * np.cos(np.radians(places[:, 0:1])))
-    y = (latitudes[None, :] - places[:, 0:1]) * MILES_PER_DEGREE
-    dx, dy = np.diff(x, axis=1), np.diff(y, axis=1)
-    length_squared = dx**2 + dy**2
-    with np.errstate(invalid="ignore", divide="ignore"):
-        along = np.where(length_squared > 0, -(x[:, :-1] * dx + y[:, :-1] * dy) / length_squared, 0.0)
-    along = np.clip(along, 0, 1)
-    distances = np.hypot(x[:, :-1] + along * dx, y[:, :-1] + along * dy)
-    miles = line_miles[:-1] + along * np.diff(line_miles)
-    return distances, miles
-
-
-def _nearest_of_each_stretch(distances: NDArray[np.float64], limit: float) -> list[int]:
-    """The nearest segment of each run of neighbouring segments within the limit."""
-    near = np.flatnonzero(distances <= limit)
-    runs = np.split(near, np.flatnonzero(np.diff(near) > 1) + 1)
-    return [int(run[np.argmin(distances[run])]) for run in runs]
+    pieces = np.arange(len(south))
+    over_east, over_west = np.flatnonzero(east > 180), np.flatnonzero(west < -180)
+    shift = np.concatenate([np.zeros(len(pieces)), np.full(len(over_east), -360.0), np.full(len(over_west), 360.0)])
+    pieces = np.concatenate([pieces, over_east, over_west])
+    return shapely.box(west[pieces] + shift, south[pieces], east[pieces] + shift, north[pieces]), pieces

@@ -99,7 +99,6 @@ class _Station(NamedTuple):
     burned: float
     detour_in: float
     detour_out: float
-
     smallest: float
 
     @property
@@ -137,40 +136,40 @@ _Function = list[_Piece]
 
 def solve(trip: Trip) -> Solution | Infeasible:
     """The cheapest purchases. Ties go to fewer stops, then to the ones made earlier."""
+    if trip.max_stops is not None:  # a limit that does not bind need not be paid for
+        unlimited = solve(replace(trip, max_stops=None))
+        if isinstance(unlimited, Infeasible) or len(unlimited.purchases) <= trip.max_stops:
+            return unlimited
+
     start = min(trip.start_gallons, trip.usable_gallons)
-    stations = [_station(trip, index) for index in range(len(trip.candidates))]
     # One function for each number of stops made, where that number is limited; else one for all.
     layers: list[_Function] = [[_Piece(start, start, 0.0, 0.0, 0, None)]]
-    if trip.max_stops is not None:
-        layers += [[] for _ in range(min(trip.max_stops, len(stations)))]
+    layers += [[] for _ in range(trip.max_stops or 0)]
     last_stop_mile = 0.0
-    for station in stations:
+    for station in (_station(trip, index) for index in range(len(trip.candidates))):
+        mile = trip.candidates[station.index].mile
         layers = [_with_at_least(layer, trip.reserve_gallons + station.burned) for layer in layers]
         if not any(layers):
-            return _explained(trip, last_stop_mile, trip.candidates[station.index].mile)
+            return _explained(trip, last_stop_mile, mile)
         stopped = [_after_stop(layer, station, trip) for layer in layers]
         if any(stopped):
-            last_stop_mile = trip.candidates[station.index].mile
+            last_stop_mile = mile
         if trip.max_stops is None:
             layers = [_cheaper(layers[0], stopped[0])]
         else:
             layers = [layers[0], *map(_cheaper, layers[1:], stopped)]
 
     burned = trip.distance_miles / trip.mpg
-    arrived = [_with_at_least(layer, trip.reserve_gallons + burned) for layer in layers]
-    finished = [
-        piece
-        for layer in arrived
-        for piece in _with_at_least(layer, max(trip.reserve_gallons, trip.end_gallons) + burned)
-    ]
+    arrived = [piece for layer in layers for piece in _with_at_least(layer, trip.reserve_gallons + burned)]
+    finished = _with_at_least(arrived, trip.end_gallons + burned)
     if not finished:
-        return _explained(trip, last_stop_mile, trip.distance_miles, arrives=any(arrived))
-    cheapest, level = finished[0], finished[0].low
+        return _explained(trip, last_stop_mile, trip.distance_miles, arrives=bool(arrived))
+    cheapest, level, cost = finished[0], math.nan, math.inf
     for piece in finished:
         best = piece.low if piece.slope >= 0 else piece.high
-        difference = piece.cost(best) - cheapest.cost(level)
-        if difference < -DOLLARS or (difference <= DOLLARS and piece.stops < cheapest.stops):
-            cheapest, level = piece, best
+        cheaper_by = cost - piece.cost(best)
+        if cheaper_by > DOLLARS or (cheaper_by >= -DOLLARS and piece.stops < cheapest.stops):
+            cheapest, level, cost = piece, best, piece.cost(best)
     purchases = tuple(reversed(list(_purchases(cheapest, level))))
     return Solution(purchases, _objective(trip, purchases))
 
@@ -310,7 +309,7 @@ def _explained(trip: Trip, from_mile: float, to_mile: float, *, arrives: bool = 
         reason = (
             f"{trip.end_gallons:.1f} gal are wanted at the destination, the tank holds {trip.usable_gallons:.1f} gal"
         )
-    elif trip.max_stops is not None and isinstance(solve(replace(trip, max_stops=None)), Solution):
+    elif trip.max_stops is not None:  # it is feasible without that limit
         reason = f"the trip takes more than {trip.max_stops} fuel stops"
     elif arrives:
         reason = (

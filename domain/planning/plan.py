@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from domain.planning.corridor import Station, passes
+from domain.planning.corridor import Station, StationIndex
 from domain.planning.optimizer import Candidate, Infeasible, Trip, replay, round_and_replay, solve
 from domain.roads import Road
 
@@ -108,7 +108,7 @@ class FuelPlan:
                 {
                     "sequence": sequence,
                     "name": stop.station.name,
-                    "address": stop.station.full_address,
+                    "address": _address(stop.station),
                     "latitude": stop.station.latitude,
                     "longitude": stop.station.longitude,
                     "milesFromOrigin": round(stop.mile, 1),
@@ -164,7 +164,8 @@ def build_plan(inputs: PlanInputs) -> FuelPlan | Infeasible:
     """The cheapest feasible plan."""
     capacity = inputs.capacity_gallons or DEFAULT_CAPACITY_GALLONS
     policy = inputs.policy
-    found = passes(inputs.road, [priced.station for priced in inputs.stations], policy.max_detour_miles)
+    stations = StationIndex.build([priced.station for priced in inputs.stations])
+    found = stations.passes(inputs.road, policy.max_detour_miles)
     usable = USABLE_SHARE * capacity
     percent = inputs.fuel_percent if inputs.fuel_percent is not None else policy.assumed_fuel_percent
     trip = Trip(
@@ -215,6 +216,10 @@ def _arrival(inputs: PlanInputs, mile: float, fuel_stops_before: int) -> datetim
     hours = float(np.interp(mile, inputs.road.stop_miles, inputs.road.stop_hours))
     arrival = inputs.departure + timedelta(hours=hours) + fuel_stops_before * FUEL_STOP
     return arrival.replace(microsecond=0)
+
+
+def _address(station: Station) -> str | None:
+    return ", ".join(part for part in (station.address, station.city, station.state) if part) or None
 
 
 def _cents(dollars: float) -> Decimal:

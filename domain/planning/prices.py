@@ -1,33 +1,44 @@
-"""What a gallon costs a company at a station: the lowest of the retail price and what its deals give, taxes in it."""
+"""What a company pays for a gallon at a station, tax included."""
 
+import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
-FRESH_PRICE = timedelta(days=7)
-"""An older retail price is no price."""
+STALE_AFTER = timedelta(days=7)
+"""Diesel moves by several cents a week: an older retail price would send trucks to the wrong station."""
+
+PRICE_DECIMALS = 4
+"""Pumps price to a tenth of a cent; contracts now and then to a hundredth."""
 
 
-class Deal(NamedTuple):
-    """A negotiated price: so much off the retail price, or a price of its own."""
+@dataclass(frozen=True, slots=True)
+class Deal:
+    """What a company has negotiated at a station or a brand: so much off retail, or a fixed net price."""
 
     discount_per_gallon: float | None = None
     net_price: float | None = None
 
 
-def fresh_retail(price: float | None, priced_at: datetime | None, now: datetime) -> float | None:
-    """The retail price, unless it is missing, of unknown age or too old."""
-    if price is None or priced_at is None or now - priced_at > FRESH_PRICE:
+def fresh_retail(
+    retail_price: float | None, priced_at: datetime | None, *, now: datetime, stale_after: timedelta = STALE_AFTER
+) -> float | None:
+    """The retail price, unless nobody knows how old it is or it is too old."""
+    if retail_price is None or priced_at is None or now - priced_at > stale_after:
         return None
-    return price
+    return retail_price
 
 
-def net_price(retail: float | None, deals: Iterable[Deal]) -> float | None:
-    """The best price, rounded to a hundredth of a cent; None without one. Nobody is paid for fuelling."""
-    offers = [retail] if retail is not None else []
+def net_price(retail_price: float | None, deals: Iterable[Deal]) -> float | None:
+    """The lowest of retail and what any deal gives; None where that leaves no price.
+
+    A discount needs a retail price, a net price does not. A deal that would make fuel free is a mistake in the data,
+    not an offer: prices of zero and less are no prices.
+    """
+    offers = [retail_price]
     for deal in deals:
-        if deal.net_price is not None:
-            offers.append(deal.net_price)
-        elif deal.discount_per_gallon is not None and retail is not None:
-            offers.append(retail - deal.discount_per_gallon)
-    return min((round(offer, 4) for offer in offers if round(offer, 4) > 0), default=None)
+        offers.append(deal.net_price)
+        if retail_price is not None and deal.discount_per_gallon is not None:
+            offers.append(retail_price - deal.discount_per_gallon)
+    prices = [round(offer, PRICE_DECIMALS) for offer in offers if offer is not None and math.isfinite(offer)]
+    return min((price for price in prices if price > 0), default=None)

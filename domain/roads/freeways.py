@@ -81,6 +81,9 @@ def freeway_graph() -> FreewayGraph:
 class FreewayRoads:
     """Each leg by freeway where both ends are near the graph and the way is not absurd, else by great circle."""
 
+    def __init__(self) -> None:
+        freeway_graph()  # now, and not when the first truck waits for its plan
+
     def through(self, points: Sequence[Point]) -> Road:
         if len(points) < 2:
             raise ValueError("a road needs two points or more")
