@@ -50,7 +50,7 @@ for name, sub in (
 ):
     app.add_typer(sub, name=name)
 
-screen = Console()
+screen = Console(width=None if sys.stdout.isatty() else 160)
 errors = Console(stderr=True)
 
 _PASSWORD = re.compile(r"(://[^/@:]*:)[^@]*@")
@@ -74,8 +74,16 @@ def main() -> None:
         _fail(f"cannot use PostgreSQL ({_first_line(error)}): check FUELROUTE_DATABASE_URL and that the server runs")
     except redis.RedisError as error:
         _fail(f"cannot use Redis ({_first_line(error)}): check FUELROUTE_REDIS_URL and that the server runs")
+    except UnicodeError:
+        _fail("an argument is not text: give it in UTF-8")
     except (Trouble, PermissionError) as error:
         _fail(str(error))
+
+
+@app.callback()
+def prepare() -> None:
+    """Logs go to standard error, whatever the command: standard output is for its result."""
+    configure_logging(get_settings(), "command")
 
 
 def _fail(sentence: str) -> None:
@@ -310,7 +318,7 @@ def keys_create(
         "name": name,
         "environment": environment,
         "scopes": sorted(set(scopes)),
-        "expiresAt": expiry,
+        "expires_at": expiry,
     }
     show(
         as_json,
@@ -384,7 +392,7 @@ def mappings_add(
     enqueue(jobs)
     show(
         as_json,
-        {"kind": kind, "value": value, "to": target_id, "waitingRoutes": waiting},
+        {"kind": kind, "value": value, "to": target_id, "waiting_routes": waiting},
         lambda: screen.print(f"{value!r} now means {target_id}; {waiting} held routes are imported"),
     )
 
@@ -395,27 +403,11 @@ def messages_list(company_id: CompanyId, as_json: AsJson = False) -> None:
     with transaction() as connection:
         companies.require_company(connection, company_id)
         rows = messaging.list_messages(connection, company_id)
-    documents = [
-        {
-            "id": row.id,
-            "environment": row.environment,
-            "routeId": row.route_id,
-            "driverId": row.driver_id,
-            "status": row.status,
-            "channel": row.channel,
-            "text": row.text,
-            "attempts": row.attempts,
-            "error": row.error,
-            "createdAt": row.created_at,
-            "nextAttemptAt": row.retry_at,
-            "sentAt": row.sent_at,
-        }
-        for row in rows
-    ]
+    documents = [row._asdict() for row in rows]
 
     def text() -> None:
         for row in documents:
-            screen.rule(f"{row['status']} ({row['channel'] or 'not tried yet'})  {row['sentAt'] or row['createdAt']}")
+            screen.rule(f"{row['status']} ({row['channel'] or 'not tried yet'})  {row['sent_at'] or row['created_at']}")
             screen.print(row["text"], markup=False)
         screen.print(f"{len(documents)} messages")
 
@@ -514,7 +506,9 @@ def drive(
 
 
 def _print_table(rows: list[dict[str, Any]], *columns: str) -> None:
-    table = Table(*(column.replace("_", " ") for column in columns), box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    for number, column in enumerate(columns):
+        table.add_column(column.replace("_", " "), no_wrap=number == 0, overflow="fold")  # nothing is cut off
     for row in rows:
         values = (row[column] for column in columns)
         table.add_row(*(", ".join(value) if isinstance(value, list) else str(value or "") for value in values))

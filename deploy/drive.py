@@ -91,7 +91,7 @@ def drive_route(
             else:
                 _drive(database, settings, route, truck, speed_mph, real_time=live, screen=screen)
         status = _wait_for(database, route_id, {RouteStatus.COMPLETED, RouteStatus.ERROR})
-    return {"routeId": route_id, "fixes": truck.fixes, "status": status}
+    return {"route_id": route_id, "fixes": truck.fixes, "status": status}
 
 
 def _load(database: Database, route_id: str) -> Any:

@@ -37,7 +37,8 @@ class Spec:
 
     name: str
     argv: Sequence[str]
-    log: Path
+    log: Path | None
+    """Where its output is appended; None: to ours."""
     env: Mapping[str, str] = field(default_factory=dict)
     user: int | None = None
     group: int | None = None
@@ -59,15 +60,16 @@ class Child:
         self._start()
 
     def _start(self) -> None:
-        self.log_offset = self.spec.log.stat().st_size if self.spec.log.exists() else 0
+        log = self.spec.log
+        self.log_offset = log.stat().st_size if log is not None and log.exists() else 0
         self.started_at = time.monotonic()
         death_signal = self.spec.stop_signal
-        with self.spec.log.open("ab") as log:
+        with log.open("ab") if log is not None else contextlib.nullcontext() as output:
             self.process = subprocess.Popen(  # noqa: S603 (our own commands)
                 self.spec.argv,
                 stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
+                stdout=output,
+                stderr=subprocess.STDOUT if output is not None else None,
                 env={**os.environ, **self.spec.env},
                 user=self.spec.user,
                 group=self.spec.group,
@@ -79,6 +81,8 @@ class Child:
 
     def last_words(self) -> str:
         """The last line of this life's log that says something."""
+        if self.spec.log is None:
+            return "see its output"
         with self.spec.log.open("rb") as log:
             log.seek(max(self.log_offset, self.spec.log.stat().st_size - 20_000))
             lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()]

@@ -82,10 +82,7 @@ def run_workers(settings: Settings, queues: Sequence[str], processes: int, *, sc
     arguments = ("workers", "--queues", ",".join(queues), "--threads", str(settings.worker_threads))
     try:
         supervisor.start(
-            [
-                Spec(name=f"workers {number}", argv=_command(*arguments), log=Path("/dev/stderr"))
-                for number in range(1, processes + 1)
-            ]
+            [Spec(name=f"workers {number}", argv=_command(*arguments), log=None) for number in range(1, processes + 1)]
         )
         supervisor.watch()
     finally:

@@ -16,7 +16,7 @@ from domain.database import Connection
 from domain.ids import new_id
 from domain.jobs import Job
 from domain.lifecycle import Environment
-from domain.routes import HINT_GRACE
+from domain.routes import HINT_GRACE, discard_messages
 from domain.settings import Settings
 from domain.tracking import complete_routes
 
@@ -93,8 +93,9 @@ def deliver(
     message = connection.execute(
         """
         SELECT m.id, m.environment, m.route_id, m.plan_id, m.text, m.attempts, m.created_at,
-               d.contact, c.message_url
+               d.contact, c.message_url, r.status = 'planned' AND r.plan_id = m.plan_id AS wanted
         FROM messages m
+        JOIN routes r ON r.id = m.route_id
         JOIN drivers d ON d.id = m.driver_id
         JOIN companies c ON c.id = m.company_id
         WHERE m.id = %s AND m.status = 'pending' AND (m.attempts = 0 OR m.retry_at <= %s)
@@ -104,6 +105,9 @@ def deliver(
     ).fetchone()
     if message is None:
         return None, []
+    if not message.wanted:  # the route was changed while an earlier attempt was under way
+        discard_messages(connection, [message.route_id], "The route was changed before delivery")
+        return MessageStatus.FAILED, []
     url = message.contact or message.message_url or None
     if message.environment == Environment.SANDBOX:
         return MessageStatus.SUPPRESSED, _sent(connection, message, MessageStatus.SUPPRESSED, SANDBOX, now=now)

@@ -255,7 +255,7 @@ def _replace(connection: Connection, replacements: Sequence[tuple[_Current, dict
         """,  # noqa: S608 (constants of this module)
         (now + HINT_GRACE, as_json([{"id": route.id, **content} for route, content in replacements])),
     )
-    _discard_messages(connection, [route.id for route, _ in replacements], "The route was updated before delivery")
+    discard_messages(connection, [route.id for route, _ in replacements], "The route was updated before delivery")
 
 
 def _keep_visits(connection: Connection, route: _Current, content: dict[str, Any]) -> None:
@@ -340,10 +340,10 @@ def _close(connection: Connection, route_ids: Sequence[str], reason: str) -> Non
         " retry_at = NULL, updated_at = clock_timestamp() WHERE id = ANY(%s) AND status = ANY(%s)",
         (reason, list(route_ids), sorted(CANCELABLE)),
     )
-    _discard_messages(connection, route_ids, f"The route was canceled before delivery: {reason}")
+    discard_messages(connection, route_ids, f"The route was canceled before delivery: {reason}")
 
 
-def _discard_messages(connection: Connection, route_ids: Sequence[str], why: str) -> None:
+def discard_messages(connection: Connection, route_ids: Sequence[str], why: str) -> None:
     """Undelivered messages fail; one that a worker holds at this moment is past recall, and is not waited for."""
     connection.execute(
         "UPDATE messages SET status = 'failed', error = %s, retry_at = NULL WHERE id IN"

@@ -61,6 +61,7 @@ def configure_logging(settings: Settings, process: str) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(settings.log_level.upper())
+    logging.getLogger("apprise").setLevel(logging.CRITICAL)  # it would log addresses; outcomes are ours to log
     for talkative in (
         "alembic",
         "apscheduler",

@@ -11,7 +11,7 @@ from domain.database import Connection, Tenant, as_json
 from domain.jobs import Job, build_plan, judge_positions
 from domain.lifecycle import Environment, RouteStatus
 from domain.roads import Point
-from domain.routes import HINT_GRACE, STANDING_MINUTES
+from domain.routes import HINT_GRACE, STANDING_MINUTES, discard_messages
 from domain.settings import Settings
 
 _CONTEXT = timedelta(minutes=10)
@@ -473,6 +473,7 @@ def complete_routes(connection: Connection, route_ids: Iterable[str], *, now: da
         """,
         (ids,),
     ).fetchall()
+    discard_messages(connection, [route.id for route in completed], "The route was completed before delivery")
     jobs = []
     for route in completed:
         # whatever the truck has done since belongs to its next route

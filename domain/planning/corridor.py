@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import shapely  # type: ignore[import-untyped]
+import shapely
 from numpy.typing import NDArray
 
 from domain.roads import Road
@@ -22,6 +22,9 @@ from domain.roads.sphere import (
     miles_of_chords,
     unit_vectors,
 )
+
+MILES_PER_DEGREE = EARTH_RADIUS_MILES * np.pi / 180
+"""Of latitude; of longitude at the equator."""
 
 PIECE_MILES = 10.0
 """The line is searched in pieces of this length: short enough for their boxes to hold few stations too many."""
@@ -114,8 +117,8 @@ def _boxes(line: Array, margin_miles: float) -> tuple[NDArray[np.object_], NDArr
 
     A box across the antimeridian comes again on the other side; near a pole a box is a whole cap.
     """
-    # A great circle may bulge poleward of both its ends, by a hundredth of its length in the worst case.
-    margin = np.degrees((margin_miles + PIECE_MILES / 50) / EARTH_RADIUS_MILES)
+    # A great circle may bulge poleward of both its ends, at 89 degrees by nearly a fiftieth of the piece.
+    margin = (margin_miles + PIECE_MILES / 50) / MILES_PER_DEGREE
     latitude, longitude = line.T
     south = np.minimum(latitude[:-1], latitude[1:]) - margin
     north = np.maximum(latitude[:-1], latitude[1:]) + margin

@@ -94,7 +94,7 @@ class _Station(NamedTuple):
     nothing sensible, and without it the levels that pointless detours lead to would multiply from station to station.
     """
 
-    index: int
+    candidate_index: int
     price: float
     burned: float
     detour_in: float
@@ -147,7 +147,7 @@ def solve(trip: Trip) -> Solution | Infeasible:
     layers += [[] for _ in range(trip.max_stops or 0)]
     last_stop_mile = 0.0
     for station in (_station(trip, index) for index in range(len(trip.candidates))):
-        mile = trip.candidates[station.index].mile
+        mile = trip.candidates[station.candidate_index].mile
         layers = [_with_at_least(layer, trip.reserve_gallons + station.burned) for layer in layers]
         if not any(layers):
             return _explained(trip, last_stop_mile, mile)
@@ -291,7 +291,7 @@ def _purchases(piece: _Piece, level: float) -> Iterator[Purchase]:
         station, before, arrival = piece.stop
         if arrival is None:
             arrival = level + station.detour - station.smallest
-        yield Purchase(station.index, level + station.detour - arrival)
+        yield Purchase(station.candidate_index, level + station.detour - arrival)
         piece, level = before, arrival
 
 

@@ -21,7 +21,7 @@ class Deal:
 
 
 def fresh_retail(
-    retail_price: float | None, priced_at: datetime | None, *, now: datetime, stale_after: timedelta = STALE_AFTER
+    retail_price: float | None, priced_at: datetime | None, now: datetime, stale_after: timedelta = STALE_AFTER
 ) -> float | None:
     """The retail price, unless nobody knows how old it is or it is too old."""
     if retail_price is None or priced_at is None or now - priced_at > stale_after:

@@ -60,7 +60,7 @@ class FreewayGraph:
 @functools.cache
 def freeway_graph() -> FreewayGraph:
     """The graph, made once in each process (0.15 s)."""
-    from scgraph.geographs.us_freeway import us_freeway_geograph  # type: ignore[import-untyped]
+    from scgraph.geographs.us_freeway import us_freeway_geograph
 
     interchanges = np.array(us_freeway_geograph.nodes, dtype=np.float64)
     arcs = np.array(
@@ -120,7 +120,7 @@ def _freeway_leg(a: Point, b: Point, longest_miles: float) -> Leg | None:
         shape=(size, size),
     )
     start = size - 1
-    reached_miles, previous = dijkstra(with_start, indices=start, return_predecessors=True, limit=longest_miles)
+    [reached_miles], [previous] = dijkstra(with_start, indices=[start], return_predecessors=True, limit=longest_miles)
     totals = reached_miles[off_nodes] + off_miles
     last = int(np.argmin(totals))
     if totals[last] > longest_miles:
