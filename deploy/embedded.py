@@ -148,6 +148,8 @@ class EmbeddedPostgres:
                 "--auth=trust",
                 "--encoding=UTF8",
                 "--locale=C",
+                "--locale-provider=builtin",  # sorts by code point, and knows the case of every letter
+                "--builtin-locale=C.UTF-8",
                 "-U",
                 "postgres",
                 "-D",

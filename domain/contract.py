@@ -401,7 +401,6 @@ class Problem(Shape, kw_only=True):
 # --- Checking --------------------------------------------------------------------------------------------------
 
 S = TypeVar("S", bound=Struct)
-T = TypeVar("T")
 
 
 class Invalid(Exception):
@@ -415,17 +414,18 @@ class Invalid(Exception):
 def read_body(body: bytes, shape: type[S]) -> S:
     """The body as `shape`. Raises Invalid."""
     try:
-        return _decode(body, shape)
+        fitting: S = _decode(body, shape)
+        return fitting
     except msgspec.ValidationError as error:
         first = error
     try:
-        document: Any = _decode(body, object)
+        document = _decode(body, Any)
     except msgspec.ValidationError:  # a number beyond any type
         raise Invalid([_fault_at(first)]) from None
     raise Invalid(list(_faults(document, shape, "")) or [_fault_at(first)])
 
 
-def _decode(body: bytes, kind: type[T]) -> T:
+def _decode(body: bytes, kind: Any) -> Any:
     """Raises Invalid for a body that cannot be read as a whole, msgspec.ValidationError for one that does not fit."""
     try:
         body.decode()  # fields that the shape ignores must be text as well
@@ -456,11 +456,21 @@ def read_value(value: object, shape: type[S]) -> S:
 
 
 def read_query(parameters: Mapping[str, str], shape: type[S]) -> S:
-    """The query parameters as `shape`; unknown ones are ignored. Raises Invalid."""
-    try:
-        return msgspec.convert(dict(parameters), shape, strict=False, dec_hook=_read_instant)
-    except msgspec.ValidationError:
-        raise Invalid(list(_faults(dict(parameters), shape, "", strict=False))) from None
+    """The query parameters, or the cells of a table, as `shape`; unknown ones are ignored. Raises Invalid."""
+    values: dict[str, object] = dict(parameters)
+    for field in msgspec.structs.fields(shape):
+        kind = _without_limits(_without_none(field.type)[0])
+        text = parameters.get(field.encode_name, "")
+        if kind in _NUMBERS and _NUMBERS[kind].fullmatch(text):
+            values[field.encode_name] = kind(text)
+    return read_value(values, shape)
+
+
+_NUMBERS: dict[Any, re.Pattern[str]] = {
+    int: re.compile(r"-?\d{1,400}", re.ASCII),
+    float: re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE),
+}
+"""How numbers are written where everything is text."""
 
 
 def write(value: object) -> bytes:
@@ -483,24 +493,27 @@ def _read_instant(kind: type, value: object) -> object:
     raise NotImplementedError(kind)
 
 
-def _faults(value: Any, kind: Any, path: str, *, strict: bool = True) -> Iterator[FieldFault]:
+def _faults(value: Any, kind: Any, path: str) -> Iterator[FieldFault]:
     """Every fault of `value` measured against the type `kind`, innermost first."""
     kind, optional = _without_none(kind)
     if optional and value is None:
         return
     bare = _without_limits(kind)
     if isinstance(bare, type) and issubclass(bare, Struct):
-        yield from _faults_of_object(value, bare, path, strict=strict)
+        yield from _faults_of_object(value, bare, path)
     elif get_origin(bare) is list and isinstance(value, list):
         (element_kind,) = get_args(bare)
-        yield from _fault_of(value, Annotated[list[Any], *get_args(kind)[1:]], path, strict=strict)
-        for index, element in enumerate(value):
-            yield from _faults(element, element_kind, f"{path}[{index}]", strict=strict)
+        limits = [meta.max_length for meta in get_args(kind)[1:] if isinstance(meta, Meta) and meta.max_length]
+        # what is beyond the limit is refused as a whole: a body of a million faults must not cost a second
+        looked_at = value[: min(limits, default=len(value))] if element_kind is not Any else []
+        yield from _fault_of(value, Annotated[list[Any], *get_args(kind)[1:]], path)
+        for index, element in enumerate(looked_at):
+            yield from _faults(element, element_kind, f"{path}[{index}]")
     else:
-        yield from _fault_of(value, kind, path, strict=strict)
+        yield from _fault_of(value, kind, path)
 
 
-def _faults_of_object(value: Any, shape: type[Struct], path: str, *, strict: bool) -> Iterator[FieldFault]:
+def _faults_of_object(value: Any, shape: type[Struct], path: str) -> Iterator[FieldFault]:
     if not isinstance(value, dict):
         yield FieldFault(field=path, message=f"Expected an object, got {_json_name(value)}")
         return
@@ -512,16 +525,16 @@ def _faults_of_object(value: Any, shape: type[Struct], path: str, *, strict: boo
                 clean = False
                 yield FieldFault(field=inner, message="Required")
             continue
-        for fault in _faults(value[field.encode_name], field.type, inner, strict=strict):
+        for fault in _faults(value[field.encode_name], field.type, inner):
             clean = False
             yield fault
     if clean:  # what remains is a rule between fields
-        yield from _fault_of(value, shape, path, strict=strict)
+        yield from _fault_of(value, shape, path)
 
 
-def _fault_of(value: Any, kind: Any, path: str, *, strict: bool) -> Iterator[FieldFault]:
+def _fault_of(value: Any, kind: Any, path: str) -> Iterator[FieldFault]:
     try:
-        msgspec.convert(value, kind, strict=strict, dec_hook=_read_instant)
+        msgspec.convert(value, kind, dec_hook=_read_instant)
     except msgspec.ValidationError as error:
         yield FieldFault(field=path, message=_fault_at(error).message)
 

@@ -30,18 +30,18 @@ def match(subject: str, references: Sequence[Reference]) -> Match:
         if not reference.candidates:
             return Match(
                 None,
-                f"No {subject} has the {reference.kind} {reference.value!r}: map it in the {subject} matching "
+                f"No {subject} has the {reference.kind} '{reference.value}': map it in the {subject} matching "
                 f"screen, or add the {subject}. The route is then imported by itself.",
             )
         if len(reference.candidates) > 1:
             return Match(
                 None,
-                f"The {reference.kind} {reference.value!r} fits more than one {subject}: map it to one of them in "
+                f"The {reference.kind} '{reference.value}' fits more than one {subject}: map it to one of them in "
                 f"the {subject} matching screen. The route is then imported by itself.",
             )
     found = {reference.candidates[0] for reference in references}
     if len(found) > 1:
-        named = " and ".join(f"the {reference.kind} {reference.value!r}" for reference in references)
+        named = " and ".join(f"the {reference.kind} '{reference.value}'" for reference in references)
         return Match(
             None,
             f"{named[0].upper()}{named[1:]} lead to different {subject}s: correct one of them and push again, or "

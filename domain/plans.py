@@ -98,7 +98,7 @@ def _stops_left(connection: Connection, route: Any, as_of: datetime) -> tuple[in
     return tuple(range(last + 1, len(route.stops)))
 
 
-def compute(task: Task, roads: Roads, load_stations: LoadStations) -> FuelPlan | Infeasible:
+def compute(task: Task, roads: Roads, load_stations: LoadStations, *, now: datetime) -> FuelPlan | Infeasible:
     """The cheapest feasible plan of a task. `load_stations` gives the priced stations near a road."""
     route = task.route
     left = [Point(route.stops[stop]["latitude"], route.stops[stop]["longitude"]) for stop in task.stops_left]
@@ -121,7 +121,8 @@ def compute(task: Task, roads: Roads, load_stations: LoadStations) -> FuelPlan |
             policy=policy,
             stations=load_stations(road, policy.max_detour_miles),
             departure=task.as_of,
-        )
+        ),
+        now=now,
     )
 
 

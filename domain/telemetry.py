@@ -62,16 +62,7 @@ def configure_logging(settings: Settings, process: str) -> None:
     root.handlers = [handler]
     root.setLevel(settings.log_level.upper())
     logging.getLogger("apprise").setLevel(logging.CRITICAL)  # it would log addresses; outcomes are ours to log
-    for talkative in (
-        "alembic",
-        "apscheduler",
-        "dramatiq",
-        "httpx",
-        "httpcore",
-        "apprise",
-        "uvicorn.access",
-        "psycopg.pool",
-    ):
+    for talkative in ("alembic", "apscheduler", "dramatiq", "httpx", "httpcore", "uvicorn.access", "psycopg.pool"):
         logging.getLogger(talkative).setLevel(max(logging.WARNING, root.level))
 
 

@@ -282,7 +282,8 @@ def _query_parameters(shape: type[msgspec.Struct]) -> list[Json]:
         kind = dict(property_)
         description = kind.pop("description", "")
         if "anyOf" in kind:  # in a query, null is leaving it out
-            kind = {**kind, **kind.pop("anyOf")[0]}
+            (some, _) = kind.pop("anyOf")
+            kind |= some
         if kind.get("default", 0) is None:
             del kind["default"]
         parameters.append({"name": name, "in": "query", "required": False, "description": description, "schema": kind})

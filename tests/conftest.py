@@ -52,12 +52,17 @@ def make_database(name: str) -> str:
 @pytest.fixture(scope="session")
 def settings(worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """The settings of this parallel worker: a database and a Redis database of its own."""
-    number = int(worker_id.removeprefix("gw")) + 1 if worker_id != "master" else 0
     return Settings(
         data=tmp_path_factory.mktemp("data"),
         database_url=make_database(f"test_{worker_id}"),
-        redis_url=os.environ["TEST_REDIS_URL"].replace("db=0", f"db={number}"),
+        redis_url=redis_database(worker_id),
     )
+
+
+def redis_database(worker_id: str, *, running: bool = False) -> str:
+    """A Redis database of a parallel worker: one for its tests, another one for its running service."""
+    number = int(worker_id.removeprefix("gw")) + 1 if worker_id != "master" else 0
+    return os.environ["TEST_REDIS_URL"].replace("db=0", f"db={2 * number + running}")
 
 
 @pytest.fixture(scope="session")
@@ -94,10 +99,16 @@ def fleet(connection: Connection) -> Fleet:
 
 
 @pytest.fixture(scope="session")
-def service(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """The whole service, shared by all tests of this parallel worker: each takes a company of its own."""
+def service(settings: Settings, worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """The whole service, shared by all tests of this parallel worker: each takes a company of its own.
+
+    A push waits long for its import, so that a busy machine changes no answer.
+    """
     logs = tmp_path_factory.mktemp("logs")
-    with running_service(settings, logs, IMPORT_PASS_SECONDS="2", SWEEP_SECONDS="1") as running_one:
+    own = settings.model_copy(update={"redis_url": redis_database(worker_id, running=True)})
+    with running_service(
+        own, logs, IMPORT_PASS_SECONDS="2", SWEEP_SECONDS="1", IMPORT_WAIT_SECONDS="10"
+    ) as running_one:
         yield running_one
 
 

@@ -31,7 +31,7 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
                 with context.database.transaction() as connection:
                     return plans.stations_near(connection, company_id, road, miles, now=now)
 
-            result = plans.compute(task, roads, stations)  # no transaction is open while roads are asked
+            result = plans.compute(task, roads, stations, now=now)  # no transaction is open while roads are asked
             with context.database.transaction() as connection:
                 outcome, jobs = plans.store(connection, task, result, now=now)
         except Exception:

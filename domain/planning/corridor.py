@@ -15,16 +15,13 @@ from numpy.typing import NDArray
 
 from domain.roads import Road
 from domain.roads.sphere import (
-    EARTH_RADIUS_MILES,
+    MILES_PER_DEGREE,
     Array,
     chord_of_miles,
     densified,
     miles_of_chords,
     unit_vectors,
 )
-
-MILES_PER_DEGREE = EARTH_RADIUS_MILES * np.pi / 180
-"""Of latitude; of longitude at the equator."""
 
 PIECE_MILES = 10.0
 """The line is searched in pieces of this length: short enough for their boxes to hold few stations too many."""

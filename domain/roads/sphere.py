@@ -11,6 +11,9 @@ Array = NDArray[np.float64]
 EARTH_RADIUS_MILES = 3958.7613
 """Mean radius R1 of the IUGG, 6,371.0088 km. A sphere is at most 0.6 % off the ellipsoid."""
 
+MILES_PER_DEGREE = math.radians(EARTH_RADIUS_MILES)
+"""Of latitude anywhere, of longitude at the equator."""
+
 
 class Point(NamedTuple):
     """A place, in degrees."""

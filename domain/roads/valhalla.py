@@ -5,12 +5,13 @@ https://valhalla.github.io/valhalla/api/turn-by-turn/api-reference/
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import httpx
 import numpy as np
 
-from domain.roads import Leg, Point, Road, Roads
+from domain.roads import Leg, Point, Road, Roads, great_circle_miles
 from domain.roads.sphere import Array, segment_miles
 from domain.telemetry import get_logger
 
@@ -23,7 +24,9 @@ REST_SECONDS = 30.0
 """After the server failed it is left alone for so long, so that plans do not each wait for the timeout."""
 
 MOST_LOCATIONS = 20
-"""`service_limits.truck.max_locations` of Valhalla's default configuration; longer routes are asked for in parts."""
+MOST_MILES = 3_100.0
+"""`service_limits.truck` of Valhalla's default configuration: `max_locations`, and `max_distance` (5,000 km, the sum of
+the straight legs). Longer routes are asked for in parts."""
 
 
 class UnexpectedAnswer(Exception):
@@ -50,6 +53,10 @@ class ValhallaRoads:
         self._monotonic = monotonic
         self._resting_until = -float("inf")
 
+    def close(self) -> None:
+        """Lets go of the connections to the server."""
+        self._client.close()
+
     def through(self, points: Sequence[Point]) -> Road:
         if len(points) < 2:
             raise ValueError("a road needs two points or more")
@@ -58,10 +65,12 @@ class ValhallaRoads:
         try:
             return Road.of([leg for part in _parts(points) for leg in self._legs(part)])
         except (httpx.HTTPError, UnexpectedAnswer) as error:
-            refused = isinstance(error, httpx.HTTPStatusError) and error.response.status_code == 400
-            if not refused:
+            refusal = error.response if isinstance(error, httpx.HTTPStatusError) else None
+            if refusal is not None and refusal.status_code == 400:
+                log.warning("roads.valhalla_refused", answer=refusal.text[:200])
+            else:
+                log.warning("roads.valhalla_failed", error=repr(error), rest_seconds=REST_SECONDS)
                 self._resting_until = self._monotonic() + REST_SECONDS
-            log.warning("roads.valhalla_failed", error=str(error), refused=refused)
             return self._fallback.through(points)
 
     def _legs(self, points: Sequence[Point]) -> list[Leg]:
@@ -85,9 +94,16 @@ class ValhallaRoads:
 
 
 def _parts(points: Sequence[Point]) -> Iterator[Sequence[Point]]:
-    """Runs of points short enough for one request; each starts where the one before it ended."""
-    for start in range(0, len(points) - 1, MOST_LOCATIONS - 1):
-        yield points[start : start + MOST_LOCATIONS]
+    """Runs of points that fit into one request; each starts where the one before it ended."""
+    part, part_miles = [points[0]], 0.0
+    for start, end in pairwise(points):
+        leg_miles = great_circle_miles(start, end)
+        if len(part) == MOST_LOCATIONS or (len(part) > 1 and part_miles + leg_miles > MOST_MILES):
+            yield part
+            part, part_miles = [start], 0.0
+        part.append(end)
+        part_miles += leg_miles
+    yield part
 
 
 def _leg(leg: dict[str, Any]) -> Leg:

@@ -1,4 +1,4 @@
-"""How long from the fix that tells of the first stop to the message in the driver's outbox: real processes, idle system.
+"""How long from the fix that tells of the first stop to the message in the outbox: real processes, an idle system.
 
     .venv/bin/python -m tests.benchmarks.arrival_to_message
 

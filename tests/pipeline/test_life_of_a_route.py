@@ -143,9 +143,7 @@ def test_a_mapping_imports_what_waited_for_it_at_once(client: Client, service: S
     assert (held.status_code, held.json()["status"]) == (202, "pending_mapping")
 
     with service.database.transaction() as connection:
-        waiting, jobs = add_mapping(
-            connection, client.fleet.company_id, "unit_number", "X-77", client.fleet.trucks[1]
-        )
+        waiting, jobs = add_mapping(connection, client.fleet.company_id, "unit_number", "X-77", client.fleet.trucks[1])
     JobQueue.of(service.settings).put(*jobs)
 
     assert waiting == 1

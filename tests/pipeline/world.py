@@ -20,7 +20,5 @@ def store_prices(service: Service) -> None:
 def messages_of(client: Client, route_id: str) -> list[Any]:
     with client.service.database.transaction() as connection:
         return [
-            message
-            for message in list_messages(connection, client.fleet.company_id)
-            if message.route_id == route_id
+            message for message in list_messages(connection, client.fleet.company_id) if message.route_id == route_id
         ]

@@ -1,0 +1,118 @@
+"""What many contract tests look at: problem documents, a route's row, and a status that is set instead of reached."""
+
+from typing import Any
+
+import httpx
+
+from domain.database import as_json
+from domain.ids import new_id
+from tests.service import Client
+
+PROBLEM_TYPE = "application/problem+json"
+PROBLEM_FIELDS = {"type", "title", "status", "code", "detail"}
+
+PLAN_DOCUMENT: dict[str, Any] = {
+    "generatedAt": "2026-11-20T10:00:00Z",
+    "totalDistanceMiles": 812.4,
+    "totalGallons": 61.5,
+    "totalCost": 221.4,
+    "averagePricePerGallon": 3.6,
+    "savingsPerGallon": 0.21,
+    "savingsTotal": 12.92,
+    "stops": [
+        {
+            "sequence": 0,
+            "name": "Pilot 4711",
+            "address": None,
+            "latitude": 41.5,
+            "longitude": -83.6,
+            "milesFromOrigin": 241.3,
+            "gallonsToFill": 61.5,
+            "pricePerGallon": 3.6,
+            "totalCost": 221.4,
+            "arrivalFuelPercent": 31,
+            "estimatedArrival": "2026-11-20T15:00:00Z",
+        }
+    ],
+}
+
+
+def problem(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
+    """The problem document of an answer, after every check that each must pass (Errors, the table of fields)."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["Content-Type"] == PROBLEM_TYPE
+    assert answer.headers["X-Request-Id"]
+    document = answer.json()
+    assert document.keys() == PROBLEM_FIELDS | ({"errors"} if code == "validation_error" else set())
+    assert document["type"] == "about:blank"
+    assert document["status"] == status
+    assert document["code"] == code
+    assert isinstance(document["title"], str)
+    assert document["title"]
+    assert isinstance(document["detail"], str)
+    assert document["detail"]
+    if code == "validation_error":
+        assert document["errors"], "a validation error names what is invalid"
+        for error in document["errors"]:
+            assert error.keys() == {"field", "message"}
+            assert isinstance(error["field"], str)
+            assert isinstance(error["message"], str)
+            assert error["message"]
+    return dict(document)
+
+
+def invalid_fields(answer: httpx.Response) -> list[str]:
+    """Which fields a 400 names, each once."""
+    fields = [error["field"] for error in problem(answer, 400, "validation_error")["errors"]]
+    assert len(fields) == len(set(fields)), fields
+    return sorted(fields)
+
+
+def accepted(answer: httpx.Response, status: int) -> dict[str, Any]:
+    """The route that a push answered."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["Content-Type"] == "application/json"
+    return dict(answer.json())
+
+
+def put_in_status(client: Client, route_id: str, status: str, *, plan: dict[str, Any] | None = None) -> None:
+    """Sets a route's status, and its plan, where the way there is another test's business."""
+    held = status.startswith("pending")
+    with client.service.database.transaction() as connection:
+        plan_id = None
+        if plan is not None:
+            plan_id = new_id("pln")
+            connection.execute(
+                "INSERT INTO plans (id, route_id, revision, generated_at, document, explanation, timeline)"
+                " VALUES (%s, %s, 1, now(), %s, %s, %s)",
+                (plan_id, route_id, as_json(plan), as_json({}), as_json(_TIMELINE)),
+            )
+        connection.execute(
+            "UPDATE routes SET status = %s, pending_reason = %s, pending_detail = %s, retry_at = NULL, plan_id = %s"
+            " WHERE id = %s",
+            (status, "error" if held else None, "Set by a test" if held else None, plan_id, route_id),
+        )
+
+
+_TIMELINE = [
+    {"stop": 0, "mile": 0, "plannedArrival": "2026-11-20T11:00:00Z"},
+    {"stop": 1, "mile": 812.4, "plannedArrival": "2026-11-21T04:00:00Z"},
+]
+
+
+def stored_route(client: Client, route_id: str) -> Any:
+    """A route's row, for what the API does not show."""
+    with client.service.database.transaction() as connection:
+        row = connection.execute("SELECT * FROM routes WHERE id = %s", (route_id,)).fetchone()
+    assert row is not None
+    return row
+
+
+def count_routes(client: Client) -> int:
+    """How many routes the client's company has, in any environment and status."""
+    with client.service.database.transaction() as connection:
+        row = connection.execute(
+            "SELECT count(*) AS total FROM routes WHERE company_id = %s", (client.fleet.company_id,)
+        ).fetchone()
+    assert row is not None
+    return int(row.total)

@@ -1,0 +1,129 @@
+"""Limits: 600 requests in any minute, counted for each key, and said on every answer."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+
+import httpx
+import pytest
+
+from domain.jobs import redis_client
+from tests.contract.checks import count_routes, problem, put_in_status
+from tests.contract.conftest import Clients
+from tests.factories import route_body
+from tests.service import Client
+
+
+def remaining(answer: httpx.Response) -> int:
+    assert answer.headers["X-RateLimit-Limit"] == "600"
+    return int(answer.headers["X-RateLimit-Remaining"])
+
+
+def use_up(client: Client, requests: int) -> list[int]:
+    """Sends so many requests, all of which must pass. Gives what was left after each."""
+
+    def one(_: int) -> int:
+        answer = client.get("/v1/me")
+        assert answer.status_code == 200, answer.text
+        return remaining(answer)
+
+    with ThreadPoolExecutor(4) as threads:
+        return list(threads.map(one, range(requests)))
+
+
+def test_exactly_600_requests_pass_in_a_minute(client: Client, clients: Clients, now: datetime) -> None:
+    """Limits: 600 requests per minute, counted per key (not per company); errors, rate_limited 429."""
+    neighbour = clients.colleague(client)
+
+    assert sorted(use_up(client, 600)) == list(range(600))
+
+    for _ in range(3):  # refused requests are not counted, and there is nothing to count down any more
+        answer = client.push(route_body(now))
+        problem(answer, 429, "rate_limited")
+        assert remaining(answer) == 0
+        assert 1 <= int(answer.headers["Retry-After"]) <= 60
+    for method, path in (("GET", "/v1/me"), ("GET", "/v1/routes"), ("GET", "/v1/vehicles"), ("GET", "/v1/drivers")):
+        problem(client.request(method, path), 429, "rate_limited")
+    problem(client.delete("/v1/routes/rte_" + "0" * 32), 429, "rate_limited")
+    assert count_routes(client) == 0, "a rate-limited request is not processed"
+    assert remaining(neighbour.get("/v1/me")) == 599
+
+
+def test_a_request_leaves_the_window_after_a_minute(client: Client) -> None:
+    """Decision 14: 600 requests in any 60 seconds (sliding); the clock is moved in Redis instead of waiting."""
+    use_up(client, 600)
+    problem(client.get("/v1/me"), 429, "rate_limited")
+    with redis_client(client.service.settings.require_redis_url()) as redis:
+        key = f"fuelroute:requests:{client.key_id}"
+        times = [int(moment) for moment in redis.lrange(key, 0, -1)]
+        for index in range(590, 600):  # the oldest ten were sent a minute earlier
+            redis.lset(key, index, str(times[index] - 60_000_000))
+
+    assert sorted(use_up(client, 10)) == list(range(10))
+    problem(client.get("/v1/me"), 429, "rate_limited")
+
+
+def test_the_headers_count_down(client: Client) -> None:
+    """Decision 14: X-RateLimit-Limit and X-RateLimit-Remaining on every answer to a valid key."""
+    assert [remaining(client.get("/v1/me")) for _ in range(3)] == [599, 598, 597]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/v1/me", 200),
+        ("GET", "/v1/routes", 200),
+        ("GET", "/v1/vehicles", 200),
+        ("GET", "/v1/drivers", 200),
+        ("POST", "/v1/routes", 400),
+        ("GET", "/v1/routes?limit=0", 400),
+        ("GET", "/v1/routes/x", 404),
+        ("DELETE", "/v1/routes/x", 404),
+        ("GET", "/v1/nothing", 404),
+        ("PUT", "/v1/routes", 405),
+    ],
+)
+def test_every_answer_to_a_valid_key_says_what_is_left(client: Client, method: str, path: str, status: int) -> None:
+    """Decision 14: also on answers that are errors."""
+    answer = client.request(method, path)
+
+    assert answer.status_code == status
+    assert remaining(answer) == 599
+
+
+def test_every_kind_of_push_and_read_says_what_is_left(client: Client, clients: Clients, now: datetime) -> None:
+    """Decision 14: 201, 200, 202, 409, 204, 304, 403, 415."""
+    body = route_body(now)
+    created = client.push(body)
+    path = f"/v1/routes/{created.json()['id']}"
+    answers = [
+        created,
+        client.push(body),
+        client.push(route_body(now, vehicle={"unitNumber": "999"})),
+        client.get(path, headers={"If-None-Match": "*"}),
+        client.post("/v1/routes", content=b"x", headers={"Content-Type": "text/plain"}),
+    ]
+    put_in_status(client, created.json()["id"], "active")
+    answers.append(client.push(body))
+    put_in_status(client, created.json()["id"], "draft")
+    answers.append(client.delete(path))
+
+    assert [answer.status_code for answer in answers] == [201, 200, 202, 304, 415, 409, 204]
+    assert [remaining(answer) for answer in answers] == [599, 598, 597, 596, 595, 594, 593]
+    assert remaining(clients.colleague(client, "drivers:read").get("/v1/routes")) == 599
+
+
+def test_an_invalid_key_is_told_nothing(anonymous: httpx.Client) -> None:
+    """Decision 14: the headers belong to a valid key."""
+    answer = anonymous.get("/v1/me", headers={"Authorization": "Bearer svc_live_" + "x" * 40})
+
+    assert answer.status_code == 401
+    assert "X-RateLimit-Limit" not in answer.headers
+    assert "X-RateLimit-Remaining" not in answer.headers
+
+
+def test_the_feed_is_not_counted(client: Client) -> None:
+    """The telematics feed is no part of /v1: its requests leave the API's allowance alone."""
+    for _ in range(3):
+        assert client.post("/telematics/positions", json={"positions": [{}]}).status_code == 202
+
+    assert remaining(client.get("/v1/me")) == 599

@@ -1,0 +1,266 @@
+"""GET: the exact shape of every resource, routes in every status, and cheap polling."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.contract import shapes
+from tests.contract.checks import PLAN_DOCUMENT, accepted, put_in_status
+from tests.factories import JOLIET, NEWARK, PERRYSBURG, route_body
+from tests.service import Client
+
+ALL = sorted(shapes.STATUSES)
+HELD = {"pending", "pending_mapping", "pending_window"}
+
+
+def route_in(client: Client, status: str, now: datetime) -> dict[str, Any]:
+    """A route with a plan behind it, put into a status."""
+    route_id = str(accepted(client.push(route_body(now)), 201)["id"])
+    put_in_status(client, route_id, status, plan=PLAN_DOCUMENT)
+    return client.route(route_id)
+
+
+# --- shapes ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", ALL)
+def test_a_route_has_exactly_its_fields_in_every_status(client: Client, now: datetime, status: str) -> None:
+    """Route, RouteStop, RouteVehicle, RouteDriver, FuelPlan, FuelPlanStop: every field, none more."""
+    route = route_in(client, status, now)
+
+    assert shapes.ROUTE(route)
+    assert route["status"] == status
+    assert client.get("/v1/routes").json()["data"] == [route]
+
+
+@pytest.mark.parametrize("status", ALL)
+def test_pending_is_filled_while_held_and_null_otherwise(client: Client, now: datetime, status: str) -> None:
+    """Route.pending: why the route is held when `status` is a `pending*` value; `null` otherwise."""
+    assert (route_in(client, status, now)["pending"] is not None) == (status in HELD)
+
+
+@pytest.mark.parametrize("status", ALL)
+def test_the_fuel_plan_shows_from_planned_on(client: Client, now: datetime, status: str) -> None:
+    """Route.fuelPlan: null while held or draft, the plan once planned; decision 6: null in error and canceled;
+    decision 7: the plan's own status follows the route."""
+    plan = route_in(client, status, now)["fuelPlan"]
+
+    if status in ("planned", "active", "completed"):
+        assert plan == {**PLAN_DOCUMENT, "status": status}
+    else:
+        assert plan is None
+
+
+@pytest.mark.parametrize("status", ALL)
+def test_fuel_stops_join_the_timeline_once_active(client: Client, now: datetime, status: str) -> None:
+    """RouteStop.type: `fuel_stop` entries appear once a plan is active; the sequence counts on through them."""
+    stops = route_in(client, status, now)["stops"]
+
+    assert [stop["sequence"] for stop in stops] == list(range(len(stops)))
+    if status in ("active", "completed"):
+        assert [(stop["type"], stop["name"]) for stop in stops] == [
+            ("waypoint", "Joliet terminal"),
+            ("fuel_stop", "Pilot 4711"),
+            ("destination", "Port Newark"),
+        ]
+        assert stops[1]["plannedArrival"] == "2026-11-20T15:00:00Z"
+    else:
+        assert [stop["type"] for stop in stops] == ["waypoint", "destination"]
+
+
+def test_stops_show_the_times_of_the_plan_and_of_the_truck(client: Client, now: datetime) -> None:
+    """RouteStop: plannedArrival, and actualArrival and actualDeparture from the truck's GPS."""
+    route = route_in(client, "planned", now)
+    with client.service.database.transaction() as connection:
+        connection.execute(
+            "INSERT INTO visits (route_id, stop, arrived_at, departed_at, arrival_evidence)"
+            " VALUES (%s, 0, '2026-11-20T05:00:00-06:00', '2026-11-20T05:30:00.25-06:00', '{}')",
+            (route["id"],),
+        )
+        connection.execute("UPDATE routes SET arrived_at = now() WHERE id = %s", (route["id"],))
+
+    first, last = client.route(route["id"])["stops"]
+
+    assert first["plannedArrival"] == "2026-11-20T11:00:00Z"
+    assert first["actualArrival"] == "2026-11-20T11:00:00Z"
+    assert first["actualDeparture"] == "2026-11-20T11:30:00.250000Z"
+    assert last["plannedArrival"] == "2026-11-21T04:00:00Z"
+    assert (last["actualArrival"], last["actualDeparture"]) == (None, None)
+
+
+def test_a_held_route_has_the_shape_too(client: Client, now: datetime) -> None:
+    """Route while unmatched: ids are null, and what was pushed is shown (decision 19)."""
+    body = route_body(now, vehicle={"unitNumber": "999"}, driver={"name": "Nobody"}, stops=[JOLIET, PERRYSBURG, NEWARK])
+    route = accepted(client.push(body), 202)
+
+    assert shapes.ROUTE(route)
+    assert route["vehicle"] == {"id": None, "unitNumber": "999"}
+    assert route["driver"] == {"id": None, "name": "Nobody"}
+    assert [stop["type"] for stop in route["stops"]] == ["waypoint", "waypoint", "destination"]
+    assert route["distanceMiles"] is None
+    assert client.route(route["id"]) == route
+
+
+def test_references_that_are_no_names_show_as_null_until_matched(client: Client, now: datetime) -> None:
+    """RouteVehicle.unitNumber and RouteDriver.name are nullable; once matched they are the stored record's."""
+    by_id = {"vehicle": {"vin": "1XKAD49X0CJ000102"}, "driver": {"externalId": "D-2"}}
+    matched = accepted(client.push(route_body(now, **by_id)), 201)
+    unknown = {"vehicle": {"vin": "1XKAD49X0CJ999999"}, "driver": {"externalId": "D-9"}}
+    held = accepted(client.push(route_body(now, **unknown)), 202)
+
+    assert matched["vehicle"] == {"id": client.fleet.trucks[1], "unitNumber": "102"}
+    assert matched["driver"] == {"id": client.fleet.drivers[1], "name": "Bo Diaz"}
+    assert held["vehicle"] == {"id": None, "unitNumber": None}
+    assert held["driver"] == {"id": None, "name": None}
+
+
+def test_a_vehicle_matched_by_vin_shows_its_own_unit_number_even_when_it_has_none(
+    client: Client, now: datetime
+) -> None:
+    """Decision 19: the stored record once matched."""
+    with client.service.database.transaction() as connection:
+        connection.execute("UPDATE vehicles SET unit_number = NULL WHERE id = %s", (client.fleet.trucks[0],))
+
+    route = accepted(client.push(route_body(now, vehicle={"vin": "1XKAD49X0CJ000101"})), 201)
+
+    assert route["vehicle"] == {"id": client.fleet.trucks[0], "unitNumber": None}
+
+
+@pytest.mark.parametrize(
+    ("path", "check"),
+    [
+        ("/v1/me", shapes.ME),
+        ("/v1/routes", shapes.page(shapes.ROUTE)),
+        ("/v1/vehicles", shapes.page(shapes.VEHICLE)),
+        ("/v1/drivers", shapes.page(shapes.DRIVER)),
+    ],
+)
+def test_every_resource_has_exactly_its_fields(client: Client, now: datetime, path: str, check: shapes.Check) -> None:
+    """Resources and their fields: Me, the page envelopes, Vehicle and Driver."""
+    accepted(client.push(route_body(now)), 201)
+
+    answer = client.get(path)
+
+    assert answer.status_code == 200
+    assert answer.headers["Content-Type"] == "application/json"
+    assert check(answer.json())
+
+
+def test_vehicles_show_what_is_stored(client: Client) -> None:
+    """Vehicle: every field, with and without a value."""
+    with client.service.database.transaction() as connection:
+        connection.execute(
+            "UPDATE vehicles SET license_plate = 'P1', make = 'Kenworth', model = 'T680', year = '2021',"
+            " fuel_tank_capacity_gallons = 240.5 WHERE id = %s",
+            (client.fleet.trucks[0],),
+        )
+        connection.execute(
+            "UPDATE vehicles SET vin = NULL, fuel_tank_capacity_gallons = NULL WHERE id = %s", (client.fleet.trucks[1],)
+        )
+
+    full, bare = client.get("/v1/vehicles").json()["data"]
+
+    assert full == {
+        "id": client.fleet.trucks[0],
+        "unitNumber": "101",
+        "vin": "1XKAD49X0CJ000101",
+        "licensePlate": "P1",
+        "make": "Kenworth",
+        "model": "T680",
+        "year": "2021",
+        "fuelTankCapacityGallons": 240.5,
+    }
+    assert bare == {**dict.fromkeys(full), "id": client.fleet.trucks[1], "unitNumber": "102"}
+
+
+def test_drivers_show_what_is_stored(client: Client) -> None:
+    """Driver: every field, with and without a value; the contact stays inside."""
+    with client.service.database.transaction() as connection:
+        connection.execute(
+            "UPDATE drivers SET display_name = 'Annie', contact = 'json://localhost' WHERE id = %s",
+            (client.fleet.drivers[0],),
+        )
+        connection.execute(
+            "UPDATE drivers SET name = NULL, external_id = NULL WHERE id = %s", (client.fleet.drivers[1],)
+        )
+
+    assert client.get("/v1/drivers").json()["data"] == [
+        {"id": client.fleet.drivers[0], "name": "Ann Lee", "displayName": "Annie", "externalId": "D-1"},
+        {"id": client.fleet.drivers[1], "name": None, "displayName": None, "externalId": None},
+    ]
+
+
+def test_ids_are_prefixed_and_sortable(client: Client, now: datetime) -> None:
+    """Decision 18: `cmp_`, `key_`, `veh_`, `drv_`, `rte_`."""
+    first, second = (accepted(client.push(route_body(now)), 201) for _ in range(2))
+    me = client.get("/v1/me").json()
+
+    assert first["id"].startswith("rte_")
+    assert first["id"] < second["id"]
+    assert me["company"]["id"].startswith("cmp_")
+    assert me["key"]["id"].startswith("key_")
+    assert first["vehicle"]["id"].startswith("veh_")
+    assert first["driver"]["id"].startswith("drv_")
+
+
+def test_created_at_is_the_time_of_the_push(client: Client, now: datetime) -> None:
+    """Route.createdAt, in UTC."""
+    before = datetime.now(UTC) - timedelta(seconds=1)
+
+    created_at = datetime.fromisoformat(accepted(client.push(route_body(now)), 201)["createdAt"])
+
+    assert before <= created_at <= datetime.now(UTC) + timedelta(seconds=1)
+
+
+# --- polling ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def polled(client: Client, now: datetime) -> str:
+    """The path of a draft."""
+    return f"/v1/routes/{accepted(client.push(route_body(now)), 201)['id']}"
+
+
+def test_an_unchanged_route_costs_no_body(client: Client, polled: str) -> None:
+    """Decision 16: ETag and If-None-Match on GET /v1/routes/{id}."""
+    first = client.get(polled)
+    tag = first.headers["ETag"]
+
+    for header in (tag, f"W/{tag}", f'"other", {tag}', f'"other",{tag} , "third"', "*"):
+        again = client.get(polled, headers={"If-None-Match": header})
+        assert (again.status_code, again.content, again.headers["ETag"]) == (304, b"", tag), header
+        assert again.headers["X-Request-Id"]
+    for header in ('"other"', tag.strip('"'), "", '""'):
+        again = client.get(polled, headers={"If-None-Match": header})
+        assert (again.status_code, again.json()) == (200, first.json()), header
+
+
+def test_every_change_changes_the_tag(client: Client, polled: str) -> None:
+    """Decision 16: a poller misses nothing."""
+    route = client.get(polled).json()
+    tags = [client.get(polled).headers["ETag"]]
+
+    body = route_body(datetime.fromisoformat(route["scheduledStart"]), externalId=route["externalId"], reference="PO-1")
+    accepted(client.push(body), 200)
+    tags.append(client.get(polled).headers["ETag"])
+    for status in ("planned", "active", "completed"):
+        put_in_status(client, route["id"], status, plan=PLAN_DOCUMENT)
+        answer = client.get(polled, headers={"If-None-Match": ", ".join(tags)})
+        assert answer.status_code == 200
+        tags.append(answer.headers["ETag"])
+
+    assert len(set(tags)) == len(tags)
+
+
+def test_head_answers_like_get_without_a_body(client: Client, polled: str) -> None:
+    """HTTP: what is true of GET is true of HEAD."""
+    answer = client.head(polled)
+
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers["ETag"] == client.get(polled).headers["ETag"]
+
+
+def test_a_read_changes_nothing(client: Client, polled: str) -> None:
+    """GET is safe: two answers in a row are equal."""
+    assert client.get(polled).content == client.get(polled).content

@@ -1,0 +1,144 @@
+"""What the tests of the rules and their storage share: places, stored routes, posted positions, plans made by hand."""
+
+import math
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from domain.contract import Instant, Position
+from domain.database import Connection, Tenant, as_json
+from domain.ids import new_id
+from domain.imports import import_routes
+from domain.lifecycle import RouteStatus
+from domain.messaging import queue_message
+from domain.roads import Point
+from domain.routes import Push, store_pushes
+from domain.tracking import Feed, store_positions
+from tests.factories import route_input
+
+METERS_PER_DEGREE = 6_371_008.8 * math.pi / 180
+
+PLAN = {
+    "status": "planned",
+    "totalDistanceMiles": 812.4,
+    "totalGallons": 150.0,
+    "totalCost": 520.5,
+    "averagePricePerGallon": 3.47,
+    "savingsPerGallon": 0.21,
+    "savingsTotal": 31.5,
+    "stops": [
+        {
+            "sequence": 0,
+            "name": "Lakeside Travel Plaza",
+            "address": "100 Exit Rd, Elkhart, IN",
+            "latitude": 41.7,
+            "longitude": -86.0,
+            "milesFromOrigin": 130.4,
+            "gallonsToFill": 100.0,
+            "pricePerGallon": 3.455,
+            "totalCost": 345.5,
+            "arrivalFuelPercent": 31,
+            "estimatedArrival": None,
+        },
+        {
+            "sequence": 1,
+            "name": "Keystone Fuel",
+            "address": None,
+            "latitude": 41.0,
+            "longitude": -78.4,
+            "milesFromOrigin": 545.6,
+            "gallonsToFill": 50.0,
+            "pricePerGallon": 3.5,
+            "totalCost": 175.0,
+            "arrivalFuelPercent": 22,
+            "estimatedArrival": None,
+        },
+    ],
+}
+"""A plan's document as the contract shows it."""
+
+
+def north_of(place: Point, meters: float) -> Point:
+    """The point so many meters north of a place."""
+    return Point(place.latitude + meters / METERS_PER_DEGREE, place.longitude)
+
+
+def place_of(stop: dict[str, Any]) -> Point:
+    return Point(stop["latitude"], stop["longitude"])
+
+
+def pushed(connection: Connection, tenant: Tenant, *, now: datetime, start: datetime, **changes: Any) -> str:
+    """A route as it is stored by a push, not yet imported."""
+    ((result,), _) = store_pushes(connection, [Push(tenant, route_input(start, **changes))], now=now)
+    return result.route_id
+
+
+def imported(
+    connection: Connection, tenant: Tenant, *, now: datetime, start: datetime | None = None, **changes: Any
+) -> str:
+    """A pushed route after its first import attempt: a draft unless `changes` prevent it."""
+    route_id = pushed(connection, tenant, now=now, start=start or now + timedelta(hours=1), **changes)
+    import_routes(connection, [route_id], now=now)
+    return route_id
+
+
+def route_row(connection: Connection, route_id: str) -> Any:
+    row = connection.execute("SELECT * FROM routes WHERE id = %s", (route_id,)).fetchone()
+    assert row is not None
+    return row
+
+
+def status_of(connection: Connection, route_id: str) -> RouteStatus:
+    return RouteStatus(route_row(connection, route_id).status)
+
+
+def visits_of(connection: Connection, route_id: str) -> dict[int, tuple[datetime, datetime | None]]:
+    """Arrival and departure at each stop that was reached."""
+    rows = connection.execute("SELECT * FROM visits WHERE route_id = %s ORDER BY stop", (route_id,)).fetchall()
+    return {row.stop: (row.arrived_at, row.departed_at) for row in rows}
+
+
+def planned_by_hand(connection: Connection, route_id: str, *, now: datetime, **plan: Any) -> str:
+    """Gives a draft the plan above, without a road or stations, and its message. Returns the message's id."""
+    plan_id = new_id("pln")
+    document = {**PLAN, **plan}
+    connection.execute(
+        "INSERT INTO plans (id, route_id, revision, generated_at, document, explanation, timeline)"
+        " SELECT %s, id, revision, %s, %s, '{}', '[]' FROM routes WHERE id = %s",
+        (plan_id, now, as_json(document), route_id),
+    )
+    route = connection.execute(
+        "UPDATE routes r SET status = 'planned', plan_id = %s, retry_at = NULL FROM vehicles v"
+        " WHERE r.id = %s AND v.id = r.vehicle_id RETURNING r.*, v.unit_number",
+        (plan_id, route_id),
+    ).fetchone()
+    return queue_message(connection, route, plan_id, document, now=now)
+
+
+def positions_at(
+    stop: dict[str, Any],
+    first: datetime,
+    *,
+    count: int = 3,
+    seconds_apart: float = 30,
+    unit_number: str | None = "101",
+    speed_mph: float | None = 0,
+    **more: Any,
+) -> list[Position]:
+    """What a truck's tracker sends from a stop."""
+    return [
+        Position(
+            latitude=stop["latitude"],
+            longitude=stop["longitude"],
+            recorded_at=Instant.fromtimestamp_utc(first + timedelta(seconds=seconds_apart * number)),
+            unit_number=unit_number,
+            speed_mph=speed_mph,
+            **more,
+        )
+        for number in range(count)
+    ]
+
+
+def post(connection: Connection, tenant: Tenant, positions: Sequence[Position], *, now: datetime) -> Feed:
+    """One request to the telematics feed."""
+    return store_positions(connection, tenant, list(enumerate(positions)), now=now)

@@ -1,0 +1,169 @@
+"""All stations near the road and no other, each pass of the road once: against a search that samples the road."""
+
+import math
+import random
+from itertools import groupby
+
+import numpy as np
+import pytest
+
+from domain.planning.corridor import Pass, Station, StationIndex
+from domain.roads import Leg, Point, Road, great_circle_miles
+from domain.roads.sphere import MILES_PER_DEGREE, densified, segment_miles, unit_vectors
+
+LIMIT_MILES = 5.0
+SAMPLE_MILES = 0.02
+
+
+def road(*points: tuple[float, float], circuity: float = 1.0) -> Road:
+    line = np.array(points, dtype=np.float64)
+    line_miles = circuity * np.concatenate([[0.0], np.cumsum(segment_miles(line))])
+    return Road.of([Leg(line, line_miles, hours=1.0, source="test")])
+
+
+def station(latitude: float, longitude: float) -> Station:
+    return Station(f"{latitude},{longitude}", "Test", None, None, None, None, latitude, longitude)
+
+
+def passes(road: Road, *places: tuple[float, float], limit: float = LIMIT_MILES) -> list[Pass]:
+    return StationIndex.build([station(*place) for place in places]).passes(road, limit)
+
+
+def sampled_passes(road: Road, places: list[tuple[float, float]]) -> list[Pass]:
+    """The same by looking at the road every hundred feet."""
+    line, line_miles = densified(road.line, road.line_miles, SAMPLE_MILES)
+    vectors = unit_vectors(line)
+    found = []
+    for index, vector in enumerate(unit_vectors(np.array(places))):
+        angles = 2 * np.arcsin(np.minimum(np.linalg.norm(vectors - vector, axis=1) / 2, 1))
+        miles = angles * MILES_PER_DEGREE * 180 / math.pi
+        near = (miles <= LIMIT_MILES).tolist()
+        for within, stretch in groupby(range(len(line)), key=near.__getitem__):
+            if within:
+                nearest = min(stretch, key=lambda i: miles[i])
+                found.append(Pass(index, float(line_miles[nearest]), float(miles[nearest])))
+    return sorted(found, key=lambda found: (found.mile, found.station_index))
+
+
+def wandering_road(rng: random.Random, start: Point) -> Road:
+    """Some dozen stretches of up to 25 miles, with turns sharp enough to come back to the same station."""
+    points, heading = [start], rng.uniform(0, 360)
+    for _ in range(12):
+        heading += rng.uniform(-120, 120)
+        length = rng.choice([rng.uniform(0, 4), rng.uniform(4, 25)])
+        points.append(ahead(points[-1], heading, length))
+    return road(*points, circuity=rng.choice([1.0, 1.2]))
+
+
+def ahead(start: Point, heading_degrees: float, miles: float) -> Point:
+    """Along a great circle from `start` (Williams, Aviation Formulary 1.47)."""
+    latitude, longitude = math.radians(start.latitude), math.radians(start.longitude)
+    angle, heading = math.radians(miles / MILES_PER_DEGREE), math.radians(heading_degrees)
+    sine = math.sin(latitude) * math.cos(angle) + math.cos(latitude) * math.sin(angle) * math.cos(heading)
+    east = math.atan2(
+        math.sin(heading) * math.sin(angle) * math.cos(latitude), math.cos(angle) - math.sin(latitude) * sine
+    )
+    return Point(math.degrees(math.asin(max(-1, min(1, sine)))), (math.degrees(longitude + east) + 180) % 360 - 180)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_the_corridor_is_what_sampling_the_road_finds(seed: int) -> None:
+    rng = random.Random(seed)
+    start = [Point(38.0, -97.0), Point(0.0, 179.95), Point(65.0, -179.98), Point(89.9, 20.0), Point(-89.95, 0.0)][
+        seed % 5
+    ]
+    wandering = wandering_road(rng, start)
+    places: list[tuple[float, float]] = []
+    while len(places) < 60:
+        vertex = Point(*wandering.line[rng.randrange(len(wandering.line))].tolist())
+        places.append(ahead(vertex, rng.uniform(0, 360), rng.uniform(0, 9)))
+    expected = sampled_passes(wandering, places)
+    found = passes(wandering, *places)
+
+    # Sampling cannot tell what comes within a sample of the limit: those stations are left out on both sides.
+    unsure = {
+        index
+        for distance in (LIMIT_MILES - SAMPLE_MILES, LIMIT_MILES + SAMPLE_MILES)
+        for index in range(len(places))
+        if len(passes(wandering, places[index], limit=distance)) != len(passes(wandering, places[index]))
+    }
+    assert len(unsure) < len(places) / 4
+    sure = [one for one in found if one.station_index not in unsure]
+    wanted = [one for one in expected if one.station_index not in unsure]
+    assert sorted(one.station_index for one in sure) == sorted(one.station_index for one in wanted)
+    by_station = sorted(sure, key=lambda one: (one.station_index, one.mile))
+    for one, other in zip(by_station, sorted(wanted, key=lambda one: (one.station_index, one.mile)), strict=True):
+        assert one.detour_miles == pytest.approx(other.detour_miles, abs=SAMPLE_MILES)
+        near = great_circle_miles(Point(*places[one.station_index]), _at(wandering, one.mile))
+        assert near == pytest.approx(one.detour_miles, abs=0.01)
+
+
+def _at(road: Road, mile: float) -> Point:
+    line, line_miles = densified(road.line, road.line_miles, SAMPLE_MILES)
+    return Point(*line[np.argmin(np.abs(line_miles - mile))].tolist())
+
+
+def test_passes_come_in_driving_order_with_mile_and_detour() -> None:
+    eastward = road((40.0, -100.0), (40.0, -99.0))
+    first, second = passes(eastward, (40.02, -99.25), (39.97, -99.75))
+    assert (first.station_index, second.station_index) == (1, 0)
+    assert first.mile == pytest.approx(0.25 * eastward.distance_miles, abs=0.01)
+    assert first.detour_miles == pytest.approx(0.03 * MILES_PER_DEGREE, abs=0.1)
+
+
+def test_miles_are_road_miles() -> None:
+    [straight] = passes(road((40.0, -100.0), (40.0, -99.0)), (40.0, -99.5))
+    [winding] = passes(road((40.0, -100.0), (40.0, -99.0), circuity=1.2), (40.0, -99.5))
+    assert winding.mile == pytest.approx(1.2 * straight.mile)
+    assert winding.detour_miles == pytest.approx(straight.detour_miles)
+
+
+def test_out_and_back_passes_a_station_twice() -> None:
+    there_and_back = road((40.0, -100.0), (40.0, -99.0), (40.0, -100.0))
+    out, back = passes(there_and_back, (40.01, -99.7))
+    assert out.mile + back.mile == pytest.approx(there_and_back.distance_miles)
+    assert out.detour_miles == pytest.approx(back.detour_miles)
+
+
+def test_turning_round_beside_a_station_is_one_pass() -> None:
+    there_and_back = road((40.0, -100.0), (40.0, -99.0), (40.0, -100.0))
+    assert len(passes(there_and_back, (40.0, -99.02))) == 1
+
+
+def test_winding_beside_a_station_is_one_pass() -> None:
+    zigzag = road(*((40.0 + 0.03 * (i % 2), -100.0 + 0.02 * i) for i in range(6)))
+    assert len(passes(zigzag, (40.0, -99.95))) == 1
+
+
+def test_the_limit_belongs_to_the_corridor() -> None:
+    meridian = road((40.0, -100.0), (41.0, -100.0))
+    beyond_the_end = (41.0 + 3.0 / MILES_PER_DEGREE, -100.0)
+    assert len(passes(meridian, beyond_the_end, limit=3.0001)) == 1
+    assert passes(meridian, beyond_the_end, limit=2.9999) == []
+
+
+def test_a_road_that_goes_nowhere_still_has_neighbours() -> None:
+    [beside] = passes(road((40.0, -100.0), (40.0, -100.0)), (40.0, -99.99), (41.0, -100.0))
+    assert (beside.station_index, beside.mile) == (0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("ends", "place"),
+    [
+        (((52.0, 179.0), (52.0, -179.0)), (52.02, 180.0)),
+        (((52.0, 179.0), (52.0, -179.0)), (52.02, -180.0)),
+        (((52.0, -179.99), (51.0, -179.99)), (51.5, 179.99)),
+        (((52.0, 179.99), (51.0, 179.99)), (51.5, -179.99)),
+        (((89.5, 0.0), (89.5, 180.0)), (90.0, -77.0)),
+        (((-89.99, 0.0), (-89.5, 0.0)), (-89.98, 180.0)),
+    ],
+)
+def test_nothing_is_missed_at_the_antimeridian_or_a_pole(
+    ends: tuple[tuple[float, float], tuple[float, float]], place: tuple[float, float]
+) -> None:
+    assert len(passes(road(*ends), place)) == 1
+
+
+def test_without_stations_there_are_no_passes() -> None:
+    assert passes(road((40.0, -100.0), (40.0, -99.0))) == []
+    assert passes(road((40.0, -100.0), (40.0, -99.0)), (10.0, 10.0)) == []

@@ -1,0 +1,408 @@
+"""The optimizer is exact: it agrees with a mixed-integer program that states the same problem independently."""
+
+import math
+import random
+from dataclasses import replace
+
+import highspy
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from domain.planning.optimizer import (
+    BrokenPlan,
+    Candidate,
+    Infeasible,
+    Purchase,
+    Solution,
+    Trip,
+    replay,
+    round_and_replay,
+    solve,
+)
+
+CENTS_LOST_TO_ROUNDING = 0.50
+
+
+def milp_objective(trip: Trip) -> float | None:
+    """The least cost according to HiGHS; None where it finds the trip infeasible."""
+    highs = highspy.Highs()  # type: ignore[no-untyped-call]
+    highs.silent()
+    for option in ("primal_feasibility_tolerance", "mip_feasibility_tolerance", "mip_abs_gap"):
+        highs.setOptionValue(option, 1e-9)
+    highs.setOptionValue("mip_rel_gap", 0.0)
+    reserve, usable = trip.reserve_gallons, trip.usable_gallons
+    inf = highspy.kHighsInf
+
+    def variable(low: float, high: float, cost: float = 0.0, *, integer: bool = False) -> int:
+        highs.addVar(low, high)
+        index = int(highs.getNumCol()) - 1
+        highs.changeColCost(index, cost)
+        if integer:
+            highs.changeColIntegrality(index, highspy.HighsVarType.kInteger)
+        return index
+
+    def row(low: float, high: float, **terms: tuple[int, float]) -> None:
+        columns, values = zip(*terms.values(), strict=True)
+        highs.addRow(low, high, len(columns), list(columns), list(values))
+
+    start = min(trip.start_gallons, usable)
+    if start < reserve - 1e-9:
+        return None
+    fuel, mile, stops = variable(start, start), 0.0, []
+    for candidate in trip.candidates:
+        burned = (candidate.mile - mile) / trip.mpg
+        into, out = candidate.detour_miles_in / trip.mpg, candidate.detour_miles_out / trip.mpg
+        arriving, leaving = variable(reserve, usable), variable(reserve, usable)
+        stop = variable(0, 1, trip.stop_cost, integer=True)
+        bought = variable(0, usable, candidate.net_price)
+        row(-burned, -burned, arriving=(arriving, 1), fuel=(fuel, -1))
+        row(reserve, inf, arriving=(arriving, 1), stop=(stop, -into))
+        row(-inf, usable, arriving=(arriving, 1), stop=(stop, -into), bought=(bought, 1))
+        row(0, 0, leaving=(leaving, 1), arriving=(arriving, -1), bought=(bought, -1), stop=(stop, into + out))
+        row(0, inf, bought=(bought, 1), stop=(stop, -max(trip.min_purchase_gallons, into + out)))
+        row(-inf, 0, bought=(bought, 1), stop=(stop, -usable))
+        fuel, mile = leaving, candidate.mile
+        stops.append(stop)
+    end = max(reserve, trip.end_gallons) + (trip.distance_miles - mile) / trip.mpg
+    row(end, inf, fuel=(fuel, 1))
+    if trip.max_stops is not None and stops:
+        row(-inf, trip.max_stops, **{f"stop_{i}": (stop, 1.0) for i, stop in enumerate(stops)})
+    highs.run()
+    if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        return None
+    # Integrality holds to a tolerance only: fix the choice of stops, and let a linear program say what it costs.
+    chosen = [round(highs.getSolution().col_value[stop]) for stop in stops]
+    for stop, value in zip(stops, chosen, strict=True):
+        highs.changeColBounds(stop, value, value)
+        highs.changeColIntegrality(stop, highspy.HighsVarType.kContinuous)
+    highs.run()
+    return float(highs.getInfo().objective_function_value)
+
+
+def objective(trip: Trip) -> float:
+    solution = solve(trip)
+    return solution.objective if isinstance(solution, Solution) else math.inf
+
+
+def random_trip(seed: int) -> Trip:
+    """From short to cross-country, from no candidate to twenty, with each limit tight now and then."""
+    rng = random.Random(seed)
+    distance = rng.choice([rng.uniform(50, 600), rng.uniform(600, 2800)])
+    usable = rng.uniform(80, 250)
+    reserve = rng.uniform(0.05, 0.3) * usable
+    candidates = []
+    for i in range(rng.randint(0, 20)):
+        into = rng.choice([0.0, rng.uniform(0, 5), rng.uniform(0, 40)])
+        out = rng.choice([into, into, rng.uniform(0, 5)])
+        price = round(rng.uniform(2.8, 4.8), rng.choice([1, 3]))
+        candidates.append(Candidate(f"S{i}", rng.uniform(0, distance), into, out, price))
+    return Trip(
+        distance_miles=distance,
+        start_gallons=rng.uniform(0.9 * reserve, usable * 1.05),
+        end_gallons=rng.choice([0.0, rng.uniform(0, usable), usable * 0.25]),
+        reserve_gallons=reserve,
+        usable_gallons=usable,
+        min_purchase_gallons=rng.choice([0.0, 30.0, rng.uniform(0, 0.8 * usable)]),
+        stop_cost=rng.choice([0.0, 20.0, rng.uniform(0, 60)]),
+        mpg=rng.uniform(4.5, 9.0),
+        max_stops=rng.choice([None, None, rng.randint(0, 5)]),
+        candidates=tuple(sorted(candidates, key=lambda candidate: candidate.mile)),
+    )
+
+
+def agree(trip: Trip) -> None:
+    """Same feasibility, same cost, and the rounded plan drives."""
+    solution, expected = solve(trip), milp_objective(trip)
+    if isinstance(solution, Infeasible):
+        assert expected is None
+        assert 0 <= solution.from_mile <= solution.to_mile <= trip.distance_miles
+        return
+    assert expected is not None
+    assert solution.objective == pytest.approx(expected, abs=1e-6)
+    replay(trip, solution.purchases)
+    rounded = round_and_replay(trip, solution)
+    assert isinstance(rounded, Solution)
+    replay(trip, rounded.purchases)
+    assert rounded.objective <= solution.objective + CENTS_LOST_TO_ROUNDING
+    assert rounded.objective >= solution.objective - 1e-6
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_random_trips_agree_with_the_milp(block: int) -> None:
+    for seed in range(block * 60, block * 60 + 60):
+        agree(random_trip(seed))
+
+
+@st.composite
+def coarse_trips(draw: st.DrawFn) -> Trip:
+    """Trips of round numbers, so that limits meet exactly, prices tie and stations share a mile."""
+    distance = draw(st.integers(1, 30)) * 40
+    candidates = draw(
+        st.lists(
+            st.builds(
+                lambda mile, into, out, price: Candidate(
+                    "S", float(mile * 40), float(into * 5), float(out * 5), price / 4
+                ),
+                st.integers(0, distance // 40),
+                st.integers(0, 4),
+                st.integers(0, 4),
+                st.integers(8, 20),
+            ),
+            max_size=8,
+        )
+    )
+    return Trip(
+        distance_miles=float(distance),
+        start_gallons=float(draw(st.integers(10, 100))),
+        end_gallons=float(draw(st.integers(0, 100))),
+        reserve_gallons=float(draw(st.integers(0, 4)) * 5),
+        usable_gallons=100.0,
+        min_purchase_gallons=float(draw(st.integers(0, 8)) * 10),
+        stop_cost=float(draw(st.sampled_from([0, 5, 20]))),
+        mpg=5.0,
+        max_stops=draw(st.none() | st.integers(0, 4)),
+        candidates=tuple(sorted(candidates, key=lambda candidate: candidate.mile)),
+    )
+
+
+@settings(max_examples=250, deadline=None, derandomize=True)
+@given(coarse_trips())
+def test_trips_of_round_numbers_agree_with_the_milp(trip: Trip) -> None:
+    agree(trip)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(coarse_trips(), st.data())
+def test_more_choice_never_costs_more(trip: Trip, data: st.DataObject) -> None:
+    before = objective(trip)
+    assert objective(replace(trip, usable_gallons=trip.usable_gallons + data.draw(st.integers(1, 80)))) <= before + 1e-6
+    assert objective(replace(trip, max_stops=None)) <= before + 1e-6
+    assert objective(replace(trip, min_purchase_gallons=trip.min_purchase_gallons / 2)) <= before + 1e-6
+    assert objective(replace(trip, end_gallons=trip.end_gallons / 2)) <= before + 1e-6
+    assert objective(replace(trip, stop_cost=trip.stop_cost / 2)) <= before + 1e-6
+    if not trip.candidates:
+        return
+    chosen = data.draw(st.integers(0, len(trip.candidates) - 1))
+    fewer = tuple(candidate for i, candidate in enumerate(trip.candidates) if i != chosen)
+    cheaper = tuple(
+        replace(candidate, net_price=candidate.net_price - 0.5) if i == chosen else candidate
+        for i, candidate in enumerate(trip.candidates)
+    )
+    assert objective(replace(trip, candidates=fewer)) >= before - 1e-6
+    assert objective(replace(trip, candidates=cheaper)) <= before + 1e-6
+
+
+# --- One limit at a time ---------------------------------------------------------------------------------------
+
+
+def trip(*candidates: tuple[float, float], **changes: float | int | None) -> Trip:
+    """500 miles at 5 mpg from 60 gal of 100 usable, reserve 10; candidates are (mile, price), on the road."""
+    given = Trip(
+        distance_miles=500.0,
+        start_gallons=60.0,
+        end_gallons=10.0,
+        reserve_gallons=10.0,
+        usable_gallons=100.0,
+        min_purchase_gallons=0.0,
+        stop_cost=0.0,
+        mpg=5.0,
+        max_stops=None,
+        candidates=tuple(
+            Candidate(f"S{i}", float(mile), 0.0, 0.0, price) for i, (mile, price) in enumerate(candidates)
+        ),
+    )
+    return replace(given, **changes)  # type: ignore[arg-type]
+
+
+def bought(trip: Trip) -> list[tuple[int, float]]:
+    solution = solve(trip)
+    assert isinstance(solution, Solution), solution
+    return [(index, round(gallons, 6)) for index, gallons in solution.purchases]
+
+
+def infeasible(trip: Trip) -> Infeasible:
+    solution = solve(trip)
+    assert isinstance(solution, Infeasible), solution
+    return solution
+
+
+def test_enough_fuel_buys_nothing() -> None:
+    assert bought(trip((100, 3.0), distance_miles=250.0)) == []
+
+
+def test_the_cheap_station_fills_the_rest_of_the_way() -> None:
+    assert bought(trip((100, 4.0), (200, 3.0))) == [(1, 50.0)]
+
+
+def test_the_reserve_binds_before_a_cheaper_station() -> None:
+    assert bought(trip((100, 4.0), (300, 3.0))) == [(0, 10.0), (1, 40.0)]
+
+
+def test_the_tank_binds_at_a_cheap_station() -> None:
+    assert bought(trip((100, 3.0), (300, 4.0), distance_miles=700.0)) == [(0, 60.0), (1, 30.0)]
+
+
+def test_the_level_at_the_destination_binds() -> None:
+    assert bought(trip((200, 3.0), end_gallons=40.0)) == [(0, 80.0)]
+
+
+def test_the_reserve_holds_at_the_destination_even_if_less_is_wanted() -> None:
+    assert bought(trip((200, 3.0), end_gallons=0.0)) == [(0, 50.0)]
+
+
+def test_the_smallest_purchase_binds() -> None:
+    assert bought(trip((200, 3.0), min_purchase_gallons=70.0)) == [(0, 70.0)]
+
+
+def test_the_cost_of_a_stop_outweighs_a_small_saving() -> None:
+    two_stops = trip((100, 3.5), (250, 3.0))
+    assert bought(two_stops) == [(1, 50.0)]
+    far_apart = trip((100, 3.5), (300, 3.0))
+    assert bought(far_apart) == [(0, 10.0), (1, 40.0)]
+    assert bought(replace(far_apart, stop_cost=30.0)) == [(0, 50.0)]
+
+
+def test_the_limit_on_stops_binds() -> None:
+    assert bought(trip((100, 3.5), (300, 3.0), max_stops=1)) == [(0, 50.0)]
+
+
+def test_a_detour_burns_what_has_to_be_bought() -> None:
+    off_road = replace(trip((200, 3.0)), candidates=(Candidate("S", 200.0, 5.0, 10.0, 3.0),))
+    assert bought(off_road) == [(0, 53.0)]
+
+
+def test_a_station_whose_detour_would_touch_the_reserve_is_out_of_reach() -> None:
+    at_the_edge = replace(trip(), candidates=(Candidate("S", 245.0, 5.0, 5.0, 3.0),))
+    assert bought(at_the_edge) == [(0, 52.0)]
+    beyond = replace(trip(), candidates=(Candidate("S", 246.0, 5.0, 5.0, 3.0),))
+    assert infeasible(beyond).to_mile == 500.0
+
+
+def test_a_fuller_tank_can_be_the_dearer_one() -> None:
+    """With 100 gal at the start the 70 gal purchase at $2 fits only after 350 miles; with 60 gal, after 150."""
+    stations = ((150.0, 2.0), (420.0, 6.0))
+    less = trip(*stations, start_gallons=60.0, min_purchase_gallons=70.0, distance_miles=600.0)
+    more = replace(less, start_gallons=100.0)
+    assert objective(less) < objective(more)
+
+
+def test_buying_less_early_leaves_room_for_the_smallest_purchase_later() -> None:
+    """Filling up at the first station would leave no room for 60 gal at the second."""
+    assert bought(trip((50, 3.0), (200, 2.0), start_gallons=40.0, min_purchase_gallons=30.0, distance_miles=450.0)) == [
+        (0, 30.0),
+        (1, 30.0),
+    ]
+
+
+def test_a_purchase_that_never_fits_is_infeasible() -> None:
+    assert infeasible(trip((10, 3.0), (20, 3.0), min_purchase_gallons=60.0)).from_mile == 0.0
+
+
+def test_two_stations_at_one_mile_may_both_be_used() -> None:
+    both = trip((250, 3.0), (250, 3.0), distance_miles=690.0, end_gallons=12.0)
+    assert sum(gallons for _, gallons in bought(both)) == 90.0
+
+
+def test_ties_go_to_fewer_stops_then_to_the_earlier_station() -> None:
+    assert bought(trip((100, 3.0), (150, 3.0), (200, 3.0))) == [(0, 50.0)]
+    assert bought(trip((100, 3.0), (200, 3.0), distance_miles=550.0)) == [(0, 60.0)]
+    assert len(bought(trip((50, 3.0), (100, 3.0), (200, 3.0), distance_miles=600.0))) == 1
+
+
+def test_fuel_above_usable_does_not_count() -> None:
+    assert bought(trip((300, 3.0), start_gallons=150.0, distance_miles=500.0)) == [(0, 10.0)]
+
+
+# --- Infeasible says why ---------------------------------------------------------------------------------------
+
+
+def test_a_gap_longer_than_the_tank_is_named() -> None:
+    gap = infeasible(trip((200, 3.0), (700, 3.0), distance_miles=800.0))
+    assert (gap.from_mile, gap.to_mile) == (200.0, 700.0)
+    assert "from mile 200.0 to mile 700.0" in gap.reason
+
+
+def test_a_start_below_the_reserve_is_named() -> None:
+    short = infeasible(trip((0, 3.0), start_gallons=9.0))
+    assert (short.from_mile, short.to_mile) == (0.0, 0.0)
+    assert "less than the reserve" in short.reason
+
+
+def test_a_destination_level_above_the_tank_is_named() -> None:
+    assert "wanted at the destination" in infeasible(trip((400, 3.0), end_gallons=101.0)).reason
+
+
+def test_a_destination_level_out_of_reach_is_named() -> None:
+    far = infeasible(trip((200, 3.0), end_gallons=60.0))
+    assert (far.from_mile, far.to_mile) == (200.0, 500.0)
+    assert "with 60.0 gal left" in far.reason
+
+
+def test_too_few_stops_are_named() -> None:
+    two_needed = trip((200, 3.0), (500, 3.0), distance_miles=900.0)
+    assert "more than 1 fuel stops" in infeasible(replace(two_needed, max_stops=1)).reason
+
+
+# --- Rounding and replay ---------------------------------------------------------------------------------------
+
+
+def rounded(trip: Trip) -> list[tuple[int, float]]:
+    solution = solve(trip)
+    assert isinstance(solution, Solution)
+    result = round_and_replay(trip, solution)
+    assert isinstance(result, Solution)
+    return [(index, gallons) for index, gallons in result.purchases]
+
+
+def test_gallons_are_rounded_up_to_tenths() -> None:
+    assert rounded(trip((200, 3.0), distance_miles=501.1)) == [(0, 50.3)]
+
+
+def test_a_full_tank_is_rounded_down_and_the_rest_bought_later() -> None:
+    full_then_more = trip((101.1, 3.0), (300, 4.0), distance_miles=700.0)
+    assert rounded(full_then_more) == [(0, 60.2), (1, 29.8)]
+
+
+def test_the_smallest_purchase_survives_rounding() -> None:
+    assert rounded(trip((200, 3.0), min_purchase_gallons=70.01)) == [(0, 70.1)]
+
+
+def test_hundredths_are_used_where_a_tenth_has_no_room() -> None:
+    """450.2 miles are 90.04 gal: with 10 in reserve and 100.05 usable the purchase lies between 60.24 and 60.25."""
+    tight = trip((101, 3.0), distance_miles=551.2, usable_gallons=100.05)
+    assert rounded(tight) == [(0, 60.24)]
+
+
+def test_a_trip_without_a_thousandth_to_spare_is_infeasible() -> None:
+    exact = trip((100.001, 3.0), distance_miles=550.0003, usable_gallons=99.99987)
+    solution = solve(exact)
+    assert isinstance(solution, Solution)
+    assert isinstance(round_and_replay(exact, solution), Infeasible)
+
+
+@pytest.mark.parametrize(
+    ("purchases", "why"),
+    [
+        ([Purchase(1, 50.0)], "below the reserve at S1"),
+        ([Purchase(0, 5.0), Purchase(1, 50.0)], "too little at S0"),
+        ([Purchase(0, 70.0)], "too much at S0"),
+        ([Purchase(0, 10.0)], "too little at the destination"),
+        ([Purchase(1, 10.0), Purchase(0, 50.0)], "below the reserve at S1"),
+        ([Purchase(0, 20.0), Purchase(1, 40.0), Purchase(0, 10.0)], "behind the truck"),
+    ],
+)
+def test_replay_refuses_a_plan_that_breaks_a_limit(purchases: list[Purchase], why: str) -> None:
+    with pytest.raises(BrokenPlan, match=why):
+        replay(trip((100, 3.0), (300, 3.0), min_purchase_gallons=10.0), purchases)
+
+
+def test_replay_refuses_a_start_below_the_reserve_and_too_many_stops() -> None:
+    with pytest.raises(BrokenPlan, match="the start"):
+        replay(trip(start_gallons=5.0), [])
+    with pytest.raises(BrokenPlan, match="more stops"):
+        replay(trip((100, 3.0), max_stops=0), [Purchase(0, 50.0)])
+
+
+def test_replay_tells_the_fuel_at_each_arrival() -> None:
+    assert replay(trip((100, 3.0), (300, 3.0)), [Purchase(0, 20.0), Purchase(1, 30.0)]) == (40.0, 20.0, 10.0)

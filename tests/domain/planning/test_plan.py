@@ -1,0 +1,330 @@
+"""The finished plan: what it shows is what it was made from, adds up, and can be driven."""
+
+import json
+import math
+import random
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+
+from domain.planning.corridor import Station, StationIndex
+from domain.planning.optimizer import Candidate, Infeasible, Purchase, Trip, replay
+from domain.planning.plan import FuelPlan, PlanInputs, Policy, PricedStation, build_plan
+from domain.roads import Leg, Point, Road
+from domain.roads.freeways import FreewayRoads
+from domain.roads.sphere import MILES_PER_DEGREE
+
+NOW = datetime(2026, 11, 21, 14, 0, tzinfo=UTC)
+
+
+def meridian(*stop_miles: float, mph: float = 50.0) -> Road:
+    """A road that runs north from 30 N, 100 W, on which a straight mile is a mile."""
+    legs = []
+    for start, end in zip((0.0, *stop_miles), stop_miles, strict=False):
+        line = np.array([(30.0 + mile / MILES_PER_DEGREE, -100.0) for mile in (start, end)])
+        legs.append(Leg(line, np.array([0.0, end - start]), (end - start) / mph, "test"))
+    return Road.of(legs)
+
+
+def priced(mile: float, price: float, *, east_miles: float = 0.0, **details: Any) -> PricedStation:
+    """A station beside the `meridian`."""
+    latitude = 30.0 + mile / MILES_PER_DEGREE
+    longitude = -100.0 + east_miles / MILES_PER_DEGREE / math.cos(math.radians(latitude))
+    given = Station(f"S{mile:g}", f"Station {mile:g}", None, "I-35 Exit 1", "Waco", "TX", latitude, longitude)
+    return PricedStation(replace(given, **details), price)
+
+
+def inputs(road: Road, *stations: PricedStation, fuel_percent: float | None = 50.0, **policy: Any) -> PlanInputs:
+    """A truck of 200 gal and 5 mpg. Half full it can drive 350 miles down to its reserve of 30 gal."""
+    return PlanInputs(
+        road=road,
+        fuel_percent=fuel_percent,
+        policy=Policy(**policy),
+        stations=stations,
+        departure=NOW,
+        capacity_gallons=200.0,
+        mpg=5.0,
+    )
+
+
+def feasible(inputs: PlanInputs) -> FuelPlan:
+    plan = build_plan(inputs)
+    assert isinstance(plan, FuelPlan), plan
+    return plan
+
+
+def replayed(document: dict[str, Any], explanation: dict[str, Any]) -> tuple[float, ...]:
+    """Drives a plan knowing only what is shown of it, and checks that rows, totals and explanation agree."""
+    document, explanation = json.loads(json.dumps(document)), json.loads(json.dumps(explanation))
+    given = explanation["inputs"]
+    trip = Trip(
+        **{name: given[name] for name in Trip.__slots__ if name != "candidates"},
+        candidates=tuple(
+            Candidate(**{name: value for name, value in one.items() if name != "gallons"})
+            for one in explanation["candidates"]
+        ),
+    )
+    chosen = [(index, one) for index, one in enumerate(explanation["candidates"]) if one["gallons"]]
+    rows = document["stops"]
+    assert [one["mile"] for _, one in chosen] == [row["milesFromOrigin"] for row in rows]
+    assert [one["gallons"] for _, one in chosen] == [row["gallonsToFill"] for row in rows]
+    assert [one["net_price"] for _, one in chosen] == [row["pricePerGallon"] for row in rows]
+    assert [row["sequence"] for row in rows] == list(range(len(rows)))
+
+    cents = [round(row["totalCost"] * 100) for row in rows]
+    assert all(
+        abs(row["gallonsToFill"] * row["pricePerGallon"] * 100 - cent) <= 0.5 + 1e-6
+        for row, cent in zip(rows, cents, strict=True)
+    )
+    assert round(document["totalCost"] * 100) == sum(cents)
+    assert document["totalGallons"] == pytest.approx(sum(row["gallonsToFill"] for row in rows), abs=1e-9)
+    if rows:
+        assert document["averagePricePerGallon"] * document["totalGallons"] == pytest.approx(
+            document["totalCost"], abs=0.005
+        )
+        assert document["savingsPerGallon"] * document["totalGallons"] == pytest.approx(
+            document["savingsTotal"], abs=0.006
+        )
+    fuel_cost = sum(row["gallonsToFill"] * row["pricePerGallon"] for row in rows)
+    assert explanation["objective"] == pytest.approx(fuel_cost + given["stop_cost"] * len(rows), abs=1e-5)
+
+    arrivals = replay(trip, [Purchase(index, one["gallons"]) for index, one in chosen])
+    for row, gallons in zip(rows, arrivals, strict=False):
+        assert isinstance(row["arrivalFuelPercent"], int)
+        assert row["arrivalFuelPercent"] <= 100 * gallons / given["capacity_gallons"] + 1e-5
+        assert row["arrivalFuelPercent"] > 100 * gallons / given["capacity_gallons"] - 1
+    return arrivals
+
+
+def test_a_plan_shows_where_to_buy_how_much() -> None:
+    plan = feasible(inputs(meridian(600.0), priced(100, 3.9), priced(300, 3.5, east_miles=2.0), priced(310, 4.1)))
+    document = plan.document()
+    assert document == {
+        "generatedAt": "2026-11-21T14:00:00Z",
+        "totalDistanceMiles": 600.0,
+        "totalGallons": 70.8,
+        "totalCost": 247.8,
+        "averagePricePerGallon": 3.5,
+        "savingsPerGallon": 0.333333,
+        "savingsTotal": 23.6,
+        "stops": [
+            {
+                "sequence": 0,
+                "name": "Station 300",
+                "address": "I-35 Exit 1, Waco, TX",
+                "latitude": pytest.approx(30.0 + 300 / MILES_PER_DEGREE),
+                "longitude": pytest.approx(-99.96, abs=0.01),
+                "milesFromOrigin": 300.0,
+                "gallonsToFill": 70.8,
+                "pricePerGallon": 3.5,
+                "totalCost": 247.8,
+                "arrivalFuelPercent": 19,
+                "estimatedArrival": "2026-11-21T20:00:00Z",
+            }
+        ],
+    }
+    replayed(document, plan.explanation())
+
+
+def test_the_explanation_names_every_input_and_candidate() -> None:
+    plan = feasible(inputs(meridian(400.0), priced(100, 3.9), priced(300, 3.5, east_miles=2.0), max_stops=3))
+    explanation = plan.explanation()
+    assert explanation["inputs"] == {
+        "capacity_gallons": 200.0,
+        "usable_gallons": 190.0,
+        "reserve_gallons": 30.0,
+        "start_gallons": 100.0,
+        "end_gallons": 50.0,
+        "min_purchase_gallons": 30.0,
+        "stop_cost": 20.0,
+        "mpg": 5.0,
+        "distance_miles": 400.0,
+        "max_detour_miles": 5.0,
+        "max_stops": 3,
+        "roads": "test",
+    }
+    assert explanation["candidates"] == [
+        {"station_id": "S100", "mile": 100.0, "detour_miles_in": 0.0, "detour_miles_out": 0.0, "net_price": 3.9}
+        | {"gallons": 0.0},
+        {"station_id": "S300", "mile": 300.0, "detour_miles_in": 2.0, "detour_miles_out": 2.0, "net_price": 3.5}
+        | {"gallons": 30.8},
+    ]
+    assert explanation["objective"] == pytest.approx(30.8 * 3.5 + 20)
+    assert explanation["line"][0] == [30.0, -100.0]
+    assert explanation["line"][-1] == [pytest.approx(30.0 + 400 / MILES_PER_DEGREE, abs=1e-6), -100.0]
+
+
+def test_enough_fuel_makes_a_plan_without_stops() -> None:
+    document = feasible(inputs(meridian(200.0), priced(100, 3.0))).document()
+    assert document["stops"] == []
+    assert (document["totalGallons"], document["totalCost"], document["averagePricePerGallon"]) == (0.0, 0.0, 0.0)
+    assert (document["savingsPerGallon"], document["savingsTotal"]) == (None, None)
+    assert document["totalDistanceMiles"] == 200.0
+
+
+def test_no_station_in_the_corridor() -> None:
+    elsewhere = priced(100, 3.0, east_miles=5.1)
+    assert feasible(inputs(meridian(200.0), elsewhere)).stops == ()
+    too_far = build_plan(inputs(meridian(400.0), elsewhere))
+    assert isinstance(too_far, Infeasible)
+    assert (too_far.from_mile, too_far.to_mile) == (0.0, 400.0)
+
+
+def test_a_gap_longer_than_the_tank_names_the_leg() -> None:
+    gap = build_plan(inputs(meridian(1500.0), priced(300, 3.0), priced(1200, 3.0)))
+    assert isinstance(gap, Infeasible)
+    assert (gap.from_mile, gap.to_mile) == (300.0, 1200.0)
+
+
+def test_stops_that_coincide_make_a_road_of_no_miles() -> None:
+    assert feasible(inputs(meridian(0.0))).document()["totalDistanceMiles"] == 0.0
+    low = inputs(meridian(0.0, 0.0), priced(0, 3.0, east_miles=1.0), fuel_percent=20.0)
+    plan = feasible(low)
+    assert [stop.gallons_to_fill for stop in plan.stops] == [30.0]
+    replayed(plan.document(), plan.explanation())
+    assert isinstance(build_plan(replace(low, stations=())), Infeasible)
+
+
+def test_three_miles_across_town() -> None:
+    road = FreewayRoads().through([Point(34.05, -118.24), Point(34.08, -118.26)])
+    plan = feasible(inputs(road))
+    assert plan.stops == ()
+    assert 2.5 < plan.document()["totalDistanceMiles"] < 4.0
+
+
+def test_the_start_is_the_reading_else_what_the_policy_assumes() -> None:
+    assert feasible(inputs(meridian(100.0), fuel_percent=62.0)).trip.start_gallons == 124.0
+    assert feasible(inputs(meridian(100.0), fuel_percent=100.0)).trip.start_gallons == 190.0
+    assumed = feasible(inputs(meridian(100.0), fuel_percent=None, assumed_fuel_percent=70.0))
+    assert assumed.trip.start_gallons == 140.0
+
+
+def test_an_empty_tank_is_a_reading_too() -> None:
+    empty = build_plan(inputs(meridian(100.0), priced(0, 3.0), fuel_percent=0.0))
+    assert isinstance(empty, Infeasible)
+    assert "starts with 0.0 gal" in empty.reason
+
+
+def test_an_unknown_truck_is_taken_for_an_ordinary_one() -> None:
+    plan = feasible(replace(inputs(meridian(100.0)), capacity_gallons=None, mpg=None))
+    assert plan.explanation()["inputs"]["capacity_gallons"] == 200.0
+    assert plan.trip.mpg == 6.5
+
+
+def test_savings_compare_with_the_plain_mean_of_all_candidates() -> None:
+    plan = feasible(inputs(meridian(600.0), priced(200, 5.0), priced(250, 4.0), priced(300, 3.0)))
+    assert plan.savings_per_gallon == 1.0
+    assert plan.savings_total == plan.total_gallons
+    dear = feasible(inputs(meridian(600.0), priced(250, 4.0), priced(599, 3.0)))
+    assert dear.savings_per_gallon == -0.5
+    assert dear.savings_total == pytest.approx(-0.5 * dear.total_gallons)
+
+
+def test_each_fuel_stop_delays_what_comes_after_it() -> None:
+    road = meridian(500.0, 1500.0)
+    plan = feasible(inputs(road, priced(250, 3.0), priced(1000, 3.0), stop_cost=0.0))
+    assert [stop.estimated_arrival for stop in plan.stops] == [
+        NOW + timedelta(hours=5),
+        NOW + timedelta(hours=20, minutes=30),
+    ]
+    assert [plan.arrival_at(mile) for mile in road.stop_miles] == [
+        NOW,
+        NOW + timedelta(hours=10, minutes=30),
+        NOW + timedelta(hours=31),
+    ]
+
+
+def test_hours_follow_each_leg() -> None:
+    slow_then_fast = Road.of(
+        [
+            Leg(np.array([(30.0, -100.0), (31.0, -100.0)]), np.array([0.0, 100.0]), 4.0, "test"),
+            Leg(np.array([(31.0, -100.0), (32.0, -100.0)]), np.array([0.0, 100.0]), 2.0, "test"),
+        ]
+    )
+    plan = feasible(inputs(slow_then_fast))
+    assert plan.arrival_at(50.0) == NOW + timedelta(hours=2)
+    assert plan.arrival_at(150.0) == NOW + timedelta(hours=5)
+
+
+def test_the_time_of_making_is_the_departure_unless_told() -> None:
+    assert feasible(inputs(meridian(10.0))).generated_at == NOW
+    later = build_plan(inputs(meridian(10.0)), now=NOW + timedelta(hours=1))
+    assert isinstance(later, FuelPlan)
+    assert later.document()["generatedAt"] == "2026-11-21T15:00:00Z"
+
+
+def test_arrival_percent_is_rounded_down_but_not_by_an_error_of_sums() -> None:
+    """7 mpg: 490 miles burn exactly 70 of 100 gal, and 30 gal are 15 percent, not 14."""
+    at_reserve = replace(inputs(meridian(600.0), priced(490, 3.0)), mpg=7.0)
+    assert feasible(at_reserve).stops[0].arrival_fuel_percent == 15
+
+
+def test_half_cents_are_rounded_up() -> None:
+    plan = feasible(inputs(meridian(600.0), priced(300, 3.9875)))
+    [stop] = plan.stops
+    assert (stop.gallons_to_fill, str(stop.total_cost)) == (70.0, "279.13")  # 279.125, in binary a little less
+
+
+def test_an_address_is_made_of_what_is_known() -> None:
+    def shown(**details: Any) -> Any:
+        return feasible(inputs(meridian(600.0), priced(300, 3.5, **details))).document()["stops"][0]["address"]
+
+    assert shown(address=None) == "Waco, TX"
+    assert shown(address=None, city=None, state=None) is None
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_is_shown_can_be_driven(seed: int) -> None:
+    """Odd capacities, mileages and prices; the plan is driven from its JSON alone."""
+    rng = random.Random(seed)
+    distance = rng.uniform(300, 2800)
+    stations = [
+        priced(
+            rng.uniform(0, distance), round(rng.uniform(3.0, 4.6), rng.choice([3, 4])), east_miles=rng.uniform(-6, 6)
+        )
+        for _ in range(int(distance / rng.uniform(20, 150)))
+    ]
+    plan = build_plan(
+        replace(
+            inputs(
+                meridian(distance / 3, distance),
+                *stations,
+                fuel_percent=rng.choice([None, rng.uniform(30, 100)]),
+                reserve_percent=rng.choice([15.0, rng.uniform(5, 25)]),
+                end_fuel_percent=rng.choice([25.0, rng.uniform(0, 90)]),
+                min_purchase_gallons=rng.choice([30.0, 0.0, rng.uniform(0, 80)]),
+                stop_cost=rng.choice([20.0, 0.0]),
+                max_stops=rng.choice([None, 4]),
+            ),
+            capacity_gallons=rng.uniform(150, 300),
+            mpg=rng.uniform(5, 9),
+        )
+    )
+    if isinstance(plan, FuelPlan):
+        replayed(plan.document(), plan.explanation())
+        assert all(stop.gallons_to_fill == round(stop.gallons_to_fill, 3) for stop in plan.stops)
+
+
+def test_fifty_stops_across_the_country() -> None:
+    rng = random.Random(7)
+    cities = [Point(rng.uniform(31, 45), rng.uniform(-118, -80)) for _ in range(50)]
+    road = FreewayRoads().through(cities)
+    beside = [road.line[rng.randrange(len(road.line))] for _ in range(3000)]
+    stations = [
+        PricedStation(
+            Station(f"S{i}", f"S{i}", None, None, None, None, float(place[0]), float(place[1])), rng.uniform(3, 4.5)
+        )
+        for i, place in enumerate(beside)
+    ]
+    plan = feasible(inputs(road, *stations))
+    assert len(plan.stops) > 10
+    replayed(plan.document(), plan.explanation())
+
+
+def test_an_index_is_shared_by_many_roads() -> None:
+    index = StationIndex.build([priced(mile, 3.0).station for mile in range(0, 1000, 10)])
+    assert len(index.passes(meridian(1000.0), 4.0)) == 100
+    assert len(index.passes(meridian(500.0), 4.0)) == 51

@@ -1,0 +1,341 @@
+"""Messages to drivers: their text, their channel, and that each goes out once (decision 20)."""
+
+import itertools
+import json
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from domain.companies import Policy, set_policy
+from domain.database import Connection, Database
+from domain.lifecycle import RouteStatus
+from domain.messaging import MessageStatus, channel_of, compose, deliver, due_messages, list_messages
+from domain.settings import Settings
+from tests.domain.helpers import PLAN, imported, planned_by_hand, status_of
+from tests.factories import JOLIET, NEWARK, Fleet, make_fleet
+
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
+
+
+@dataclass
+class Gateway:
+    """A real HTTP server that takes what Apprise's `json://` posts."""
+
+    url: str = ""
+    status: int = 200
+    delay_seconds: float = 0
+    received: list[dict[str, Any]] = field(default_factory=list)
+
+
+@pytest.fixture
+def gateway() -> Iterator[Gateway]:
+    state = Gateway()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            state.received.append(json.loads(body))
+            time.sleep(state.delay_seconds)
+            self.send_response(state.status)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        state.url = f"json://driver:secret@127.0.0.1:{server.server_port}/"
+        yield state
+        server.shutdown()
+        thread.join()
+
+
+def message(connection: Connection, message_id: str) -> Any:
+    (row,) = connection.execute("SELECT * FROM messages WHERE id = %s", (message_id,)).fetchall()
+    return row
+
+
+def contact(connection: Connection, fleet: Fleet, url: str) -> None:
+    connection.execute("UPDATE drivers SET contact = %s WHERE id = %s", (url, fleet.drivers[0]))
+
+
+# --- The text --------------------------------------------------------------------------------------------------
+
+
+def test_the_text_names_every_fuel_stop_in_driving_order() -> None:
+    lines = compose("msg_1", "LOAD-7", "101", [JOLIET, NEWARK], PLAN).splitlines()
+
+    assert lines == [
+        "Fuel plan for LOAD-7, truck 101",
+        "To: Port Newark",
+        "1. Lakeside Travel Plaza, 100 Exit Rd, Elkhart, IN: mile 130, 100.0 gal at $3.455 = $345.50",
+        "2. Keystone Fuel: mile 546, 50.0 gal at $3.500 = $175.00",
+        "2 fuel stops, 150.0 gal, $520.50",
+        "Message msg_1",
+    ]
+
+
+def test_a_plan_without_stops_says_so() -> None:
+    text = compose("msg_1", "LOAD-7", None, [JOLIET, NEWARK], {**PLAN, "stops": []})
+
+    assert text.splitlines()[0] == "Fuel plan for LOAD-7"
+    assert "No fuel stop is needed" in text
+
+
+# --- Channels --------------------------------------------------------------------------------------------------
+
+
+def test_without_any_channel_the_message_goes_to_the_outbox_and_the_route_becomes_active(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    route_id = imported(connection, fleet.live, now=now)
+    message_id = planned_by_hand(connection, route_id, now=now)
+
+    status, jobs = deliver(connection, message_id, settings=settings, now=now)
+
+    row = message(connection, message_id)
+    assert (status, jobs) == (MessageStatus.SENT, [])
+    assert (row.status, row.channel, row.sent_at, row.retry_at) == ("sent", "outbox", now, None)
+    assert status_of(connection, route_id) is RouteStatus.ACTIVE
+
+
+def test_a_message_is_delivered_once(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, gateway: Gateway
+) -> None:
+    contact(connection, fleet, gateway.url)
+    message_id = planned_by_hand(connection, imported(connection, fleet.live, now=now), now=now)
+
+    outcomes = [deliver(connection, message_id, settings=settings, now=now)[0] for _ in range(3)]
+
+    assert outcomes == [MessageStatus.SENT, None, None]
+    assert len(gateway.received) == 1
+
+
+def test_the_sandbox_contacts_nobody_and_still_moves_on(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, gateway: Gateway
+) -> None:
+    contact(connection, fleet, gateway.url)
+    set_policy(connection, fleet.company_id, Policy(message_url=gateway.url))
+    route_id = imported(connection, fleet.sandbox, now=now)
+    message_id = planned_by_hand(connection, route_id, now=now)
+
+    status, _ = deliver(connection, message_id, settings=settings, now=now)
+
+    assert status is MessageStatus.SUPPRESSED
+    assert gateway.received == []
+    assert status_of(connection, route_id) is RouteStatus.ACTIVE
+    assert "Lakeside Travel Plaza" in message(connection, message_id).text
+
+
+def test_a_gateway_gets_the_text_and_the_message_s_id(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, gateway: Gateway
+) -> None:
+    contact(connection, fleet, gateway.url)
+    route_id = imported(connection, fleet.live, now=now, reference="PO <4711> & co")
+    message_id = planned_by_hand(connection, route_id, now=now)
+
+    deliver(connection, message_id, settings=settings, now=now)
+
+    (received,) = gateway.received
+    assert received["title"] == "Fuel plan for PO <4711> & co, truck 101"
+    assert "1. Lakeside Travel Plaza, 100 Exit Rd, Elkhart, IN" in received["message"]
+    assert message_id in received["message"]
+    assert message(connection, message_id).channel == "json"
+
+
+def test_the_driver_s_contact_comes_before_the_company_s_url(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, gateway: Gateway
+) -> None:
+    set_policy(connection, fleet.company_id, Policy(message_url="json://127.0.0.1:9/"))
+    contact(connection, fleet, gateway.url)
+    message_id = planned_by_hand(connection, imported(connection, fleet.live, now=now), now=now)
+
+    assert deliver(connection, message_id, settings=settings, now=now)[0] is MessageStatus.SENT
+    assert len(gateway.received) == 1
+
+
+def test_the_company_s_url_serves_drivers_without_contact(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, gateway: Gateway
+) -> None:
+    set_policy(connection, fleet.company_id, Policy(message_url=gateway.url))
+    message_id = planned_by_hand(connection, imported(connection, fleet.live, now=now), now=now)
+
+    deliver(connection, message_id, settings=settings, now=now)
+
+    assert len(gateway.received) == 1
+
+
+def test_a_company_url_that_was_emptied_leads_to_the_outbox_again(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    set_policy(connection, fleet.company_id, Policy(message_url="json://127.0.0.1:9/"))
+    set_policy(connection, fleet.company_id, Policy(message_url=""))
+    message_id = planned_by_hand(connection, imported(connection, fleet.live, now=now), now=now)
+
+    assert deliver(connection, message_id, settings=settings, now=now)[0] is MessageStatus.SENT
+
+
+# --- Gateways that fail ----------------------------------------------------------------------------------------
+
+
+def test_a_refused_message_stays_pending_and_its_route_planned(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, gateway: Gateway
+) -> None:
+    gateway.status = 503
+    contact(connection, fleet, gateway.url)
+    route_id = imported(connection, fleet.live, now=now)
+    message_id = planned_by_hand(connection, route_id, now=now)
+
+    assert deliver(connection, message_id, settings=settings, now=now)[0] is MessageStatus.PENDING
+
+    row = message(connection, message_id)
+    assert (row.status, row.attempts, row.retry_at) == ("pending", 1, now + timedelta(seconds=30))
+    assert row.error == "the gateway did not accept the message"
+    assert status_of(connection, route_id) is RouteStatus.PLANNED
+
+
+def test_a_retry_waits_until_it_is_due(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, gateway: Gateway
+) -> None:
+    gateway.status = 503
+    contact(connection, fleet, gateway.url)
+    route_id = imported(connection, fleet.live, now=now)
+    message_id = planned_by_hand(connection, route_id, now=now)
+    deliver(connection, message_id, settings=settings, now=now)
+    gateway.status = 200
+
+    early, due = now + timedelta(seconds=29), now + timedelta(seconds=30)
+    assert deliver(connection, message_id, settings=settings, now=early)[0] is None
+    assert message_id not in due_messages(connection, now=early)
+    assert message_id in due_messages(connection, now=due)
+    assert deliver(connection, message_id, settings=settings, now=due)[0] is MessageStatus.SENT
+    assert status_of(connection, route_id) is RouteStatus.ACTIVE
+    assert message(connection, message_id).error is None
+
+
+def test_retries_back_off_to_half_an_hour_and_end_after_a_day(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, gateway: Gateway
+) -> None:
+    gateway.status = 503
+    contact(connection, fleet, gateway.url)
+    route_id = imported(connection, fleet.live, now=now)
+    message_id = planned_by_hand(connection, route_id, now=now)
+
+    moments, status = [now], deliver(connection, message_id, settings=settings, now=now)[0]
+    while status is MessageStatus.PENDING:
+        moments.append(message(connection, message_id).retry_at)
+        status = deliver(connection, message_id, settings=settings, now=moments[-1])[0]
+
+    gaps = [(later - earlier).total_seconds() for earlier, later in itertools.pairwise(moments)]
+    assert status is MessageStatus.FAILED
+    assert gaps[:6] == [30, 60, 120, 240, 480, 960]
+    assert set(gaps[6:]) == {1800}
+    assert timedelta(hours=23) < moments[-1] - now <= timedelta(hours=24)
+    row = message(connection, message_id)
+    assert (row.status, row.retry_at, row.attempts) == ("failed", None, len(moments))
+    assert status_of(connection, route_id) is RouteStatus.PLANNED
+    assert deliver(connection, message_id, settings=settings, now=now + timedelta(days=2))[0] is None
+
+
+@pytest.mark.parametrize("url", ["json://driver:secret@127.0.0.1:9/token-secret", "nonsense-secret"])
+def test_what_went_wrong_is_told_without_the_url_s_secrets(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, url: str
+) -> None:
+    contact(connection, fleet, url)
+    message_id = planned_by_hand(connection, imported(connection, fleet.live, now=now), now=now)
+
+    deliver(connection, message_id, settings=settings, now=now)
+
+    error = message(connection, message_id).error
+    assert error
+    assert "secret" not in error
+
+
+@hypothesis_settings(deadline=None)
+@given(
+    st.sampled_from(["json", "mailtos", "twilio", "slack", "HTTPS"]),
+    st.text(alphabet="0123456789", min_size=4),
+    st.sampled_from(
+        ["{scheme}://{secret}@host/", "{scheme}://user:{secret}@host", "{scheme}://host/{secret}?a={secret}"]
+    ),
+)
+def test_a_channel_s_name_never_shows_a_secret(scheme: str, secret: str, shape: str) -> None:
+    assert channel_of(shape.format(scheme=scheme, secret=secret)) == scheme.lower()
+
+
+# --- Crashes and rivals ----------------------------------------------------------------------------------------
+
+
+def planned(database: Database, now: datetime, url: str) -> tuple[Fleet, str, str]:
+    """A planned route that other connections can see, and its message."""
+    with database.transaction() as connection:
+        fleet = make_fleet(connection)
+        contact(connection, fleet, url)
+        route_id = imported(connection, fleet.live, now=now)
+        return fleet, route_id, planned_by_hand(connection, route_id, now=now)
+
+
+def test_a_crash_after_the_gateway_s_answer_sends_the_same_message_again(
+    database: Database, settings: Settings, now: datetime, gateway: Gateway
+) -> None:
+    _, route_id, message_id = planned(database, now, gateway.url)
+
+    with database.transaction() as worker:
+        deliver(worker, message_id, settings=settings, now=now)
+        worker.rollback()
+    with database.transaction() as worker:
+        assert deliver(worker, message_id, settings=settings, now=now)[0] is MessageStatus.SENT
+        assert status_of(worker, route_id) is RouteStatus.ACTIVE
+
+    assert len(gateway.received) == 2
+    assert gateway.received[0]["message"] == gateway.received[1]["message"]
+    assert message_id in gateway.received[0]["message"]
+
+
+def test_of_two_workers_one_delivers_and_the_other_passes_by(
+    database: Database, settings: Settings, now: datetime, gateway: Gateway
+) -> None:
+    gateway.delay_seconds = 0.3
+    _, _, message_id = planned(database, now, gateway.url)
+
+    def work(_: int) -> MessageStatus | None:
+        with database.transaction() as worker:
+            return deliver(worker, message_id, settings=settings, now=now)[0]
+
+    with ThreadPoolExecutor(4) as threads:
+        outcomes = list(threads.map(work, range(4)))
+
+    assert sorted(outcomes, key=str) == [None, None, None, MessageStatus.SENT]
+    assert len(gateway.received) == 1
+
+
+# --- The list --------------------------------------------------------------------------------------------------
+
+
+def test_messages_are_listed_for_their_company_only(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    other = make_fleet(connection)
+    planned_by_hand(connection, imported(connection, other.live, now=now), now=now)
+    ids = []
+    for tenant in (fleet.live, fleet.sandbox):
+        ids.append(planned_by_hand(connection, imported(connection, tenant, now=now), now=now))
+        deliver(connection, ids[-1], settings=settings, now=now)
+
+    rows = list_messages(connection, fleet.company_id)
+
+    assert [(row.id, row.status, row.channel) for row in rows] == [
+        (ids[0], "sent", "outbox"),
+        (ids[1], "suppressed", "sandbox"),
+    ]

@@ -1,0 +1,176 @@
+"""Batches form from what arrives while the last one is in flight; what happens to one item is its own affair."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import pytest
+
+from ingress.batching import Batcher
+
+
+def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(asyncio.wait_for(scenario(), 20))
+
+
+class Work:
+    """Doubles numbers, remembers its batches, and holds each until it is let go."""
+
+    def __init__(self, *, held: bool = False) -> None:
+        self.batches: list[list[int]] = []
+        self.begun = threading.Semaphore(0)
+        self.go = threading.Event()
+        if not held:
+            self.go.set()
+
+    def __call__(self, items: Sequence[int]) -> list[int | BaseException]:
+        self.batches.append(list(items))
+        self.begun.release()
+        assert self.go.wait(10)
+        return [ValueError(f"odd {item}") if item % 2 else item * 2 for item in items]
+
+    async def has_begun(self) -> None:
+        assert await asyncio.to_thread(self.begun.acquire, timeout=10)
+
+
+def test_a_single_item_goes_at_once() -> None:
+    async def scenario() -> None:
+        work = Work()
+        batcher = Batcher("test", work)
+        started = time.monotonic()
+        assert await batcher.submit(4) == 8
+        assert time.monotonic() - started < 1  # no artificial delay; a busy machine is given some room
+        batcher.close()
+
+    run(scenario)
+
+
+def test_items_that_come_together_go_together() -> None:
+    async def scenario() -> None:
+        work = Work()
+        batcher = Batcher("test", work)
+        assert await asyncio.gather(*(batcher.submit(number) for number in range(0, 20, 2))) == list(range(0, 40, 4))
+        assert work.batches == [list(range(0, 20, 2))]
+        batcher.close()
+
+    run(scenario)
+
+
+def test_what_comes_while_a_batch_is_in_flight_forms_the_next_one() -> None:
+    async def scenario() -> None:
+        work = Work(held=True)
+        batcher = Batcher("test", work, at_once=1)
+        first = asyncio.create_task(batcher.submit(0))
+        await work.has_begun()
+        others = [asyncio.create_task(batcher.submit(number)) for number in (2, 4, 6)]
+        await asyncio.sleep(0.02)
+        assert work.batches == [[0]]
+        work.go.set()
+        assert await asyncio.gather(first, *others) == [0, 4, 8, 12]
+        assert work.batches == [[0], [2, 4, 6]]
+        batcher.close()
+
+    run(scenario)
+
+
+def test_a_second_batch_goes_beside_the_first_and_a_third_waits() -> None:
+    async def scenario() -> None:
+        work = Work(held=True)
+        batcher = Batcher("test", work, at_once=2)
+        tasks = []
+        for number in (0, 2):
+            tasks.append(asyncio.create_task(batcher.submit(number)))
+            await work.has_begun()
+        tasks += [asyncio.create_task(batcher.submit(number)) for number in (4, 6)]
+        await asyncio.sleep(0.02)
+        assert work.batches == [[0], [2]]
+        work.go.set()
+        assert await asyncio.gather(*tasks) == [0, 4, 8, 12]
+        assert work.batches == [[0], [2], [4, 6]]
+        batcher.close()
+
+    run(scenario)
+
+
+def test_a_batch_has_a_largest_size_and_keeps_the_order() -> None:
+    async def scenario() -> None:
+        work = Work()
+        batcher = Batcher("test", work, most_items=4, at_once=1)
+        assert await asyncio.gather(*(batcher.submit(number) for number in range(0, 20, 2))) == list(range(0, 40, 4))
+        assert work.batches == [[0, 2, 4, 6], [8, 10, 12, 14], [16, 18]]
+        batcher.close()
+
+    run(scenario)
+
+
+def test_an_item_s_exception_is_its_own() -> None:
+    async def scenario() -> None:
+        batcher = Batcher("test", Work())
+        results = await asyncio.gather(*(batcher.submit(number) for number in (0, 1, 2)), return_exceptions=True)
+        assert results[0] == 0
+        assert isinstance(results[1], ValueError)
+        assert str(results[1]) == "odd 1"
+        assert results[2] == 4
+        batcher.close()
+
+    run(scenario)
+
+
+def test_when_the_work_fails_every_item_of_the_batch_fails_and_the_next_batch_goes_on() -> None:
+    def work(items: Sequence[int]) -> list[int | BaseException]:
+        if 13 in items:
+            raise ConnectionError("the database is away")
+        return list(items)
+
+    async def scenario() -> None:
+        batcher: Batcher[int, int] = Batcher("test", work)
+        failed = await asyncio.gather(*(batcher.submit(number) for number in (12, 13)), return_exceptions=True)
+        assert [type(error) for error in failed] == [ConnectionError, ConnectionError]
+        assert await batcher.submit(14) == 14
+        batcher.close()
+
+    run(scenario)
+
+
+def test_a_request_that_goes_away_does_not_break_its_neighbours() -> None:
+    async def scenario() -> None:
+        work = Work(held=True)
+        batcher = Batcher("test", work, at_once=1)
+        gone, neighbour = (asyncio.create_task(batcher.submit(number)) for number in (2, 4))
+        await work.has_begun()
+        waiting_and_gone = asyncio.create_task(batcher.submit(6))
+        waiting = asyncio.create_task(batcher.submit(8))
+        await asyncio.sleep(0.02)
+        gone.cancel()
+        waiting_and_gone.cancel()
+        work.go.set()
+        assert await neighbour == 8
+        assert await waiting == 16
+        for task in (gone, waiting_and_gone):
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        batcher.close()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 4])
+def test_under_load_every_item_gets_its_own_result(at_once: int) -> None:
+    def work(items: Sequence[int]) -> list[int | BaseException]:
+        time.sleep(0.001 * (len(items) % 3))
+        return [item * 2 for item in items]
+
+    async def scenario() -> None:
+        batcher: Batcher[int, int] = Batcher("test", work, most_items=16, at_once=at_once)
+
+        async def client(number: int) -> None:
+            for turn in range(20):
+                await asyncio.sleep(0.0001 * ((number + turn) % 5))
+                assert await batcher.submit(number * 1000 + turn) == 2 * (number * 1000 + turn)
+
+        await asyncio.gather(*(client(number) for number in range(30)))
+        batcher.close()
+
+    run(scenario)

@@ -1,0 +1,138 @@
+"""The rate limit on a real Redis: 600 requests of a key in any 60 seconds (decision 14)."""
+
+import time
+from collections.abc import Callable, Iterator
+from uuid import uuid4
+
+import pytest
+import redis
+
+from domain.jobs import redis_client
+from domain.settings import Settings
+from ingress.limits import Allowance, RateLimiter
+
+LIMIT = 600
+
+
+@pytest.fixture
+def client(settings: Settings) -> Iterator[redis.Redis]:
+    with redis_client(settings.require_redis_url()) as one:
+        yield one
+
+
+@pytest.fixture
+def limiter(client: redis.Redis) -> RateLimiter:
+    return RateLimiter(client)
+
+
+@pytest.fixture
+def key_id() -> str:
+    return f"key_{uuid4().hex}"
+
+
+@pytest.fixture
+def spent(client: redis.Redis, key_id: str) -> Callable[..., None]:
+    """Pretends that the key made requests so many seconds ago: Redis's own clock is what counts."""
+
+    def spend(requests: int, *, seconds_ago: float) -> None:
+        seconds, microseconds = client.time()
+        moment = int(seconds) * 1_000_000 + int(microseconds) - int(seconds_ago * 1_000_000)
+        client.lpush(f"fuelroute:requests:{key_id}", *[moment] * requests)
+
+    return spend
+
+
+def take(limiter: RateLimiter, key_id: str) -> Allowance:
+    (allowance,) = limiter.take([key_id])
+    assert allowance is not None
+    return allowance
+
+
+def test_a_fresh_key_has_599_requests_left_after_its_first(limiter: RateLimiter, key_id: str) -> None:
+    allowance = take(limiter, key_id)
+
+    assert (allowance.allowed, allowance.remaining) == (True, 599)
+    assert allowance.headers() == {"X-RateLimit-Limit": "600", "X-RateLimit-Remaining": "599"}
+
+
+def test_600_requests_pass_and_the_next_is_refused(limiter: RateLimiter, key_id: str) -> None:
+    allowances = limiter.take([key_id] * (LIMIT + 1))
+
+    assert [one.allowed for one in allowances if one] == [True] * LIMIT + [False]
+    assert [one.remaining for one in allowances if one] == [*range(LIMIT - 1, -1, -1), 0]
+    assert allowances[-1] is not None
+    assert 1 <= allowances[-1].retry_after_seconds <= 60
+
+
+def test_keys_are_counted_apart_in_one_round_trip(limiter: RateLimiter) -> None:
+    one, other = f"key_{uuid4().hex}", f"key_{uuid4().hex}"
+
+    allowances = limiter.take([one, other, one])
+
+    assert [allowance.remaining if allowance else None for allowance in allowances] == [599, 599, 598]
+
+
+def test_every_process_counts_the_same(client: redis.Redis, settings: Settings, key_id: str) -> None:
+    take(RateLimiter(client), key_id)
+    with redis_client(settings.require_redis_url()) as another:
+        assert take(RateLimiter(another), key_id).remaining == 598
+
+
+def test_the_window_slides(limiter: RateLimiter, key_id: str, spent: Callable[..., None]) -> None:
+    spent(400, seconds_ago=60.5)
+    spent(300, seconds_ago=59.2)
+    spent(299, seconds_ago=1)
+
+    assert (take(limiter, key_id).allowed, take(limiter, key_id).allowed) == (True, False)
+    time.sleep(0.9)
+    assert take(limiter, key_id) == Allowance(True, 299, 1)
+
+
+def test_a_refused_request_is_not_counted(limiter: RateLimiter, key_id: str, spent: Callable[..., None]) -> None:
+    spent(LIMIT, seconds_ago=59.2)
+    for _ in range(50):
+        assert not take(limiter, key_id).allowed
+
+    time.sleep(0.9)
+    assert take(limiter, key_id).remaining == 599
+
+
+@pytest.mark.parametrize(("seconds_ago", "retry_after"), [(10.5, 50), (59.5, 1), (0, 60)])
+def test_a_refusal_tells_in_whole_seconds_when_the_oldest_request_leaves_the_window(
+    limiter: RateLimiter, key_id: str, spent: Callable[..., None], seconds_ago: float, retry_after: int
+) -> None:
+    spent(LIMIT, seconds_ago=seconds_ago)
+
+    assert take(limiter, key_id) == Allowance(False, 0, retry_after)
+
+
+def test_a_key_that_rests_leaves_nothing_behind(limiter: RateLimiter, client: redis.Redis, key_id: str) -> None:
+    take(limiter, key_id)
+
+    assert 59_000 <= int(client.pttl(f"fuelroute:requests:{key_id}")) <= 60_000
+
+
+def test_while_redis_is_away_requests_pass_uncounted_and_none_waits_for_it(key_id: str) -> None:
+    limiter = RateLimiter(redis_client("redis://127.0.0.1:9/0"))
+    assert limiter.take([key_id, key_id]) == [None, None]
+
+    started = time.monotonic()
+    for _ in range(1000):
+        assert limiter.take([key_id]) == [None]
+    assert time.monotonic() - started < 0.9
+
+
+def test_after_redis_is_back_requests_are_counted_again(settings: Settings, key_id: str) -> None:
+    with redis_client(settings.require_redis_url()) as client:
+        limiter = RateLimiter(client)
+        pool, client.connection_pool = client.connection_pool, redis_client("redis://127.0.0.1:9/0").connection_pool
+        assert limiter.take([key_id]) == [None]
+        client.connection_pool = pool
+        assert limiter.take([key_id]) == [None]  # it is not asked again at once
+
+        time.sleep(1)
+        assert take(limiter, key_id).remaining == 599
+
+
+def test_no_keys_are_no_round_trip(limiter: RateLimiter) -> None:
+    assert limiter.take([]) == []

@@ -1,0 +1,79 @@
+"""Of many schedulers one leads, for exactly as long as its session with the database lives."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+
+import psycopg
+import pytest
+
+from scheduler.leader import LEADER_LOCK, Leadership, LeadershipLost
+from tests.conftest import make_database
+from tests.service import eventually
+
+
+@pytest.fixture(scope="module")
+def database_url(settings: object, worker_id: str) -> str:
+    """A database where no other scheduler runs."""
+    return make_database(f"leader_{worker_id}")
+
+
+@pytest.fixture
+def candidate(database_url: str) -> Iterator[Callable[[], Leadership]]:
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(closing(Leadership(database_url)))
+
+
+def end_leader_s_session(database_url: str) -> None:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        ended = connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
+            " WHERE l.locktype = 'advisory' AND l.objid = %s AND d.datname = current_database()",
+            (LEADER_LOCK,),
+        ).fetchall()
+    assert ended == [(True,)]
+
+
+def test_of_two_candidates_one_leads(candidate: Callable[[], Leadership]) -> None:
+    one, other = candidate(), candidate()
+
+    assert one.try_to_lead()
+    assert not other.try_to_lead()
+    one.check()
+    with pytest.raises(LeadershipLost):
+        other.check()
+
+
+def test_when_the_leader_stops_another_leads(candidate: Callable[[], Leadership]) -> None:
+    one, other = candidate(), candidate()
+    assert one.try_to_lead()
+
+    one.close()
+
+    assert eventually(other.try_to_lead, lambda leads: leads)
+    other.check()
+
+
+def test_a_leader_whose_session_is_ended_learns_that_it_lost_the_lead(
+    candidate: Callable[[], Leadership], database_url: str
+) -> None:
+    one, other = candidate(), candidate()
+    assert one.try_to_lead()
+
+    end_leader_s_session(database_url)
+
+    with pytest.raises(LeadershipLost):
+        one.check()
+    assert eventually(other.try_to_lead, lambda leads: leads)
+    with pytest.raises(LeadershipLost):
+        one.check()
+
+
+def test_a_candidate_that_leads_nothing_has_no_lead_to_lose(candidate: Callable[[], Leadership]) -> None:
+    with pytest.raises(LeadershipLost, match="not held"):
+        candidate().check()
+
+
+def test_another_advisory_lock_is_not_the_lead(candidate: Callable[[], Leadership], database_url: str) -> None:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("SELECT pg_advisory_lock(%s), pg_advisory_lock(1, %s)", (LEADER_LOCK + 1, LEADER_LOCK))
+        assert candidate().try_to_lead()

@@ -1,0 +1,220 @@
+"""Each pass finds what is due in the database and asks for it once; a Redis that forgets everything loses nothing."""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.embedded import EmbeddedRedis, running
+from domain.database import Connection, Database
+from domain.fleet import add_mapping
+from domain.jobs import QUEUES, JobQueue, redis_client
+from domain.lifecycle import Environment, RouteStatus
+from domain.settings import Settings
+from domain.tracking import judge_vehicles
+from scheduler.passes import Passes
+from tests.conftest import make_database
+from tests.domain.helpers import imported, planned_by_hand, positions_at, post, pushed, status_of
+from tests.factories import JOLIET, Fleet, make_fleet
+
+
+@pytest.fixture(scope="module")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running(EmbeddedRedis(Path(tmp_path_factory.mktemp("redis")), durable=False)) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def quiet(settings: Settings, worker_id: str, redis_url: str) -> Settings:
+    """The settings of a database and a Redis that no other scheduler or worker touches."""
+    return settings.model_copy(
+        update={"database_url": make_database(f"passes_{worker_id}"), "redis_url": redis_url, "data": Path("nowhere")}
+    )
+
+
+@pytest.fixture
+def passes(quiet: Settings) -> Iterator[Passes]:
+    with Database.of(quiet) as database, redis_client(quiet.require_redis_url()) as client:
+        client.flushdb()
+        with database.transaction() as connection:
+            connection.execute(
+                "TRUNCATE messages, visits, plans, routes, positions, tracks, mappings, dropped_fixes, drivers,"
+                " vehicles, companies CASCADE"
+            )
+        yield Passes(quiet, database, JobQueue(client))
+
+
+Enqueued = Callable[[], list[tuple[str, dict[str, Any]]]]
+
+
+@pytest.fixture
+def enqueued(passes: Passes) -> Enqueued:
+    """What the passes have put into Redis since the last look: job names and payloads."""
+    import msgspec
+
+    def look() -> list[tuple[str, dict[str, Any]]]:
+        client = passes.jobs.client
+        found = []
+        for queue in QUEUES:
+            messages: dict[bytes, bytes] = client.hgetall(f"dramatiq:{queue}.msgs")  # type: ignore[assignment]
+            for body in messages.values():
+                message = msgspec.json.decode(body)
+                found.append((message["actor_name"], message["kwargs"]))
+        client.flushdb()
+        return sorted(found, key=str)
+
+    return look
+
+
+def in_transaction(passes: Passes, arrange: Callable[[Connection], Any]) -> Any:
+    with passes.database.transaction() as connection:
+        return arrange(connection)
+
+
+def test_when_nothing_is_due_nothing_is_enqueued(passes: Passes, enqueued: Enqueued) -> None:
+    passes.import_pass()
+    passes.sweep()
+    passes.housekeeping()
+
+    assert enqueued() == []
+
+
+def test_the_import_pass_enqueues_held_routes_that_can_move_and_expires_old_ones(
+    passes: Passes, enqueued: Enqueued, now: datetime
+) -> None:
+    with passes.database.transaction() as connection:
+        fleet = make_fleet(connection)
+        unknown = {"unitNumber": "new"}
+        mapped = imported(connection, fleet.live, now=now, vehicle=unknown)
+        imported(connection, fleet.live, now=now, vehicle={"unitNumber": "never"})
+        entered = imported(connection, fleet.live, now=now - timedelta(days=3), start=now + timedelta(days=6))
+        imported(connection, fleet.live, now=now, start=now + timedelta(days=8))
+        old = imported(connection, fleet.live, now=now, start=now - timedelta(days=8), vehicle=unknown)
+        add_mapping(connection, fleet.company_id, "unit_number", "new", fleet.trucks[0])
+
+    passes.import_pass()
+
+    ((name, payload),) = enqueued()
+    assert name == "imports.run"
+    assert sorted(payload["route_ids"]) == sorted([mapped, entered])
+    assert in_transaction(passes, lambda connection: status_of(connection, old)) is RouteStatus.ERROR
+
+
+def test_the_sweep_finds_every_kind_of_lost_work_and_asks_once(
+    passes: Passes, enqueued: Enqueued, now: datetime, quiet: Settings
+) -> None:
+    ago = now - timedelta(minutes=1)
+    with passes.database.transaction() as connection:
+        pending_fleet, track_fleet, plan_fleet, message_fleet = (make_fleet(connection) for _ in range(4))
+        pending = pushed(connection, pending_fleet.live, now=ago, start=now)
+        imported(connection, track_fleet.live, now=ago)
+        post(connection, track_fleet.live, positions_at(JOLIET, ago), now=ago)
+        planless = arrived(connection, plan_fleet, quiet, ago)
+        message = planned_by_hand(connection, imported(connection, message_fleet.live, now=ago), now=ago)
+
+    passes.sweep()
+
+    assert enqueued() == sorted(
+        [
+            ("imports.run", {"route_ids": [pending], "reply_to": None}),
+            ("arrivals.judge", {"environment": "live", "vehicle_ids": [track_fleet.trucks[0]]}),
+            ("plans.build", {"route_id": planless}),
+            ("messages.send", {"message_id": message}),
+        ],
+        key=str,
+    )
+
+    passes.sweep()
+    # claimed for a minute; messages are not claimed, their due time is the worker's to move
+    assert enqueued() == [("messages.send", {"message_id": message})]
+
+
+def arrived(connection: Connection, fleet: Fleet, settings: Settings, moment: datetime) -> str:
+    """A draft whose truck has arrived, and whose plan is due."""
+    route_id = imported(connection, fleet.live, now=moment)
+    post(connection, fleet.live, positions_at(JOLIET, moment), now=moment)
+    judge_vehicles(connection, Environment.LIVE, fleet.trucks, settings=settings, now=moment)
+    return route_id
+
+
+def test_while_messages_wait_in_their_queue_the_sweep_adds_none(
+    passes: Passes, enqueued: Enqueued, now: datetime
+) -> None:
+    ago = now - timedelta(minutes=1)
+    with passes.database.transaction() as connection:
+        planned_by_hand(connection, imported(connection, make_fleet(connection).live, now=ago), now=ago)
+
+    passes.sweep()
+    passes.sweep()
+
+    assert [name for name, _ in enqueued()] == ["messages.send"]
+
+
+def test_fresh_work_is_left_to_its_own_job(passes: Passes, enqueued: Enqueued, now: datetime) -> None:
+    with passes.database.transaction() as connection:
+        fleet = make_fleet(connection)
+        pushed(connection, fleet.live, now=now + timedelta(seconds=60), start=now)
+
+    passes.sweep()
+
+    assert enqueued() == []
+
+
+def test_a_large_backlog_goes_out_in_batches(passes: Passes, enqueued: Enqueued, now: datetime) -> None:
+    with passes.database.transaction() as connection:
+        fleet = make_fleet(connection)
+        one = pushed(connection, fleet.live, now=now - timedelta(minutes=1), start=now)
+        connection.execute(
+            "INSERT INTO routes (id, company_id, environment, external_id, vehicle_unit_number, driver_name,"
+            " scheduled_start, stops, status, pending_reason, retry_at)"
+            " SELECT id || n, company_id, environment, external_id || n, vehicle_unit_number, driver_name,"
+            " scheduled_start, stops, status, pending_reason, retry_at FROM routes, generate_series(1, 599) AS n"
+            " WHERE id = %s",
+            (one,),
+        )
+
+    passes.sweep()
+
+    batches = [payload["route_ids"] for _, payload in enqueued()]
+    assert sorted(map(len, batches)) == [88, 256, 256]
+    assert len({route_id for batch in batches for route_id in batch}) == 600
+
+
+def test_housekeeping_forgets_old_positions_and_frees_trucks_of_dead_routes(
+    passes: Passes, now: datetime, quiet: Settings
+) -> None:
+    with passes.database.transaction() as connection:
+        fleet = make_fleet(connection)
+        post(connection, fleet.live, positions_at(JOLIET, now - timedelta(days=31)), now=now)
+        post(connection, fleet.live, positions_at(JOLIET, now - timedelta(days=1)), now=now)
+        dead, living = (imported(connection, fleet.live, now=now) for _ in range(2))
+        for route_id, days in ((dead, 15), (living, 13)):
+            connection.execute(
+                "UPDATE routes SET status = 'active', updated_at = %s WHERE id = %s",
+                (now - timedelta(days=days), route_id),
+            )
+
+    passes.housekeeping()
+
+    with passes.database.transaction() as connection:
+        assert status_of(connection, dead) is RouteStatus.ERROR
+        assert status_of(connection, living) is RouteStatus.ACTIVE
+        (row,) = connection.execute("SELECT count(*) AS count FROM positions").fetchall()
+    assert row.count == 3
+
+
+def test_without_redis_the_passes_go_on_and_what_was_due_is_due_again(
+    passes: Passes, enqueued: Enqueued, now: datetime
+) -> None:
+    with passes.database.transaction() as connection:
+        pending = pushed(connection, make_fleet(connection).live, now=now - timedelta(minutes=5), start=now)
+    away = JobQueue(redis_client("redis://127.0.0.1:9/0"))
+
+    Passes(passes.settings, passes.database, away).sweep()
+
+    assert enqueued() == []
+    with passes.database.transaction() as connection:
+        (row,) = connection.execute("SELECT retry_at FROM routes WHERE id = %s", (pending,)).fetchall()
+    assert row.retry_at < now + timedelta(minutes=2)

@@ -1,0 +1,175 @@
+"""The broker on a Redis of its own, which the tests may stop: jobs start at once, and no error kills a consumer."""
+
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import dramatiq
+import pytest
+from dramatiq import Worker
+
+from deploy.embedded import EmbeddedRedis, running
+from domain.jobs import Job, JobQueue, redis_client
+from tests.service import eventually
+from workers.broker import FuelrouteBroker
+
+QUEUE = "tests"
+
+
+class Server:
+    """A Redis that can be stopped and started again at the same address."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.url = ""
+        self._stack = ExitStack()
+
+    def start(self) -> None:
+        self.url = self._stack.enter_context(running(EmbeddedRedis(self.folder, durable=False)))
+
+    def stop(self) -> None:
+        self._stack.close()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    one = Server(tmp_path_factory.mktemp("redis"))
+    one.start()
+    yield one
+    one.stop()
+
+
+@pytest.fixture
+def queue(server: Server) -> Iterator[JobQueue]:
+    with redis_client(server.url) as client:
+        client.flushdb()
+        yield JobQueue(client)
+
+
+def job(**payload: object) -> Job:
+    return Job("tests.run", QUEUE, payload)
+
+
+@contextmanager
+def working(server: Server, run: Callable[..., None], *, threads: int = 2) -> Iterator[Worker]:
+    """A real worker of the queue, in threads of this process."""
+    broker = FuelrouteBroker(server.url)
+    dramatiq.actor(broker=broker, actor_name="tests.run", queue_name=QUEUE)(run)
+    worker = Worker(broker, queues={QUEUE}, worker_threads=threads)
+    worker.start()
+    try:
+        yield worker
+    finally:
+        worker.stop(timeout=5_000)
+        broker.close()
+        broker.client.close()
+        broker.waiting_client.close()
+
+
+def consumers_live(worker: Worker) -> bool:
+    return all(consumer.is_alive() for consumer in worker.consumers.values())
+
+
+def test_a_job_starts_at_once_on_an_idle_system(server: Server, queue: JobQueue) -> None:
+    latencies: list[float] = []
+
+    def run(sent: float) -> None:
+        latencies.append(time.monotonic() - sent)
+
+    with working(server, run):
+        for number in range(1, 16):
+            time.sleep(0.03 + 0.01 * (number % 4))  # idle in between
+            queue.put(job(sent=time.monotonic()))
+            eventually(lambda: len(latencies), lambda count, number=number: count == number)  # type: ignore[misc]
+
+    assert statistics.median(latencies) < 0.05
+
+
+def test_every_job_of_a_burst_runs_once(server: Server, queue: JobQueue) -> None:
+    seen: list[int] = []
+    with working(server, seen_by(seen), threads=4):
+        queue.put(*(job(number=number) for number in range(200)))
+        eventually(lambda: len(seen), lambda count: count >= 200)
+        time.sleep(0.05)
+
+    assert sorted(seen) == list(range(200))
+
+
+def seen_by(seen: list[int]) -> Callable[..., None]:
+    def run(number: int) -> None:
+        seen.append(number)
+
+    return run
+
+
+def test_the_backlog_is_what_waits(server: Server, queue: JobQueue) -> None:
+    assert queue.backlog(QUEUE) == 0
+    queue.put(job(number=1), job(number=2))
+    assert queue.backlog(QUEUE) == 2
+
+    seen: list[int] = []
+    with working(server, seen_by(seen)):
+        eventually(lambda: len(seen), lambda count: count == 2)
+    assert queue.backlog(QUEUE) == 0
+
+
+def test_a_job_that_fails_is_run_again(server: Server, queue: JobQueue) -> None:
+    attempts: list[float] = []
+    done = threading.Event()
+
+    def run() -> None:
+        attempts.append(time.monotonic())
+        if len(attempts) == 1:
+            raise ConnectionError("the database restarts")
+        done.set()
+
+    with working(server, run):
+        queue.put(job())
+        assert done.wait(20)
+
+    assert attempts[1] - attempts[0] > 0.4
+
+
+def test_connections_that_are_cut_kill_no_consumer(server: Server, queue: JobQueue) -> None:
+    seen: list[int] = []
+    with working(server, seen_by(seen)) as worker:
+        queue.put(job(number=0))
+        eventually(lambda: seen, lambda numbers: numbers == [0])
+
+        queue.client.client_kill_filter(_type="normal", skipme=True)
+        queue.put(job(number=1))
+
+        eventually(lambda: seen, lambda numbers: numbers == [0, 1])
+        assert consumers_live(worker)
+
+
+def test_a_redis_that_is_away_for_a_while_kills_no_consumer_and_no_producer(server: Server, queue: JobQueue) -> None:
+    seen: list[int] = []
+    with working(server, seen_by(seen)) as worker:
+        server.stop()
+        try:
+            assert queue.put(job(number=0)) is False  # a hint is lost; the sweep finds the work
+            assert queue.backlog(QUEUE) == 0
+            time.sleep(1)
+        finally:
+            server.start()
+
+        eventually(lambda: queue.put(job(number=1)), lambda put: put)
+        eventually(lambda: 1 in seen, lambda found: found)
+        assert consumers_live(worker)
+
+
+def test_outcomes_are_announced_to_the_process_that_waits(server: Server, queue: JobQueue) -> None:
+    with redis_client(server.url) as client, client.pubsub(ignore_subscribe_messages=True) as subscription:
+        subscription.subscribe("fuelroute:outcomes:ingress-1")
+        subscription.get_message(timeout=1)
+        queue.announce("ingress-2", ["rte_0"])
+        queue.announce("ingress-1", ["rte_1", "rte_2"])
+
+        message = eventually(lambda: subscription.get_message(timeout=1), lambda one: one is not None)
+
+    assert message is not None
+    assert message["data"] == b"rte_1,rte_2"

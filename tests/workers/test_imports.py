@@ -1,0 +1,107 @@
+"""The imports worker around the rule: a batch in one transaction, and when it fails, each route on its own."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from domain.database import Database
+from domain.jobs import JobQueue
+from domain.lifecycle import RouteStatus
+from domain.settings import Settings
+from tests.domain.helpers import pushed, route_row
+from tests.factories import Fleet, make_fleet
+from workers.context import Context
+from workers.imports import DatabaseAway, import_batch
+
+
+@pytest.fixture
+def context(settings: Settings, database: Database, jobs: JobQueue) -> Context:
+    return Context(settings.model_copy(update={"step_attempts": 2}), database, jobs)
+
+
+@pytest.fixture
+def stored_fleet(database: Database) -> Fleet:
+    with database.transaction() as connection:
+        return make_fleet(connection)
+
+
+def push(database: Database, fleet: Fleet, now: datetime, *external_ids: str) -> list[str]:
+    with database.transaction() as connection:
+        return [pushed(connection, fleet.live, now=now, start=now, externalId=name) for name in external_ids]
+
+
+@contextmanager
+def poisoned(database: Database, external_id: str) -> Iterator[None]:
+    """For as long as the block the database refuses to make a draft of this one route."""
+    name = f"poison_{uuid4().hex}"
+    with database.transaction() as connection:
+        connection.execute(
+            f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql"
+            " AS $$ BEGIN RAISE EXCEPTION 'a bug that only this route has'; END $$"
+        )
+        connection.execute(
+            f"CREATE TRIGGER {name} BEFORE UPDATE ON routes FOR EACH ROW"
+            f" WHEN (NEW.external_id = '{external_id}' AND NEW.status = 'draft') EXECUTE FUNCTION {name}()"
+        )
+    try:
+        yield
+    finally:
+        with database.transaction() as connection:
+            connection.execute(f"DROP FUNCTION {name} CASCADE")
+
+
+def test_a_batch_is_imported_together(context: Context, stored_fleet: Fleet, now: datetime) -> None:
+    ids = push(context.database, stored_fleet, now, "A", "B", "C")
+
+    outcomes, _ = import_batch(context, ids)
+
+    assert outcomes == dict.fromkeys(ids, RouteStatus.DRAFT)
+
+
+def test_a_route_that_fails_costs_its_neighbours_nothing_and_is_an_error_after_its_last_attempt(
+    context: Context, stored_fleet: Fleet, now: datetime
+) -> None:
+    bad = f"BAD-{uuid4().hex}"
+    ids = push(context.database, stored_fleet, now, "A", bad, "C")
+
+    with poisoned(context.database, bad):
+        first, _ = import_batch(context, ids)
+        second, _ = import_batch(context, ids)
+        third, _ = import_batch(context, ids)
+
+    assert first == {ids[0]: RouteStatus.DRAFT, ids[1]: RouteStatus.PENDING, ids[2]: RouteStatus.DRAFT}
+    assert second == {ids[1]: RouteStatus.ERROR}
+    assert third == {}
+    with context.database.transaction() as connection:
+        assert "2 times" in route_row(connection, ids[1]).closed_reason
+
+
+def test_a_route_that_failed_once_is_imported_when_the_trouble_is_over(
+    context: Context, stored_fleet: Fleet, now: datetime
+) -> None:
+    bad = f"BAD-{uuid4().hex}"
+    (route_id,) = push(context.database, stored_fleet, now, bad)
+    with poisoned(context.database, bad):
+        import_batch(context, [route_id])
+    with context.database.transaction() as connection:
+        assert route_row(connection, route_id).pending_reason == "error"
+
+    assert import_batch(context, [route_id])[0] == {route_id: RouteStatus.DRAFT}
+    with context.database.transaction() as connection:
+        row = route_row(connection, route_id)
+    assert (row.pending_reason, row.attempts, row.retry_at) == (None, 0, None)
+
+
+def test_without_a_database_the_job_fails_and_is_left_to_be_retried(context: Context, settings: Settings) -> None:
+    nowhere = Database("postgresql://postgres@127.0.0.1:9/nowhere", timeout_seconds=0.2)
+    with nowhere, pytest.raises(DatabaseAway) as failure:
+        import_batch(Context(settings, nowhere, context.jobs), ["rte_1"])
+    assert isinstance(failure.value.__cause__, psycopg.OperationalError)
+
+
+def test_no_routes_are_no_work(context: Context) -> None:
+    assert import_batch(context, []) == ({}, [])
