@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import sys
+import threading
 import urllib.request
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -62,9 +63,12 @@ def run_stack(settings: Settings, *, demo: bool, screen: Console) -> int:
         folder.announce(database_url=database_url, redis_url=redis_url, http_url=url)
         screen.print(f"ready {url}", style="bold green", highlight=False, soft_wrap=True)
         screen.print(f"logs in {folder.logs}; Ctrl-C stops everything", highlight=False, soft_wrap=True)
+        guest = threading.Thread(target=_run_demo, args=(supervisor, settings, env, screen), daemon=True)
         if demo:
-            _run_demo(supervisor, settings, env, screen)
+            guest.start()
         supervisor.watch()
+        if demo:
+            guest.join(timeout=2)
     return 0
 
 
@@ -157,7 +161,8 @@ def _run_demo(supervisor: Supervisor, settings: Settings, env: dict[str, str], s
     try:
         run_demo(running, screen, stopping=lambda: supervisor.stopping)
     except Exception as error:
-        screen.print(f"the demo failed: {error}", style="red", markup=False, soft_wrap=True)
+        if not supervisor.stopping:
+            screen.print(f"the demo failed: {error}", style="red", markup=False, soft_wrap=True)
 
 
 def _end(supervisor: Supervisor, servers: Sequence[EmbeddedPostgres | EmbeddedRedis], screen: Console) -> None:
