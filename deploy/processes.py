@@ -6,6 +6,7 @@ No child outlives its supervisor, not even one that is killed: the kernel is ask
 import contextlib
 import ctypes
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -25,6 +26,10 @@ STEADY_SECONDS = 60.0
 
 STOP_SECONDS = 9.0
 _POLL_SECONDS = 0.1
+_ECHO_SECONDS = 0.5
+"""A second SIGINT so soon is the same Ctrl-C, heard once from the terminal and once from a wrapper."""
+
+_ERROR = re.compile(r"\b(FATAL|PANIC|CRITICAL|ERROR|\w*Error|error)\b")
 
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -48,6 +53,10 @@ class Spec:
 
 class StartFailed(Trouble):
     """A process died before it was ready; the text has its last words."""
+
+
+class StopRequested(Exception):
+    """The stack was asked to stop while it was starting."""
 
 
 class Child:
@@ -80,13 +89,14 @@ class Child:
             )
 
     def last_words(self) -> str:
-        """The last line of this life's log that says something."""
+        """The last line of this life's log that tells of an error, else the last one that says something."""
         if self.spec.log is None:
             return "see its output"
         with self.spec.log.open("rb") as log:
             log.seek(max(self.log_offset, self.spec.log.stat().st_size - 20_000))
             lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()]
-        return lines[-1] if lines else "no output"
+        # servers say more after the reason of their end, such as "database system is shut down"
+        return next((line for line in reversed(lines) if _ERROR.search(line)), lines[-1] if lines else "no output")
 
     def died(self) -> int | None:
         return self.process.poll()
@@ -103,6 +113,7 @@ class Child:
         status = self.died()
         if status is None:
             return
+        self.kill_group()  # what it leaves behind would work beside its successor
         if now - self.started_at > STEADY_SECONDS:
             self.deaths_in_a_row = 0
         delay = min(FIRST_BACKOFF_SECONDS * 2**self.deaths_in_a_row, LONGEST_BACKOFF_SECONDS)
@@ -127,10 +138,24 @@ class Supervisor:
     def __init__(self, report: Report) -> None:
         self._report = report
         self._groups: list[list[Child]] = []
+        self._asked_at = 0.0
+        self._at_once = False
         self.stopping = False
 
+    def ask_to_stop(self, number: int) -> None:
+        """What a signal handler calls. Ctrl-C again means at once; SIGTERM again, as `timeout` sends it, means nothing.
+
+        It only takes notes: a handler may interrupt a Popen that holds its lock, and would wait for it for ever.
+        """
+        if not self.stopping:
+            self.stopping, self._asked_at = True, time.monotonic()
+        elif number == signal.SIGINT and time.monotonic() - self._asked_at > _ECHO_SECONDS:
+            self._at_once = True
+
     def start(self, specs: Sequence[Spec], *, seconds: float = 30.0) -> None:
-        """Starts a group and waits until all of it is ready. Raises StartFailed."""
+        """Starts a group and waits until all of it is ready. Raises StartFailed, StopRequested."""
+        if self.stopping:
+            raise StopRequested
         children: list[Child] = []
         self._groups.append(children)
         for spec in specs:
@@ -144,7 +169,7 @@ class Supervisor:
                 if time.monotonic() > deadline:
                     raise StartFailed(f"{child.spec.name} is not ready after {seconds:g} s; see {child.spec.log}")
                 if self.stopping:
-                    return
+                    raise StopRequested
                 time.sleep(_POLL_SECONDS / 2)
 
     @property
@@ -162,19 +187,18 @@ class Supervisor:
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
         """Stops the groups, the last started first, all within `seconds`; what does not stop is killed."""
-        deadline = time.monotonic() + seconds
-        for group in reversed(self._groups):
+        end = time.monotonic() + seconds
+        while self._groups:
+            group = self._groups.pop()
+            # a worker that does not stop must not cost the servers their clean end
+            patience = (end - time.monotonic()) * (2 / 3 if self._groups else 1)
+            deadline = time.monotonic() + patience
             for child in group:
                 child.signal(child.spec.stop_signal)
-            while any(child.died() is None for child in group) and time.monotonic() < deadline:
+            while any(child.died() is None for child in group) and time.monotonic() < deadline and not self._at_once:
                 time.sleep(_POLL_SECONDS / 4)
-        self.kill()
-        self._groups = []
-
-    def kill(self) -> None:
-        """Everything at once, without asking."""
-        for child in self.children:
-            child.kill_group()
+            for child in group:
+                child.kill_group()
 
 
 def _how(status: int) -> str:

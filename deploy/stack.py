@@ -7,19 +7,27 @@ import sys
 import threading
 import urllib.request
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from deploy.embedded import DataFolder, EmbeddedPostgres, EmbeddedRedis
-from deploy.processes import Spec, StartFailed, Supervisor
+from deploy.processes import Spec, StartFailed, StopRequested, Supervisor
 from domain.database import check_server
 from domain.jobs import QUEUES, check_redis
 from domain.migrations import migrate
 from domain.settings import Settings
 from ingress.process import free_port
+
+
+class StackScreen(Console):
+    """A terminal that may go away, as with `fuelroute up | head`: the stack does not go with it."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nor fails the last flush
 
 
 def run_stack(settings: Settings, *, demo: bool, screen: Console) -> int:
@@ -29,7 +37,7 @@ def run_stack(settings: Settings, *, demo: bool, screen: Console) -> int:
     """
     data = settings.data.absolute()
     # the stack runs on what it is told or starts itself, never on what another stack left in the folder
-    with ExitStack() as life:
+    with suppress(StopRequested), ExitStack() as life:
         folder = life.enter_context(DataFolder(data))
         supervisor = Supervisor(lambda line: screen.print(line, markup=False, highlight=False))
         servers: list[EmbeddedPostgres | EmbeddedRedis] = []
@@ -58,8 +66,6 @@ def run_stack(settings: Settings, *, demo: bool, screen: Console) -> int:
             "FUELROUTE_PORT": str(port),
         }
         supervisor.start([process_spec(name, arguments, folder.logs, env, url) for name, arguments in _PROCESSES])
-        if supervisor.stopping:
-            return 0
         folder.announce(database_url=database_url, redis_url=redis_url, http_url=url)
         screen.print(f"ready {url}", style="bold green", highlight=False, soft_wrap=True)
         screen.print(f"logs in {folder.logs}; Ctrl-C stops everything", highlight=False, soft_wrap=True)
@@ -89,6 +95,8 @@ def run_workers(settings: Settings, queues: Sequence[str], processes: int, *, sc
             [Spec(name=f"workers {number}", argv=_command(*arguments), log=None) for number in range(1, processes + 1)]
         )
         supervisor.watch()
+    except StopRequested:
+        pass
     finally:
         supervisor.stop()
     return 0
@@ -141,14 +149,12 @@ def _reachable(host: str) -> str:
 
 
 def _stop_on_signals(supervisor: Supervisor) -> None:
-    def stop(*_: Any) -> None:
-        if supervisor.stopping:  # asked twice: at once
-            supervisor.kill()
-            os._exit(130)
-        supervisor.stopping = True
+    def stop(number: int, _: Any) -> None:
+        supervisor.ask_to_stop(number)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # `nohup` means it
+            signal.signal(number, stop)
 
 
 def _run_demo(supervisor: Supervisor, settings: Settings, env: dict[str, str], screen: Console) -> None:

@@ -183,11 +183,12 @@ def test_the_tour_of_the_readme_works_as_written(clone: Path, tmp_path: Path, up
         assert expected in done.stdout, f"{expected!r} is missing in:\n{done.stdout}"
 
 
-def test_the_test_script_runs_tests(clone: Path) -> None:
+def test_the_test_script_runs_tests(clone: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [str(clone / "deploy" / "test"), "-q", "tests/domain/test_lifecycle.py"],
         cwd="/",
-        env=clean_environment(),
+        # a pytest closes the folder of all its kin's temporary folders, servers that start in one of them included
+        env={**clean_environment(), "PYTEST_DEBUG_TEMPROOT": str(tmp_path)},
         capture_output=True,
         text=True,
         check=False,

@@ -1,0 +1,194 @@
+"""Bad luck of the servers and their supervisor: cut short, left over, deaf, asked twice."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from deploy.embedded import EmbeddedPostgres, running
+from deploy.processes import StartFailed, Supervisor
+from tests.deploy.test_embedded import is_running, members, python
+from tests.service import eventually
+
+NOTES_ITS_END = """
+import signal, sys, time
+def end(*_):
+    print('stopped cleanly', flush=True); sys.exit()
+signal.signal(15, end); print('up', flush=True); time.sleep(60)
+"""
+DEAF = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+
+
+@pytest.fixture
+def data() -> Iterator[Path]:
+    """A folder for servers. Not pytest's: each new session of pytest shuts the way to that for PostgreSQL's user."""
+    with tempfile.TemporaryDirectory(prefix="fuelroute-test-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def says_up(name: str, folder: Path) -> bool:
+    log = folder / f"{name}.log"
+    return log.exists() and "up" in log.read_text()
+
+
+def test_names_are_compared_without_case_in_any_alphabet(data: Path) -> None:
+    with running(EmbeddedPostgres(data, durable=False)) as url, psycopg.connect(url) as connection:
+        assert connection.execute("SELECT lower('JOSÉ MÜLLER')").fetchone() == ("josé müller",)
+
+
+def test_a_data_folder_whose_making_was_cut_short_is_made_again(data: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from deploy.embedded import *\n"
+        "EmbeddedPostgres(Path(sys.argv[1]), durable=False).prepare()"
+    )
+    making = subprocess.Popen([sys.executable, "-c", code, str(data)], start_new_session=True)
+    eventually(lambda: list(data.rglob("PG_VERSION")), bool)
+    os.killpg(making.pid, signal.SIGKILL)
+    making.wait()
+
+    with running(EmbeddedPostgres(data, durable=False)):
+        pass
+
+
+def test_a_stale_pid_file_that_names_a_stranger_does_not_stop_the_start(data: Path) -> None:
+    server = EmbeddedPostgres(data, durable=False)
+    with running(server):
+        left = (data / "postgres" / "postmaster.pid").read_text().splitlines()
+    as_root = os.geteuid() == 0
+    owner = (data / "postgres").stat()
+    stranger = subprocess.Popen(
+        ["sleep", "60"],
+        user=owner.st_uid if as_root else None,
+        group=owner.st_gid if as_root else None,
+        cwd="/",
+    )
+    try:
+        file = data / "postgres" / "postmaster.pid"
+        file.write_text("\n".join([str(stranger.pid), *left[1:]]) + "\n")
+        os.chown(file, owner.st_uid, owner.st_gid)
+
+        with running(server):
+            assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_a_server_that_outlived_its_stack_is_replaced(data: Path) -> None:
+    server = EmbeddedPostgres(data, durable=False)
+    server.prepare()
+    spec = server.spec()
+    with (data / "logs" / "postgres.log").open("ab") as log:
+        orphan = subprocess.Popen(
+            spec.argv, stdout=log, stderr=log, user=spec.user, group=spec.group, start_new_session=True
+        )
+    eventually(lambda: spec.is_ready is not None and spec.is_ready(), bool)
+
+    with running(EmbeddedPostgres(data, durable=False)):
+        assert not is_running(orphan.pid)
+    assert orphan.wait() == 0
+
+
+def test_port_of_the_environment_does_not_move_the_server(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGPORT", "7777")
+    with running(EmbeddedPostgres(data, durable=False)) as url:
+        monkeypatch.delenv("PGPORT")
+        psycopg.connect(url).close()
+
+
+def test_a_deaf_worker_does_not_cost_the_server_its_clean_end(tmp_path: Path) -> None:
+    supervisor = Supervisor(print)
+    supervisor.start([python("server", NOTES_ITS_END, tmp_path, is_ready=lambda: says_up("server", tmp_path))])
+    supervisor.start([python("deaf", DEAF, tmp_path, is_ready=lambda: says_up("deaf", tmp_path))])
+    started = time.monotonic()
+
+    supervisor.stop(seconds=3)
+
+    assert time.monotonic() - started < 3.5
+    assert "stopped cleanly" in (tmp_path / "server.log").read_text()
+
+
+def test_what_a_dead_child_leaves_behind_is_gone_before_it_is_started_again(tmp_path: Path) -> None:
+    code = "import subprocess; subprocess.Popen(['sleep', '60']); print('up', flush=True); raise SystemExit(1)"
+    supervisor = Supervisor(print)
+    supervisor.start([python("careless", code, tmp_path)])
+    group = supervisor.children[0].process.pid
+    deadline = time.monotonic() + 10
+    first = supervisor.children[0].process
+
+    def look() -> None:
+        supervisor.stopping = supervisor.children[0].process is not first or time.monotonic() > deadline
+
+    supervisor.watch(look)
+    left = members(group)
+    supervisor.stop()
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+
+    assert left == []
+
+
+def test_the_reason_of_a_failed_start_is_not_hidden_by_later_lines(tmp_path: Path) -> None:
+    code = "print('ERROR: address already in use\\nINFO: waiting for shutdown'); raise SystemExit(1)"
+    supervisor = Supervisor(print)
+    with pytest.raises(StartFailed, match="address already in use"):
+        supervisor.start([python("busy", code, tmp_path, is_ready=lambda: False)])
+    supervisor.stop()
+
+
+def test_postgres_that_fails_tells_why(data: Path) -> None:
+    server = EmbeddedPostgres(data, durable=False)
+    with running(server):
+        pass
+    (data / "postgres" / "pg_wal").rename(data / "moved")
+    with pytest.raises(StartFailed) as failed, running(server):
+        pass
+    assert "pg_wal" in str(failed.value)
+
+
+ASKED_TWICE = """
+import signal, sys, time
+from pathlib import Path
+from deploy.processes import Spec, Supervisor
+folder, code = Path(sys.argv[1]), sys.argv[2]
+supervisor = Supervisor(print)
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, lambda number, _: supervisor.ask_to_stop(number))
+log = folder / 'child.log'
+supervisor.start([Spec('child', [sys.executable, '-c', code], log, is_ready=lambda: log.stat().st_size > 0)])
+print('up', flush=True)
+supervisor.watch()
+supervisor.stop()
+"""
+SLOW_TO_STOP = """
+import signal, sys, time
+def end(*_):
+    time.sleep(1.5); print('stopped cleanly', flush=True); sys.exit()
+signal.signal(15, end); print('up', flush=True); time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(("number", "clean"), [(signal.SIGINT, False), (signal.SIGTERM, True)])
+def test_ctrl_c_again_means_at_once_and_sigterm_again_means_nothing(
+    number: signal.Signals, clean: bool, tmp_path: Path
+) -> None:
+    parent = subprocess.Popen([sys.executable, "-c", ASKED_TWICE, str(tmp_path), SLOW_TO_STOP], stdout=subprocess.PIPE)
+    assert parent.stdout is not None
+    with parent.stdout as output:
+        assert output.readline() == b"up\n"
+        started = time.monotonic()
+        for pause in (0.05, 0.7, 0):  # the first echo is part of the same Ctrl-C
+            parent.send_signal(number)
+            time.sleep(pause)
+
+        assert parent.wait(5) == 0
+
+    assert ("stopped cleanly" in (tmp_path / "child.log").read_text()) is clean
+    assert (time.monotonic() - started > 1.4) is clean
