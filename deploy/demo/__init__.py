@@ -122,9 +122,9 @@ def _push_routes(demo: dict[str, Any], screen: Console) -> dict[str, str]:
     now = datetime.now(UTC)
     soon, tomorrow, next_month = (now + timedelta(hours=hours) for hours in (1, 20, 24 * 30))
     pushes = (
-        ("sandbox", "DEMO-1", "4101", "Maria Villanueva", soon, [JOLIET, PERRYSBURG, NEWARK]),
+        ("sandbox", "DEMO-1", "4106", "Maria Villanueva", soon, [MEMPHIS, AMARILLO, ALBUQUERQUE]),
         ("live", "DEMO-2", "4105", None, soon, [DALLAS, WICHITA, KANSAS_CITY]),
-        ("draft", "DEMO-3", "4103", None, tomorrow, [MEMPHIS, AMARILLO, ALBUQUERQUE]),
+        ("draft", "DEMO-3", "4103", None, tomorrow, [JOLIET, PERRYSBURG, NEWARK]),
         ("waits for a mapping", "DEMO-4", "7777", None, tomorrow, [ONTARIO, EL_PASO]),
         ("waits for its window", "DEMO-5", "4104", None, next_month, [ONTARIO, EL_PASO]),
     )
