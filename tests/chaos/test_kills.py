@@ -1,0 +1,79 @@
+"""`fuelroute up`, and everything it runs killed in turn: what was accepted is kept, and the service comes back."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+import httpx
+
+from domain.database import Database
+from domain.settings import STACK_FILE, Settings
+from tests.factories import route_body
+from tests.service import Service, eventually
+
+UP = (sys.executable, "-c", "from deploy.cli import main; main()", "up", "--port", "0")
+
+
+@contextmanager
+def running_stack() -> Iterator[tuple[Service, int]]:
+    """A stack of its own, and the process id of its supervisor."""
+    with tempfile.TemporaryDirectory(prefix="fuelroute-kills-") as folder, Path(folder, "screen").open("w") as screen:
+        data = Path(folder, "data")
+        up = subprocess.Popen([*UP, "--data", str(data)], stdout=screen, stderr=subprocess.STDOUT)
+        try:
+            eventually((data / STACK_FILE).exists, bool, 60, "the stack")
+            stack = json.loads((data / STACK_FILE).read_text())
+            settings = Settings(data=data, database_url=stack["database_url"], redis_url=stack["redis_url"])
+            with Database.of(settings) as database:
+                yield Service(stack["http_url"], database, settings), up.pid
+        finally:
+            up.terminate()
+            assert up.wait(timeout=15) == 0, Path(folder, "screen").read_text()
+
+
+def children(supervisor: int) -> dict[str, int]:
+    """What the supervisor runs, by the last word of each command line."""
+    found = {}
+    for pid in Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split():
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+        found["postgres" if command[0].endswith(b"/postgres") else Path(os.fsdecode(command[-1])).name] = int(pid)
+        if command[0].endswith(b"redis-server") or b"redis-server" in command[0]:
+            found["redis"] = int(pid)
+    return found
+
+
+def _has_another(name: str, before: int, running: dict[str, int]) -> bool:
+    return running.get(name, before) != before
+
+
+def test_whatever_is_killed_comes_back_and_loses_nothing() -> None:
+    with running_stack() as (service, supervisor), service.new_tenant() as client:
+
+        def push() -> httpx.Response | None:
+            try:
+                return client.push(route_body(datetime.now(UTC)))
+            except httpx.TransportError:  # the ingress itself is down
+                return None
+
+        accepted = []
+        for victim in ("ingress", "imports", "arrivals", "plans", "messages", "scheduler", "redis", "postgres"):
+            before = children(supervisor)[victim]
+            os.kill(before, signal.SIGKILL)
+            answers = [push()]
+
+            answers.append(
+                eventually(push, lambda answer: answer is not None and answer.status_code == 201, 30, f"{victim} again")
+            )
+            eventually(partial(children, supervisor), partial(_has_another, victim, before))
+            accepted += [answer.json()["id"] for answer in answers if answer is not None and answer.status_code < 300]
+
+        for route_id in accepted:
+            client.wait_for(route_id, "draft", seconds=30)
