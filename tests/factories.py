@@ -12,9 +12,9 @@ from domain.database import Connection, Tenant
 from domain.ids import new_id
 from domain.lifecycle import Environment
 
-JOLIET = {"name": "Joliet terminal", "latitude": 41.462, "longitude": -88.125}
-PERRYSBURG = {"name": "Perrysburg yard", "latitude": 41.535, "longitude": -83.470}
-NEWARK = {"name": "Port Newark", "latitude": 40.695, "longitude": -74.155}
+JOLIET: dict[str, Any] = {"name": "Joliet terminal", "latitude": 41.462, "longitude": -88.125}
+PERRYSBURG: dict[str, Any] = {"name": "Perrysburg yard", "latitude": 41.535, "longitude": -83.470}
+NEWARK: dict[str, Any] = {"name": "Port Newark", "latitude": 40.695, "longitude": -74.155}
 
 _numbers = itertools.count(1)
 

@@ -1,0 +1,238 @@
+"""Plans of stored routes: what goes into one, what becomes of it, and whose prices it sees."""
+
+import functools
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from domain import plans
+from domain.database import Connection, Tenant
+from domain.jobs import send_message
+from domain.lifecycle import RouteStatus
+from domain.planning.optimizer import Infeasible
+from domain.planning.plan import FuelPlan, PricedStation
+from domain.plans import Task, load_task, stations_near
+from domain.roads import Point, Road, great_circle_miles
+from domain.roads.freeways import FreewayRoads
+from domain.settings import Settings
+from domain.stations import import_deals, import_stations
+from domain.tracking import judge_vehicles, store_positions
+from tests.domain.helpers import imported, positions_at, pushed, route_row, status_of
+from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
+
+STATIONS = Path(__file__).parents[2] / "deploy" / "demo" / "stations.csv"
+STOPS = [JOLIET, PERRYSBURG, NEWARK]
+
+
+@pytest.fixture
+def prices(connection: Connection, now: datetime) -> None:
+    import_stations(connection, STATIONS, now=now)
+
+
+def arrived(
+    connection: Connection,
+    fleet: Fleet,
+    settings: Settings,
+    now: datetime,
+    *,
+    tenant: Tenant | None = None,
+    stops: Sequence[dict[str, Any]] = STOPS,
+    **fix: Any,
+) -> str:
+    """A route whose truck has just arrived at the first stop."""
+    tenant = tenant or fleet.live
+    route_id = imported(connection, tenant, now=now, stops=list(stops))
+    fixes = list(enumerate(positions_at(stops[0], now, **fix)))
+    store_positions(connection, tenant, fixes, now=now + timedelta(minutes=1))
+    judge_vehicles(connection, tenant.environment, fleet.trucks, settings=settings, now=now + timedelta(minutes=1))
+    return route_id
+
+
+def build(connection: Connection, task: Task, *, now: datetime) -> FuelPlan | Infeasible:
+    def stations(road: Road, miles: float) -> list[PricedStation]:
+        return stations_near(connection, task.route.company_id, road, miles, now=now)
+
+    return plans.compute(task, FreewayRoads(), stations, now=now)
+
+
+def task_of(connection: Connection, route_id: str, now: datetime) -> Task:
+    task = load_task(connection, route_id, now=now)
+    assert task is not None
+    return task
+
+
+@pytest.mark.usefixtures("prices")
+def test_a_plan_moves_the_route_on_and_queues_its_message(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    route_id = arrived(connection, fleet, settings, now, fuel_percent=40)
+    task = task_of(connection, route_id, now + timedelta(minutes=1))
+
+    outcome, jobs = plans.store(connection, task, build(connection, task, now=now), now=now)
+
+    assert outcome == "planned"
+    row = route_row(connection, route_id)
+    assert (row.status, row.retry_at) == ("planned", None)
+    message = connection.execute("SELECT * FROM messages WHERE route_id = %s", (route_id,)).fetchone()
+    assert message is not None
+    assert jobs == [send_message(message.id)]
+    explanation = plans.read_explanation(connection, route_id)
+    assert explanation is not None
+    assert explanation["inputs"]["start_gallons"] == 80.0
+    assert explanation["inputs"]["roads"] == "freeway-graph"
+
+
+@pytest.mark.parametrize(
+    ("fuel", "gallons"), [({"fuel_percent": 62.5}, 125.0), ({}, 100.0), ({"fuel_percent": 140}, 190.0)]
+)
+def test_start_fuel_is_the_newest_reading_else_what_the_policy_assumes(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, fuel: dict[str, Any], gallons: float
+) -> None:
+    route_id = arrived(connection, fleet, settings, now, stops=[JOLIET, PERRYSBURG], **fuel)
+
+    plan = build(connection, task_of(connection, route_id, now + timedelta(minutes=1)), now=now)
+
+    assert isinstance(plan, FuelPlan)
+    assert plan.trip.start_gallons == gallons
+
+
+def test_a_reading_from_the_day_before_yesterday_is_none(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    route_id = arrived(connection, fleet, settings, now, fuel_percent=60)
+
+    assert task_of(connection, route_id, now + timedelta(hours=23)).fuel is not None
+    assert task_of(connection, route_id, now + timedelta(hours=25)).fuel is None
+
+
+def test_a_live_plan_starts_where_the_truck_is_now_and_a_sandbox_plan_where_it_arrived(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    routes = {
+        tenant: arrived(connection, fleet, settings, now, tenant=tenant) for tenant in (fleet.live, fleet.sandbox)
+    }
+    later = now + timedelta(hours=6)
+    for tenant in routes:
+        store_positions(connection, tenant, list(enumerate(positions_at(PERRYSBURG, later))), now=later)
+        judge_vehicles(connection, tenant.environment, fleet.trucks, settings=settings, now=later)
+
+    live, sandbox = (task_of(connection, route_id, later + timedelta(minutes=5)) for route_id in routes.values())
+
+    assert (live.position, live.stops_left) == (Point(PERRYSBURG["latitude"], PERRYSBURG["longitude"]), (2,))
+    assert (sandbox.position, sandbox.stops_left) == (Point(JOLIET["latitude"], JOLIET["longitude"]), (1, 2))
+
+
+def test_no_plan_is_due_before_the_arrival_or_twice(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    waiting = imported(connection, fleet.live, now=now, vehicle={"unitNumber": "102"})
+    assert load_task(connection, waiting, now=now) is None
+
+    route_id = arrived(connection, fleet, settings, now, stops=[JOLIET, PERRYSBURG], fuel_percent=90)
+    task = task_of(connection, route_id, now)
+    plans.store(connection, task, build(connection, task, now=now), now=now)
+    assert load_task(connection, route_id, now=now) is None
+
+
+def test_a_plan_for_input_that_has_changed_is_not_stored(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    route_id = arrived(connection, fleet, settings, now, stops=[JOLIET, PERRYSBURG], fuel_percent=90)
+    task = task_of(connection, route_id, now)
+    plan = build(connection, task, now=now)
+    pushed(connection, fleet.live, now=now, start=now, stops=[JOLIET, NEWARK], externalId=task.route.external_id)
+
+    assert plans.store(connection, task, plan, now=now) == ("outdated", [])
+    assert connection.execute("SELECT FROM plans WHERE route_id = %s", (route_id,)).fetchone() is None
+
+
+def test_an_infeasible_trip_is_an_error_that_says_which_leg(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    route_id = arrived(connection, fleet, settings, now, fuel_percent=40)  # and no station has a price
+    task = task_of(connection, route_id, now)
+
+    outcome, jobs = plans.store(connection, task, build(connection, task, now=now), now=now)
+
+    assert (outcome, jobs) == ("infeasible", [])
+    row = route_row(connection, route_id)
+    assert row.status == "error"
+    assert "from mile 0.0" in row.closed_reason
+
+
+def test_planning_that_fails_is_retried_later_and_later_and_then_an_error(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    route_id = arrived(connection, fleet, settings, now)
+    delays = []
+    for _ in range(3):
+        assert status_of(connection, route_id) is RouteStatus.DRAFT
+        plans.record_failure(connection, route_id, most_attempts=4, now=now)
+        delays.append(route_row(connection, route_id).retry_at - now)
+
+    plans.record_failure(connection, route_id, most_attempts=4, now=now)
+
+    assert delays == [timedelta(seconds=10), timedelta(seconds=20), timedelta(seconds=40)]
+    assert status_of(connection, route_id) is RouteStatus.ERROR
+
+
+def test_a_lost_plan_is_claimed_once_a_minute(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    route_id = arrived(connection, fleet, settings, now)
+    claim = functools.partial(plans.claim_lost_plans, connection)
+
+    assert route_id not in claim(now=now + timedelta(seconds=30))
+    assert route_id in claim(now=now + timedelta(minutes=2))
+    assert route_id not in claim(now=now + timedelta(minutes=2, seconds=59))
+    assert route_id in claim(now=now + timedelta(minutes=3, seconds=1))
+
+
+# --- Prices ----------------------------------------------------------------------------------------------------
+
+ROAD = FreewayRoads().through([Point(41.462, -88.125), Point(40.695, -74.155)])
+
+
+def prices_near(connection: Connection, fleet: Fleet, now: datetime) -> dict[str, float]:
+    return {
+        station.station_id: price for station, price in stations_near(connection, fleet.company_id, ROAD, 5.0, now=now)
+    }
+
+
+@pytest.mark.usefixtures("prices")
+def test_every_station_within_the_limit_is_found(connection: Connection, fleet: Fleet, now: datetime) -> None:
+    found = set(prices_near(connection, fleet, now))
+
+    for station in connection.execute("SELECT station_id, latitude, longitude FROM stations").fetchall():
+        nearest = min(
+            great_circle_miles(Point(station.latitude, station.longitude), Point(*vertex))
+            for vertex in np.array(ROAD.line)
+        )
+        assert nearest > 5.0 or station.station_id in found
+
+
+@pytest.mark.usefixtures("prices")
+def test_old_prices_are_none_and_deals_are_the_company_s_own(
+    connection: Connection, fleet: Fleet, now: datetime, tmp_path: Path
+) -> None:
+    dear, cheap, named = list(prices_near(connection, fleet, now).items())[:3]
+    brand = connection.execute("SELECT brand FROM stations WHERE station_id = %s", (cheap[0],)).fetchone()
+    assert brand is not None
+    deals = tmp_path / "deals.csv"
+    deals.write_text(
+        f"station_id,brand,discount_per_gallon,net_price\n{dear[0]},,0.30,\n{named[0]},,,1.999\n,{brand.brand},0.05,\n"
+    )
+    import_deals(connection, fleet.company_id, deals)
+    other = make_fleet(connection)
+
+    mine, theirs = prices_near(connection, fleet, now), prices_near(connection, other, now)
+
+    assert mine[dear[0]] == pytest.approx(dear[1] - 0.30)
+    assert mine[cheap[0]] == pytest.approx(cheap[1] - 0.05)
+    assert mine[named[0]] == 1.999
+    assert theirs[dear[0]] == dear[1]
+    assert prices_near(connection, fleet, now + timedelta(days=8)) == {named[0]: 1.999}
