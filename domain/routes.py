@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from domain.contract import RouteInput
+from domain.contract import RouteInput, RouteStopInput
 from domain.database import Connection, Tenant, as_json
 from domain.ids import new_id
 from domain.jobs import Job, judge_positions
@@ -25,6 +25,9 @@ HINT_GRACE = timedelta(seconds=10)
 
 STANDING_MINUTES = 15
 """A fix not older than this says where a truck stands now."""
+
+
+NOT_ATTEMPTED = "Accepted and stored; the import has not been attempted yet. Nothing needs to be resent."
 
 
 class Push(NamedTuple):
@@ -140,7 +143,7 @@ def _content(route: RouteInput) -> dict[str, Any]:
     }
 
 
-def _stop(stop: Any) -> dict[str, Any]:
+def _stop(stop: RouteStopInput) -> dict[str, Any]:
     kept: dict[str, Any] = {"name": stop.name, "latitude": stop.latitude, "longitude": stop.longitude}
     if stop.address is not None:
         kept["address"] = stop.address
@@ -228,9 +231,6 @@ def _create(connection: Connection, routes: Sequence[dict[str, Any]], *, now: da
         (now + HINT_GRACE, as_json(ordered)),
     ).fetchall()
     return {row.id for row in rows}
-
-
-NOT_ATTEMPTED = "Accepted and stored; the import has not been attempted yet. Nothing needs to be resent."
 
 
 def _replace(connection: Connection, replacements: Sequence[tuple[_Current, dict[str, Any]]], *, now: datetime) -> None:
