@@ -27,7 +27,7 @@ from domain.ids import is_id
 from domain.jobs import QUEUES, Job, JobQueue, check_redis
 from domain.lifecycle import Environment
 from domain.settings import Settings, get_settings
-from domain.telemetry import configure_logging
+from domain.telemetry import configure_logging, serve_metrics
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 companies_app = typer.Typer(no_args_is_help=True, help="Companies and their import and planning policy.")
@@ -172,6 +172,7 @@ def workers(
         raise SystemExit(run_workers(settings, chosen, processes, screen=screen))
     configure_logging(settings, f"workers-{'-'.join(chosen)}" if len(chosen) < len(QUEUES) else "workers")
     _check_servers(settings)
+    serve_metrics(settings)
     from workers.process import run
 
     raise SystemExit(run(settings, chosen))
@@ -185,6 +186,7 @@ def scheduler() -> None:
     settings = get_settings()
     configure_logging(settings, "scheduler")
     _check_servers(settings, redis_needed=False)
+    serve_metrics(settings)
     raise SystemExit(run(settings))
 
 

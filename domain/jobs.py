@@ -138,6 +138,13 @@ class JobQueue:
         except redis.RedisError:
             return 0
 
+    def dead_letters(self, queue: str) -> int:
+        """Jobs that failed for good; Dramatiq keeps them for a week. 0 when Redis is away."""
+        try:
+            return int(self.client.zcard(f"{self._broker.namespace}:{queue}.XQ"))
+        except redis.RedisError:
+            return 0
+
     def announce(self, reply_to: str, route_ids: Sequence[str]) -> None:
         """Tells a waiting ingress process that these routes have an outcome."""
         try:

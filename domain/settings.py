@@ -64,6 +64,9 @@ class Settings(BaseSettings):
     step_attempts: int = Field(8, ge=1, description="Attempts at an import or a plan before the route is `error`")
     message_retry_hours: float = Field(24, gt=0, description="How long an undeliverable message is retried")
 
+    metrics_port: int | None = Field(
+        None, ge=1, le=65535, description="Port of a worker's or scheduler's own /metrics; none unless set"
+    )
     worker_threads: int = Field(4, ge=1, description="Threads of one worker process")
 
     def require_database_url(self) -> str:

@@ -39,6 +39,10 @@ def create_app(settings: Settings) -> Starlette:
     async def openapi(_: Request) -> Response:
         return Response(description, media_type="application/json")
 
+    async def metrics(_: Request) -> Response:
+        await services.measure_queues()
+        return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
+
     app = Starlette(
         routes=[
             Route("/v1/openapi.json", openapi),
@@ -51,7 +55,7 @@ def create_app(settings: Settings) -> Starlette:
             Route("/v1/drivers", api.list_drivers),
             Route("/telematics/positions", api.post_positions, methods=["POST"]),
             Route("/healthz", _healthy),
-            Route("/metrics", _metrics),
+            Route("/metrics", metrics),
         ],
         middleware=[Middleware(Gate, services=services)],
         exception_handlers={ApiError: _answer_api_error, HTTPException: _answer_http_error},
@@ -63,10 +67,6 @@ def create_app(settings: Settings) -> Starlette:
 
 async def _healthy(_: Request) -> Response:
     return PlainTextResponse("ok\n")
-
-
-async def _metrics(_: Request) -> Response:
-    return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
 
 
 async def _answer_api_error(_: Request, error: Exception) -> Response:

@@ -13,11 +13,11 @@ from psycopg_pool import PoolTimeout
 from domain.answers import read_routes
 from domain.contract import Route
 from domain.database import Connection, Database, Tenant
-from domain.jobs import Job, JobQueue, import_routes, in_batches, redis_client
+from domain.jobs import QUEUES, Job, JobQueue, import_routes, in_batches, redis_client
 from domain.keys import Caller, find_callers
 from domain.routes import Push, Pushed, store_pushes
 from domain.settings import Settings
-from domain.telemetry import ROUTES_PUSHED, get_logger
+from domain.telemetry import DEAD_LETTERS, QUEUE_JOBS, ROUTES_PUSHED, get_logger
 from ingress.batching import Batcher
 from ingress.limits import Allowance, RateLimiter
 from ingress.outcomes import Outcomes
@@ -77,6 +77,15 @@ class Services:
         """Hints for the workers; none is lost for good when Redis is away."""
         if jobs:
             await asyncio.get_running_loop().run_in_executor(self._threads, partial(self.jobs.put, *jobs))
+
+    async def measure_queues(self) -> None:
+        """Brings the gauges of the queues up to date."""
+        await asyncio.get_running_loop().run_in_executor(self._threads, self._measure_queues)
+
+    def _measure_queues(self) -> None:
+        for queue in QUEUES:
+            QUEUE_JOBS.labels(queue).set(self.jobs.backlog(queue))
+            DEAD_LETTERS.labels(queue).set(self.jobs.dead_letters(queue))
 
     def _transact(self, work: Callable[[Connection], Result]) -> Result:
         with self.database.transaction() as connection:
