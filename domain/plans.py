@@ -1,7 +1,7 @@
 """Fuel plans of routes: what goes into one, and how it is stored. The computing itself is `domain.planning`."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,13 +16,10 @@ from domain.planning.optimizer import Infeasible
 from domain.planning.plan import FuelPlan, PlanInputs, Policy, PricedStation, build_plan
 from domain.planning.prices import Deal, fresh_retail, net_price
 from domain.roads import LINE_STEP_MILES, Point, Road, Roads
-from domain.roads.sphere import EARTH_RADIUS_MILES
+from domain.roads.sphere import MILES_PER_DEGREE
 
 FRESH_FUEL = timedelta(hours=24)
 """An older fuel reading says nothing about the tank; the policy's assumed level is taken instead."""
-
-
-LoadStations = Callable[[Road, float], Sequence[PricedStation]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +95,16 @@ def _stops_left(connection: Connection, route: Any, as_of: datetime) -> tuple[in
     return tuple(range(last + 1, len(route.stops)))
 
 
-def compute(task: Task, roads: Roads, load_stations: LoadStations, *, now: datetime) -> FuelPlan | Infeasible:
-    """The cheapest feasible plan of a task. `load_stations` gives the priced stations near a road."""
+def road_ahead(task: Task, roads: Roads) -> Road:
+    """The road from the truck through the stops that are left."""
+    stops = [task.route.stops[stop] for stop in task.stops_left]
+    left = [Point(stop["latitude"], stop["longitude"]) for stop in stops]
+    return roads.through([task.position, *(left or [task.position])])
+
+
+def compute(task: Task, road: Road, stations: Sequence[PricedStation], *, now: datetime) -> FuelPlan | Infeasible:
+    """The cheapest feasible plan of a task on its road; `stations` may hold some that are far from it."""
     route = task.route
-    left = [Point(route.stops[stop]["latitude"], route.stops[stop]["longitude"]) for stop in task.stops_left]
-    road = roads.through([task.position, *(left or [task.position])])
     policy = Policy(
         reserve_percent=route.reserve_percent,
         end_fuel_percent=route.end_fuel_percent,
@@ -119,7 +121,7 @@ def compute(task: Task, roads: Roads, load_stations: LoadStations, *, now: datet
             mpg=route.mpg,
             fuel_percent=task.fuel.percent if task.fuel is not None else None,
             policy=policy,
-            stations=load_stations(road, policy.max_detour_miles),
+            stations=stations,
             departure=task.as_of,
         ),
         now=now,
@@ -129,7 +131,7 @@ def compute(task: Task, roads: Roads, load_stations: LoadStations, *, now: datet
 def stations_near(
     connection: Connection, company_id: str, road: Road, miles: float, *, now: datetime
 ) -> list[PricedStation]:
-    """Every station around the road that has a net price for the company, and some more further off."""
+    """Every station within so many miles of the road that has a net price for the company, and some further off."""
     boxes = _boxes(road, miles)
     rows = connection.execute(
         """
@@ -167,7 +169,7 @@ def _boxes(road: Road, miles: float) -> list[tuple[float, float, float, float]]:
     for start in range(0, max(len(road.line) - 1, 1), _BOX_VERTICES):
         part = road.line[start : start + _BOX_VERTICES + 1]
         south, north = float(part[:, 0].min()), float(part[:, 0].max())
-        up = math.degrees((miles + LINE_STEP_MILES / 50) / EARTH_RADIUS_MILES)
+        up = (miles + LINE_STEP_MILES / 50) / MILES_PER_DEGREE
         # the same miles are more degrees of longitude further from the equator
         across = up / max(math.cos(math.radians(min(max(abs(south), abs(north)) + up, 89.0))), 0.01)
         west, east = float(part[:, 1].min()) - across, float(part[:, 1].max()) + across

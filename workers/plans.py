@@ -5,8 +5,6 @@ from datetime import UTC, datetime
 import dramatiq
 
 from domain import plans
-from domain.planning.plan import PricedStation
-from domain.roads import Road
 from domain.telemetry import PLANS_MADE, get_logger
 from workers.context import Context
 
@@ -19,19 +17,16 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
     @dramatiq.actor(broker=broker, actor_name="plans.build", queue_name="plans")
     def build(route_id: str) -> None:
         now = datetime.now(UTC)
-
         try:
             with context.database.transaction() as connection:
                 task = plans.load_task(connection, route_id, now=now)
             if task is None:
                 return
-            company_id = task.route.company_id
-
-            def stations(road: Road, miles: float) -> list[PricedStation]:
-                with context.database.transaction() as connection:
-                    return plans.stations_near(connection, company_id, road, miles, now=now)
-
-            result = plans.compute(task, roads, stations, now=now)  # no transaction is open while roads are asked
+            road = plans.road_ahead(task, roads)  # no transaction is open while roads are asked, nor while it computes
+            route = task.route
+            with context.database.transaction() as connection:
+                stations = plans.stations_near(connection, route.company_id, road, route.max_detour_miles, now=now)
+            result = plans.compute(task, road, stations, now=now)
             with context.database.transaction() as connection:
                 outcome, jobs = plans.store(connection, task, result, now=now)
         except Exception:

@@ -14,9 +14,9 @@ from domain.database import Connection, Tenant
 from domain.jobs import send_message
 from domain.lifecycle import RouteStatus
 from domain.planning.optimizer import Infeasible
-from domain.planning.plan import FuelPlan, PricedStation
+from domain.planning.plan import FuelPlan
 from domain.plans import Task, load_task, stations_near
-from domain.roads import Point, Road, great_circle_miles
+from domain.roads import Point, great_circle_miles
 from domain.roads.freeways import FreewayRoads
 from domain.settings import Settings
 from domain.stations import import_deals, import_stations
@@ -53,10 +53,9 @@ def arrived(
 
 
 def build(connection: Connection, task: Task, *, now: datetime) -> FuelPlan | Infeasible:
-    def stations(road: Road, miles: float) -> list[PricedStation]:
-        return stations_near(connection, task.route.company_id, road, miles, now=now)
-
-    return plans.compute(task, FreewayRoads(), stations, now=now)
+    road = plans.road_ahead(task, FreewayRoads())
+    stations = stations_near(connection, task.route.company_id, road, task.route.max_detour_miles, now=now)
+    return plans.compute(task, road, stations, now=now)
 
 
 def task_of(connection: Connection, route_id: str, now: datetime) -> Task:
