@@ -17,6 +17,7 @@ from domain.errors import Trouble
 from domain.ids import is_id
 from domain.keys import create_key, revoke_key
 from domain.lifecycle import Environment, RouteStatus
+from domain.planning.plan import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
 from domain.roads import Point, default_roads
 from domain.settings import Settings
 
@@ -24,8 +25,6 @@ FIX_SECONDS = 30
 DWELL_FIXES = 10
 """Five minutes at each stop: longer than any rule of arrivals needs."""
 POSTED_AT_ONCE = 200
-ASSUMED_MPG = 6.5
-ASSUMED_CAPACITY_GALLONS = 200.0
 START_FUEL_PERCENT = 25.0
 PLAN_WAIT_SECONDS = 30.0
 
@@ -105,7 +104,7 @@ def _load(database: Database, route_id: str) -> Any:
                 LEFT JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
                 WHERE r.id = %s
                 """,
-                (ASSUMED_MPG, ASSUMED_CAPACITY_GALLONS, route_id),
+                (DEFAULT_MPG, DEFAULT_CAPACITY_GALLONS, route_id),
             ).fetchone()
             if is_id(route_id, "rte")
             else None
