@@ -370,6 +370,11 @@ def recheck_trucks(connection: Connection, route_ids: Iterable[str], *, now: dat
         """,
         {"since": now - timedelta(minutes=STANDING_MINUTES), "now": now, "ids": ids},
     ).fetchall()
+    return judge_trucks(rows)
+
+
+def judge_trucks(rows: Iterable[Any]) -> list[Job]:
+    """The jobs that judge these trucks, given as rows of environment and vehicle_id."""
     by_environment: dict[str, list[str]] = {}
     for row in rows:
         by_environment.setdefault(row.environment, []).append(row.vehicle_id)

@@ -11,7 +11,7 @@ from domain.database import Connection, Tenant, as_json
 from domain.jobs import Job, build_plan, judge_positions
 from domain.lifecycle import Environment, RouteStatus
 from domain.roads import Point
-from domain.routes import HINT_GRACE, STANDING_MINUTES, discard_messages
+from domain.routes import HINT_GRACE, STANDING_MINUTES, discard_messages, judge_trucks
 from domain.settings import Settings
 
 _CONTEXT = timedelta(minutes=10)
@@ -469,22 +469,24 @@ def complete_routes(connection: Connection, route_ids: Iterable[str], *, now: da
           AND (r.status = 'active' OR r.status = 'planned' AND EXISTS (
               SELECT FROM messages m WHERE m.plan_id = r.plan_id
               AND (m.status = 'failed' OR m.status = 'pending' AND m.attempts > 0)))
-        RETURNING r.id, r.vehicle_id, r.environment, r.completed_at
+        RETURNING r.id
         """,
         (ids,),
     ).fetchall()
-    discard_messages(connection, [route.id for route in completed], "The route was completed before delivery")
-    jobs = []
-    for route in completed:
-        # whatever the truck has done since belongs to its next route
-        freed = connection.execute(
-            "UPDATE tracks SET free_since = %(since)s, freed_at = %(now)s, touched_at = %(now)s,"
-            " unjudged_from = least(unjudged_from, %(since)s) WHERE vehicle_id = %(vehicle)s AND environment = %(env)s",
-            {"since": route.completed_at, "now": now, "vehicle": route.vehicle_id, "env": route.environment},
-        ).rowcount
-        if freed:
-            jobs.append(judge_positions(route.environment, [route.vehicle_id]))
-    return jobs
+    completed_ids = [route.id for route in completed]
+    discard_messages(connection, completed_ids, "The route was completed before delivery")
+    # whatever the truck has done since belongs to its next route
+    freed = connection.execute(
+        """
+        UPDATE tracks t SET free_since = r.completed_at, freed_at = %(now)s, touched_at = %(now)s,
+                            unjudged_from = least(t.unjudged_from, r.completed_at)
+        FROM routes r
+        WHERE r.id = ANY(%(ids)s) AND t.vehicle_id = r.vehicle_id AND t.environment = r.environment
+        RETURNING t.environment, t.vehicle_id
+        """,
+        {"now": now, "ids": completed_ids},
+    ).fetchall()
+    return judge_trucks(freed)
 
 
 def claim_lost_judgements(connection: Connection, *, now: datetime, limit: int = 10_000) -> dict[str, list[str]]:
