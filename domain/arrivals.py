@@ -209,7 +209,7 @@ def _place_reached(
     if last >= 0 and fix.recorded_at <= known[places[last].stops[0]].arrived_at:
         return None
     distances = [(_meters(place.point, fix.point), index) for index, place in enumerate(places) if index >= last]
-    meters, nearest = min((one for one in distances if one[1] >= 0), default=(math.inf, last))
+    meters, nearest = min(distances, default=(math.inf, last))
     return places[nearest] if meters <= radius_meters and nearest != last else None
 
 
