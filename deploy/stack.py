@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from deploy.embedded import DataFolder, EmbeddedPostgres, EmbeddedRedis
-from deploy.processes import Spec, StartFailed, StopRequested, Supervisor
+from deploy.processes import Spec, StopRequested, Supervisor
 from domain.database import check_server
 from domain.jobs import QUEUES, check_redis
 from domain.migrations import migrate
@@ -43,17 +43,17 @@ def run_stack(settings: Settings, *, demo: bool, screen: Console) -> int:
         servers: list[EmbeddedPostgres | EmbeddedRedis] = []
         life.callback(_end, supervisor, servers, screen)
         _stop_on_signals(supervisor)
-        if settings.database_url is None:
-            servers.append(EmbeddedPostgres(data))
-        else:
+        if settings.database_url is not None:
             check_server(settings.database_url)
-        if settings.redis_url is None:
-            servers.append(EmbeddedRedis(data))
-        else:
+        if settings.redis_url is not None:
             check_redis(settings.redis_url)
-        urls = [_start_server(supervisor, server, screen) for server in servers]
-        database_url = settings.database_url or urls[0]
-        redis_url = settings.redis_url or urls[-1]
+
+        def embedded(server: EmbeddedPostgres | EmbeddedRedis) -> str:
+            servers.append(server)
+            return _start_server(supervisor, server, screen)
+
+        database_url = settings.database_url or embedded(EmbeddedPostgres(data))
+        redis_url = settings.redis_url or embedded(EmbeddedRedis(data))
         revision = migrate(database_url)
         screen.print(f"schema is at revision {revision}", highlight=False)
         port = free_port(settings.host, settings.port)
@@ -69,12 +69,11 @@ def run_stack(settings: Settings, *, demo: bool, screen: Console) -> int:
         folder.announce(database_url=database_url, redis_url=redis_url, http_url=url)
         screen.print(f"ready {url}", style="bold green", highlight=False, soft_wrap=True)
         screen.print(f"logs in {folder.logs}; Ctrl-C stops everything", highlight=False, soft_wrap=True)
-        guest = threading.Thread(target=_run_demo, args=(supervisor, settings, env, screen), daemon=True)
         if demo:
+            guest = threading.Thread(target=_run_demo, args=(supervisor, settings, env, screen), daemon=True)
             guest.start()
+            life.callback(guest.join, timeout=2)  # before the servers that it uses are stopped
         supervisor.watch()
-        if demo:
-            guest.join(timeout=2)
     return 0
 
 
@@ -176,6 +175,3 @@ def _end(supervisor: Supervisor, servers: Sequence[EmbeddedPostgres | EmbeddedRe
     for server in servers:
         shutil.rmtree(server.sockets, ignore_errors=True)
     screen.print("stopped", highlight=False)
-
-
-__all__ = ["StartFailed", "run_stack", "run_workers"]
