@@ -38,9 +38,6 @@ HELD = frozenset({RouteStatus.PENDING, RouteStatus.PENDING_MAPPING, RouteStatus.
 CANCELABLE = HELD | {RouteStatus.DRAFT, RouteStatus.PLANNED}
 """What DELETE, an update and superseding may still change."""
 
-OPEN = frozenset({RouteStatus.DRAFT, RouteStatus.PLANNED, RouteStatus.ACTIVE})
-"""What the truck's positions can move."""
-
 SHOWS_PLAN = frozenset({RouteStatus.PLANNED, RouteStatus.ACTIVE, RouteStatus.COMPLETED})
 SHOWS_FUEL_STOPS = frozenset({RouteStatus.ACTIVE, RouteStatus.COMPLETED})
 
@@ -63,7 +60,7 @@ TRANSITIONS: dict[RouteStatus, frozenset[RouteStatus]] = {
     RouteStatus.ERROR: frozenset({RouteStatus.PENDING}),
     RouteStatus.CANCELED: frozenset(),
 }
-"""Every change of status that the service makes; the pipeline tests watch each step against it."""
+"""Every change of status that the service makes; tests compare what a push and a cancel do with it."""
 
 CANCELED_VIA_API = "Canceled via API"
 
