@@ -1,0 +1,34 @@
+"""Servers that cannot serve us are told from those that can, in one sentence."""
+
+import pytest
+
+from domain import database, jobs
+from domain.database import DatabaseProblem, check_server
+from domain.jobs import RedisProblem, check_redis
+from domain.settings import Settings
+
+
+def test_the_servers_of_the_tests_are_good_enough(settings: Settings) -> None:
+    check_server(settings.require_database_url())
+    check_redis(settings.require_redis_url())
+
+
+def test_a_postgres_below_the_least_version_is_too_old(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "LEAST_VERSION", 990000)
+
+    with pytest.raises(DatabaseProblem, match="PostgreSQL 18 is too old: Fuelroute needs version 15 or later"):
+        check_server(settings.require_database_url())
+
+
+def test_a_redis_below_the_least_version_is_too_old(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "LEAST_REDIS", (99, 0))
+
+    with pytest.raises(RedisProblem, match=r"Redis 6\.2\.\d+ is too old: Fuelroute needs Redis 6\.2 or later"):
+        check_redis(settings.require_redis_url())
+
+
+def test_a_redis_that_is_merely_away_stops_only_who_needs_it() -> None:
+    check_redis("redis://127.0.0.1:1/0", needed=False)
+
+    with pytest.raises(RedisProblem, match=r"cannot reach Redis .*: check FUELROUTE_REDIS_URL"):
+        check_redis("redis://127.0.0.1:1/0")
