@@ -28,8 +28,14 @@ STATIONS = Path(__file__).parents[2] / "deploy" / "demo" / "stations.csv"
 STOPS = [JOLIET, PERRYSBURG, NEWARK]
 
 
+@pytest.fixture(autouse=True)
+def _no_stations(connection: Connection) -> None:
+    """Stations belong to no company: what other tests have stored must not be seen in this one's transaction."""
+    connection.execute("DELETE FROM stations")
+
+
 @pytest.fixture
-def prices(connection: Connection, now: datetime) -> None:
+def prices(connection: Connection, _no_stations: None, now: datetime) -> None:
     import_stations(connection, STATIONS, now=now)
 
 
