@@ -41,7 +41,8 @@ class Road:
     `line` is (n, 2), latitude and longitude in degrees; `line_miles` (n,) is the road mile at each vertex, from 0,
     never falling, to `distance_miles`. Road miles are longer than the line where the line only approximates the road.
     `stop_miles` and `stop_hours` tell for each given point how far along and after how much driving it is reached.
-    `source` names what the road was made from, joined by `+`.
+    `source` names what the road was made from, joined by `+`; `fallback_reason` tells, for people, why the preferred
+    roads did not answer, where others had to.
     """
 
     distance_miles: float
@@ -50,6 +51,7 @@ class Road:
     stop_miles: tuple[float, ...]
     stop_hours: tuple[float, ...]
     source: str
+    fallback_reason: str | None = None
 
     @classmethod
     def of(cls, legs: Sequence[Leg]) -> "Road":

@@ -1,7 +1,8 @@
 """The embedded roads: the US freeway graph of the wheel `scgraph`, and great circles where it does not reach.
 
-Distances of well-known city pairs are right to 1 %; the line runs straight between interchanges. The graph has only
-freeways (and some highways), so off them everything is an estimate.
+Between the ten largest cities of the United States its distances are 1.4 % off in the mean of all 45 pairs, 0.6 % in
+the median (`city_pair_errors` in the tests). The graph has only freeways and some highways, so it goes round where the
+way is another highway: Phoenix to San Diego, the worst, is 10.6 % too long. Between interchanges the line is straight.
 """
 
 import functools
@@ -26,8 +27,8 @@ Transportation Research A 36 (2002), find 1.20 for the United States."""
 
 ACCESS_MILES = 50.0
 """How far from a freeway a place may lie to be driven to by freeway. Half the widest gaps between interstates of the
-West: further out the other highways, which the graph does not have, are the way. Within 50 miles it makes no difference
-to the city pairs of the tests whether 25 or 50 is taken."""
+West: further out the other highways, which the graph does not have, are the way. The city pairs of the tests are
+1.6 % off in the mean with 25 miles, 1.4 % with 50."""
 
 WORST_CIRCUITY = 1.60
 """A way by freeway longer than this for one straight mile is not what trucks drive: they take a highway that the graph

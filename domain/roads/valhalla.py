@@ -1,10 +1,12 @@
-"""Roads of a Valhalla server (`POST /route`, costing `truck`), with other roads behind it for when it has no answer.
+"""Roads of a Valhalla server (`POST /route`, costing `truck`), with other roads behind it for when it has none.
 
 https://valhalla.github.io/valhalla/api/turn-by-turn/api-reference/
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -12,32 +14,54 @@ import httpx
 import numpy as np
 
 from domain.roads import Leg, Point, Road, Roads, great_circle_miles
+from domain.roads.circuit import Circuit
 from domain.roads.sphere import Array, segment_miles
 from domain.telemetry import get_logger
 
 log = get_logger(__name__)
 
-TIMEOUT_SECONDS = 5.0
+CONNECT_SECONDS = 1.0
+TIMEOUT_SECONDS = 4.0
 """Coast to coast takes Valhalla milliseconds: whoever has not answered by then is in trouble."""
 
-REST_SECONDS = 30.0
-"""After the server failed it is left alone for so long, so that plans do not each wait for the timeout."""
+MOST_SECONDS = 10.0
+"""For a whole road, its parts and second tries: after that nothing more is asked, so that no plan waits much longer. A
+server that hangs costs two tries of the two timeouts above, just that."""
 
 MOST_LOCATIONS = 20
 MOST_MILES = 3_100.0
 """`service_limits.truck` of Valhalla's default configuration: `max_locations`, and `max_distance` (5,000 km, the sum of
 the straight legs). Longer routes are asked for in parts."""
 
+MOST_REFUSAL_CHARACTERS = 100
 
-class UnexpectedAnswer(Exception):
-    """The server answered 200 with something that is not the road asked for."""
+TRUCK = {"weight": 36.29}
+"""Tonnes: the 80,000 pounds that a loaded tractor-trailer may weigh on interstates (23 USC 127). Valhalla's own 21.77
+would send it over bridges that are closed to it; the other defaults are a tractor-trailer's."""
+
+
+class NoRoad(Exception):
+    """Valhalla did not answer with a road. The text says why, for people."""
+
+
+class Refused(NoRoad):
+    """The server is well, but has no road through these points: one is off its map, say."""
+
+
+class Failed(NoRoad):
+    """The server is not well."""
+
+
+class FailedForNow(Failed):
+    """It may be well when asked again at once: it closed an idle connection, or is one of several behind a proxy."""
 
 
 class ValhallaRoads:
-    """Asks Valhalla, and `fallback` whenever that fails; the road's `source` tells which of them answered.
+    """Asks Valhalla, and `fallback` whenever that has no road; `source` tells which of them answered,
+    `fallback_reason` why.
 
-    A route Valhalla refuses (a point off its map, say) costs only that route the fallback. Any other failure opens the
-    circuit for `REST_SECONDS`.
+    A refused route costs only that route the fallback. A failure that a second try does not mend opens the circuit.
+    Threads may share it.
     """
 
     def __init__(
@@ -48,10 +72,11 @@ class ValhallaRoads:
         timeout_seconds: float = TIMEOUT_SECONDS,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._client = httpx.Client(base_url=base_url, timeout=timeout_seconds)
+        self._client = httpx.Client(base_url=base_url)
         self._fallback = fallback
+        self._timeout_seconds = timeout_seconds
         self._monotonic = monotonic
-        self._resting_until = -float("inf")
+        self._circuit = Circuit(monotonic)
 
     def close(self) -> None:
         """Lets go of the connections to the server."""
@@ -60,37 +85,72 @@ class ValhallaRoads:
     def through(self, points: Sequence[Point]) -> Road:
         if len(points) < 2:
             raise ValueError("a road needs two points or more")
-        if self._monotonic() < self._resting_until:
-            return self._fallback.through(points)
         try:
-            return Road.of([leg for part in _parts(points) for leg in self._legs(part)])
-        except (httpx.HTTPError, UnexpectedAnswer) as error:
-            refusal = error.response if isinstance(error, httpx.HTTPStatusError) else None
-            if refusal is not None and refusal.status_code == 400:
-                log.warning("roads.valhalla_refused", answer=refusal.text[:200])
-            else:
-                log.warning("roads.valhalla_failed", error=repr(error), rest_seconds=REST_SECONDS)
-                self._resting_until = self._monotonic() + REST_SECONDS
-            return self._fallback.through(points)
+            return self._road(points)
+        except NoRoad as reason:
+            return replace(self._fallback.through(points), fallback_reason=str(reason))
 
-    def _legs(self, points: Sequence[Point]) -> list[Leg]:
-        response = self._client.post(
-            "/route",
-            json={
-                "locations": [{"lat": point.latitude, "lon": point.longitude} for point in points],
-                "costing": "truck",
-                "units": "miles",
-                "directions_type": "none",
-            },
-        )
-        response.raise_for_status()
+    def _road(self, points: Sequence[Point]) -> Road:
+        if rest_seconds := self._circuit.rest_seconds():
+            raise NoRoad(f"valhalla is left alone for another {math.ceil(rest_seconds)} s after a failure")
+        deadline = self._monotonic() + MOST_SECONDS
         try:
-            legs = [_leg(leg) for leg in response.json()["trip"]["legs"]]
+            road = Road.of([leg for part in _parts(points) for leg in self._legs(part, deadline)])
+        except Refused as refusal:
+            log.warning("roads.valhalla_refused", reason=str(refusal))
+            self._circuit.close()
+            raise
+        except Failed as failure:
+            log.warning("roads.valhalla_failed", reason=str(failure), error=repr(failure.__cause__))
+            self._circuit.open()
+            raise
+        self._circuit.close()
+        return road
+
+    def _legs(self, points: Sequence[Point], deadline: float) -> list[Leg]:
+        request = {
+            "locations": [{"lat": point.latitude, "lon": point.longitude} for point in points],
+            "costing": "truck",
+            "costing_options": {"truck": TRUCK},
+            "units": "miles",
+            "directions_type": "none",
+        }
+        try:
+            answer = self._post(request, deadline)
+        except FailedForNow:
+            answer = self._post(request, deadline)
+        try:
+            legs = [_leg(leg) for leg in answer.json()["trip"]["legs"]]
         except (LookupError, TypeError, ValueError, OverflowError) as error:
-            raise UnexpectedAnswer(f"unreadable: {error!r}") from error
+            raise Failed("valhalla answered with something that is no road") from error
         if len(legs) != len(points) - 1:
-            raise UnexpectedAnswer(f"{len(legs)} legs for {len(points)} points")
+            raise Failed(f"valhalla answered with {len(legs)} legs for {len(points)} points")
         return legs
+
+    def _post(self, request: dict[str, Any], deadline: float) -> httpx.Response:
+        seconds = min(self._timeout_seconds, deadline - self._monotonic())
+        if seconds <= 0:
+            raise Failed("valhalla took too long")
+        timeout = httpx.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds))
+        try:
+            answer = self._client.post("/route", json=request, timeout=timeout)
+        except httpx.TimeoutException as error:
+            raise FailedForNow("valhalla timed out") from error
+        except httpx.HTTPError as error:
+            raise FailedForNow("valhalla cannot be reached") from error
+        if answer.status_code == 400:
+            raise Refused(f"valhalla refused: {_refusal(answer)}")
+        if answer.status_code != 200:
+            failed = FailedForNow if answer.is_server_error else Failed
+            raise failed(f"valhalla answered with status {answer.status_code}")
+        return answer
+
+
+def _refusal(answer: httpx.Response) -> str:
+    try:
+        return str(answer.json()["error"])[:MOST_REFUSAL_CHARACTERS]
+    except (LookupError, TypeError, ValueError):
+        return "it does not say why"
 
 
 def _parts(points: Sequence[Point]) -> Iterator[Sequence[Point]]:

@@ -1,8 +1,9 @@
-"""The Valhalla client against a real HTTP server that answers as Valhalla does, or fails as servers do."""
+"""The Valhalla client when its server fails or answers oddly; `test_valhalla_service.py` has a real one."""
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from typing import Any
@@ -11,11 +12,12 @@ import numpy as np
 import pytest
 
 from domain.roads import Point, default_roads
+from domain.roads.circuit import REST_SECONDS, Circuit
 from domain.roads.freeways import FreewayRoads
-from domain.roads.valhalla import MOST_LOCATIONS, REST_SECONDS, ValhallaRoads, decode_polyline6
+from domain.roads.valhalla import MOST_SECONDS, ValhallaRoads, decode_polyline6
+from tests.domain.roads.conftest import Clock
 
 BERLIN = Point(52.5170, 13.3889)
-POTSDAM = Point(52.3906, 13.0645)
 DENVER = Point(39.7392, -104.9903)
 CHICAGO = Point(41.8781, -87.6298)
 
@@ -42,10 +44,9 @@ class FakeValhalla(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.requests: list[dict[str, Any]] = []
-        self.status = 200
+        self.statuses: list[int] = []
         self.body: bytes | None = None
-        self.delay = threading.Event()
-        self.delay.set()
+        self.before_answer: Callable[[], object] = lambda: None
 
     @property
     def url(self) -> str:
@@ -73,9 +74,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.requests.append({"path": self.path, **body})
-        self.server.delay.wait(10)
+        self.server.before_answer()
         answer = self.server.answer(body)
-        self.send_response(self.server.status)
+        self.send_response(self.server.statuses.pop(0) if self.server.statuses else 200)
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)
@@ -84,25 +85,12 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
-class Clock:
-    seconds = 1000.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-
 @pytest.fixture
 def server() -> Iterator[FakeValhalla]:
     with FakeValhalla() as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         yield server
-        server.delay.set()
         server.shutdown()
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture
@@ -112,38 +100,12 @@ def roads(server: FakeValhalla, clock: Clock) -> Iterator[ValhallaRoads]:
     roads.close()
 
 
-def test_one_request_asks_for_all_legs(roads: ValhallaRoads, server: FakeValhalla) -> None:
-    road = roads.through([BERLIN, POTSDAM, BERLIN])
-    [request] = server.requests
-    assert (request["path"], request["costing"], request["units"]) == ("/route", "truck", "miles")
-    assert request["locations"] == [
-        {"lat": point.latitude, "lon": point.longitude} for point in (BERLIN, POTSDAM, BERLIN)
-    ]
-    assert road.source == "valhalla"
-    assert road.distance_miles == 40.0
-    assert road.stop_miles == (0.0, 20.0, 40.0)
-    assert road.stop_hours == (0.0, 0.5, 1.0)
-    assert road.line[0].tolist() == pytest.approx(BERLIN)
-    assert road.line[-1].tolist() == pytest.approx(BERLIN)
-    assert road.line_miles[-1] == 40.0
-    assert np.interp(20.0, road.line_miles, road.line[:, 0]) == pytest.approx(POTSDAM.latitude)
-
-
-def test_a_leg_of_no_miles(roads: ValhallaRoads, server: FakeValhalla) -> None:
+def test_a_leg_of_one_point(roads: ValhallaRoads, server: FakeValhalla) -> None:
     zero = {"summary": {"length": 0.0, "time": 0.0}, "shape": encode_polyline6([BERLIN])}
     server.body = json.dumps({"trip": {"legs": [zero]}}).encode()
     road = roads.through([BERLIN, BERLIN])
     assert (road.source, road.distance_miles) == ("valhalla", 0.0)
     assert len(road.line) == len(road.line_miles) == 2
-
-
-def test_long_routes_are_asked_for_in_parts(roads: ValhallaRoads, server: FakeValhalla) -> None:
-    points = [Point(40.0 + i / 10, -100.0) for i in range(50)]
-    road = roads.through(points)
-    assert [len(request["locations"]) for request in server.requests] == [20, 20, 12]
-    assert max(len(request["locations"]) for request in server.requests) <= MOST_LOCATIONS
-    assert len(road.stop_miles) == 50
-    assert road.distance_miles == 49 * 20.0
 
 
 def test_far_routes_are_asked_for_in_parts(roads: ValhallaRoads, server: FakeValhalla) -> None:
@@ -153,40 +115,69 @@ def test_far_routes_are_asked_for_in_parts(roads: ValhallaRoads, server: FakeVal
     assert [len(request["locations"]) for request in server.requests] == [2, 2]
 
 
-def test_a_refused_route_takes_the_fallback_and_the_next_one_asks_again(
-    roads: ValhallaRoads, server: FakeValhalla
+def test_a_second_try_mends_a_passing_failure(roads: ValhallaRoads, server: FakeValhalla) -> None:
+    server.statuses = [503, 200]
+    road = roads.through([CHICAGO, DENVER])
+    assert (road.source, road.fallback_reason, len(server.requests)) == ("valhalla", None, 2)
+
+
+def test_a_failing_server_is_asked_twice_and_left_alone_for_a_while(
+    roads: ValhallaRoads, server: FakeValhalla, clock: Clock
 ) -> None:
-    server.status = 400
-    server.body = b'{"error_code": 171, "error": "No suitable edges near location"}'
-    assert roads.through([CHICAGO, DENVER]).source == "freeway-graph"
-    server.status, server.body = 200, None
+    server.statuses = [503, 503]
+    road = roads.through([CHICAGO, DENVER])
+    assert (road.source, road.fallback_reason) == ("freeway-graph", "valhalla answered with status 503")
+    clock.seconds += REST_SECONDS - 0.5
+    road = roads.through([CHICAGO, DENVER])
+    assert road.fallback_reason == "valhalla is left alone for another 1 s after a failure"
+    assert len(server.requests) == 2
+    clock.seconds += 0.5
     assert roads.through([CHICAGO, DENVER]).source == "valhalla"
 
 
-def test_a_failing_server_is_left_alone_for_a_while(roads: ValhallaRoads, server: FakeValhalla, clock: Clock) -> None:
-    server.status = 503
-    assert roads.through([CHICAGO, DENVER]).source == "freeway-graph"
-    server.status = 200
-    clock.seconds += REST_SECONDS - 1
-    assert roads.through([CHICAGO, DENVER]).source == "freeway-graph"
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [(400, "valhalla refused: it does not say why"), (404, "valhalla answered with status 404")],
+)
+def test_a_second_try_would_not_mend_the_request(
+    roads: ValhallaRoads, server: FakeValhalla, status: int, reason: str
+) -> None:
+    server.statuses = [status]
+    assert roads.through([CHICAGO, DENVER]).fallback_reason == reason
     assert len(server.requests) == 1
-    clock.seconds += 1
-    assert roads.through([CHICAGO, DENVER]).source == "valhalla"
 
 
-def test_a_silent_server_costs_one_timeout(server: FakeValhalla, clock: Clock) -> None:
+def test_a_silent_server_costs_two_timeouts(server: FakeValhalla, clock: Clock) -> None:
     roads = ValhallaRoads(server.url, fallback=FreewayRoads(), timeout_seconds=0.1, monotonic=clock)
-    server.delay.clear()
-    assert roads.through([CHICAGO, DENVER]).source == "freeway-graph"
-    assert roads.through([CHICAGO, DENVER]).source == "freeway-graph"
-    assert len(server.requests) == 1
+    server.before_answer = threading.Event().wait
+    road = roads.through([CHICAGO, DENVER])
+    assert (road.source, road.fallback_reason) == ("freeway-graph", "valhalla timed out")
+    roads.through([CHICAGO, DENVER])
+    assert len(server.requests) == 2
     roads.close()
 
 
-def test_no_server_at_all(clock: Clock) -> None:
-    roads = ValhallaRoads("http://127.0.0.1:1", fallback=FreewayRoads(), monotonic=clock)
-    assert roads.through([CHICAGO, DENVER]).source == "freeway-graph"
-    roads.close()
+def test_a_slow_server_is_not_asked_for_the_rest_of_a_long_route(
+    roads: ValhallaRoads, server: FakeValhalla, clock: Clock
+) -> None:
+    def be_slow() -> None:
+        clock.seconds += MOST_SECONDS / 2
+
+    server.before_answer = be_slow
+    road = roads.through([Point(40.0 + i / 10, -100.0) for i in range(50)])
+    assert (road.source, road.fallback_reason) == ("great-circle", "valhalla took too long")
+    assert len(server.requests) == 2
+
+
+def test_of_many_threads_one_tries_a_server_after_its_rest(clock: Clock) -> None:
+    circuit = Circuit(clock)
+    circuit.open()
+    clock.seconds += REST_SECONDS
+    with ThreadPoolExecutor(8) as threads:
+        rests = list(threads.map(lambda _: circuit.rest_seconds(), range(100)))
+    assert sorted(rests) == [0] + 99 * [REST_SECONDS]
+    circuit.close()
+    assert circuit.rest_seconds() == circuit.rest_seconds() == 0
 
 
 @pytest.mark.parametrize(
@@ -213,7 +204,11 @@ def test_no_server_at_all(clock: Clock) -> None:
 )
 def test_an_answer_that_is_no_road_takes_the_fallback(roads: ValhallaRoads, server: FakeValhalla, body: bytes) -> None:
     server.body = body
-    assert roads.through([CHICAGO, DENVER]).source == "freeway-graph"
+    road = roads.through([CHICAGO, DENVER])
+    assert road.source == "freeway-graph"
+    assert road.fallback_reason is not None
+    assert road.fallback_reason.startswith("valhalla answered with")
+    assert len(server.requests) == 1
 
 
 def test_polylines_are_decoded() -> None:

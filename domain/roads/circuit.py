@@ -1,0 +1,37 @@
+"""When to leave a server alone that has failed, so that the work does not wait for it again and again."""
+
+import threading
+from collections.abc import Callable
+
+REST_SECONDS = 30.0
+"""Long enough that a server in trouble costs few plans their time, short enough that it is soon used again."""
+
+
+class Circuit:
+    """Closed while the server is well, open for `REST_SECONDS` after a failure. Then one caller tries it,
+    while the rest starts again for all others, until that trial closes the circuit. Threads may share it.
+    """
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._rests_until: float | None = None
+        self._lock = threading.Lock()
+
+    def rest_seconds(self) -> float:
+        """For how long the server is still left alone. 0: ask it, and tell by `close` or `open` how that went."""
+        with self._lock:
+            if self._rests_until is None:
+                return 0.0
+            now = self._monotonic()
+            rest = self._rests_until - now
+            if rest <= 0:
+                self._rests_until = now + REST_SECONDS
+            return max(rest, 0.0)
+
+    def close(self) -> None:
+        with self._lock:
+            self._rests_until = None
+
+    def open(self) -> None:
+        with self._lock:
+            self._rests_until = self._monotonic() + REST_SECONDS
