@@ -1,28 +1,58 @@
 """Where to buy how much fuel: the exact least cost of a trip, by a forward dynamic program.
 
-The state is the fuel in the tank. Its least-cost function is piecewise linear and kept exactly, as pieces, without a
-grid. It is neither convex nor monotone: with a smallest purchase a fuller tank can be the worse one, for there may be
-no room left to buy where fuel is cheap. So every reachable level is kept, dominated or not.
+**The problem.** Candidate i is passed after b_i gallons of road and sells at p_i dollars a gallon; its detour burns
+d_i = d_in + d_out gallons. The fuel in the tank stays between the reserve R and the usable U; a stop costs c dollars
+and buys x >= Q_i gallons, the smallest purchase (and at least d_i); at the destination, after b_end gallons, at least E
+is wanted, and what is left above E is worth v dollars a gallon. Wanted: the least sum of c + p_i x over the stops, less
+the worth of what is left.
 
-The pieces are written over the *level*: gallons in the tank plus gallons burned on the road since mile 0. Driving
-leaves the level as it is and only raises the lowest one allowed; buying raises it, the detour to a station lowers it.
+**The state** is the level g: gallons in the tank plus gallons burned on the road since mile 0. Driving leaves it as it
+is and only raises the lowest one allowed. V_i(g) is the least cost of passing candidate i at level g:
 
-The problem is the "gas station problem" (S. Khuller, A. Malekian, J. Mestre, "To fill or not to fill", ACM Transactions
-on Algorithms 7, 2011) with a smallest purchase and a cost for each stop, which rule out its greedy solutions.
+    V_0(g) = 0 at the level of the start, infinite elsewhere
+    V_i    = min(drive on, stop)
+      drive on: V_{i-1}(g) where g >= R + b_i
+      stop: x takes g to h = g + x - d_i, so with x >= Q_i and W(g) = V_{i-1}(g) - p_i g
+        S_i(h) = c + p_i (h + d_i) + min { W(g) : R + b_i + d_in <= g <= h + d_i - Q_i } where h <= U + b_i - d_out
+    answer = min { V_n(g) - v (g - b_end - E) : g >= max(R, E) + b_end }
+
+Every V_i is piecewise linear and kept exactly, piece by piece, without a grid. The inner minimum is the running
+(prefix) minimum of W, shifted up by Q_i - d_i: where it falls, S_i has the slope of V and exactly Q_i is bought; where
+it stays, S_i has the slope p_i and one arrival level is the best for a whole range of h. V_i is the lower envelope of
+the two. A limit of K stops makes it K + 1 functions, one for each number of stops made.
+
+**No dominance.** Without Q more fuel at no more cost is never worse, arriving empty or leaving full suffices, and
+greedy rules or a table of O(n^2) levels do. With Q a fuller tank can be the worse one, for there may be no room left to
+buy where fuel is cheap: V is neither convex nor monotone, and every level is kept that can be reached.
+
+**Pieces are merged by deviation, never by slope:** costs are equal where they differ by less than 1e-9 dollars at both
+ends of a range. A difference in slope too small to see is, over 200 gallons, a difference in dollars.
+
+**Complexity.** A candidate costs time linear in the pieces of V. No useful bound on their number is claimed; on truck
+trips they are about 9 with 100 candidates and 20 with 400.
+
+**Sources.** S. Khuller, A. Malekian, J. Mestre, "To fill or not to fill: the gas station problem", ESA 2007 and ACM
+Transactions on Algorithms 7, 2011, and S. H. Lin, N. Gertsch, J. Russell, "A linear-time algorithm for finding optimal
+vehicle refueling policies", Operations Research Letters 35, 2007, solve it without Q and c. Y. Suzuki, "A generic model
+of motor-carrier fuel optimization", Naval Research Logistics 55, 2008, and "A decision support system of vehicle
+routing and refueling for motor carriers with time-sensitive demands", Decision Support Systems 54, 2012, say what
+carriers ask of it, as mixed-integer programs.
 """
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 DOLLARS = 1e-9
-"""Costs nearer than this are equal. Pieces are told apart by this deviation, never by slope: over 200 gallons a
-difference in slope too small to see is a difference in dollars."""
+"""Costs nearer than this are equal."""
 
 GALLONS = 1e-9
-"""Fuel may fall short of a limit by this much: the error of floating-point sums."""
+"""Fuel may exceed a limit by this much: the error of floating-point sums."""
+
+TIE = 1e-8
+"""Dollars that a stop counts above its cost, so that of equal costs the one with fewer stops is the least."""
 
 STEPS_GALLONS = (0.1, 0.01, 0.001)
 """Purchases are rounded to tenths of a gallon, or to the first of these that does."""
@@ -40,13 +70,15 @@ class Candidate:
     mile: float
     detour_miles_in: float
     detour_miles_out: float
-    net_price: float
+    price: float
+    """Dollars a gallon as the objective counts them: a price less what comes back for it, so it may be negative."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trip:
     """What is given: `reserve <= fuel <= usable` always, `end_gallons` at the destination, each purchase at least
-    `min_purchase_gallons`, `stop_cost` dollars for each stop. Candidates in driving order.
+    `min_purchase_gallons` and what its detour burns, `stop_cost` dollars for each stop, and what a gallon above
+    `end_gallons` is worth at the destination. Candidates in driving order.
     """
 
     distance_miles: float
@@ -59,6 +91,17 @@ class Trip:
     mpg: float
     max_stops: int | None
     candidates: tuple[Candidate, ...]
+    leftover_value_per_gallon: float = 0.0
+
+    @property
+    def start_usable_gallons(self) -> float:
+        return min(self.start_gallons, self.usable_gallons)
+
+    def smallest_purchase(self, candidate: Candidate) -> float:
+        """Gallons. Nobody leaves the road for less fuel than the detour takes: that rules out nothing sensible, and
+        without it the levels that pointless detours lead to would multiply from station to station.
+        """
+        return max(self.min_purchase_gallons, (candidate.detour_miles_in + candidate.detour_miles_out) / self.mpg)
 
 
 class Purchase(NamedTuple):
@@ -68,7 +111,7 @@ class Purchase(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """Purchases in driving order, and their cost with that of the stops."""
+    """Purchases in driving order, and their cost with that of the stops, less the worth of what is left."""
 
     purchases: tuple[Purchase, ...]
     objective: float
@@ -76,7 +119,7 @@ class Solution:
 
 @dataclass(frozen=True, slots=True)
 class Infeasible:
-    """No way to make the trip, and the first part of it that cannot be driven."""
+    """No way to make the trip, and the first part of it that cannot be driven as asked."""
 
     from_mile: float
     to_mile: float
@@ -88,88 +131,86 @@ class BrokenPlan(Exception):
 
 
 class _Station(NamedTuple):
-    """A candidate in gallons: the level on arriving at its mile is `burned` plus what is in the tank.
-
-    Nobody leaves the road for less fuel than the detour takes, so the smallest purchase is at least that. It rules out
-    nothing sensible, and without it the levels that pointless detours lead to would multiply from station to station.
-    """
+    """A candidate in gallons: of road before it, of its detour, and the least that is bought there."""
 
     candidate_index: int
     price: float
     burned: float
     detour_in: float
     detour_out: float
+    detour: float
     smallest: float
 
-    @property
-    def detour(self) -> float:
-        return self.detour_in + self.detour_out
 
-
-class _Stop(NamedTuple):
-    """How a piece came about: by a stop at `station` on the way of `before`, arriving with the level `arrival`, or
-    with whatever level the smallest purchase leads on from (None).
+class _Line(NamedTuple):
+    """Costs `base + slope * level`, and how they came about: by a stop at `station` on the way of the line `before`,
+    arriving with the level `arrival`, or with whatever level the smallest purchase leads on from (None).
     """
 
-    station: _Station
-    before: "_Piece"
-    arrival: float | None
-
-
-class _Piece(NamedTuple):
-    """Levels from `low` to `high` cost `base + slope * level` after `stops` stops, the last of which is `stop`."""
-
-    low: float
-    high: float
     base: float
     slope: float
-    stops: int
-    stop: _Stop | None
-
-    def cost(self, level: float) -> float:
-        return self.base + self.slope * level
+    before: "_Line | None" = None
+    station: _Station | None = None
+    arrival: float | None = None
 
 
-_Function = list[_Piece]
-"""A least-cost function: pieces in order of level; neighbours may share an end, where the lower one holds."""
+_Function = list[tuple[float, float, _Line]]
+"""A least-cost function as pieces in order of level: the lowest level, the highest, and the line between. Where two
+pieces share an end both hold, and the lower one is meant.
+"""
+
+_END = math.inf, math.inf, _Line(math.inf, 0.0)
 
 
-def solve(trip: Trip) -> Solution | Infeasible:
-    """The cheapest purchases. Ties go to fewer stops, then to the ones made earlier."""
-    if trip.max_stops is not None:  # a limit that does not bind need not be paid for
-        unlimited = solve(replace(trip, max_stops=None))
-        if isinstance(unlimited, Infeasible) or len(unlimited.purchases) <= trip.max_stops:
-            return unlimited
+def solve(trip: Trip, *, must_stop_at: int | None = None) -> Solution | Infeasible:
+    """The cheapest purchases, or the cheapest with one at the candidate `must_stop_at`.
 
-    start = min(trip.start_gallons, trip.usable_gallons)
-    # One function for each number of stops made, where that number is limited; else one for all.
-    layers: list[_Function] = [[_Piece(start, start, 0.0, 0.0, 0, None)]]
-    layers += [[] for _ in range(trip.max_stops or 0)]
-    last_stop_mile = 0.0
-    for station in (_station(trip, index) for index in range(len(trip.candidates))):
-        mile = trip.candidates[station.candidate_index].mile
-        layers = [_with_at_least(layer, trip.reserve_gallons + station.burned) for layer in layers]
-        if not any(layers):
-            return _explained(trip, last_stop_mile, mile)
-        stopped = [_after_stop(layer, station, trip) for layer in layers]
-        if any(stopped):
-            last_stop_mile = mile
-        if trip.max_stops is None:
-            layers = [_cheaper(layers[0], stopped[0])]
-        else:
-            layers = [layers[0], *map(_cheaper, layers[1:], stopped)]
+    Ties go to fewer stops, then to the ones made earlier.
+    """
+    solution = _solve(trip, None, must_stop_at)
+    # A limit on stops that does not bind need not be paid for.
+    if trip.max_stops is not None and isinstance(solution, Solution) and len(solution.purchases) > trip.max_stops:
+        solution = _solve(trip, trip.max_stops, must_stop_at)
+    if must_stop_at is not None and isinstance(solution, Infeasible) and isinstance(solve(trip), Solution):
+        mile = trip.candidates[must_stop_at].mile
+        return Infeasible(mile, mile, f"no plan with a stop at mile {mile:.1f} keeps every limit")
+    return solution
 
+
+def _solve(trip: Trip, max_stops: int | None, must_stop_at: int | None) -> Solution | Infeasible:
+    reserve, usable = trip.reserve_gallons - GALLONS, trip.usable_gallons + GALLONS
     burned = trip.distance_miles / trip.mpg
-    arrived = [piece for layer in layers for piece in _with_at_least(layer, trip.reserve_gallons + burned)]
-    finished = _with_at_least(arrived, trip.end_gallons + burned)
-    if not finished:
-        return _explained(trip, last_stop_mile, trip.distance_miles, arrives=bool(arrived))
-    cheapest, level, cost = finished[0], math.nan, math.inf
-    for piece in finished:
-        best = piece.low if piece.slope >= 0 else piece.high
-        cheaper_by = cost - piece.cost(best)
-        if cheaper_by > DOLLARS or (cheaper_by >= -DOLLARS and piece.stops < cheapest.stops):
-            cheapest, level, cost = piece, best, piece.cost(best)
+    wanted = max(reserve, trip.end_gallons - GALLONS) + burned
+
+    # V for each number of stops made, where that is limited; else one for all. Below `least` the stops left, each of
+    # them at most a tank, cannot bring what is wanted at the destination.
+    layers: list[_Function] = [[(trip.start_usable_gallons, trip.start_usable_gallons, _Line(0.0, 0.0))]]
+    least = [-math.inf]
+    if max_stops is not None:
+        layers += [[]] * max_stops
+        least = [wanted - (max_stops - made) * (usable - reserve) for made in range(max_stops + 1)]
+
+    last_stop_mile = 0.0
+    for index, candidate in enumerate(trip.candidates):
+        station = _station(trip, index)
+        layers = [_at_least(V, max(level, reserve + station.burned)) for V, level in zip(layers, least, strict=True)]
+        if not any(layers):
+            return _explained(trip, max_stops, last_stop_mile, candidate.mile)
+        before = layers if max_stops is None else [[], *layers[:-1]]
+        stopped = [_after_stop(V, station, reserve, usable, trip.stop_cost + TIE) for V in before]
+        if any(stopped):
+            last_stop_mile = candidate.mile
+        layers = stopped if index == must_stop_at else [*map(_cheaper, layers, stopped)]
+
+    value = trip.leftover_value_per_gallon
+    cheapest, level, cost = None, math.nan, math.inf
+    for low, high, line in (piece for V in layers for piece in _at_least(V, wanted)):
+        best = low if line.slope >= value else high
+        if line.base + (line.slope - value) * best < cost - DOLLARS:
+            cheapest, level, cost = line, best, line.base + (line.slope - value) * best
+    if cheapest is None:
+        arrives = any(_at_least(V, reserve + burned) for V in layers)
+        return _explained(trip, max_stops, last_stop_mile, trip.distance_miles, arrives=arrives)
     purchases = tuple(reversed(list(_purchases(cheapest, level))))
     return Solution(purchases, _objective(trip, purchases))
 
@@ -177,130 +218,133 @@ def solve(trip: Trip) -> Solution | Infeasible:
 def _station(trip: Trip, index: int) -> _Station:
     candidate = trip.candidates[index]
     into, out = candidate.detour_miles_in / trip.mpg, candidate.detour_miles_out / trip.mpg
-    smallest = max(trip.min_purchase_gallons, into + out)
-    return _Station(index, candidate.net_price, candidate.mile / trip.mpg, into, out, smallest)
+    burned, smallest = candidate.mile / trip.mpg, trip.smallest_purchase(candidate)
+    return _Station(index, candidate.price, burned, into, out, into + out, smallest)
 
 
-def _objective(trip: Trip, purchases: Sequence[Purchase]) -> float:
-    fuel = math.fsum(trip.candidates[index].net_price * gallons for index, gallons in purchases)
-    return fuel + trip.stop_cost * len(purchases)
-
-
-def _with_at_least(function: _Function, level: float) -> _Function:
+def _at_least(V: _Function, level: float) -> _Function:
     """Only what has this level or more."""
-    return [
-        piece if piece.low >= level else piece._replace(low=min(level, piece.high))
-        for piece in function
-        if piece.high >= level - GALLONS
-    ]
+    for i, (low, high, line) in enumerate(V):
+        if high >= level:
+            return V if i == 0 and low >= level else [(max(low, level), high, line), *V[i + 1 :]]
+    return []
 
 
-def _after_stop(function: _Function, station: _Station, trip: Trip) -> _Function:
-    """The least cost of each level on rejoining the road from a stop at `station`.
-
-    Buying x >= Q at price p takes level g to g + x - detour, so the cost of reaching h is p * (h + detour) plus the
-    least of V(g) - p * g over all g up to h + detour - Q: a running minimum. Where it falls, exactly Q is bought; where
-    it stays, one level g is the best to arrive with for a whole range of h.
-    """
+def _after_stop(V: _Function, station: _Station, reserve: float, usable: float, stop_cost: float) -> _Function:
+    """S: the least cost of each level on rejoining the road from a stop at `station`."""
     price = station.price
-    lowest = station.burned + trip.reserve_gallons + station.detour_out
-    highest = station.burned + trip.usable_gallons - station.detour_out
     shift = station.smallest - station.detour  # from the level before the smallest purchase to the one after it
-    result: _Function = []
-
-    def add(low: float, high: float, base: float, slope: float, before: _Piece, arrival: float | None) -> None:
-        low, high = max(low + shift, lowest), min(high + shift, highest)
-        if low <= high + GALLONS:
-            stop = _Stop(station, before, arrival)
-            result.append(_Piece(min(low, high), high, base, slope, before.stops + 1, stop))
-
-    best: _Piece | None = None  # where the running minimum was last attained, at which level, and its value
-    best_level = best_value = math.inf
-
-    def hold_until(level: float) -> None:
-        if best is not None:
-            base = best_value + price * station.detour + trip.stop_cost
-            add(best_level, level, base, price, best, best_level)
-
-    for piece in _with_at_least(function, station.burned + trip.reserve_gallons + station.detour_in):
-        value = piece.base + (piece.slope - price) * piece.low
-        falls_to = piece.base + (piece.slope - price) * piece.high
-        if min(value, falls_to) >= best_value - DOLLARS:
+    highest = station.burned + usable - station.detour_out - shift
+    held_cost, falling_cost = stop_cost + price * station.detour, stop_cost + price * station.smallest
+    S: _Function = []
+    # The running minimum of W: its value, and where it was last attained.
+    least, arrival, attained = math.inf, math.inf, None
+    for low, high, line in _at_least(V, station.burned + reserve + station.detour_in):
+        if low > highest:
+            break
+        if high > highest:
+            high = highest
+        slope = line.slope - price
+        at_low, at_high = line.base + slope * low, line.base + slope * high
+        if at_low >= least - DOLLARS and at_high >= least - DOLLARS:
             continue
-        start = piece.low
-        if value > best_value:  # it starts above the minimum so far and crosses it
-            start = min(start + (best_value - value) / (piece.slope - price), piece.high)
-        hold_until(start)
-        if piece.slope < price and start < piece.high:
-            base = piece.base + price * station.smallest - piece.slope * shift + trip.stop_cost
-            add(start, piece.high, base, piece.slope, piece, None)
-            best, best_level, best_value = piece, piece.high, falls_to
-        else:
-            best, best_level, best_value = piece, start, value
-    hold_until(math.inf)
-    return result
+        if at_low > least:  # it starts above the minimum so far and crosses it
+            low, at_low = min(low + (least - at_low) / slope, high), least
+        if arrival < low:
+            S.append((arrival + shift, low + shift, _Line(least + held_cost, price, attained, station, arrival)))
+        least, arrival, attained = at_low, low, line
+        if slope < 0 and low < high:
+            falling = _Line(line.base - line.slope * shift + falling_cost, line.slope, line, station)
+            S.append((low + shift, high + shift, falling))
+            least, arrival = at_high, high
+    if attained is not None:
+        S.append((arrival + shift, highest + shift, _Line(least + held_cost, price, attained, station, arrival)))
+    return S
 
 
 def _cheaper(first: _Function, second: _Function) -> _Function:
-    """The lower envelope of two functions; where they are equal fewer stops win, then `first`."""
-    result: _Function = []
-
-    def emit(piece: _Piece, low: float, high: float) -> None:
-        if result and result[-1].stop is piece.stop and result[-1].high == low and result[-1].base == piece.base:
-            result[-1] = result[-1]._replace(high=high)
+    """The lower envelope of two functions; where they are equal, `first`."""
+    if not first or not second:
+        return first or second
+    envelope: _Function = []
+    rest_a, rest_b = iter(first), iter(second)
+    (a_low, a_high, a), (b_low, b_high, b) = next(rest_a), next(rest_b)
+    line, since, until = None, math.nan, math.nan
+    while a is not b:  # both are `_END` in the end
+        if a_low < b_low:
+            low, high = a_low, a_high if a_high < b_low else b_low
+            left, crossing, right = a, high, a
+        elif b_low < a_low:
+            low, high = b_low, b_high if b_high < a_low else a_low
+            left, crossing, right = b, high, b
         else:
-            result.append(piece._replace(low=low, high=high))
-
-    a_pieces, b_pieces = iter(first), iter(second)
-    a, b = next(a_pieces, None), next(b_pieces, None)
-    while a is not None and b is not None:
-        if a.low != b.low:  # alone up to where the other one starts
-            lower, until = (a, min(a.high, b.low)) if a.low < b.low else (b, min(b.high, a.low))
-            emit(lower, lower.low, until)
-            rest = lower._replace(low=until) if lower.high >= max(a.low, b.low) else None
-            if lower is a:
-                a = rest or next(a_pieces, None)
-            else:
-                b = rest or next(b_pieces, None)
-            continue
-        low, high = a.low, min(a.high, b.high)
-        at_low, at_high = a.cost(low) - b.cost(low), a.cost(high) - b.cost(high)
-        if abs(at_low) <= DOLLARS and abs(at_high) <= DOLLARS:
-            emit(b if b.stops < a.stops else a, low, high)
-        elif at_low <= DOLLARS and at_high <= DOLLARS:
-            emit(a, low, high)
-        elif at_low >= -DOLLARS and at_high >= -DOLLARS:
-            emit(b, low, high)
-        else:
-            crossing = min(max(low + (high - low) * at_low / (at_low - at_high), low), high)
-            left, right = (a, b) if at_low < 0 else (b, a)
-            emit(left, low, crossing)
-            emit(right, crossing, high)
-        a = a._replace(low=high) if a.high > high else next(a_pieces, None)
-        b = b._replace(low=high) if b.high > high else next(b_pieces, None)
-    for piece, others in ((a, a_pieces), (b, b_pieces)):
-        if piece is not None:
-            emit(piece, piece.low, piece.high)
-            result.extend(others)
-    return result
+            low, high = a_low, a_high if a_high < b_high else b_high
+            left, crossing, right = _lower(a, b, low, high)
+        if left is not line:
+            if line is not None:
+                envelope.append((since, until, line))
+            since = low
+        if right is not left:
+            envelope.append((since, crossing, left))
+            since = crossing
+        line, until = right, high
+        if a_low == low:
+            a_low, a_high, a = (high, a_high, a) if a_high > high else next(rest_a, _END)
+        if b_low == low:
+            b_low, b_high, b = (high, b_high, b) if b_high > high else next(rest_b, _END)
+    envelope.append((since, until, right))
+    return envelope
 
 
-def _purchases(piece: _Piece, level: float) -> Iterator[Purchase]:
+def _lower(a: _Line, b: _Line, low: float, high: float) -> tuple[_Line, float, _Line]:
+    """The lower line from `low` on, where it ends, and the lower one from there to `high`."""
+    base, slope = a.base - b.base, a.slope - b.slope
+    at_low, at_high = base + slope * low, base + slope * high
+    if at_low <= DOLLARS and at_high <= DOLLARS:
+        return a, high, a
+    if at_low >= -DOLLARS and at_high >= -DOLLARS:
+        return b, high, b
+    return (a, -base / slope, b) if at_low < 0 else (b, -base / slope, a)
+
+
+def _purchases(line: _Line, level: float) -> Iterator[Purchase]:
     """The purchases that lead to a level, from the last to the first."""
-    while piece.stop is not None:
-        station, before, arrival = piece.stop
-        if arrival is None:
-            arrival = level + station.detour - station.smallest
+    while line.station is not None and line.before is not None:
+        station = line.station
+        arrival = level + station.detour - station.smallest if line.arrival is None else line.arrival
         yield Purchase(station.candidate_index, level + station.detour - arrival)
-        piece, level = before, arrival
+        line, level = line.before, arrival
 
 
-def _explained(trip: Trip, from_mile: float, to_mile: float, *, arrives: bool = False) -> Infeasible:
+def _objective(trip: Trip, purchases: Sequence[Purchase]) -> float:
+    fuel = math.fsum(trip.candidates[index].price * gallons for index, gallons in purchases)
+    left = _unbought(trip, purchases)[-1] + math.fsum(gallons for _, gallons in purchases)
+    worth = trip.leftover_value_per_gallon * (left - trip.end_gallons)
+    return fuel + trip.stop_cost * len(purchases) - worth
+
+
+def _unbought(trip: Trip, purchases: Sequence[Purchase]) -> list[float]:
+    """On arriving at each station and at the destination, what would be in the tank without any purchase."""
+    arriving = []
+    fuel, mile = trip.start_usable_gallons, 0.0
+    for index, _ in purchases:
+        candidate = trip.candidates[index]
+        arriving.append(fuel - (candidate.mile - mile + candidate.detour_miles_in) / trip.mpg)
+        fuel = arriving[-1] - candidate.detour_miles_out / trip.mpg
+        mile = candidate.mile
+    return [*arriving, fuel - (trip.distance_miles - mile) / trip.mpg]
+
+
+def _explained(
+    trip: Trip, max_stops: int | None, from_mile: float, to_mile: float, *, arrives: bool = False
+) -> Infeasible:
     """Why there is no solution, in words a dispatcher can act on.
 
     Fuel could last be bought at `from_mile`, and `to_mile` is the first that cannot be reached, or the destination.
     """
-    if min(trip.start_gallons, trip.usable_gallons) < trip.reserve_gallons - GALLONS:
+    if max_stops is not None:  # it is feasible without that limit
+        return Infeasible(0.0, trip.distance_miles, f"the trip takes more than {max_stops} fuel stops")
+    if trip.start_usable_gallons < trip.reserve_gallons - GALLONS:
         reason = (
             f"the truck starts with {trip.start_gallons:.1f} gal, "
             f"less than the reserve of {trip.reserve_gallons:.1f} gal"
@@ -309,8 +353,6 @@ def _explained(trip: Trip, from_mile: float, to_mile: float, *, arrives: bool = 
         reason = (
             f"{trip.end_gallons:.1f} gal are wanted at the destination, the tank holds {trip.usable_gallons:.1f} gal"
         )
-    elif trip.max_stops is not None:  # it is feasible without that limit
-        reason = f"the trip takes more than {trip.max_stops} fuel stops"
     elif arrives:
         reason = (
             f"the destination cannot be reached with {trip.end_gallons:.1f} gal left, "
@@ -335,7 +377,7 @@ def replay(trip: Trip, purchases: Sequence[Purchase], *, tolerance_gallons: floa
             raise BrokenPlan(what)
 
     arrivals = []
-    mile, fuel = 0.0, min(trip.start_gallons, trip.usable_gallons)
+    mile, fuel = 0.0, trip.start_usable_gallons
     check(trip.max_stops is None or len(purchases) <= trip.max_stops, "more stops than allowed")
     check(fuel >= trip.reserve_gallons - tolerance_gallons, "the start is below the reserve")
     for index, gallons in purchases:
@@ -344,7 +386,7 @@ def replay(trip: Trip, purchases: Sequence[Purchase], *, tolerance_gallons: floa
         fuel -= (candidate.mile - mile + candidate.detour_miles_in) / trip.mpg
         arrivals.append(fuel)
         check(fuel >= trip.reserve_gallons - tolerance_gallons, f"below the reserve at {candidate.station_id}")
-        check(gallons >= trip.min_purchase_gallons - tolerance_gallons, f"too little at {candidate.station_id}")
+        check(gallons >= trip.smallest_purchase(candidate) - tolerance_gallons, f"too little at {candidate.station_id}")
         fuel += gallons
         check(fuel <= trip.usable_gallons + tolerance_gallons, f"too much at {candidate.station_id}")
         fuel -= candidate.detour_miles_out / trip.mpg
@@ -393,27 +435,18 @@ def _rounded(trip: Trip, purchases: Sequence[Purchase], step: float) -> list[flo
     def down(gallons: float) -> int:
         return math.floor(gallons * per_gallon + 1e-6)
 
-    arriving = []  # at each station and at the destination, what would be in the tank without any purchase
-    unbought, mile = min(trip.start_gallons, trip.usable_gallons), 0.0
-    for index, _ in purchases:
-        candidate = trip.candidates[index]
-        arriving.append(unbought - (candidate.mile - mile + candidate.detour_miles_in) / trip.mpg)
-        unbought = arriving[-1] - candidate.detour_miles_out / trip.mpg
-        mile = candidate.mile
-    arriving.append(unbought - (trip.distance_miles - mile) / trip.mpg)
-
-    smallest = up(trip.min_purchase_gallons)
-    wanted: list[int] = []
-    for total in accumulate(gallons for _, gallons in purchases):
-        wanted.append(max(up(total), wanted[-1] + smallest if wanted else smallest))
+    arriving = _unbought(trip, purchases)
     most = [down(trip.usable_gallons - gallons) for gallons in arriving[:-1]]
     least = [up(trip.reserve_gallons - gallons) for gallons in arriving[1:-1]]
     least.append(up(max(trip.reserve_gallons, trip.end_gallons) - arriving[-1]))
 
-    totals: list[int] = []  # from the last to the first
-    for want, room, need in zip(reversed(wanted), reversed(most), reversed(least), strict=False):
-        lowered = min(want, room, totals[-1] - smallest if totals else want)
-        if lowered < max(need, smallest):
+    # Totals are lowered and compared above those of the smallest purchases, where they must not fall from stop to stop.
+    smallest = [*accumulate(up(trip.smallest_purchase(trip.candidates[index])) for index, _ in purchases)]
+    totals = accumulate(gallons for _, gallons in purchases)
+    above = [*accumulate((up(total) - base for total, base in zip(totals, smallest, strict=True)), max)]
+    for i in reversed(range(len(above))):
+        above[i] = min(*above[i : i + 2], most[i] - smallest[i])
+        if above[i] < max(least[i] - smallest[i], 0):
             return None
-        totals.append(lowered)
-    return [(after - before) / per_gallon for before, after in pairwise([0, *reversed(totals)])]
+    rounded = [base + more for base, more in zip(smallest, above, strict=True)]
+    return [(after - before) / per_gallon for before, after in pairwise([0, *rounded])]

@@ -2,9 +2,11 @@
 
 import math
 import random
+from collections.abc import Callable
 from dataclasses import replace
 
 import highspy
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,63 +23,91 @@ from domain.planning.optimizer import (
     solve,
 )
 
-CENTS_LOST_TO_ROUNDING = 0.50
+DOLLARS_LOST_TO_ROUNDING = 0.50
 
 
-def milp_objective(trip: Trip) -> float | None:
-    """The least cost according to HiGHS; None where it finds the trip infeasible."""
+def milp(trip: Trip, must_stop_at: int | None = None) -> highspy.HighsLp:
+    """The trip as a mixed-integer program: fuel on the road before and after each candidate, a stop or not, gallons."""
+    columns: list[tuple[float, float, float]] = []
+    rows: list[tuple[float, float, dict[int, float]]] = []
+
+    def column(low: float, high: float, cost: float = 0.0) -> int:
+        columns.append((low, high, cost))
+        return len(columns) - 1
+
+    def row(low: float, high: float, terms: dict[int, float]) -> None:
+        rows.append((low, high, terms))
+
+    reserve, usable, inf = trip.reserve_gallons, trip.usable_gallons, highspy.kHighsInf
+    start = min(trip.start_gallons, usable)
+    fuel, mile, stops = column(start, start), 0.0, []
+    row(reserve, inf, {fuel: 1})
+    for i, candidate in enumerate(trip.candidates):
+        burned = (candidate.mile - mile) / trip.mpg
+        into, out = candidate.detour_miles_in / trip.mpg, candidate.detour_miles_out / trip.mpg
+        arriving, leaving = column(reserve, usable), column(reserve, usable)
+        stop = column(float(i == must_stop_at), 1, trip.stop_cost)
+        bought = column(0, usable - reserve, candidate.price)
+        row(-burned, -burned, {arriving: 1, fuel: -1})
+        row(reserve, inf, {arriving: 1, stop: -into})
+        row(-inf, usable, {arriving: 1, stop: -into, bought: 1})
+        row(0, 0, {leaving: 1, arriving: -1, bought: -1, stop: into + out})
+        row(0, inf, {bought: 1, stop: -max(trip.min_purchase_gallons, into + out)})
+        row(-inf, 0, {bought: 1, stop: reserve - usable})
+        fuel, mile = leaving, candidate.mile
+        stops.append(stop)
+    burned = (trip.distance_miles - mile) / trip.mpg
+    left = column(0, inf, -trip.leftover_value_per_gallon)
+    row(burned + trip.end_gallons, burned + trip.end_gallons, {fuel: 1, left: -1})
+    row(burned + reserve, inf, {fuel: 1})
+    if trip.max_stops is not None:
+        row(-inf, trip.max_stops, dict.fromkeys(stops, 1.0))
+
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = len(columns), len(rows)
+    lp.col_lower_, lp.col_upper_, lp.col_cost_ = map(np.array, zip(*columns, strict=True))
+    lp.row_lower_, lp.row_upper_ = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    lp.a_matrix_.start_ = np.cumsum([0, *(len(terms) for _, _, terms in rows)])
+    lp.a_matrix_.index_ = np.array([index for _, _, terms in rows for index in terms])
+    lp.a_matrix_.value_ = np.array([value for _, _, terms in rows for value in terms.values()])
+    kinds = highspy.HighsVarType
+    lp.integrality_ = [kinds.kInteger if i in stops else kinds.kContinuous for i in range(len(columns))]
+    return lp
+
+
+def exact_highs() -> highspy.Highs:
+    """HiGHS on one thread, told to look for the optimum itself and not for something near it."""
     highs = highspy.Highs()  # type: ignore[no-untyped-call]
     highs.silent()
     for option in ("primal_feasibility_tolerance", "mip_feasibility_tolerance", "mip_abs_gap"):
         highs.setOptionValue(option, 1e-9)
     highs.setOptionValue("mip_rel_gap", 0.0)
-    reserve, usable = trip.reserve_gallons, trip.usable_gallons
-    inf = highspy.kHighsInf
+    highs.setOptionValue("threads", 1)
+    return highs
 
-    def variable(low: float, high: float, cost: float = 0.0, *, integer: bool = False) -> int:
-        highs.addVar(low, high)
-        index = int(highs.getNumCol()) - 1
-        highs.changeColCost(index, cost)
-        if integer:
-            highs.changeColIntegrality(index, highspy.HighsVarType.kInteger)
-        return index
 
-    def row(low: float, high: float, **terms: tuple[int, float]) -> None:
-        columns, values = zip(*terms.values(), strict=True)
-        highs.addRow(low, high, len(columns), list(columns), list(values))
+def optimum(highs: highspy.Highs) -> float | None:
+    """The least cost it found by `run()`; None where it found that there is no solution.
 
-    start = min(trip.start_gallons, usable)
-    if start < reserve - 1e-9:
-        return None
-    fuel, mile, stops = variable(start, start), 0.0, []
-    for candidate in trip.candidates:
-        burned = (candidate.mile - mile) / trip.mpg
-        into, out = candidate.detour_miles_in / trip.mpg, candidate.detour_miles_out / trip.mpg
-        arriving, leaving = variable(reserve, usable), variable(reserve, usable)
-        stop = variable(0, 1, trip.stop_cost, integer=True)
-        bought = variable(0, usable, candidate.net_price)
-        row(-burned, -burned, arriving=(arriving, 1), fuel=(fuel, -1))
-        row(reserve, inf, arriving=(arriving, 1), stop=(stop, -into))
-        row(-inf, usable, arriving=(arriving, 1), stop=(stop, -into), bought=(bought, 1))
-        row(0, 0, leaving=(leaving, 1), arriving=(arriving, -1), bought=(bought, -1), stop=(stop, into + out))
-        row(0, inf, bought=(bought, 1), stop=(stop, -max(trip.min_purchase_gallons, into + out)))
-        row(-inf, 0, bought=(bought, 1), stop=(stop, -usable))
-        fuel, mile = leaving, candidate.mile
-        stops.append(stop)
-    end = max(reserve, trip.end_gallons) + (trip.distance_miles - mile) / trip.mpg
-    row(end, inf, fuel=(fuel, 1))
-    if trip.max_stops is not None and stops:
-        row(-inf, trip.max_stops, **{f"stop_{i}": (stop, 1.0) for i, stop in enumerate(stops)})
-    highs.run()
+    Integrality holds to a tolerance only: the choice of stops is fixed, and a linear program says what it costs.
+    """
     if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
         return None
-    # Integrality holds to a tolerance only: fix the choice of stops, and let a linear program say what it costs.
-    chosen = [round(highs.getSolution().col_value[stop]) for stop in stops]
-    for stop, value in zip(stops, chosen, strict=True):
-        highs.changeColBounds(stop, value, value)
-        highs.changeColIntegrality(stop, highspy.HighsVarType.kContinuous)
+    values = highs.getSolution().col_value
+    for column, kind in enumerate(highs.getLp().integrality_):
+        if kind == highspy.HighsVarType.kInteger:
+            highs.changeColBounds(column, round(values[column]), round(values[column]))
+            highs.changeColIntegrality(column, highspy.HighsVarType.kContinuous)
     highs.run()
     return float(highs.getInfo().objective_function_value)
+
+
+def milp_objective(trip: Trip, must_stop_at: int | None = None) -> float | None:
+    highs = exact_highs()
+    highs.passModel(milp(trip, must_stop_at))
+    highs.run()
+    return optimum(highs)
 
 
 def objective(trip: Trip) -> float:
@@ -91,12 +121,15 @@ def random_trip(seed: int) -> Trip:
     distance = rng.choice([rng.uniform(50, 600), rng.uniform(600, 2800)])
     usable = rng.uniform(80, 250)
     reserve = rng.uniform(0.05, 0.3) * usable
-    candidates = []
+    lowest_price = rng.choice([2.8, 2.8, 2.8, -1.0, -3.0])
+    candidates: list[Candidate] = []
     for i in range(rng.randint(0, 20)):
+        nearby = rng.choice(candidates).mile + rng.uniform(0, 5) if candidates else distance
+        mile = min(rng.choice([rng.uniform(0, distance), rng.uniform(0, distance), nearby]), distance)
         into = rng.choice([0.0, rng.uniform(0, 5), rng.uniform(0, 40)])
         out = rng.choice([into, into, rng.uniform(0, 5)])
-        price = round(rng.uniform(2.8, 4.8), rng.choice([1, 3]))
-        candidates.append(Candidate(f"S{i}", rng.uniform(0, distance), into, out, price))
+        price = round(rng.uniform(lowest_price, lowest_price + 2), rng.choice([1, 3]))
+        candidates.append(Candidate(f"S{i}", mile, into, out, price))
     return Trip(
         distance_miles=distance,
         start_gallons=rng.uniform(0.9 * reserve, usable * 1.05),
@@ -108,30 +141,75 @@ def random_trip(seed: int) -> Trip:
         mpg=rng.uniform(4.5, 9.0),
         max_stops=rng.choice([None, None, rng.randint(0, 5)]),
         candidates=tuple(sorted(candidates, key=lambda candidate: candidate.mile)),
+        leftover_value_per_gallon=rng.choice([0.0, 0.0, rng.uniform(2, 5)]),
     )
 
 
-def agree(trip: Trip) -> None:
-    """Same feasibility, same cost, and the rounded plan drives."""
-    solution, expected = solve(trip), milp_objective(trip)
+def agree(trip: Trip, must_stop_at: int | None = None) -> bool:
+    """Same feasibility, same cost, and the rounded plan drives. Whether there is one."""
+    solution, expected = solve(trip, must_stop_at=must_stop_at), milp_objective(trip, must_stop_at)
     if isinstance(solution, Infeasible):
         assert expected is None
         assert 0 <= solution.from_mile <= solution.to_mile <= trip.distance_miles
-        return
+        return False
     assert expected is not None
     assert solution.objective == pytest.approx(expected, abs=1e-6)
     replay(trip, solution.purchases)
     rounded = round_and_replay(trip, solution)
     assert isinstance(rounded, Solution)
     replay(trip, rounded.purchases)
-    assert rounded.objective <= solution.objective + CENTS_LOST_TO_ROUNDING
-    assert rounded.objective >= solution.objective - 1e-6
+    assert solution.objective - 1e-6 <= rounded.objective <= solution.objective + DOLLARS_LOST_TO_ROUNDING
+    if must_stop_at is not None:
+        assert must_stop_at in [index for index, _ in rounded.purchases]
+    return True
 
 
 @pytest.mark.parametrize("block", range(10))
 def test_random_trips_agree_with_the_milp(block: int) -> None:
-    for seed in range(block * 60, block * 60 + 60):
-        agree(random_trip(seed))
+    feasible = [agree(random_trip(seed)) for seed in range(block * 60, block * 60 + 60)]
+    assert 10 < sum(feasible) < 50
+
+
+def with_each(trip: Trip, change: Callable[[Candidate], Candidate]) -> Trip:
+    return replace(trip, candidates=tuple(map(change, trip.candidates)))
+
+
+VARIANTS: dict[str, Callable[[Trip], Trip]] = {
+    "no reserve": lambda trip: replace(trip, reserve_gallons=0.0),
+    "half a tank in reserve": lambda trip: replace(trip, reserve_gallons=trip.usable_gallons / 2),
+    "nothing wanted at the end": lambda trip: replace(trip, end_gallons=0.0),
+    "most of a tank wanted at the end": lambda trip: replace(trip, end_gallons=0.8 * trip.usable_gallons),
+    "no smallest purchase": lambda trip: replace(trip, min_purchase_gallons=0.0),
+    "a large smallest purchase": lambda trip: replace(trip, min_purchase_gallons=0.6 * trip.usable_gallons),
+    "free stops": lambda trip: replace(trip, stop_cost=0.0),
+    "dear stops": lambda trip: replace(trip, stop_cost=80.0),
+    "no detours": lambda trip: with_each(trip, lambda one: replace(one, detour_miles_in=0.0, detour_miles_out=0.0)),
+    "long detours": lambda trip: with_each(trip, lambda one: replace(one, detour_miles_in=30.0, detour_miles_out=45.0)),
+    "any number of stops": lambda trip: replace(trip, max_stops=None),
+    "no stops": lambda trip: replace(trip, max_stops=0),
+    "one stop": lambda trip: replace(trip, max_stops=1),
+    "three stops": lambda trip: replace(trip, max_stops=3),
+    "nothing for what is left": lambda trip: replace(trip, leftover_value_per_gallon=0.0),
+    "some of the price for what is left": lambda trip: replace(trip, leftover_value_per_gallon=3.0),
+    "more than any price for what is left": lambda trip: replace(trip, leftover_value_per_gallon=6.0),
+    "positive prices": lambda trip: with_each(trip, lambda one: replace(one, price=one.price % 1 + 3)),
+    "negative prices": lambda trip: with_each(trip, lambda one: replace(one, price=one.price % 1 - 3)),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_trips_with_and_without_each_limit_agree_with_the_milp(variant: str) -> None:
+    for seed in range(1000, 1030):
+        agree(VARIANTS[variant](random_trip(seed)))
+
+
+def test_trips_with_a_forced_stop_agree_with_the_milp() -> None:
+    feasible = 0
+    for seed in range(2000, 2150):
+        trip = random_trip(seed)
+        if trip.candidates:
+            feasible += agree(trip, must_stop_at=seed % len(trip.candidates))
+    assert 30 < feasible < 120
 
 
 @st.composite
@@ -147,7 +225,7 @@ def coarse_trips(draw: st.DrawFn) -> Trip:
                 st.integers(0, distance // 40),
                 st.integers(0, 4),
                 st.integers(0, 4),
-                st.integers(8, 20),
+                st.integers(-8, 20),
             ),
             max_size=8,
         )
@@ -163,6 +241,7 @@ def coarse_trips(draw: st.DrawFn) -> Trip:
         mpg=5.0,
         max_stops=draw(st.none() | st.integers(0, 4)),
         candidates=tuple(sorted(candidates, key=lambda candidate: candidate.mile)),
+        leftover_value_per_gallon=draw(st.sampled_from([0, 0, 2, 4])),
     )
 
 
@@ -175,22 +254,38 @@ def test_trips_of_round_numbers_agree_with_the_milp(trip: Trip) -> None:
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(coarse_trips(), st.data())
 def test_more_choice_never_costs_more(trip: Trip, data: st.DataObject) -> None:
-    before = objective(trip)
-    assert objective(replace(trip, usable_gallons=trip.usable_gallons + data.draw(st.integers(1, 80)))) <= before + 1e-6
-    assert objective(replace(trip, max_stops=None)) <= before + 1e-6
-    assert objective(replace(trip, min_purchase_gallons=trip.min_purchase_gallons / 2)) <= before + 1e-6
-    assert objective(replace(trip, end_gallons=trip.end_gallons / 2)) <= before + 1e-6
-    assert objective(replace(trip, stop_cost=trip.stop_cost / 2)) <= before + 1e-6
-    if not trip.candidates:
-        return
-    chosen = data.draw(st.integers(0, len(trip.candidates) - 1))
-    fewer = tuple(candidate for i, candidate in enumerate(trip.candidates) if i != chosen)
-    cheaper = tuple(
-        replace(candidate, net_price=candidate.net_price - 0.5) if i == chosen else candidate
-        for i, candidate in enumerate(trip.candidates)
-    )
-    assert objective(replace(trip, candidates=fewer)) >= before - 1e-6
-    assert objective(replace(trip, candidates=cheaper)) <= before + 1e-6
+    most = objective(trip) + 1e-6
+    assert objective(replace(trip, usable_gallons=trip.usable_gallons + data.draw(st.integers(1, 80)))) <= most
+    assert objective(replace(trip, max_stops=None)) <= most
+    assert objective(replace(trip, min_purchase_gallons=trip.min_purchase_gallons / 2)) <= most
+    assert objective(replace(trip, reserve_gallons=trip.reserve_gallons / 2)) <= most
+    assert objective(replace(trip, end_gallons=trip.end_gallons / 2)) <= most
+    assert objective(replace(trip, stop_cost=trip.stop_cost / 2)) <= most
+    assert objective(replace(trip, leftover_value_per_gallon=trip.leftover_value_per_gallon + 1)) <= most
+    assert objective(with_each(trip, lambda one: replace(one, price=one.price - 0.5))) <= most
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(coarse_trips().filter(lambda trip: trip.candidates), st.data())
+def test_another_or_a_cheaper_station_never_costs_more(trip: Trip, data: st.DataObject) -> None:
+    chosen = data.draw(st.sampled_from(trip.candidates))
+    without = tuple(candidate for candidate in trip.candidates if candidate is not chosen)
+    cheaper = with_each(trip, lambda one: replace(one, price=one.price - 0.5) if one is chosen else one)
+    assert objective(replace(trip, candidates=without)) >= objective(trip) - 1e-6
+    assert objective(cheaper) <= objective(trip) + 1e-6
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(coarse_trips())
+def test_the_cheapest_of_all_forced_stops_is_the_cheapest_plan(trip: Trip) -> None:
+    """Unless to buy nothing is: a plan is a plan with a stop at each of its stations, and dearer with one elsewhere."""
+    solution = solve(trip)
+    forced = [solve(trip, must_stop_at=index) for index in range(len(trip.candidates))]
+    costs = [plan.objective if isinstance(plan, Solution) else math.inf for plan in forced]
+    assert all(cost >= objective(trip) - 1e-6 for cost in costs)
+    if isinstance(solution, Solution):
+        for index, _ in solution.purchases:
+            assert costs[index] == pytest.approx(solution.objective, abs=1e-6)
 
 
 # --- One limit at a time ---------------------------------------------------------------------------------------
@@ -215,14 +310,14 @@ def trip(*candidates: tuple[float, float], **changes: float | int | None) -> Tri
     return replace(given, **changes)  # type: ignore[arg-type]
 
 
-def bought(trip: Trip) -> list[tuple[int, float]]:
-    solution = solve(trip)
+def bought(trip: Trip, *, must_stop_at: int | None = None) -> list[tuple[int, float]]:
+    solution = solve(trip, must_stop_at=must_stop_at)
     assert isinstance(solution, Solution), solution
     return [(index, round(gallons, 6)) for index, gallons in solution.purchases]
 
 
-def infeasible(trip: Trip) -> Infeasible:
-    solution = solve(trip)
+def infeasible(trip: Trip, *, must_stop_at: int | None = None) -> Infeasible:
+    solution = solve(trip, must_stop_at=must_stop_at)
     assert isinstance(solution, Infeasible), solution
     return solution
 
@@ -295,6 +390,51 @@ def test_buying_less_early_leaves_room_for_the_smallest_purchase_later() -> None
     ]
 
 
+def test_only_what_the_road_takes_is_bought_where_fuel_is_dear_even_after_a_detour() -> None:
+    """A gallon for the way back to the road and 0.2 to the cheap station, no more: the tank is at its reserve."""
+    stations = (Candidate("dear", 200.0, 0.0, 5.0, 5.0), Candidate("cheap", 201.0, 0.0, 0.0, 2.0))
+    assert bought(replace(trip(start_gallons=50.0), candidates=stations)) == [(0, 1.2), (1, 59.8)]
+
+
+def test_what_is_left_is_bought_only_below_its_worth() -> None:
+    assert bought(trip((200, 3.0), leftover_value_per_gallon=2.99)) == [(0, 50.0)]
+    assert bought(trip((200, 3.0), leftover_value_per_gallon=3.0)) == [(0, 50.0)]
+    assert bought(trip((200, 3.0), leftover_value_per_gallon=3.01)) == [(0, 80.0)]
+    assert bought(trip((200, 3.0), (300, 2.0), leftover_value_per_gallon=2.5)) == [(0, 10.0), (1, 90.0)]
+
+
+def test_a_stop_for_fuel_to_be_left_has_to_pay_for_itself() -> None:
+    """80 gallons can be bought at 3 dollars and none is needed."""
+    no_need = trip((200, 3.0), distance_miles=250.0, leftover_value_per_gallon=3.5)
+    assert bought(replace(no_need, stop_cost=41.0)) == []
+    assert bought(replace(no_need, stop_cost=39.0)) == [(0, 80.0)]
+
+
+def test_the_worth_of_what_is_left_counts_from_the_level_wanted() -> None:
+    assert objective(trip(distance_miles=200.0, leftover_value_per_gallon=3.0)) == pytest.approx(-30.0)
+    assert objective(trip((200, 3.0), end_gallons=0.0, leftover_value_per_gallon=2.0)) == pytest.approx(150.0 - 20.0)
+
+
+def test_a_negative_price_fills_the_tank_again_and_again() -> None:
+    paid = trip((100, -2.0), (300, -1.0))
+    assert bought(paid) == [(0, 60.0), (1, 40.0)]
+    assert bought(replace(paid, stop_cost=50.0)) == [(0, 60.0)]
+
+
+def test_a_forced_stop_buys_at_the_station() -> None:
+    two = trip((100, 3.5), (250, 3.0), min_purchase_gallons=30.0)
+    assert bought(two) == [(1, 50.0)]
+    assert bought(two, must_stop_at=0) == [(0, 50.0)]
+    assert bought(two, must_stop_at=1) == [(1, 50.0)]
+    assert bought(replace(two, min_purchase_gallons=5.0), must_stop_at=0) == [(0, 5.0), (1, 45.0)]
+
+
+def test_a_forced_stop_counts_toward_the_limit_on_stops() -> None:
+    far_apart = trip((50, 2.0), (100, 3.5), (300, 3.0), min_purchase_gallons=5.0)
+    assert bought(far_apart, must_stop_at=1) == [(0, 45.0), (1, 5.0)]
+    assert bought(replace(far_apart, max_stops=1), must_stop_at=1) == [(1, 50.0)]
+
+
 def test_a_purchase_that_never_fits_is_infeasible() -> None:
     assert infeasible(trip((10, 3.0), (20, 3.0), min_purchase_gallons=60.0)).from_mile == 0.0
 
@@ -341,7 +481,23 @@ def test_a_destination_level_out_of_reach_is_named() -> None:
 
 def test_too_few_stops_are_named() -> None:
     two_needed = trip((200, 3.0), (500, 3.0), distance_miles=900.0)
-    assert "more than 1 fuel stops" in infeasible(replace(two_needed, max_stops=1)).reason
+    too_few = infeasible(replace(two_needed, max_stops=1))
+    assert (too_few.from_mile, too_few.to_mile) == (0.0, 900.0)
+    assert "more than 1 fuel stops" in too_few.reason
+
+
+def test_a_forced_stop_that_no_plan_has_room_for_is_named() -> None:
+    no_room = infeasible(trip((10, 3.0), (250, 3.0), min_purchase_gallons=50.0), must_stop_at=0)
+    assert (no_room.from_mile, no_room.to_mile) == (10.0, 10.0)
+    assert "a stop at mile 10.0" in no_room.reason
+    one_too_many = trip((100, 3.0), (200, 3.0), (600, 3.0), distance_miles=900.0, max_stops=2)
+    assert len(bought(one_too_many)) == 2
+    assert "a stop at mile 100.0" in infeasible(one_too_many, must_stop_at=0).reason
+
+
+def test_a_trip_that_cannot_be_made_anyway_says_so_with_a_forced_stop_too() -> None:
+    gap = trip((200, 3.0), (700, 3.0), distance_miles=800.0)
+    assert infeasible(gap, must_stop_at=0) == infeasible(gap)
 
 
 # --- Rounding and replay ---------------------------------------------------------------------------------------
@@ -362,6 +518,23 @@ def test_gallons_are_rounded_up_to_tenths() -> None:
 def test_a_full_tank_is_rounded_down_and_the_rest_bought_later() -> None:
     full_then_more = trip((101.1, 3.0), (300, 4.0), distance_miles=700.0)
     assert rounded(full_then_more) == [(0, 60.2), (1, 29.8)]
+
+
+def test_a_full_tank_to_be_left_is_rounded_down() -> None:
+    assert rounded(trip((101.1, 3.0), leftover_value_per_gallon=4.0)) == [(0, 60.2)]
+
+
+def test_a_purchase_is_never_rounded_to_less_than_its_detour_burns() -> None:
+    """59.95 and 69.96 gal in total, rounded up to 60.0 and 70.0, would leave 10.0 for a detour of 10.01."""
+    forced = replace(
+        trip(distance_miles=550.0, start_gallons=60.05, usable_gallons=120.0),
+        candidates=(Candidate("S0", 100.0, 0.0, 0.0, 2.0), Candidate("S1", 400.0, 25.0, 25.05, 3.0)),
+    )
+    solution = solve(forced, must_stop_at=1)
+    assert isinstance(solution, Solution)
+    plan = round_and_replay(forced, solution)
+    assert isinstance(plan, Solution)
+    assert plan.purchases[-1] == (1, 10.1)
 
 
 def test_the_smallest_purchase_survives_rounding() -> None:
