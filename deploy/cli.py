@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from domain import companies, database, fleet, imports, keys, messaging, stations
+from domain import companies, database, fleet, imports, keys, messaging, reviews, stations
 from domain.companies import Policy
 from domain.contract import Instant, write
 from domain.csvfiles import Report
@@ -26,6 +26,7 @@ from domain.errors import Trouble
 from domain.ids import is_id
 from domain.jobs import QUEUES, Job, JobQueue, check_redis
 from domain.lifecycle import Environment
+from domain.planning.prices import Objective
 from domain.settings import Settings, get_settings
 from domain.telemetry import configure_logging, serve_metrics
 
@@ -38,6 +39,7 @@ mappings_app = typer.Typer(no_args_is_help=True, help="What unknown units and dr
 messages_app = typer.Typer(no_args_is_help=True, help="Messages to drivers.")
 stations_app = typer.Typer(no_args_is_help=True, help="Truck stops and their retail prices.")
 deals_app = typer.Typer(no_args_is_help=True, help="Negotiated prices.")
+taxes_app = typer.Typer(no_args_is_help=True, help="Diesel taxes by state.")
 for name, sub in (
     ("companies", companies_app),
     ("keys", keys_app),
@@ -47,6 +49,7 @@ for name, sub in (
     ("messages", messages_app),
     ("stations", stations_app),
     ("deals", deals_app),
+    ("taxes", taxes_app),
 ):
     app.add_typer(sub, name=name)
 
@@ -237,6 +240,14 @@ MinPurchase = Annotated[float | None, typer.Option("--min-purchase-gallons", met
 StopCost = Annotated[float | None, typer.Option("--stop-cost", metavar="C", help="Dollars; 20 unless set.")]
 MaxDetour = Annotated[float | None, typer.Option("--max-detour-miles", metavar="M", help="5 each way unless set.")]
 MaxStops = Annotated[int | None, typer.Option("--max-stops", metavar="K", help="No limit unless set.")]
+ObjectiveOption = Annotated[
+    Objective | None,
+    typer.Option("--objective", help="What plans make least: prices at the pump (unless set), or less the fuel tax."),
+]
+LeftoverValue = Annotated[
+    float | None,
+    typer.Option("--leftover-value-per-gallon", metavar="V", help="Of fuel left beyond what is wanted; 0 unless set."),
+]
 MessageUrl = Annotated[
     str | None, typer.Option("--message-url", metavar="APPRISE", help="For drivers without contact.")
 ]
@@ -255,6 +266,8 @@ def companies_create(
     stop_cost: StopCost = None,
     max_detour_miles: MaxDetour = None,
     max_stops: MaxStops = None,
+    objective: ObjectiveOption = None,
+    leftover_value_per_gallon: LeftoverValue = None,
     message_url: MessageUrl = None,
     as_json: AsJson = False,
 ) -> None:
@@ -279,6 +292,8 @@ def companies_set(
     stop_cost: StopCost = None,
     max_detour_miles: MaxDetour = None,
     max_stops: MaxStops = None,
+    objective: ObjectiveOption = None,
+    leftover_value_per_gallon: LeftoverValue = None,
     message_url: MessageUrl = None,
     as_json: AsJson = False,
 ) -> None:
@@ -416,24 +431,41 @@ def messages_list(company_id: CompanyId, as_json: AsJson = False) -> None:
     show(as_json, documents, text)
 
 
-# --- Stations and deals ----------------------------------------------------------------------------------------
+# --- Stations, deals and taxes ----------------------------------------------------------------------------------------
 
 
 @stations_app.command("import")
 def stations_import(file: CsvFile, as_json: AsJson = False) -> None:
-    """Upserts truck stops and their prices."""
+    """Upserts truck stops and their prices. Plans of trucks still at their first stop are looked at again."""
+    now = datetime.now(UTC)
     with _progress("stations", file, quiet=as_json) as progress, transaction() as connection:
-        report = stations.import_stations(connection, file, now=datetime.now(UTC), progress=progress)
+        report = stations.import_stations(connection, file, now=now, progress=progress)
+        jobs = reviews.after_new_prices(connection, None, now=now)
+    enqueue(jobs)
     _finish_import(as_json, "stations", report)
 
 
 @deals_app.command("import")
 def deals_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = False) -> None:
-    """Upserts negotiated prices, by station or brand."""
+    """Upserts negotiated prices, by station or brand, with the days they are valid on."""
+    now = datetime.now(UTC)
     with transaction() as connection:
         companies.require_company(connection, company_id)
-        report = stations.import_deals(connection, company_id, file)
+        report = stations.import_deals(connection, company_id, file, now=now)
+        jobs = reviews.after_new_prices(connection, company_id, now=now)
+    enqueue(jobs)
     _finish_import(as_json, "deals", report)
+
+
+@taxes_app.command("import")
+def taxes_import(file: CsvFile, as_json: AsJson = False) -> None:
+    """Upserts the states' diesel taxes, for companies whose objective is tax-adjusted."""
+    now = datetime.now(UTC)
+    with transaction() as connection:
+        report = stations.import_taxes(connection, file, now=now)
+        jobs = reviews.after_new_prices(connection, None, now=now)
+    enqueue(jobs)
+    _finish_import(as_json, "taxes", report)
 
 
 @contextmanager

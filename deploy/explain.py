@@ -1,30 +1,126 @@
-"""A plan's explanation for people: the inputs, every candidate, the objective."""
+"""A plan's explanation for people: the inputs and where they are from, every candidate and why, the alternatives."""
 
+from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from domain.planning.reasons import CHOSEN
+
 
 def print_explanation(explanation: dict[str, Any], screen: Console) -> None:
-    inputs = explanation["inputs"]
-    facts = Table("input", "value", box=None, pad_edge=False)
-    for name, value in inputs.items():
-        shown = f"{value:,.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
-        facts.add_row(name.replace("_", " "), shown)
-    screen.print(facts)
-    table = Table(title=f"{len(explanation['candidates'])} candidates in the corridor")
-    for heading in ("mile", "station", "detour mi", "net $/gal", "gallons"):
-        table.add_column(heading, justify="left" if heading == "station" else "right")
-    for candidate in explanation["candidates"]:
-        gallons = candidate["gallons"]
+    facts = Table(box=None, pad_edge=False)
+    for heading in ("input", "value", "from"):
+        facts.add_column(heading, justify="right" if heading == "value" else "left")
+    for row in _facts(explanation):
+        facts.add_row(*row)
+    screen.print(facts, highlight=False)
+    screen.print(_candidates(explanation["candidates"]), highlight=False)
+    _print_result(explanation, screen)
+
+
+def _facts(explanation: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    inputs, sources = explanation["inputs"], explanation["sources"]
+    fuel, position, roads, prices = (sources[name] for name in ("fuel", "position", "roads", "prices"))
+    made_at = sources["made_at"]
+    policy = "the company's policy"
+    yield (
+        "road",
+        f"{inputs['distance_miles']:,.1f} mi",
+        " ".join(filter(None, (roads["from"], roads["fallback_reason"]))),
+    )
+    yield "starts at", _moment(sources["departure"]), f"{position['from']}{_age(position['at'], made_at)}"
+    yield "tank", f"{inputs['capacity_gallons']:,.1f} gal", sources["capacity_gallons"]["from"]
+    yield "usable of it", f"{inputs['usable_gallons']:,.1f} gal", "95 %"
+    yield "mileage", f"{inputs['mpg']:.2f} mpg", sources["mpg"]["from"]
+    yield (
+        "fuel at the start",
+        f"{inputs['start_gallons']:,.1f} gal",
+        (f"{fuel['from']}, {fuel['percent']:g} %{_age(fuel['at'], made_at)}"),
+    )
+    yield "reserve", f"{inputs['reserve_gallons']:,.1f} gal", policy
+    yield "wanted at the end", f"{inputs['end_gallons']:,.1f} gal", policy
+    yield "smallest purchase", f"{inputs['min_purchase_gallons']:,.1f} gal", policy
+    yield "cost of a stop", f"${inputs['stop_cost']:.2f}", policy
+    yield "furthest detour", f"{inputs['max_detour_miles']:g} mi", policy
+    yield "most stops", "any" if inputs["max_stops"] is None else str(inputs["max_stops"]), policy
+    if inputs["leftover_value_per_gallon"]:
+        yield "fuel left is worth", f"${inputs['leftover_value_per_gallon']:.3f}", policy
+    yield "objective", inputs["objective"], policy
+    yield "prices", f"{len(explanation['candidates'])} candidates", _priced(prices, made_at)
+
+
+def _priced(prices: dict[str, Any], made_at: str) -> str:
+    parts = [f"imported{_age(prices['imported_at'], made_at).lstrip(',')}"]
+    if prices["oldest_at"] is not None:
+        parts.append(f"the oldest{_age(prices['oldest_at'], made_at).lstrip(',')}")
+    parts += [
+        f"{count} stations left out: {why.replace('_', ' ')}" for why, count in prices["stations_left_out"].items()
+    ]
+    if prices["stations_without_tax_rate"]:
+        parts.append(f"{prices['stations_without_tax_rate']} stations without a tax rate")
+    return ", ".join(parts)
+
+
+def _age(at: str | None, made_at: str) -> str:
+    if at is None:
+        return ""
+    age = max(datetime.fromisoformat(made_at) - datetime.fromisoformat(at), timedelta(0))
+    minutes = int(age / timedelta(minutes=1))
+    if minutes < 120:
+        return f", {minutes} min old"
+    hours = minutes // 60
+    return f", {hours} h old" if hours < 48 else f", {hours // 24} days old"
+
+
+def _moment(moment: str) -> str:
+    return f"{datetime.fromisoformat(moment):%Y-%m-%d %H:%M}Z"
+
+
+def _candidates(candidates: list[dict[str, Any]]) -> Table:
+    table = Table(title=f"{len(candidates)} candidates in the corridor", box=None, pad_edge=False)
+    for heading in ("mile", "id", "station", "net $", "adjusted $", "detour mi", "gallons", "why", "costs more"):
+        table.add_column(heading, justify="left" if heading in ("id", "station", "why") else "right", no_wrap=True)
+    for one in candidates:
+        chosen = one["why"] == CHOSEN
         table.add_row(
-            f"{candidate['mile']:.1f}",
-            candidate["station_id"],
-            f"{candidate['detour_miles_in']:.1f}",
-            f"{candidate['net_price']:.3f}",
-            f"{gallons:.1f}" if gallons else "",
-            style="bold green" if gallons else None,
+            f"{one['mile']:.1f}",
+            one["station_id"],
+            ", ".join(filter(None, (one["name"], one["state"]))),
+            f"{one['net_price']:.3f}",
+            f"{one['adjusted_price']:.3f}",
+            f"{one['detour_miles_in']:.1f}+{one['detour_miles_out']:.1f}",
+            f"{one['gallons']:.1f}" if chosen else "",
+            one["why"] if chosen else f"{one['why']}: {one['detail']}",
+            "" if chosen or one["extra_cost"] is None else f"${one['extra_cost']:.2f}",
+            style="bold green" if chosen else None,
         )
-    screen.print(table)
+    return table
+
+
+def _print_result(explanation: dict[str, Any], screen: Console) -> None:
+    failed = explanation["infeasible"]
+    if failed is not None:
+        screen.print(
+            f"no feasible plan, mile {failed['from_mile']:.1f} to {failed['to_mile']:.1f}: {failed['reason']}",
+            style="red",
+            highlight=False,
+        )
+        return
+    table = Table(box=None, pad_edge=False)
+    for heading in ("way of fueling", "$ for fuel and stops", "less leftover", "stops", "gallons", "gallons left"):
+        table.add_column(heading, justify="left" if heading == "way of fueling" else "right")
+    for one in explanation["alternatives"]:
+        dry = one["objective"] is None
+        table.add_row(
+            one["name"],
+            "runs dry" if dry else f"{one['objective']:.2f}",
+            "" if dry else f"{one['objective_less_leftover']:.2f}",
+            str(one["stops"]),
+            f"{one['gallons']:.1f}",
+            "" if dry else f"{one['left_gallons']:.1f}",
+        )
+    screen.print(table, highlight=False)
     screen.print(f"objective: ${explanation['objective']:.2f} for fuel and stops", highlight=False)

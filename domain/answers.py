@@ -209,7 +209,7 @@ def _timeline(row: Any, status: RouteStatus) -> list[RouteStop]:
     last = len(row.stops) - 1
     timeline: list[RouteStop] = []
     for index, stop in enumerate(row.stops):
-        if index in ahead:
+        if index in ahead and ahead[index]["mile"] is not None:
             while fuel_stops and fuel_stops[0]["milesFromOrigin"] <= ahead[index]["mile"]:
                 timeline.append(_fuel_stop(len(timeline), fuel_stops.pop(0)))
         arrived, departed = visits.get(index, (None, None))

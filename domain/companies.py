@@ -11,6 +11,7 @@ from domain.database import Connection
 from domain.errors import Trouble
 from domain.ids import new_id
 from domain.messaging import is_usable
+from domain.planning.prices import Objective
 
 Percent = Annotated[float, Meta(ge=0, le=100)]
 
@@ -29,6 +30,8 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
     stop_cost: Annotated[float, Meta(ge=0, le=10_000)] | None = None
     max_detour_miles: Annotated[float, Meta(ge=0, le=100)] | None = None
     max_stops: Annotated[int, Meta(ge=0, le=100)] | None = None
+    objective: Objective | None = None
+    leftover_value_per_gallon: Annotated[float, Meta(ge=0, lt=100)] | None = None
     message_url: str | None = None
 
 

@@ -106,12 +106,16 @@ def _read(
             report.reject(line, str(invalid))
 
 
-def without_repeats(lines: Iterable[Line[Row]], key: str, report: Report) -> Iterator[Line[Row]]:
-    """Rows whose `key` appeared on an earlier line go into the report."""
-    first: dict[Any, int] = {}
+def without_repeats(lines: Iterable[Line[Row]], report: Report, *key: str) -> Iterator[Line[Row]]:
+    """Rows whose `key`, one column or several, appeared on an earlier line go into the report."""
+    first: dict[tuple[Any, ...], int] = {}
     for line in lines:
-        value = getattr(line.row, key)
-        if value is not None and first.setdefault(value, line.number) != line.number:
-            report.reject(line.number, f"{key} {value!r} is already on line {first[value]}")
+        values = tuple(getattr(line.row, name) for name in key)
+        given = any(value is not None for value in values)
+        if given and first.setdefault(values, line.number) != line.number:
+            named = ", ".join(
+                f"{name} {str(value)!r}" for name, value in zip(key, values, strict=True) if value is not None
+            )
+            report.reject(line.number, f"{named} is already on line {first[values]}")
         else:
             yield line

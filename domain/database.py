@@ -70,12 +70,14 @@ class Database:
         self._pool.close()
 
     @contextmanager
-    def transaction(self) -> Iterator[Connection]:
-        """Commits on leaving, rolls back on an exception.
+    def transaction(self, *, snapshot: bool = False) -> Iterator[Connection]:
+        """Commits on leaving, rolls back on an exception. A `snapshot` only reads, all as of one moment.
 
         Raises psycopg.OperationalError (PoolTimeout among them) when PostgreSQL is away.
         """
         with self._pool.connection() as connection:
+            if snapshot:
+                connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             yield connection
 
 

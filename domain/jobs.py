@@ -54,6 +54,11 @@ def build_plan(route_id: str) -> Job:
     return Job("plans.build", "plans", {"route_id": route_id})
 
 
+def review_plan(route_id: str) -> Job:
+    """Look again at the plan of a route whose fuel or prices have changed at the first stop."""
+    return Job("plans.review", "plans", {"route_id": route_id})
+
+
 def send_message(message_id: str) -> Job:
     """Hand one message to its driver."""
     return Job("messages.send", "messages", {"message_id": message_id})

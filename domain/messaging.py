@@ -40,10 +40,15 @@ def compose(
     unit_number: str | None,
     stops: Sequence[dict[str, Any]],
     plan: dict[str, Any],
+    *,
+    corrected: bool = False,
 ) -> str:
-    """The text a driver reads: every fuel stop in the order driven. `stops` and `plan` are the contract's."""
+    """The text a driver reads: every fuel stop in the order driven. `stops` and `plan` are the contract's.
+
+    `corrected`: it takes the place of one that the driver has.
+    """
     truck = f", truck {unit_number}" if unit_number else ""
-    lines = [f"Fuel plan for {route_name}{truck}", f"To: {stops[-1]['name']}"]
+    lines = [f"{'CORRECTED fuel' if corrected else 'Fuel'} plan for {route_name}{truck}", f"To: {stops[-1]['name']}"]
     for stop in plan["stops"]:
         where = f", {stop['address']}" if stop["address"] else ""
         lines.append(
@@ -61,10 +66,13 @@ def compose(
     return "\n".join(lines)
 
 
-def queue_message(connection: Connection, route: Any, plan_id: str, plan: dict[str, Any], *, now: datetime) -> str:
+def queue_message(
+    connection: Connection, route: Any, plan_id: str, plan: dict[str, Any], *, now: datetime, corrected: bool = False
+) -> str:
     """Stores the message of a fresh plan, to be sent. Returns its id."""
     message_id = new_id("msg")
-    text = compose(message_id, route.reference or route.external_id, route.unit_number, route.stops, plan)
+    name = route.reference or route.external_id
+    text = compose(message_id, name, route.unit_number, route.stops, plan, corrected=corrected)
     connection.execute(
         "INSERT INTO messages (id, company_id, environment, route_id, plan_id, driver_id, text, retry_at)"
         " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
@@ -85,7 +93,7 @@ def queue_message(connection: Connection, route: Any, plan_id: str, plan: dict[s
 def deliver(
     connection: Connection, message_id: str, *, settings: Settings, now: datetime
 ) -> tuple[MessageStatus | None, list[Job]]:
-    """One attempt at one message; the route becomes `active` when it is out.
+    """One attempt at one message; the route becomes `active` when it is out. An active one gets its correction.
 
     Returns what the message's status is now (None: nothing to do, or another worker holds it) and the jobs to enqueue
     after the commit.
@@ -93,7 +101,8 @@ def deliver(
     message = connection.execute(
         """
         SELECT m.id, m.environment, m.route_id, m.plan_id, m.text, m.attempts, m.created_at,
-               d.contact, c.message_url, r.status = 'planned' AND r.plan_id = m.plan_id AS wanted
+               d.contact, c.message_url,
+               r.status IN ('planned', 'active') AND r.plan_id = m.plan_id AS wanted
         FROM messages m
         JOIN routes r ON r.id = m.route_id
         JOIN drivers d ON d.id = m.driver_id

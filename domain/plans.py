@@ -1,22 +1,23 @@
 """Fuel plans of routes: what goes into one, and how it is stored. The computing itself is `domain.planning`."""
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 from domain import messaging
 from domain.database import Connection, as_json
 from domain.ids import new_id
 from domain.jobs import Job, send_message
-from domain.lifecycle import Environment
-from domain.planning.corridor import Station
-from domain.planning.optimizer import Infeasible
-from domain.planning.plan import FuelPlan, PlanInputs, Policy, PricedStation, build_plan
-from domain.planning.prices import Deal, fresh_retail, net_price
-from domain.roads import LINE_STEP_MILES, Point, Road, Roads
-from domain.roads.sphere import MILES_PER_DEGREE
+from domain.lifecycle import Environment, RouteStatus
+from domain.offers import Corridor
+from domain.planning.plan import FuelPlan, NoPlan, PlanInputs, Policy, build_plan
+from domain.planning.prices import Objective
+from domain.planning.reasons import with_reasons
+from domain.planning.review import fuel_changed, saving_moved
+from domain.roads import Point, Road, Roads
+from domain.routes import HINT_GRACE, being_sent, discard_messages
 
 FRESH_FUEL = timedelta(hours=24)
 """An older fuel reading says nothing about the tank; the policy's assumed level is taken instead."""
@@ -32,42 +33,98 @@ class FuelReading:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A plan to make: the route as it is, where the truck is, how much it has, which stops are left."""
+    """A plan to make: the route as it is, where the truck is, how much it has, which stops are left, when it goes on.
+
+    `position_at`: when the truck was there; None where only the stop it reached is known.
+    """
 
     route: Any
     as_of: datetime
     position: Point
+    position_at: datetime | None
     fuel: FuelReading | None
     stops_left: tuple[int, ...]
+    departure: datetime
+
+
+_ROUTE = """
+    SELECT r.id, r.company_id, r.environment, r.external_id, r.reference, r.revision, r.stops, r.scheduled_start,
+           r.status, r.vehicle_id, r.driver_id, r.arrived_at, v.unit_number, v.fuel_tank_capacity_gallons, v.mpg,
+           c.reserve_percent, c.end_fuel_percent, c.assumed_fuel_percent, c.min_purchase_gallons, c.stop_cost,
+           c.max_detour_miles, c.max_stops, c.leftover_value_per_gallon, c.objective,
+           r.plan_id, p.document AS plan, p.fuel_percent, p.price_set, t.newest_at
+    FROM routes r JOIN vehicles v ON v.id = r.vehicle_id JOIN companies c ON c.id = r.company_id
+    LEFT JOIN plans p ON p.id = r.plan_id
+    LEFT JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
+    WHERE r.id = %s AND r.arrived_at IS NOT NULL
+"""
 
 
 def load_task(connection: Connection, route_id: str, *, now: datetime) -> Task | None:
-    """The inputs of a route's plan; None when none is due.
+    """The inputs of a route's first plan; None when none is due.
 
     A live plan starts from where the truck is now. In the sandbox time is simulated, so that a plan is made as of the
     arrival, whatever has been posted since.
     """
+    route = connection.execute(_ROUTE + "AND r.status = 'draft'", (route_id,)).fetchone()
+    if route is None:
+        return None
+    return _task(connection, route, _live_now(route, now) or route.arrived_at)
+
+
+def load_review(connection: Connection, route_id: str, *, now: datetime) -> Task | None:
+    """The inputs of a plan that may have to replace one made earlier; None when nothing speaks for it.
+
+    In the sandbox it is made as of the fix that decided the departure, or before that as of the newest one.
+    """
     route = connection.execute(
-        """
-        SELECT r.id, r.company_id, r.environment, r.external_id, r.reference, r.revision, r.stops, r.scheduled_start,
-               r.vehicle_id, r.driver_id, r.arrived_at, v.unit_number, v.fuel_tank_capacity_gallons, v.mpg,
-               c.reserve_percent, c.end_fuel_percent, c.assumed_fuel_percent, c.min_purchase_gallons, c.stop_cost,
-               c.max_detour_miles, c.max_stops
-        FROM routes r JOIN vehicles v ON v.id = r.vehicle_id JOIN companies c ON c.id = r.company_id
-        WHERE r.id = %s AND r.status = 'draft' AND r.arrived_at IS NOT NULL
-        """,
+        _ROUTE + "AND r.status IN ('planned', 'active') AND r.review_at IS NOT NULL AND r.corrected_at IS NULL",
         (route_id,),
     ).fetchone()
     if route is None:
         return None
-    as_of = now if route.environment == Environment.LIVE else route.arrived_at
-    left = _stops_left(connection, route, as_of)
-    if not left:  # the whole route was driven before its plan could be made: plan it as it was at the start
+    known = connection.execute(
+        """
+        SELECT (SELECT min((departure_evidence->'fixes'->-1->>'recordedAt')::timestamptz) FROM visits
+                WHERE route_id = %(id)s AND departed_at IS NOT NULL) AS departed_at,
+               (SELECT max(id) FROM price_sets WHERE company_id IS NULL OR company_id = %(company_id)s) AS price_set
+        """,
+        route._asdict(),
+    ).fetchone()
+    assert known is not None  # noqa: S101
+    as_of = _live_now(route, now) or known.departed_at or route.newest_at
+    changed = _fuel_changed(connection, route, as_of, departed=known.departed_at is not None)
+    if not changed and known.price_set == route.price_set:
+        _reviewed(connection, route_id)
+        return None
+    return _task(connection, route, as_of)
+
+
+def _live_now(route: Any, now: datetime) -> datetime | None:
+    """Now, or the time of the truck's newest fix where its clock is a little ahead; None in the sandbox."""
+    if route.environment != Environment.LIVE:
+        return None
+    return max(now, route.newest_at) if route.newest_at is not None else now
+
+
+def _fuel_changed(connection: Connection, route: Any, as_of: datetime, *, departed: bool) -> bool:
+    rows = connection.execute(
+        "SELECT fuel_percent FROM positions WHERE vehicle_id = %s AND environment = %s"
+        " AND recorded_at BETWEEN %s AND %s AND fuel_percent IS NOT NULL ORDER BY recorded_at DESC LIMIT 2",
+        (route.vehicle_id, route.environment, route.arrived_at, as_of),
+    ).fetchall()
+    return fuel_changed(route.fuel_percent, [row.fuel_percent for row in rows], departed=departed)
+
+
+def _task(connection: Connection, route: Any, as_of: datetime) -> Task:
+    visits = _visits(connection, route, as_of)
+    if len(route.stops) - 1 in visits:  # all driven before its plan could be made: plan it as it was at the start
         as_of = route.arrived_at
-        left = _stops_left(connection, route, as_of)
+        visits = _visits(connection, route, as_of)
+    reached = max(visits, default=-1)
     truck = connection.execute(
-        "SELECT latitude, longitude FROM positions WHERE vehicle_id = %s AND environment = %s AND recorded_at <= %s"
-        " AND NOT implausible ORDER BY recorded_at DESC LIMIT 1",
+        "SELECT latitude, longitude, recorded_at FROM positions WHERE vehicle_id = %s AND environment = %s"
+        " AND recorded_at <= %s AND NOT implausible ORDER BY recorded_at DESC LIMIT 1",
         (route.vehicle_id, route.environment, as_of),
     ).fetchone()
     reading = connection.execute(
@@ -75,24 +132,28 @@ def load_task(connection: Connection, route_id: str, *, now: datetime) -> Task |
         " AND recorded_at BETWEEN %s AND %s AND fuel_percent IS NOT NULL ORDER BY recorded_at DESC LIMIT 1",
         (route.vehicle_id, route.environment, as_of - FRESH_FUEL, as_of),
     ).fetchone()
-    reached = route.stops[left[0] - 1 if left else -1]
+    stop = route.stops[reached]
+    departed_at = visits.get(reached)
+    waits = reached == 0 and (departed_at is None or departed_at > as_of)
     return Task(
         route=route,
         as_of=as_of,
         position=Point(truck.latitude, truck.longitude)
         if truck is not None
-        else Point(reached["latitude"], reached["longitude"]),
+        else Point(stop["latitude"], stop["longitude"]),
+        position_at=truck.recorded_at if truck is not None else None,
         fuel=FuelReading(reading.fuel_percent, reading.recorded_at) if reading is not None else None,
-        stops_left=left,
+        stops_left=tuple(range(reached + 1, len(route.stops))),
+        departure=max(as_of, route.scheduled_start) if waits else as_of,
     )
 
 
-def _stops_left(connection: Connection, route: Any, as_of: datetime) -> tuple[int, ...]:
-    row = connection.execute(
-        "SELECT max(stop) AS last FROM visits WHERE route_id = %s AND arrived_at <= %s", (route.id, as_of)
-    ).fetchone()
-    last = row.last if row is not None and row.last is not None else -1
-    return tuple(range(last + 1, len(route.stops)))
+def _visits(connection: Connection, route: Any, as_of: datetime) -> dict[int, datetime | None]:
+    """Departures from the stops reached so far."""
+    rows = connection.execute(
+        "SELECT stop, departed_at FROM visits WHERE route_id = %s AND arrived_at <= %s", (route.id, as_of)
+    ).fetchall()
+    return {row.stop: row.departed_at for row in rows}
 
 
 def road_ahead(task: Task, roads: Roads) -> Road:
@@ -102,8 +163,8 @@ def road_ahead(task: Task, roads: Roads) -> Road:
     return roads.through([task.position, *(left or [task.position])])
 
 
-def compute(task: Task, road: Road, stations: Sequence[PricedStation], *, now: datetime) -> FuelPlan | Infeasible:
-    """The cheapest feasible plan of a task on its road; `stations` may hold some that are far from it."""
+def compute(task: Task, road: Road, corridor: Corridor, *, now: datetime) -> FuelPlan | NoPlan:
+    """The cheapest feasible plan of a task on its road."""
     route = task.route
     policy = Policy(
         reserve_percent=route.reserve_percent,
@@ -113,6 +174,8 @@ def compute(task: Task, road: Road, stations: Sequence[PricedStation], *, now: d
         stop_cost=route.stop_cost,
         max_detour_miles=route.max_detour_miles,
         max_stops=route.max_stops,
+        leftover_value_per_gallon=route.leftover_value_per_gallon,
+        objective=Objective(route.objective),
     )
     return build_plan(
         PlanInputs(
@@ -121,69 +184,47 @@ def compute(task: Task, road: Road, stations: Sequence[PricedStation], *, now: d
             mpg=route.mpg,
             fuel_percent=task.fuel.percent if task.fuel is not None else None,
             policy=policy,
-            stations=stations,
-            departure=task.as_of,
+            offers=corridor.offers,
+            departure=task.departure,
+            opens=[_opens(route.stops[stop]) for stop in task.stops_left] or [None],
+            sources=_sources(task, road, corridor, now),
         ),
         now=now,
     )
 
 
-def stations_near(
-    connection: Connection, company_id: str, road: Road, miles: float, *, now: datetime
-) -> list[PricedStation]:
-    """Every station within so many miles of the road that has a net price for the company, and some further off."""
-    boxes = _boxes(road, miles)
-    rows = connection.execute(
-        """
-        SELECT DISTINCT ON (s.station_id) s.* FROM stations s
-        JOIN unnest(%s::float8[], %s::float8[], %s::float8[], %s::float8[]) AS box (south, north, west, east)
-          ON s.latitude BETWEEN box.south AND box.north AND s.longitude BETWEEN box.west AND box.east
-        ORDER BY s.station_id
-        """,
-        tuple(map(list, zip(*boxes, strict=True))),
-    ).fetchall()
-    deals: dict[tuple[str | None, str | None], list[Deal]] = {}
-    for deal in connection.execute(
-        "SELECT station_id, brand, discount_per_gallon, net_price FROM deals WHERE company_id = %s", (company_id,)
-    ):
-        key = (deal.station_id, deal.brand)
-        deals.setdefault(key, []).append(Deal(deal.discount_per_gallon, deal.net_price))
-    priced = []
-    for row in rows:
-        offers = deals.get((row.station_id, None), []) + (deals.get((None, row.brand), []) if row.brand else [])
-        price = net_price(fresh_retail(row.retail_price, row.priced_at, now=now), offers)
-        if price is not None:
-            station = Station(
-                row.station_id, row.name, row.brand, row.address, row.city, row.state, row.latitude, row.longitude
-            )
-            priced.append(PricedStation(station, price))
-    return priced
+def _opens(stop: dict[str, Any]) -> datetime | None:
+    opens = stop.get("arrivalWindow", {}).get("start")
+    return msgspec.convert(opens, datetime) if opens is not None else None
 
 
-_BOX_VERTICES = 8  # of the road's line in one box: small boxes hold few stations that are not near the road
+def _sources(task: Task, road: Road, corridor: Corridor, now: datetime) -> dict[str, Any]:
+    """Where each input came from, and how old it was when the plan was made."""
+    route, fuel = task.route, task.fuel
+    return {
+        "made_at": now,
+        "departure": task.departure,
+        "position": {"from": "gps" if task.position_at else "the stop reached", "at": task.position_at},
+        "fuel": {"from": "the truck's reading", "percent": fuel.percent, "at": fuel.recorded_at}
+        if fuel is not None
+        else {"from": "the company's policy", "percent": route.assumed_fuel_percent, "at": None},
+        "capacity_gallons": {"from": "the vehicle" if route.fuel_tank_capacity_gallons else "the default"},
+        "mpg": {"from": "the vehicle" if route.mpg else "the default"},
+        "roads": {"from": road.source, "fallback_reason": road.fallback_reason},
+        "prices": corridor.sources,
+    }
 
 
-def _boxes(road: Road, miles: float) -> list[tuple[float, float, float, float]]:
-    """South, north, west, east of boxes that hold everything within `miles` of the road."""
-    boxes = []
-    for start in range(0, max(len(road.line) - 1, 1), _BOX_VERTICES):
-        part = road.line[start : start + _BOX_VERTICES + 1]
-        south, north = float(part[:, 0].min()), float(part[:, 0].max())
-        up = (miles + LINE_STEP_MILES / 50) / MILES_PER_DEGREE
-        # the same miles are more degrees of longitude further from the equator
-        across = up / max(math.cos(math.radians(min(max(abs(south), abs(north)) + up, 89.0))), 0.01)
-        west, east = float(part[:, 1].min()) - across, float(part[:, 1].max()) + across
-        if east - west > 180 or west < -180 or east > 180:  # at the antimeridian: all the way round
-            west, east = -180.0, 180.0
-        boxes.append((south - up, north + up, west, east))
-    return boxes
+StoreOutcome = Literal["planned", "infeasible", "outdated"]
 
 
-def store(connection: Connection, task: Task, plan: FuelPlan | Infeasible, *, now: datetime) -> tuple[str, list[Job]]:
+def store(
+    connection: Connection, task: Task, corridor: Corridor, plan: FuelPlan | NoPlan, *, now: datetime
+) -> tuple[StoreOutcome, list[Job]]:
     """Stores the plan and its message, and moves the route on: `planned`, or `error` where no plan is feasible.
 
-    Returns the outcome (`planned`, `infeasible`, `outdated`) and the jobs to enqueue after the commit. Outdated: the
-    route was changed while the plan was computed; what it is now decides.
+    Returns the outcome and the jobs to enqueue after the commit. Outdated: the route was changed while the plan was
+    computed; what it is now decides.
     """
     current = connection.execute(
         "SELECT FROM routes WHERE id = %s AND status = 'draft' AND revision = %s AND arrived_at IS NOT NULL FOR UPDATE",
@@ -191,39 +232,103 @@ def store(connection: Connection, task: Task, plan: FuelPlan | Infeasible, *, no
     ).fetchone()
     if current is None:
         return "outdated", []
-    if isinstance(plan, Infeasible):
-        _give_up(connection, task.route.id, f"No feasible fuel plan: {plan.reason}")
+    plan_id = _insert(connection, task, corridor, plan, now=now)
+    if isinstance(plan, NoPlan):
+        _give_up(connection, task.route.id, f"No feasible fuel plan: {plan.infeasible.reason}")
         return "infeasible", []
+    connection.execute("UPDATE routes SET status = 'planned' WHERE id = %s", (task.route.id,))
+    message_id = messaging.queue_message(connection, task.route, plan_id, plan.document(), now=now)
+    return "planned", [send_message(message_id)]
+
+
+ReviewOutcome = Literal["confirmed", "replaced", "corrected", "being_sent", "outdated"]
+
+
+def store_review(
+    connection: Connection, task: Task, corridor: Corridor, plan: FuelPlan | NoPlan, *, now: datetime
+) -> tuple[ReviewOutcome, list[Job]]:
+    """Replaces the plan where the new one is worth it: quietly before it was sent, with one corrected message after.
+
+    Returns the outcome and the jobs to enqueue after the commit.
+    """
+    old = task.route
+    current = connection.execute(
+        "SELECT status FROM routes WHERE id = %s AND plan_id = %s AND status IN ('planned', 'active')"
+        " AND corrected_at IS NULL FOR UPDATE",
+        (old.id, old.plan_id),
+    ).fetchone()
+    if current is None:
+        return "outdated", []
+    if isinstance(plan, NoPlan) or not _worth_telling(connection, task, plan):
+        _reviewed(connection, old.id)
+        connection.execute(  # it holds for what is known now
+            "UPDATE plans SET fuel_percent = %s, price_set = %s WHERE id = %s",
+            (plan.inputs.start_percent, corridor.price_set, old.plan_id),
+        )
+        return "confirmed", []
+    sent = current.status == RouteStatus.ACTIVE
+    if not sent and being_sent(connection, [old.plan_id]):
+        connection.execute("UPDATE routes SET review_at = %s WHERE id = %s", (now + HINT_GRACE, old.id))
+        return "being_sent", []
+    discard_messages(connection, [old.id], "The plan was replaced before delivery")
+    plan_id = _insert(connection, task, corridor, plan, now=now)
+    _reviewed(connection, old.id)
+    if sent:
+        connection.execute("UPDATE routes SET corrected_at = %s WHERE id = %s", (now, old.id))
+    message_id = messaging.queue_message(connection, old, plan_id, plan.document(), now=now, corrected=sent)
+    return "corrected" if sent else "replaced", [send_message(message_id)]
+
+
+def _worth_telling(connection: Connection, task: Task, plan: FuelPlan) -> bool:
+    return saving_moved(task.route.plan["savingsTotal"], plan.savings_total) or _fuel_changed(
+        connection, task.route, task.as_of, departed=True
+    )
+
+
+def _reviewed(connection: Connection, route_id: str) -> None:
+    connection.execute("UPDATE routes SET review_at = NULL WHERE id = %s", (route_id,))
+
+
+def _insert(connection: Connection, task: Task, corridor: Corridor, plan: FuelPlan | NoPlan, *, now: datetime) -> str:
+    """Stores a plan as the route's current one. Returns its id."""
     plan_id = new_id("pln")
-    document = plan.document()
     connection.execute(
-        "INSERT INTO plans (id, route_id, revision, generated_at, document, explanation, timeline)"
-        " VALUES (%s, %s, %s, %s, %s, %s, %s)",
+        "INSERT INTO plans (id, route_id, revision, generated_at, document, explanation, timeline, fuel_percent,"
+        " price_set) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)",
         (
             plan_id,
             task.route.id,
             task.route.revision,
             now,
-            as_json(document),
+            as_json(plan.document()) if isinstance(plan, FuelPlan) else None,
             as_json(plan.explanation()),
-            as_json(_timeline(task, plan)),
+            as_json(_timeline(task, plan) if isinstance(plan, FuelPlan) else []),
+            plan.inputs.start_percent,
+            corridor.price_set,
         ),
     )
     connection.execute(
-        "UPDATE routes SET status = 'planned', plan_id = %s, distance_miles = %s, attempts = 0, retry_at = NULL,"
+        "UPDATE routes SET plan_id = %s, distance_miles = %s, attempts = 0, retry_at = NULL,"
         " updated_at = clock_timestamp() WHERE id = %s",
-        (plan_id, document["totalDistanceMiles"], task.route.id),
+        (plan_id, plan.trip.distance_miles, task.route.id),
     )
-    message_id = messaging.queue_message(connection, task.route, plan_id, document, now=now)
-    return "planned", [send_message(message_id)]
+    return plan_id
 
 
 def _timeline(task: Task, plan: FuelPlan) -> list[dict[str, Any]]:
-    """Road mile and planned arrival of each stop that is left; the road starts at the truck."""
-    return [
-        {"stop": stop, "mile": mile, "plannedArrival": plan.arrival_at(mile)}
-        for stop, mile in zip(task.stops_left, plan.inputs.road.stop_miles[1:], strict=True)
+    """Road mile and planned arrival of each stop that is left, the road starting at the truck, and of the first stop.
+
+    The truck has been there; it was due at the opening of its window, else by the scheduled start.
+    """
+    road_miles = plan.inputs.road.stop_miles[1:]
+    ahead = [
+        {"stop": stop, "mile": mile, "plannedArrival": arrival}
+        for stop, mile, arrival in zip(task.stops_left, road_miles, plan.arrivals, strict=False)
     ]
+    if 0 in task.stops_left:
+        return ahead
+    due = min(_opens(task.route.stops[0]) or task.route.scheduled_start, task.route.scheduled_start)
+    return [{"stop": 0, "mile": None, "plannedArrival": due}, *ahead]
 
 
 def record_failure(connection: Connection, route_id: str, *, most_attempts: int, now: datetime) -> None:
@@ -268,9 +373,8 @@ def claim_lost_plans(connection: Connection, *, now: datetime, limit: int = 10_0
 
 
 def read_explanation(connection: Connection, route_id: str) -> dict[str, Any] | None:
-    """Why a route's current plan is what it is; None when it has none."""
+    """Why a route's current plan is what it is, or why it has none; None before its truck has arrived."""
     row = connection.execute(
         "SELECT p.explanation FROM routes r JOIN plans p ON p.id = r.plan_id WHERE r.id = %s", (route_id,)
     ).fetchone()
-    explanation: dict[str, Any] | None = row.explanation if row is not None else None
-    return explanation
+    return with_reasons(row.explanation) if row is not None else None

@@ -83,7 +83,8 @@ def _store_turn(connection: Connection, pushes: Sequence[Push], *, now: datetime
     contents = [_content(push.route) for push in pushes]
     _take_references(connection, pushes)
     current = _lock_current(connection, pushes)
-    being_sent = _being_sent(connection, [route for route in current if route and route.status is RouteStatus.PLANNED])
+    planned = [route.plan_id for route in current if route and route.status is RouteStatus.PLANNED and route.plan_id]
+    in_flight = being_sent(connection, planned)
     results: list[Pushed | None] = []
     creations: list[dict[str, Any]] = []
     replacements: list[tuple[_Current, dict[str, Any]]] = []
@@ -91,7 +92,7 @@ def _store_turn(connection: Connection, pushes: Sequence[Push], *, now: datetime
         effect = effect_of_push(
             route.status if route else None,
             same_input=route is not None and route.content == content,
-            being_sent=route is not None and route.id in being_sent,
+            being_sent=route is not None and route.plan_id in in_flight,
         )
         route_id = route.id if route else new_id("rte")
         if effect == "create":
@@ -195,19 +196,19 @@ def _lock_current(connection: Connection, pushes: Sequence[Push]) -> list[_Curre
     return found
 
 
-def _being_sent(connection: Connection, planned: Sequence[_Current]) -> set[str]:
-    """Which of these routes' messages a worker holds at this moment. Never waits for it."""
-    if not planned:
+def being_sent(connection: Connection, plan_ids: Sequence[str]) -> set[str]:
+    """Of which of these plans a worker holds the message at this moment. Never waits for it; the others' messages
+    nobody can take until the transaction ends."""
+    if not plan_ids:
         return set()
-    plans = {route.plan_id: route.id for route in planned}
     pending = connection.execute(
-        "SELECT plan_id FROM messages WHERE plan_id = ANY(%s) AND status = 'pending'", (list(plans),)
+        "SELECT plan_id FROM messages WHERE plan_id = ANY(%s) AND status = 'pending'", (list(plan_ids),)
     ).fetchall()
     idle = connection.execute(
         "SELECT plan_id FROM messages WHERE plan_id = ANY(%s) AND status = 'pending' FOR UPDATE SKIP LOCKED",
-        (list(plans),),
+        (list(plan_ids),),
     ).fetchall()
-    return {plans[row.plan_id] for row in pending} - {plans[row.plan_id] for row in idle}
+    return {row.plan_id for row in pending} - {row.plan_id for row in idle}
 
 
 def _create(connection: Connection, routes: Sequence[dict[str, Any]], *, now: datetime) -> set[str]:

@@ -1,7 +1,10 @@
-"""Truck stops with their prices, and the deals that companies have there, as imported from CSV files."""
+"""Truck stops with their prices, the deals that companies have there, and fuel taxes, as imported from CSV files.
+
+Each import is one transaction and leaves a row in `price_sets`: by it plans know what they have seen.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,12 +42,22 @@ class DealRow(Struct, frozen=True):
     brand: Reference | None = None
     discount_per_gallon: Annotated[float, Meta(gt=0, lt=100)] | None = None
     net_price: PricePerGallon | None = None
+    valid_from: date | None = None
+    valid_to: date | None = None
 
     def __post_init__(self) -> None:
         if (self.station_id is None) == (self.brand is None):
             raise ValueError("exactly one of station_id and brand is needed")
         if (self.discount_per_gallon is None) == (self.net_price is None):
             raise ValueError("exactly one of discount_per_gallon and net_price is needed")
+        if self.valid_from is not None and self.valid_to is not None and self.valid_to < self.valid_from:
+            raise ValueError("valid_to is before valid_from")
+
+
+class TaxRow(Struct, frozen=True):
+    state: Annotated[str, Meta(pattern="^[A-Z]{2}$")]
+    rate_per_gallon: Annotated[float, Meta(ge=0, lt=10)]
+    valid_from: date
 
 
 def import_stations(
@@ -54,7 +67,8 @@ def import_stations(
     was priced now. `progress` is told of every row read. Raises UnreadableFile.
     """
     report = Report()
-    lines = without_repeats(read_rows(path, StationRow, report), "station_id", report)
+    _begin_price_set(connection, "stations", None, now=now)
+    lines = without_repeats(read_rows(path, StationRow, report), report, "station_id")
     columns = StationRow.__struct_fields__
     _stage(connection, "stations", columns, _priced(lines, now, progress))
     # a price seen again is not a change; when it was seen is kept all the same
@@ -79,13 +93,14 @@ def _priced(
         yield (*msgspec.structs.astuple(row)[:-1], priced_at)
 
 
-def import_deals(connection: Connection, company_id: str, path: Path) -> Report:
-    """Upserts a company's deals by station or brand. A deal for a station that is not there (yet) is kept.
+def import_deals(connection: Connection, company_id: str, path: Path, *, now: datetime) -> Report:
+    """Upserts a company's deals by station or brand and first day. One for a station that is not there (yet) is kept.
 
     Raises UnreadableFile.
     """
     report = Report()
-    lines = without_repeats(without_repeats(read_rows(path, DealRow, report), "station_id", report), "brand", report)
+    _begin_price_set(connection, "deals", company_id, now=now)
+    lines = without_repeats(read_rows(path, DealRow, report), report, "station_id", "brand", "valid_from")
     columns = DealRow.__struct_fields__
     _stage(
         connection,
@@ -93,21 +108,46 @@ def import_deals(connection: Connection, company_id: str, path: Path) -> Report:
         ["company_id", *columns],
         ((company_id, *msgspec.structs.astuple(row)) for _, row in lines),
     )
-    _count(connection, "deals", ["company_id", "station_id", "brand"], columns, report)
+    _count(connection, "deals", ["company_id", "station_id", "brand", "valid_from"], columns, report)
     connection.execute(
         """
-        INSERT INTO deals (company_id, station_id, brand, discount_per_gallon, net_price)
-        SELECT company_id, station_id, brand, discount_per_gallon, net_price FROM staged_deals
-        ON CONFLICT ON CONSTRAINT deals_key
-        DO UPDATE SET discount_per_gallon = excluded.discount_per_gallon, net_price = excluded.net_price
+        INSERT INTO deals (company_id, station_id, brand, discount_per_gallon, net_price, valid_from, valid_to)
+        SELECT company_id, station_id, brand, discount_per_gallon, net_price, valid_from, valid_to FROM staged_deals
+        ON CONFLICT ON CONSTRAINT deals_key DO UPDATE SET discount_per_gallon = excluded.discount_per_gallon,
+            net_price = excluded.net_price, valid_to = excluded.valid_to
         """
     )
     return report
 
 
+def import_taxes(connection: Connection, path: Path, *, now: datetime) -> Report:
+    """Upserts states' diesel taxes by state and first day. Raises UnreadableFile."""
+    report = Report()
+    _begin_price_set(connection, "taxes", None, now=now)
+    lines = without_repeats(read_rows(path, TaxRow, report), report, "state", "valid_from")
+    columns = TaxRow.__struct_fields__
+    _stage(connection, "fuel_taxes", columns, (msgspec.structs.astuple(row) for _, row in lines))
+    _count(connection, "fuel_taxes", ["state", "valid_from"], columns, report)
+    connection.execute(
+        "INSERT INTO fuel_taxes (state, rate_per_gallon, valid_from)"
+        " SELECT state, rate_per_gallon, valid_from FROM staged_fuel_taxes"
+        " ON CONFLICT (state, valid_from) DO UPDATE SET rate_per_gallon = excluded.rate_per_gallon"
+    )
+    return report
+
+
+def _begin_price_set(connection: Connection, kind: str, company_id: str | None, *, now: datetime) -> None:
+    """Imports wait for one another, so that what has a greater number is seen later."""
+    connection.execute("LOCK TABLE price_sets IN EXCLUSIVE MODE")
+    connection.execute(
+        "INSERT INTO price_sets (kind, company_id, imported_at) VALUES (%s, %s, %s)", (kind, company_id, now)
+    )
+
+
 def _stage(connection: Connection, table: str, columns: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> None:
     """The rows in a temporary table of the transaction, by COPY: 100,000 rows in seconds."""
     staged, names = sql.Identifier(f"staged_{table}"), sql.SQL(", ").join(map(sql.Identifier, columns))
+    connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(staged))  # of an import before in this transaction
     connection.execute(
         sql.SQL("CREATE TEMP TABLE {} ON COMMIT DROP AS SELECT {} FROM {} LIMIT 0").format(
             staged, names, sql.Identifier(table)

@@ -4,13 +4,26 @@ Statements elsewhere are plain SQL through psycopg; each stands in the module th
 """
 
 from datetime import date, datetime
+from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import CheckConstraint, Column, DateTime, Index, LargeBinary, Text, UniqueConstraint, text
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    DateTime,
+    Identity,
+    Index,
+    LargeBinary,
+    Text,
+    UniqueConstraint,
+    text,
+)
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlmodel import Field, SQLModel
 
 from domain.lifecycle import Environment, RouteStatus
+from domain.planning.prices import Objective
 
 
 def _time(*, now: bool = False, null: bool = False) -> Any:
@@ -29,7 +42,7 @@ def _default(sql: str, **more: Any) -> Any:
     return Field(sa_column_kwargs={"server_default": text(sql)}, **more)
 
 
-def _one_of(column: str, values: type[Environment] | type[RouteStatus]) -> str:
+def _one_of(column: str, values: type[StrEnum]) -> str:
     return f"{column} IN ({', '.join(repr(str(value)) for value in values)})"
 
 
@@ -37,6 +50,7 @@ class Company(SQLModel, table=True):
     """A tenant, with its import and planning policy."""
 
     __tablename__ = "companies"
+    __table_args__ = (CheckConstraint(_one_of("objective", Objective), name="objective"),)
 
     id: str = Field(primary_key=True)
     name: str
@@ -50,6 +64,8 @@ class Company(SQLModel, table=True):
     stop_cost: float = _default("20")
     max_detour_miles: float = _default("5")
     max_stops: int | None = None
+    objective: str = _default("'pump'")
+    leftover_value_per_gallon: float = _default("0")
     message_url: str | None = None
     created_at: datetime = _time(now=True)
 
@@ -193,6 +209,7 @@ class Route(SQLModel, table=True):
             "retry_at",
             postgresql_where=text("status = 'draft' AND arrived_at IS NOT NULL"),
         ),
+        Index("routes_review_due", "review_at", postgresql_where=text("review_at IS NOT NULL")),
     )
 
     id: str = Field(primary_key=True)
@@ -226,6 +243,11 @@ class Route(SQLModel, table=True):
     """First arrival at any stop: from here on a plan is due."""
     completed_at: datetime | None = _time(null=True)
     plan_id: str | None = None
+    """The current plan; of a route in `error`, the attempt that explains why there is none."""
+    review_at: datetime | None = _time(null=True)
+    """Its plan's inputs have changed: when the plan is due to be looked at again."""
+    corrected_at: datetime | None = _time(null=True)
+    """When a plan that had been sent was replaced. That happens once."""
     distance_miles: float | None = None
     created_at: datetime = _time(now=True)
     updated_at: datetime = _time(now=True)
@@ -254,10 +276,14 @@ class Plan(SQLModel, table=True):
     route_id: str = Field(foreign_key="routes.id", index=True)
     revision: int
     generated_at: datetime = _time()
-    document: dict[str, Any] = _json()
-    """The contract's FuelPlan without its status."""
+    document: dict[str, Any] | None = _json(null=True)
+    """The contract's FuelPlan without its status; NULL where no plan is feasible."""
     explanation: dict[str, Any] = _json()
-    """Inputs, candidates, objective and line, as `fuelroute explain` prints them."""
+    """Inputs, candidates, objective and line, from which `fuelroute explain` tells why."""
+    fuel_percent: float
+    """The level that it was made with, or has been found to hold for since."""
+    price_set: int | None = Field(default=None, sa_column=Column(BigInteger))
+    """The newest of `price_sets` that it has seen, likewise."""
     timeline: list[dict[str, Any]] = _json()
     """Planned arrival and mile of each stop that was left: stop, mile, plannedArrival."""
 
@@ -358,7 +384,9 @@ class Deal(SQLModel, table=True):
 
     __tablename__ = "deals"
     __table_args__ = (
-        UniqueConstraint("company_id", "station_id", "brand", name="deals_key", postgresql_nulls_not_distinct=True),
+        UniqueConstraint(
+            "company_id", "station_id", "brand", "valid_from", name="deals_key", postgresql_nulls_not_distinct=True
+        ),
         CheckConstraint("num_nonnulls(station_id, brand) = 1", name="deals_one_key"),
         CheckConstraint("num_nonnulls(discount_per_gallon, net_price) = 1", name="deals_one_price"),
     )
@@ -369,3 +397,27 @@ class Deal(SQLModel, table=True):
     brand: str | None = None
     discount_per_gallon: float | None = None
     net_price: float | None = None
+    valid_from: date | None = None
+    valid_to: date | None = None
+    """Both inclusive, in the company's time zone."""
+
+
+class FuelTax(SQLModel, table=True):
+    """A state's tax on diesel from a day on."""
+
+    __tablename__ = "fuel_taxes"
+
+    state: str = Field(primary_key=True)
+    valid_from: date = Field(primary_key=True)
+    rate_per_gallon: float
+
+
+class PriceSet(SQLModel, table=True):
+    """One import of stations, taxes or (of a company) deals: what was priced from then on was priced with it."""
+
+    __tablename__ = "price_sets"
+
+    id: int | None = Field(default=None, sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
+    kind: str
+    company_id: str | None = Field(default=None, foreign_key="companies.id")
+    imported_at: datetime = _time()

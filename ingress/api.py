@@ -27,12 +27,12 @@ from domain.contract import (
     read_value,
     write,
 )
+from domain.feed import store_positions
 from domain.ids import is_id
 from domain.keys import Caller
 from domain.lifecycle import HELD
 from domain.routes import Push, cancel_route
 from domain.telemetry import FIXES_RECEIVED
-from domain.tracking import store_positions
 from ingress.gate import ADMISSION
 from ingress.problems import ApiError
 from ingress.services import Services

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from domain import imports, messaging, plans, tracking
+from domain import feed, imports, messaging, plans, reviews, tracking
 from domain.database import Database
-from domain.jobs import Job, JobQueue, build_plan, import_routes, in_batches, judge_positions, send_message
+from domain.jobs import Job, JobQueue, build_plan, import_routes, in_batches, judge_positions, review_plan, send_message
 from domain.settings import Settings
 from domain.telemetry import get_logger
 
@@ -36,6 +36,7 @@ class Passes:
             pending = imports.claim_lost_imports(connection, now=now)
             tracks = tracking.claim_lost_judgements(connection, now=now)
             planless = plans.claim_lost_plans(connection, now=now)
+            doubtful = reviews.claim_lost_reviews(connection, now=now)
             # not claimed, for their due time is also the workers': a backlog is not added to instead
             behind = self.jobs.backlog("messages") > 0
             messages = [] if behind else messaging.due_messages(connection, now=now)
@@ -46,6 +47,7 @@ class Passes:
             for batch in in_batches(vehicles)
         ]
         jobs += map(build_plan, planless)
+        jobs += map(review_plan, doubtful)
         jobs += map(send_message, messages)
         if jobs:
             self.jobs.put(*jobs)
@@ -54,6 +56,7 @@ class Passes:
                 imports=len(pending),
                 vehicles=sum(map(len, tracks.values())),
                 plans=len(planless),
+                reviews=len(doubtful),
                 messages=len(messages),
             )
 
@@ -61,9 +64,7 @@ class Passes:
         """Every hour: old positions go; routes that stayed active without a sign of life free their truck."""
         now = datetime.now(UTC)
         with self.database.transaction() as connection:
-            forgotten = tracking.forget_positions(
-                connection, retention_days=self.settings.position_retention_days, now=now
-            )
+            forgotten = feed.forget_positions(connection, retention_days=self.settings.position_retention_days, now=now)
             expired = tracking.expire_active_routes(
                 connection, expiry_days=self.settings.active_route_expiry_days, now=now
             )

@@ -1,10 +1,11 @@
-"""What the actors of a worker process work with: one database, one job queue, its settings, the roads."""
+"""What the actors of a worker process work with: one database, one job queue, its settings, roads, truck stops."""
 
 from dataclasses import dataclass
 from functools import cached_property
 
 from domain.database import Database
 from domain.jobs import JobQueue
+from domain.offers import Network
 from domain.roads import Roads, default_roads
 from domain.settings import Settings
 
@@ -19,3 +20,8 @@ class Context:
     def roads(self) -> Roads:
         """Loaded where they are first used: only the plans queue needs them."""
         return default_roads(self.settings.valhalla_url)
+
+    @cached_property
+    def network(self) -> Network:
+        """The truck stops' places, read once and shared by all plans."""
+        return Network()

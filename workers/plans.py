@@ -1,10 +1,13 @@
-"""The plans queue: compute the fuel plan of a route whose truck has arrived, and queue its message."""
+"""The plans queue: the fuel plan of a route whose truck has arrived, and a second look at it when its inputs change."""
 
 from datetime import UTC, datetime
 
 import dramatiq
 
 from domain import plans
+from domain.offers import Corridor, offers_along
+from domain.planning.plan import FuelPlan, NoPlan
+from domain.plans import Task
 from domain.telemetry import PLANS_MADE, get_logger
 from workers.context import Context
 
@@ -12,28 +15,46 @@ log = get_logger(__name__)
 
 
 def register(broker: dramatiq.Broker, context: Context) -> None:
-    roads = context.roads
+    database, roads, network = context.database, context.roads, context.network
+
+    def made(task: Task, now: datetime) -> tuple[Corridor, FuelPlan | NoPlan]:
+        """No transaction is open while roads are asked, nor while it computes."""
+        road = plans.road_ahead(task, roads)
+        route = task.route
+        with database.transaction(snapshot=True) as connection:
+            corridor = offers_along(connection, route.company_id, road, route.max_detour_miles, network, now=now)
+        return corridor, plans.compute(task, road, corridor, now=now)
 
     @dramatiq.actor(broker=broker, actor_name="plans.build", queue_name="plans")
     def build(route_id: str) -> None:
         now = datetime.now(UTC)
         try:
-            with context.database.transaction() as connection:
+            with database.transaction() as connection:
                 task = plans.load_task(connection, route_id, now=now)
             if task is None:
                 return
-            road = plans.road_ahead(task, roads)  # no transaction is open while roads are asked, nor while it computes
-            route = task.route
-            with context.database.transaction() as connection:
-                stations = plans.stations_near(connection, route.company_id, road, route.max_detour_miles, now=now)
-            result = plans.compute(task, road, stations, now=now)
-            with context.database.transaction() as connection:
-                outcome, jobs = plans.store(connection, task, result, now=now)
+            corridor, plan = made(task, now)
+            with database.transaction() as connection:
+                outcome, jobs = plans.store(connection, task, corridor, plan, now=now)
         except Exception:
             log.exception("plans.failed", route_id=route_id)
-            with context.database.transaction() as connection:
+            with database.transaction() as connection:
                 plans.record_failure(connection, route_id, most_attempts=context.settings.step_attempts, now=now)
             return
         context.jobs.put(*jobs)
         PLANS_MADE.labels(outcome).inc()
         log.info("plans.built", route_id=route_id, outcome=outcome)
+
+    @dramatiq.actor(broker=broker, actor_name="plans.review", queue_name="plans")
+    def review(route_id: str) -> None:
+        now = datetime.now(UTC)
+        with database.transaction() as connection:
+            task = plans.load_review(connection, route_id, now=now)
+        if task is None:
+            return
+        corridor, plan = made(task, now)
+        with database.transaction() as connection:
+            outcome, jobs = plans.store_review(connection, task, corridor, plan, now=now)
+        context.jobs.put(*jobs)
+        PLANS_MADE.labels(outcome).inc()
+        log.info("plans.reviewed", route_id=route_id, outcome=outcome)

@@ -20,7 +20,7 @@ from domain.fleet import import_drivers, import_vehicles
 from domain.keys import create_key
 from domain.lifecycle import Environment
 from domain.settings import Settings
-from domain.stations import import_deals, import_stations
+from domain.stations import import_deals, import_stations, import_taxes
 
 HERE = Path(__file__).parent
 
@@ -87,14 +87,16 @@ def run_demo(settings: Settings, screen: Console, *, stopping: Callable[[], bool
 
 
 def _fill(database: Database, settings: Settings, screen: Console) -> dict[str, Any]:
+    now = datetime.now(UTC)
     with database.transaction() as connection:
         policy = Policy(name="Prairie Demo Freight", time_zone="America/Chicago", superseding=True)
         company_id = create_company(connection, policy)
         reports = {
             "vehicles": import_vehicles(connection, company_id, HERE / "vehicles.csv")[0],
             "drivers": import_drivers(connection, company_id, HERE / "drivers.csv")[0],
-            "truck stops": import_stations(connection, HERE / "stations.csv", now=datetime.now(UTC)),
-            "deals": import_deals(connection, company_id, HERE / "deals.csv"),
+            "truck stops": import_stations(connection, HERE / "stations.csv", now=now),
+            "tax rates": import_taxes(connection, HERE / "taxes.csv", now=now),
+            "deals": import_deals(connection, company_id, HERE / "deals.csv", now=now),
         }
         keys = {environment: _make_key(connection, company_id, environment) for environment in Environment}
     screen.print(", ".join(f"{_stored(report)} {what}" for what, report in reports.items()), highlight=False)

@@ -27,20 +27,6 @@ PIECE_MILES = 10.0
 """The line is searched in pieces of this length: short enough for their boxes to hold few stations too many."""
 
 
-@dataclass(frozen=True, slots=True)
-class Station:
-    """A place that sells fuel."""
-
-    station_id: str
-    name: str
-    brand: str | None
-    address: str | None
-    city: str | None
-    state: str | None
-    latitude: float
-    longitude: float
-
-
 class Pass(NamedTuple):
     """One pass of the road by a station: the mile where it is nearest, and the straight distance from there."""
 
@@ -51,17 +37,17 @@ class Pass(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StationIndex:
-    """Stations with a spatial index over them, made once and shared by all plans. Safe to use from many threads."""
+    """Where stations are, with a spatial index: made once and shared by all plans. Safe to use from many threads."""
 
-    stations: Sequence[Station]
+    station_ids: Sequence[str]
     vectors: Array
     tree: shapely.STRtree
 
     @classmethod
-    def build(cls, stations: Sequence[Station]) -> "StationIndex":
-        places = np.array([(station.latitude, station.longitude) for station in stations], dtype=np.float64)
-        places = places.reshape(-1, 2)
-        return cls(stations, unit_vectors(places), shapely.STRtree(shapely.points(places[:, 1], places[:, 0])))
+    def build(cls, station_ids: Sequence[str], places: Sequence[tuple[float, float]]) -> "StationIndex":
+        """`places` are latitude and longitude of each station, in degrees."""
+        degrees = np.array(places, dtype=np.float64).reshape(-1, 2)
+        return cls(station_ids, unit_vectors(degrees), shapely.STRtree(shapely.points(degrees[:, 1], degrees[:, 0])))
 
     def passes(self, road: Road, max_detour_miles: float) -> list[Pass]:
         """Every pass of the road by a station at most `max_detour_miles` away, in driving order.

@@ -1,29 +1,30 @@
-"""The finished fuel plan: from a road, a truck, a policy and priced stations to what the driver gets.
+"""The finished fuel plan: from a road, a truck, a policy and the offers along the road to what the driver gets.
 
 Miles and prices are rounded before anything is decided, so that the numbers shown are the very numbers the plan was
 made and checked with: replaying it from them keeps every limit.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from domain.planning.corridor import Station, StationIndex
 from domain.planning.optimizer import (
     Candidate,
     Infeasible,
+    Purchase,
     Trip,
     replay,
     round_and_replay,
     solve,
 )
-from domain.planning.prices import PRICE_DECIMALS
+from domain.planning.prices import PRICE_DECIMALS, Objective, adjusted_price
+from domain.planning.schedule import Call, arrivals
 from domain.roads import Road
 
 USABLE_SHARE = 0.95
@@ -51,13 +52,37 @@ class Policy:
     stop_cost: float = 20.0
     max_detour_miles: float = 5.0
     max_stops: int | None = None
+    leftover_value_per_gallon: float = 0.0
+    objective: Objective = Objective.PUMP
 
 
-class PricedStation(NamedTuple):
-    """A station, and what the company pays there."""
+@dataclass(frozen=True, slots=True)
+class Station:
+    """A place that sells fuel."""
+
+    station_id: str
+    name: str
+    brand: str | None
+    address: str | None
+    city: str | None
+    state: str | None
+    latitude: float
+    longitude: float
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One pass of the road by a station, and what the company pays there. `tax_per_gallon`: None where unknown."""
 
     station: Station
+    mile: float
+    detour_miles: float
     net_price: float
+    tax_per_gallon: float | None = None
+
+    @property
+    def adjusted_price(self) -> float:
+        return adjusted_price(self.net_price, self.tax_per_gallon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +90,20 @@ class PlanInputs:
     """What a plan is made from.
 
     `fuel_percent` is the truck's reading where it is fresh enough, else None: then the policy's assumed level is taken.
-    `stations` may hold any beside those in the corridor. `departure` is when the road's first point is left.
+    `offers` are those of the road's corridor, in driving order. `departure` is when the road's first point is left;
+    `opens` tells when each point after it may be arrived at, where that is known. `sources` says for people where the
+    inputs came from and how old they are; nothing is decided by it.
     """
 
     road: Road
     fuel_percent: float | None
     policy: Policy
-    stations: Sequence[PricedStation]
+    offers: Sequence[Offer]
     departure: datetime
+    opens: Sequence[datetime | None] = ()
     capacity_gallons: float | None = None
     mpg: float | None = None
+    sources: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def rated_gallons(self) -> float:
@@ -88,9 +117,12 @@ class PlanInputs:
         return round(self.rated_gallons * USABLE_SHARE, GALLON_DECIMALS)
 
     @property
+    def start_percent(self) -> float:
+        return self.policy.assumed_fuel_percent if self.fuel_percent is None else self.fuel_percent
+
+    @property
     def start_gallons(self) -> float:
-        percent = self.policy.assumed_fuel_percent if self.fuel_percent is None else self.fuel_percent
-        return min(self.gallons_of(percent), self.usable_gallons)
+        return min(self.gallons_of(self.start_percent), self.usable_gallons)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +157,26 @@ class FuelPlanStop:
 
 
 @dataclass(frozen=True, slots=True)
+class NoPlan:
+    """There is no feasible plan: what it was tried with, and the leg that fails."""
+
+    inputs: PlanInputs
+    trip: Trip
+    infeasible: Infeasible
+
+    def explanation(self) -> dict[str, Any]:
+        """Why there is none, as JSON values."""
+        return _explanation(self.inputs, self.trip, {}) | {
+            "objective": None,
+            "infeasible": {
+                "from_mile": self.infeasible.from_mile,
+                "to_mile": self.infeasible.to_mile,
+                "reason": self.infeasible.reason,
+            },
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class FuelPlan:
     """The cheapest feasible way to fuel a trip, with all it was made from. Totals are sums of the rows."""
 
@@ -132,9 +184,10 @@ class FuelPlan:
     generated_at: datetime
     trip: Trip
     objective: float
+    purchases: tuple[Purchase, ...]
     stops: tuple[FuelPlanStop, ...]
-    gallons: tuple[float, ...]
-    """Bought at each candidate of the trip, 0 at those not chosen."""
+    arrivals: tuple[datetime, ...]
+    """At each of the road's points after the first."""
 
     @property
     def total_gallons(self) -> float:
@@ -155,17 +208,13 @@ class FuelPlan:
         """
         if not self.stops:
             return None
-        corridor_price = fmean(candidate.net_price for candidate in self.trip.candidates)
+        corridor_price = fmean(round(offer.net_price, PRICE_DECIMALS) for offer in self.inputs.offers)
         return round(corridor_price - self.average_price_per_gallon, AVERAGE_DECIMALS)
 
     @property
     def savings_total(self) -> float | None:
         saved = self.savings_per_gallon
         return None if saved is None else float(_cents(Decimal(str(saved)) * Decimal(str(self.total_gallons))))
-
-    def arrival_at(self, mile: float) -> datetime:
-        """When the truck reaches a mile of the road: driving, and the fuel stops up to there."""
-        return _arrival(self.inputs, mile, sum(stop.miles_from_origin <= mile for stop in self.stops))
 
     def document(self) -> dict[str, Any]:
         """The contract's FuelPlan as JSON values, without its `status`, which follows the route's."""
@@ -182,88 +231,45 @@ class FuelPlan:
 
     def explanation(self) -> dict[str, Any]:
         """Why this plan, as JSON values: what it was made from, every candidate, the value of the objective."""
-        trip = self.trip
-        return {
-            "inputs": {
-                "capacity_gallons": self.inputs.rated_gallons,
-                "usable_gallons": trip.usable_gallons,
-                "reserve_gallons": trip.reserve_gallons,
-                "start_gallons": trip.start_gallons,
-                "end_gallons": trip.end_gallons,
-                "min_purchase_gallons": trip.min_purchase_gallons,
-                "stop_cost": trip.stop_cost,
-                "mpg": trip.mpg,
-                "distance_miles": trip.distance_miles,
-                "max_detour_miles": self.inputs.policy.max_detour_miles,
-                "max_stops": trip.max_stops,
-                "roads": self.inputs.road.source,
-            },
-            "candidates": [
-                {
-                    "station_id": candidate.station_id,
-                    "mile": candidate.mile,
-                    "detour_miles_in": candidate.detour_miles_in,
-                    "detour_miles_out": candidate.detour_miles_out,
-                    "net_price": candidate.net_price,
-                    "gallons": gallons,
-                }
-                for candidate, gallons in zip(trip.candidates, self.gallons, strict=True)
-            ],
-            "objective": round(self.objective, AVERAGE_DECIMALS),
-            "line": np.round(self.inputs.road.line, DEGREE_DECIMALS).tolist(),
-        }
+        explanation = _explanation(self.inputs, self.trip, dict(self.purchases))
+        return explanation | {"objective": round(self.objective, AVERAGE_DECIMALS), "infeasible": None}
 
 
-def build_plan(inputs: PlanInputs, *, now: datetime | None = None) -> FuelPlan | Infeasible:
+def build_plan(inputs: PlanInputs, *, now: datetime | None = None) -> FuelPlan | NoPlan:
     """The plan, generated at `now` (else at the departure); or the leg that cannot be driven, and why."""
-    trip, stations = _trip(inputs)
+    trip = _trip(inputs)
     solution = solve(trip)
     if not isinstance(solution, Infeasible):
         solution = round_and_replay(trip, solution)
     if isinstance(solution, Infeasible):
-        return solution
-    stops = []
-    gallons = [0.0] * len(trip.candidates)
-    for sequence, (purchase, arriving) in enumerate(
-        zip(solution.purchases, replay(trip, solution.purchases), strict=False)
-    ):
-        candidate = trip.candidates[purchase.candidate_index]
-        gallons[purchase.candidate_index] = purchase.gallons
-        stops.append(
-            FuelPlanStop(
-                sequence=sequence,
-                station=stations[purchase.candidate_index],
-                miles_from_origin=candidate.mile,
-                gallons_to_fill=purchase.gallons,
-                price_per_gallon=candidate.net_price,
-                total_cost=_cents(Decimal(str(purchase.gallons)) * Decimal(str(candidate.net_price))),
-                # A fall short of a whole percent by less than the error of the sums is none.
-                arrival_fuel_percent=math.floor(100 * arriving / inputs.rated_gallons + 1e-6),
-                estimated_arrival=_arrival(inputs, candidate.mile, sequence),
-            )
+        return NoPlan(inputs, trip, solution)
+    at_stations, at_points = _arrivals(inputs, trip, solution.purchases)
+    stops = tuple(
+        _stop(inputs, sequence, purchase, arriving_gallons, arrival)
+        for sequence, (purchase, arriving_gallons, arrival) in enumerate(
+            zip(solution.purchases, replay(trip, solution.purchases), at_stations, strict=False)
         )
-    return FuelPlan(inputs, now or inputs.departure, trip, solution.objective, tuple(stops), tuple(gallons))
+    )
+    return FuelPlan(inputs, now or inputs.departure, trip, solution.objective, solution.purchases, stops, at_points)
 
 
-def _trip(inputs: PlanInputs) -> tuple[Trip, list[Station]]:
-    """What the optimizer is asked, and the station of each candidate."""
+def _trip(inputs: PlanInputs) -> Trip:
+    """What the optimizer is asked."""
     policy = inputs.policy
-    index = StationIndex.build([priced.station for priced in inputs.stations])
-    candidates, stations = [], []
-    for station_index, mile, detour_miles in index.passes(inputs.road, policy.max_detour_miles):
-        station, net_price = inputs.stations[station_index]
-        detour_miles = round(detour_miles, MILE_DECIMALS)
+    candidates = []
+    for offer in inputs.offers:
+        price = offer.net_price if policy.objective is Objective.PUMP else offer.adjusted_price
+        detour_miles = round(offer.detour_miles, MILE_DECIMALS)
         candidates.append(
             Candidate(
-                station.station_id,
-                round(mile, MILE_DECIMALS),
+                offer.station.station_id,
+                round(offer.mile, MILE_DECIMALS),
                 detour_miles,
                 detour_miles,
-                round(net_price, PRICE_DECIMALS),
+                round(price, PRICE_DECIMALS),
             )
         )
-        stations.append(station)
-    trip = Trip(
+    return Trip(
         distance_miles=round(inputs.road.distance_miles, MILE_DECIMALS),
         start_gallons=inputs.start_gallons,
         end_gallons=inputs.gallons_of(policy.end_fuel_percent),
@@ -274,13 +280,80 @@ def _trip(inputs: PlanInputs) -> tuple[Trip, list[Station]]:
         mpg=inputs.mpg or DEFAULT_MPG,
         max_stops=policy.max_stops,
         candidates=tuple(candidates),
+        leftover_value_per_gallon=policy.leftover_value_per_gallon,
     )
-    return trip, stations
 
 
-def _arrival(inputs: PlanInputs, mile: float, fuel_stops_before: int) -> datetime:
-    hours = float(np.interp(mile, inputs.road.stop_miles, inputs.road.stop_hours))
-    return inputs.departure + timedelta(hours=hours) + fuel_stops_before * FUEL_STOP
+def _arrivals(
+    inputs: PlanInputs, trip: Trip, purchases: Sequence[Purchase]
+) -> tuple[tuple[datetime, ...], tuple[datetime, ...]]:
+    """When the truck comes to each station it buys at, and to each of the road's points after the first."""
+    road = inputs.road
+    miles = [trip.candidates[index].mile for index, _ in purchases]
+    calls = [Call(float(np.interp(mile, road.stop_miles, road.stop_hours)), stay=FUEL_STOP) for mile in miles]
+    opens = inputs.opens or [None] * len(road.stop_hours[1:])
+    miles += road.stop_miles[1:]
+    calls += map(Call, road.stop_hours[1:], opens)
+    driven = sorted(range(len(calls)), key=miles.__getitem__)  # at one mile fuel comes first
+    times = dict(zip(driven, arrivals(inputs.departure, (calls[call] for call in driven)), strict=True))
+    ordered = [times[call] for call in range(len(calls))]
+    return tuple(ordered[: len(purchases)]), tuple(ordered[len(purchases) :])
+
+
+def _stop(
+    inputs: PlanInputs, sequence: int, purchase: Purchase, arriving_gallons: float, arrival: datetime
+) -> FuelPlanStop:
+    offer = inputs.offers[purchase.candidate_index]
+    price = round(offer.net_price, PRICE_DECIMALS)
+    return FuelPlanStop(
+        sequence=sequence,
+        station=offer.station,
+        miles_from_origin=round(offer.mile, MILE_DECIMALS),
+        gallons_to_fill=purchase.gallons,
+        price_per_gallon=price,
+        total_cost=_cents(Decimal(str(purchase.gallons)) * Decimal(str(price))),
+        # A fall short of a whole percent by less than the error of the sums is none.
+        arrival_fuel_percent=math.floor(100 * arriving_gallons / inputs.rated_gallons + 1e-6),
+        estimated_arrival=arrival,
+    )
+
+
+def _explanation(inputs: PlanInputs, trip: Trip, gallons: Mapping[int, float]) -> dict[str, Any]:
+    policy = inputs.policy
+    return {
+        "inputs": {
+            "capacity_gallons": inputs.rated_gallons,
+            "usable_gallons": trip.usable_gallons,
+            "reserve_gallons": trip.reserve_gallons,
+            "start_gallons": trip.start_gallons,
+            "end_gallons": trip.end_gallons,
+            "min_purchase_gallons": trip.min_purchase_gallons,
+            "stop_cost": trip.stop_cost,
+            "leftover_value_per_gallon": trip.leftover_value_per_gallon,
+            "mpg": trip.mpg,
+            "distance_miles": trip.distance_miles,
+            "max_detour_miles": policy.max_detour_miles,
+            "max_stops": trip.max_stops,
+            "objective": policy.objective,
+            "roads": inputs.road.source,
+        },
+        "sources": dict(inputs.sources),
+        "candidates": [
+            {
+                "station_id": candidate.station_id,
+                "name": offer.station.name,
+                "state": offer.station.state,
+                "mile": candidate.mile,
+                "detour_miles_in": candidate.detour_miles_in,
+                "detour_miles_out": candidate.detour_miles_out,
+                "net_price": round(offer.net_price, PRICE_DECIMALS),
+                "adjusted_price": offer.adjusted_price,
+                "gallons": gallons.get(index, 0.0),
+            }
+            for index, (candidate, offer) in enumerate(zip(trip.candidates, inputs.offers, strict=True))
+        ],
+        "line": np.round(inputs.road.line, DEGREE_DECIMALS).tolist(),
+    }
 
 
 def _cents(dollars: Decimal) -> Decimal:

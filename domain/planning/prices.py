@@ -1,15 +1,28 @@
-"""What a company pays for a gallon at a station, tax included."""
+"""What a company pays for a gallon at a station, tax included, and what of that its objective counts."""
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 
 STALE_AFTER = timedelta(days=7)
 """Diesel moves by several cents a week: an older retail price would send trucks to the wrong station."""
 
 PRICE_DECIMALS = 4
 """Pumps price to a tenth of a cent; contracts now and then to a hundredth."""
+
+
+class Objective(StrEnum):
+    """What a plan makes least.
+
+    Fuel tax is owed by miles driven in a state, wherever the fuel was bought: what was paid at the pump is credited
+    (International Fuel Tax Agreement). So what a company loses at a pump is the price less the
+    tax in it, and TAX_ADJUSTED compares that.
+    """
+
+    PUMP = "pump"
+    TAX_ADJUSTED = "tax-adjusted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +55,8 @@ def net_price(retail_price: float | None, deals: Iterable[Deal]) -> float | None
             offers.append(retail_price - deal.discount_per_gallon)
     prices = [round(offer, PRICE_DECIMALS) for offer in offers if offer is not None and math.isfinite(offer)]
     return min((price for price in prices if price > 0), default=None)
+
+
+def adjusted_price(net_price: float, tax_per_gallon: float | None) -> float:
+    """The net price less the tax in it, which the company is credited; without a known tax the net price."""
+    return round(net_price - (tax_per_gallon or 0.0), PRICE_DECIMALS)

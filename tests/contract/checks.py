@@ -83,8 +83,8 @@ def put_in_status(client: Client, route_id: str, status: str, *, plan: dict[str,
         if plan is not None:
             plan_id = new_id("pln")
             connection.execute(
-                "INSERT INTO plans (id, route_id, revision, generated_at, document, explanation, timeline)"
-                " VALUES (%s, %s, 1, now(), %s, %s, %s)",
+                "INSERT INTO plans (id, route_id, revision, generated_at, document, explanation, timeline,"
+                " fuel_percent) VALUES (%s, %s, 1, now(), %s, %s, %s, 50)",
                 (plan_id, route_id, as_json(plan), as_json({}), as_json(_TIMELINE)),
             )
         connection.execute(

@@ -212,6 +212,26 @@ def test_an_import_tells_people_what_it_did_and_which_lines_it_refused(
     assert (clean.status, clean.out) == (0, f"{what}: 0 created, 0 updated, 1 unchanged\n")
 
 
+def test_taxes_are_imported_for_everybody(cli: Cli, csv_file: Callable[..., str]) -> None:
+    lines = ["state,rate_per_gallon,valid_from", "ZZ,0.74,2026-01-01", "Illinois,0.74,2026-01-01"]
+
+    result = cli("taxes", "import", csv_file(*lines), "--json")
+
+    assert (result.status, [row["line"] for row in result.document["rejected"]]) == (2, [3])
+    assert "2 rows" not in cli("taxes", "import", csv_file(*lines[:2])).err
+    assert cli("taxes", "import", csv_file("state,rate_per_gallon")).status == 1
+
+
+def test_the_objective_and_the_value_of_leftover_fuel_are_set(cli: Cli, fleet: Fleet) -> None:
+    def set_(*options: str) -> Any:
+        return cli("companies", "set", fleet.company_id, *options, "--json")
+
+    assert (set_().document["objective"], set_().document["leftover_value_per_gallon"]) == ("pump", 0)
+    assert set_("--objective", "tax-adjusted").document["objective"] == "tax-adjusted"
+    assert set_("--leftover-value-per-gallon", "2.5").document["leftover_value_per_gallon"] == 2.5
+    assert set_("--objective", "cheapest").status == 2
+
+
 @pytest.mark.parametrize("form", [(), ("--json",)])
 def test_stations_are_imported_for_everybody(cli: Cli, csv_file: Callable[..., str], form: tuple[str, ...]) -> None:
     path = csv_file("station_id,name,latitude,longitude,retail_price", "cli-1,A,-80,10,3.5", "cli-2,B,-800,10,3.5")

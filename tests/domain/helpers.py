@@ -7,13 +7,13 @@ from typing import Any
 
 from domain.contract import Instant, Position
 from domain.database import Connection, Tenant, as_json
+from domain.feed import Feed, store_positions
 from domain.ids import new_id
 from domain.imports import import_routes
 from domain.lifecycle import RouteStatus
 from domain.messaging import queue_message
 from domain.roads import Point
 from domain.routes import Push, store_pushes
-from domain.tracking import Feed, store_positions
 from tests.factories import route_input
 
 METERS_PER_DEGREE = 6_371_008.8 * math.pi / 180
@@ -103,8 +103,8 @@ def planned_by_hand(connection: Connection, route_id: str, *, now: datetime, **p
     plan_id = new_id("pln")
     document = {**PLAN, **plan}
     connection.execute(
-        "INSERT INTO plans (id, route_id, revision, generated_at, document, explanation, timeline)"
-        " SELECT %s, id, revision, %s, %s, '{}', '[]' FROM routes WHERE id = %s",
+        "INSERT INTO plans (id, route_id, revision, generated_at, document, explanation, timeline, fuel_percent)"
+        " SELECT %s, id, revision, %s, %s, '{}', '[]', 50 FROM routes WHERE id = %s",
         (plan_id, now, as_json(document), route_id),
     )
     route = connection.execute(

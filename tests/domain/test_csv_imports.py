@@ -13,7 +13,7 @@ from domain.csvfiles import Report, UnreadableFile
 from domain.database import Connection, Database
 from domain.fleet import import_drivers, import_vehicles
 from domain.jobs import import_routes as import_job
-from domain.stations import import_deals, import_stations
+from domain.stations import import_deals, import_stations, import_taxes
 from tests.domain.helpers import imported
 from tests.factories import Fleet, make_fleet
 
@@ -355,15 +355,14 @@ def test_stations_that_break_a_rule_are_listed_by_line(stations_of: Callable[...
     assert "is already on line 2" in rejected(report)[11]
 
 
-def test_deals_are_upserted_by_station_or_brand(database: Database, csv_file: CsvFile) -> None:
+def test_deals_are_upserted_by_station_or_brand(database: Database, csv_file: CsvFile, now: datetime) -> None:
     with database.transaction() as connection:
         fleet, other = make_fleet(connection), make_fleet(connection)
 
     def load(company: Fleet, *rows: str) -> Report:
         with database.transaction() as connection:
-            return import_deals(
-                connection, company.company_id, csv_file("station_id,brand,discount_per_gallon,net_price", *rows)
-            )
+            path = csv_file("station_id,brand,discount_per_gallon,net_price", *rows)
+            return import_deals(connection, company.company_id, path, now=now)
 
     assert counts(load(fleet, "S1,,0.25,", "S2,,,3.10", ",Pilot,0.40,")) == (3, 0, 0)
     assert counts(load(fleet, "S1,,0.25,", "S2,,0.30,", ",Pilot,,3.20")) == (0, 2, 1)
@@ -385,6 +384,53 @@ def test_deals_are_upserted_by_station_or_brand(database: Database, csv_file: Cs
         ("S3", None, 0.1, None),
         (None, "Pilot", None, 3.2),
     ]
+
+
+def test_a_deal_may_have_days_and_several_periods(connection: Connection, fleet: Fleet, csv_file: CsvFile) -> None:
+    header = "station_id,brand,discount_per_gallon,net_price,valid_from,valid_to"
+    rows = ("S1,,0.25,,2026-01-01,2026-06-30", "S1,,0.30,,2026-07-01,", "S1,,0.10,,,")
+
+    def load(*rows: str) -> Report:
+        return import_deals(connection, fleet.company_id, csv_file(header, *rows), now=datetime.now(UTC))
+
+    assert counts(load(*rows)) == (3, 0, 0)
+    assert counts(load(*rows)) == (0, 0, 3)
+    assert counts(load("S1,,0.30,,2026-07-01,2026-12-31")) == (0, 1, 0)
+
+    report = load("S1,,0.1,,2026-02-01,2026-01-31", "S2,,0.1,,tomorrow,", "S3,,0.1,,2026-02-01,", rows[1], rows[1])
+    assert counts(report) == (1, 1, 0)
+    assert set(rejected(report)) == {2, 3, 6}
+    assert "valid_to is before valid_from" in rejected(report)[2]
+    assert "valid_from" in rejected(report)[3]
+    assert rejected(report)[6] == "station_id 'S1', valid_from '2026-07-01' is already on line 5"
+
+
+def test_taxes_are_upserted_by_state_and_first_day(connection: Connection, csv_file: CsvFile, now: datetime) -> None:
+    connection.execute("DELETE FROM fuel_taxes")
+
+    def load(*rows: str) -> Report:
+        return import_taxes(connection, csv_file("state,rate_per_gallon,valid_from", *rows), now=now)
+
+    assert counts(load("IL,0.738,2026-01-01", "IN,0.59,2026-01-01", "IL,0.744,2026-07-01")) == (3, 0, 0)
+    assert counts(load("IL,0.738,2026-01-01", "IN,0.61,2026-01-01")) == (0, 1, 1)
+
+    report = load("Illinois,0.7,2026-01-01", "OH,-0.1,2026-01-01", "OH,0.47,", "OH,,2026-01-01", "PA,0,2026-01-01")
+    assert counts(report) == (1, 0, 0)
+    assert set(rejected(report)) == {2, 3, 4, 5}
+
+
+def test_readers_see_all_of_an_import_or_nothing(
+    database: Database, stations_of: Callable[..., Report], csv_file: CsvFile, now: datetime
+) -> None:
+    row = "{},A,Pilot,,Gary,IN,41.6,-87.3,3.899,"
+    stations_of(row)
+
+    with database.transaction() as writing:
+        path = csv_file(HEADER, row.replace("{}", stations_of.unique).replace("3.899", "3.1"))  # type: ignore[attr-defined]
+        import_stations(writing, path, now=now)
+        assert station(database, stations_of).retail_price == 3.899
+
+    assert station(database, stations_of).retail_price == 3.1
 
 
 def test_a_hundred_thousand_stations_take_seconds(

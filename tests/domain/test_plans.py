@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +11,18 @@ import pytest
 
 from domain import plans
 from domain.database import Connection, Tenant
+from domain.feed import store_positions
 from domain.jobs import send_message
 from domain.lifecycle import RouteStatus
-from domain.planning.optimizer import Infeasible
-from domain.planning.plan import FuelPlan
-from domain.plans import Task, load_task, stations_near
-from domain.roads import Point, great_circle_miles
+from domain.offers import Corridor, Network, offers_along
+from domain.planning.plan import FuelPlan, NoPlan, Offer
+from domain.plans import Task, load_task
+from domain.roads import Point
 from domain.roads.freeways import FreewayRoads
+from domain.roads.sphere import densified, miles_of_chords, unit_vectors
 from domain.settings import Settings
-from domain.stations import import_deals, import_stations
-from domain.tracking import judge_vehicles, store_positions
+from domain.stations import import_deals, import_stations, import_taxes
+from domain.tracking import judge_vehicles
 from tests.domain.helpers import imported, positions_at, pushed, route_row, status_of
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
 
@@ -58,10 +60,11 @@ def arrived(
     return route_id
 
 
-def build(connection: Connection, task: Task, *, now: datetime) -> FuelPlan | Infeasible:
+def build(connection: Connection, task: Task, *, now: datetime) -> tuple[Corridor, FuelPlan | NoPlan]:
     road = plans.road_ahead(task, FreewayRoads())
-    stations = stations_near(connection, task.route.company_id, road, task.route.max_detour_miles, now=now)
-    return plans.compute(task, road, stations, now=now)
+    limit = task.route.max_detour_miles
+    corridor = offers_along(connection, task.route.company_id, road, limit, Network(), now=now)
+    return corridor, plans.compute(task, road, corridor, now=now)
 
 
 def task_of(connection: Connection, route_id: str, now: datetime) -> Task:
@@ -77,7 +80,7 @@ def test_a_plan_moves_the_route_on_and_queues_its_message(
     route_id = arrived(connection, fleet, settings, now, fuel_percent=40)
     task = task_of(connection, route_id, now + timedelta(minutes=1))
 
-    outcome, jobs = plans.store(connection, task, build(connection, task, now=now), now=now)
+    outcome, jobs = plans.store(connection, task, *build(connection, task, now=now), now=now)
 
     assert outcome == "planned"
     row = route_row(connection, route_id)
@@ -99,7 +102,7 @@ def test_start_fuel_is_the_newest_reading_else_what_the_policy_assumes(
 ) -> None:
     route_id = arrived(connection, fleet, settings, now, stops=[JOLIET, PERRYSBURG], **fuel)
 
-    plan = build(connection, task_of(connection, route_id, now + timedelta(minutes=1)), now=now)
+    _, plan = build(connection, task_of(connection, route_id, now + timedelta(minutes=1)), now=now)
 
     assert isinstance(plan, FuelPlan)
     assert plan.trip.start_gallons == gallons
@@ -139,7 +142,7 @@ def test_no_plan_is_due_before_the_arrival_or_twice(
 
     route_id = arrived(connection, fleet, settings, now, stops=[JOLIET, PERRYSBURG], fuel_percent=90)
     task = task_of(connection, route_id, now)
-    plans.store(connection, task, build(connection, task, now=now), now=now)
+    plans.store(connection, task, *build(connection, task, now=now), now=now)
     assert load_task(connection, route_id, now=now) is None
 
 
@@ -151,7 +154,7 @@ def test_a_plan_for_input_that_has_changed_is_not_stored(
     plan = build(connection, task, now=now)
     pushed(connection, fleet.live, now=now, start=now, stops=[JOLIET, NEWARK], externalId=task.route.external_id)
 
-    assert plans.store(connection, task, plan, now=now) == ("outdated", [])
+    assert plans.store(connection, task, *plan, now=now) == ("outdated", [])
     assert connection.execute("SELECT FROM plans WHERE route_id = %s", (route_id,)).fetchone() is None
 
 
@@ -161,12 +164,15 @@ def test_an_infeasible_trip_is_an_error_that_says_which_leg(
     route_id = arrived(connection, fleet, settings, now, fuel_percent=40)  # and no station has a price
     task = task_of(connection, route_id, now)
 
-    outcome, jobs = plans.store(connection, task, build(connection, task, now=now), now=now)
+    outcome, jobs = plans.store(connection, task, *build(connection, task, now=now), now=now)
 
     assert (outcome, jobs) == ("infeasible", [])
     row = route_row(connection, route_id)
     assert row.status == "error"
     assert "from mile 0.0" in row.closed_reason
+    explanation = plans.read_explanation(connection, route_id)
+    assert explanation is not None
+    assert explanation["infeasible"]["from_mile"] == 0.0
 
 
 def test_planning_that_fails_is_retried_later_and_later_and_then_an_error(
@@ -202,42 +208,134 @@ def test_a_lost_plan_is_claimed_once_a_minute(
 ROAD = FreewayRoads().through([Point(41.462, -88.125), Point(40.695, -74.155)])
 
 
+def corridor_of(connection: Connection, fleet: Fleet, now: datetime, network: Network | None = None) -> Corridor:
+    return offers_along(connection, fleet.company_id, ROAD, 5.0, network or Network(), now=now)
+
+
 def prices_near(connection: Connection, fleet: Fleet, now: datetime) -> dict[str, float]:
-    return {
-        station.station_id: price for station, price in stations_near(connection, fleet.company_id, ROAD, 5.0, now=now)
-    }
+    return {offer.station.station_id: offer.net_price for offer in corridor_of(connection, fleet, now).offers}
 
 
 @pytest.mark.usefixtures("prices")
-def test_every_station_within_the_limit_is_found(connection: Connection, fleet: Fleet, now: datetime) -> None:
-    found = set(prices_near(connection, fleet, now))
+def test_every_station_within_the_limit_is_found_and_no_other(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
+    found = prices_near(connection, fleet, now)
 
+    dense, _ = densified(ROAD.line, ROAD.line_miles, 0.1)
+    vectors = unit_vectors(dense)
     for station in connection.execute("SELECT station_id, latitude, longitude FROM stations").fetchall():
-        nearest = min(
-            great_circle_miles(Point(station.latitude, station.longitude), Point(*vertex))
-            for vertex in np.array(ROAD.line)
-        )
-        assert nearest > 5.0 or station.station_id in found
+        chords = np.linalg.norm(vectors - unit_vectors(np.array([(station.latitude, station.longitude)])), axis=1)
+        nearest = miles_of_chords(chords).min()
+        assert (station.station_id in found) == (nearest <= 5.0) or abs(nearest - 5.0) < 0.01
+
+
+def first_three(connection: Connection, fleet: Fleet, now: datetime) -> list[Offer]:
+    """Offers of three stations of three brands."""
+    by_brand = {offer.station.brand: offer for offer in reversed(corridor_of(connection, fleet, now).offers)}
+    return list(by_brand.values())[:3]
 
 
 @pytest.mark.usefixtures("prices")
 def test_old_prices_are_none_and_deals_are_the_company_s_own(
     connection: Connection, fleet: Fleet, now: datetime, tmp_path: Path
 ) -> None:
-    dear, cheap, named = list(prices_near(connection, fleet, now).items())[:3]
-    brand = connection.execute("SELECT brand FROM stations WHERE station_id = %s", (cheap[0],)).fetchone()
-    assert brand is not None
+    one, branded, named = first_three(connection, fleet, now)
     deals = tmp_path / "deals.csv"
     deals.write_text(
-        f"station_id,brand,discount_per_gallon,net_price\n{dear[0]},,0.30,\n{named[0]},,,1.999\n,{brand.brand},0.05,\n"
+        f"station_id,brand,discount_per_gallon,net_price\n{one.station.station_id},,0.30,\n"
+        f"{named.station.station_id},,,1.999\n,{branded.station.brand},0.05,\n"
     )
-    import_deals(connection, fleet.company_id, deals)
+    import_deals(connection, fleet.company_id, deals, now=now)
     other = make_fleet(connection)
 
     mine, theirs = prices_near(connection, fleet, now), prices_near(connection, other, now)
 
-    assert mine[dear[0]] == pytest.approx(dear[1] - 0.30)
-    assert mine[cheap[0]] == pytest.approx(cheap[1] - 0.05)
-    assert mine[named[0]] == 1.999
-    assert theirs[dear[0]] == dear[1]
-    assert prices_near(connection, fleet, now + timedelta(days=8)) == {named[0]: 1.999}
+    assert mine[one.station.station_id] == pytest.approx(one.net_price - 0.30)
+    assert mine[branded.station.station_id] == pytest.approx(branded.net_price - 0.05)
+    assert mine[named.station.station_id] == 1.999
+    assert theirs[one.station.station_id] == one.net_price
+    assert prices_near(connection, fleet, now + timedelta(days=8)) == {named.station.station_id: 1.999}
+
+
+@pytest.mark.usefixtures("prices")
+def test_a_deal_holds_on_its_days_in_the_company_s_time_zone(
+    connection: Connection, now: datetime, tmp_path: Path
+) -> None:
+    fleet = make_fleet(connection, time_zone="America/Chicago")
+    now = now.replace(hour=2)  # the day before, in Chicago
+    today = (now - timedelta(days=1)).date()
+    offer = first_three(connection, fleet, now)[0]
+    station_id, price = offer.station.station_id, offer.net_price
+
+    def with_days(valid_from: date | None, valid_to: date | None) -> float:
+        connection.execute("DELETE FROM deals WHERE company_id = %s", (fleet.company_id,))
+        deals = tmp_path / "deals.csv"
+        deals.write_text(
+            "station_id,net_price,valid_from,valid_to\n"
+            f"{station_id},1.999,{valid_from or ''},{valid_to or ''}\n{station_id},1.5,2020-01-01,2020-12-31\n"
+        )
+        import_deals(connection, fleet.company_id, deals, now=now)
+        return prices_near(connection, fleet, now)[station_id]
+
+    day = timedelta(days=1)
+    assert with_days(None, None) == with_days(today, today) == with_days(today, None) == with_days(None, today) == 1.999
+    assert with_days(today + day, None) == with_days(None, today - day) == price
+
+
+@pytest.mark.usefixtures("prices")
+def test_a_state_s_tax_is_the_newest_that_has_begun(
+    connection: Connection, fleet: Fleet, now: datetime, tmp_path: Path
+) -> None:
+    connection.execute("DELETE FROM fuel_taxes")
+    today, tomorrow = now.date(), now.date() + timedelta(days=1)
+    taxes = tmp_path / "taxes.csv"
+    taxes.write_text(
+        f"state,rate_per_gallon,valid_from\nIN,0.5,2020-01-01\nIN,0.6,{today}\nIN,0.7,{tomorrow}\nOH,0.4,{tomorrow}\n"
+    )
+    import_taxes(connection, taxes, now=now)
+
+    corridor = corridor_of(connection, fleet, now)
+
+    rates = {offer.station.state: offer.tax_per_gallon for offer in corridor.offers}
+    assert (rates["IN"], rates["OH"]) == (0.6, None)
+    without = {offer.station.station_id for offer in corridor.offers if offer.station.state != "IN"}
+    assert corridor.sources["stations_without_tax_rate"] == len(without)
+
+
+@pytest.mark.usefixtures("prices")
+def test_stations_left_out_are_counted(connection: Connection, fleet: Fleet, now: datetime) -> None:
+    first, second, _ = first_three(connection, fleet, now)
+    connection.execute(
+        "UPDATE stations SET retail_price = NULL, priced_at = NULL WHERE station_id = %s", (first.station.station_id,)
+    )
+    connection.execute(
+        "UPDATE stations SET priced_at = %s WHERE station_id = %s", (now - timedelta(days=9), second.station.station_id)
+    )
+
+    corridor = corridor_of(connection, fleet, now)
+
+    assert corridor.sources["stations_left_out"] == {"without_price": 1, "price_too_old": 1}
+    assert not {first.station.station_id, second.station.station_id} & {
+        offer.station.station_id for offer in corridor.offers
+    }
+
+
+def test_the_index_is_shared_until_stations_are_imported(
+    connection: Connection, fleet: Fleet, now: datetime, tmp_path: Path
+) -> None:
+    network = Network()
+    header = "station_id,name,latitude,longitude,retail_price\n"
+    stations = tmp_path / "stations.csv"
+
+    def store(*rows: str) -> list[str]:
+        stations.write_text(header + "\n".join(rows) + "\n")
+        import_stations(connection, stations, now=now)
+        return [offer.station.station_id for offer in corridor_of(connection, fleet, now, network).offers]
+
+    joliet, elsewhere = "A,Joliet,41.462,-88.125,3.5", "B,Denver,39.7,-105.0,3.5"
+    assert store(joliet, elsewhere) == ["A"]
+    index = network.index(connection)
+    assert network.index(connection) is index
+    assert store(joliet, "B,Newark,40.695,-74.155,3.5") == ["A", "B"]
+    assert network.index(connection) is not index

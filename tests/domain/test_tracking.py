@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from domain import tracking
+from domain import feed, tracking
 from domain.contract import Instant, Position
 from domain.database import Connection
 from domain.ids import new_id
@@ -684,7 +684,7 @@ def test_positions_are_forgotten_after_the_retention(connection: Connection, fle
     post(connection, fleet.live, positions_at(JOLIET, now - timedelta(days=31), count=1), now=now)
     post(connection, fleet.live, positions_at(JOLIET, now - timedelta(days=29), count=1), now=now)
 
-    tracking.forget_positions(connection, retention_days=30, now=now)
+    feed.forget_positions(connection, retention_days=30, now=now)
 
     assert stored_fixes(connection, fleet) == 1
 

@@ -67,6 +67,24 @@ def test_the_driver_gets_one_message_with_every_fuel_stop(client: Client) -> Non
     assert -1 not in positions
 
 
+def test_a_driver_who_fuels_at_the_first_stop_gets_one_corrected_message(client: Client) -> None:
+    route_id = start_route(client)
+    first = client.wait_for(route_id, "active")["fuelPlan"]
+
+    client.post_fixes(JOLIET, at=datetime.now(UTC) + timedelta(seconds=30), fuelPercent=95)
+    messages = eventually(lambda: messages_of(client, route_id), lambda found: len(found) > 1)
+
+    corrected = eventually(lambda: client.route(route_id), lambda route: bool(route["fuelPlan"] != first))
+    assert corrected["status"] == "active"
+    assert corrected["fuelPlan"]["totalGallons"] < first["totalGallons"]
+    assert corrected["stops"][0]["plannedArrival"] is not None
+    assert [message.text.split(" plan")[0] for message in messages] == ["Fuel", "CORRECTED fuel"]
+    for stop, seconds in ((JOLIET, 60), (PERRYSBURG, 90)):  # the tank is emptied again: too late
+        client.post_fixes(stop, at=datetime.now(UTC) + timedelta(seconds=seconds), fuelPercent=40)
+    eventually(lambda: client.route(route_id), lambda route: bool(route["stops"][1]["actualArrival"]))
+    assert len(messages_of(client, route_id)) == 2
+
+
 def test_a_sandbox_route_lives_the_same_life_and_messages_nobody(service: Service) -> None:
     with service.new_tenant(Environment.SANDBOX) as client:
         route_id = start_route(client)

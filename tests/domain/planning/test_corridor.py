@@ -7,7 +7,7 @@ from itertools import groupby
 import numpy as np
 import pytest
 
-from domain.planning.corridor import Pass, Station, StationIndex
+from domain.planning.corridor import Pass, StationIndex
 from domain.roads import Leg, Point, Road, great_circle_miles
 from domain.roads.sphere import MILES_PER_DEGREE, densified, segment_miles, unit_vectors
 
@@ -21,12 +21,8 @@ def road(*points: tuple[float, float], circuity: float = 1.0) -> Road:
     return Road.of([Leg(line, line_miles, hours=1.0, source="test")])
 
 
-def station(latitude: float, longitude: float) -> Station:
-    return Station(f"{latitude},{longitude}", "Test", None, None, None, None, latitude, longitude)
-
-
 def passes(road: Road, *places: tuple[float, float], limit: float = LIMIT_MILES) -> list[Pass]:
-    return StationIndex.build([station(*place) for place in places]).passes(road, limit)
+    return StationIndex.build([str(place) for place in places], places).passes(road, limit)
 
 
 def sampled_passes(road: Road, places: list[tuple[float, float]]) -> list[Pass]:

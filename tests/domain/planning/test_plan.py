@@ -3,16 +3,19 @@
 import json
 import math
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from domain.planning.corridor import Station, StationIndex
-from domain.planning.optimizer import Candidate, Infeasible, Purchase, Trip, replay
-from domain.planning.plan import FuelPlan, PlanInputs, Policy, PricedStation, build_plan
+from domain.planning.corridor import StationIndex
+from domain.planning.optimizer import Purchase, replay
+from domain.planning.plan import FuelPlan, NoPlan, Offer, PlanInputs, Policy, Station, build_plan
+from domain.planning.prices import Objective
+from domain.planning.reasons import trip_of
 from domain.roads import Leg, Point, Road
 from domain.roads.freeways import FreewayRoads
 from domain.roads.sphere import MILES_PER_DEGREE
@@ -29,21 +32,39 @@ def meridian(*stop_miles: float, mph: float = 50.0) -> Road:
     return Road.of(legs)
 
 
-def priced(mile: float, price: float, *, east_miles: float = 0.0, **details: Any) -> PricedStation:
+class Priced(NamedTuple):
+    station: Station
+    price: float
+    tax: float | None = None
+
+
+def priced(mile: float, price: float, *, east_miles: float = 0.0, tax: float | None = None, **details: Any) -> Priced:
     """A station beside the `meridian`."""
     latitude = 30.0 + mile / MILES_PER_DEGREE
     longitude = -100.0 + east_miles / MILES_PER_DEGREE / math.cos(math.radians(latitude))
     given = Station(f"S{mile:g}", f"Station {mile:g}", None, "I-35 Exit 1", "Waco", "TX", latitude, longitude)
-    return PricedStation(replace(given, **details), price)
+    return Priced(replace(given, **details), price, tax)
 
 
-def inputs(road: Road, *stations: PricedStation, fuel_percent: float | None = 50.0, **policy: Any) -> PlanInputs:
+def offers(road: Road, stations: Sequence[Priced], max_detour_miles: float = 5.0) -> list[Offer]:
+    """What the road passes of these stations."""
+    index = StationIndex.build(
+        [priced.station.station_id for priced in stations],
+        [(priced.station.latitude, priced.station.longitude) for priced in stations],
+    )
+    return [
+        Offer(stations[at].station, mile, detour_miles, stations[at].price, stations[at].tax)
+        for at, mile, detour_miles in index.passes(road, max_detour_miles)
+    ]
+
+
+def inputs(road: Road, *stations: Priced, fuel_percent: float | None = 50.0, **policy: Any) -> PlanInputs:
     """A truck of 200 gal and 5 mpg. Half full it can drive 350 miles down to its reserve of 30 gal."""
     return PlanInputs(
         road=road,
         fuel_percent=fuel_percent,
         policy=Policy(**policy),
-        stations=stations,
+        offers=offers(road, stations),
         departure=NOW,
         capacity_gallons=200.0,
         mpg=5.0,
@@ -60,13 +81,7 @@ def replayed(document: dict[str, Any], explanation: dict[str, Any]) -> tuple[flo
     """Drives a plan knowing only what is shown of it, and checks that rows, totals and explanation agree."""
     document, explanation = json.loads(json.dumps(document)), json.loads(json.dumps(explanation))
     given = explanation["inputs"]
-    trip = Trip(
-        **{name: given[name] for name in Trip.__slots__ if name != "candidates"},
-        candidates=tuple(
-            Candidate(**{name: value for name, value in one.items() if name != "gallons"})
-            for one in explanation["candidates"]
-        ),
-    )
+    trip = trip_of(explanation)
     chosen = [(index, one) for index, one in enumerate(explanation["candidates"]) if one["gallons"]]
     rows = document["stops"]
     assert [one["mile"] for _, one in chosen] == [row["milesFromOrigin"] for row in rows]
@@ -130,7 +145,8 @@ def test_a_plan_shows_where_to_buy_how_much() -> None:
 
 
 def test_the_explanation_names_every_input_and_candidate() -> None:
-    plan = feasible(inputs(meridian(400.0), priced(100, 3.9), priced(300, 3.5, east_miles=2.0), max_stops=3))
+    stations = priced(100, 3.9), priced(300, 3.5, east_miles=2.0, tax=0.2)
+    plan = feasible(replace(inputs(meridian(400.0), *stations, max_stops=3), sources={"fuel": "guessed"}))
     explanation = plan.explanation()
     assert explanation["inputs"] == {
         "capacity_gallons": 200.0,
@@ -140,21 +156,69 @@ def test_the_explanation_names_every_input_and_candidate() -> None:
         "end_gallons": 50.0,
         "min_purchase_gallons": 30.0,
         "stop_cost": 20.0,
+        "leftover_value_per_gallon": 0.0,
         "mpg": 5.0,
         "distance_miles": 400.0,
         "max_detour_miles": 5.0,
         "max_stops": 3,
+        "objective": "pump",
         "roads": "test",
     }
+    assert explanation["sources"] == {"fuel": "guessed"}
     assert explanation["candidates"] == [
-        {"station_id": "S100", "mile": 100.0, "detour_miles_in": 0.0, "detour_miles_out": 0.0, "net_price": 3.9}
-        | {"gallons": 0.0},
-        {"station_id": "S300", "mile": 300.0, "detour_miles_in": 2.0, "detour_miles_out": 2.0, "net_price": 3.5}
-        | {"gallons": 30.8},
+        {
+            "station_id": station_id,
+            "name": f"Station {station_id[1:]}",
+            "state": "TX",
+            "mile": mile,
+            "detour_miles_in": detour,
+            "detour_miles_out": detour,
+            "net_price": price,
+            "adjusted_price": adjusted,
+            "gallons": gallons,
+        }
+        for station_id, mile, detour, price, adjusted, gallons in (
+            ("S100", 100.0, 0.0, 3.9, 3.9, 0.0),
+            ("S300", 300.0, 2.0, 3.5, 3.3, 30.8),
+        )
     ]
     assert explanation["objective"] == pytest.approx(30.8 * 3.5 + 20)
+    assert explanation["infeasible"] is None
     assert explanation["line"][0] == [30.0, -100.0]
     assert explanation["line"][-1] == [pytest.approx(30.0 + 400 / MILES_PER_DEGREE, abs=1e-6), -100.0]
+
+
+def test_without_a_plan_the_explanation_names_the_leg_that_fails() -> None:
+    gap = build_plan(inputs(meridian(1500.0), priced(300, 3.0), priced(1200, 3.0)))
+    assert isinstance(gap, NoPlan)
+    explanation = gap.explanation()
+    assert explanation["objective"] is None
+    assert (explanation["infeasible"]["from_mile"], explanation["infeasible"]["to_mile"]) == (300.0, 1200.0)
+    assert [one["gallons"] for one in explanation["candidates"]] == [0.0, 0.0]
+
+
+def test_taxes_choose_the_station_but_the_price_shown_is_what_is_paid() -> None:
+    taxed = priced(290, 3.9, tax=0.7), priced(300, 3.5, tax=0.2)  # 3.2 and 3.3 without the tax
+    pump = feasible(inputs(meridian(600.0), *taxed))
+    adjusted = feasible(inputs(meridian(600.0), *taxed, objective=Objective.TAX_ADJUSTED))
+    assert [stop.price_per_gallon for stop in pump.stops] == [3.5]
+    assert [stop.price_per_gallon for stop in adjusted.stops] == [3.9]
+    assert adjusted.document()["totalCost"] == round(adjusted.total_gallons * 3.9, 2)
+    assert adjusted.savings_per_gallon == pytest.approx(3.7 - 3.9)
+    assert adjusted.objective == pytest.approx(adjusted.total_gallons * 3.2 + 20)
+
+
+def test_a_state_whose_tax_is_unknown_is_taken_at_its_price() -> None:
+    known = priced(290, 3.6, tax=0.2), priced(300, 3.5)
+    plan = feasible(inputs(meridian(600.0), *known, objective=Objective.TAX_ADJUSTED))
+    assert [stop.price_per_gallon for stop in plan.stops] == [3.6]
+
+
+def test_fuel_that_is_worth_something_at_the_end_is_bought_where_it_is_cheap() -> None:
+    given = inputs(meridian(600.0), priced(300, 3.5))
+    assert feasible(given).total_gallons == 70.0
+    richer = feasible(replace(given, policy=replace(given.policy, leftover_value_per_gallon=3.6)))
+    assert richer.total_gallons == 150.0  # as much as there is room for
 
 
 def test_enough_fuel_makes_a_plan_without_stops() -> None:
@@ -169,14 +233,14 @@ def test_no_station_in_the_corridor() -> None:
     elsewhere = priced(100, 3.0, east_miles=5.1)
     assert feasible(inputs(meridian(200.0), elsewhere)).stops == ()
     too_far = build_plan(inputs(meridian(400.0), elsewhere))
-    assert isinstance(too_far, Infeasible)
-    assert (too_far.from_mile, too_far.to_mile) == (0.0, 400.0)
+    assert isinstance(too_far, NoPlan)
+    assert (too_far.infeasible.from_mile, too_far.infeasible.to_mile) == (0.0, 400.0)
 
 
 def test_a_gap_longer_than_the_tank_names_the_leg() -> None:
     gap = build_plan(inputs(meridian(1500.0), priced(300, 3.0), priced(1200, 3.0)))
-    assert isinstance(gap, Infeasible)
-    assert (gap.from_mile, gap.to_mile) == (300.0, 1200.0)
+    assert isinstance(gap, NoPlan)
+    assert (gap.infeasible.from_mile, gap.infeasible.to_mile) == (300.0, 1200.0)
 
 
 def test_stops_that_coincide_make_a_road_of_no_miles() -> None:
@@ -185,7 +249,7 @@ def test_stops_that_coincide_make_a_road_of_no_miles() -> None:
     plan = feasible(low)
     assert [stop.gallons_to_fill for stop in plan.stops] == [30.0]
     replayed(plan.document(), plan.explanation())
-    assert isinstance(build_plan(replace(low, stations=())), Infeasible)
+    assert isinstance(build_plan(replace(low, offers=())), NoPlan)
 
 
 def test_three_miles_across_town() -> None:
@@ -204,8 +268,8 @@ def test_the_start_is_the_reading_else_what_the_policy_assumes() -> None:
 
 def test_an_empty_tank_is_a_reading_too() -> None:
     empty = build_plan(inputs(meridian(100.0), priced(0, 3.0), fuel_percent=0.0))
-    assert isinstance(empty, Infeasible)
-    assert "starts with 0.0 gal" in empty.reason
+    assert isinstance(empty, NoPlan)
+    assert "starts with 0.0 gal" in empty.infeasible.reason
 
 
 def test_an_unknown_truck_is_taken_for_an_ordinary_one() -> None:
@@ -223,18 +287,21 @@ def test_savings_compare_with_the_plain_mean_of_all_candidates() -> None:
     assert dear.savings_total == pytest.approx(-0.5 * dear.total_gallons)
 
 
-def test_each_fuel_stop_delays_what_comes_after_it() -> None:
+def test_each_fuel_stop_and_each_rest_delays_what_comes_after_it() -> None:
     road = meridian(500.0, 1500.0)
     plan = feasible(inputs(road, priced(250, 3.0), priced(1000, 3.0), stop_cost=0.0))
     assert [stop.estimated_arrival for stop in plan.stops] == [
         NOW + timedelta(hours=5),
-        NOW + timedelta(hours=20, minutes=30),
+        NOW + timedelta(hours=20 + 10, minutes=30),
     ]
-    assert [plan.arrival_at(mile) for mile in road.stop_miles] == [
-        NOW,
-        NOW + timedelta(hours=10, minutes=30),
-        NOW + timedelta(hours=31),
-    ]
+    assert plan.arrivals == (NOW + timedelta(hours=10, minutes=30), NOW + timedelta(hours=30 + 2 * 10 + 1))
+
+
+def test_who_is_early_at_a_stop_waits_for_its_window() -> None:
+    noon = NOW + timedelta(hours=6)
+    given = inputs(meridian(100.0, 200.0), fuel_percent=95.0)
+    assert feasible(given).arrivals == (NOW + timedelta(hours=2), NOW + timedelta(hours=4))
+    assert feasible(replace(given, opens=(noon, None))).arrivals == (noon, noon + timedelta(hours=2))
 
 
 def test_hours_follow_each_leg() -> None:
@@ -244,9 +311,10 @@ def test_hours_follow_each_leg() -> None:
             Leg(np.array([(31.0, -100.0), (32.0, -100.0)]), np.array([0.0, 100.0]), 2.0, "test"),
         ]
     )
-    plan = feasible(inputs(slow_then_fast))
-    assert plan.arrival_at(50.0) == NOW + timedelta(hours=2)
-    assert plan.arrival_at(150.0) == NOW + timedelta(hours=5)
+    beside = Offer(priced(0, 3.0).station, 150.0, 0.0, 3.0)
+    plan = feasible(replace(inputs(slow_then_fast, fuel_percent=40.0), offers=(beside,)))
+    assert [stop.estimated_arrival for stop in plan.stops] == [NOW + timedelta(hours=5)]
+    assert plan.arrivals == (NOW + timedelta(hours=4), NOW + timedelta(hours=6, minutes=30))
 
 
 def test_the_time_of_making_is_the_departure_unless_told() -> None:
@@ -314,17 +382,9 @@ def test_fifty_stops_across_the_country() -> None:
     road = FreewayRoads().through(cities)
     beside = [road.line[rng.randrange(len(road.line))] for _ in range(3000)]
     stations = [
-        PricedStation(
-            Station(f"S{i}", f"S{i}", None, None, None, None, float(place[0]), float(place[1])), rng.uniform(3, 4.5)
-        )
+        Priced(Station(f"S{i}", f"S{i}", None, None, None, None, float(place[0]), float(place[1])), rng.uniform(3, 4.5))
         for i, place in enumerate(beside)
     ]
     plan = feasible(inputs(road, *stations))
     assert len(plan.stops) > 10
     replayed(plan.document(), plan.explanation())
-
-
-def test_an_index_is_shared_by_many_roads() -> None:
-    index = StationIndex.build([priced(mile, 3.0).station for mile in range(0, 1000, 10)])
-    assert len(index.passes(meridian(1000.0), 4.0)) == 100
-    assert len(index.passes(meridian(500.0), 4.0)) == 51

@@ -1,0 +1,132 @@
+"""What the stations along a road offer a company: their places, indexed once in a process, and their prices now.
+
+Everything here is read in one snapshot, so that no plan sees half an import.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from domain.database import Connection
+from domain.planning.corridor import Pass, StationIndex
+from domain.planning.plan import Offer, Station
+from domain.planning.prices import Deal, fresh_retail, net_price
+from domain.roads import Road
+
+
+@dataclass(frozen=True, slots=True)
+class Corridor:
+    """The offers along a road in driving order, the newest import they have seen, and what they come from."""
+
+    offers: Sequence[Offer]
+    price_set: int | None
+    sources: dict[str, Any]
+
+
+class Network:
+    """The places of all stations, indexed and shared by the plans of a process; read anew after each import."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._seen = -1
+        self._index = StationIndex.build([], [])
+
+    def index(self, connection: Connection) -> StationIndex:
+        """The index as of the connection's snapshot, or of a later import."""
+        row = connection.execute(
+            "SELECT coalesce(max(id), 0) AS newest FROM price_sets WHERE kind = 'stations'"
+        ).fetchone()
+        with self._lock:  # whoever comes while it is read waits, instead of reading it too
+            if row is not None and row.newest > self._seen:
+                ids, places = [], []
+                with connection.cursor(name="stations") as cursor:  # in portions, for there may be very many
+                    cursor.itersize = 10_000
+                    cursor.execute("SELECT station_id, latitude, longitude FROM stations")
+                    for station in cursor:
+                        ids.append(station.station_id)
+                        places.append((station.latitude, station.longitude))
+                self._index, self._seen = StationIndex.build(ids, places), row.newest
+            return self._index
+
+
+def offers_along(
+    connection: Connection, company_id: str, road: Road, max_detour_miles: float, network: Network, *, now: datetime
+) -> Corridor:
+    """Every pass of the road by a station within the detour limit that has a price for the company.
+
+    The connection's transaction is to be a snapshot.
+    """
+    index = network.index(connection)
+    passes = index.passes(road, max_detour_miles)
+    ids = sorted({index.station_ids[one.station_index] for one in passes})
+    company = connection.execute(
+        """
+        SELECT c.time_zone, p.id AS price_set, p.imported_at FROM companies c LEFT JOIN LATERAL (
+            SELECT id, imported_at FROM price_sets WHERE company_id IS NULL OR company_id = c.id
+            ORDER BY id DESC LIMIT 1) AS p ON true
+        WHERE c.id = %s
+        """,
+        (company_id,),
+    ).fetchone()
+    assert company is not None  # noqa: S101
+    today = now.astimezone(ZoneInfo(company.time_zone)).date()
+    rows = connection.execute(
+        """
+        SELECT s.*, tax.rate_per_gallon AS tax_per_gallon FROM stations s LEFT JOIN LATERAL (
+            SELECT rate_per_gallon FROM fuel_taxes t WHERE t.state = upper(s.state) AND t.valid_from <= %s
+            ORDER BY t.valid_from DESC LIMIT 1) AS tax ON true
+        WHERE s.station_id = ANY(%s)
+        """,
+        (today, ids),
+    ).fetchall()
+    deals: dict[tuple[str | None, str | None], list[Deal]] = {}
+    for deal in connection.execute(
+        """
+        SELECT station_id, brand, discount_per_gallon, net_price FROM deals
+        WHERE company_id = %(company_id)s AND (station_id = ANY(%(ids)s) OR brand = ANY(%(brands)s))
+          AND coalesce(valid_from, %(today)s) <= %(today)s AND coalesce(valid_to, %(today)s) >= %(today)s
+        """,
+        {
+            "company_id": company_id,
+            "ids": ids,
+            "brands": list({row.brand for row in rows if row.brand}),
+            "today": today,
+        },
+    ):
+        deals.setdefault((deal.station_id, deal.brand), []).append(Deal(deal.discount_per_gallon, deal.net_price))
+
+    priced = {}
+    left_out: Counter[str] = Counter()
+    for row in rows:
+        retail = fresh_retail(row.retail_price, row.priced_at, now=now)
+        own = deals.get((row.station_id, None), []) + (deals.get((None, row.brand), []) if row.brand else [])
+        price = net_price(retail, own)
+        if price is None:
+            left_out["without_price" if row.retail_price is None else "price_too_old"] += 1
+        else:
+            priced[row.station_id] = (row, price)
+    offers = [
+        _offer(one, *priced[index.station_ids[one.station_index]])
+        for one in passes
+        if index.station_ids[one.station_index] in priced
+    ]
+    seen = [row.priced_at for row, _ in priced.values() if row.priced_at is not None]
+    sources = {
+        "imported_at": company.imported_at,
+        "oldest_at": min(seen, default=None),
+        "newest_at": max(seen, default=None),
+        "stations_left_out": dict(left_out),
+        "stations_without_tax_rate": sum(row.tax_per_gallon is None for row, _ in priced.values()),
+    }
+    return Corridor(offers, company.price_set, sources)
+
+
+def _offer(one: Pass, row: Any, price: float) -> Offer:
+    station = Station(
+        row.station_id, row.name, row.brand, row.address, row.city, row.state, row.latitude, row.longitude
+    )
+    return Offer(station, one.mile, one.detour_miles, price, row.tax_per_gallon)

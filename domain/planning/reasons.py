@@ -1,0 +1,160 @@
+"""Why a plan is what it is, worked out anew from its explanation: what speaks against each candidate it leaves out,
+and what fueling by rule of thumb would have cost.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from domain.planning.optimizer import DOLLARS, GALLONS, Candidate, Infeasible, Purchase, Trip, replay, solve
+
+CHOSEN = "chosen"
+NOT_NEEDED = "not needed"
+BELOW_SMALLEST = "below smallest purchase"
+CHEAPER_IN_REACH = "cheaper one in reach"
+DEARER = "dearer"
+NOT_WORTH_A_STOP = "not worth a stop"
+"""It is cheap enough, but a stop there costs more time and detour than the price saves."""
+NO_PLAN = "no plan"
+
+
+class Reason(NamedTuple):
+    """`why` is one of the constants above, `detail` a sentence. `extra_cost`: dollars by which the best plan with a
+    stop there is worse than the plan; None where there is no such plan.
+    """
+
+    why: str
+    detail: str
+    extra_cost: float | None
+
+
+class Alternative(NamedTuple):
+    """What a way of fueling costs by the same objective, and less what is left in the tank beyond what is wanted, at
+    its own average price. Both are None where it runs dry.
+    """
+
+    name: str
+    objective: float | None
+    objective_less_leftover: float | None
+    stops: int
+    gallons: float
+    left_gallons: float | None
+
+
+def trip_of(explanation: dict[str, Any]) -> Trip:
+    """The problem that the optimizer was given."""
+    inputs = explanation["inputs"]
+    price = "adjusted_price" if inputs["objective"] == "tax-adjusted" else "net_price"
+    names = [name for name in Trip.__slots__ if name != "candidates"]
+    return Trip(
+        **{name: inputs[name] for name in names},
+        candidates=tuple(
+            Candidate(one["station_id"], one["mile"], one["detour_miles_in"], one["detour_miles_out"], one[price])
+            for one in explanation["candidates"]
+        ),
+    )
+
+
+def with_reasons(explanation: dict[str, Any]) -> dict[str, Any]:
+    """The explanation with `why`, `detail` and `extra_cost` of each candidate, and the `alternatives`."""
+    trip = trip_of(explanation)
+    gallons = [one["gallons"] for one in explanation["candidates"]]
+    objective = explanation["objective"]
+    reasons = _reasons(trip, gallons, objective)
+    return {
+        **explanation,
+        "candidates": [
+            {**one, **reason._asdict()} for one, reason in zip(explanation["candidates"], reasons, strict=True)
+        ],
+        "alternatives": [one._asdict() for one in _ways(trip, gallons, objective)],
+    }
+
+
+def _ways(trip: Trip, gallons: Sequence[float], objective: float | None) -> list[Alternative]:
+    """The plan, and two rules of thumb: drive until the tank asks for fuel, then fill up; the cheapest pump of each
+    tankful."""
+    if objective is None:
+        return []
+    trip = replace(trip, max_stops=None)  # a rule of thumb knows no such limit
+    return [
+        _way("this plan", trip, [Purchase(index, amount) for index, amount in enumerate(gallons) if amount]),
+        _by_rule("fill up at every need", trip, lambda reachable: reachable[-1]),
+        _by_rule(
+            "cheapest pump in each range",
+            trip,
+            lambda reachable: min(reachable, key=lambda index: (trip.candidates[index].price, -index)),
+        ),
+    ]
+
+
+def _by_rule(name: str, trip: Trip, choose: Callable[[Sequence[int]], int]) -> Alternative:
+    """Fills up at what `choose` picks of the candidates in reach, until the destination is in reach too."""
+    purchases: list[Purchase] = []
+    mile, fuel, position = 0.0, min(trip.start_gallons, trip.usable_gallons), 0
+    while fuel - (trip.distance_miles - mile) / trip.mpg < max(trip.end_gallons, trip.reserve_gallons) - GALLONS:
+        reachable = []
+        for index in range(position, len(trip.candidates)):
+            one = trip.candidates[index]
+            on_arrival = fuel - (one.mile - mile + one.detour_miles_in) / trip.mpg
+            room = trip.usable_gallons - on_arrival
+            if on_arrival >= trip.reserve_gallons - GALLONS and room >= max(trip.min_purchase_gallons, GALLONS):
+                reachable.append(index)
+        if not reachable:
+            return Alternative(name, None, None, len(purchases), _gallons(purchases), None)
+        index = choose(reachable)
+        one = trip.candidates[index]
+        on_arrival = fuel - (one.mile - mile + one.detour_miles_in) / trip.mpg
+        purchases.append(Purchase(index, trip.usable_gallons - on_arrival))
+        mile, fuel, position = one.mile, trip.usable_gallons - one.detour_miles_out / trip.mpg, index + 1
+    return _way(name, trip, purchases)
+
+
+def _way(name: str, trip: Trip, purchases: Sequence[Purchase]) -> Alternative:
+    *_, left = replay(trip, purchases)
+    fuel = math.fsum(trip.candidates[index].price * gallons for index, gallons in purchases)
+    bought, extra = _gallons(purchases), left - trip.end_gallons
+    objective = fuel + trip.stop_cost * len(purchases) - trip.leftover_value_per_gallon * extra
+    worth = max(fuel / bought - trip.leftover_value_per_gallon, 0) * extra if purchases else 0.0
+    return Alternative(name, round(objective, 6), round(objective - worth, 6), len(purchases), bought, round(left, 6))
+
+
+def _gallons(purchases: Sequence[Purchase]) -> float:
+    return round(math.fsum(gallons for _, gallons in purchases), 6)
+
+
+def _reasons(trip: Trip, gallons: Sequence[float], objective: float | None) -> Iterator[Reason]:
+    purchases = [Purchase(index, amount) for index, amount in enumerate(gallons) if amount]
+    arriving = replay(trip, purchases) if objective is not None else ()
+    made = 0
+    mile, fuel = 0.0, min(trip.start_gallons, trip.usable_gallons)  # where the road was last rejoined, and with what
+    for index, one in enumerate(trip.candidates):
+        if objective is None:
+            yield Reason(NO_PLAN, "no plan is feasible", None)
+        elif gallons[index]:
+            mile, fuel = one.mile, arriving[made] + gallons[index] - one.detour_miles_out / trip.mpg
+            made += 1
+            yield Reason(CHOSEN, f"{gallons[index]:.1f} gal", 0.0)
+        else:
+            forced = solve(trip, must_stop_at=index)
+            extra_cost = None if isinstance(forced, Infeasible) else max(0.0, round(forced.objective - objective, 2))
+            before = trip.candidates[purchases[made - 1].candidate_index] if made else None
+            after = trip.candidates[purchases[made].candidate_index] if made < len(purchases) else None
+            on_arrival = fuel - (one.mile - mile + one.detour_miles_in) / trip.mpg
+            yield Reason(*_why_not(trip, one, before, after, on_arrival), extra_cost)
+
+
+def _why_not(
+    trip: Trip, one: Candidate, before: Candidate | None, after: Candidate | None, on_arrival: float
+) -> tuple[str, str]:
+    """`before` and `after` are the plan's purchases around it, `on_arrival` what the plan would have in the tank."""
+    room = trip.usable_gallons - on_arrival
+    if room < trip.min_purchase_gallons - GALLONS:
+        return BELOW_SMALLEST, f"room for {max(room, 0):.1f} gal when passing by"
+    if after is not None and after.price < one.price - DOLLARS:
+        return CHEAPER_IN_REACH, f"{after.station_id} costs {after.price:.3f}"
+    if before is not None and before.price <= one.price + DOLLARS:
+        return DEARER, f"{before.station_id} cost {before.price:.3f}"
+    if before is None and after is None:
+        return NOT_NEEDED, "the fuel on board is enough"
+    return NOT_WORTH_A_STOP, "it saves less than the stop costs"

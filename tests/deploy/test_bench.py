@@ -1,0 +1,50 @@
+"""The benchmarks go on working: a tiny one, its table and its JSON. What it measures here means nothing."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def bench(*arguments: str, temporary: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", "from deploy.cli import main; main()", "bench", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(temporary)},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+
+
+def test_a_benchmark_shows_and_writes_its_figures(tmp_path: Path) -> None:
+    file, temporary = tmp_path / "figures.json", tmp_path / "temporary"
+    temporary.mkdir()
+
+    done = bench(
+        "push", "--seconds", "0.5", "--rounds", "1", "--ingress", "1", "--json", str(file), temporary=temporary
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "to reach" in done.stdout
+    document = json.loads(file.read_text())
+    assert document["machine"]["cores"] == os.cpu_count()
+    assert document["options"] | {"work": "push", "rounds": 1, "ingress": [1]} == document["options"]
+    for figure in document["figures"]:
+        assert figure["work"].startswith("push")
+        assert len(figure["rounds"]) == 1
+        assert figure["least"] == figure["median"] == figure["most"]
+        assert (figure["reached"] is None) == (figure["at_least"] is None and figure["at_most"] is None)
+    assert len([figure for figure in document["figures"] if figure["reached"] is not None]) == 6
+    assert not list(temporary.iterdir()), "nothing is left behind"
+
+
+def test_an_unknown_work_is_one_sentence(tmp_path: Path) -> None:
+    done = bench("everything", temporary=tmp_path)
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("fuelroute: no such work: 'everything'; choose from push, import,")

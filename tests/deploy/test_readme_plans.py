@@ -1,0 +1,92 @@
+"""The plans in the README are those that `explain` prints for the demo's routes."""
+
+import io
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from deploy import demo
+from deploy.drive import START_FUEL_PERCENT
+from deploy.explain import print_explanation
+from domain import plans
+from domain.companies import Policy, create_company
+from domain.database import Connection, Tenant
+from domain.feed import store_positions
+from domain.fleet import import_drivers, import_vehicles
+from domain.lifecycle import Environment
+from domain.offers import Network, offers_along
+from domain.planning.prices import Objective
+from domain.roads.freeways import FreewayRoads
+from domain.settings import Settings
+from domain.stations import import_deals, import_stations, import_taxes
+from domain.tracking import judge_vehicles
+from tests.domain.helpers import imported, positions_at
+
+README = Path(__file__).parents[2] / "README.md"
+NOW = datetime(2026, 11, 23, 14, tzinfo=UTC)
+
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
+
+
+@pytest.mark.parametrize(
+    ("title", "unit_number", "stops", "policy"),
+    [
+        ("Memphis to Albuquerque", "4106", (demo.MEMPHIS, demo.AMARILLO, demo.ALBUQUERQUE), Policy()),
+        ("Dallas to Kansas City", "4105", (demo.DALLAS, demo.WICHITA, demo.KANSAS_CITY), Policy()),
+        (
+            "Joliet to Newark, tax-adjusted",
+            "4103",
+            (demo.JOLIET, demo.PERRYSBURG, demo.NEWARK),
+            Policy(objective=Objective.TAX_ADJUSTED),
+        ),
+    ],
+)
+def test_a_plan_of_the_demo_is_shown_as_explain_prints_it(
+    connection: Connection,
+    settings: Settings,
+    title: str,
+    unit_number: str,
+    stops: tuple[dict[str, object], ...],
+    policy: Policy,
+) -> None:
+    connection.execute("DELETE FROM stations")
+    connection.execute("DELETE FROM fuel_taxes")
+    company_id = create_company(connection, Policy(name="Demo", objective=policy.objective))
+    import_vehicles(connection, company_id, demo.HERE / "vehicles.csv")
+    import_drivers(connection, company_id, demo.HERE / "drivers.csv")
+    import_stations(connection, demo.HERE / "stations.csv", now=NOW)
+    import_taxes(connection, demo.HERE / "taxes.csv", now=NOW)
+    import_deals(connection, company_id, demo.HERE / "deals.csv", now=NOW)
+    tenant = Tenant(company_id, Environment.LIVE)
+    route_id = imported(
+        connection,
+        tenant,
+        now=NOW,
+        start=NOW + timedelta(hours=1),
+        vehicle={"unitNumber": unit_number},
+        driver={"name": "Maria Villanueva"},
+        stops=list(stops),
+    )
+    fixes = positions_at(dict(stops[0]), NOW, unit_number=unit_number, fuel_percent=START_FUEL_PERCENT)
+    store_positions(connection, tenant, list(enumerate(fixes)), now=NOW)
+    truck = connection.execute("SELECT vehicle_id FROM routes WHERE id = %s", (route_id,)).fetchone()
+    assert truck is not None
+    judge_vehicles(connection, tenant.environment, [truck.vehicle_id], settings=settings, now=NOW)
+    task = plans.load_task(connection, route_id, now=NOW + timedelta(minutes=1))
+    assert task is not None
+    road = plans.road_ahead(task, FreewayRoads())
+    corridor = offers_along(connection, company_id, road, 5.0, Network(), now=NOW)
+    plans.store(connection, task, corridor, plans.compute(task, road, corridor, now=NOW), now=NOW)
+    explanation = plans.read_explanation(connection, route_id)
+    assert explanation is not None
+
+    screen = Console(file=io.StringIO(), width=160)
+    print_explanation(explanation, screen)
+    printed = [line.rstrip() for line in screen.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+
+    shown = re.search(rf"<summary>{re.escape(title)}.*?</summary>\n\n(.*?)\n\n</details>", README.read_text(), re.S)
+    assert shown is not None
+    assert [line.removeprefix("    ").rstrip() for line in shown[1].splitlines()] == printed, "\n".join(printed)

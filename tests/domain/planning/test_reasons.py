@@ -1,0 +1,98 @@
+"""Why a plan leaves a station out, and what rules of thumb would have cost."""
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from domain.planning import reasons
+from domain.planning.optimizer import Infeasible, solve
+from domain.planning.plan import FuelPlan, NoPlan, build_plan
+from domain.planning.reasons import with_reasons
+from tests.domain.planning.test_plan import feasible, inputs, meridian, priced
+
+
+def explained(plan: FuelPlan | NoPlan) -> dict[str, Any]:
+    return with_reasons(plan.explanation())
+
+
+def whys(plan: FuelPlan | NoPlan) -> dict[str, str]:
+    return {one["station_id"]: one["why"] for one in explained(plan)["candidates"]}
+
+
+def test_each_candidate_has_its_reason() -> None:
+    """Half full, 350 miles to the reserve: one stop at 300, or on the way to it."""
+    plan = feasible(
+        inputs(
+            meridian(600.0),
+            priced(10, 3.6),  # the tank is 98 of 190 gal
+            priced(300, 3.5),
+            priced(310, 3.7),
+            priced(320, 3.45, east_miles=4.0),
+            min_purchase_gallons=60.0,
+        )
+    )
+    assert whys(plan) == {
+        "S10": reasons.CHEAPER_IN_REACH,
+        "S300": reasons.CHOSEN,
+        "S310": reasons.DEARER,
+        "S320": reasons.NOT_WORTH_A_STOP,
+    }
+
+
+def test_a_full_tank_has_no_room_for_the_smallest_purchase() -> None:
+    plan = feasible(inputs(meridian(1000.0), priced(10, 3.0), priced(600, 3.5), fuel_percent=95.0))
+    assert whys(plan) == {"S10": reasons.BELOW_SMALLEST, "S600": reasons.CHOSEN}
+
+
+def test_enough_fuel_needs_nothing() -> None:
+    assert whys(feasible(inputs(meridian(200.0), priced(100, 3.0)))) == {"S100": reasons.NOT_NEEDED}
+
+
+def test_without_a_plan_there_is_nothing_to_compare_with() -> None:
+    explanation = explained(build_plan(inputs(meridian(1500.0), priced(300, 3.0))))
+    assert [one["why"] for one in explanation["candidates"]] == [reasons.NO_PLAN]
+    assert explanation["alternatives"] == []
+
+
+def test_the_rules_of_thumb_fuel_as_they_say() -> None:
+    """350 miles with what is there, 800 with a full tank. At every need: 340 (190 gal but for 32 left), then 1100.
+    Cheapest in range: 100 (there are 80 left), then 700 (70 left).
+    """
+    road = meridian(1300.0)
+    stations = priced(100, 3.2), priced(340, 3.9), priced(700, 3.1), priced(1100, 4.0)
+    _, need, cheapest = explained(feasible(inputs(road, *stations)))["alternatives"]
+    assert (need["name"], need["stops"]) == ("fill up at every need", 2)
+    assert need["gallons"] == pytest.approx(158.0 + 152.0)
+    assert need["objective"] == pytest.approx(158.0 * 3.9 + 152.0 * 4.0 + 2 * 20)
+    assert need["left_gallons"] == pytest.approx(150.0)
+    price = (158.0 * 3.9 + 152.0 * 4.0) / 310
+    assert need["objective_less_leftover"] == pytest.approx(need["objective"] - 100 * price)
+    assert (cheapest["name"], cheapest["stops"]) == ("cheapest pump in each range", 2)
+    assert cheapest["gallons"] == pytest.approx(110.0 + 120.0)
+    assert cheapest["objective"] == pytest.approx(110.0 * 3.2 + 120.0 * 3.1 + 2 * 20)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_other_way_is_cheaper_than_the_plan(seed: int) -> None:
+    """Up to 50 cents of rounding: the plan buys tenths of a gallon, the rules of thumb do not."""
+    rng = random.Random(seed)
+    stations = [priced(rng.uniform(0, 1500), round(rng.uniform(3, 4.5), 3)) for _ in range(30)]
+    given = inputs(meridian(1500.0), *stations)
+    plan = build_plan(replace(given, policy=replace(given.policy, max_stops=rng.choice([None, 3]))))
+    if isinstance(plan, NoPlan):
+        return
+    explanation = explained(plan)
+    others = [one["objective"] for one in explanation["alternatives"] if one["objective"] is not None]
+    assert explanation["objective"] == pytest.approx(others[0], abs=0.005)
+    if plan.trip.max_stops is None:
+        assert min(others) >= explanation["objective"] - 0.5
+    for index, one in enumerate(explanation["candidates"]):
+        forced = solve(plan.trip, must_stop_at=index)
+        if isinstance(forced, Infeasible):
+            assert one["extra_cost"] is None or one["why"] == reasons.CHOSEN
+        else:
+            assert forced.objective >= explanation["objective"] - 0.5
+            assert one["extra_cost"] == pytest.approx(max(forced.objective - explanation["objective"], 0), abs=0.01)
+            assert one["why"] != reasons.CHOSEN or one["extra_cost"] <= 0.01

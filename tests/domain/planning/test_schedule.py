@@ -1,0 +1,62 @@
+"""When a truck is where: 11 hours of driving, 10 of rest, waits for windows, 30 minutes for fuel."""
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.planning.schedule import MOST_DRIVING_HOURS, REST, Call, arrivals
+
+EIGHT = datetime(2026, 11, 23, 8, tzinfo=UTC)
+
+
+def hours_after(departure: datetime, *calls: Call) -> list[float]:
+    return [(arrival - departure) / timedelta(hours=1) for arrival in arrivals(departure, calls)]
+
+
+def test_eleven_hours_are_driven_without_a_rest() -> None:
+    assert hours_after(EIGHT, Call(5.0), Call(11.0)) == [5.0, 11.0]
+
+
+def test_then_the_driver_rests_for_ten() -> None:
+    assert hours_after(EIGHT, Call(11.5), Call(22.0), Call(22.5)) == [21.5, 32.0, 42.5]
+
+
+def test_a_long_leg_has_several_rests() -> None:
+    assert hours_after(EIGHT, Call(40.0)) == [70.0]
+
+
+def test_a_fuel_stop_delays_what_comes_after_it() -> None:
+    half_an_hour = timedelta(minutes=30)
+    assert hours_after(EIGHT, Call(2.0, stay=half_an_hour), Call(4.0, stay=half_an_hour), Call(6.0)) == [2.0, 4.5, 7.0]
+
+
+def test_who_is_early_waits_and_who_is_late_goes_on() -> None:
+    opens = EIGHT + timedelta(hours=6)
+    assert hours_after(EIGHT, Call(4.0, opens=opens), Call(5.0)) == [6.0, 7.0]
+    assert hours_after(EIGHT, Call(7.0, opens=opens), Call(8.0)) == [7.0, 8.0]
+
+
+def test_a_wait_of_ten_hours_is_a_rest() -> None:
+    short, long = (EIGHT + timedelta(hours=10 + hours) for hours in (9.9, 10))
+    assert hours_after(EIGHT, Call(10.0, opens=short), Call(12.0)) == [19.9, 31.9]
+    assert hours_after(EIGHT, Call(10.0, opens=long), Call(12.0)) == [20.0, 22.0]
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 30), st.none() | st.integers(0, 100), st.integers(0, 3)), max_size=8),
+)
+def test_nobody_is_faster_than_the_law_or_before_the_window(legs: list[tuple[float, int | None, int]]) -> None:
+    driving_hours, calls = 0.0, []
+    for leg_hours, opens_after, stay_hours in legs:
+        driving_hours += leg_hours
+        opens = None if opens_after is None else EIGHT + timedelta(hours=opens_after)
+        calls.append(Call(driving_hours, opens, timedelta(hours=stay_hours)))
+
+    times = list(arrivals(EIGHT, calls))
+
+    assert times == sorted(times)
+    for call, time in zip(calls, times, strict=True):
+        assert call.opens is None or time >= call.opens
+        rests = max(0, -(-(call.driving_hours - 1e-6) // MOST_DRIVING_HOURS) - 1)
+        assert time - EIGHT >= timedelta(hours=call.driving_hours) + rests * REST - timedelta(seconds=1)
