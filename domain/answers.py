@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from psycopg import sql
@@ -36,9 +36,13 @@ from domain.lifecycle import HELD, SHOWS_FUEL_STOPS, SHOWS_PLAN, Environment, Pe
 
 _FAR = 2**62  # offsets beyond any table, still a bigint
 
-_ROUTES = """
-    SELECT r.id, r.company_id, r.environment, r.external_id, r.reference, r.status, r.pending_reason,
-           r.pending_detail, r.vehicle_id, r.driver_id, r.scheduled_start, r.stops, r.distance_miles, r.created_at,
+_VERSION = "md5(ROW(r.id, r.updated_at, v.unit_number, d.name)::text)"
+"""Differs whenever the answer does: every change of a route, its visits and its plan renews `updated_at`."""
+
+_ROUTES = f"""
+    SELECT {_VERSION} AS version,
+           r.id, r.company_id, r.environment, r.external_id, r.reference, r.status, r.pending_reason, r.pending_detail,
+           r.vehicle_id, r.driver_id, r.scheduled_start, r.stops, r.distance_miles, r.created_at,
            CASE WHEN v.id IS NULL THEN r.vehicle_unit_number ELSE v.unit_number END AS unit_number,
            CASE WHEN d.id IS NULL THEN r.driver_name ELSE d.name END AS driver_name,
            p.document AS plan, p.timeline,
@@ -49,18 +53,43 @@ _ROUTES = """
     LEFT JOIN vehicles v ON v.id = r.vehicle_id
     LEFT JOIN drivers d ON d.id = r.driver_id
     LEFT JOIN plans p ON p.id = r.plan_id
-"""
+"""  # noqa: S608 (constants of this module)
+
+_VERSIONS = f"""
+    SELECT {_VERSION} AS version, r.id, r.company_id, r.environment
+    FROM routes r
+    LEFT JOIN vehicles v ON v.id = r.vehicle_id
+    LEFT JOIN drivers d ON d.id = r.driver_id
+"""  # noqa: S608 (constants of this module)
 
 
-def read_routes(connection: Connection, wanted: Sequence[tuple[Tenant, str]]) -> list[Route | None]:
+class Versioned(NamedTuple):
+    """A route as the API answers it, and what tells this answer from any other of the route."""
+
+    version: str
+    route: Route
+
+
+def read_routes(connection: Connection, wanted: Sequence[tuple[Tenant, str]]) -> list[Versioned | None]:
     """Each wanted route, in order; None where that tenant has no such route. One query for all."""
+    return [
+        Versioned(row.version, route_answer(row)) if row is not None else None
+        for row in _wanted(connection, _ROUTES, wanted)
+    ]
+
+
+def read_versions(connection: Connection, wanted: Sequence[tuple[Tenant, str]]) -> list[str | None]:
+    """Only the version of each, for a client that may have it already: neither stops nor plan are loaded."""
+    return [row.version if row is not None else None for row in _wanted(connection, _VERSIONS, wanted)]
+
+
+def _wanted(connection: Connection, query: str, wanted: Sequence[tuple[Tenant, str]]) -> list[Any]:
     rows = connection.execute(
-        _ROUTES + "WHERE r.id = ANY(%s)",  # the tenant is compared below, each with its own
+        query + "WHERE r.id = ANY(%s)",  # the tenant is compared below, each with its own
         (list({route_id for _, route_id in wanted}),),
     ).fetchall()
     by_key = {(row.company_id, row.environment, row.id): row for row in rows}
-    found = [by_key.get((tenant.company_id, tenant.environment, route_id)) for tenant, route_id in wanted]
-    return [route_answer(row) if row is not None else None for row in found]
+    return [by_key.get((tenant.company_id, tenant.environment, route_id)) for tenant, route_id in wanted]
 
 
 def list_routes(connection: Connection, tenant: Tenant, query: RouteQuery) -> RouteList:

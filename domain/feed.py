@@ -1,8 +1,10 @@
 """Positions as they come in: checked, resolved to vehicles, stored, and handed on to be judged."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
+
+from psycopg import sql
 
 from domain import arrivals
 from domain.arrivals import Fix
@@ -137,22 +139,28 @@ def _store(
     ).fetchall()
     if len(stored) < len(rows):
         dropped["repeated"] = len(rows) - len(stored)
-    spans: dict[str, tuple[datetime, datetime]] = {}
-    for row in stored:
-        first, last = spans.get(row.vehicle_id, (row.recorded_at, row.recorded_at))
-        spans[row.vehicle_id] = (min(first, row.recorded_at), max(last, row.recorded_at))
-    if not spans:
+    if not stored:
         return []
-    vehicles = sorted(spans)
     connection.execute(
         """
-        INSERT INTO tracks (vehicle_id, environment, newest_at, touched_at)
-        SELECT vehicle_id, %s, newest_at, %s FROM unnest(%s::text[], %s::timestamptz[]) AS new (vehicle_id, newest_at)
-        ON CONFLICT (vehicle_id, environment)
-        DO UPDATE SET newest_at = greatest(tracks.newest_at, excluded.newest_at), touched_at = excluded.touched_at
+        INSERT INTO tracks AS t (vehicle_id, environment, oldest_at, newest_at, latitude, longitude, touched_at)
+        SELECT DISTINCT ON (vehicle_id) vehicle_id, %(environment)s,
+               min(recorded_at) OVER (PARTITION BY vehicle_id), recorded_at, latitude, longitude, %(now)s
+        FROM jsonb_to_recordset(%(rows)s) AS fix (vehicle_id text, recorded_at timestamptz, latitude float8,
+             longitude float8)
+        ORDER BY vehicle_id, recorded_at DESC
+        ON CONFLICT (vehicle_id, environment) DO UPDATE SET
+            oldest_at = least(t.oldest_at, excluded.oldest_at),
+            newest_at = greatest(t.newest_at, excluded.newest_at),
+            latitude = CASE WHEN excluded.newest_at >= t.newest_at THEN excluded.latitude ELSE t.latitude END,
+            longitude = CASE WHEN excluded.newest_at >= t.newest_at THEN excluded.longitude ELSE t.longitude END,
+            touched_at = excluded.touched_at
         """,
-        (environment, now, vehicles, [spans[vehicle][1] for vehicle in vehicles]),
+        {"environment": environment, "now": now, "rows": as_json(rows)},
     )
+    first_at: dict[str, datetime] = {}
+    for row in stored:
+        first_at[row.vehicle_id] = min(row.recorded_at, first_at.get(row.vehicle_id, row.recorded_at))
     # a statement of its own, after the rows are locked: a route imported at this moment is seen, or sees these fixes
     moved = connection.execute(
         """
@@ -163,7 +171,7 @@ def _store(
                       AND r.status IN ('draft', 'planned', 'active'))
         RETURNING t.vehicle_id
         """,
-        (vehicles, [spans[vehicle][0] for vehicle in vehicles], environment),
+        (list(first_at), list(first_at.values()), environment),
     ).fetchall()
     return [judge_positions(environment, [row.vehicle_id for row in moved])] if moved else []
 
@@ -183,8 +191,52 @@ def count_dropped(connection: Connection, tenant: Tenant, dropped: dict[str, int
     )
 
 
-def forget_positions(connection: Connection, *, retention_days: float, now: datetime) -> int:
-    """Housekeeping: deletes positions older than the retention. Returns how many."""
-    return connection.execute(
-        "DELETE FROM positions WHERE recorded_at < %s", (now - timedelta(days=retention_days),)
-    ).rowcount
+DAYS_AHEAD = 7
+"""So many daily partitions are there in advance, should no housekeeping run for a while."""
+
+
+def keep_positions(connection: Connection, *, retention_days: float, now: datetime) -> int:
+    """Housekeeping: makes the partitions of the next days and removes those that are older than the retention.
+
+    A position of any other day is kept in the partition `positions_live_other`. Returns how many partitions went.
+    """
+    connection.execute("SET LOCAL lock_timeout = '5s'")  # rather in an hour than in the feed's way
+    days = {
+        date.fromisoformat(row.relname.removeprefix(_PARTITION)): row.relname
+        for row in connection.execute(
+            "SELECT relname FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid"
+            " WHERE inhparent = 'positions_live'::regclass AND relname <> 'positions_live_other'"
+        )
+    }
+    for ahead in range(DAYS_AHEAD + 1):
+        day = now.date() + timedelta(days=ahead)
+        if day not in days:
+            _make_partition(connection, day)
+    oldest = now - timedelta(days=retention_days)
+    old = [name for day, name in days.items() if day + timedelta(days=1) <= oldest.date()]
+    for name in old:
+        connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(name)))
+    for rest in ("positions_live_other", "positions_sandbox"):
+        connection.execute(sql.SQL("DELETE FROM {} WHERE recorded_at < %s").format(sql.Identifier(rest)), (oldest,))
+    return len(old)
+
+
+_PARTITION = "positions_live_"
+
+
+def _make_partition(connection: Connection, day: date) -> None:
+    """With what came in for that day while it had none."""
+    name, bounds = sql.Identifier(f"{_PARTITION}{day:%Y%m%d}"), (day, day + timedelta(days=1))
+    connection.execute(sql.SQL("CREATE TABLE {} (LIKE positions INCLUDING DEFAULTS)").format(name))
+    connection.execute(
+        sql.SQL(
+            "WITH early AS (DELETE FROM positions_live_other WHERE recorded_at >= %s AND recorded_at < %s RETURNING *)"
+            " INSERT INTO {} SELECT * FROM early"
+        ).format(name),
+        bounds,
+    )
+    connection.execute(
+        sql.SQL("ALTER TABLE positions_live ATTACH PARTITION {} FOR VALUES FROM ({}) TO ({})").format(
+            name, *(sql.Literal(f"{bound}T00:00:00Z") for bound in bounds)
+        )
+    )

@@ -316,10 +316,10 @@ class Message(SQLModel, table=True):
 
 
 class Position(SQLModel, table=True):
-    """One GPS fix."""
+    """One GPS fix. The live ones are kept in one partition for each day, which go as a whole; see `feed`."""
 
     __tablename__ = "positions"
-    __table_args__ = (Index("positions_recorded_at", "recorded_at", postgresql_using="brin"),)
+    __table_args__ = {"postgresql_partition_by": "LIST (environment)"}
 
     vehicle_id: str = Field(primary_key=True)
     environment: str = Field(primary_key=True)
@@ -342,7 +342,11 @@ class Track(SQLModel, table=True):
 
     vehicle_id: str = Field(primary_key=True, foreign_key="vehicles.id")
     environment: str = Field(primary_key=True)
+    oldest_at: datetime = _time()
     newest_at: datetime = _time()
+    latitude: float
+    longitude: float
+    """The last position: that of `newest_at`."""
     unjudged_from: datetime | None = _time(null=True)
     """`recorded_at` of the earliest fix that has not been compared with the stops; NULL: none."""
     touched_at: datetime = _time(now=True)

@@ -38,8 +38,7 @@ def judge_vehicles(
         (list(vehicle_ids), environment),
     ).fetchall()
     tracks = connection.execute(
-        "SELECT vehicle_id, unjudged_from, newest_at, free_since, freed_at, (SELECT min(recorded_at) FROM positions p"
-        " WHERE p.vehicle_id = tracks.vehicle_id AND p.environment = tracks.environment) AS oldest_at FROM tracks"
+        "SELECT vehicle_id, unjudged_from, oldest_at, newest_at, free_since, freed_at FROM tracks"
         " WHERE vehicle_id = ANY(%s) AND environment = %s AND unjudged_from IS NOT NULL"
         " ORDER BY vehicle_id FOR UPDATE SKIP LOCKED",
         (list(vehicle_ids), environment),

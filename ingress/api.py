@@ -1,6 +1,6 @@
 """The endpoints: check, store, enqueue, answer. Rules and statements live in `domain`."""
 
-import hashlib
+import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -13,12 +13,12 @@ from domain import answers
 from domain.contract import (
     MAX_BODY_BYTES,
     DriverQuery,
+    FieldFault,
     Invalid,
     Position,
     PositionBatch,
     PositionsAccepted,
     RejectedPosition,
-    Route,
     RouteInput,
     RouteQuery,
     VehicleQuery,
@@ -38,6 +38,9 @@ from ingress.problems import ApiError
 from ingress.services import Services
 
 Shape = TypeVar("Shape", bound=msgspec.Struct)
+
+BODY_SECONDS = 10
+"""For a whole body: one that trickles in holds a place that others wait for."""
 
 _NO_SUCH_ROUTE = "No route with that id belongs to this company."
 
@@ -78,10 +81,15 @@ async def body_of(request: Request) -> bytes:
     if declared.isdecimal() and int(declared) > MAX_BODY_BYTES:
         raise too_large
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_BODY_BYTES:
-            raise too_large
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MAX_BODY_BYTES:
+                    raise too_large
+    except TimeoutError:
+        fault = FieldFault(field="", message=f"did not arrive within {BODY_SECONDS} s")
+        raise ApiError("validation_error", "The body has 1 invalid field.", errors=[fault]) from None
     return bytes(body)
 
 
@@ -111,16 +119,18 @@ class Api:
 
     async def create_or_update_route(self, request: Request) -> Response:
         caller = admitted(request, "routes:write")
-        body = await body_of(request)
-        pushed_route = checked(lambda: read_body(body, RouteInput), "The body")
-        pushed = await self._services.pushes.submit(Push(caller.tenant, pushed_route))
+        async with self._services.bodies:
+            body = await body_of(request)
+            pushed_route = checked(lambda: read_body(body, RouteInput), "The body")
+            pushed = await self._services.pushes.submit(Push(caller.tenant, pushed_route))
         if pushed.effect == "refuse":
             raise ApiError("route_active", "The route has started; its stops cannot change.")
         if pushed.effect != "unchanged":
             await self._await_import(pushed.route_id)
-        route = await self._services.reads.submit((caller.tenant, pushed.route_id))
-        if route is None:
+        found = await self._services.reads.submit((caller.tenant, pushed.route_id))
+        if found is None:
             raise LookupError(pushed.route_id)
+        route = found.route
         if pushed.effect != "create":
             return json_answer(route)
         return json_answer(route, 202 if route.status in HELD else 201)
@@ -141,18 +151,18 @@ class Api:
 
     async def get_route(self, request: Request) -> Response:
         caller = admitted(request, "routes:read")
-        route = await self._route(caller, request.path_params["id"])
-        body = write(route)
-        etag = f'"{hashlib.blake2b(body, digest_size=16).hexdigest()}"'
-        if _names(request.headers.get("if-none-match", ""), etag):
-            return Response(status_code=304, headers={"ETag": etag})
-        return Response(body, media_type="application/json", headers={"ETag": etag})
-
-    async def _route(self, caller: Caller, route_id: str) -> Route:
-        route = await self._services.reads.submit((caller.tenant, route_id)) if is_id(route_id, "rte") else None
-        if route is None:
+        route_id = request.path_params["id"]
+        if not is_id(route_id, "rte"):
             raise ApiError("not_found", _NO_SUCH_ROUTE)
-        return route
+        known = request.headers.get("if-none-match")
+        if known is not None:
+            version = await self._services.versions.submit((caller.tenant, route_id))
+            if version is not None and _names(known, _etag(version)):
+                return Response(status_code=304, headers={"ETag": _etag(version)})
+        found = await self._services.reads.submit((caller.tenant, route_id))
+        if found is None:
+            raise ApiError("not_found", _NO_SUCH_ROUTE)
+        return json_answer(found.route, headers={"ETag": _etag(found.version)})
 
     async def cancel_route(self, request: Request) -> Response:
         caller = admitted(request, "routes:write")
@@ -185,21 +195,27 @@ class Api:
     async def post_positions(self, request: Request) -> Response:
         """The telematics feed: one bad entry never costs the others."""
         caller = admitted(request, "positions:write")
-        body = await body_of(request)
-        batch = checked(lambda: read_body(body, PositionBatch), "The body")
         good: list[tuple[int, Position]] = []
         rejected: list[RejectedPosition] = []
-        for index, entry in enumerate(batch.positions):
-            try:
-                good.append((index, read_value(entry, Position)))
-            except Invalid as invalid:
-                rejected.append(RejectedPosition(index=index, message=str(invalid)))
-        now = datetime.now(UTC)
-        feed = await self._services.in_transaction(lambda c: store_positions(c, caller.tenant, good, now=now))
+        async with self._services.bodies:
+            body = await body_of(request)
+            batch = checked(lambda: read_body(body, PositionBatch), "The body")
+            for index, entry in enumerate(batch.positions):
+                try:
+                    good.append((index, read_value(entry, Position)))
+                except Invalid as invalid:
+                    rejected.append(RejectedPosition(index=index, message=str(invalid)))
+            now = datetime.now(UTC)
+            feed = await self._services.in_transaction(lambda c: store_positions(c, caller.tenant, good, now=now))
         await self._services.enqueue(feed.jobs)
         _count(feed.accepted, feed.dropped, len(rejected) + len(feed.rejected))
         rejected = sorted([*rejected, *feed.rejected], key=lambda entry: entry.index)
         return json_answer(PositionsAccepted(accepted=feed.accepted, rejected=rejected), 202)
+
+
+def _etag(version: str) -> str:
+    """`version` tells the data apart, the digit in front the shape that this release gives it."""
+    return f'"1-{version}"'
 
 
 def _names(header: str, etag: str) -> bool:

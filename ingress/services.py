@@ -10,8 +10,7 @@ from typing import NamedTuple, TypeVar
 import psycopg
 from psycopg_pool import PoolTimeout
 
-from domain.answers import read_routes
-from domain.contract import Route
+from domain.answers import Versioned, read_routes, read_versions
 from domain.database import Connection, Database, Tenant
 from domain.jobs import QUEUES, Job, JobQueue, import_routes, in_batches, redis_client
 from domain.keys import Caller, find_callers
@@ -56,7 +55,10 @@ class Services:
         self.admissions: Batcher[Presented, Admission] = Batcher("admissions", self._admit, at_once=2)
         self.pushes: Batcher[Push, Pushed] = Batcher("pushes", self._push, most_items=most, at_once=2)
         self.hints: Batcher[str, bool] = Batcher("hints", self._hint, most_items=most, at_once=1)
-        self.reads: Batcher[tuple[Tenant, str], Route | None] = Batcher("reads", self._read, at_once=2)
+        self.reads: Batcher[tuple[Tenant, str], Versioned | None] = Batcher("reads", self._read, at_once=2)
+        self.versions: Batcher[tuple[Tenant, str], str | None] = Batcher("versions", self._read_versions, at_once=1)
+        self.bodies = asyncio.Semaphore(settings.bodies_in_flight)
+        """Held from before a body is read until what it says is stored: who has to wait, waits in its socket."""
 
     async def run(self) -> "asyncio.Task[None]":
         """Opens what is needed. The returned task listens until it is canceled."""
@@ -64,7 +66,7 @@ class Services:
         return asyncio.get_running_loop().create_task(self.outcomes.listen())
 
     def close(self) -> None:
-        for batcher in (self.admissions, self.pushes, self.hints, self.reads):
+        for batcher in (self.admissions, self.pushes, self.hints, self.reads, self.versions):
             batcher.close()
         self._threads.shutdown()
         self.database.__exit__()
@@ -129,5 +131,8 @@ class Services:
         enqueued = self.jobs.put(*(import_routes(batch, reply_to=self.outcomes.reply_to) for batch in batches))
         return [enqueued] * len(route_ids)
 
-    def _read(self, wanted: Sequence[tuple[Tenant, str]]) -> list[Route | None]:
+    def _read(self, wanted: Sequence[tuple[Tenant, str]]) -> list[Versioned | None]:
         return self._transact(lambda connection: read_routes(connection, wanted))
+
+    def _read_versions(self, wanted: Sequence[tuple[Tenant, str]]) -> list[str | None]:
+        return self._transact(lambda connection: read_versions(connection, wanted))

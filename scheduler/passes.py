@@ -61,11 +61,12 @@ class Passes:
             )
 
     def housekeeping(self) -> None:
-        """Every hour: old positions go; routes that stayed active without a sign of life free their truck."""
+        """Every hour: routes that stayed active without a sign of life free their truck; old positions go."""
         now = datetime.now(UTC)
         with self.database.transaction() as connection:
-            forgotten = feed.forget_positions(connection, retention_days=self.settings.position_retention_days, now=now)
             expired = tracking.expire_active_routes(
                 connection, expiry_days=self.settings.active_route_expiry_days, now=now
             )
-        log.info("passes.housekeeping", positions_deleted=forgotten, active_routes_expired=expired)
+        with self.database.transaction() as connection:
+            removed = feed.keep_positions(connection, retention_days=self.settings.position_retention_days, now=now)
+        log.info("passes.housekeeping", position_days_removed=removed, active_routes_expired=expired)

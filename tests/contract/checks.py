@@ -88,8 +88,8 @@ def put_in_status(client: Client, route_id: str, status: str, *, plan: dict[str,
                 (plan_id, route_id, as_json(plan), as_json({}), as_json(_TIMELINE)),
             )
         connection.execute(
-            "UPDATE routes SET status = %s, pending_reason = %s, pending_detail = %s, retry_at = NULL, plan_id = %s"
-            " WHERE id = %s",
+            "UPDATE routes SET status = %s, pending_reason = %s, pending_detail = %s, retry_at = NULL, plan_id = %s,"
+            " updated_at = clock_timestamp() WHERE id = %s",
             (status, "error" if held else None, "Set by a test" if held else None, plan_id, route_id),
         )
 

@@ -680,13 +680,49 @@ def test_a_lost_judgement_is_claimed_once_a_minute(
     assert not claimed(300)
 
 
-def test_positions_are_forgotten_after_the_retention(connection: Connection, fleet: Fleet, now: datetime) -> None:
-    post(connection, fleet.live, positions_at(JOLIET, now - timedelta(days=31), count=1), now=now)
-    post(connection, fleet.live, positions_at(JOLIET, now - timedelta(days=29), count=1), now=now)
+def partitions_of(connection: Connection, fleet: Fleet) -> list[str]:
+    """Where each fix of truck 101 is kept, in order of time."""
+    rows = connection.execute(
+        "SELECT tableoid::regclass::text AS name FROM positions WHERE vehicle_id = %s ORDER BY recorded_at",
+        (fleet.trucks[0],),
+    ).fetchall()
+    return [row.name for row in rows]
 
-    feed.forget_positions(connection, retention_days=30, now=now)
 
-    assert stored_fixes(connection, fleet) == 1
+def test_positions_are_kept_by_day_and_go_after_the_retention(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
+    def keep(days_later: float) -> int:
+        return feed.keep_positions(connection, retention_days=30, now=now + timedelta(days=days_later))
+
+    keep(0)
+    for days in (-31, -29, 0, 7, 8):
+        at = now + timedelta(days=days)
+        post(connection, fleet.live, positions_at(JOLIET, at, count=1), now=at)
+    post(connection, fleet.sandbox, positions_at(JOLIET, now, count=1), now=now)
+    today, in_a_week, after = (f"positions_live_{now + timedelta(days=days):%Y%m%d}" for days in (0, 7, 8))
+    other, sandbox = "positions_live_other", "positions_sandbox"
+    assert sorted(partitions_of(connection, fleet)) == sorted([other, other, today, in_a_week, other, sandbox])
+
+    assert keep(1) == 0  # what came in before its day had a partition moves into it
+    assert sorted(partitions_of(connection, fleet)) == sorted([other, today, in_a_week, after, sandbox])
+    assert keep(31) == 1
+    assert sorted(partitions_of(connection, fleet)) == sorted([in_a_week, after])
+    assert keep(100) > 7
+    assert partitions_of(connection, fleet) == []
+
+
+def test_the_last_position_is_the_newest_whatever_came_in_last(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
+    for place, minutes_later in ((JOLIET, 0), (NEWARK, 10), (PERRYSBURG, 5)):
+        at = now + timedelta(minutes=minutes_later)
+        post(connection, fleet.live, positions_at(place, at, count=2), now=now + timedelta(minutes=15))
+
+    track = connection.execute("SELECT * FROM tracks WHERE vehicle_id = %s", (fleet.trucks[0],)).fetchone()
+    assert track is not None
+    assert (track.latitude, track.longitude) == (NEWARK["latitude"], NEWARK["longitude"])
+    assert (track.oldest_at, track.newest_at) == (now, now + timedelta(minutes=10, seconds=30))
 
 
 def test_an_active_route_without_a_visit_for_two_weeks_becomes_error(

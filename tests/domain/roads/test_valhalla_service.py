@@ -74,8 +74,8 @@ class Service:
             config[part]["service"]["proxy"] = f"ipc://{folder}/{part}"
         self.config.write_text(json.dumps(config))
         write_extract(extract)
-        build = [self.programs / "valhalla_build_tiles", "-c", self.config, extract]
-        subprocess.run(build, check=True, cwd=folder)  # it leaves notes where it runs
+        build = self.programs / "valhalla_build_tiles"
+        subprocess.run([build, "-c", self.config, extract], check=True, cwd=folder)  # it leaves notes where it runs
         self.start()
 
     def start(self) -> None:
