@@ -21,22 +21,22 @@ Every V_i is piecewise linear and kept exactly, piece by piece, without a grid. 
 it stays, S_i has the slope p_i and one arrival level is the best for a whole range of h. V_i is the lower envelope of
 the two. A limit of K stops makes it K + 1 functions, one for each number of stops made.
 
-**No dominance.** Without Q more fuel at no more cost is never worse, arriving empty or leaving full suffices, and
-greedy rules or a table of O(n^2) levels do. With Q a fuller tank can be the worse one, for there may be no room left to
-buy where fuel is cheap: V is neither convex nor monotone, and every level is kept that can be reached.
+**No dominance.** Without Q more fuel at no more cost is never worse, and arriving empty or leaving full suffices:
+greedy rules do, or O(n) levels at each candidate. With Q a fuller tank can be the worse one, for there may be no room
+left to buy where fuel is cheap: V is neither convex nor monotone, and every level is kept that can be reached.
 
 **Pieces are merged by deviation, never by slope:** costs are equal where they differ by less than 1e-9 dollars at both
 ends of a range. A difference in slope too small to see is, over 200 gallons, a difference in dollars.
 
-**Complexity.** A candidate costs time linear in the pieces of V. No useful bound on their number is claimed; on truck
-trips they are about 9 with 100 candidates and 20 with 400.
+**Complexity.** A candidate takes time linear in the pieces of V. No useful bound on their number is known to us; on
+truck trips V has about 8 of them with 100 candidates and 13 with 400.
 
-**Sources.** S. Khuller, A. Malekian, J. Mestre, "To fill or not to fill: the gas station problem", ESA 2007 and ACM
-Transactions on Algorithms 7, 2011, and S. H. Lin, N. Gertsch, J. Russell, "A linear-time algorithm for finding optimal
-vehicle refueling policies", Operations Research Letters 35, 2007, solve it without Q and c. Y. Suzuki, "A generic model
-of motor-carrier fuel optimization", Naval Research Logistics 55, 2008, and "A decision support system of vehicle
-routing and refueling for motor carriers with time-sensitive demands", Decision Support Systems 54, 2012, say what
-carriers ask of it, as mixed-integer programs.
+**Sources.** Without Q and c: S. Khuller, A. Malekian, J. Mestre, "To fill or not to fill: the gas station problem", ESA
+2007 and ACM Transactions on Algorithms 7, 2011; S. H. Lin, N. Gertsch, J. R. Russell, "A linear-time algorithm for
+finding optimal vehicle refueling policies", Operations Research Letters 35, 2007. What carriers ask for, as integer
+programs: Y. Suzuki, "A generic model of motor-carrier fuel optimization", Naval Research Logistics 55, 2008; with the
+choice of the road, "A decision support system of vehicle routing and refueling for motor carriers with time-sensitive
+demands", Decision Support Systems 54, 2012.
 """
 
 import math
@@ -131,7 +131,7 @@ class BrokenPlan(Exception):
 
 
 class _Station(NamedTuple):
-    """A candidate in gallons: of road before it, of its detour, and the least that is bought there."""
+    """A candidate in gallons: b of road before it, d for its detour, and Q, the least that is bought there."""
 
     candidate_index: int
     price: float
@@ -171,10 +171,13 @@ def solve(trip: Trip, *, must_stop_at: int | None = None) -> Solution | Infeasib
     # A limit on stops that does not bind need not be paid for.
     if trip.max_stops is not None and isinstance(solution, Solution) and len(solution.purchases) > trip.max_stops:
         solution = _solve(trip, trip.max_stops, must_stop_at)
-    if must_stop_at is not None and isinstance(solution, Infeasible) and isinstance(solve(trip), Solution):
-        mile = trip.candidates[must_stop_at].mile
-        return Infeasible(mile, mile, f"no plan with a stop at mile {mile:.1f} keeps every limit")
-    return solution
+    if must_stop_at is None or isinstance(solution, Solution):
+        return solution
+    anyway = solve(trip)
+    if isinstance(anyway, Infeasible):
+        return anyway
+    mile = trip.candidates[must_stop_at].mile
+    return Infeasible(mile, mile, f"no plan with a stop at mile {mile:.1f} keeps every limit")
 
 
 def _solve(trip: Trip, max_stops: int | None, must_stop_at: int | None) -> Solution | Infeasible:
@@ -182,32 +185,32 @@ def _solve(trip: Trip, max_stops: int | None, must_stop_at: int | None) -> Solut
     burned = trip.distance_miles / trip.mpg
     wanted = max(reserve, trip.end_gallons - GALLONS) + burned
 
-    # V for each number of stops made, where that is limited; else one for all. Below `least` the stops left, each of
-    # them at most a tank, cannot bring what is wanted at the destination.
+    # V for each number of stops made, where that is limited; else one for all. Below its floor the stops left, each
+    # of them at most a tank, cannot bring what is wanted at the destination.
     layers: list[_Function] = [[(trip.start_usable_gallons, trip.start_usable_gallons, _Line(0.0, 0.0))]]
-    least = [-math.inf]
+    floors = [-math.inf]
     if max_stops is not None:
         layers += [[]] * max_stops
-        least = [wanted - (max_stops - made) * (usable - reserve) for made in range(max_stops + 1)]
+        floors = [wanted - (max_stops - made) * (usable - reserve) for made in range(max_stops + 1)]
 
     last_stop_mile = 0.0
     for index, candidate in enumerate(trip.candidates):
         station = _station(trip, index)
-        layers = [_at_least(V, max(level, reserve + station.burned)) for V, level in zip(layers, least, strict=True)]
+        layers = [_at_least(V, max(floor, reserve + station.burned)) for V, floor in zip(layers, floors, strict=True)]
         if not any(layers):
             return _explained(trip, max_stops, last_stop_mile, candidate.mile)
-        before = layers if max_stops is None else [[], *layers[:-1]]
-        stopped = [_after_stop(V, station, reserve, usable, trip.stop_cost + TIE) for V in before]
+        stopping = layers if max_stops is None else [[], *layers[:-1]]
+        stopped = [_after_stop(V, station, reserve, usable, trip.stop_cost + TIE) for V in stopping]
         if any(stopped):
             last_stop_mile = candidate.mile
         layers = stopped if index == must_stop_at else [*map(_cheaper, layers, stopped)]
 
-    value = trip.leftover_value_per_gallon
-    cheapest, level, cost = None, math.nan, math.inf
+    cheapest, level, least = None, math.nan, math.inf
     for low, high, line in (piece for V in layers for piece in _at_least(V, wanted)):
-        best = low if line.slope >= value else high
-        if line.base + (line.slope - value) * best < cost - DOLLARS:
-            cheapest, level, cost = line, best, line.base + (line.slope - value) * best
+        slope = line.slope - trip.leftover_value_per_gallon
+        best = low if slope >= 0 else high
+        if line.base + slope * best < least - DOLLARS:
+            cheapest, level, least = line, best, line.base + slope * best
     if cheapest is None:
         arrives = any(_at_least(V, reserve + burned) for V in layers)
         return _explained(trip, max_stops, last_stop_mile, trip.distance_miles, arrives=arrives)
@@ -235,10 +238,10 @@ def _after_stop(V: _Function, station: _Station, reserve: float, usable: float, 
     price = station.price
     shift = station.smallest - station.detour  # from the level before the smallest purchase to the one after it
     highest = station.burned + usable - station.detour_out - shift
-    held_cost, falling_cost = stop_cost + price * station.detour, stop_cost + price * station.smallest
+    where_it_stays = stop_cost + price * station.detour  # + price * h + the minimum of W
+    where_it_falls = stop_cost + price * station.smallest  # + V(h - shift)
     S: _Function = []
-    # The running minimum of W: its value, and where it was last attained.
-    least, arrival, attained = math.inf, math.inf, None
+    least, arrival, attained = math.inf, math.inf, None  # the running minimum of W, and where it was last attained
     for low, high, line in _at_least(V, station.burned + reserve + station.detour_in):
         if low > highest:
             break
@@ -251,14 +254,14 @@ def _after_stop(V: _Function, station: _Station, reserve: float, usable: float, 
         if at_low > least:  # it starts above the minimum so far and crosses it
             low, at_low = min(low + (least - at_low) / slope, high), least
         if arrival < low:
-            S.append((arrival + shift, low + shift, _Line(least + held_cost, price, attained, station, arrival)))
+            S.append((arrival + shift, low + shift, _Line(where_it_stays + least, price, attained, station, arrival)))
         least, arrival, attained = at_low, low, line
         if slope < 0 and low < high:
-            falling = _Line(line.base - line.slope * shift + falling_cost, line.slope, line, station)
+            falling = _Line(where_it_falls + line.base - line.slope * shift, line.slope, line, station)
             S.append((low + shift, high + shift, falling))
             least, arrival = at_high, high
     if attained is not None:
-        S.append((arrival + shift, highest + shift, _Line(least + held_cost, price, attained, station, arrival)))
+        S.append((arrival + shift, highest + shift, _Line(where_it_stays + least, price, attained, station, arrival)))
     return S
 
 

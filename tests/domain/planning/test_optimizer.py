@@ -275,10 +275,20 @@ def test_another_or_a_cheaper_station_never_costs_more(trip: Trip, data: st.Data
     assert objective(cheaper) <= objective(trip) + 1e-6
 
 
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(coarse_trips())
+def test_of_equal_costs_the_one_with_the_fewest_stops_is_taken(trip: Trip) -> None:
+    """A cent a stop is less than any other difference between the costs of these trips."""
+    free, for_a_cent = solve(replace(trip, stop_cost=0.0)), solve(replace(trip, stop_cost=0.01))
+    if isinstance(free, Solution):
+        assert isinstance(for_a_cent, Solution)
+        assert len(free.purchases) == len(for_a_cent.purchases)
+
+
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(coarse_trips())
-def test_the_cheapest_of_all_forced_stops_is_the_cheapest_plan(trip: Trip) -> None:
-    """Unless to buy nothing is: a plan is a plan with a stop at each of its stations, and dearer with one elsewhere."""
+def test_a_forced_stop_costs_nothing_where_the_plan_stops_anyway(trip: Trip) -> None:
+    """It costs the same with a stop forced where it has one, and no less with one anywhere else."""
     solution = solve(trip)
     forced = [solve(trip, must_stop_at=index) for index in range(len(trip.candidates))]
     costs = [plan.objective if isinstance(plan, Solution) else math.inf for plan in forced]
@@ -450,6 +460,22 @@ def test_ties_go_to_fewer_stops_then_to_the_earlier_station() -> None:
     assert len(bought(trip((50, 3.0), (100, 3.0), (200, 3.0), distance_miles=600.0))) == 1
 
 
+def test_ties_go_to_fewer_stops_even_if_the_one_stop_comes_last() -> None:
+    """The first and the second, out of reach without it, or only the third: as much fuel for the same price."""
+    stations = (
+        Candidate("first", 100.0, 0.0, 0.0, 3.0),
+        Candidate("second", 200.0, 55.0, 0.0, 3.0),
+        Candidate("third", 220.0, 5.0, 50.0, 3.0),
+    )
+    assert bought(replace(trip(distance_miles=600.0), candidates=stations)) == [(2, 81.0)]
+    assert len(bought(replace(trip(distance_miles=600.0), candidates=stations[:2]))) == 2
+
+
+def test_a_leg_of_exactly_the_range_can_be_driven() -> None:
+    """32.3 gal are exactly 203.49 miles, though not in floating point."""
+    assert bought(trip(start_gallons=54.1, reserve_gallons=21.8, mpg=6.3, distance_miles=203.49)) == []
+
+
 def test_fuel_above_usable_does_not_count() -> None:
     assert bought(trip((300, 3.0), start_gallons=150.0, distance_miles=500.0)) == [(0, 10.0)]
 
@@ -496,7 +522,8 @@ def test_a_forced_stop_that_no_plan_has_room_for_is_named() -> None:
 
 
 def test_a_trip_that_cannot_be_made_anyway_says_so_with_a_forced_stop_too() -> None:
-    gap = trip((200, 3.0), (700, 3.0), distance_miles=800.0)
+    gap = trip((10, 3.0), (200, 3.0), (700, 3.0), distance_miles=800.0, min_purchase_gallons=50.0)
+    assert infeasible(gap).from_mile == 200.0
     assert infeasible(gap, must_stop_at=0) == infeasible(gap)
 
 
