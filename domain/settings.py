@@ -51,6 +51,7 @@ class Settings(BaseSettings):
     bodies_in_flight: int = Field(
         256, ge=1, description="Bodies that an ingress process reads and stores at a time; others wait in their sockets"
     )
+    body_timeout_seconds: float = Field(10, gt=0, description="How long a request's body may take to arrive")
     import_pass_seconds: float = Field(300, gt=0, description="Interval of the pass over held routes")
     sweep_seconds: float = Field(10, gt=0, description="Interval of the sweep for lost work")
     held_route_expiry_days: float = Field(7, gt=0, description="A held route this far past its start becomes `error`")

@@ -39,9 +39,6 @@ from ingress.services import Services
 
 Shape = TypeVar("Shape", bound=msgspec.Struct)
 
-BODY_SECONDS = 10
-"""For a whole body: one that trickles in holds a place that others wait for."""
-
 _NO_SUCH_ROUTE = "No route with that id belongs to this company."
 
 
@@ -71,8 +68,9 @@ def admitted(request: Request, scope: str | None = None) -> Caller:
     return caller
 
 
-async def body_of(request: Request) -> bytes:
-    """The JSON body. Raises ApiError: 415 when it says to be something else, 413 when it is too large."""
+async def body_of(request: Request, timeout_seconds: float) -> bytes:
+    """The JSON body. Raises ApiError: 415 when it says to be something else, 413 when it is too large, 400 when it only
+    trickles in, for it holds a place that others wait for."""
     media_type = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if media_type != "application/json" and not media_type.endswith("+json"):
         raise ApiError("unsupported_media_type", f"Send `Content-Type: application/json`, not `{media_type}`.")
@@ -82,13 +80,13 @@ async def body_of(request: Request) -> bytes:
         raise too_large
     body = bytearray()
     try:
-        async with asyncio.timeout(BODY_SECONDS):
+        async with asyncio.timeout(timeout_seconds):
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > MAX_BODY_BYTES:
                     raise too_large
     except TimeoutError:
-        fault = FieldFault(field="", message=f"did not arrive within {BODY_SECONDS} s")
+        fault = FieldFault(field="", message=f"did not arrive within {timeout_seconds:g} s")
         raise ApiError("validation_error", "The body has 1 invalid field.", errors=[fault]) from None
     return bytes(body)
 
@@ -113,6 +111,9 @@ class Api:
     def __init__(self, services: Services) -> None:
         self._services = services
 
+    async def _body_of(self, request: Request) -> bytes:
+        return await body_of(request, self._services.settings.body_timeout_seconds)
+
     async def get_me(self, request: Request) -> Response:
         caller = admitted(request)
         return json_answer(await self._services.in_transaction(lambda c: answers.read_me(c, caller)))
@@ -120,7 +121,7 @@ class Api:
     async def create_or_update_route(self, request: Request) -> Response:
         caller = admitted(request, "routes:write")
         async with self._services.bodies:
-            body = await body_of(request)
+            body = await self._body_of(request)
             pushed_route = checked(lambda: read_body(body, RouteInput), "The body")
             pushed = await self._services.pushes.submit(Push(caller.tenant, pushed_route))
         if pushed.effect == "refuse":
@@ -198,7 +199,7 @@ class Api:
         good: list[tuple[int, Position]] = []
         rejected: list[RejectedPosition] = []
         async with self._services.bodies:
-            body = await body_of(request)
+            body = await self._body_of(request)
             batch = checked(lambda: read_body(body, PositionBatch), "The body")
             for index, entry in enumerate(batch.positions):
                 try:

@@ -1,0 +1,268 @@
+"""What every benchmark stands on: a stack of its own, alternating rounds, and figures with their goals."""
+
+import itertools
+import os
+import shutil
+import socket
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from deploy.embedded import EmbeddedPostgres, EmbeddedRedis
+from deploy.processes import Spec, Supervisor
+from deploy.stack import process_spec
+from domain.database import Database
+from domain.migrations import migrate
+from domain.settings import Settings
+from ingress.process import free_port
+from tests.benchmarks.load import Address, LoadFailed, drive, send
+
+HOST = "127.0.0.1"
+
+Measured = TypeVar("Measured")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One line of the table: what was measured in each round, and what it should be."""
+
+    work: str
+    unit: str
+    rounds: list[float]
+    at_least: float | None = None
+    at_most: float | None = None
+    note: str = ""
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.rounds)
+
+    @property
+    def reached(self) -> bool | None:
+        """None: there is no goal."""
+        if self.at_least is not None:
+            return self.median >= self.at_least
+        return self.median <= self.at_most if self.at_most is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """How to measure."""
+
+    progress: Progress
+    rounds: int = 3
+    seconds: float = 3.0
+    routes: int = 1_000_000
+    minutes: float = 30.0
+    ingress: Sequence[int] = (1, 2)
+
+    @contextmanager
+    def stack(self, name: str) -> Iterator["Stack"]:
+        """Embedded PostgreSQL and Redis in a temporary folder, as durable as `fuelroute up` has them. All that was
+        started is stopped at the end, and the folder removed.
+        """
+        supervisor = Supervisor(print)
+        with tempfile.TemporaryDirectory(prefix="fuelroute-bench-") as temporary:
+            folder = Path(temporary)
+            postgres, redis = EmbeddedPostgres(folder), EmbeddedRedis(folder)
+            try:
+                with self.task(f"{name}: starts its stack"):
+                    postgres.prepare()
+                    redis.prepare()
+                    supervisor.start([postgres.spec(), redis.spec()])
+                    migrate(postgres.url)
+                settings = Settings(data=folder, database_url=postgres.url, redis_url=redis.url)
+                with Database.of(settings) as database:
+                    yield Stack(settings, database, supervisor)
+            finally:
+                supervisor.stop()
+                for server in (postgres, redis):
+                    shutil.rmtree(server.sockets, ignore_errors=True)
+
+    @contextmanager
+    def task(self, text: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+        """A line on the screen for as long as the block: a bar with a total, else a spinner."""
+        task = self.progress.add_task(text, total=total)
+        try:
+            yield lambda count: self.progress.advance(task, count)
+        finally:
+            self.progress.remove_task(task)
+
+    def alternate(self, name: str, works: Mapping[str, Callable[[], Measured]]) -> dict[str, list[Measured]]:
+        """Every work once in each round, one after the other, so that neighbours saw the same machine."""
+        results: dict[str, list[Measured]] = {work: [] for work in works}
+        for number in range(self.rounds):
+            for work, measure in works.items():
+                with self.task(f"{name}: round {number + 1} of {self.rounds}, {work}"):
+                    results[work].append(measure())
+        return results
+
+    def constant_rate(self, address: Address) -> float:
+        """Requests per second of the reference."""
+        requests = itertools.repeat(b"GET / HTTP/1.1\r\nHost: bench\r\n\r\n")
+        return drive(send([address], requests, expect=200, seconds=self.seconds)).rate
+
+
+def new_progress(screen: Console) -> Progress:
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    return Progress(*columns, console=screen, transient=True)
+
+
+def ratios(ours: Sequence[float], reference: Sequence[float]) -> list[float]:
+    """Ours by the reference of the same round."""
+    return [one / other for one, other in zip(ours, reference, strict=True)]
+
+
+class Stack:
+    """A running PostgreSQL and Redis, and the processes that a benchmark starts beside them."""
+
+    def __init__(self, settings: Settings, database: Database, supervisor: Supervisor) -> None:
+        self.settings = settings
+        self.database = database
+        self._supervisor = supervisor
+        self._logs = settings.data / "logs"
+
+    def start(self, *arguments: str, **settings: str) -> None:
+        """The process `fuelroute ARGUMENTS`, named after the last one, with further settings such as SWEEP_SECONDS."""
+        self._start_process(arguments[-1], arguments, settings)
+
+    def start_ingress(self, name: str = "ingress") -> Address:
+        """One ingress process on a port of its own: what stands before several is the load generator."""
+        address = HOST, free_port(HOST, 0)
+        self._start_process(name, ("ingress",), {"PORT": str(address[1])}, f"http://{HOST}:{address[1]}")
+        return address
+
+    def start_constant(self) -> Address:
+        """The reference: uvicorn as the ingress runs it, over the constant endpoint."""
+        return self.start_app("constant")
+
+    def start_app(self, module: str) -> Address:
+        """A module of this folder with an `app`, in one uvicorn process."""
+        address = HOST, free_port(HOST, 0)
+        command = ["uvicorn", f"tests.benchmarks.{module}:app", "--loop", "uvloop", "--http", "httptools"]
+        arguments = ["--port", str(address[1]), "--no-access-log", "--log-level", "warning", "--backlog", "2048"]
+        self.start_module(module, *command, *arguments, is_ready=lambda: _listens(address))
+        return address
+
+    def start_module(self, name: str, *command: str, is_ready: Callable[[], bool] | None = None) -> None:
+        """`python -m COMMAND`, which finds the servers where Fuelroute's own processes do."""
+        argv = [sys.executable, "-m", *command]
+        log = self._logs / f"{name}.log"
+        self._supervisor.start([Spec(name, argv, log, env=self._environment(), is_ready=is_ready)])
+
+    def _start_process(self, name: str, arguments: tuple[str, ...], settings: dict[str, str], url: str = "") -> None:
+        environment = self._environment(**settings)
+        self._supervisor.start([process_spec(name, arguments, self._logs, environment, url)], seconds=60)
+
+    def _environment(self, **settings: str) -> dict[str, str]:
+        return {
+            "FUELROUTE_DATABASE_URL": self.settings.require_database_url(),
+            "FUELROUTE_REDIS_URL": self.settings.require_redis_url(),
+            "FUELROUTE_DATA": str(self.settings.data),
+            "FUELROUTE_HOST": HOST,
+            **{f"FUELROUTE_{name}": value for name, value in settings.items()},
+        }
+
+    def execute(self, statement: str, *parameters: Any) -> None:
+        with self.database.transaction() as connection:
+            connection.execute(statement, parameters)
+
+    def query(self, statement: str, *parameters: Any) -> list[Any]:
+        """The rows of a look at the database."""
+        with self.database.transaction() as connection:
+            return connection.execute(statement, parameters).fetchall()
+
+    def wait_until(self, statement: str, *, seconds: float) -> None:
+        """Until a query gives true. Raises LoadFailed."""
+        deadline = time.monotonic() + seconds
+        while not self.query(statement)[0][0]:
+            if time.monotonic() > deadline:
+                raise LoadFailed(f"waited {seconds:g} s for {statement}")
+            time.sleep(0.02)
+
+    def memory(self) -> dict[str, float]:
+        """Megabytes of each process's own memory, its children's included, without what it maps or shares."""
+        return {name: sum(map(own_megabytes, pids)) for name, pids in self._processes().items()}
+
+    def resident_memory(self) -> dict[str, float]:
+        """Megabytes of each process and its children, with all that they map."""
+        return {name: sum(_megabytes(pid, "VmRSS") for pid in pids) for name, pids in self._processes().items()}
+
+    def cpu_seconds(self) -> dict[str, float]:
+        """So far, of each process with its children, and of the load generator."""
+        pids = {**self._processes(), "load generator": [os.getpid()]}
+        return {name: sum(map(_cpu_seconds, of_name)) for name, of_name in pids.items()}
+
+    @contextmanager
+    def watched(self, shares: dict[str, float]) -> Iterator[None]:
+        """Fills in what part of one core each process has used in the block."""
+        started, before = time.perf_counter(), self.cpu_seconds()
+        yield
+        seconds = time.perf_counter() - started
+        shares.update({name: (spent - before[name]) / seconds for name, spent in self.cpu_seconds().items()})
+
+    def _processes(self) -> dict[str, list[int]]:
+        children: dict[int, list[int]] = {}
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdecimal() and (fields := _stat(int(entry.name))):
+                children.setdefault(int(fields[1]), []).append(int(entry.name))
+
+        def tree(pid: int) -> list[int]:
+            return [pid, *(below for child in children.get(pid, ()) for below in tree(child))]
+
+        return {child.spec.name: tree(child.process.pid) for child in self._supervisor.children}
+
+
+def busiest(shares: Mapping[str, float]) -> str:
+    """Who used the processors, as a note."""
+    used = sorted(shares.items(), key=lambda item: -item[1])
+    return "CPU: " + ", ".join(f"{name} {share:.0%}" for name, share in used if share >= 0.02)
+
+
+def _listens(address: Address) -> bool:
+    try:
+        socket.create_connection(address, timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat from the state on; none when the process is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Of a process, and of its children that have ended; 0 when it is gone."""
+    return sum(map(int, _stat(pid)[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def own_megabytes(pid: int) -> float:
+    """Of one process, without what it maps or shares; 0 when it is gone."""
+    return _megabytes(pid, "RssAnon")
+
+
+def _megabytes(pid: int, field: str) -> float:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0.0
+    return next((int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith(f"{field}:")), 0.0)

@@ -1,0 +1,203 @@
+"""Fuel plans: the optimizer against HiGHS, whole plans in memory, and through a plans worker and the database."""
+
+import random
+import statistics
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+
+from domain.contract import RouteInput, read_body, write
+from domain.database import Connection, Tenant
+from domain.ids import new_id
+from domain.imports import import_routes
+from domain.jobs import JobQueue, build_plan
+from domain.lifecycle import Environment
+from domain.planning import plan as planning
+from domain.planning.corridor import StationIndex
+from domain.planning.plan import FuelPlan, Offer, PlanInputs, Policy, Station
+from domain.roads import Point, Road
+from domain.roads.freeways import FreewayRoads, freeway_graph
+from domain.roads.sphere import MILES_PER_DEGREE
+from domain.routes import Push, store_pushes
+from domain.stations import import_stations
+from tests.benchmarks import optimizer
+from tests.benchmarks.harness import Bench, Figure, Stack, busiest
+from tests.benchmarks.loader import Fleet, load_fleet
+
+STATIONS = 8_000
+MOST_STATIONS = 100_000
+MILES = 1_500
+TRIPS = 60
+ROUTES = 200
+RATIOS = {20: 20, 100: 12, 400: 6}
+"""At least so many times faster than HiGHS, by the number of candidates."""
+
+
+def run(bench: Bench) -> list[Figure]:
+    return [*_against_highs(bench), *_in_memory(bench), *_through_a_worker(bench)]
+
+
+def _against_highs(bench: Bench) -> list[Figure]:
+    figures = []
+    for candidates, least in RATIOS.items():
+        with bench.task(f"plan: {candidates} candidates, HiGHS and ours in turn"):
+            found = optimizer.compare(candidates, optimizer.TRIPS[candidates])
+        name = f"plan: optimizer, {candidates} candidates, times faster than HiGHS"
+        note = (
+            f"{found['trips']} trips, {found['infeasible']} of them infeasible;"
+            f" medians {found['highs_median_ms']:.2f} and {found['ours_median_ms']:.2f} ms"
+        )
+        figures.append(Figure(name, "x", found["ratios"], at_least=least, note=note))
+        figures.append(
+            Figure(f"plan: optimizer, {candidates} candidates, other optima", "trips", [found["differing"]], at_most=0)
+        )
+    return figures
+
+
+def stations(count: int) -> list[Station]:
+    """Truck stops at random interchanges of the freeway graph, up to 3 miles off."""
+    rng = random.Random("stations")
+    interchanges = freeway_graph().interchanges
+    places = []
+    for number in range(count):
+        latitude, longitude = interchanges[rng.randrange(len(interchanges))].tolist()
+        spread = 3 / MILES_PER_DEGREE
+        latitude, longitude = (one + rng.uniform(-spread, spread) for one in (latitude, longitude))
+        places.append(
+            Station(f"S{number}", f"Stop {number}", f"Brand {number % 12}", "Exit 1", "Gary", "IN", latitude, longitude)
+        )
+    return places
+
+
+@cache
+def roads() -> list[Road]:
+    """Ways of about the wanted miles between random interchanges."""
+    rng = random.Random("roads")
+    freeways, interchanges = FreewayRoads(), freeway_graph().interchanges
+    found: list[Road] = []
+    while len(found) < TRIPS:
+        ends = [Point(*interchanges[rng.randrange(len(interchanges))].tolist()) for _ in range(2)]
+        road = freeways.through(ends)
+        if 0.95 * MILES < road.distance_miles < 1.05 * MILES:
+            found.append(road)
+    return found
+
+
+def _in_memory(bench: Bench) -> list[Figure]:
+    """From the road and the shared index to the document and its explanation."""
+    rng = random.Random("prices")
+    near = stations(STATIONS)
+    index = StationIndex.build([one.station_id for one in near], [(one.latitude, one.longitude) for one in near])
+    prices = [round(rng.uniform(3.2, 4.6), 3) for _ in near]
+    departure = datetime(2026, 12, 1, 14, tzinfo=UTC)
+    milliseconds: list[float] = []
+    candidates: list[int] = []
+    with bench.task("plan: whole plans in memory", len(roads())) as advance:
+        for number, road in enumerate(roads()):
+            fuel_percent = 30 + number % 60
+            started = time.perf_counter()
+            passes = index.passes(road, 5.0)
+            offers = [Offer(near[at], mile, detour, prices[at]) for at, mile, detour in passes]
+            inputs = PlanInputs(road, fuel_percent, Policy(), offers, departure)
+            plan = planning.build_plan(inputs)
+            if isinstance(plan, FuelPlan):
+                plan.document()
+            plan.explanation()
+            milliseconds.append((time.perf_counter() - started) * 1000)
+            candidates.append(len(offers))
+            advance(1)
+    name = f"plan: whole, {STATIONS:,} stations, {MILES:,} mi"
+    note = f"{statistics.median(candidates):.0f} candidates at the median, {max(candidates)} at most"
+    return [
+        Figure(f"{name}, p50", "ms", [statistics.median(milliseconds)], at_most=15, note=note),
+        Figure(f"{name}, p95", "ms", [statistics.quantiles(milliseconds, n=20)[-1]], at_most=40),
+    ]
+
+
+def _through_a_worker(bench: Bench) -> list[Figure]:
+    rates: list[float] = []
+    shares: dict[str, float] = {}
+    with bench.stack("plan") as stack:
+        _store_stations(stack, stations(STATIONS))
+        with stack.database.transaction() as connection:
+            fleet = load_fleet(connection, ROUTES * (bench.rounds + 1))
+        stack.start("workers", "--queues", "plans")
+        _plan(stack, fleet, 0, 8)  # the first ones load the roads and the index
+        for number in range(bench.rounds):
+            with bench.task(f"plan: {ROUTES} plans through one worker, round {number + 1}"), stack.watched(shares):
+                rates.append(_plan(stack, fleet, ROUTES * (number + 1), ROUTES))
+        _store_stations(stack, stations(MOST_STATIONS))
+        with bench.task(f"plan: {MOST_STATIONS:,} stations"):
+            _plan(stack, fleet, 100, 8)
+        megabytes = stack.resident_memory()["plans"]
+    return [
+        Figure("plan: through one worker process and the database", "/s", rates, at_least=20, note=busiest(shares)),
+        Figure(f"plan: memory of the worker with {MOST_STATIONS:,} stations", "MB", [megabytes], at_most=400),
+    ]
+
+
+def _store_stations(stack: Stack, rows: Sequence[Station]) -> None:
+    rng = random.Random("prices")
+    path = Path(stack.settings.data) / "stations.csv"
+    with path.open("w") as file:
+        file.write("station_id,name,brand,address,city,state,latitude,longitude,retail_price\n")
+        for one in rows:
+            file.write(
+                f"{one.station_id},{one.name},{one.brand},{one.address},{one.city},{one.state},"
+                f"{one.latitude:.6f},{one.longitude:.6f},{rng.uniform(3.2, 4.6):.3f}\n"
+            )
+    with stack.database.transaction() as connection:
+        import_stations(connection, path, now=datetime.now(UTC))
+
+
+def _plan(stack: Stack, fleet: Fleet, first: int, count: int) -> float:
+    """Plans for so many routes whose trucks have just arrived. Returns how many a second."""
+    with stack.database.transaction() as connection:
+        ids = _arrived_routes(connection, fleet, first, count)
+    started = time.perf_counter()
+    JobQueue.of(stack.settings).put(*map(build_plan, ids))
+    stack.wait_until("SELECT NOT EXISTS (SELECT FROM routes WHERE status = 'draft')", seconds=300)
+    return count / (time.perf_counter() - started)
+
+
+def _arrived_routes(connection: Connection, fleet: Fleet, first: int, count: int) -> list[str]:
+    now = datetime.now(UTC)
+    tenant = Tenant(fleet.company_id, Environment.LIVE)
+    pushes, starts = [], []
+    for number in range(first, first + count):
+        line = roads()[number % TRIPS].line
+        start, end = (
+            {"name": name, "latitude": float(line[at][0]), "longitude": float(line[at][1])}
+            for name, at in (("start", 0), ("end", -1))
+        )
+        body = {
+            "externalId": new_id("rte"),
+            "vehicle": {"unitNumber": f"{number:05}"},
+            "driver": {"name": f"Driver {number:05}"},
+            "scheduledStart": now + timedelta(hours=1),
+            "stops": [start, end],
+        }
+        pushes.append(Push(tenant, read_body(write(body), RouteInput)))
+        starts.append((start["latitude"], start["longitude"]))
+    stored, _ = store_pushes(connection, pushes, now=now)
+    ids = [one.route_id for one in stored]
+    import_routes(connection, ids, now=now)
+    connection.execute(
+        "UPDATE routes SET arrived_at = %s, retry_at = %s WHERE id = ANY(%s)", (now, now + timedelta(hours=1), ids)
+    )
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            "INSERT INTO visits (route_id, stop, arrived_at, arrival_evidence) VALUES (%s, 0, %s, '{}')",
+            [(route_id, now) for route_id in ids],
+        )
+        cursor.executemany(
+            "INSERT INTO positions (vehicle_id, environment, recorded_at, latitude, longitude, fuel_percent)"
+            " VALUES (%s, 'live', %s, %s, %s, 60) ON CONFLICT DO NOTHING",
+            [
+                (fleet.trucks[number], now, *place)
+                for number, place in zip(range(first, first + count), starts, strict=True)
+            ],
+        )
+    return ids
