@@ -28,7 +28,8 @@ class Tenant(NamedTuple):
 
 LEAST_VERSION = 150000  # NULLS NOT DISTINCT
 
-_OPTIONS = "-c timezone=UTC"
+_OPTIONS = "-c timezone=UTC -c plan_cache_mode=force_custom_plan"
+"""Tables grow from nothing to millions of rows: a plan made for a small one must not outlive it in a connection."""
 
 set_json_dumps(contract.write)
 set_json_loads(msgspec.json.decode)

@@ -59,6 +59,10 @@ _REFERENCES: tuple[tuple[MappingKind, str, str, str], ...] = (
     ("driver_external_id", "driver_external_id", "drivers", "external_id"),
 )
 _LOAD = f"""
+    WITH locked AS MATERIALIZED (
+        SELECT id, company_id, environment, status, scheduled_start, arrived_at, vehicle_unit_number, vehicle_vin,
+               driver_name, driver_external_id
+        FROM routes WHERE id = ANY(%s) ORDER BY id FOR UPDATE)
     SELECT r.id, r.environment, r.status, r.scheduled_start, r.arrived_at, c.import_window_days,
            r.vehicle_unit_number, r.vehicle_vin, r.driver_name, r.driver_external_id,
            {
@@ -67,10 +71,8 @@ _LOAD = f"""
         for kind, column, table, stored in _REFERENCES
     )
 }
-    FROM routes r JOIN companies c ON c.id = r.company_id
-    WHERE r.id = ANY(%s) AND r.status IN ('pending', 'pending_mapping', 'pending_window')
-    ORDER BY r.id
-    FOR UPDATE OF r
+    FROM locked r JOIN companies c ON c.id = r.company_id
+    WHERE r.status IN ('pending', 'pending_mapping', 'pending_window')
 """  # noqa: S608 (constants of this module)
 
 
@@ -110,11 +112,16 @@ def import_routes(
             updated_at = clock_timestamp()
         FROM jsonb_to_recordset(%(outcomes)s)
              AS o (id text, status text, reason text, detail text, vehicle_id text, driver_id text)
-        WHERE r.id = o.id
+        WHERE r.id = ANY(%(ids)s) AND r.id = o.id
           AND (r.status, r.pending_reason, r.pending_detail, r.vehicle_id, r.driver_id)
               IS DISTINCT FROM (o.status, o.reason, o.detail, o.vehicle_id, o.driver_id)
         """,
-        {"now": now, "retry_at": now + HINT_GRACE, "outcomes": as_json(outcomes)},
+        {
+            "now": now,
+            "retry_at": now + HINT_GRACE,
+            "ids": [outcome["id"] for outcome in outcomes],
+            "outcomes": as_json(outcomes),
+        },
     )
     drafts = [outcome["id"] for outcome in outcomes if outcome["status"] is RouteStatus.DRAFT]
     arrived = [build_plan(row.id) for row in rows if row.arrived_at is not None and row.id in set(drafts)]

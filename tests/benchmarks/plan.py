@@ -25,6 +25,7 @@ from domain.stations import import_stations
 from tests.benchmarks import optimizer
 from tests.benchmarks.harness import Bench, Figure, Stack, busiest
 from tests.benchmarks.loader import Fleet, load_fleet
+from tests.domain.roads.test_freeways import city_pair_errors
 
 STATIONS = 8_000
 MOST_STATIONS = 100_000
@@ -36,7 +37,13 @@ RATIOS = {20: 20, 100: 12, 400: 6}
 
 
 def run(bench: Bench) -> list[Figure]:
-    return [*_against_highs(bench), *_in_memory(bench), *_through_a_worker(bench)]
+    return [*_against_highs(bench), *_in_memory(bench), *_through_a_worker(bench), _roads()]
+
+
+def _roads() -> Figure:
+    errors = [abs(100 * error) for error in city_pair_errors().values()]
+    name = f"plan: embedded roads, mean error of {len(errors)} city pairs"
+    return Figure(name, "%", [statistics.fmean(errors)], note=f"at most {max(errors):.1f} %")
 
 
 def _against_highs(bench: Bench) -> list[Figure]:

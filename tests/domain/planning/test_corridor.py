@@ -6,6 +6,7 @@ from itertools import groupby
 
 import numpy as np
 import pytest
+from scipy.spatial import cKDTree
 
 from domain.planning.corridor import Pass, StationIndex
 from domain.roads import Leg, Point, Road, great_circle_miles
@@ -163,3 +164,13 @@ def test_nothing_is_missed_at_the_antimeridian_or_a_pole(
 def test_without_stations_there_are_no_passes() -> None:
     assert passes(road((40.0, -100.0), (40.0, -99.0))) == []
     assert passes(road((40.0, -100.0), (40.0, -99.0)), (10.0, 10.0)) == []
+
+
+def test_a_hundred_thousand_stations_are_no_trouble() -> None:
+    places = np.random.default_rng(1).uniform((30.0, -120.0), (48.0, -75.0), (100_000, 2))
+    across = road((47.0, -119.0), (35.0, -90.0), (41.0, -76.0))
+    found = {one.station_index for one in passes(across, *map(tuple, places.tolist()))}
+
+    line, _ = densified(across.line, across.line_miles, 0.25)
+    near = cKDTree(unit_vectors(line)).query(unit_vectors(places))[0] * MILES_PER_DEGREE * 180 / math.pi
+    assert set(np.flatnonzero(near < LIMIT_MILES - 0.01)) <= found <= set(np.flatnonzero(near < LIMIT_MILES + 0.01))
