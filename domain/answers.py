@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import msgspec
@@ -31,10 +33,16 @@ from domain.contract import (
     VehicleQuery,
 )
 from domain.database import Connection, Tenant
+from domain.imports import Outcome
 from domain.keys import Caller
 from domain.lifecycle import HELD, SHOWS_FUEL_STOPS, SHOWS_PLAN, Environment, PendingReason, RouteStatus
+from domain.routes import Push, Pushed
 
 _FAR = 2**62  # offsets beyond any table, still a bigint
+
+_NEAR = 1_000
+"""Up to this offset a page is read first: where it is not full, it tells the total. From there on the total is counted
+first: it tells which end is nearer."""
 
 _VERSION = "md5(ROW(r.id, r.updated_at, v.unit_number, d.name)::text)"
 """Differs whenever the answer does: every change of a route, its visits and its plan renews `updated_at`."""
@@ -61,6 +69,20 @@ _VERSIONS = f"""
     LEFT JOIN vehicles v ON v.id = r.vehicle_id
     LEFT JOIN drivers d ON d.id = r.driver_id
 """  # noqa: S608 (constants of this module)
+
+
+_NEWEST = """r.id = ANY(ARRAY(
+    SELECT coalesce(
+        (SELECT living.id FROM routes living
+         WHERE (living.company_id, living.environment, living.external_id)
+             = (w.company_id, w.environment, w.external_id) AND living.status <> 'canceled'),
+        (SELECT canceled.id FROM routes canceled
+         WHERE (canceled.company_id, canceled.environment, canceled.external_id)
+             = (w.company_id, w.environment, w.external_id) AND canceled.status = 'canceled'
+         ORDER BY canceled.created_at DESC, canceled.id DESC LIMIT 1))
+    FROM unnest(%(company_ids)s::text[], %(environments)s::text[], %(external_ids)s::text[])
+         AS w (company_id, environment, external_id)))"""
+"""The newest route with each externalId. One that is not canceled is the newest: a push makes another only after it."""
 
 
 class Versioned(NamedTuple):
@@ -92,6 +114,49 @@ def _wanted(connection: Connection, query: str, wanted: Sequence[tuple[Tenant, s
     return [by_key.get((tenant.company_id, tenant.environment, route_id)) for tenant, route_id in wanted]
 
 
+def fresh_route(push: Push, pushed: Pushed, outcome: Outcome) -> Route:
+    """The answer to a push that created a route, from what is known of it: nothing has to be read again."""
+    route, vehicle_known, driver_known = push.route, outcome.vehicle_id is not None, outcome.driver_id is not None
+    return route_answer(
+        SimpleNamespace(
+            id=pushed.route_id,
+            environment=push.tenant.environment,
+            external_id=route.external_id,
+            reference=route.reference,
+            status=outcome.status,
+            pending_reason=outcome.reason,
+            pending_detail=outcome.detail,
+            vehicle_id=outcome.vehicle_id,
+            unit_number=outcome.unit_number if vehicle_known else route.vehicle.unit_number,
+            driver_id=outcome.driver_id,
+            driver_name=outcome.driver_name if driver_known else route.driver.name,
+            scheduled_start=route.scheduled_start,
+            stops=pushed.stops,
+            distance_miles=None,
+            created_at=pushed.created_at,
+            plan=None,
+            timeline=None,
+            visits=None,
+        )
+    )
+
+
+def find_by_external_id(connection: Connection, wanted: Sequence[tuple[Tenant, str]]) -> list[Route | None]:
+    """The newest route with each externalId, in order; None where that tenant has no such route. One query for all."""
+    rows = connection.execute(f"{_ROUTES} WHERE {_NEWEST}", _newest(wanted)).fetchall()
+    by_key = {(row.company_id, row.environment, row.external_id): route_answer(row) for row in rows}
+    return [by_key.get((*tenant, external_id)) for tenant, external_id in wanted]
+
+
+def _newest(wanted: Sequence[tuple[Tenant, str]]) -> dict[str, list[str]]:
+    """The parameters of `_NEWEST`."""
+    return {
+        "company_ids": [tenant.company_id for tenant, _ in wanted],
+        "environments": [tenant.environment for tenant, _ in wanted],
+        "external_ids": [external_id for _, external_id in wanted],
+    }
+
+
 def list_routes(connection: Connection, tenant: Tenant, query: RouteQuery) -> RouteList:
     """One page, newest scheduled start first, ties by id."""
     wheres: list[sql.Composable] = [sql.SQL("r.company_id = %(company_id)s AND r.environment = %(environment)s")]
@@ -100,21 +165,44 @@ def list_routes(connection: Connection, tenant: Tenant, query: RouteQuery) -> Ro
         "vehicle_id": "r.vehicle_id = %(vehicle_id)s",
         "start_from": "r.scheduled_start >= %(start_from)s",
         "start_to": "r.scheduled_start < %(start_to)s",
-        # the newest route with it; the other filters then apply to that one
-        "external_id": (
-            "r.id = (SELECT id FROM routes WHERE company_id = %(company_id)s AND environment = %(environment)s"
-            " AND external_id = %(external_id)s ORDER BY created_at DESC, id DESC LIMIT 1)"
-        ),
+        "external_id": _NEWEST,  # the other filters then apply to that one
     }
     wheres += [sql.SQL(clause) for name, clause in filters.items() if getattr(query, name) is not None]
-    where = sql.SQL("WHERE ") + sql.SQL(" AND ").join(wheres)
-    parameters = {**tenant._asdict(), **msgspec.structs.asdict(query), "offset": min(query.offset, _FAR)}
-    total = _count(connection, sql.SQL("routes r ") + where, parameters)
+    source = sql.SQL("routes r WHERE ") + sql.SQL(" AND ").join(wheres)
+    parameters = {**tenant._asdict(), **msgspec.structs.asdict(query), **_newest([(tenant, query.external_id or "")])}
+    count, page = partial(_count, connection, source, parameters), partial(_page, connection, source, parameters)
+    offset, limit = query.offset, query.limit
+    if offset <= _NEAR:
+        data = page(offset, limit)
+        is_last = len(data) < limit and (data or offset == 0)
+        total = offset + len(data) if is_last else count()
+    else:
+        total = count()
+        behind = total - offset - limit  # how many follow the page
+        if offset <= behind:
+            data = page(offset, limit)
+        else:
+            data = page(max(0, behind), max(0, min(limit, total - offset)), from_end=True)
+    return RouteList(data=data, total=total, limit=limit, offset=offset)
+
+
+def _page(
+    connection: Connection,
+    source: sql.Composable,
+    parameters: dict[str, Any],
+    offset: int,
+    limit: int,
+    *,
+    from_end: bool = False,
+) -> list[Route]:
+    """In the order of the list either way. An index alone leads to the page: of what is skipped no row is read."""
+    order = "r.scheduled_start, r.id DESC" if from_end else "r.scheduled_start DESC, r.id"
+    ids = sql.SQL("SELECT r.id FROM {} ORDER BY {} LIMIT %(limit)s OFFSET %(offset)s").format(source, sql.SQL(order))
     rows = connection.execute(
-        sql.SQL(_ROUTES) + where + sql.SQL(" ORDER BY r.scheduled_start DESC, r.id LIMIT %(limit)s OFFSET %(offset)s"),
-        parameters,
+        sql.SQL(_ROUTES + "WHERE r.id = ANY(ARRAY({})) ORDER BY r.scheduled_start DESC, r.id").format(ids),
+        {**parameters, "offset": offset, "limit": limit},
     ).fetchall()
-    return RouteList(data=[route_answer(row) for row in rows], total=total, limit=query.limit, offset=query.offset)
+    return [route_answer(row) for row in rows]
 
 
 def list_vehicles(connection: Connection, company_id: str, query: VehicleQuery) -> VehicleList:

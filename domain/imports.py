@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 
+from msgspec import Struct
+
 from domain.database import Connection, as_json
 from domain.jobs import Job, build_plan
 from domain.lifecycle import PendingReason, RouteStatus
@@ -76,21 +78,33 @@ _LOAD = f"""
 """  # noqa: S608 (constants of this module)
 
 
+class Outcome(Struct, frozen=True, array_like=True):
+    """What an import attempt made of a route, with what an answer shows of its vehicle and driver."""
+
+    status: RouteStatus
+    reason: PendingReason | None
+    detail: str | None
+    vehicle_id: str | None
+    unit_number: str | None
+    driver_id: str | None
+    driver_name: str | None
+
+
 def import_routes(
     connection: Connection, route_ids: Sequence[str], *, now: datetime
-) -> tuple[dict[str, RouteStatus], list[Job]]:
+) -> tuple[dict[str, Outcome], list[Job]]:
     """One import attempt of each held route among `route_ids`, as one batch.
 
-    Returns the status each got, and the jobs to enqueue after the commit. Routes that are not held are left alone,
+    Returns the outcome of each, and the jobs to enqueue after the commit. Routes that are not held are left alone,
     so that the same job may run twice.
     """
     rows = connection.execute(_LOAD, (list(route_ids),)).fetchall()
-    outcomes = []
+    decisions = []
     for row in rows:
         vehicle = _match_vehicle(row)
         driver = _match_driver(row)
         decision = decide(vehicle, driver, row.scheduled_start, row.import_window_days, now)
-        outcomes.append(
+        decisions.append(
             {
                 "id": row.id,
                 "status": decision.status,
@@ -100,35 +114,58 @@ def import_routes(
                 "driver_id": driver.id,
             }
         )
-    if not outcomes:
+    if not decisions:
         return {}, []
-    connection.execute(
+    outcomes = _store(connection, decisions, now=now)
+    drafts = [route_id for route_id, outcome in outcomes.items() if outcome.status is RouteStatus.DRAFT]
+    arrived = {row.id for row in rows if row.arrived_at is not None}
+    plans = [build_plan(route_id) for route_id in drafts if route_id in arrived]
+    return outcomes, [*plans, *recheck_trucks(connection, drafts, now=now)]
+
+
+def _store(connection: Connection, decisions: Sequence[dict[str, Any]], *, now: datetime) -> dict[str, Outcome]:
+    """What has changed is written; all is returned."""
+    rows = connection.execute(
         """
-        UPDATE routes r SET
-            status = o.status, pending_reason = o.reason, pending_detail = o.detail,
-            vehicle_id = o.vehicle_id, driver_id = o.driver_id, attempts = 0,
-            imported_at = CASE WHEN o.status = 'draft' THEN %(now)s END,
-            retry_at = CASE WHEN o.status = 'draft' AND r.arrived_at IS NOT NULL THEN %(retry_at)s END,
-            updated_at = clock_timestamp()
-        FROM jsonb_to_recordset(%(outcomes)s)
-             AS o (id text, status text, reason text, detail text, vehicle_id text, driver_id text)
-        WHERE r.id = ANY(%(ids)s) AND r.id = o.id
-          AND (r.status, r.pending_reason, r.pending_detail, r.vehicle_id, r.driver_id)
-              IS DISTINCT FROM (o.status, o.reason, o.detail, o.vehicle_id, o.driver_id)
+        WITH decided AS (
+            SELECT o.*, v.unit_number, d.name AS driver_name
+            FROM jsonb_to_recordset(%(decisions)s)
+                 AS o (id text, status text, reason text, detail text, vehicle_id text, driver_id text)
+            LEFT JOIN vehicles v ON v.id = o.vehicle_id
+            LEFT JOIN drivers d ON d.id = o.driver_id
+        ), stored AS (
+            UPDATE routes r SET
+                status = o.status, pending_reason = o.reason, pending_detail = o.detail,
+                vehicle_id = o.vehicle_id, driver_id = o.driver_id, attempts = 0,
+                imported_at = CASE WHEN o.status = 'draft' THEN %(now)s END,
+                retry_at = CASE WHEN o.status = 'draft' AND r.arrived_at IS NOT NULL THEN %(retry_at)s END,
+                updated_at = clock_timestamp()
+            FROM decided o
+            WHERE r.id = ANY(%(ids)s) AND r.id = o.id
+              AND (r.status, r.pending_reason, r.pending_detail, r.vehicle_id, r.driver_id)
+                  IS DISTINCT FROM (o.status, o.reason, o.detail, o.vehicle_id, o.driver_id)
+        )
+        SELECT * FROM decided
         """,
         {
             "now": now,
             "retry_at": now + HINT_GRACE,
-            "ids": [outcome["id"] for outcome in outcomes],
-            "outcomes": as_json(outcomes),
+            "ids": [decision["id"] for decision in decisions],
+            "decisions": as_json(decisions),
         },
-    )
-    drafts = [outcome["id"] for outcome in outcomes if outcome["status"] is RouteStatus.DRAFT]
-    arrived = [build_plan(row.id) for row in rows if row.arrived_at is not None and row.id in set(drafts)]
-    return (
-        {str(outcome["id"]): RouteStatus(str(outcome["status"])) for outcome in outcomes},
-        [*arrived, *recheck_trucks(connection, drafts, now=now)],
-    )
+    ).fetchall()
+    return {
+        row.id: Outcome(
+            RouteStatus(row.status),
+            PendingReason(row.reason) if row.reason is not None else None,
+            row.detail,
+            row.vehicle_id,
+            row.unit_number,
+            row.driver_id,
+            row.driver_name,
+        )
+        for row in rows
+    }
 
 
 def _match_vehicle(row: Any) -> Match:
@@ -147,9 +184,7 @@ def _match_driver(row: Any) -> Match:
     return match("driver", [Reference(*given) for given in references if given[1] is not None])
 
 
-def record_failed_import(
-    connection: Connection, route_id: str, *, most_attempts: int, now: datetime
-) -> RouteStatus | None:
+def record_failed_import(connection: Connection, route_id: str, *, most_attempts: int, now: datetime) -> Outcome | None:
     """An attempt failed unexpectedly: the route waits for the next one, or becomes `error` after the last.
 
     None: it was no longer held.
@@ -169,11 +204,14 @@ def record_failed_import(
                 THEN %(now)s + least(interval '10 s' * 2 ^ least(attempts, 10), interval '15 min') END,
             updated_at = clock_timestamp()
         WHERE id = %(id)s AND status IN ('pending', 'pending_mapping', 'pending_window')
-        RETURNING status
+        RETURNING status, pending_reason, pending_detail
         """,
         {"most": most_attempts, "now": now, "id": route_id},
     ).fetchone()
-    return RouteStatus(row.status) if row is not None else None
+    if row is None:
+        return None
+    reason = PendingReason(row.pending_reason) if row.pending_reason is not None else None
+    return Outcome(RouteStatus(row.status), reason, row.pending_detail, None, None, None, None)
 
 
 def routes_that_can_move(connection: Connection, *, now: datetime) -> list[str]:

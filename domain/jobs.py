@@ -150,9 +150,9 @@ class JobQueue:
         except redis.RedisError:
             return 0
 
-    def announce(self, reply_to: str, route_ids: Sequence[str]) -> None:
-        """Tells a waiting ingress process that these routes have an outcome."""
+    def announce(self, reply_to: str, outcomes: bytes) -> None:
+        """Tells a waiting ingress process what its job has done."""
         try:
-            self.client.publish(OUTCOME_CHANNEL + reply_to, ",".join(route_ids))
+            self.client.publish(OUTCOME_CHANNEL + reply_to, outcomes)
         except redis.RedisError as error:
             log.warning("jobs.not_announced", error=str(error))

@@ -39,6 +39,8 @@ class Caller:
     company_id: str
     environment: Environment
     scopes: frozenset[str]
+    superseding: bool
+    """The company's policy, which its pushes have to know."""
 
     @property
     def tenant(self) -> Tenant:
@@ -99,13 +101,15 @@ def find_callers(connection: Connection, keys: Sequence[str]) -> list[Caller | N
     """The caller behind each presented key, in order; None: unknown, revoked or expired. One query for all."""
     prefixes = {key[:_PREFIX_LENGTH] for key in keys if _looks_like_key(key)}
     rows = connection.execute(
-        "SELECT id, company_id, environment, scopes, prefix, hash FROM api_keys"
+        "SELECT k.id, company_id, environment, scopes, prefix, hash, superseding"
+        " FROM api_keys k JOIN companies c ON c.id = k.company_id"
         " WHERE prefix = ANY(%s) AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())",
         (list(prefixes),),
     ).fetchall()
     by_prefix: dict[str, list[tuple[bytes, Caller]]] = {}
     for row in rows:
-        caller = Caller(row.id, row.company_id, Environment(row.environment), frozenset(row.scopes))
+        scopes = frozenset(row.scopes)
+        caller = Caller(row.id, row.company_id, Environment(row.environment), scopes, row.superseding)
         by_prefix.setdefault(row.prefix, []).append((row.hash, caller))
     return [_matching(key, by_prefix.get(key[:_PREFIX_LENGTH], [])) for key in keys]
 

@@ -31,13 +31,21 @@ NOT_ATTEMPTED = "Accepted and stored; the import has not been attempted yet. Not
 
 
 class Push(NamedTuple):
+    """A pushed route. `may_supersede` is False where the company is known to have superseding off: it saves a look."""
+
     tenant: Tenant
     route: RouteInput
+    may_supersede: bool = True
 
 
 class Pushed(NamedTuple):
+    """What became of a push; the last two of a route that it created."""
+
     route_id: str
     effect: PushEffect
+    created_at: datetime | None = None
+    stops: list[dict[str, Any]] | None = None
+    """As they are stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,51 +74,56 @@ def store_pushes(connection: Connection, pushes: Sequence[Push], *, now: datetim
                 later.append((index, push))
             else:
                 turn[key] = (index, push)
+        _take_references(connection, [push for _, push in turn.values()])
         done = _store_turn(connection, [push for _, push in turn.values()], now=now)
         for (index, push), pushed in zip(turn.values(), done, strict=True):
-            if pushed is None:  # another process stored the same externalId at this moment: now it can be seen
+            if pushed is None:
                 later.append((index, push))
             else:
                 results[index] = pushed
-        changed = [pushed.route_id for pushed in done if pushed and pushed.effect in ("create", "replace")]
-        superseded += _supersede(connection, changed)
+        superseded += _supersede(
+            connection,
+            [
+                pushed.route_id
+                for (_, push), pushed in zip(turn.values(), done, strict=True)
+                if push.may_supersede and pushed and pushed.effect in ("create", "replace")
+            ],
+        )
         waiting = sorted(later, key=lambda entry: entry[0])
     return [results[index] for index in range(len(pushes))], recheck_trucks(connection, superseded, now=now)
 
 
 def _store_turn(connection: Connection, pushes: Sequence[Push], *, now: datetime) -> list[Pushed | None]:
-    """One push for each externalId; None where another process was faster to create it."""
+    """One push for each externalId. None: what was there when it should have been created is gone by now."""
     contents = [_content(push.route) for push in pushes]
-    _take_references(connection, pushes)
-    current = _lock_current(connection, pushes)
+    routes = [
+        {"id": new_id("rte"), "ordinal": ordinal, **push.tenant._asdict(), **content}
+        for ordinal, (push, content) in enumerate(zip(pushes, contents, strict=True))
+    ]
+    created = _create(connection, routes, now=now)  # most pushes are new: the others are looked at afterwards
+    results: list[Pushed | None] = [
+        Pushed(route["id"], "create", created[route["id"]], route["stops"]) if route["id"] in created else None
+        for route in routes
+    ]
+    known = [position for position, pushed in enumerate(results) if pushed is None]
+    current = _lock_current(connection, [pushes[position] for position in known])
     planned = [route.plan_id for route in current if route and route.status is RouteStatus.PLANNED and route.plan_id]
     in_flight = being_sent(connection, planned)
-    results: list[Pushed | None] = []
-    creations: list[dict[str, Any]] = []
     replacements: list[tuple[_Current, dict[str, Any]]] = []
-    for push, content, route in zip(pushes, contents, current, strict=True):
-        effect = effect_of_push(
-            route.status if route else None,
-            same_input=route is not None and route.content == content,
-            being_sent=route is not None and route.plan_id in in_flight,
-        )
-        route_id = route.id if route else new_id("rte")
-        if effect == "create":
-            creations.append({"id": route_id, "ordinal": len(creations), **push.tenant._asdict(), **content})
-        elif effect == "replace" and route is not None:
-            replacements.append((route, content))
-        results.append(Pushed(route_id, effect))
-    created = _create(connection, creations, now=now)
+    for position, route in zip(known, current, strict=True):
+        if route is not None:
+            same_input, sending = route.content == contents[position], route.plan_id in in_flight
+            effect = effect_of_push(route.status, same_input=same_input, being_sent=sending)
+            if effect == "replace":
+                replacements.append((route, contents[position]))
+            results[position] = Pushed(route.id, effect)
     _replace(connection, replacements, now=now)
-    return [
-        None if pushed and pushed.effect == "create" and pushed.route_id not in created else pushed
-        for pushed in results
-    ]
+    return results
 
 
 def _take_references(connection: Connection, pushes: Sequence[Push]) -> None:
     """Pushes of one reference wait for one another where superseding is on, so that each sees the one before it."""
-    with_reference = [push for push in pushes if push.route.reference]
+    with_reference = [push for push in pushes if push.may_supersede and push.route.reference]
     if not with_reference:
         return
     connection.execute(
@@ -118,7 +131,6 @@ def _take_references(connection: Connection, pushes: Sequence[Push]) -> None:
         SELECT pg_advisory_xact_lock(key) FROM (
             SELECT DISTINCT hashtextextended(concat_ws(' ', pushed.company_id, environment, reference), 0) AS key
             FROM unnest(%s::text[], %s::text[], %s::text[]) AS pushed (company_id, environment, reference)
-            JOIN companies c ON c.id = pushed.company_id AND c.superseding
             ORDER BY key
         ) AS keys
         """,
@@ -163,6 +175,8 @@ _COLUMNS = """company_id text, environment text, external_id text, reference tex
 
 
 def _lock_current(connection: Connection, pushes: Sequence[Push]) -> list[_Current | None]:
+    if not pushes:
+        return []
     rows = connection.execute(
         """
         SELECT wanted.position, r.id, r.status, r.plan_id, r.external_id, r.reference, r.vehicle_unit_number,
@@ -211,9 +225,10 @@ def being_sent(connection: Connection, plan_ids: Sequence[str]) -> set[str]:
     return {row.plan_id for row in pending} - {row.plan_id for row in idle}
 
 
-def _create(connection: Connection, routes: Sequence[dict[str, Any]], *, now: datetime) -> set[str]:
+def _create(connection: Connection, routes: Sequence[dict[str, Any]], *, now: datetime) -> dict[str, datetime]:
+    """Returns when each of them was created; those are missing that another process created first."""
     if not routes:
-        return set()
+        return {}
     # in the order of the unique index, so that two processes that create the same routes wait, never deadlock
     ordered = sorted(routes, key=lambda route: (route["company_id"], route["environment"], route["external_id"]))
     rows = connection.execute(
@@ -227,11 +242,11 @@ def _create(connection: Connection, routes: Sequence[dict[str, Any]], *, now: da
                statement_timestamp() + ordinal * interval '1 microsecond'
         FROM jsonb_to_recordset(%s) AS pushed (id text, ordinal int, {_COLUMNS})
         ON CONFLICT (company_id, environment, external_id) WHERE status <> 'canceled' DO NOTHING
-        RETURNING id
+        RETURNING id, created_at
         """,  # noqa: S608 (constants of this module)
         (now + HINT_GRACE, as_json(ordered)),
     ).fetchall()
-    return {row.id for row in rows}
+    return {row.id: row.created_at for row in rows}
 
 
 def _replace(connection: Connection, replacements: Sequence[tuple[_Current, dict[str, Any]]], *, now: datetime) -> None:

@@ -152,10 +152,27 @@ class Route(SQLModel, table=True):
             unique=True,
             postgresql_where=text("status <> 'canceled'"),
         ),
-        Index("routes_by_external_id", "company_id", "environment", "external_id", "created_at"),
+        Index(
+            "routes_canceled",
+            "company_id",
+            "environment",
+            "external_id",
+            "created_at",
+            postgresql_where=text("status = 'canceled'"),
+        ),
+        # what lists are read from, and their totals: those of one status share an entry, so a million take 7 MB
+        Index("routes_counted", "company_id", "environment", "status"),
         Index("routes_by_start", "company_id", "environment", text("scheduled_start DESC"), "id"),
         Index("routes_by_status", "company_id", "environment", "status", text("scheduled_start DESC"), "id"),
-        Index("routes_by_vehicle", "company_id", "environment", "vehicle_id", text("scheduled_start DESC"), "id"),
+        Index(
+            "routes_by_vehicle",
+            "company_id",
+            "environment",
+            "vehicle_id",
+            text("scheduled_start DESC"),
+            "id",
+            postgresql_where=text("vehicle_id IS NOT NULL"),
+        ),
         Index(
             "routes_superseding",
             "company_id",
@@ -178,7 +195,7 @@ class Route(SQLModel, table=True):
             "routes_held_by_start",
             "status",
             "scheduled_start",
-            postgresql_where=text("status IN ('pending','pending_mapping','pending_window')"),
+            postgresql_where=text("status IN ('pending_mapping','pending_window')"),
         ),
         Index(
             "routes_waiting_for_unit_number",

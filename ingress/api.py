@@ -78,7 +78,7 @@ async def body_of(request: Request, timeout_seconds: float) -> bytes:
     declared = request.headers.get("content-length", "0")
     if declared.isdecimal() and int(declared) > MAX_BODY_BYTES:
         raise too_large
-    body = bytearray()
+    body = b""
     try:
         async with asyncio.timeout(timeout_seconds):
             async for chunk in request.stream():
@@ -88,7 +88,7 @@ async def body_of(request: Request, timeout_seconds: float) -> bytes:
     except TimeoutError:
         fault = FieldFault(field="", message=f"did not arrive within {timeout_seconds:g} s")
         raise ApiError("validation_error", "The body has 1 invalid field.", errors=[fault]) from None
-    return bytes(body)
+    return body
 
 
 def checked(read: Callable[[], Shape], what: str) -> Shape:
@@ -123,27 +123,23 @@ class Api:
         async with self._services.bodies:
             body = await self._body_of(request)
             pushed_route = checked(lambda: read_body(body, RouteInput), "The body")
-            pushed = await self._services.pushes.submit(Push(caller.tenant, pushed_route))
+            push = Push(caller.tenant, pushed_route, caller.superseding)
+            pushed, import_asked = await self._services.pushes.submit(push)
         if pushed.effect == "refuse":
             raise ApiError("route_active", "The route has started; its stops cannot change.")
-        if pushed.effect != "unchanged":
-            await self._await_import(pushed.route_id)
-        found = await self._services.reads.submit((caller.tenant, pushed.route_id))
-        if found is None:
-            raise LookupError(pushed.route_id)
-        route = found.route
+        outcome = None
+        if import_asked:
+            outcome = await self._services.outcomes.wait(pushed.route_id, self._services.settings.import_wait_seconds)
+        if outcome is not None and pushed.effect == "create":
+            route = answers.fresh_route(push, pushed, outcome)
+        else:
+            found = await self._services.reads.submit((caller.tenant, pushed.route_id))
+            if found is None:
+                raise LookupError(pushed.route_id)
+            route = found.route
         if pushed.effect != "create":
             return json_answer(route)
         return json_answer(route, 202 if route.status in HELD else 201)
-
-    async def _await_import(self, route_id: str) -> None:
-        """Until the route is imported or held, as long as the settings allow; not at all when Redis is away."""
-        outcomes = self._services.outcomes
-        future = outcomes.expect(route_id)
-        if await self._services.hints.submit(route_id):
-            await outcomes.wait(route_id, future, self._services.settings.import_wait_seconds)
-        else:
-            outcomes.forget(route_id, future)
 
     async def list_routes(self, request: Request) -> Response:
         caller = admitted(request, "routes:read")

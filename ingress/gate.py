@@ -1,11 +1,12 @@
 """What every request passes: an id, a log line, a measurement, the key, the rate limit. Plain ASGI."""
 
+import functools
 import re
 import time
 from uuid import uuid4
 
 import structlog
-from starlette.datastructures import Headers, MutableHeaders
+from prometheus_client import Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from domain.telemetry import REQUESTS, get_logger
@@ -32,10 +33,10 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
-        given_id = headers.get("x-request-id", "")
+        headers = dict(scope["headers"])
+        given_id = headers.get(b"x-request-id", b"").decode("latin-1")
         request_id = given_id if _REQUEST_ID.fullmatch(given_id) else uuid4().hex
-        extra = {"X-Request-Id": request_id}
+        marks = [(b"x-request-id", request_id.encode())]
         started = time.perf_counter()
         status = 500
         answered = False
@@ -44,44 +45,44 @@ class Gate:
             nonlocal status, answered
             if message["type"] == "http.response.start":
                 status, answered = message["status"], True
-                MutableHeaders(scope=message).update(extra)
+                message["headers"].extend(marks)
             await send(message)
 
-        with structlog.contextvars.bound_contextvars(request_id=request_id):
-            try:
-                admission = await self._admit(scope, headers)
-                if admission is not None:
-                    scope[ADMISSION] = admission
-                    if admission.allowance is not None:
-                        extra |= admission.allowance.headers()
-                await self._app(scope, receive, send_marked)
-            except Exception:
-                log.exception("request.failed", method=scope["method"], path=scope["path"])
-                if answered:
-                    raise
-                failure = ApiError(
-                    "internal_error",
-                    f"The request failed on our side and needs no change; retry shortly. Request {request_id}.",
-                )
-                await problem(failure)(scope, receive, send_marked)
-            finally:
-                seconds = time.perf_counter() - started
-                path = getattr(scope.get("route"), "path", "(none)")
-                REQUESTS.labels(scope["method"] if path != "(none)" else "-", path, status).observe(seconds)
-                log.debug(
-                    "request.done",
-                    method=scope["method"],
-                    path=path,
-                    status=status,
-                    seconds=round(seconds, 4),
-                )
+        structlog.contextvars.bind_contextvars(request_id=request_id)  # of this request's own task
+        try:
+            admission = await self._admit(scope, headers)
+            if admission is not None:
+                scope[ADMISSION] = admission
+                if admission.allowance is not None:
+                    marks += admission.allowance.headers()
+            await self._app(scope, receive, send_marked)
+        except Exception:
+            log.exception("request.failed", method=scope["method"], path=scope["path"])
+            if answered:
+                raise
+            failure = ApiError(
+                "internal_error",
+                f"The request failed on our side and needs no change; retry shortly. Request {request_id}.",
+            )
+            await problem(failure)(scope, receive, send_marked)
+        finally:
+            seconds = time.perf_counter() - started
+            path = getattr(scope.get("route"), "path", "(none)")
+            _measure(scope["method"] if path != "(none)" else "-", path, status).observe(seconds)
+            log.debug("request.done", method=scope["method"], path=path, status=status, seconds=round(seconds, 4))
 
-    async def _admit(self, scope: Scope, headers: Headers) -> Admission | None:
-        if not scope["path"].startswith(("/v1/", "/telematics/")) or "authorization" not in headers:
+    async def _admit(self, scope: Scope, headers: dict[bytes, bytes]) -> Admission | None:
+        if b"authorization" not in headers or not scope["path"].startswith(("/v1/", "/telematics/")):
             return None
-        bearer = _BEARER.fullmatch(headers["authorization"])
+        bearer = _BEARER.fullmatch(headers[b"authorization"].decode("latin-1"))
         if bearer is None:
             return None
         # the feed is the fleet's own gateway, bounded by the size of its batches; the contract's limit is the API's
         counted = scope["path"].startswith("/v1/")
         return await self._services.admissions.submit(Presented(bearer.group(1), counted))
+
+
+@functools.cache
+def _measure(method: str, path: str, status: int) -> Histogram:
+    """Few enough: methods, paths and statuses are the service's own."""
+    return REQUESTS.labels(method, path, status)

@@ -28,6 +28,7 @@ def run(settings: Settings) -> int:
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # nothing asks who the client is
         timeout_graceful_shutdown=5,
         backlog=2048,
     )

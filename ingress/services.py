@@ -1,6 +1,7 @@
 """What the endpoints work with: the database in batches, the rate limit, the job queue, and the outcomes."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -40,6 +41,13 @@ class Admission(NamedTuple):
     allowance: Allowance | None
 
 
+class Stored(NamedTuple):
+    """What became of a push, and whether its import has been asked for."""
+
+    pushed: Pushed
+    import_asked: bool
+
+
 class Services:
     """One for each ingress process."""
 
@@ -53,8 +61,7 @@ class Services:
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="database")
         most = settings.push_batch_routes
         self.admissions: Batcher[Presented, Admission] = Batcher("admissions", self._admit, at_once=2)
-        self.pushes: Batcher[Push, Pushed] = Batcher("pushes", self._push, most_items=most, at_once=2)
-        self.hints: Batcher[str, bool] = Batcher("hints", self._hint, most_items=most, at_once=1)
+        self.pushes: Batcher[Push, Stored] = Batcher("pushes", self._push, most_items=most, at_once=2)
         self.reads: Batcher[tuple[Tenant, str], Versioned | None] = Batcher("reads", self._read, at_once=2)
         self.versions: Batcher[tuple[Tenant, str], str | None] = Batcher("versions", self._read_versions, at_once=1)
         self.bodies = asyncio.Semaphore(settings.bodies_in_flight)
@@ -66,7 +73,7 @@ class Services:
         return asyncio.get_running_loop().create_task(self.outcomes.listen())
 
     def close(self) -> None:
-        for batcher in (self.admissions, self.pushes, self.hints, self.reads, self.versions):
+        for batcher in (self.admissions, self.pushes, self.reads, self.versions):
             batcher.close()
         self._threads.shutdown()
         self.database.__exit__()
@@ -95,7 +102,8 @@ class Services:
 
     def _admit(self, presented: Sequence[Presented]) -> list[Admission]:
         """Every key is looked up at every request, many in one query: a revoked key is refused at once."""
-        callers = self._transact(lambda connection: find_callers(connection, [one.key for one in presented]))
+        with self.database.reading() as connection:
+            callers = find_callers(connection, [one.key for one in presented])
         counted = [
             caller.key_id for caller, one in zip(callers, presented, strict=True) if caller is not None and one.counted
         ]
@@ -105,34 +113,34 @@ class Services:
             for caller, one in zip(callers, presented, strict=True)
         ]
 
-    def _push(self, pushes: Sequence[Push]) -> Sequence[Pushed | BaseException]:
-        """One commit for all; when that fails, each on its own, so that a bad neighbour costs the others nothing."""
+    def _push(self, pushes: Sequence[Push]) -> Sequence[Stored | BaseException]:
+        """One commit and one import job for all; when the commit fails, each on its own, so that a bad neighbour costs
+        the others nothing."""
         try:
-            with self.database.transaction() as connection:
+            with self.database.transaction(pipelined=True) as connection:
                 pushed, jobs = store_pushes(connection, pushes, now=datetime.now(UTC))
         except psycopg.Error as error:
             if len(pushes) == 1 or isinstance(error, PoolTimeout) or error.sqlstate is None:
                 raise
             log.warning("push.batch_failed", routes=len(pushes), error=str(error))
             return [outcome for push in pushes for outcome in self._push_alone(push)]
-        self.jobs.put(*jobs)
-        for one in pushed:
-            ROUTES_PUSHED.labels(one.effect).inc()
-        return pushed
+        changed = dict.fromkeys(one.route_id for one in pushed if one.effect in ("create", "replace"))
+        jobs += [import_routes(batch, reply_to=self.outcomes.reply_to) for batch in in_batches(changed)]
+        asked = self.jobs.put(*jobs)
+        for effect, count in Counter(one.effect for one in pushed).items():
+            ROUTES_PUSHED.labels(effect).inc(count)
+        return [Stored(one, asked and one.route_id in changed) for one in pushed]
 
-    def _push_alone(self, push: Push) -> Sequence[Pushed | BaseException]:
+    def _push_alone(self, push: Push) -> Sequence[Stored | BaseException]:
         try:
             return self._push([push])
         except psycopg.Error as error:
             return [error]
 
-    def _hint(self, route_ids: Sequence[str]) -> list[bool]:
-        batches = in_batches(dict.fromkeys(route_ids))
-        enqueued = self.jobs.put(*(import_routes(batch, reply_to=self.outcomes.reply_to) for batch in batches))
-        return [enqueued] * len(route_ids)
-
     def _read(self, wanted: Sequence[tuple[Tenant, str]]) -> list[Versioned | None]:
-        return self._transact(lambda connection: read_routes(connection, wanted))
+        with self.database.reading() as connection:
+            return read_routes(connection, wanted)
 
     def _read_versions(self, wanted: Sequence[tuple[Tenant, str]]) -> list[str | None]:
-        return self._transact(lambda connection: read_versions(connection, wanted))
+        with self.database.reading() as connection:
+            return read_versions(connection, wanted)

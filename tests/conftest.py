@@ -76,7 +76,7 @@ def connection(database: Database) -> Iterator[Connection]:
     """A transaction that is rolled back after the test."""
     with database.transaction() as connection:
         yield connection
-        connection.rollback()
+        raise psycopg.Rollback
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """The imports queue: match, hold or import a batch of routes, and tell whoever waits for it."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -7,8 +8,9 @@ import dramatiq
 import psycopg
 
 from domain import imports
+from domain.contract import write
+from domain.imports import Outcome
 from domain.jobs import Job
-from domain.lifecycle import RouteStatus
 from domain.telemetry import ROUTES_IMPORTED, get_logger
 from workers.context import Context
 
@@ -19,19 +21,19 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
     @dramatiq.actor(broker=broker, actor_name="imports.run", queue_name="imports")
     def run(route_ids: list[str], reply_to: str | None = None) -> None:
         outcomes, jobs = import_batch(context, route_ids)
-        if reply_to is not None:
-            context.jobs.announce(reply_to, route_ids)
+        if reply_to is not None:  # also what was not held any more: whoever waits for it looks
+            context.jobs.announce(reply_to, write({route_id: outcomes.get(route_id) for route_id in route_ids}))
         context.jobs.put(*jobs)
-        for status in outcomes.values():
-            ROUTES_IMPORTED.labels(status).inc()
+        for status, count in Counter(outcome.status for outcome in outcomes.values()).items():
+            ROUTES_IMPORTED.labels(status).inc(count)
         log.info("routes.imported", routes=len(outcomes), first_route_id=route_ids[0] if route_ids else None)
 
 
-def import_batch(context: Context, route_ids: Sequence[str]) -> tuple[dict[str, RouteStatus], list[Job]]:
+def import_batch(context: Context, route_ids: Sequence[str]) -> tuple[dict[str, Outcome], list[Job]]:
     """One transaction for all; when it fails, each route on its own, so that a bad one costs the others nothing."""
     now = datetime.now(UTC)
     try:
-        with context.database.transaction() as connection:
+        with context.database.transaction(pipelined=True) as connection:
             return imports.import_routes(connection, route_ids, now=now)
     except Exception:
         if len(route_ids) > 1:
@@ -40,8 +42,8 @@ def import_batch(context: Context, route_ids: Sequence[str]) -> tuple[dict[str, 
         return _record_failure(context, route_ids[0], now)
 
 
-def _one_by_one(context: Context, route_ids: Sequence[str]) -> tuple[dict[str, RouteStatus], list[Job]]:
-    outcomes: dict[str, RouteStatus] = {}
+def _one_by_one(context: Context, route_ids: Sequence[str]) -> tuple[dict[str, Outcome], list[Job]]:
+    outcomes: dict[str, Outcome] = {}
     jobs: list[Job] = []
     for route_id in route_ids:
         outcome, more = import_batch(context, [route_id])
@@ -50,16 +52,16 @@ def _one_by_one(context: Context, route_ids: Sequence[str]) -> tuple[dict[str, R
     return outcomes, jobs
 
 
-def _record_failure(context: Context, route_id: str, now: datetime) -> tuple[dict[str, RouteStatus], list[Job]]:
+def _record_failure(context: Context, route_id: str, now: datetime) -> tuple[dict[str, Outcome], list[Job]]:
     log.exception("imports.failed", route_id=route_id)
     try:
         with context.database.transaction() as connection:
-            status = imports.record_failed_import(
+            outcome = imports.record_failed_import(
                 connection, route_id, most_attempts=context.settings.step_attempts, now=now
             )
     except psycopg.OperationalError as error:  # the database is away: the route is still due, the sweep finds it
         raise DatabaseAway from error
-    return ({route_id: status} if status is not None else {}), []
+    return ({route_id: outcome} if outcome is not None else {}), []
 
 
 class DatabaseAway(Exception):

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
+import psycopg
+
 from domain import imports
 from domain.database import Connection
 from domain.jobs import JOB_ITEMS, JobQueue
@@ -139,5 +141,5 @@ def _explain(stack: Stack) -> str:
             cast(Connection, explaining), expiry_days=stack.settings.held_route_expiry_days, now=now
         )
         imports.routes_that_can_move(cast(Connection, explaining), now=now)
-        connection.rollback()
+        raise psycopg.Rollback
     return "\n\n".join(explaining.plans)

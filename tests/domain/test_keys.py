@@ -41,7 +41,8 @@ def test_a_key_leads_to_its_company_environment_and_scopes(connection: Connectio
 
     (caller,) = find_callers(connection, [made.key])
 
-    assert caller == Caller(made.id, fleet.company_id, Environment.SANDBOX, frozenset({"routes:read", "routes:write"}))
+    scopes = frozenset({"routes:read", "routes:write"})
+    assert caller == Caller(made.id, fleet.company_id, Environment.SANDBOX, scopes, superseding=False)
     assert caller.tenant == fleet.sandbox
 
 

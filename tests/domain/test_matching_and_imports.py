@@ -258,7 +258,10 @@ def test_a_second_run_of_the_same_job_changes_nothing(connection: Connection, fl
     outcomes, jobs = import_routes(connection, [*ids, *ids, "rte_unknown"], now=now + timedelta(minutes=1))
 
     assert [route_row(connection, route_id) for route_id in ids] == before
-    assert outcomes == {ids[1]: RouteStatus.PENDING_MAPPING, ids[2]: RouteStatus.PENDING_WINDOW}
+    assert {route_id: outcome.status for route_id, outcome in outcomes.items()} == {
+        ids[1]: RouteStatus.PENDING_MAPPING,
+        ids[2]: RouteStatus.PENDING_WINDOW,
+    }
     assert jobs == []
 
 
@@ -293,14 +296,17 @@ def test_a_failed_attempt_is_retried_with_backoff_and_the_last_one_is_an_error(
     route_id = pushed(connection, fleet.live, now=now, start=now)
     waits = []
     for _ in range(3):
-        status = imports.record_failed_import(connection, route_id, most_attempts=4, now=now)
-        assert status is RouteStatus.PENDING
+        outcome = imports.record_failed_import(connection, route_id, most_attempts=4, now=now)
+        assert outcome is not None
+        assert outcome.status is RouteStatus.PENDING
         row = route_row(connection, route_id)
         assert row.pending_reason == "error"
         waits.append((row.retry_at - now).total_seconds())
 
     assert waits == [10, 20, 40]
-    assert imports.record_failed_import(connection, route_id, most_attempts=4, now=now) is RouteStatus.ERROR
+    last = imports.record_failed_import(connection, route_id, most_attempts=4, now=now)
+    assert last is not None
+    assert last.status is RouteStatus.ERROR
     row = route_row(connection, route_id)
     assert (row.pending_reason, row.pending_detail, row.retry_at) == (None, None, None)
     assert "4 times" in row.closed_reason

@@ -166,10 +166,10 @@ def test_outcomes_are_announced_to_the_process_that_waits(server: Server, queue:
     with redis_client(server.url) as client, client.pubsub(ignore_subscribe_messages=True) as subscription:
         subscription.subscribe("fuelroute:outcomes:ingress-1")
         subscription.get_message(timeout=1)
-        queue.announce("ingress-2", ["rte_0"])
-        queue.announce("ingress-1", ["rte_1", "rte_2"])
+        queue.announce("ingress-2", b"0")
+        queue.announce("ingress-1", b"1")
 
         message = eventually(lambda: subscription.get_message(timeout=1), lambda one: one is not None)
 
     assert message is not None
-    assert message["data"] == b"rte_1,rte_2"
+    assert message["data"] == b"1"
