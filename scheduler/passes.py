@@ -12,6 +12,11 @@ from domain.telemetry import get_logger
 log = get_logger(__name__)
 
 
+_IMPORT_PORTION = 10_000
+_MOST_IMPORT_JOBS = 400
+"""Of 256 routes each: what one worker process does until the next sweep. What waits longer would be claimed again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Passes:
     """The scheduled work over one database and one job queue."""
@@ -33,15 +38,13 @@ class Passes:
         """Every few seconds: work whose job was lost, or whose next attempt is due."""
         now = datetime.now(UTC)
         with self.database.transaction() as connection:
-            pending = imports.claim_lost_imports(connection, now=now)
             tracks = tracking.claim_lost_judgements(connection, now=now)
             planless = plans.claim_lost_plans(connection, now=now)
             doubtful = reviews.claim_lost_reviews(connection, now=now)
             # not claimed, for their due time is also the workers': a backlog is not added to instead
             behind = self.jobs.backlog("messages") > 0
             messages = [] if behind else messaging.due_messages(connection, now=now)
-        jobs: list[Job] = [import_routes(batch) for batch in in_batches(pending)]
-        jobs += [
+        jobs: list[Job] = [
             judge_positions(environment, batch)
             for environment, vehicles in tracks.items()
             for batch in in_batches(vehicles)
@@ -49,16 +52,29 @@ class Passes:
         jobs += map(build_plan, planless)
         jobs += map(review_plan, doubtful)
         jobs += map(send_message, messages)
-        if jobs:
+        pending = self._sweep_imports(now)
+        if jobs or pending:
             self.jobs.put(*jobs)
             log.info(
                 "passes.swept",
-                imports=len(pending),
+                imports=pending,
                 vehicles=sum(map(len, tracks.values())),
                 plans=len(planless),
                 reviews=len(doubtful),
                 messages=len(messages),
             )
+
+    def _sweep_imports(self, now: datetime) -> int:
+        """A whole backlog, a portion at a time, as long as the workers keep up. Returns how many routes."""
+        swept = 0
+        while self.jobs.backlog("imports") < _MOST_IMPORT_JOBS:
+            with self.database.transaction() as connection:
+                claimed = imports.claim_lost_imports(connection, now=now, limit=_IMPORT_PORTION)
+            enqueued = self.jobs.put(*(import_routes(batch) for batch in in_batches(claimed)))
+            swept += len(claimed)
+            if len(claimed) < _IMPORT_PORTION or not enqueued:
+                break
+        return swept
 
     def housekeeping(self) -> None:
         """Every hour: routes that stayed active without a sign of life free their truck; old positions go."""
