@@ -40,7 +40,7 @@ from domain.routes import Push, Pushed
 
 _FAR = 2**62  # offsets beyond any table, still a bigint
 
-_NEAR = 1_000
+NEAR = 1_000
 """Up to this offset a page is read first: where it is not full, it tells the total. From there on the total is counted
 first: it tells which end is nearer."""
 
@@ -172,7 +172,7 @@ def list_routes(connection: Connection, tenant: Tenant, query: RouteQuery) -> Ro
     parameters = {**tenant._asdict(), **msgspec.structs.asdict(query), **_newest([(tenant, query.external_id or "")])}
     count, page = partial(_count, connection, source, parameters), partial(_page, connection, source, parameters)
     offset, limit = query.offset, query.limit
-    if offset <= _NEAR:
+    if offset <= NEAR:
         data = page(offset, limit)
         is_last = len(data) < limit and (data or offset == 0)
         total = offset + len(data) if is_last else count()

@@ -29,8 +29,9 @@ class Tenant(NamedTuple):
 
 LEAST_VERSION = 150000  # NULLS NOT DISTINCT
 
-_OPTIONS = "-c timezone=UTC -c plan_cache_mode=force_custom_plan"
-"""Tables grow from nothing to millions of rows: a plan made for a small one must not outlive it in a connection."""
+_OPTIONS = "-c timezone=UTC -c plan_cache_mode=force_custom_plan -c jit=off"
+"""Tables grow from nothing to millions of rows: a plan made for a small one must not outlive it in a connection. No
+statement here runs long enough to be worth compiling."""
 
 set_json_dumps(contract.write)
 set_json_loads(msgspec.json.decode)

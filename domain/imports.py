@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 
 from msgspec import Struct
+from psycopg import Cursor
 
 from domain.database import Connection, as_json
 from domain.jobs import Job, build_plan
@@ -116,16 +117,17 @@ def import_routes(
         )
     if not decisions:
         return {}, []
-    outcomes = _store(connection, decisions, now=now)
-    drafts = [route_id for route_id, outcome in outcomes.items() if outcome.status is RouteStatus.DRAFT]
+    stored = _store(connection, decisions, now=now)  # looked at after the next statement: pipelined, they go together
+    drafts = [decision["id"] for decision in decisions if decision["status"] is RouteStatus.DRAFT]
+    jobs = recheck_trucks(connection, drafts, now=now)
     arrived = {row.id for row in rows if row.arrived_at is not None}
-    plans = [build_plan(route_id) for route_id in drafts if route_id in arrived]
-    return outcomes, [*plans, *recheck_trucks(connection, drafts, now=now)]
+    jobs += [build_plan(route_id) for route_id in drafts if route_id in arrived]
+    return {row.id: _outcome(row) for row in stored}, jobs
 
 
-def _store(connection: Connection, decisions: Sequence[dict[str, Any]], *, now: datetime) -> dict[str, Outcome]:
-    """What has changed is written; all is returned."""
-    rows = connection.execute(
+def _store(connection: Connection, decisions: Sequence[dict[str, Any]], *, now: datetime) -> Cursor[Any]:
+    """What has changed is written; all is returned, with what the vehicles and drivers are called."""
+    return connection.execute(
         """
         WITH decided AS (
             SELECT o.*, v.unit_number, d.name AS driver_name
@@ -153,19 +155,14 @@ def _store(connection: Connection, decisions: Sequence[dict[str, Any]], *, now: 
             "ids": [decision["id"] for decision in decisions],
             "decisions": as_json(decisions),
         },
-    ).fetchall()
-    return {
-        row.id: Outcome(
-            RouteStatus(row.status),
-            PendingReason(row.reason) if row.reason is not None else None,
-            row.detail,
-            row.vehicle_id,
-            row.unit_number,
-            row.driver_id,
-            row.driver_name,
-        )
-        for row in rows
-    }
+    )
+
+
+def _outcome(row: Any) -> Outcome:
+    reason = PendingReason(row.reason) if row.reason is not None else None
+    return Outcome(
+        RouteStatus(row.status), reason, row.detail, row.vehicle_id, row.unit_number, row.driver_id, row.driver_name
+    )
 
 
 def _match_vehicle(row: Any) -> Match:
@@ -253,13 +250,13 @@ def routes_waiting_for(connection: Connection, company_id: str, kind: MappingKin
 
 
 def expire_held_routes(connection: Connection, *, expiry_days: float, now: datetime) -> int:
-    """Held routes whose start is long past become `error`. Returns how many."""
+    """Held routes whose start is long past become `error`, but for those not attempted yet. Returns how many."""
     return connection.execute(
         """
         UPDATE routes SET status = 'error', pending_reason = NULL, pending_detail = NULL, retry_at = NULL,
             closed_reason = 'Held until ' || %(days)s || ' days past its start: ' || coalesce(pending_detail, ''),
             updated_at = clock_timestamp()
-        WHERE status IN ('pending', 'pending_mapping', 'pending_window')
+        WHERE status IN ('pending_mapping', 'pending_window')
           AND scheduled_start < %(now)s - %(days)s * interval '1 day'
         """,
         {"days": expiry_days, "now": now},

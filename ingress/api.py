@@ -20,6 +20,7 @@ from domain.contract import (
     PositionsAccepted,
     RejectedPosition,
     RouteInput,
+    RouteList,
     RouteQuery,
     VehicleQuery,
     read_body,
@@ -144,6 +145,10 @@ class Api:
     async def list_routes(self, request: Request) -> Response:
         caller = admitted(request, "routes:read")
         query = query_of(request, RouteQuery)
+        if query.external_id is not None and query == RouteQuery(external_id=query.external_id, limit=query.limit):
+            route = await self._services.finds.submit((caller.tenant, query.external_id))  # how a TMS polls: in batches
+            found = [route] if route is not None else []
+            return json_answer(RouteList(data=found, total=len(found), limit=query.limit, offset=0))
         return json_answer(await self._services.in_transaction(lambda c: answers.list_routes(c, caller.tenant, query)))
 
     async def get_route(self, request: Request) -> Response:

@@ -11,7 +11,8 @@ from typing import NamedTuple, TypeVar
 import psycopg
 from psycopg_pool import PoolTimeout
 
-from domain.answers import Versioned, read_routes, read_versions
+from domain.answers import Versioned, find_by_external_id, read_routes, read_versions
+from domain.contract import Route
 from domain.database import Connection, Database, Tenant
 from domain.jobs import QUEUES, Job, JobQueue, import_routes, in_batches, redis_client
 from domain.keys import Caller, find_callers
@@ -60,9 +61,10 @@ class Services:
         self._limiter = RateLimiter(redis_client(redis_url, socket_timeout=0.5))
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="database")
         most = settings.push_batch_routes
-        self.admissions: Batcher[Presented, Admission] = Batcher("admissions", self._admit, at_once=2)
+        self.admissions: Batcher[Presented, Admission] = Batcher("admissions", self._admit, most_items=most, at_once=2)
         self.pushes: Batcher[Push, Stored] = Batcher("pushes", self._push, most_items=most, at_once=2)
         self.reads: Batcher[tuple[Tenant, str], Versioned | None] = Batcher("reads", self._read, at_once=2)
+        self.finds: Batcher[tuple[Tenant, str], Route | None] = Batcher("finds", self._find, at_once=2)
         self.versions: Batcher[tuple[Tenant, str], str | None] = Batcher("versions", self._read_versions, at_once=1)
         self.bodies = asyncio.Semaphore(settings.bodies_in_flight)
         """Held from before a body is read until what it says is stored: who has to wait, waits in its socket."""
@@ -73,7 +75,7 @@ class Services:
         return asyncio.get_running_loop().create_task(self.outcomes.listen())
 
     def close(self) -> None:
-        for batcher in (self.admissions, self.pushes, self.reads, self.versions):
+        for batcher in (self.admissions, self.pushes, self.reads, self.finds, self.versions):
             batcher.close()
         self._threads.shutdown()
         self.database.__exit__()
@@ -140,6 +142,10 @@ class Services:
     def _read(self, wanted: Sequence[tuple[Tenant, str]]) -> list[Versioned | None]:
         with self.database.reading() as connection:
             return read_routes(connection, wanted)
+
+    def _find(self, wanted: Sequence[tuple[Tenant, str]]) -> list[Route | None]:
+        with self.database.reading() as connection:
+            return find_by_external_id(connection, wanted)
 
     def _read_versions(self, wanted: Sequence[tuple[Tenant, str]]) -> list[str | None]:
         with self.database.reading() as connection:
