@@ -24,11 +24,17 @@ class Feed(NamedTuple):
 
 
 def store_positions(
-    connection: Connection, tenant: Tenant, positions: Sequence[tuple[int, Position]], *, now: datetime
+    connection: Connection,
+    tenant: Tenant,
+    positions: Sequence[tuple[int, Position]],
+    *,
+    now: datetime,
+    near_meters: float = 250.0,
 ) -> Feed:
     """Stores the fixes of known vehicles; `positions` come with their index in the request.
 
-    An unknown vehicle is rejected. A fix that is of no use is accepted, counted and not stored.
+    An unknown vehicle is rejected. A fix that is of no use is accepted, counted and not stored. `near_meters` is the
+    arrival radius.
     """
     vehicles = _resolve(connection, tenant.company_id, [position for _, position in positions])
     rejected: list[RejectedPosition] = []
@@ -60,7 +66,7 @@ def store_positions(
             }
         )
     rows.sort(key=lambda row: (row["vehicle_id"], row["recorded_at"]))  # two requests wait, and never deadlock
-    jobs = _store(connection, tenant.environment, rows, dropped, now=now)
+    jobs = _store(connection, tenant.environment, rows, dropped, now=now, near_meters=near_meters)
     count_dropped(connection, tenant, dropped, now=now)
     return Feed(len(positions) - len(rejected), rejected, dropped, jobs)
 
@@ -122,6 +128,7 @@ def _store(
     dropped: dict[str, int],
     *,
     now: datetime,
+    near_meters: float,
 ) -> list[Job]:
     if not rows:
         return []
@@ -133,7 +140,7 @@ def _store(
         FROM jsonb_to_recordset(%s) AS fix (vehicle_id text, recorded_at timestamptz, latitude float8,
              longitude float8, speed_mph float8, fuel_percent float8, accuracy_meters float8)
         ON CONFLICT DO NOTHING
-        RETURNING vehicle_id, recorded_at
+        RETURNING vehicle_id, recorded_at, latitude, longitude
         """,
         (environment, now, as_json(rows)),
     ).fetchall()
@@ -158,22 +165,51 @@ def _store(
         """,
         {"environment": environment, "now": now, "rows": as_json(rows)},
     )
-    first_at: dict[str, datetime] = {}
-    for row in stored:
-        first_at[row.vehicle_id] = min(row.recorded_at, first_at.get(row.vehicle_id, row.recorded_at))
     # a statement of its own, after the rows are locked: a route imported at this moment is seen, or sees these fixes
     moved = connection.execute(
-        """
-        UPDATE tracks t SET unjudged_from = least(t.unjudged_from, new.first_at)
-        FROM unnest(%s::text[], %s::timestamptz[]) AS new (vehicle_id, first_at)
-        WHERE t.vehicle_id = new.vehicle_id AND t.environment = %s
-          AND EXISTS (SELECT FROM routes r WHERE r.vehicle_id = t.vehicle_id AND r.environment = t.environment
-                      AND r.status IN ('draft', 'planned', 'active'))
-        RETURNING t.vehicle_id
-        """,
-        (list(first_at), list(first_at.values()), environment),
+        _MARK,
+        {
+            "environment": environment,
+            "vehicles": [row.vehicle_id for row in stored],
+            "recorded_at": [row.recorded_at for row in stored],
+            "latitudes": [row.latitude for row in stored],
+            "longitudes": [row.longitude for row in stored],
+            "degrees": (near_meters + _FURTHER_METERS) / METERS_PER_DEGREE,
+        },
     ).fetchall()
     return [judge_positions(environment, [row.vehicle_id for row in moved])] if moved else []
+
+
+_FURTHER_METERS = 500.0
+"""Beyond the arrival radius: more than what hysteresis, accuracy and the roundness of the earth can make of it."""
+
+METERS_PER_DEGREE = 111_195.0
+"""Of latitude, on a sphere of 6,371 km."""
+
+_MARK = """
+    UPDATE tracks t SET unjudged_from = least(t.unjudged_from, new.first_at)
+    FROM (
+        SELECT f.vehicle_id, min(f.recorded_at) AS first_at
+        FROM unnest(%(vehicles)s::text[], %(recorded_at)s::timestamptz[], %(latitudes)s::float8[],
+                    %(longitudes)s::float8[]) AS f (vehicle_id, recorded_at, latitude, longitude)
+        JOIN routes r ON r.vehicle_id = f.vehicle_id AND r.environment = %(environment)s
+                         AND r.status IN ('draft', 'planned', 'active')
+        WHERE EXISTS (
+            SELECT FROM visits v WHERE v.route_id = r.id
+            AND (v.departed_at IS NULL OR f.recorded_at < v.departed_at + interval '10 minutes'))
+        OR EXISTS (
+            SELECT FROM jsonb_to_recordset(r.stops) AS stop (latitude float8, longitude float8),
+            LATERAL (SELECT abs(stop.longitude - f.longitude) AS across) AS apart
+            WHERE abs(stop.latitude - f.latitude) <= %(degrees)s
+            AND (abs(f.latitude) > 89
+                 OR least(across, 360 - across) * cosd(f.latitude) <= %(degrees)s * 1.1))
+        GROUP BY f.vehicle_id
+    ) AS new
+    WHERE t.vehicle_id = new.vehicle_id AND t.environment = %(environment)s
+    RETURNING t.vehicle_id
+"""
+"""Which tracks are to be judged, from when on: those of trucks that are at a stop, come near one, or sent a fix that is
+older than a departure. What happens in between moves no route, and is there to be looked back at."""
 
 
 def count_dropped(connection: Connection, tenant: Tenant, dropped: dict[str, int], *, now: datetime) -> None:

@@ -208,7 +208,10 @@ class Api:
                 except Invalid as invalid:
                     rejected.append(RejectedPosition(index=index, message=str(invalid)))
             now = datetime.now(UTC)
-            feed = await self._services.in_transaction(lambda c: store_positions(c, caller.tenant, good, now=now))
+            radius = self._services.settings.arrival_radius_meters
+            feed = await self._services.in_transaction(
+                lambda c: store_positions(c, caller.tenant, good, now=now, near_meters=radius)
+            )
         await self._services.enqueue(feed.jobs)
         _count(feed.accepted, feed.dropped, len(rejected) + len(feed.rejected))
         rejected = sorted([*rejected, *feed.rejected], key=lambda entry: entry.index)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Iterable
 from uuid import uuid4
 
 import msgspec
@@ -49,6 +50,11 @@ class Outcomes:
             waiting.remove(future)
             if not waiting:
                 self._waiting.pop(route_id, None)
+
+    def forget(self, route_ids: Iterable[str]) -> None:
+        """What is known of these routes is of an earlier import: a new one is about to be asked for. For any thread."""
+        for route_id in route_ids:
+            self._early.pop(route_id, None)
 
     async def listen(self) -> None:
         """Runs as long as the process; reconnects when Redis was away."""

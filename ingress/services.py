@@ -127,6 +127,7 @@ class Services:
             log.warning("push.batch_failed", routes=len(pushes), error=str(error))
             return [outcome for push in pushes for outcome in self._push_alone(push)]
         changed = dict.fromkeys(one.route_id for one in pushed if one.effect in ("create", "replace"))
+        self.outcomes.forget(one.route_id for one in pushed if one.effect == "replace")
         jobs += [import_routes(batch, reply_to=self.outcomes.reply_to) for batch in in_batches(changed)]
         asked = self.jobs.put(*jobs)
         for effect, count in Counter(one.effect for one in pushed).items():

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
@@ -293,7 +294,7 @@ def test_a_crash_after_the_gateway_s_answer_sends_the_same_message_again(
 
     with database.transaction() as worker:
         deliver(worker, message_id, settings=settings, now=now)
-        worker.rollback()
+        raise psycopg.Rollback
     with database.transaction() as worker:
         assert deliver(worker, message_id, settings=settings, now=now)[0] is MessageStatus.SENT
         assert status_of(worker, route_id) is RouteStatus.ACTIVE

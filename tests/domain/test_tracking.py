@@ -712,6 +712,29 @@ def test_positions_are_kept_by_day_and_go_after_the_retention(
     assert partitions_of(connection, fleet) == []
 
 
+def test_what_happens_far_from_every_stop_is_stored_and_not_judged(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    imported(connection, fleet.live, now=now, stops=[JOLIET, NEWARK])
+
+    def jobs(meters: float, at: datetime) -> list[Job]:
+        place = north_of(HOME, meters)
+        stop = {"latitude": place.latitude, "longitude": place.longitude}
+        return post(connection, fleet.live, positions_at(stop, at, count=1), now=at).jobs
+
+    judged = [judge_positions("live", [fleet.trucks[0]])]
+    assert jobs(5000, now) == jobs(2000, now + minutes(1)) == []
+    assert jobs(249, now + minutes(2)) == judged
+    judge(connection, settings, fleet, now=now + minutes(2))
+    stand_at(connection, settings, fleet, JOLIET, now + minutes(3))
+    assert jobs(5000, now + minutes(10)) == judged  # it may be leaving
+    stand_at(
+        connection, settings, fleet, {"latitude": HOME.latitude + 0.1, "longitude": HOME.longitude}, now + hours(1)
+    )
+    assert jobs(50_000, now + hours(2)) == []
+    assert jobs(60_000, now + minutes(9)) == judged  # late, and older than the departure
+
+
 def test_the_last_position_is_the_newest_whatever_came_in_last(
     connection: Connection, fleet: Fleet, now: datetime
 ) -> None:
