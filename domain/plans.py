@@ -261,9 +261,12 @@ def store_review(
         return "outdated", []
     if isinstance(plan, NoPlan) or not _worth_telling(connection, task, plan):
         _reviewed(connection, old.id)
-        connection.execute(  # it holds for what is known now
+        # The same is not looked at again. The level stays what it was made with, unless there is nothing better for
+        # the new one: small changes must not add up unseen.
+        percent = plan.inputs.start_percent if isinstance(plan, NoPlan) else old.fuel_percent
+        connection.execute(
             "UPDATE plans SET fuel_percent = %s, price_set = %s WHERE id = %s",
-            (plan.inputs.start_percent, corridor.price_set, old.plan_id),
+            (percent, corridor.price_set, old.plan_id),
         )
         return "confirmed", []
     sent = current.status == RouteStatus.ACTIVE

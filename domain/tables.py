@@ -298,9 +298,9 @@ class Plan(SQLModel, table=True):
     explanation: dict[str, Any] = _json()
     """Inputs, candidates, objective and line, from which `fuelroute explain` tells why."""
     fuel_percent: float
-    """The level that it was made with, or has been found to hold for since."""
+    """The level that it was made with, or for which nothing better was found since."""
     price_set: int | None = Field(default=None, sa_column=Column(BigInteger))
-    """The newest of `price_sets` that it has seen, likewise."""
+    """The newest of `price_sets` that it was made or looked at with."""
     timeline: list[dict[str, Any]] = _json()
     """Planned arrival and mile of each stop that was left: stop, mile, plannedArrival."""
 

@@ -169,6 +169,14 @@ def test_new_prices_correct_the_plan_where_they_matter(trip: Trip, change: float
     assert trip.review() is None  # it has been looked at with these prices
 
 
+def test_small_changes_do_not_add_up_unseen(trip: Trip) -> None:
+    trip.send()
+    trip.report(JOLIET, 48, 48)
+    trip.new_prices(0)
+    assert trip.review() == "confirmed"
+    assert trip.report(JOLIET, 56, 56) == [review_plan(trip.route_id)]
+
+
 def test_prices_of_another_company_or_after_leaving_are_no_reason(trip: Trip) -> None:
     trip.send()
     assert reviews.after_new_prices(trip.connection, "cmp_other", now=trip.now) == []
