@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 from psycopg import sql
 
 from domain import arrivals
-from domain.arrivals import Fix
+from domain.arrivals import METERS_PER_MILE, Fix
 from domain.contract import Position, RejectedPosition
 from domain.database import Connection, Tenant, as_json
 from domain.jobs import Job, judge_positions
 from domain.lifecycle import Environment
+from domain.roads.sphere import MILES_PER_DEGREE
 
 
 class Feed(NamedTuple):
@@ -174,7 +175,7 @@ def _store(
             "recorded_at": [row.recorded_at for row in stored],
             "latitudes": [row.latitude for row in stored],
             "longitudes": [row.longitude for row in stored],
-            "degrees": (near_meters + _FURTHER_METERS) / METERS_PER_DEGREE,
+            "degrees": (near_meters + _FURTHER_METERS) / METERS_PER_MILE / MILES_PER_DEGREE,
         },
     ).fetchall()
     return [judge_positions(environment, [row.vehicle_id for row in moved])] if moved else []
@@ -182,9 +183,6 @@ def _store(
 
 _FURTHER_METERS = 500.0
 """Beyond the arrival radius: more than what hysteresis, accuracy and the roundness of the earth can make of it."""
-
-METERS_PER_DEGREE = 111_195.0
-"""Of latitude, on a sphere of 6,371 km."""
 
 _MARK = """
     UPDATE tracks t SET unjudged_from = least(t.unjudged_from, new.first_at)

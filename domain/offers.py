@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -83,22 +83,8 @@ def offers_along(
         """,
         (today, ids),
     ).fetchall()
-    deals: dict[tuple[str | None, str | None], list[Deal]] = {}
-    for deal in connection.execute(
-        """
-        SELECT station_id, brand, discount_per_gallon, net_price FROM deals
-        WHERE company_id = %(company_id)s AND (station_id = ANY(%(ids)s) OR brand = ANY(%(brands)s))
-          AND coalesce(valid_from, %(today)s) <= %(today)s AND coalesce(valid_to, %(today)s) >= %(today)s
-        """,
-        {
-            "company_id": company_id,
-            "ids": ids,
-            "brands": list({row.brand for row in rows if row.brand}),
-            "today": today,
-        },
-    ):
-        deals.setdefault((deal.station_id, deal.brand), []).append(Deal(deal.discount_per_gallon, deal.net_price))
-
+    brands = {row.brand for row in rows if row.brand}
+    deals = _deals(connection, company_id, ids, sorted(brands), today)
     priced = {}
     left_out: Counter[str] = Counter()
     for row in rows:
@@ -123,6 +109,24 @@ def offers_along(
         "stations_without_tax_rate": sum(row.tax_per_gallon is None for row, _ in priced.values()),
     }
     return Corridor(offers, company.price_set, sources)
+
+
+def _deals(
+    connection: Connection, company_id: str, ids: Sequence[str], brands: Sequence[str], today: date
+) -> dict[tuple[str | None, str | None], list[Deal]]:
+    """The company's deals at these stations and brands that hold today, by station and brand: one of them is None."""
+    rows = connection.execute(
+        """
+        SELECT station_id, brand, discount_per_gallon, net_price FROM deals
+        WHERE company_id = %(company_id)s AND (station_id = ANY(%(ids)s) OR brand = ANY(%(brands)s))
+          AND coalesce(valid_from, %(today)s) <= %(today)s AND coalesce(valid_to, %(today)s) >= %(today)s
+        """,
+        {"company_id": company_id, "ids": list(ids), "brands": list(brands), "today": today},
+    ).fetchall()
+    deals: dict[tuple[str | None, str | None], list[Deal]] = {}
+    for row in rows:
+        deals.setdefault((row.station_id, row.brand), []).append(Deal(row.discount_per_gallon, row.net_price))
+    return deals
 
 
 def _offer(one: Pass, row: Any, price: float) -> Offer:

@@ -25,6 +25,7 @@ from ingress.outcomes import Outcomes
 
 log = get_logger(__name__)
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
@@ -63,9 +64,15 @@ class Services:
         most = settings.push_batch_routes
         self.admissions: Batcher[Presented, Admission] = Batcher("admissions", self._admit, most_items=most, at_once=2)
         self.pushes: Batcher[Push, Stored] = Batcher("pushes", self._push, most_items=most, at_once=2)
-        self.reads: Batcher[tuple[Tenant, str], Versioned | None] = Batcher("reads", self._read, at_once=2)
-        self.finds: Batcher[tuple[Tenant, str], Route | None] = Batcher("finds", self._find, at_once=2)
-        self.versions: Batcher[tuple[Tenant, str], str | None] = Batcher("versions", self._read_versions, at_once=1)
+        self.reads: Batcher[tuple[Tenant, str], Versioned | None] = Batcher(
+            "reads", partial(self._reading, read_routes), at_once=2
+        )
+        self.finds: Batcher[tuple[Tenant, str], Route | None] = Batcher(
+            "finds", partial(self._reading, find_by_external_id), at_once=2
+        )
+        self.versions: Batcher[tuple[Tenant, str], str | None] = Batcher(
+            "versions", partial(self._reading, read_versions), at_once=1
+        )
         self.bodies = asyncio.Semaphore(settings.bodies_in_flight)
         """Held from before a body is read until what it says is stored: who has to wait, waits in its socket."""
 
@@ -104,8 +111,7 @@ class Services:
 
     def _admit(self, presented: Sequence[Presented]) -> list[Admission]:
         """Every key is looked up at every request, many in one query: a revoked key is refused at once."""
-        with self.database.reading() as connection:
-            callers = find_callers(connection, [one.key for one in presented])
+        callers = self._reading(find_callers, [one.key for one in presented])
         counted = [
             caller.key_id for caller, one in zip(callers, presented, strict=True) if caller is not None and one.counted
         ]
@@ -140,14 +146,9 @@ class Services:
         except psycopg.Error as error:
             return [error]
 
-    def _read(self, wanted: Sequence[tuple[Tenant, str]]) -> list[Versioned | None]:
+    def _reading(
+        self, read: Callable[[Connection, Sequence[Item]], list[Result]], wanted: Sequence[Item]
+    ) -> list[Result]:
+        """Many requests' reads in one query."""
         with self.database.reading() as connection:
-            return read_routes(connection, wanted)
-
-    def _find(self, wanted: Sequence[tuple[Tenant, str]]) -> list[Route | None]:
-        with self.database.reading() as connection:
-            return find_by_external_id(connection, wanted)
-
-    def _read_versions(self, wanted: Sequence[tuple[Tenant, str]]) -> list[str | None]:
-        with self.database.reading() as connection:
-            return read_versions(connection, wanted)
+            return read(connection, wanted)
