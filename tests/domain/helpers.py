@@ -1,12 +1,14 @@
 """What the tests of the rules and their storage share: places, stored routes, posted positions, plans made by hand."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 from domain.contract import Instant, Position
-from domain.database import Connection, Tenant, as_json
+from domain.database import Connection, Database, Tenant, as_json
 from domain.feed import Feed, store_positions
 from domain.ids import new_id
 from domain.imports import import_routes
@@ -142,3 +144,22 @@ def positions_at(
 def post(connection: Connection, tenant: Tenant, positions: Sequence[Position], *, now: datetime) -> Feed:
     """One request to the telematics feed."""
     return store_positions(connection, tenant, list(enumerate(positions)), now=now)
+
+
+@contextmanager
+def refusing(database: Database, event: str, condition: str) -> Iterator[None]:
+    """For as long as the block an `event` on a route for which the condition holds fails in the database."""
+    name = f"refuse_{uuid4().hex}"
+    with database.transaction() as connection:
+        connection.execute(
+            f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql"
+            " AS $$ BEGIN RAISE EXCEPTION 'a bug that only this route has'; END $$"
+        )
+        connection.execute(
+            f"CREATE TRIGGER {name} BEFORE {event} ON routes FOR EACH ROW WHEN ({condition}) EXECUTE FUNCTION {name}()"
+        )
+    try:
+        yield
+    finally:
+        with database.transaction() as connection:
+            connection.execute(f"DROP FUNCTION {name} CASCADE")

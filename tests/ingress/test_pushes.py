@@ -1,37 +1,15 @@
 """A batch of pushes: one bad neighbour, for a new route or an update, costs the others nothing."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from domain.database import Database
+from tests.domain.helpers import refusing
 from tests.factories import route_body
 from tests.service import Client
-
-
-@contextmanager
-def refused(database: Database, reference: str) -> Iterator[None]:
-    """For as long as the block the database stores no route of that reference."""
-    name = f"refuse_{uuid4().hex}"
-    with database.transaction() as connection:
-        connection.execute(
-            f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql"
-            " AS $$ BEGIN RAISE EXCEPTION 'a bug that only this route has'; END $$"
-        )
-        connection.execute(
-            f"CREATE TRIGGER {name} BEFORE INSERT OR UPDATE ON routes FOR EACH ROW"
-            f" WHEN (NEW.reference = '{reference}') EXECUTE FUNCTION {name}()"
-        )
-    try:
-        yield
-    finally:
-        with database.transaction() as connection:
-            connection.execute(f"DROP FUNCTION {name} CASCADE")
 
 
 @pytest.mark.parametrize("update", [False, True])
@@ -43,7 +21,8 @@ def test_a_push_that_fails_costs_its_neighbours_nothing(client: Client, update: 
     for number, body in enumerate(bodies):
         body["reference"] = bad if number % 8 == 0 else f"PO-{number}"
 
-    with refused(client.service.database, bad), ThreadPoolExecutor(len(bodies)) as threads:
+    refused = refusing(client.service.database, "INSERT OR UPDATE", f"NEW.reference = '{bad}'")
+    with refused, ThreadPoolExecutor(len(bodies)) as threads:
         answers = list(threads.map(client.push, bodies))
 
     for body, answer in zip(bodies, answers, strict=True):

@@ -1,7 +1,6 @@
 """The imports worker around the rule: a batch in one transaction, and when it fails, each route on its own."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from datetime import datetime
 from uuid import uuid4
 
@@ -13,7 +12,7 @@ from domain.imports import Outcome
 from domain.jobs import JobQueue
 from domain.lifecycle import RouteStatus
 from domain.settings import Settings
-from tests.domain.helpers import pushed, route_row
+from tests.domain.helpers import pushed, refusing, route_row
 from tests.factories import Fleet, make_fleet
 from workers.context import Context
 from workers.imports import DatabaseAway, import_batch
@@ -39,24 +38,9 @@ def push(database: Database, fleet: Fleet, now: datetime, *external_ids: str) ->
         return [pushed(connection, fleet.live, now=now, start=now, externalId=name) for name in external_ids]
 
 
-@contextmanager
-def poisoned(database: Database, external_id: str) -> Iterator[None]:
+def poisoned(database: Database, external_id: str) -> AbstractContextManager[None]:
     """For as long as the block the database refuses to make a draft of this one route."""
-    name = f"poison_{uuid4().hex}"
-    with database.transaction() as connection:
-        connection.execute(
-            f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql"
-            " AS $$ BEGIN RAISE EXCEPTION 'a bug that only this route has'; END $$"
-        )
-        connection.execute(
-            f"CREATE TRIGGER {name} BEFORE UPDATE ON routes FOR EACH ROW"
-            f" WHEN (NEW.external_id = '{external_id}' AND NEW.status = 'draft') EXECUTE FUNCTION {name}()"
-        )
-    try:
-        yield
-    finally:
-        with database.transaction() as connection:
-            connection.execute(f"DROP FUNCTION {name} CASCADE")
+    return refusing(database, "UPDATE", f"NEW.external_id = '{external_id}' AND NEW.status = 'draft'")
 
 
 def test_a_batch_is_imported_together(context: Context, stored_fleet: Fleet, now: datetime) -> None:
