@@ -130,11 +130,12 @@ def _store(connection: Connection, decisions: Sequence[dict[str, Any]], *, now: 
     return connection.execute(
         """
         WITH decided AS (
-            SELECT o.*, v.unit_number, d.name AS driver_name
+            SELECT o.*,
+                   -- one at a time: joined, a batch would read a small fleet from end to end
+                   (SELECT unit_number FROM vehicles WHERE id = o.vehicle_id) AS unit_number,
+                   (SELECT name FROM drivers WHERE id = o.driver_id) AS driver_name
             FROM jsonb_to_recordset(%(decisions)s)
                  AS o (id text, status text, reason text, detail text, vehicle_id text, driver_id text)
-            LEFT JOIN vehicles v ON v.id = o.vehicle_id
-            LEFT JOIN drivers d ON d.id = o.driver_id
         ), stored AS (
             UPDATE routes r SET
                 status = o.status, pending_reason = o.reason, pending_detail = o.detail,
