@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import msgspec
@@ -29,9 +29,13 @@ class Tenant(NamedTuple):
 
 LEAST_VERSION = 150000  # NULLS NOT DISTINCT
 
-_OPTIONS = "-c timezone=UTC -c plan_cache_mode=force_custom_plan -c jit=off"
+_OPTIONS = "-c timezone=UTC -c jit=off -c plan_cache_mode=force_custom_plan"
 """Tables grow from nothing to millions of rows: a plan made for a small one must not outlive it in a connection. No
 statement here runs long enough to be worth compiling."""
+
+_OPTIONS_BY_KEY = "-c timezone=UTC -c jit=off -c plan_cache_mode=force_generic_plan -c enable_seqscan=off"
+"""Of statements that find their rows by key: one plan, by the index, is right for a table of any size, and making it
+anew for every batch cost as much as the batch."""
 
 set_json_dumps(contract.write)
 set_json_loads(msgspec.json.decode)
@@ -54,16 +58,19 @@ class Database:
 
     def __init__(self, url: str, *, pool_size: int = 8, timeout_seconds: float = 3) -> None:
         self.url = url
-        self._pool: ConnectionPool[_Pooled] = ConnectionPool(
-            url,
-            min_size=1,
-            max_size=pool_size,
-            timeout=timeout_seconds,
-            connection_class=_Pooled,
-            kwargs={"row_factory": namedtuple_row, "options": _OPTIONS, "autocommit": True},
-            check=_check,  # a restarted server costs nobody a request
-            reconnect_timeout=5,
-            open=False,
+        self._pool, self._pool_by_key = (
+            ConnectionPool(
+                url,
+                min_size=1,
+                max_size=pool_size,
+                timeout=timeout_seconds,
+                connection_class=_Pooled,
+                kwargs={"row_factory": namedtuple_row, "options": options, "autocommit": True},
+                check=_check,  # a restarted server costs nobody a request
+                reconnect_timeout=5,
+                open=False,
+            )
+            for options in (_OPTIONS, _OPTIONS_BY_KEY)
         )
 
     @classmethod
@@ -76,31 +83,36 @@ class Database:
 
     def __enter__(self) -> "Database":
         self._pool.open()
+        self._pool_by_key.open()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._pool_by_key.close()
         self._pool.close()
 
     @contextmanager
-    def transaction(self, *, snapshot: bool = False, pipelined: bool = False) -> Iterator[Connection]:
-        """Commits on leaving, rolls back on an exception. A `snapshot` only reads, all as of one moment. `pipelined`
-        statements go out together until the first result is looked at: fewer round trips, but no COPY.
+    def transaction(self, *, snapshot: bool = False) -> Iterator[Connection]:
+        """Commits on leaving, rolls back on an exception. A `snapshot` only reads, all as of one moment.
 
         Raises psycopg.OperationalError (PoolTimeout among them) when PostgreSQL is away.
         """
-        with (
-            self._pool.connection() as connection,
-            connection.pipeline() if pipelined else nullcontext(),
-            connection.transaction(),
-        ):
+        with self._pool.connection() as connection, connection.transaction():
             if snapshot:
                 connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             yield connection
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        """For statements that only read, each for itself: two round trips less than a transaction. Raises likewise."""
-        with self._pool.connection() as connection:
+    def transaction_by_key(self) -> Iterator[Connection]:
+        """A transaction of statements that find their rows by key. They go out together until the first result is
+        looked at: fewer round trips, but no COPY. Raises likewise."""
+        with self._pool_by_key.connection() as connection, connection.pipeline(), connection.transaction():
+            yield connection
+
+    @contextmanager
+    def reading_by_key(self) -> Iterator[Connection]:
+        """For statements that only read, by key, each for itself: two round trips less than a transaction. Raises
+        likewise."""
+        with self._pool_by_key.connection() as connection:
             yield connection
 
 

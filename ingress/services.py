@@ -125,7 +125,7 @@ class Services:
         """One commit and one import job for all; when the commit fails, each on its own, so that a bad neighbour costs
         the others nothing."""
         try:
-            with self.database.transaction(pipelined=True) as connection:
+            with self.database.transaction_by_key() as connection:
                 pushed, jobs = store_pushes(connection, pushes, now=datetime.now(UTC))
         except psycopg.Error as error:
             if len(pushes) == 1 or isinstance(error, PoolTimeout) or error.sqlstate is None:
@@ -150,5 +150,5 @@ class Services:
         self, read: Callable[[Connection, Sequence[Item]], list[Result]], wanted: Sequence[Item]
     ) -> list[Result]:
         """Many requests' reads in one query."""
-        with self.database.reading() as connection:
+        with self.database.reading_by_key() as connection:
             return read(connection, wanted)

@@ -33,7 +33,7 @@ def import_batch(context: Context, route_ids: Sequence[str]) -> tuple[dict[str, 
     """One transaction for all; when it fails, each route on its own, so that a bad one costs the others nothing."""
     now = datetime.now(UTC)
     try:
-        with context.database.transaction(pipelined=True) as connection:
+        with context.database.transaction_by_key() as connection:
             return imports.import_routes(connection, route_ids, now=now)
     except Exception:
         if len(route_ids) > 1:
