@@ -4,6 +4,7 @@ msgspec decodes and checks in one pass and stops at the first fault; the contrac
 body that fails is walked once more, field by field, against the same types (`_faults`).
 """
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -458,12 +459,20 @@ def read_value(value: object, shape: type[S]) -> S:
 def read_query(parameters: Mapping[str, str], shape: type[S]) -> S:
     """The query parameters, or the cells of a table, as `shape`; unknown ones are ignored. Raises Invalid."""
     values: dict[str, object] = dict(parameters)
-    for field in msgspec.structs.fields(shape):
-        kind = _without_limits(_without_none(field.type)[0])
-        text = parameters.get(field.encode_name, "")
-        if kind in _NUMBERS and _NUMBERS[kind].fullmatch(text):
-            values[field.encode_name] = kind(text)
+    for name, kind in _numbers_of(shape):
+        text = parameters.get(name, "")
+        if _NUMBERS[kind].fullmatch(text):
+            values[name] = kind(text)
     return read_value(values, shape)
+
+
+@functools.cache
+def _numbers_of(shape: type[Struct]) -> list[tuple[str, Any]]:
+    """The names of its numeric fields, and which kind of number each is."""
+    kinds = {
+        field.encode_name: _without_limits(_without_none(field.type)[0]) for field in msgspec.structs.fields(shape)
+    }
+    return [(name, kind) for name, kind in kinds.items() if kind in _NUMBERS]
 
 
 _NUMBERS: dict[Any, re.Pattern[str]] = {

@@ -32,41 +32,20 @@ from domain.feed import store_positions
 from domain.ids import is_id
 from domain.keys import Caller
 from domain.lifecycle import HELD
-from domain.routes import Push, cancel_route
+from domain.routes import cancel_route
 from domain.telemetry import FIXES_RECEIVED
-from ingress.gate import ADMISSION
+from ingress.admission import ADMISSION, NOBODY, Asked, Item, Result, presented_by, refusal_of
 from ingress.problems import ApiError
-from ingress.services import Services
+from ingress.services import Asking, Services
 
 Shape = TypeVar("Shape", bound=msgspec.Struct)
+Read = TypeVar("Read")
 
 _NO_SUCH_ROUTE = "No route with that id belongs to this company."
 
 
 def json_answer(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     return Response(write(value), status_code=status, media_type="application/json", headers=headers)
-
-
-def admitted(request: Request, scope: str | None = None) -> Caller:
-    """Who makes the request. Raises ApiError: 401 without a valid key, 429 over the limit, 403 without the scope."""
-    admission = request.scope.get(ADMISSION)
-    if admission is None or admission.caller is None:
-        raise ApiError(
-            "unauthorized",
-            "Send a valid API key as `Authorization: Bearer <API_KEY>`; it is missing, malformed, revoked or expired.",
-            headers={"WWW-Authenticate": "Bearer"},
-        )
-    allowance = admission.allowance
-    if allowance is not None and not allowance.allowed:
-        raise ApiError(
-            "rate_limited",
-            f"More than 600 requests in a minute from this key; retry in {allowance.retry_after_seconds} s.",
-            headers={"Retry-After": str(allowance.retry_after_seconds)},
-        )
-    caller: Caller = admission.caller
-    if scope is not None and scope not in caller.scopes:
-        raise ApiError("insufficient_scope", f"The key lacks the scope `{scope}`.")
-    return caller
 
 
 async def body_of(request: Request, timeout_seconds: float) -> bytes:
@@ -107,70 +86,111 @@ def query_of(request: Request, shape: type[Shape]) -> Shape:
 
 
 class Api:
-    """The endpoints over one process's services."""
+    """The endpoints over one process's services. Each says which permission it needs."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
+
+    async def _admit(self, request: Request, permission: str | None = None) -> Caller:
+        """Who makes the request. Raises ApiError: 401 without a valid key, 429 over the limit, 403 without the
+        permission."""
+        presented = presented_by(request.scope)
+        admission = await self._services.admissions.submit(presented) if presented is not None else NOBODY
+        request.scope[ADMISSION] = admission
+        refusal = refusal_of(admission, permission)
+        if refusal is not None:
+            raise refusal
+        assert admission.caller is not None  # noqa: S101 (it would have been refused)
+        return admission.caller
+
+    async def _ask(
+        self, request: Request, permission: str, batcher: Asking[Item, Result], item: Item, by: Caller | None = None
+    ) -> Result:
+        """What the batcher finds for `item`; it looks at the key in the same turn, unless the caller was admitted
+        before. Raises ApiError like `_admit`, and what the work raised."""
+        asker = by or presented_by(request.scope)
+        if asker is None:
+            request.scope[ADMISSION] = NOBODY
+            raise refusal_of(NOBODY, permission) or AssertionError
+        answered = await batcher.submit(Asked(asker, permission, item))
+        if by is None:
+            request.scope[ADMISSION] = answered.admission
+        if isinstance(answered.result, BaseException):
+            raise answered.result
+        return answered.result
+
+    async def _checked(self, request: Request, permission: str, read: Callable[[], Read]) -> Read:
+        """What `read` makes of the request. Raises ApiError like it; who may not ask learns only that."""
+        try:
+            return read()
+        except ApiError:
+            await self._admit(request, permission)
+            raise
 
     async def _body_of(self, request: Request) -> bytes:
         return await body_of(request, self._services.settings.body_timeout_seconds)
 
     async def get_me(self, request: Request) -> Response:
-        caller = admitted(request)
+        caller = await self._admit(request)
         return json_answer(await self._services.in_transaction(lambda c: answers.read_me(c, caller)))
 
     async def create_or_update_route(self, request: Request) -> Response:
-        caller = admitted(request, "routes:write")
+        presented = presented_by(request.scope)
+        known = presented is not None and self._services.was_admitted(presented)
+        caller = None if known else await self._admit(request, "routes:write")  # strangers' bodies are not read
         async with self._services.bodies:
-            body = await self._body_of(request)
-            pushed_route = checked(lambda: read_body(body, RouteInput), "The body")
-            push = Push(caller.tenant, pushed_route, caller.superseding)
-            pushed, import_asked = await self._services.pushes.submit(push)
+            try:
+                body = await self._body_of(request)
+                route = checked(lambda: read_body(body, RouteInput), "The body")
+            except ApiError:
+                if caller is None:
+                    await self._admit(request, "routes:write")  # who may not push learns only that
+                raise
+            stored = await self._ask(request, "routes:write", self._services.pushes, route, caller)
+        pushed = stored.pushed
         if pushed.effect == "refuse":
             raise ApiError("route_active", "The route has started; its stops cannot change.")
         outcome = None
-        if import_asked:
+        if stored.import_asked:
             outcome = await self._services.outcomes.wait(pushed.route_id, self._services.settings.import_wait_seconds)
         if outcome is not None and pushed.effect == "create":
-            route = answers.fresh_route(push, pushed, outcome)
+            answer = answers.fresh_route(stored.push, pushed, outcome)
         else:
-            found = await self._services.reads.submit((caller.tenant, pushed.route_id))
+            found = await self._ask(request, "routes:write", self._services.reads, pushed.route_id, _caller(request))
             if found is None:
                 raise LookupError(pushed.route_id)
-            route = found.route
+            answer = found.route
         if pushed.effect != "create":
-            return json_answer(route)
-        return json_answer(route, 202 if route.status in HELD else 201)
+            return json_answer(answer)
+        return json_answer(answer, 202 if answer.status in HELD else 201)
 
     async def list_routes(self, request: Request) -> Response:
-        caller = admitted(request, "routes:read")
-        query = query_of(request, RouteQuery)
+        query = await self._checked(request, "routes:read", lambda: query_of(request, RouteQuery))
         if query.external_id is not None and query == RouteQuery(external_id=query.external_id, limit=query.limit):
-            route = await self._services.finds.submit((caller.tenant, query.external_id))  # how a TMS polls: in batches
+            # how a TMS polls: in batches
+            route = await self._ask(request, "routes:read", self._services.finds, query.external_id)
             found = [route] if route is not None else []
             return json_answer(RouteList(data=found, total=len(found), limit=query.limit, offset=0))
+        caller = await self._admit(request, "routes:read")
         return json_answer(await self._services.in_transaction(lambda c: answers.list_routes(c, caller.tenant, query)))
 
     async def get_route(self, request: Request) -> Response:
-        caller = admitted(request, "routes:read")
-        route_id = request.path_params["id"]
-        if not is_id(route_id, "rte"):
-            raise ApiError("not_found", _NO_SUCH_ROUTE)
+        route_id = await self._checked(request, "routes:read", lambda: _route_id_of(request))
         known = request.headers.get("if-none-match")
+        caller = None
         if known is not None:
-            version = await self._services.versions.submit((caller.tenant, route_id))
+            version = await self._ask(request, "routes:read", self._services.versions, route_id)
             if version is not None and _names(known, _etag(version)):
                 return Response(status_code=304, headers={"ETag": _etag(version)})
-        found = await self._services.reads.submit((caller.tenant, route_id))
+            caller = _caller(request)
+        found = await self._ask(request, "routes:read", self._services.reads, route_id, caller)
         if found is None:
             raise ApiError("not_found", _NO_SUCH_ROUTE)
         return json_answer(found.route, headers={"ETag": _etag(found.version)})
 
     async def cancel_route(self, request: Request) -> Response:
-        caller = admitted(request, "routes:write")
-        route_id = request.path_params["id"]
-        if not is_id(route_id, "rte"):
-            raise ApiError("not_found", _NO_SUCH_ROUTE)
+        caller = await self._admit(request, "routes:write")
+        route_id = _route_id_of(request)
         now = datetime.now(UTC)
         effect, jobs = await self._services.in_transaction(lambda c: cancel_route(c, caller.tenant, route_id, now=now))
         if effect is None:
@@ -181,14 +201,14 @@ class Api:
         return Response(status_code=204)
 
     async def list_vehicles(self, request: Request) -> Response:
-        caller = admitted(request, "vehicles:read")
+        caller = await self._admit(request, "vehicles:read")
         query = query_of(request, VehicleQuery)
         return json_answer(
             await self._services.in_transaction(lambda c: answers.list_vehicles(c, caller.company_id, query))
         )
 
     async def list_drivers(self, request: Request) -> Response:
-        caller = admitted(request, "drivers:read")
+        caller = await self._admit(request, "drivers:read")
         query = query_of(request, DriverQuery)
         return json_answer(
             await self._services.in_transaction(lambda c: answers.list_drivers(c, caller.company_id, query))
@@ -196,7 +216,7 @@ class Api:
 
     async def post_positions(self, request: Request) -> Response:
         """The telematics feed: one bad entry never costs the others."""
-        caller = admitted(request, "positions:write")
+        caller = await self._admit(request, "positions:write")
         good: list[tuple[int, Position]] = []
         rejected: list[RejectedPosition] = []
         async with self._services.bodies:
@@ -216,6 +236,20 @@ class Api:
         _count(feed.accepted, feed.dropped, len(rejected) + len(feed.rejected))
         rejected = sorted([*rejected, *feed.rejected], key=lambda entry: entry.index)
         return json_answer(PositionsAccepted(accepted=feed.accepted, rejected=rejected), 202)
+
+
+def _caller(request: Request) -> Caller:
+    """Who made a request that has been admitted."""
+    caller: Caller = request.scope[ADMISSION].caller
+    return caller
+
+
+def _route_id_of(request: Request) -> str:
+    """Raises ApiError 404 for what cannot be one."""
+    route_id: str = request.path_params["id"]
+    if not is_id(route_id, "rte"):
+        raise ApiError("not_found", _NO_SUCH_ROUTE)
+    return route_id
 
 
 def _etag(version: str) -> str:

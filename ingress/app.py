@@ -7,8 +7,6 @@ from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
@@ -19,7 +17,6 @@ from domain.settings import Settings
 from ingress.api import Api
 from ingress.gate import Gate
 from ingress.openapi import describe
-from ingress.problems import ApiError, problem
 from ingress.services import Services
 
 
@@ -60,7 +57,6 @@ def create_app(settings: Settings) -> Starlette:
             Route("/healthz", _healthy),
             Route("/metrics", metrics),
         ],
-        exception_handlers={ApiError: _answer_api_error, HTTPException: _answer_http_error},
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False  # one address for each thing; the other is not found
@@ -68,14 +64,14 @@ def create_app(settings: Settings) -> Starlette:
 
 
 class Application(Starlette):
-    """Starlette with the gate as its outermost layer, which answers for whatever goes wrong further in."""
+    """Starlette with the gate in place of its layers of middleware: it answers for whatever goes wrong further in."""
 
     def __init__(self, services: Services, **options: Any) -> None:
         super().__init__(**options)
         self._services = services
 
     def build_middleware_stack(self) -> ASGIApp:
-        return Gate(ExceptionMiddleware(self.router, handlers=self.exception_handlers), self._services)
+        return Gate(self.router, self._services)
 
 
 class Endpoint(Route):
@@ -95,27 +91,3 @@ class Endpoint(Route):
 
 async def _healthy(_: Request) -> Response:
     return PlainTextResponse("ok\n")
-
-
-async def _answer_api_error(_: Request, error: Exception) -> Response:
-    assert isinstance(error, ApiError)  # noqa: S101 (registered for it)
-    return problem(error)
-
-
-async def _answer_http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # noqa: S101 (registered for it)
-    if error.status_code == 405:
-        allowed = _methods_of(request)
-        return problem(ApiError("method_not_allowed", f"This address takes {allowed}.", headers={"Allow": allowed}))
-    if error.status_code == 404:
-        return problem(ApiError("not_found", "There is nothing at this address."))
-    return problem(ApiError("validation_error", str(error.detail), errors=[]))
-
-
-def _methods_of(request: Request) -> str:
-    """Every method of an address, though its methods are routes of their own."""
-    methods: set[str] = set()
-    for route in request.app.routes:
-        if isinstance(route, Route) and route.path_regex.match(request.scope["path"]):
-            methods |= route.methods or set()
-    return ", ".join(sorted(methods))

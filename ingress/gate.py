@@ -1,4 +1,4 @@
-"""What every request passes: an id, a log line, a measurement, the key, the rate limit. Plain ASGI."""
+"""What every request passes: an id, a log line, a measurement, and an answer to whatever goes wrong. Plain ASGI."""
 
 import functools
 import os
@@ -7,23 +7,22 @@ import time
 
 import structlog
 from prometheus_client import Histogram
+from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from domain.telemetry import REQUESTS, get_logger
+from ingress.admission import ADMISSION, NOBODY, presented_by
 from ingress.problems import ApiError, problem
-from ingress.services import Admission, Presented, Services
+from ingress.services import Services
 
 log = get_logger(__name__)
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
-_BEARER = re.compile(r"bearer +(\S+) *", re.IGNORECASE)
-
-ADMISSION = "fuelroute.admission"
-"""Where the gate leaves its finding in the scope, for the endpoint."""
 
 
 class Gate:
-    """Marks, admits and measures requests; turns whatever escapes an endpoint into a problem document."""
+    """Marks and measures requests; turns what escapes an endpoint into a problem document."""
 
     def __init__(self, app: ASGIApp, services: Services) -> None:
         self._app = app
@@ -33,10 +32,7 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = dict(scope["headers"])
-        given_id = headers.get(b"x-request-id", b"").decode("latin-1")
-        request_id = given_id if _REQUEST_ID.fullmatch(given_id) else os.urandom(16).hex()
-        marks = [(b"x-request-id", request_id.encode())]
+        request_id = _request_id(scope)
         started = time.perf_counter()
         status = 500
         answered = False
@@ -45,21 +41,22 @@ class Gate:
             nonlocal status, answered
             if message["type"] == "http.response.start":
                 status, answered = message["status"], True
-                message["headers"].extend(marks)
+                message["headers"] += [(b"x-request-id", request_id.encode()), *await self._allowance(scope)]
             await send(message)
 
         structlog.contextvars.bind_contextvars(request_id=request_id)  # of this request's own task
         try:
-            admission = await self._admit(scope, headers)
-            if admission is not None:
-                scope[ADMISSION] = admission
-                if admission.allowance is not None:
-                    marks += admission.allowance.headers()
             await self._app(scope, receive, send_marked)
+        except (ApiError, HTTPException) as error:
+            if answered:
+                raise
+            refused = error if isinstance(error, ApiError) else _in_our_words(error, scope)
+            await problem(refused)(scope, receive, send_marked)
         except Exception:
             log.exception("request.failed", method=scope["method"], path=scope["path"])
             if answered:
                 raise
+            scope.setdefault(ADMISSION, NOBODY)  # what failed is not asked again
             failure = ApiError(
                 "internal_error",
                 f"The request failed on our side and needs no change; retry shortly. Request {request_id}.",
@@ -71,15 +68,47 @@ class Gate:
             _measure(scope["method"] if path != "(none)" else "-", path, status).observe(seconds)
             log.debug("request.done", method=scope["method"], path=path, status=status, seconds=round(seconds, 4))
 
-    async def _admit(self, scope: Scope, headers: dict[bytes, bytes]) -> Admission | None:
-        if b"authorization" not in headers or not scope["path"].startswith(("/v1/", "/telematics/")):
-            return None
-        bearer = _BEARER.fullmatch(headers[b"authorization"].decode("latin-1"))
-        if bearer is None:
-            return None
-        # the feed is the fleet's own gateway, bounded by the size of its batches; the contract's limit is the API's
-        counted = scope["path"].startswith("/v1/")
-        return await self._services.admissions.submit(Presented(bearer.group(1), counted))
+    async def _allowance(self, scope: Scope) -> list[tuple[bytes, bytes]]:
+        """The rate limit's headers: every answer to a valid key has them, though no endpoint asked who it is."""
+        if ADMISSION not in scope:
+            presented = presented_by(scope)
+            if presented is None:
+                return []
+            try:
+                scope[ADMISSION] = await self._services.admissions.submit(presented)
+            except Exception:  # whatever is being answered, it is not for this to fail
+                log.warning("request.not_counted", exc_info=True)
+                return []
+        allowance = scope[ADMISSION].allowance
+        return allowance.headers() if allowance is not None else []
+
+
+def _request_id(scope: Scope) -> str:
+    for name, value in scope["headers"]:
+        if name == b"x-request-id":
+            given: str = value.decode("latin-1")
+            if _REQUEST_ID.fullmatch(given):
+                return given
+    return os.urandom(16).hex()
+
+
+def _in_our_words(error: HTTPException, scope: Scope) -> ApiError:
+    """What Starlette's router refuses."""
+    if error.status_code == 405:
+        allowed = _methods_of(scope["app"].routes, scope["path"])
+        return ApiError("method_not_allowed", f"This address takes {allowed}.", headers={"Allow": allowed})
+    if error.status_code == 404:
+        return ApiError("not_found", "There is nothing at this address.")
+    return ApiError("validation_error", str(error.detail), errors=[])
+
+
+def _methods_of(routes: list[BaseRoute], path: str) -> str:
+    """Every method of an address, though its methods are routes of their own."""
+    methods: set[str] = set()
+    for route in routes:
+        if isinstance(route, Route) and route.path_regex.match(path):
+            methods |= route.methods or set()
+    return ", ".join(sorted(methods))
 
 
 @functools.cache

@@ -1,51 +1,43 @@
 """What the endpoints work with: the database in batches, the rate limit, the job queue, and the outcomes."""
 
 import asyncio
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import psycopg
 from psycopg_pool import PoolTimeout
 
 from domain.answers import Versioned, find_by_external_id, read_routes, read_versions
-from domain.contract import Route
+from domain.contract import Route, RouteInput
 from domain.database import Connection, Database, Tenant
 from domain.jobs import QUEUES, Job, JobQueue, import_routes, in_batches, redis_client
 from domain.keys import Caller, find_callers
 from domain.routes import Push, Pushed, store_pushes
 from domain.settings import Settings
 from domain.telemetry import DEAD_LETTERS, QUEUE_JOBS, ROUTES_PUSHED, get_logger
+from ingress.admission import Admission, Answered, Asked, Item, Presented, Result, refusal_of
 from ingress.batching import Batcher
-from ingress.limits import Allowance, RateLimiter
+from ingress.limits import RateLimiter
 from ingress.outcomes import Outcomes
 
 log = get_logger(__name__)
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
+Asking = Batcher[Asked[Item], Answered[Result]]
+"""Batches of what requests ask for, each with the key it comes with."""
 
-class Presented(NamedTuple):
-    """A key as it came in, and whether this request counts against its rate limit."""
-
-    key: str
-    counted: bool
-
-
-class Admission(NamedTuple):
-    """Who makes a request (None: no valid key) and what the key may still do (None: not counted)."""
-
-    caller: Caller | None
-    allowance: Allowance | None
+_MOST_ADMITTED_KEYS = 10_000
 
 
 class Stored(NamedTuple):
-    """What became of a push, and whether its import has been asked for."""
+    """A push and what became of it, and whether its import has been asked for."""
 
+    push: Push
     pushed: Pushed
     import_asked: bool
 
@@ -62,17 +54,14 @@ class Services:
         self._limiter = RateLimiter(redis_client(redis_url, socket_timeout=0.5))
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="database")
         most = settings.push_batch_routes
-        self.admissions: Batcher[Presented, Admission] = Batcher("admissions", self._admit, most_items=most, at_once=2)
-        self.pushes: Batcher[Push, Stored] = Batcher("pushes", self._push, most_items=most, at_once=2)
-        self.reads: Batcher[tuple[Tenant, str], Versioned | None] = Batcher(
-            "reads", partial(self._reading, read_routes), at_once=2
+        self.admissions: Batcher[Presented, Admission] = Batcher("admissions", self._admit, most_items=most)
+        self.pushes: Asking[RouteInput, Stored] = Batcher(
+            "pushes", partial(self._for_callers, self._push_for), most_items=most
         )
-        self.finds: Batcher[tuple[Tenant, str], Route | None] = Batcher(
-            "finds", partial(self._reading, find_by_external_id), at_once=2
-        )
-        self.versions: Batcher[tuple[Tenant, str], str | None] = Batcher(
-            "versions", partial(self._reading, read_versions), at_once=1
-        )
+        self.reads: Asking[str, Versioned | None] = self._reader("reads", read_routes)
+        self.finds: Asking[str, Route | None] = self._reader("finds", find_by_external_id)
+        self.versions: Asking[str, str | None] = self._reader("versions", read_versions)
+        self._admitted_keys: set[bytes] = set()
         self.bodies = asyncio.Semaphore(settings.bodies_in_flight)
         """Held from before a body is read until what it says is stored: who has to wait, waits in its socket."""
 
@@ -109,17 +98,68 @@ class Services:
         with self.database.transaction() as connection:
             return work(connection)
 
+    def was_admitted(self, presented: Presented) -> bool:
+        """Whether the key was valid and within its limit when it was last looked at. That permits nothing, but makes
+        its request likely enough to be read before the key is looked at again."""
+        return _digest(presented) in self._admitted_keys
+
     def _admit(self, presented: Sequence[Presented]) -> list[Admission]:
         """Every key is looked up at every request, many in one query: a revoked key is refused at once."""
-        callers = self._reading(find_callers, [one.key for one in presented])
+        with self.database.reading_by_key() as connection:
+            callers = find_callers(connection, [one.key for one in presented])
         counted = [
             caller.key_id for caller, one in zip(callers, presented, strict=True) if caller is not None and one.counted
         ]
         allowances = iter(self._limiter.take(counted))
-        return [
+        admissions = [
             Admission(caller, next(allowances) if caller is not None and one.counted else None)
             for caller, one in zip(callers, presented, strict=True)
         ]
+        for one, admission in zip(presented, admissions, strict=True):
+            if refusal_of(admission, None) is not None:
+                self._admitted_keys.discard(_digest(one))
+            elif len(self._admitted_keys) < _MOST_ADMITTED_KEYS:
+                self._admitted_keys.add(_digest(one))
+        return admissions
+
+    def _for_callers(
+        self,
+        work: Callable[[Sequence[tuple[Caller, Item]]], Sequence[Result | BaseException]],
+        asked: Sequence[Asked[Item]],
+    ) -> list[Answered[Result]]:
+        """Admits who asks, and does the work for those that may."""
+        found = iter(self._admit([one.by for one in asked if isinstance(one.by, Presented)]))
+        admissions = [next(found) if isinstance(one.by, Presented) else Admission(one.by, None) for one in asked]
+        refusals = [refusal_of(admission, one.permission) for admission, one in zip(admissions, asked, strict=True)]
+        let_in = [
+            (admission.caller, one.item)
+            for admission, one, refusal in zip(admissions, asked, refusals, strict=True)
+            if refusal is None and admission.caller is not None
+        ]
+        results: Sequence[Result | BaseException]
+        try:
+            results = work(let_in) if let_in else []
+        except Exception as error:
+            results = [error] * len(let_in)
+        result = iter(results)
+        return [
+            Answered(admission, next(result) if refusal is None else refusal)
+            for admission, refusal in zip(admissions, refusals, strict=True)
+        ]
+
+    def _reader(
+        self, name: str, read: Callable[[Connection, Sequence[tuple[Tenant, str]]], Sequence[Result]]
+    ) -> Asking[str, Result]:
+        """Many requests' reads in one query."""
+
+        def work(wanted: Sequence[tuple[Caller, str]]) -> Sequence[Result]:
+            with self.database.reading_by_key() as connection:
+                return read(connection, [(caller.tenant, one) for caller, one in wanted])
+
+        return Batcher(name, partial(self._for_callers, work))
+
+    def _push_for(self, wanted: Sequence[tuple[Caller, RouteInput]]) -> Sequence[Stored | BaseException]:
+        return self._push([Push(caller.tenant, route, caller.superseding) for caller, route in wanted])
 
     def _push(self, pushes: Sequence[Push]) -> Sequence[Stored | BaseException]:
         """One commit and one import job for all; when the commit fails, each on its own, so that a bad neighbour costs
@@ -138,7 +178,7 @@ class Services:
         asked = self.jobs.put(*jobs)
         for effect, count in Counter(one.effect for one in pushed).items():
             ROUTES_PUSHED.labels(effect).inc(count)
-        return [Stored(one, asked and one.route_id in changed) for one in pushed]
+        return [Stored(push, one, asked and one.route_id in changed) for push, one in zip(pushes, pushed, strict=True)]
 
     def _push_alone(self, push: Push) -> Sequence[Stored | BaseException]:
         try:
@@ -146,9 +186,6 @@ class Services:
         except psycopg.Error as error:
             return [error]
 
-    def _reading(
-        self, read: Callable[[Connection, Sequence[Item]], list[Result]], wanted: Sequence[Item]
-    ) -> list[Result]:
-        """Many requests' reads in one query."""
-        with self.database.reading_by_key() as connection:
-            return read(connection, wanted)
+
+def _digest(presented: Presented) -> bytes:
+    return hashlib.sha256(presented.key.encode()).digest()

@@ -115,14 +115,17 @@ def test_keys_are_not_taken_from_the_query_a_cookie_or_another_header(client: Cl
     refused(anonymous.get("/v1/me", headers={"Cookie": f"Authorization=Bearer {client.key}"}))
 
 
-def test_revocation_takes_effect_immediately(client: Client) -> None:
+def test_revocation_takes_effect_immediately(client: Client, now: datetime) -> None:
     """Authentication 4 and decision 15: no cache outlives a revocation."""
-    assert client.get("/v1/me").status_code == 200
+    accepted(client.push(route_body(now)), 201)
     with client.service.database.transaction() as connection:
         assert revoke_key(connection, client.key_id)
 
-    refused(client.get("/v1/me"))
+    refused(client.push(route_body(now, externalId="LATER")))
     refused(client.push({}))
+    for method, path, _ in OPERATIONS:
+        refused(client.request(method, path))
+    assert count_routes(client) == 1
 
 
 def test_an_expired_key_is_unauthorized(client: Client, anonymous: httpx.Client) -> None:
@@ -193,6 +196,7 @@ def test_me_needs_no_scope(client: Client, anonymous: httpx.Client) -> None:
 def test_a_push_without_the_scope_stores_nothing(client: Client, clients: Clients, now: datetime) -> None:
     """Failures: 403 comes before the body is looked at."""
     reader = clients.colleague(client, "routes:read")
+    assert reader.get("/v1/me").status_code == 200
 
     problem(reader.push(route_body(now)), 403, "insufficient_scope")
     problem(reader.post("/v1/routes", content=b"no JSON"), 403, "insufficient_scope")

@@ -39,12 +39,12 @@ def client(narrow: Service) -> Iterator[Client]:
 class HalfSent:
     """A push of which only half of the body has been sent."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, key: str | None = None) -> None:
         address = urlsplit(str(client.base_url))
         body = json.dumps(route_body(datetime.now(UTC))).encode()
         self._rest = body[len(body) // 2 :]
         self.socket = socket.create_connection((address.hostname, address.port), timeout=3 * SECONDS)
-        head = f"POST /v1/routes HTTP/1.1\r\nHost: x\r\nAuthorization: {client.headers['Authorization']}\r\n"
+        head = f"POST /v1/routes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key or client.key}\r\n"
         self.socket.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body[: len(body) // 2])
 
     def __enter__(self) -> "HalfSent":
@@ -82,3 +82,9 @@ def test_a_body_that_trickles_in_is_refused_and_lets_the_others_go(client: Clien
         time.sleep(0.2)  # until it holds the place
         assert push(client) == 201
         assert first.status() == 400
+
+
+def test_the_body_of_a_stranger_takes_no_place(client: Client) -> None:
+    with HalfSent(client, key="svc_live_" + "x" * 40) as first:
+        assert first.status() == 401  # before the rest of it
+        assert push(client) == 201

@@ -1,0 +1,83 @@
+"""Who makes a request: its key and rate limit, looked at together with what the request asks for."""
+
+import re
+from typing import Generic, NamedTuple, TypeVar
+
+from starlette.types import Scope
+
+from domain.keys import Caller
+from ingress.limits import Allowance
+from ingress.problems import ApiError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+ADMISSION = "fuelroute.admission"
+"""Where the finding about a request is kept in its scope."""
+
+_BEARER = re.compile(r"bearer +(\S+) *", re.IGNORECASE)
+
+
+class Presented(NamedTuple):
+    """A key as it came in, and whether this request counts against its rate limit."""
+
+    key: str
+    counted: bool
+
+
+class Admission(NamedTuple):
+    """Who makes a request (None: no valid key) and what the key may still do (None: not counted)."""
+
+    caller: Caller | None
+    allowance: Allowance | None
+
+
+NOBODY = Admission(None, None)
+
+
+class Asked(NamedTuple, Generic[Item]):
+    """What a request wants, for which it needs a permission; by a key not looked at yet, or by an admitted caller."""
+
+    by: Presented | Caller
+    permission: str
+    item: Item
+
+
+class Answered(NamedTuple, Generic[Result]):
+    """What came of it: a refusal and a failure are exceptions."""
+
+    admission: Admission
+    result: Result | BaseException
+
+
+def presented_by(scope: Scope) -> Presented | None:
+    """The key of a request to the API or the feed. None: there is none, or not as there should be."""
+    path = scope["path"]
+    if not path.startswith(("/v1/", "/telematics/")):
+        return None
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            bearer = _BEARER.fullmatch(value.decode("latin-1"))
+            # the feed is the fleet's own gateway, bounded by the size of its batches; the contract's limit is the API's
+            return Presented(bearer.group(1), path.startswith("/v1/")) if bearer is not None else None
+    return None
+
+
+def refusal_of(admission: Admission, permission: str | None) -> ApiError | None:
+    """401 without a valid key, 429 over the limit, 403 without the permission. None: it may go on."""
+    caller, allowance = admission
+    if caller is None:
+        return ApiError(
+            "unauthorized",
+            "Send a valid API key as `Authorization: Bearer <API_KEY>`; it is missing, malformed, revoked or expired.",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+    if allowance is not None and not allowance.allowed:
+        return ApiError(
+            "rate_limited",
+            f"More than 600 requests in a minute from this key; retry in {allowance.retry_after_seconds} s.",
+            headers={"Retry-After": str(allowance.retry_after_seconds)},
+        )
+    if permission is not None and permission not in caller.scopes:
+        return ApiError("insufficient_scope", f"The key lacks the scope `{permission}`.")
+    return None
