@@ -69,7 +69,7 @@ def create_key(
         if scope not in SCOPES:
             raise UnknownScope(scope)
     key = _MARKS[environment] + "".join(secrets.choice(_ALPHABET) for _ in range(40))
-    made = NewKey(id=new_id("key"), key=key, prefix=key[:_PREFIX_LENGTH])
+    made = NewKey(id=new_id("key"), key=key, prefix=prefix_of(key))
     connection.execute(
         "INSERT INTO api_keys (id, company_id, name, environment, scopes, prefix, hash, expires_at)"
         " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
@@ -99,7 +99,7 @@ def list_keys(connection: Connection, company_id: str) -> list[Any]:
 
 def find_callers(connection: Connection, keys: Sequence[str]) -> list[Caller | None]:
     """The caller behind each presented key, in order; None: unknown, revoked or expired. One query for all."""
-    prefixes = {key[:_PREFIX_LENGTH] for key in keys if _looks_like_key(key)}
+    prefixes = {prefix_of(key) for key in keys if _looks_like_key(key)}
     rows = connection.execute(
         "SELECT k.id, company_id, environment, scopes, prefix, hash, superseding"
         " FROM api_keys k JOIN companies c ON c.id = k.company_id"
@@ -111,7 +111,12 @@ def find_callers(connection: Connection, keys: Sequence[str]) -> list[Caller | N
         scopes = frozenset(row.scopes)
         caller = Caller(row.id, row.company_id, Environment(row.environment), scopes, row.superseding)
         by_prefix.setdefault(row.prefix, []).append((row.hash, caller))
-    return [_matching(key, by_prefix.get(key[:_PREFIX_LENGTH], [])) for key in keys]
+    return [_matching(key, by_prefix.get(prefix_of(key), [])) for key in keys]
+
+
+def prefix_of(key: str) -> str:
+    """What of a key is no secret."""
+    return key[:_PREFIX_LENGTH]
 
 
 def _matching(key: str, candidates: Sequence[tuple[bytes, Caller]]) -> Caller | None:

@@ -54,21 +54,24 @@ async def body_of(request: Request, timeout_seconds: float) -> bytes:
     media_type = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if media_type != "application/json" and not media_type.endswith("+json"):
         raise ApiError("unsupported_media_type", f"Send `Content-Type: application/json`, not `{media_type}`.")
-    too_large = ApiError("content_too_large", f"The body may have {MAX_BODY_BYTES} bytes at most.")
     declared = request.headers.get("content-length", "0")
     if declared.isdecimal() and int(declared) > MAX_BODY_BYTES:
-        raise too_large
+        raise _too_large()
     body = b""
     try:
         async with asyncio.timeout(timeout_seconds):
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > MAX_BODY_BYTES:
-                    raise too_large
+                    raise _too_large()
     except TimeoutError:
         fault = FieldFault(field="", message=f"did not arrive within {timeout_seconds:g} s")
         raise ApiError("validation_error", "The body has 1 invalid field.", errors=[fault]) from None
     return body
+
+
+def _too_large() -> ApiError:
+    return ApiError("content_too_large", f"The body may have {MAX_BODY_BYTES} bytes at most.")
 
 
 def checked(read: Callable[[], Shape], what: str) -> Shape:

@@ -1,7 +1,6 @@
 """What the endpoints work with: the database in batches, the rate limit, the job queue, and the outcomes."""
 
 import asyncio
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,7 @@ from domain.answers import Versioned, find_by_external_id, read_routes, read_ver
 from domain.contract import Route, RouteInput
 from domain.database import Connection, Database, Tenant
 from domain.jobs import QUEUES, Job, JobQueue, import_routes, in_batches, redis_client
-from domain.keys import Caller, find_callers
+from domain.keys import Caller, find_callers, prefix_of
 from domain.routes import Push, Pushed, store_pushes
 from domain.settings import Settings
 from domain.telemetry import DEAD_LETTERS, QUEUE_JOBS, ROUTES_PUSHED, get_logger
@@ -61,7 +60,7 @@ class Services:
         self.reads: Asking[str, Versioned | None] = self._reader("reads", read_routes)
         self.finds: Asking[str, Route | None] = self._reader("finds", find_by_external_id)
         self.versions: Asking[str, str | None] = self._reader("versions", read_versions)
-        self._admitted_keys: set[bytes] = set()
+        self._admitted_keys: set[str] = set()
         self.bodies = asyncio.Semaphore(settings.bodies_in_flight)
         """Held from before a body is read until what it says is stored: who has to wait, waits in its socket."""
 
@@ -101,7 +100,7 @@ class Services:
     def was_admitted(self, presented: Presented) -> bool:
         """Whether the key was valid and within its limit when it was last looked at. That permits nothing, but makes
         its request likely enough to be read before the key is looked at again."""
-        return _digest(presented) in self._admitted_keys
+        return prefix_of(presented.key) in self._admitted_keys
 
     def _admit(self, presented: Sequence[Presented]) -> list[Admission]:
         """Every key is looked up at every request, many in one query: a revoked key is refused at once."""
@@ -117,9 +116,9 @@ class Services:
         ]
         for one, admission in zip(presented, admissions, strict=True):
             if refusal_of(admission, None) is not None:
-                self._admitted_keys.discard(_digest(one))
+                self._admitted_keys.discard(prefix_of(one.key))
             elif len(self._admitted_keys) < _MOST_ADMITTED_KEYS:
-                self._admitted_keys.add(_digest(one))
+                self._admitted_keys.add(prefix_of(one.key))
         return admissions
 
     def _for_callers(
@@ -185,7 +184,3 @@ class Services:
             return self._push([push])
         except psycopg.Error as error:
             return [error]
-
-
-def _digest(presented: Presented) -> bytes:
-    return hashlib.sha256(presented.key.encode()).digest()
