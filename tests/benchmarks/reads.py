@@ -2,8 +2,9 @@
 
 import itertools
 import random
+import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
@@ -26,6 +27,12 @@ SAMPLE = 20_000
 """Routes that are asked for, from everywhere in the table."""
 UNCHANGED = 500
 TOTAL, FIRST_PAGE = "total", f"first page of {PAGE}"
+BY_ID, UNCHANGED_BY_ID, BY_EXTERNAL_ID, LIST = (
+    "GET by id",
+    "GET by id unchanged, 304",
+    "list with externalId",
+    f"list of {PAGE}",
+)
 
 _PAST_YEAR, _COMING_WEEK, _LATER = (
     (timedelta(days=-365), timedelta()),
@@ -60,55 +67,76 @@ def run(bench: Bench) -> list[Figure]:
         started = time.perf_counter()
         companies = _load(bench, stack)
         loaded = f"{bench.routes:,} routes loaded in {time.perf_counter() - started:.0f} s"
-        constant, address = stack.start_constant(), stack.start_ingress()
+        constant = stack.start_constant()
+        ingresses = [stack.start_ingress(f"ingress {number}") for number in range(1, max(bench.ingress) + 1)]
         requests = _Requests(stack, companies)
-        unchanged = requests.unchanged(address)
+        unchanged = requests.unchanged(ingresses[0])
 
-        def measure(wanted: Sequence[bytes], connections: int, expect: int = 200, where: Address = address) -> _Run:
+        def measure(wanted: Sequence[bytes], connections: int, where: Sequence[Address], expect: int = 200) -> _Run:
             shares: dict[str, float] = {}
             again = itertools.cycle(wanted)
             seconds = bench.seconds if connections > 1 else bench.seconds / 3  # the lists of one connection are many
             with stack.watched(shares):
-                load = drive(send([where], again, expect=expect, seconds=seconds, connections=connections))
+                load = drive(send(where, again, expect=expect, seconds=seconds, connections=connections))
             return _Run(load, busiest(shares))
 
         pages = requests.pages()
         works: dict[str, Callable[[], _Run]] = {
-            "constant": lambda: measure(requests.by_id, CONNECTIONS, where=constant),
-            "by id": lambda: measure(requests.by_id, CONNECTIONS),
-            "unchanged": lambda: measure(unchanged, CONNECTIONS, expect=304),
-            "externalId": lambda: measure(requests.by_external_id, CONNECTIONS),
-            "list": lambda: measure(pages[FIRST_PAGE], CONNECTIONS),
-            **{page: partial(measure, wanted, 1) for page, wanted in pages.items()},
+            "constant": partial(measure, requests.by_id, CONNECTIONS, [constant]),
+            **{page: partial(measure, wanted, 1, ingresses[:1]) for page, wanted in pages.items()},
         }
+        for count in bench.ingress:
+            for work, wanted in (
+                (BY_ID, requests.by_id),
+                (UNCHANGED_BY_ID, unchanged),
+                (BY_EXTERNAL_ID, requests.by_external_id),
+                (LIST, pages[FIRST_PAGE]),
+            ):
+                expect = 304 if work is UNCHANGED_BY_ID else 200
+                works[_by(work, count)] = partial(measure, wanted, CONNECTIONS, ingresses[:count], expect)
         results = bench.alternate("reads", works)
-    rates = {work: [one.load.rate for one in runs] for work, runs in results.items()}
-    of_constant = {work: ratios(of_work, rates["constant"]) for work, of_work in rates.items()}
-    note = {work: runs[-1].note for work, runs in results.items()}
-    table = f"{bench.routes:,} routes"
-    by_id, unchanged_name = f"reads: {table}, GET by id", f"reads: {table}, GET by id unchanged, 304"
-    by_external_id, list_name = f"reads: {table}, list with externalId", f"reads: {table}, list of {PAGE}"
+    table = f"reads: {bench.routes:,} routes"
     return [
-        Figure("reads: the constant endpoint, 128 connections", "/s", rates["constant"], note=loaded),
-        Figure(by_id, "/s", rates["by id"], note=note["by id"]),
-        Figure(f"{by_id}, of the constant endpoint", "x", of_constant["by id"], at_least=0.25),
-        Figure(unchanged_name, "/s", rates["unchanged"], note=note["unchanged"]),
-        Figure(f"{unchanged_name}, of the constant endpoint", "x", of_constant["unchanged"]),
-        Figure(by_external_id, "/s", rates["externalId"], note=note["externalId"]),
-        Figure(f"{by_external_id}, of the constant endpoint", "x", of_constant["externalId"], at_least=0.20),
-        Figure(list_name, "/s", rates["list"], note=note["list"]),
-        Figure(f"{list_name}, of the constant endpoint", "x", of_constant["list"]),
+        Figure("reads: the constant endpoint, 128 connections", "/s", _rates(results["constant"]), note=loaded),
+        *(
+            figure
+            for work, at_least in ((BY_ID, 0.25), (UNCHANGED_BY_ID, None), (BY_EXTERNAL_ID, 0.20), (LIST, None))
+            for figure in _of_ingresses(table, work, bench.ingress, results, at_least)
+        ),
         *(
             Figure(
                 f"reads: company of {companies[0].routes:,} routes, {page}, one connection, p50",
                 "ms",
                 [one.load.percentile(50) for one in results[page]],
                 at_most=50 if page == TOTAL else None,
-                note=note[page],
+                note=results[page][-1].note,
             )
             for page in pages
         ),
     ]
+
+
+def _of_ingresses(
+    table: str, work: str, counts: Sequence[int], results: Mapping[str, Sequence[_Run]], at_least: float | None
+) -> Iterator[Figure]:
+    """The figures of one kind of read; the goal is for the number of ingress processes that serves best."""
+    best = max(counts, key=lambda count: statistics.median(_rates(results[_by(work, count)])))
+    for count in counts:
+        runs = results[_by(work, count)]
+        of_constant = ratios(_rates(runs), _rates(results["constant"]))
+        name = f"{table}, {_by(work, count)}"
+        yield Figure(name, "/s", _rates(runs), note=runs[-1].note)
+        yield Figure(
+            f"{name}, of the constant endpoint", "x", of_constant, at_least=at_least if count == best else None
+        )
+
+
+def _by(work: str, count: int) -> str:
+    return f"{work}, {count} ingress"
+
+
+def _rates(runs: Sequence[_Run]) -> list[float]:
+    return [run.load.rate for run in runs]
 
 
 def _load(bench: Bench, stack: Stack) -> list[_Company]:
