@@ -109,9 +109,9 @@ class Database:
             yield connection
 
     @contextmanager
-    def reading_by_key(self) -> Iterator[Connection]:
-        """For statements that only read, by key, each for itself: two round trips less than a transaction. Raises
-        likewise."""
+    def by_key(self) -> Iterator[Connection]:
+        """For single statements by key, each of which commits by itself: two round trips less than a transaction.
+        Raises likewise."""
         with self._pool_by_key.connection() as connection:
             yield connection
 

@@ -93,18 +93,21 @@ def store_pushes(connection: Connection, pushes: Sequence[Push], *, now: datetim
     return [results[index] for index in range(len(pushes))], recheck_trucks(connection, superseded, now=now)
 
 
+def create_routes(connection: Connection, pushes: Sequence[Push], *, now: datetime) -> list[Pushed | None]:
+    """Stores what is new, in one statement: it needs no transaction around it. None is for `store_pushes`: there is
+    such a route already, or a push before it in this list creates it, or it may supersede others.
+    """
+    quick = [position for position, push in enumerate(pushes) if not push.may_supersede]
+    created = _create(connection, [pushes[position] for position in quick], now=now)
+    results: list[Pushed | None] = [None] * len(pushes)
+    for position, pushed in zip(quick, created, strict=True):
+        results[position] = pushed
+    return results
+
+
 def _store_turn(connection: Connection, pushes: Sequence[Push], *, now: datetime) -> list[Pushed | None]:
     """One push for each externalId. None: what was there when it should have been created is gone by now."""
-    contents = [_content(push.route) for push in pushes]
-    routes = [
-        {"id": new_id("rte"), "ordinal": ordinal, **push.tenant._asdict(), **content}
-        for ordinal, (push, content) in enumerate(zip(pushes, contents, strict=True))
-    ]
-    created = _create(connection, routes, now=now)  # most pushes are new: the others are looked at afterwards
-    results: list[Pushed | None] = [
-        Pushed(route["id"], "create", created[route["id"]], route["stops"]) if route["id"] in created else None
-        for route in routes
-    ]
+    results = _create(connection, pushes, now=now)  # the others are looked at afterwards
     known = [position for position, pushed in enumerate(results) if pushed is None]
     current = _lock_current(connection, [pushes[position] for position in known])
     planned = [route.plan_id for route in current if route and route.status is RouteStatus.PLANNED and route.plan_id]
@@ -112,10 +115,11 @@ def _store_turn(connection: Connection, pushes: Sequence[Push], *, now: datetime
     replacements: list[tuple[_Current, dict[str, Any]]] = []
     for position, route in zip(known, current, strict=True):
         if route is not None:
-            same_input, sending = route.content == contents[position], route.plan_id in in_flight
+            content = _content(pushes[position].route)
+            same_input, sending = route.content == content, route.plan_id in in_flight
             effect = effect_of_push(route.status, same_input=same_input, being_sent=sending)
             if effect == "replace":
-                replacements.append((route, contents[position]))
+                replacements.append((route, content))
             results[position] = Pushed(route.id, effect)
     _replace(connection, replacements, now=now)
     return results
@@ -225,10 +229,14 @@ def being_sent(connection: Connection, plan_ids: Sequence[str]) -> set[str]:
     return {row.plan_id for row in pending} - {row.plan_id for row in idle}
 
 
-def _create(connection: Connection, routes: Sequence[dict[str, Any]], *, now: datetime) -> dict[str, datetime]:
-    """Returns when each of them was created; those are missing that another process created first."""
-    if not routes:
-        return {}
+def _create(connection: Connection, pushes: Sequence[Push], *, now: datetime) -> list[Pushed | None]:
+    """None: there is such a route already, created by another process or by a push before it in this list."""
+    if not pushes:
+        return []
+    routes = [
+        {"id": new_id("rte"), "ordinal": ordinal, **push.tenant._asdict(), **_content(push.route)}
+        for ordinal, push in enumerate(pushes)
+    ]
     # in the order of the unique index, so that two processes that create the same routes wait, never deadlock
     ordered = sorted(routes, key=lambda route: (route["company_id"], route["environment"], route["external_id"]))
     rows = connection.execute(
@@ -246,7 +254,11 @@ def _create(connection: Connection, routes: Sequence[dict[str, Any]], *, now: da
         """,  # noqa: S608 (constants of this module)
         (now + HINT_GRACE, as_json(ordered)),
     ).fetchall()
-    return {row.id: row.created_at for row in rows}
+    created = {row.id: row.created_at for row in rows}
+    return [
+        Pushed(route["id"], "create", created[route["id"]], route["stops"]) if route["id"] in created else None
+        for route in routes
+    ]
 
 
 def _replace(connection: Connection, replacements: Sequence[tuple[_Current, dict[str, Any]]], *, now: datetime) -> None:

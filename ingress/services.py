@@ -16,7 +16,7 @@ from domain.contract import Route, RouteInput
 from domain.database import Connection, Database, Tenant
 from domain.jobs import QUEUES, Job, JobQueue, import_routes, in_batches, redis_client
 from domain.keys import Caller, find_callers, prefix_of
-from domain.routes import Push, Pushed, store_pushes
+from domain.routes import Push, Pushed, create_routes, store_pushes
 from domain.settings import Settings
 from domain.telemetry import DEAD_LETTERS, QUEUE_JOBS, ROUTES_PUSHED, get_logger
 from ingress.admission import Admission, Answered, Asked, Item, Presented, Result, refusal_of
@@ -104,7 +104,7 @@ class Services:
 
     def _admit(self, presented: Sequence[Presented]) -> list[Admission]:
         """Every key is looked up at every request, many in one query: a revoked key is refused at once."""
-        with self.database.reading_by_key() as connection:
+        with self.database.by_key() as connection:
             callers = find_callers(connection, [one.key for one in presented])
         counted = [
             caller.key_id for caller, one in zip(callers, presented, strict=True) if caller is not None and one.counted
@@ -152,7 +152,7 @@ class Services:
         """Many requests' reads in one query."""
 
         def work(wanted: Sequence[tuple[Caller, str]]) -> Sequence[Result]:
-            with self.database.reading_by_key() as connection:
+            with self.database.by_key() as connection:
                 return read(connection, [(caller.tenant, one) for caller, one in wanted])
 
         return Batcher(name, partial(self._for_callers, work))
@@ -161,26 +161,46 @@ class Services:
         return self._push([Push(caller.tenant, route, caller.superseding) for caller, route in wanted])
 
     def _push(self, pushes: Sequence[Push]) -> Sequence[Stored | BaseException]:
-        """One commit and one import job for all; when the commit fails, each on its own, so that a bad neighbour costs
-        the others nothing."""
-        try:
+        """One commit and one import job for all that is new; another commit for what is not."""
+        now = datetime.now(UTC)
+        jobs: list[Job] = []
+
+        def create(batch: Sequence[Push]) -> list[Pushed | None]:
+            with self.database.by_key() as connection:
+                return create_routes(connection, batch, now=now)
+
+        def store(batch: Sequence[Push]) -> list[Pushed]:
             with self.database.transaction_by_key() as connection:
-                pushed, jobs = store_pushes(connection, pushes, now=datetime.now(UTC))
-        except psycopg.Error as error:
-            if len(pushes) == 1 or isinstance(error, PoolTimeout) or error.sqlstate is None:
-                raise
-            log.warning("push.batch_failed", routes=len(pushes), error=str(error))
-            return [outcome for push in pushes for outcome in self._push_alone(push)]
+                stored, more = store_pushes(connection, batch, now=now)
+            jobs.extend(more)
+            return stored
+
+        created = _together(create, pushes)
+        others = [push for push, result in zip(pushes, created, strict=True) if result is None]
+        stored = iter(_together(store, others)) if others else iter(())
+        results = [result if result is not None else next(stored) for result in created]
+        pushed = [result for result in results if isinstance(result, Pushed)]
         changed = dict.fromkeys(one.route_id for one in pushed if one.effect in ("create", "replace"))
         self.outcomes.forget(one.route_id for one in pushed if one.effect == "replace")
         jobs += [import_routes(batch, reply_to=self.outcomes.reply_to) for batch in in_batches(changed)]
         asked = self.jobs.put(*jobs)
         for effect, count in Counter(one.effect for one in pushed).items():
             ROUTES_PUSHED.labels(effect).inc(count)
-        return [Stored(push, one, asked and one.route_id in changed) for push, one in zip(pushes, pushed, strict=True)]
+        return [
+            Stored(push, result, asked and result.route_id in changed) if isinstance(result, Pushed) else result
+            for push, result in zip(pushes, results, strict=True)
+        ]
 
-    def _push_alone(self, push: Push) -> Sequence[Stored | BaseException]:
-        try:
-            return self._push([push])
-        except psycopg.Error as error:
-            return [error]
+
+def _together(
+    store: Callable[[Sequence[Push]], Sequence[Result]], pushes: Sequence[Push]
+) -> Sequence[Result | BaseException]:
+    """What `store` makes of all in one commit; when that fails, of each on its own, so that a bad neighbour costs the
+    others nothing."""
+    try:
+        return store(pushes)
+    except psycopg.Error as error:
+        if len(pushes) == 1 or isinstance(error, PoolTimeout) or error.sqlstate is None:
+            return [error] * len(pushes)
+        log.warning("push.batch_failed", routes=len(pushes), error=str(error))
+        return [outcome for push in pushes for outcome in _together(store, [push])]
