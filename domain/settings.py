@@ -43,7 +43,11 @@ class Settings(BaseSettings):
 
     host: str = Field("127.0.0.1", description="Address the ingress listens on")
     port: int = Field(8080, ge=0, le=65535, description="Port the ingress listens on")
-    database_pool_size: int = Field(8, ge=2, description="Connections to PostgreSQL of one process, at most")
+    database_pool_size: int = Field(
+        8,
+        ge=2,
+        description="Connections to PostgreSQL of one process, at most: so many for work by key, so many for the rest",
+    )
     database_timeout_seconds: float = Field(3, gt=0, description="Longest wait for a connection to PostgreSQL")
 
     import_wait_seconds: float = Field(1.0, ge=0, description="How long a push waits for the outcome of its import")

@@ -25,10 +25,15 @@ def run(bench: Bench) -> list[Figure]:
             stack.start("workers", "--queues", queue)
         stack.start("scheduler")
         with bench.task("soak: looks for the top rate"):
-            top = drive(send(addresses, requests, expect=201, seconds=max(bench.seconds, 3))).rate
+            rates = {
+                count: drive(send(addresses[:count], requests, expect=201, seconds=max(bench.seconds, 3))).rate
+                for count in bench.ingress
+            }
+        best = max(bench.ingress, key=lambda count: rates[count])
+        top, addresses = rates[best], addresses[:best]
         memory: dict[str, list[float]] = {name: [] for name in stack.memory()}
         loads = []
-        text = f"soak: {bench.minutes:g} minutes of {top / 2:,.0f} pushes/s"
+        text = f"soak: {bench.minutes:g} minutes of {top / 2:,.0f} pushes/s, {best} ingress"
         with bench.task(text, WINDOWS) as advance:
             for _ in range(WINDOWS):
                 seconds = bench.minutes * 60 / WINDOWS
