@@ -34,7 +34,7 @@ from domain.keys import Caller
 from domain.lifecycle import HELD
 from domain.routes import cancel_route
 from domain.telemetry import FIXES_RECEIVED
-from ingress.admission import ADMISSION, NOBODY, Asked, Item, Result, presented_by, refusal_of
+from ingress.admission import ADMISSION, NOBODY, Admission, Asked, Item, Result, presented_by, refusal_of
 from ingress.problems import ApiError
 from ingress.services import Asking, Services
 
@@ -95,28 +95,26 @@ class Api:
         self._services = services
 
     async def _admit(self, request: Request, permission: str | None = None) -> Caller:
-        """Who makes the request. Raises ApiError: 401 without a valid key, 429 over the limit, 403 without the
-        permission."""
-        presented = presented_by(request.scope)
-        admission = await self._services.admissions.submit(presented) if presented is not None else NOBODY
-        request.scope[ADMISSION] = admission
+        """Who makes the request; looked up once. Raises ApiError: 401 without a valid key, 429 over the limit, 403
+        without the permission."""
+        admission: Admission | None = request.scope.get(ADMISSION)
+        if admission is None:
+            presented = presented_by(request.scope)
+            admission = await self._services.admissions.submit(presented) if presented is not None else NOBODY
+            request.scope[ADMISSION] = admission
         refusal = refusal_of(admission, permission)
         if refusal is not None:
             raise refusal
         assert admission.caller is not None  # noqa: S101 (it would have been refused)
         return admission.caller
 
-    async def _ask(
-        self, request: Request, permission: str, batcher: Asking[Item, Result], item: Item, by: Caller | None = None
-    ) -> Result:
-        """What the batcher finds for `item`; it looks at the key in the same turn, unless the caller was admitted
-        before. Raises ApiError like `_admit`, and what the work raised."""
-        asker = by or presented_by(request.scope)
-        if asker is None:
-            request.scope[ADMISSION] = NOBODY
-            raise refusal_of(NOBODY, permission) or AssertionError
+    async def _ask(self, request: Request, permission: str, batcher: Asking[Item, Result], item: Item) -> Result:
+        """What the batcher finds for `item`. Unless the request has been admitted before, it looks at the key in the
+        same turn. Raises ApiError like `_admit`, and what the work raised."""
+        presented = presented_by(request.scope) if ADMISSION not in request.scope else None
+        asker = presented or await self._admit(request, permission)
         answered = await batcher.submit(Asked(asker, permission, item))
-        if by is None:
+        if asker is presented:
             request.scope[ADMISSION] = answered.admission
         if isinstance(answered.result, BaseException):
             raise answered.result
@@ -139,17 +137,16 @@ class Api:
 
     async def create_or_update_route(self, request: Request) -> Response:
         presented = presented_by(request.scope)
-        known = presented is not None and self._services.was_admitted(presented)
-        caller = None if known else await self._admit(request, "routes:write")  # strangers' bodies are not read
+        if presented is None or not self._services.was_admitted(presented):
+            await self._admit(request, "routes:write")  # the body of a stranger is not read
         async with self._services.bodies:
             try:
                 body = await self._body_of(request)
                 route = checked(lambda: read_body(body, RouteInput), "The body")
             except ApiError:
-                if caller is None:
-                    await self._admit(request, "routes:write")  # who may not push learns only that
+                await self._admit(request, "routes:write")  # who may not push learns only that
                 raise
-            stored = await self._ask(request, "routes:write", self._services.pushes, route, caller)
+            stored = await self._ask(request, "routes:write", self._services.pushes, route)
         pushed = stored.pushed
         if pushed.effect == "refuse":
             raise ApiError("route_active", "The route has started; its stops cannot change.")
@@ -159,7 +156,7 @@ class Api:
         if outcome is not None and pushed.effect == "create":
             answer = answers.fresh_route(stored.push, pushed, outcome)
         else:
-            found = await self._ask(request, "routes:write", self._services.reads, pushed.route_id, _caller(request))
+            found = await self._ask(request, "routes:write", self._services.reads, pushed.route_id)
             if found is None:
                 raise LookupError(pushed.route_id)
             answer = found.route
@@ -180,13 +177,11 @@ class Api:
     async def get_route(self, request: Request) -> Response:
         route_id = await self._checked(request, "routes:read", lambda: _route_id_of(request))
         known = request.headers.get("if-none-match")
-        caller = None
         if known is not None:
             version = await self._ask(request, "routes:read", self._services.versions, route_id)
             if version is not None and _names(known, _etag(version)):
                 return Response(status_code=304, headers={"ETag": _etag(version)})
-            caller = _caller(request)
-        found = await self._ask(request, "routes:read", self._services.reads, route_id, caller)
+        found = await self._ask(request, "routes:read", self._services.reads, route_id)
         if found is None:
             raise ApiError("not_found", _NO_SUCH_ROUTE)
         return json_answer(found.route, headers={"ETag": _etag(found.version)})
@@ -239,12 +234,6 @@ class Api:
         _count(feed.accepted, feed.dropped, len(rejected) + len(feed.rejected))
         rejected = sorted([*rejected, *feed.rejected], key=lambda entry: entry.index)
         return json_answer(PositionsAccepted(accepted=feed.accepted, rejected=rejected), 202)
-
-
-def _caller(request: Request) -> Caller:
-    """Who made a request that has been admitted."""
-    caller: Caller = request.scope[ADMISSION].caller
-    return caller
 
 
 def _route_id_of(request: Request) -> str:
