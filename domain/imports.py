@@ -212,39 +212,46 @@ def record_failed_import(connection: Connection, route_id: str, *, most_attempts
     return Outcome(RouteStatus(row.status), reason, row.pending_detail, None, None, None, None)
 
 
+_REASON = {"vehicles": PendingReason.VEHICLE_UNMAPPED, "drivers": PendingReason.DRIVER_UNMAPPED}
+"""What a route waits for that names a record of the table in vain."""
+
+# Asked for from the side of what lets them move: each company's window, each record and each mapping.
+_ENTERED_THE_WINDOW = """
+    SELECT r.id FROM companies c CROSS JOIN LATERAL (
+        SELECT id FROM routes
+        WHERE company_id = c.id AND environment IN ('live', 'sandbox') AND status = 'pending_window'
+          AND scheduled_start <= %(now)s + c.import_window_days * interval '1 day'
+        OFFSET 0) AS r
+"""
+_FOUND_ITS_RECORD = """
+    SELECT r.id FROM routes r JOIN {table} t ON t.company_id = r.company_id AND t.{stored} = r.{column}
+    WHERE r.status = 'pending_mapping' AND r.pending_reason = '{reason}'
+    UNION
+    SELECT r.id FROM routes r JOIN mappings m ON m.company_id = r.company_id AND m.value = r.{column}
+    WHERE r.status = 'pending_mapping' AND r.pending_reason = '{reason}' AND m.kind = '{kind}'
+"""
+_MOVABLE = " UNION ".join(
+    (
+        _ENTERED_THE_WINDOW,
+        *(
+            _FOUND_ITS_RECORD.format(kind=kind, column=column, table=table, stored=stored, reason=_REASON[table])
+            for kind, column, table, stored in _REFERENCES
+        ),
+    )
+)
+
+
 def routes_that_can_move(connection: Connection, *, now: datetime) -> list[str]:
     """The five-minute pass: held routes whose start entered the window, or whose missing record now exists."""
-    rows = connection.execute(
-        """
-        SELECT r.id FROM routes r JOIN companies c ON c.id = r.company_id
-        WHERE r.status = 'pending_window' AND r.scheduled_start <= %(now)s + c.import_window_days * interval '1 day'
-        UNION ALL
-        SELECT r.id FROM routes r
-        WHERE r.status = 'pending_mapping' AND r.pending_reason = 'vehicle_unmapped' AND (
-            EXISTS (SELECT FROM vehicles v WHERE v.company_id = r.company_id AND v.unit_number = r.vehicle_unit_number)
-            OR EXISTS (SELECT FROM vehicles v WHERE v.company_id = r.company_id AND v.vin = r.vehicle_vin)
-            OR EXISTS (SELECT FROM mappings m WHERE m.company_id = r.company_id
-                       AND (m.kind, m.value) IN (('unit_number', r.vehicle_unit_number), ('vin', r.vehicle_vin))))
-        UNION ALL
-        SELECT r.id FROM routes r
-        WHERE r.status = 'pending_mapping' AND r.pending_reason = 'driver_unmapped' AND (
-            EXISTS (SELECT FROM drivers d WHERE d.company_id = r.company_id AND d.name = r.driver_name)
-            OR EXISTS (SELECT FROM drivers d WHERE d.company_id = r.company_id AND d.external_id = r.driver_external_id)
-            OR EXISTS (SELECT FROM mappings m WHERE m.company_id = r.company_id
-                       AND (m.kind, m.value) IN (('driver_name', r.driver_name),
-                                                 ('driver_external_id', r.driver_external_id))))
-        """,
-        {"now": now},
-    ).fetchall()
-    return [row.id for row in rows]
+    return [row.id for row in connection.execute(_MOVABLE, {"now": now}).fetchall()]
 
 
 def routes_waiting_for(connection: Connection, company_id: str, kind: MappingKind, values: Sequence[str]) -> list[str]:
     """Held routes of a company that name one of these values: one mapping made, and they are imported at once."""
-    columns = {given: column for given, column, _, _ in _REFERENCES}
+    column, reason = next((column, _REASON[table]) for given, column, table, _ in _REFERENCES if given == kind)
     rows = connection.execute(
-        f"SELECT id FROM routes WHERE company_id = %s AND {columns[kind]} = ANY(%s)"  # noqa: S608
-        " AND status = 'pending_mapping' ORDER BY scheduled_start",
+        f"SELECT id FROM routes WHERE company_id = %s AND {column} = ANY(%s)"  # noqa: S608
+        f" AND status = 'pending_mapping' AND pending_reason = '{reason}' ORDER BY scheduled_start",
         (company_id, list(values)),
     ).fetchall()
     return [row.id for row in rows]

@@ -22,7 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlmodel import Field, SQLModel
 
-from domain.lifecycle import Environment, RouteStatus
+from domain.lifecycle import Environment, PendingReason, RouteStatus
 from domain.planning.prices import Objective
 
 
@@ -44,6 +44,12 @@ def _default(sql: str, **more: Any) -> Any:
 
 def _one_of(column: str, values: type[StrEnum]) -> str:
     return f"{column} IN ({', '.join(repr(str(value)) for value in values)})"
+
+
+def _waiting_for(kind: str, column: str, reason: PendingReason) -> Index:
+    """Held routes by the name of what they wait for."""
+    where = f"status = 'pending_mapping' AND pending_reason = '{reason}'"
+    return Index(f"routes_waiting_for_{kind}", "company_id", column, "id", postgresql_where=text(where))
 
 
 class Company(SQLModel, table=True):
@@ -197,30 +203,10 @@ class Route(SQLModel, table=True):
             "scheduled_start",
             postgresql_where=text("status IN ('pending_mapping','pending_window')"),
         ),
-        Index(
-            "routes_waiting_for_unit_number",
-            "company_id",
-            "vehicle_unit_number",
-            postgresql_where=text("status = 'pending_mapping'"),
-        ),
-        Index(
-            "routes_waiting_for_vin",
-            "company_id",
-            "vehicle_vin",
-            postgresql_where=text("status = 'pending_mapping'"),
-        ),
-        Index(
-            "routes_waiting_for_driver_name",
-            "company_id",
-            "driver_name",
-            postgresql_where=text("status = 'pending_mapping'"),
-        ),
-        Index(
-            "routes_waiting_for_driver_external_id",
-            "company_id",
-            "driver_external_id",
-            postgresql_where=text("status = 'pending_mapping'"),
-        ),
+        _waiting_for("unit_number", "vehicle_unit_number", PendingReason.VEHICLE_UNMAPPED),
+        _waiting_for("vin", "vehicle_vin", PendingReason.VEHICLE_UNMAPPED),
+        _waiting_for("driver_name", "driver_name", PendingReason.DRIVER_UNMAPPED),
+        _waiting_for("driver_external_id", "driver_external_id", PendingReason.DRIVER_UNMAPPED),
         Index(
             "routes_plan_due",
             "retry_at",

@@ -104,6 +104,8 @@ class Services:
 
     def _admit(self, presented: Sequence[Presented]) -> list[Admission]:
         """Every key is looked up at every request, many in one query: a revoked key is refused at once."""
+        if not presented:
+            return []
         with self.database.by_key() as connection:
             callers = find_callers(connection, [one.key for one in presented])
         counted = [
