@@ -225,10 +225,11 @@ _ENTERED_THE_WINDOW = """
 """
 _FOUND_ITS_RECORD = """
     SELECT r.id FROM routes r JOIN {table} t ON t.company_id = r.company_id AND t.{stored} = r.{column}
-    WHERE r.status = 'pending_mapping' AND r.pending_reason = '{reason}'
+    WHERE r.status = 'pending_mapping' AND r.pending_reason = '{reason}' AND r.{column} IS NOT NULL
     UNION
     SELECT r.id FROM routes r JOIN mappings m ON m.company_id = r.company_id AND m.value = r.{column}
-    WHERE r.status = 'pending_mapping' AND r.pending_reason = '{reason}' AND m.kind = '{kind}'
+    WHERE r.status = 'pending_mapping' AND r.pending_reason = '{reason}' AND r.{column} IS NOT NULL
+      AND m.kind = '{kind}'
 """
 _MOVABLE = " UNION ".join(
     (

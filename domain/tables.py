@@ -48,7 +48,7 @@ def _one_of(column: str, values: type[StrEnum]) -> str:
 
 def _waiting_for(kind: str, column: str, reason: PendingReason) -> Index:
     """Held routes by the name of what they wait for."""
-    where = f"status = 'pending_mapping' AND pending_reason = '{reason}'"
+    where = f"status = 'pending_mapping' AND pending_reason = '{reason}' AND {column} IS NOT NULL"
     return Index(f"routes_waiting_for_{kind}", "company_id", column, "id", postgresql_where=text(where))
 
 

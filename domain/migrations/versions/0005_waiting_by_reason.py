@@ -28,5 +28,7 @@ def upgrade() -> None:
             name,
             "routes",
             ["company_id", column, "id"],
-            postgresql_where=sa.text(f"status = 'pending_mapping' AND pending_reason = '{reason}'"),
+            postgresql_where=sa.text(
+                f"status = 'pending_mapping' AND pending_reason = '{reason}' AND {column} IS NOT NULL"
+            ),
         )
