@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -24,7 +24,7 @@ from domain.database import Database
 from domain.migrations import migrate
 from domain.settings import Settings
 from ingress.process import free_port
-from tests.benchmarks.load import Address, LoadFailed, drive, send
+from tests.benchmarks.load import Address, Load, LoadFailed, drive, send
 
 HOST = "127.0.0.1"
 
@@ -121,6 +121,18 @@ def new_progress(screen: Console) -> Progress:
         TimeElapsedColumn(),
     )
     return Progress(*columns, console=screen, transient=True)
+
+
+class Run(NamedTuple):
+    """One round of a load, and who used the processors in it."""
+
+    load: Load
+    note: str
+
+
+def rates(runs: Sequence[Run]) -> list[float]:
+    """Expected answers per second of each round."""
+    return [run.load.rate for run in runs]
 
 
 def ratios(ours: Sequence[float], reference: Sequence[float]) -> list[float]:

@@ -6,11 +6,10 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import NamedTuple
 
 from domain.contract import write
-from tests.benchmarks.harness import Bench, Figure, Stack, busiest, ratios
-from tests.benchmarks.load import CONNECTIONS, Address, Load, drive, send
+from tests.benchmarks.harness import Bench, Figure, Run, Stack, busiest, rates, ratios
+from tests.benchmarks.load import CONNECTIONS, Address, drive, send
 from tests.benchmarks.loader import FIVE_STOPS, load_fleet, load_keys
 from tests.factories import route_body
 
@@ -48,11 +47,6 @@ def pushes(stack: Stack) -> Iterator[bytes]:
     )
 
 
-class _Run(NamedTuple):
-    load: Load
-    note: str
-
-
 def _throughput(bench: Bench) -> list[Figure]:
     with bench.stack("push") as stack:
         requests = pushes(stack)
@@ -62,37 +56,35 @@ def _throughput(bench: Bench) -> list[Figure]:
         stack.start("workers", "--queues", "imports")
         stack.start("scheduler")
 
-        def measure(addresses: Sequence[Address], expect: int, connections: int = CONNECTIONS) -> _Run:
+        def measure(addresses: Sequence[Address], expect: int, connections: int = CONNECTIONS) -> Run:
             shares: dict[str, float] = {}
             with stack.watched(shares):
                 load = drive(send(addresses, requests, expect=expect, seconds=bench.seconds, connections=connections))
-            return _Run(load, f"{busiest(shares)}; answers: {dict(load.answers)}")
+            return Run(load, f"{busiest(shares)}; answers: {dict(load.answers)}")
 
-        def measure_peer() -> _Run:
+        def measure_peer() -> Run:
             result = measure([peer], 202)
             # its workers are behind: the next one measured has the machine for itself
             stack.wait_until("SELECT count(*) = 0 FROM routes WHERE status = 'pending'", seconds=300)
             return result
 
-        works: dict[str, Callable[[], _Run]] = {
+        works: dict[str, Callable[[], Run]] = {
             "constant": lambda: measure([constant], 200),
             **{f"ingress {count}": partial(measure, ingresses[:count], 201) for count in bench.ingress},
             "peer": measure_peer,
             "idle": lambda: measure(ingresses[:1], 201, connections=1),
         }
         results = bench.alternate("push", works)
-    best = max(bench.ingress, key=lambda count: statistics.median(_rates(results[f"ingress {count}"])))
+    best = max(bench.ingress, key=lambda count: statistics.median(rates(results[f"ingress {count}"])))
     idle = results["idle"]
     return [
         Figure(
             "push: the constant endpoint, 128 connections",
             "/s",
-            _rates(results["constant"]),
+            rates(results["constant"]),
             note=results["constant"][-1].note,
         ),
-        Figure(
-            "push: the textbook peer, 128 connections", "/s", _rates(results["peer"]), note=results["peer"][-1].note
-        ),
+        Figure("push: the textbook peer, 128 connections", "/s", rates(results["peer"]), note=results["peer"][-1].note),
         *(figure for count in bench.ingress for figure in _of_ingresses(count, results, best=count == best)),
         Figure(
             "push: one connection, idle system, p50",
@@ -104,24 +96,20 @@ def _throughput(bench: Bench) -> list[Figure]:
     ]
 
 
-def _of_ingresses(count: int, results: Mapping[str, Sequence[_Run]], *, best: bool) -> list[Figure]:
+def _of_ingresses(count: int, results: Mapping[str, Sequence[Run]], *, best: bool) -> list[Figure]:
     """The figures of so many ingress processes; the goals are for the number that serves best."""
     name = f"push: 128 connections, {count} ingress"
     runs = results[f"ingress {count}"]
-    rates = _rates(runs)
-    of_constant, of_peer = (ratios(rates, _rates(results[work])) for work in ("constant", "peer"))
+    ours = rates(runs)
+    of_constant, of_peer = (ratios(ours, rates(results[work])) for work in ("constant", "peer"))
     p50, p99 = ([run.load.percentile(percent) for run in runs] for percent in (50, 99))
     return [
-        Figure(f"{name}, to 201 draft", "/s", rates, note=runs[-1].note),
+        Figure(f"{name}, to 201 draft", "/s", ours, note=runs[-1].note),
         Figure(f"{name}, of the constant endpoint", "x", of_constant, at_least=0.30 if best else None),
         Figure(f"{name}, of the textbook peer", "x", of_peer, at_least=15 if best else None),
         Figure(f"{name}, p50", "ms", p50),
         Figure(f"{name}, p99", "ms", p99, at_most=60 if best else None),
     ]
-
-
-def _rates(runs: Sequence[_Run]) -> list[float]:
-    return [run.load.rate for run in runs]
 
 
 def _workers_stopped(bench: Bench) -> list[Figure]:

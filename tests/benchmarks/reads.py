@@ -13,8 +13,8 @@ from urllib.parse import urlencode
 import httpx
 
 from domain.lifecycle import PendingReason, RouteStatus
-from tests.benchmarks.harness import Bench, Figure, Stack, busiest, ratios
-from tests.benchmarks.load import CONNECTIONS, Address, Load, drive, send
+from tests.benchmarks.harness import Bench, Figure, Run, Stack, busiest, rates, ratios
+from tests.benchmarks.load import CONNECTIONS, Address, drive, send
 from tests.benchmarks.loader import Fleet, Lot, load_fleet, load_keys, load_plans, load_routes
 
 LARGE_COMPANY = 1_000_000
@@ -57,11 +57,6 @@ class _Company(NamedTuple):
     keys: list[bytes]
 
 
-class _Run(NamedTuple):
-    load: Load
-    note: str
-
-
 def run(bench: Bench) -> list[Figure]:
     with bench.stack("reads") as stack:
         started = time.perf_counter()
@@ -72,16 +67,16 @@ def run(bench: Bench) -> list[Figure]:
         requests = _Requests(stack, companies)
         unchanged = requests.unchanged(ingresses[0])
 
-        def measure(wanted: Sequence[bytes], connections: int, where: Sequence[Address], expect: int = 200) -> _Run:
+        def measure(wanted: Sequence[bytes], connections: int, where: Sequence[Address], expect: int = 200) -> Run:
             shares: dict[str, float] = {}
             again = itertools.cycle(wanted)
             seconds = bench.seconds if connections > 1 else bench.seconds / 3  # the lists of one connection are many
             with stack.watched(shares):
                 load = drive(send(where, again, expect=expect, seconds=seconds, connections=connections))
-            return _Run(load, busiest(shares))
+            return Run(load, busiest(shares))
 
         pages = requests.pages()
-        works: dict[str, Callable[[], _Run]] = {
+        works: dict[str, Callable[[], Run]] = {
             "constant": partial(measure, requests.by_id, CONNECTIONS, [constant]),
             **{page: partial(measure, wanted, 1, ingresses[:1]) for page, wanted in pages.items()},
         }
@@ -97,7 +92,7 @@ def run(bench: Bench) -> list[Figure]:
         results = bench.alternate("reads", works)
     table = f"reads: {bench.routes:,} routes"
     return [
-        Figure("reads: the constant endpoint, 128 connections", "/s", _rates(results["constant"]), note=loaded),
+        Figure("reads: the constant endpoint, 128 connections", "/s", rates(results["constant"]), note=loaded),
         *(
             figure
             for work, at_least in ((BY_ID, 0.25), (UNCHANGED_BY_ID, None), (BY_EXTERNAL_ID, 0.20), (LIST, None))
@@ -117,15 +112,15 @@ def run(bench: Bench) -> list[Figure]:
 
 
 def _of_ingresses(
-    table: str, work: str, counts: Sequence[int], results: Mapping[str, Sequence[_Run]], at_least: float | None
+    table: str, work: str, counts: Sequence[int], results: Mapping[str, Sequence[Run]], at_least: float | None
 ) -> Iterator[Figure]:
     """The figures of one kind of read; the goal is for the number of ingress processes that serves best."""
-    best = max(counts, key=lambda count: statistics.median(_rates(results[_by(work, count)])))
+    best = max(counts, key=lambda count: statistics.median(rates(results[_by(work, count)])))
     for count in counts:
         runs = results[_by(work, count)]
-        of_constant = ratios(_rates(runs), _rates(results["constant"]))
+        of_constant = ratios(rates(runs), rates(results["constant"]))
         name = f"{table}, {_by(work, count)}"
-        yield Figure(name, "/s", _rates(runs), note=runs[-1].note)
+        yield Figure(name, "/s", rates(runs), note=runs[-1].note)
         yield Figure(
             f"{name}, of the constant endpoint", "x", of_constant, at_least=at_least if count == best else None
         )
@@ -133,10 +128,6 @@ def _of_ingresses(
 
 def _by(work: str, count: int) -> str:
     return f"{work}, {count} ingress"
-
-
-def _rates(runs: Sequence[_Run]) -> list[float]:
-    return [run.load.rate for run in runs]
 
 
 def _load(bench: Bench, stack: Stack) -> list[_Company]:
