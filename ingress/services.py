@@ -119,7 +119,9 @@ class Services:
         for one, admission in zip(presented, admissions, strict=True):
             if refusal_of(admission, None) is not None:
                 self._admitted_keys.discard(prefix_of(one.key))
-            elif len(self._admitted_keys) < _MOST_ADMITTED_KEYS:
+            else:
+                if len(self._admitted_keys) >= _MOST_ADMITTED_KEYS:
+                    self._admitted_keys.clear()  # those in use come back with their next request
                 self._admitted_keys.add(prefix_of(one.key))
         return admissions
 
