@@ -28,6 +28,9 @@ from tests.benchmarks.load import Address, Load, LoadFailed, drive, send
 
 HOST = "127.0.0.1"
 
+STOLEN = "stolen by the host"
+"""Among those who use the processors: time that was ours by right (`steal` of proc(5)). Figures suffer from it."""
+
 Measured = TypeVar("Measured")
 
 
@@ -68,7 +71,8 @@ class Bench:
     @contextmanager
     def stack(self, name: str) -> Iterator["Stack"]:
         """Embedded PostgreSQL and Redis in a temporary folder, as durable as `fuelroute up` has them. All that was
-        started is stopped at the end, and the folder removed.
+        started is stopped at the end, and the folder removed; a LoadFailed that ends the block tells where its logs
+        were kept.
         """
         supervisor = Supervisor(print)
         with tempfile.TemporaryDirectory(prefix="fuelroute-bench-") as temporary:
@@ -83,6 +87,10 @@ class Bench:
                 settings = Settings(data=folder, database_url=postgres.url, redis_url=redis.url)
                 with Database.of(settings) as database:
                     yield Stack(settings, database, supervisor)
+            except LoadFailed as failed:
+                kept = tempfile.mkdtemp(prefix="fuelroute-bench-logs-")
+                shutil.copytree(folder / "logs", kept, dirs_exist_ok=True)
+                raise LoadFailed(f"{failed}; the logs of its processes are in {kept}") from None
             finally:
                 supervisor.stop()
                 for server in (postgres, redis):
@@ -216,9 +224,12 @@ class Stack:
         return {name: sum(_megabytes(pid, "VmRSS") for pid in pids) for name, pids in self._processes().items()}
 
     def cpu_seconds(self) -> dict[str, float]:
-        """So far, of each process with its children, and of the load generator."""
+        """So far, of each process with its children, of the load generator, and what a virtual machine's host gave to
+        others meanwhile.
+        """
         pids = {**self._processes(), "load generator": [os.getpid()]}
-        return {name: sum(map(_cpu_seconds, of_name)) for name, of_name in pids.items()}
+        spent = {name: sum(map(_cpu_seconds, of_name)) for name, of_name in pids.items()}
+        return spent | {STOLEN: _stolen_seconds()}
 
     @contextmanager
     def watched(self, shares: dict[str, float]) -> Iterator[None]:
@@ -265,6 +276,12 @@ def _stat(pid: int) -> list[str]:
 def _cpu_seconds(pid: int) -> float:
     """Of a process, and of its children that have ended; 0 when it is gone."""
     return sum(map(int, _stat(pid)[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def _stolen_seconds() -> float:
+    """Of all processors together, since the machine started."""
+    with Path("/proc/stat").open() as stat:
+        return int(stat.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
 
 
 def own_megabytes(pid: int) -> float:

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 
 from domain.jobs import QUEUES
-from tests.benchmarks.harness import Bench, Figure
+from tests.benchmarks.harness import STOLEN, Bench, Figure
 from tests.benchmarks.load import drive, send
 from tests.benchmarks.push import pushes
 
@@ -32,14 +32,17 @@ def run(bench: Bench) -> list[Figure]:
         best = max(bench.ingress, key=lambda count: rates[count])
         top, addresses = rates[best], addresses[:best]
         memory: dict[str, list[float]] = {name: [] for name in stack.memory()}
-        loads = []
+        loads, stolen = [], []
         text = f"soak: {bench.minutes:g} minutes of {top / 2:,.0f} pushes/s, {best} ingress"
         with bench.task(text, WINDOWS) as advance:
             for _ in range(WINDOWS):
                 seconds = bench.minutes * 60 / WINDOWS
-                loads.append(
-                    drive(send(addresses, requests, expect=201, seconds=seconds, warm_up=0, per_second=top / 2))
-                )
+                shares: dict[str, float] = {}
+                with stack.watched(shares):
+                    loads.append(
+                        drive(send(addresses, requests, expect=201, seconds=seconds, warm_up=0, per_second=top / 2))
+                    )
+                stolen.append(shares[STOLEN] * 100)
                 for name, megabytes in stack.memory().items():
                     memory[name].append(megabytes)
                 advance(1)
@@ -48,6 +51,7 @@ def run(bench: Bench) -> list[Figure]:
         Figure(text, "/s", [load.rate for load in loads]),
         Figure("soak: latency p50", "ms", p50),
         Figure("soak: latency p99", "ms", p99),
+        Figure("soak: of one processor, stolen by the host", "%", stolen),
         Figure("soak: p50 at the end, of that after settling", "x", [_end(p50) / _settled(p50)], at_most=_TOLERANCE),
         Figure("soak: p99 at the end, of that after settling", "x", [_end(p99) / _settled(p99)], at_most=_TOLERANCE),
         *(

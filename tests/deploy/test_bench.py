@@ -4,7 +4,14 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests.benchmarks.harness import Bench, new_progress
+from tests.benchmarks.load import LoadFailed
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,3 +55,15 @@ def test_an_unknown_work_is_one_sentence(tmp_path: Path) -> None:
 
     assert done.returncode == 1
     assert done.stderr.startswith("fuelroute: no such work: 'everything'; choose from push, import,")
+
+
+def test_a_failed_benchmark_keeps_the_logs_of_its_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    bench = Bench(new_progress(Console(quiet=True)))
+
+    with pytest.raises(LoadFailed, match="an answer was 500; the logs") as failed, bench.stack("failing"):
+        raise LoadFailed("an answer was 500")
+
+    (kept,) = tmp_path.iterdir()
+    assert str(failed.value).endswith(str(kept))
+    assert "ready to accept connections" in (kept / "postgres.log").read_text()
