@@ -43,7 +43,10 @@ def children(supervisor: int) -> dict[str, int]:
     """What the supervisor runs, by the last word of each command line."""
     found = {}
     for pid in Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split():
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+        except OSError:  # gone since it was listed
+            continue
         found["postgres" if command[0].endswith(b"/postgres") else Path(os.fsdecode(command[-1])).name] = int(pid)
         if command[0].endswith(b"redis-server") or b"redis-server" in command[0]:
             found["redis"] = int(pid)
