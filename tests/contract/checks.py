@@ -76,8 +76,11 @@ def accepted(answer: httpx.Response, status: int) -> dict[str, Any]:
 
 
 def put_in_status(client: Client, route_id: str, status: str, *, plan: dict[str, Any] | None = None) -> None:
-    """Sets a route's status, and its plan, where the way there is another test's business."""
+    """Sets a route's status, and its plan, where the way there is another test's business. What waits for its window
+    starts a month later, or the service's next pass would import it.
+    """
     held = status.startswith("pending")
+    days_later = 30 if status == "pending_window" else 0
     with client.service.database.transaction() as connection:
         plan_id = None
         if plan is not None:
@@ -89,8 +92,8 @@ def put_in_status(client: Client, route_id: str, status: str, *, plan: dict[str,
             )
         connection.execute(
             "UPDATE routes SET status = %s, pending_reason = %s, pending_detail = %s, retry_at = NULL, plan_id = %s,"
-            " updated_at = clock_timestamp() WHERE id = %s",
-            (status, "error" if held else None, "Set by a test" if held else None, plan_id, route_id),
+            " scheduled_start = scheduled_start + %s * interval '1 day', updated_at = clock_timestamp() WHERE id = %s",
+            (status, "error" if held else None, "Set by a test" if held else None, plan_id, days_later, route_id),
         )
 
 
