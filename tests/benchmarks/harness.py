@@ -280,8 +280,7 @@ def _cpu_seconds(pid: int) -> float:
 
 def _stolen_seconds() -> float:
     """Of all processors together, since the machine started."""
-    with Path("/proc/stat").open() as stat:
-        return int(stat.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
+    return int(Path("/proc/stat").read_text().split()[8]) / os.sysconf("SC_CLK_TCK")
 
 
 def own_megabytes(pid: int) -> float:
