@@ -103,7 +103,6 @@ class _Feed:
         reports = -(-int(_MOST_PER_SECOND * self._seconds) // TRUCKS)
         requests = [request for _ in range(reports) for request in self._fleet_report()]
         stored_before, since = self._stored(), datetime.now(UTC)
-        shares: dict[str, float] = {}
 
         async def both() -> Load:
             positions = send(
@@ -118,7 +117,7 @@ class _Feed:
             load, _ = await asyncio.gather(positions, self._arrive())
             return load
 
-        with self._stack.watched(shares):
+        with self._stack.watched() as shares:
             started = perf_counter()
             load = drive(both())
             self._stack.wait_until(

@@ -8,7 +8,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,7 +135,12 @@ class Run(NamedTuple):
     """One round of a load, and who used the processors in it."""
 
     load: Load
-    note: str
+    shares: dict[str, float]
+    """What part of one core each process used."""
+
+    @property
+    def note(self) -> str:
+        return f"{busiest(self.shares)}; answers: {dict(self.load.answers)}"
 
 
 def rates(runs: Sequence[Run]) -> list[float]:
@@ -231,11 +236,17 @@ class Stack:
         spent = {name: sum(map(_cpu_seconds, of_name)) for name, of_name in pids.items()}
         return spent | {STOLEN: _stolen_seconds()}
 
+    def measure(self, load: Coroutine[Any, Any, Load]) -> Run:
+        """Runs a load to its end."""
+        with self.watched() as shares:
+            return Run(drive(load), shares)
+
     @contextmanager
-    def watched(self, shares: dict[str, float]) -> Iterator[None]:
-        """Fills in what part of one core each process has used in the block."""
+    def watched(self) -> Iterator[dict[str, float]]:
+        """What part of one core each process has used in the block; known at its end."""
+        shares: dict[str, float] = {}
         started, before = time.perf_counter(), self.cpu_seconds()
-        yield
+        yield shares
         seconds = time.perf_counter() - started
         shares.update({name: (spent - before[name]) / seconds for name, spent in self.cpu_seconds().items()})
 

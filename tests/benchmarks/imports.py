@@ -75,8 +75,7 @@ def _load_backlog(stack: Stack, fleet: Fleet, *, due: datetime) -> None:
 
 def _imported(stack: Stack) -> _Run:
     """Waits until all are drafts; the time is the database's, from the first job to the last route."""
-    shares: dict[str, float] = {}
-    with stack.watched(shares):
+    with stack.watched() as shares:
         stack.wait_until("SELECT NOT EXISTS (SELECT FROM routes WHERE status = 'pending')", seconds=_PATIENCE_SECONDS)
     (row,) = stack.query(
         "SELECT count(*) AS drafts, extract(epoch FROM max(updated_at) - min(imported_at))::float8 AS seconds"

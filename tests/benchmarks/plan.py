@@ -125,7 +125,6 @@ def _in_memory(bench: Bench) -> list[Figure]:
 
 def _through_a_worker(bench: Bench) -> list[Figure]:
     rates: list[float] = []
-    shares: dict[str, float] = {}
     with bench.stack("plan") as stack:
         _store_stations(stack, stations(STATIONS))
         with stack.database.transaction() as connection:
@@ -133,7 +132,7 @@ def _through_a_worker(bench: Bench) -> list[Figure]:
         stack.start("workers", "--queues", "plans")
         _plan(stack, fleet, 0, 8)  # the first ones load the roads and the index
         for number in range(bench.rounds):
-            with bench.task(f"plan: {ROUTES} plans through one worker, round {number + 1}"), stack.watched(shares):
+            with bench.task(f"plan: {ROUTES} plans through one worker, round {number + 1}"), stack.watched() as shares:
                 rates.append(_plan(stack, fleet, ROUTES * (number + 1), ROUTES))
         _store_stations(stack, stations(MOST_STATIONS))
         with bench.task(f"plan: {MOST_STATIONS:,} stations"):

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from domain.contract import write
-from tests.benchmarks.harness import Bench, Figure, Run, Stack, busiest, rates, ratios
+from tests.benchmarks.harness import Bench, Figure, Run, Stack, rates, ratios
 from tests.benchmarks.load import CONNECTIONS, Address, drive, send
 from tests.benchmarks.loader import FIVE_STOPS, load_fleet, load_keys
 from tests.factories import route_body
@@ -57,10 +57,9 @@ def _throughput(bench: Bench) -> list[Figure]:
         stack.start("scheduler")
 
         def measure(addresses: Sequence[Address], expect: int, connections: int = CONNECTIONS) -> Run:
-            shares: dict[str, float] = {}
-            with stack.watched(shares):
-                load = drive(send(addresses, requests, expect=expect, seconds=bench.seconds, connections=connections))
-            return Run(load, f"{busiest(shares)}; answers: {dict(load.answers)}")
+            return stack.measure(
+                send(addresses, requests, expect=expect, seconds=bench.seconds, connections=connections)
+            )
 
         def measure_peer() -> Run:
             result = measure([peer], 202)

@@ -13,8 +13,8 @@ from urllib.parse import urlencode
 import httpx
 
 from domain.lifecycle import PendingReason, RouteStatus
-from tests.benchmarks.harness import Bench, Figure, Run, Stack, busiest, rates, ratios
-from tests.benchmarks.load import CONNECTIONS, Address, drive, send
+from tests.benchmarks.harness import Bench, Figure, Run, Stack, rates, ratios
+from tests.benchmarks.load import CONNECTIONS, Address, send
 from tests.benchmarks.loader import Fleet, Lot, load_fleet, load_keys, load_plans, load_routes
 
 LARGE_COMPANY = 1_000_000
@@ -68,12 +68,9 @@ def run(bench: Bench) -> list[Figure]:
         unchanged = requests.unchanged(ingresses[0])
 
         def measure(wanted: Sequence[bytes], connections: int, where: Sequence[Address], expect: int = 200) -> Run:
-            shares: dict[str, float] = {}
             again = itertools.cycle(wanted)
             seconds = bench.seconds if connections > 1 else bench.seconds / 3  # the lists of one connection are many
-            with stack.watched(shares):
-                load = drive(send(where, again, expect=expect, seconds=seconds, connections=connections))
-            return Run(load, busiest(shares))
+            return stack.measure(send(where, again, expect=expect, seconds=seconds, connections=connections))
 
         pages = requests.pages()
         works: dict[str, Callable[[], Run]] = {

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 
 from domain.jobs import QUEUES
-from tests.benchmarks.harness import STOLEN, Bench, Figure
+from tests.benchmarks.harness import STOLEN, Bench, Figure, rates
 from tests.benchmarks.load import drive, send
 from tests.benchmarks.push import pushes
 
@@ -25,33 +25,29 @@ def run(bench: Bench) -> list[Figure]:
             stack.start("workers", "--queues", queue)
         stack.start("scheduler")
         with bench.task("soak: looks for the top rate"):
-            rates = {
+            top_rates = {
                 count: drive(send(addresses[:count], requests, expect=201, seconds=max(bench.seconds, 3))).rate
                 for count in bench.ingress
             }
-        best = max(bench.ingress, key=lambda count: rates[count])
-        top, addresses = rates[best], addresses[:best]
+        best = max(bench.ingress, key=lambda count: top_rates[count])
+        top, addresses = top_rates[best], addresses[:best]
         memory: dict[str, list[float]] = {name: [] for name in stack.memory()}
-        loads, stolen = [], []
+        runs = []
         text = f"soak: {bench.minutes:g} minutes of {top / 2:,.0f} pushes/s, {best} ingress"
         with bench.task(text, WINDOWS) as advance:
             for _ in range(WINDOWS):
                 seconds = bench.minutes * 60 / WINDOWS
-                shares: dict[str, float] = {}
-                with stack.watched(shares):
-                    loads.append(
-                        drive(send(addresses, requests, expect=201, seconds=seconds, warm_up=0, per_second=top / 2))
-                    )
-                stolen.append(shares[STOLEN] * 100)
+                load = send(addresses, requests, expect=201, seconds=seconds, warm_up=0, per_second=top / 2)
+                runs.append(stack.measure(load))
                 for name, megabytes in stack.memory().items():
                     memory[name].append(megabytes)
                 advance(1)
-    p50, p99 = ([load.percentile(percent) for load in loads] for percent in (50, 99))
+    p50, p99 = ([run.load.percentile(percent) for run in runs] for percent in (50, 99))
     return [
-        Figure(text, "/s", [load.rate for load in loads]),
+        Figure(text, "/s", rates(runs)),
         Figure("soak: latency p50", "ms", p50),
         Figure("soak: latency p99", "ms", p99),
-        Figure("soak: of one processor, stolen by the host", "%", stolen),
+        Figure("soak: of one processor, stolen by the host", "%", [run.shares[STOLEN] * 100 for run in runs]),
         Figure("soak: p50 at the end, of that after settling", "x", [_end(p50) / _settled(p50)], at_most=_TOLERANCE),
         Figure("soak: p99 at the end, of that after settling", "x", [_end(p99) / _settled(p99)], at_most=_TOLERANCE),
         *(
