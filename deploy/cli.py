@@ -17,21 +17,29 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from deploy.terminal import Terminal
-from domain import companies, database, erasure, fleet, imports, keys, messaging, reviews, stations
-from domain.companies import Policy
-from domain.contacts import Contacts
-from domain.contract import Instant, write
-from domain.csvfiles import Report
+from domain import database
+from domain.accounts import companies, keys
+from domain.accounts.companies import Policy
+from domain.accounts.contacts import Contacts
+from domain.contract.checking import write
+from domain.contract.csvfiles import Report
+from domain.contract.shapes import Instant
 from domain.database import Connection
 from domain.errors import Trouble
+from domain.fleet import fleet
+from domain.housekeeping import erasure
 from domain.ids import is_id
 from domain.jobs import QUEUES, Job, JobQueue, check_redis
 from domain.lifecycle import Environment
+from domain.messages import messages
+from domain.metrics_ports import serve_metrics
+from domain.observability import configure_logging
+from domain.planning import replanning
 from domain.planning.prices import Objective
-from domain.routes import Matched
-from domain.scraping import serve_metrics
+from domain.routes import imports
+from domain.routes.pushes import Matched
 from domain.settings import Settings, get_settings
-from domain.telemetry import configure_logging
+from domain.stations import stations
 from domain.text import printable, without_secrets
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
@@ -317,7 +325,7 @@ def companies_set(
     policy = _policy(locals())
     with transaction() as connection:
         row = companies.set_policy(connection, company_id, policy, contacts=Contacts.of(get_settings()))._asdict()
-    row["message_url"] = messaging.channel_of(row["message_url"]) + "://***" if row["message_url"] else None
+    row["message_url"] = messages.channel_of(row["message_url"]) + "://***" if row["message_url"] else None
     show(as_json, row, lambda: _print_fields(row))
 
 
@@ -533,7 +541,7 @@ def messages_list(company_id: CompanyId, as_json: AsJson = False) -> None:
     """Every message to a driver: route, driver, status, channel, text, times."""
     with transaction() as connection:
         companies.require_company(connection, company_id, even_retired=True)
-        rows = messaging.list_messages(connection, company_id)
+        rows = messages.list_messages(connection, company_id)
     documents = [row._asdict() for row in rows]
 
     def text() -> None:
@@ -554,7 +562,7 @@ def stations_import(file: CsvFile, as_json: AsJson = False) -> None:
     now = datetime.now(UTC)
     with _progress("stations", file, quiet=as_json) as progress, transaction() as connection:
         report = stations.import_stations(connection, file, now=now, progress=progress)
-        jobs = reviews.after_new_prices(connection, None, now=now)
+        jobs = replanning.after_new_prices(connection, None, now=now)
     enqueue(jobs)
     _finish_import(as_json, "stations", report)
 
@@ -566,7 +574,7 @@ def deals_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = False) 
     with transaction() as connection:
         companies.require_company(connection, company_id)
         report = stations.import_deals(connection, company_id, file, now=now)
-        jobs = reviews.after_new_prices(connection, company_id, now=now)
+        jobs = replanning.after_new_prices(connection, company_id, now=now)
     enqueue(jobs)
     _finish_import(as_json, "deals", report)
 
@@ -580,7 +588,7 @@ def taxes_import(file: CsvFile, as_json: AsJson = False) -> None:
     now = datetime.now(UTC)
     with transaction() as connection:
         report = stations.import_taxes(connection, file, now=now)
-        jobs = reviews.after_new_prices(connection, None, now=now)
+        jobs = replanning.after_new_prices(connection, None, now=now)
     enqueue(jobs)
     _finish_import(as_json, "taxes", report)
 
@@ -593,7 +601,7 @@ def stations_retire(
     now = datetime.now(UTC)
     with transaction() as connection:
         stations.retire_stations(connection, station_ids, now=now)
-        jobs = reviews.after_new_prices(connection, None, now=now)
+        jobs = replanning.after_new_prices(connection, None, now=now)
     enqueue(jobs)
     show(
         as_json,
@@ -674,7 +682,7 @@ def roads_build(
 def explain(route_id: Annotated[str, typer.Argument(metavar="ROUTE_ID")], as_json: AsJson = False) -> None:
     """Why this plan: its inputs, every candidate, the objective."""
     from deploy.explain import print_explanation
-    from domain.plans import read_explanation
+    from domain.planning.plans import read_explanation
 
     with transaction() as connection:
         explanation = read_explanation(connection, route_id) if is_id(route_id, "rte") else None

@@ -12,10 +12,10 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from domain.accounts.keys import create_key, revoke_key
 from domain.database import Database
 from domain.errors import Trouble
 from domain.ids import is_id
-from domain.keys import create_key, revoke_key
 from domain.lifecycle import Environment, RouteStatus
 from domain.planning.plan import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
 from domain.roads import Point, default_roads

@@ -14,11 +14,11 @@ from psycopg.rows import namedtuple_row
 from psycopg.types.json import Jsonb, set_json_dumps, set_json_loads
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from domain import contract
+from domain.contract.checking import write
 from domain.errors import Trouble
 from domain.lifecycle import Environment
+from domain.observability import get_logger
 from domain.settings import Settings
-from domain.telemetry import get_logger
 
 log = get_logger(__name__)
 
@@ -122,7 +122,7 @@ _CLIENT: dict[str, Any] = {
     "tcp_user_timeout": _milliseconds(10),
 }
 
-set_json_dumps(contract.write)
+set_json_dumps(write)
 set_json_loads(msgspec.json.decode)
 
 

@@ -15,9 +15,9 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from domain.errors import Trouble
+from domain.observability import get_logger
 from domain.redis_circuit import RedisCircuit
 from domain.settings import Settings
-from domain.telemetry import get_logger
 
 log = get_logger(__name__)
 

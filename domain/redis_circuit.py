@@ -8,7 +8,7 @@ from weakref import ref
 
 import redis
 
-from domain.telemetry import get_logger
+from domain.observability import get_logger
 
 log = get_logger(__name__)
 

@@ -5,7 +5,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from starlette.types import Scope
 
-from domain.keys import Caller
+from domain.accounts.keys import Caller
 from ingress.limits import Allowance
 from ingress.problems import ApiError
 

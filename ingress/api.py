@@ -11,12 +11,12 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from domain import answers
-from domain.contract import (
+from domain.accounts.keys import Caller
+from domain.contract.checking import Invalid, read_body, read_query, read_value, write
+from domain.contract.shapes import (
     MAX_BODY_BYTES,
     DriverQuery,
     FieldFault,
-    Invalid,
     Position,
     PositionBatch,
     PositionsAccepted,
@@ -25,18 +25,14 @@ from domain.contract import (
     RouteList,
     RouteQuery,
     VehicleQuery,
-    read_body,
-    read_query,
-    read_value,
-    write,
 )
 from domain.database import Connection
-from domain.feed import store_positions
 from domain.ids import is_id
-from domain.keys import Caller
 from domain.lifecycle import HELD, CancelEffect
-from domain.routes import cancel_route
-from domain.telemetry import FIXES_RECEIVED
+from domain.observability import FIXES_RECEIVED
+from domain.routes import queries as answers
+from domain.routes.pushes import cancel_route
+from domain.telematics.feed import store_positions
 from ingress.admission import (
     ADMISSION,
     NOBODY,

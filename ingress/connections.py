@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from domain.observability import CONNECTIONS, CONNECTIONS_REFUSED, get_logger
 from domain.settings import Settings
-from domain.telemetry import CONNECTIONS, CONNECTIONS_REFUSED, get_logger
 
 log = get_logger(__name__)
 

@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from domain.telemetry import REQUESTS, get_logger
+from domain.observability import REQUESTS, get_logger
 from ingress.admission import ADMISSION, NOBODY, presented_by
 from ingress.problems import ApiError, problem
 from ingress.services import Services

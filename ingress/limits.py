@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import redis
 from redis.commands.core import Script
 
-from domain.contract import RATE_LIMIT_REQUESTS, RATE_LIMIT_WINDOW_SECONDS
+from domain.contract.shapes import RATE_LIMIT_REQUESTS, RATE_LIMIT_WINDOW_SECONDS
 from domain.redis_circuit import RedisCircuit
 
 # One list for each key: the times of its accepted requests, newest first, in microseconds of Redis's own clock.

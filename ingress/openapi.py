@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from domain import contract
-from domain.contract import (
+from domain.contract import shapes as contract
+from domain.contract.shapes import (
     API_VERSION,
     RATE_LIMIT_REQUESTS,
     DriverList,

@@ -12,9 +12,9 @@ from redis.asyncio.client import PubSub
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from domain.imports import Outcome
 from domain.jobs import OUTCOME_CHANNEL
-from domain.telemetry import get_logger
+from domain.observability import get_logger
+from domain.routes.imports import Outcome
 
 log = get_logger(__name__)
 

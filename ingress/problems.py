@@ -6,7 +6,8 @@ from typing import NamedTuple
 import msgspec
 from starlette.responses import Response
 
-from domain.contract import FieldFault, Problem, write
+from domain.contract.checking import write
+from domain.contract.shapes import FieldFault, Problem
 
 PROBLEM_TYPE = "application/problem+json"
 

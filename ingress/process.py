@@ -7,8 +7,8 @@ import socket
 import uvicorn
 
 from domain.errors import Trouble
+from domain.observability import get_logger
 from domain.settings import Settings
-from domain.telemetry import get_logger
 from ingress.app import create_app
 from ingress.connections import Bounds, bounded_connections
 from ingress.queues import QueueGauges

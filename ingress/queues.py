@@ -7,8 +7,8 @@ import time
 import redis
 
 from domain.jobs import QUEUES, JobQueue
+from domain.observability import DEAD_LETTERS, QUEUE_AGE, QUEUE_JOBS, get_logger
 from domain.settings import Settings
-from domain.telemetry import DEAD_LETTERS, QUEUE_AGE, QUEUE_JOBS, get_logger
 
 log = get_logger(__name__)
 

@@ -15,15 +15,15 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import psycopg
 
-from domain.answers import Versioned, find_by_external_id, read_routes, read_versions
-from domain.contract import Route, RouteInput
+from domain.accounts.keys import Caller, find_callers, hash_of, still_valid
+from domain.contract.shapes import Route, RouteInput
 from domain.database import SERVING, Connection, Database, Limits, Tenant, is_away
 from domain.jobs import Job, JobQueue, import_routes, in_batches, redis_client
-from domain.keys import Caller, find_callers, hash_of, still_valid
+from domain.observability import ROUTES_PUSHED, get_logger
 from domain.redis_circuit import RedisCircuit
-from domain.routes import Push, Pushed, create_routes, store_pushes
+from domain.routes.pushes import Push, Pushed, create_routes, store_pushes
+from domain.routes.queries import Versioned, find_by_external_id, read_routes, read_versions
 from domain.settings import Settings
-from domain.telemetry import ROUTES_PUSHED, get_logger
 from ingress.admission import Admission, Answered, Asked, Item, Presented, Result, refusal_of, unauthorized
 from ingress.batching import Batcher
 from ingress.limits import RateLimiter

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
-from domain import companies, feed, fleet, imports, messaging, plans, retention, reviews, tracking
-from domain.contacts import Contacts
+from domain.accounts import companies
+from domain.accounts.contacts import Contacts
 from domain.database import KEEPING, Connection, Database
+from domain.fleet import fleet
+from domain.housekeeping import retention
 from domain.jobs import (
     JOB_ITEMS,
     JUDGED_TRUCKS,
@@ -21,8 +23,12 @@ from domain.jobs import (
     review_plan,
     send_message,
 )
+from domain.messages import messages
+from domain.observability import get_logger
+from domain.planning import plans, replanning
+from domain.routes import imports
 from domain.settings import Settings
-from domain.telemetry import get_logger
+from domain.telematics import feed, tracking
 
 log = get_logger(__name__)
 
@@ -74,8 +80,8 @@ class Passes:
             pending = imports.count_due_imports(connection, now=now, most=_MOST_IMPORT_JOBS * JOB_ITEMS)
             tracks = tracking.lost_judgements(connection, now=now)
             planless = plans.due_plans(connection, now=now)
-            doubtful = reviews.due_reviews(connection, now=now)
-            messages = messaging.due_messages(connection, now=now)
+            doubtful = replanning.due_reviews(connection, now=now)
+            unsent = messages.due_messages(connection, now=now)
         jobs: list[Job] = [import_due(portion) for portion in range(-(-pending // JOB_ITEMS))]
         jobs += [
             judge_positions(environment, batch, key=f"sweep {environment} {number}")
@@ -84,7 +90,7 @@ class Passes:
         ]
         jobs += map(build_plan, planless)
         jobs += map(review_plan, doubtful)
-        jobs += map(send_message, messages)
+        jobs += map(send_message, unsent)
         if jobs:
             self.jobs.put_once(*jobs)
             log.info(
@@ -93,7 +99,7 @@ class Passes:
                 vehicles=sum(map(len, tracks.values())),
                 plans=len(planless),
                 reviews=len(doubtful),
-                messages=len(messages),
+                messages=len(unsent),
             )
 
     def housekeeping(self) -> None:

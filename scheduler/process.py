@@ -10,8 +10,8 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from domain.database import Database
 from domain.jobs import JobQueue
+from domain.observability import get_logger
 from domain.settings import Settings
-from domain.telemetry import get_logger
 from scheduler.leader import Leadership, LeadershipLost
 from scheduler.passes import Passes
 

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from domain.arrivals import Fix
-from domain.companies import Policy, create_company
-from domain.contract import RouteInput, read_body, write
+from domain.accounts.companies import Policy, create_company
+from domain.contract.checking import read_body, write
+from domain.contract.shapes import RouteInput
 from domain.database import Connection, Tenant
 from domain.ids import new_id
 from domain.lifecycle import Environment
+from domain.telematics.arrivals import Fix
 
 JOLIET: dict[str, Any] = {"name": "Joliet terminal", "latitude": 41.462, "longitude": -88.125}
 PERRYSBURG: dict[str, Any] = {"name": "Perrysburg yard", "latitude": 41.535, "longitude": -83.470}

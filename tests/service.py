@@ -12,10 +12,10 @@ import httpx
 
 from deploy.processes import Spec, Supervisor
 from deploy.stack import process_spec
-from domain.contract import SCOPES
+from domain.accounts.keys import create_key
+from domain.contract.shapes import SCOPES
 from domain.database import Database
 from domain.jobs import QUEUES
-from domain.keys import create_key
 from domain.lifecycle import Environment
 from domain.settings import Settings
 from ingress.process import free_port

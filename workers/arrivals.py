@@ -8,8 +8,8 @@ import psycopg
 
 from domain.database import is_away
 from domain.jobs import judge_positions
-from domain.telemetry import get_logger
-from domain.tracking import judge_vehicles, record_failed_judgement
+from domain.observability import get_logger
+from domain.telematics.tracking import judge_vehicles, record_failed_judgement
 from workers.context import Context
 
 log = get_logger(__name__)

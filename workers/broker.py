@@ -15,7 +15,7 @@ from dramatiq.errors import ConnectionClosed
 from dramatiq.middleware import Callbacks, Middleware, Retries, ShutdownNotifications
 
 from domain.jobs import redis_client
-from domain.telemetry import JOBS, get_logger
+from domain.observability import JOBS, get_logger
 
 log = get_logger(__name__)
 

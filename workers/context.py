@@ -5,9 +5,9 @@ from functools import cached_property
 
 from domain.database import Database
 from domain.jobs import JobQueue
-from domain.offers import Network
 from domain.roads import Roads, default_roads
 from domain.settings import Settings
+from domain.stations.candidates import Network
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ import dramatiq
 import psycopg
 from psycopg.errors import LockNotAvailable
 
-from domain import imports
-from domain.contract import write
+from domain.contract.checking import write
 from domain.database import ALONE, Limits, is_away
-from domain.imports import Outcome
 from domain.jobs import Job
-from domain.telemetry import ROUTES_IMPORTED, get_logger
+from domain.observability import ROUTES_IMPORTED, get_logger
+from domain.routes import imports
+from domain.routes.imports import Outcome
 from workers.context import Context
 
 log = get_logger(__name__)

@@ -11,12 +11,12 @@ from typing import Generic, TypeVar
 import dramatiq
 import psycopg
 
-from domain import messaging
 from domain.database import Connection
-from domain.gateways import Fault
 from domain.jobs import send_message
-from domain.messaging import Claim, Outcome
-from domain.telemetry import MESSAGES, get_logger
+from domain.messages import messages
+from domain.messages.gateways import Fault
+from domain.messages.messages import Claim, Outcome
+from domain.observability import MESSAGES, get_logger
 from workers.context import Context
 
 log = get_logger(__name__)
@@ -35,16 +35,16 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
         with ExitStack() as while_sending:
             with context.database.transaction() as connection:
                 now = _time_of(connection)
-                step = messaging.claim(
+                step = messages.claim(
                     connection, message_id, settings=context.settings, now=now, called_after=called_after
                 )
                 if isinstance(step, Claim) and not while_sending.enter_context(
                     turns.turn(step.company_id, (message_id, step.attempts))
                 ):
-                    messaging.put_off(connection, step, now=now)
+                    messages.put_off(connection, step, now=now)
                     return
             if isinstance(step, Claim):
-                step = _store(context, step, messaging.hand_over(step, context.settings))
+                step = _store(context, step, messages.hand_over(step, context.settings))
         context.jobs.put(*step.jobs)
         if step.status is not None:
             MESSAGES.labels(step.status).inc()
@@ -57,7 +57,7 @@ def _store(context: Context, claimed: Claim, fault: Fault | None) -> Outcome:
         try:
             with context.database.transaction() as connection:
                 now = _time_of(connection)
-                return messaging.settle(connection, claimed, fault, settings=context.settings, now=now)
+                return messages.settle(connection, claimed, fault, settings=context.settings, now=now)
         except psycopg.OperationalError:
             if datetime.now(UTC) >= claimed.until:
                 raise

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 import dramatiq
 from psycopg.errors import LockNotAvailable
 
-from domain import plans
 from domain.database import is_away
-from domain.offers import Corridor, offers_along
+from domain.observability import PLANS_MADE, get_logger
+from domain.planning import plans
 from domain.planning.plan import FuelPlan, NoPlan
-from domain.plans import Task
-from domain.telemetry import PLANS_MADE, get_logger
+from domain.planning.plans import Task
+from domain.stations.candidates import Corridor, offers_along
 from workers.context import Context
 
 log = get_logger(__name__)

@@ -9,8 +9,8 @@ from dramatiq import Worker
 
 from domain.database import Database
 from domain.jobs import QUEUES, JobQueue
+from domain.observability import get_logger
 from domain.settings import Settings
-from domain.telemetry import get_logger
 from workers.broker import FuelrouteBroker
 from workers.context import Context
 

@@ -13,15 +13,15 @@ from rich.table import Table
 
 from deploy.drive import drive_route
 from deploy.embedded import write_private
-from domain.companies import Policy, create_company
-from domain.contract import SCOPES
-from domain.csvfiles import Report
+from domain.accounts.companies import Policy, create_company
+from domain.accounts.keys import create_key
+from domain.contract.csvfiles import Report
+from domain.contract.shapes import SCOPES
 from domain.database import Connection, Database
-from domain.fleet import import_drivers, import_vehicles
-from domain.keys import create_key
+from domain.fleet.fleet import import_drivers, import_vehicles
 from domain.lifecycle import Environment
 from domain.settings import Settings
-from domain.stations import import_deals, import_stations, import_taxes
+from domain.stations.stations import import_deals, import_stations, import_taxes
 
 HERE = Path(__file__).parent
 

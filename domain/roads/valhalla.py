@@ -13,10 +13,10 @@ from typing import Any
 import httpx
 import numpy as np
 
+from domain.observability import get_logger
 from domain.roads import Leg, Point, Road, Roads, great_circle_miles
 from domain.roads.circuit import Circuit
 from domain.roads.sphere import Array, segment_miles
-from domain.telemetry import get_logger
 
 log = get_logger(__name__)
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
-from domain.contract import write
+from domain.contract.checking import write
 from domain.database import Connection
 from domain.lifecycle import RouteStatus
 from tests.benchmarks.harness import Bench, Figure, Stack, busiest, ratios

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from domain.contract import write
+from domain.contract.checking import write
 from domain.lifecycle import RouteStatus
-from domain.stations import import_stations
+from domain.stations.stations import import_stations
 from tests.benchmarks.harness import Bench, Figure, Stack, busiest
 from tests.benchmarks.load import Load, drive, send
 from tests.benchmarks.loader import Lot, load_fleet, load_keys, load_routes

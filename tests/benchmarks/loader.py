@@ -11,11 +11,12 @@ from typing import Any
 
 import psycopg
 
-from domain.companies import Policy, create_company
-from domain.contract import RATE_LIMIT_REQUESTS, RATE_LIMIT_WINDOW_SECONDS, SCOPES, write
+from domain.accounts.companies import Policy, create_company
+from domain.accounts.keys import create_key
+from domain.contract.checking import write
+from domain.contract.shapes import RATE_LIMIT_REQUESTS, RATE_LIMIT_WINDOW_SECONDS, SCOPES
 from domain.database import Connection, Database
 from domain.ids import new_id
-from domain.keys import create_key
 from domain.lifecycle import SHOWS_PLAN, Environment, PendingReason, RouteStatus
 from tests.factories import JOLIET, NEWARK, PERRYSBURG
 

@@ -10,10 +10,10 @@ from typing import Any, cast
 
 import psycopg
 
-from domain import imports
 from domain.database import Connection
 from domain.jobs import JOB_ITEMS, JobQueue
 from domain.lifecycle import PendingReason, RouteStatus
+from domain.routes import imports
 from scheduler.passes import Passes
 from tests.benchmarks.harness import Bench, Figure, Stack, own_megabytes
 from tests.benchmarks.load import LoadFailed

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from domain.contract import RouteInput, read_body, write
+from domain.contract.checking import read_body, write
+from domain.contract.shapes import RouteInput
 from domain.database import Connection, Tenant
 from domain.ids import new_id
-from domain.imports import import_routes
 from domain.jobs import JobQueue, build_plan
 from domain.lifecycle import Environment
 from domain.planning import plan as planning
@@ -22,8 +22,9 @@ from domain.planning.plan import FuelPlan, Offer, PlanInputs, Policy, Station
 from domain.roads import Point, Road
 from domain.roads.highways import FILE, FREEWAY, HighwayGraph, HighwayRoads
 from domain.roads.sphere import MILES_PER_DEGREE
-from domain.routes import Push, store_pushes
-from domain.stations import import_stations
+from domain.routes.imports import import_routes
+from domain.routes.pushes import Push, store_pushes
+from domain.stations.stations import import_stations
 from tests.benchmarks import optimizer
 from tests.benchmarks.harness import Bench, Figure, Stack, busiest
 from tests.benchmarks.loader import Fleet, load_fleet

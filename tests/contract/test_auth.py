@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from domain.contract import SCOPES
-from domain.keys import create_key, revoke_key
+from domain.accounts.keys import create_key, revoke_key
+from domain.contract.shapes import SCOPES
 from domain.lifecycle import Environment
 from tests.contract.checks import accepted, count_routes, problem
 from tests.contract.conftest import Clients

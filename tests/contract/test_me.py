@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import pytest
 
-from domain.contract import SCOPES
-from domain.keys import create_key
+from domain.accounts.keys import create_key
+from domain.contract.shapes import SCOPES
 from domain.lifecycle import Environment
 from tests.contract.conftest import Clients
 from tests.service import Client

@@ -18,10 +18,10 @@ import pytest
 import structlog
 
 from deploy.cli import main, screen
+from domain.accounts.keys import find_callers
 from domain.database import Database
 from domain.ids import is_id
 from domain.jobs import JobQueue
-from domain.keys import find_callers
 from domain.settings import Settings, get_settings
 from tests.conftest import make_database
 from tests.domain.helpers import deliver, imported, planned_by_hand, route_row

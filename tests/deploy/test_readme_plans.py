@@ -11,18 +11,18 @@ from rich.console import Console
 from deploy import demo
 from deploy.drive import START_FUEL_PERCENT
 from deploy.explain import print_explanation
-from domain import plans
-from domain.companies import Policy, create_company
+from domain.accounts.companies import Policy, create_company
 from domain.database import Connection, Tenant
-from domain.feed import store_positions
-from domain.fleet import import_drivers, import_vehicles
+from domain.fleet.fleet import import_drivers, import_vehicles
 from domain.lifecycle import Environment
-from domain.offers import Network, offers_along
+from domain.planning import plans
 from domain.planning.prices import Objective
 from domain.roads.highways import HighwayRoads
 from domain.settings import Settings
-from domain.stations import import_deals, import_stations, import_taxes
-from domain.tracking import judge_vehicles
+from domain.stations.candidates import Network, offers_along
+from domain.stations.stations import import_deals, import_stations, import_taxes
+from domain.telematics.feed import store_positions
+from domain.telematics.tracking import judge_vehicles
 from tests.domain.helpers import imported, positions_at
 
 README = Path(__file__).parents[2] / "README.md"

@@ -7,17 +7,17 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
-from domain import messaging
-from domain.contract import Instant, Position
+from domain.contract.shapes import Instant, Position
 from domain.database import Connection, Database, Tenant, as_json
-from domain.feed import Feed, store_positions
 from domain.ids import new_id
-from domain.imports import import_routes
 from domain.lifecycle import RouteStatus
-from domain.messaging import Claim, Outcome, queue_message
+from domain.messages import messages
+from domain.messages.messages import Claim, Outcome, queue_message
 from domain.roads import Point
-from domain.routes import Push, store_pushes
+from domain.routes.imports import import_routes
+from domain.routes.pushes import Push, store_pushes
 from domain.settings import Settings
+from domain.telematics.feed import Feed, store_positions
 from tests.factories import route_input
 
 METERS_PER_DEGREE = 6_371_008.8 * math.pi / 180
@@ -141,10 +141,10 @@ def _queue_message(connection: Connection, route_id: str, plan_id: str, now: dat
 def deliver(connection: Connection, message_id: str, *, settings: Settings, now: datetime) -> Outcome:
     """One attempt at a message, with all the steps of the worker. Gateways of this machine may be called."""
     allowing = settings.model_copy(update={"message_allowed_hosts": "127.0.0.1", "message_timeout_seconds": 5})
-    step = messaging.claim(connection, message_id, settings=allowing, now=now)
+    step = messages.claim(connection, message_id, settings=allowing, now=now)
     if isinstance(step, Claim):
-        fault = messaging.hand_over(step, allowing)
-        step = messaging.settle(connection, step, fault, settings=allowing, now=now)
+        fault = messages.hand_over(step, allowing)
+        step = messages.settle(connection, step, fault, settings=allowing, now=now)
     return step
 
 

@@ -15,17 +15,18 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from deploy.explain import print_explanation
-from domain import plans
-from domain.answers import list_routes, read_routes
-from domain.contract import Instant, RouteQuery, StopType, write
+from domain.contract.checking import write
+from domain.contract.shapes import Instant, RouteQuery, StopType
 from domain.database import Connection, Database
-from domain.feed import keep_positions
-from domain.imports import expire_held_routes, routes_that_can_move
 from domain.lifecycle import RouteStatus
-from domain.offers import Network, offers_along
+from domain.planning import plans
 from domain.roads.highways import HighwayRoads
+from domain.routes.imports import expire_held_routes, routes_that_can_move
+from domain.routes.queries import list_routes, read_routes
 from domain.settings import MOST_DAYS, Settings
-from domain.tracking import expire_started_routes, judge_vehicles
+from domain.stations.candidates import Network, offers_along
+from domain.telematics.feed import keep_positions
+from domain.telematics.tracking import expire_started_routes, judge_vehicles
 from tests.conftest import own_database
 from tests.domain.helpers import deliver, imported, positions_at, post, route_row, status_of
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from domain.contract import MAX_BODY_BYTES
-from domain.keys import revoke_key
+from domain.accounts.keys import revoke_key
+from domain.contract.shapes import MAX_BODY_BYTES
 from domain.settings import Settings
 from tests.factories import JOLIET, route_body
 from tests.service import Client, Service, running_service

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from domain.contract import write
-from domain.imports import Outcome
+from domain.contract.checking import write
 from domain.jobs import OUTCOME_CHANNEL, redis_client
 from domain.lifecycle import RouteStatus
+from domain.routes.imports import Outcome
 from ingress.outcomes import Outcomes
 from tests.servers import OwnRedis, own_redis, silent_proxy
 

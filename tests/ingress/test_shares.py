@@ -9,11 +9,12 @@ from datetime import UTC, datetime
 import httpx
 import psycopg
 
-from domain.contract import RouteInput, read_body, write
+from domain.accounts.keys import revoke_key
+from domain.contract.checking import read_body, write
+from domain.contract.shapes import RouteInput
 from domain.database import Connection
 from domain.jobs import redis_client
-from domain.keys import revoke_key
-from domain.routes import Push, store_pushes
+from domain.routes.pushes import Push, store_pushes
 from tests.contract.checks import count_routes, problem
 from tests.factories import route_body
 from tests.service import Client, Service, eventually

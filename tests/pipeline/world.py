@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from domain.messaging import list_messages
-from domain.stations import import_stations
+from domain.messages.messages import list_messages
+from domain.stations.stations import import_stations
 from tests.service import Client, Service
 
 STATIONS = Path(__file__).parents[2] / "deploy" / "demo" / "stations.csv"

@@ -14,14 +14,14 @@ from psycopg.errors import LockNotAvailable
 from pydantic import SecretStr
 
 from deploy.embedded import EmbeddedRedis, running
-from domain.companies import retire_company
+from domain.accounts.companies import retire_company
 from domain.database import SERVING, Connection, Database
-from domain.feed import keep_positions
-from domain.fleet import add_mapping
+from domain.fleet.fleet import add_mapping
 from domain.jobs import QUEUES, JobQueue, build_plan, redis_client
 from domain.lifecycle import Environment, RouteStatus
 from domain.settings import Settings
-from domain.tracking import judge_vehicles
+from domain.telematics.feed import keep_positions
+from domain.telematics.tracking import judge_vehicles
 from scheduler.passes import Passes
 from tests.conftest import make_database
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, pushed, status_of

@@ -13,11 +13,11 @@ import psycopg
 import pytest
 from dramatiq.brokers.stub import StubBroker
 
-from domain import imports
 from domain.database import Database
-from domain.imports import Outcome
 from domain.jobs import JobQueue
 from domain.lifecycle import RouteStatus
+from domain.routes import imports
+from domain.routes.imports import Outcome
 from domain.settings import Settings
 from tests.conftest import own_database
 from tests.domain.helpers import positions_at, post, pushed, refusing, route_row

@@ -9,9 +9,9 @@ import psycopg
 import pytest
 
 from domain.database import Database
-from domain.gateways import Fault
 from domain.jobs import JobQueue
-from domain.messaging import Claim, MessageStatus, Outcome
+from domain.messages.gateways import Fault
+from domain.messages.messages import Claim, MessageStatus, Outcome
 from domain.settings import Settings
 from workers.context import Context
 from workers.messages import Turns, _store
@@ -103,7 +103,7 @@ def test_a_database_that_is_away_for_a_moment_costs_no_second_message(
             raise psycopg.OperationalError("the server closed the connection unexpectedly")
         return Outcome(MessageStatus.SENT, [])
 
-    monkeypatch.setattr("workers.messages.messaging.settle", settle)
+    monkeypatch.setattr("workers.messages.messages.settle", settle)
     monkeypatch.setattr("workers.messages._STORE_AGAIN_SECONDS", 0.01)
     claimed = Claim("msg_1", "cmp_1", "json://x.example.com", "", datetime.now(UTC) + timedelta(seconds=30), None)
     context = Context(settings, database, JobQueue.of(settings))
@@ -118,7 +118,7 @@ def test_a_database_that_stays_away_longer_than_the_claim_is_not_waited_for(
     def settle(*_: object, **__: object) -> Outcome:
         raise psycopg.OperationalError("away")
 
-    monkeypatch.setattr("workers.messages.messaging.settle", settle)
+    monkeypatch.setattr("workers.messages.messages.settle", settle)
     claimed = Claim("msg_1", "cmp_1", "json://x.example.com", "", datetime.now(UTC), None)
 
     with pytest.raises(psycopg.OperationalError):

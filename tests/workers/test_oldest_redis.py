@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from deploy.embedded import EmbeddedRedis, running
-from domain.contract import RATE_LIMIT_REQUESTS
+from domain.contract.shapes import RATE_LIMIT_REQUESTS
 from domain.jobs import LEAST_REDIS, JobQueue, check_redis, redis_client
 from ingress.limits import RateLimiter
 from tests.service import eventually

@@ -1,0 +1,146 @@
+"""API keys: made once, stored as a hash, checked against the database at every request.
+
+A key is `svc_live_` or `svc_test_` and 40 characters from a secure source. Its first 17 characters are the prefix,
+which may be logged and finds the row. The rest carries about 184 bits, so one round of SHA-256 is enough: nobody can
+search that space, and a slow hash would only slow down every request.
+"""
+
+import hashlib
+import hmac
+import secrets
+import string
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from domain.contract.shapes import SCOPES
+from domain.database import Connection, Tenant
+from domain.errors import Trouble
+from domain.ids import new_id
+from domain.lifecycle import Environment
+
+_MARKS = {Environment.LIVE: "svc_live_", Environment.SANDBOX: "svc_test_"}
+_ALPHABET = string.ascii_letters + string.digits
+_PREFIX_LENGTH = len("svc_live_") + 8
+_KEY_LENGTH = len("svc_live_") + 40
+
+
+class UnknownScope(Trouble):
+    def __init__(self, scope: str) -> None:
+        super().__init__(f"no such scope: {scope!r}; choose from {', '.join(SCOPES)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who makes a request: every query is limited to this company and environment."""
+
+    key_id: str
+    company_id: str
+    environment: Environment
+    scopes: frozenset[str]
+    superseding: bool
+    """The company's policy, which its pushes have to know."""
+
+    @property
+    def tenant(self) -> Tenant:
+        return Tenant(self.company_id, self.environment)
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    id: str
+    key: str
+    """The whole key. It is shown now and never again."""
+    prefix: str
+
+
+def create_key(
+    connection: Connection,
+    company_id: str,
+    *,
+    name: str,
+    environment: Environment,
+    scopes: Sequence[str],
+    expires_at: datetime | None = None,
+) -> NewKey:
+    """Stores a fresh key. Raises UnknownScope; psycopg.errors.ForeignKeyViolation for an unknown company."""
+    for scope in scopes:
+        if scope not in SCOPES:
+            raise UnknownScope(scope)
+    key = _MARKS[environment] + "".join(secrets.choice(_ALPHABET) for _ in range(40))
+    made = NewKey(id=new_id("key"), key=key, prefix=prefix_of(key))
+    connection.execute(
+        "INSERT INTO api_keys (id, company_id, name, environment, scopes, prefix, hash, expires_at)"
+        " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
+        (made.id, company_id, name, environment, sorted(set(scopes)), made.prefix, hash_of(key), expires_at),
+    )
+    return made
+
+
+def revoke_key(connection: Connection, key_id: str) -> bool:
+    """Takes effect at once on every process. False: no such key. Revoking twice keeps the first time."""
+    return (
+        connection.execute(
+            "UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE id = %s", (key_id,)
+        ).rowcount
+        == 1
+    )
+
+
+def list_keys(connection: Connection, company_id: str) -> list[Any]:
+    """A company's keys, oldest first, without their hashes."""
+    return connection.execute(
+        "SELECT id, name, environment, scopes, prefix, created_at, expires_at, revoked_at FROM api_keys"
+        " WHERE company_id = %s ORDER BY created_at, id",
+        (company_id,),
+    ).fetchall()
+
+
+_VALID = """
+    FROM api_keys k JOIN companies c ON c.id = k.company_id
+    WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp()) AND c.retired_at IS NULL
+"""
+
+
+def still_valid(connection: Connection, key_ids: Collection[str]) -> set[str]:
+    """Which of these keys, found before, are valid still. One query for all."""
+    rows = connection.execute(f"SELECT k.id {_VALID} AND k.id = ANY(%s)", (list(key_ids),)).fetchall()
+    return {row.id for row in rows}
+
+
+def find_callers(connection: Connection, keys: Sequence[str]) -> list[Caller | None]:
+    """The caller behind each presented key, in order; None: unknown, revoked, expired, or of a retired company. One
+    query for all."""
+    prefixes = {prefix_of(key) for key in keys if _looks_like_key(key)}
+    rows = connection.execute(
+        f"SELECT k.id, company_id, environment, scopes, prefix, hash, superseding {_VALID} AND prefix = ANY(%s)",
+        (list(prefixes),),
+    ).fetchall()
+    by_prefix: dict[str, list[tuple[bytes, Caller]]] = {}
+    for row in rows:
+        scopes = frozenset(row.scopes)
+        caller = Caller(row.id, row.company_id, Environment(row.environment), scopes, row.superseding)
+        by_prefix.setdefault(row.prefix, []).append((row.hash, caller))
+    return [_matching(key, by_prefix.get(prefix_of(key), [])) for key in keys]
+
+
+def prefix_of(key: str) -> str:
+    """What of a key is no secret."""
+    return key[:_PREFIX_LENGTH]
+
+
+def _matching(key: str, candidates: Sequence[tuple[bytes, Caller]]) -> Caller | None:
+    if not candidates:
+        return None
+    presented = hash_of(key)
+    return next((caller for stored, caller in candidates if hmac.compare_digest(stored, presented)), None)
+
+
+def hash_of(key: str) -> bytes:
+    """What is stored and remembered of a key: it tells keys apart, and none can be made from it."""
+    return hashlib.sha256(key.encode()).digest()
+
+
+def _looks_like_key(key: str) -> bool:
+    return len(key) == _KEY_LENGTH and key.isascii() and "\x00" not in key and key.startswith(tuple(_MARKS.values()))

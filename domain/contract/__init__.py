@@ -1,0 +1,1 @@
+"""What the public API says: its JSON shapes, how bodies and queries are checked against them, and CSV files."""

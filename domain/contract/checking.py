@@ -1,0 +1,178 @@
+"""Bodies and queries are checked against the shapes, and values are written as JSON.
+
+msgspec decodes and checks in one pass and stops at the first fault; the contract lists every invalid field. So a
+body that fails is walked once more, field by field, against the same types (`_faults`).
+"""
+
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from types import NoneType, UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+
+import msgspec
+from msgspec import Meta, Struct
+
+from domain.contract.shapes import FieldFault, Instant, json_name
+
+S = TypeVar("S", bound=Struct)
+
+
+class Invalid(Exception):
+    """Input that does not fit its shape, with every fault in it."""
+
+    def __init__(self, faults: list[FieldFault]) -> None:
+        super().__init__("; ".join(f"{fault.field}: {fault.message}" for fault in faults))
+        self.faults = faults
+
+
+def read_body(body: bytes, shape: type[S]) -> S:
+    """The body as `shape`. Raises Invalid."""
+    try:
+        fitting: S = _decode(body, shape)
+        return fitting
+    except msgspec.ValidationError as error:
+        first = error
+    try:
+        document = _decode(body, Any)
+    except msgspec.ValidationError:  # a number beyond any type
+        raise Invalid([_fault_at(first)]) from None
+    raise Invalid(list(_faults(document, shape, "")) or [_fault_at(first)])
+
+
+def _decode(body: bytes, kind: Any) -> Any:
+    """Raises Invalid for a body that cannot be read as a whole, msgspec.ValidationError for one that does not fit."""
+    try:
+        body.decode()  # fields that the shape ignores must be text as well
+        return msgspec.json.decode(body, type=kind, dec_hook=_read_instant)
+    except msgspec.ValidationError:
+        raise
+    except UnicodeDecodeError:
+        fault = "The body is not UTF-8 text"
+    except RecursionError:
+        fault = "The body is nested too deeply"
+    except msgspec.DecodeError as error:
+        fault = f"The body is not JSON: {error}"
+    raise Invalid([FieldFault(field="", message=fault)])
+
+
+def _fault_at(error: msgspec.ValidationError) -> FieldFault:
+    """msgspec's own words: `Expected `str`, got `int` - at `$.stops[0].name`` -> `stops[0].name`."""
+    message, _, path = str(error).partition(" - at `")
+    return FieldFault(field=path.removesuffix("`").removeprefix("$").removeprefix("."), message=message)
+
+
+def read_value(value: object, shape: type[S]) -> S:
+    """One element of a decoded body as `shape`. Raises Invalid."""
+    try:
+        return msgspec.convert(value, shape, dec_hook=_read_instant)
+    except msgspec.ValidationError:
+        raise Invalid(list(_faults(value, shape, ""))) from None
+
+
+def read_query(parameters: Mapping[str, str], shape: type[S]) -> S:
+    """The query parameters, or the cells of a table, as `shape`; unknown ones are ignored. Raises Invalid."""
+    values: dict[str, object] = dict(parameters)
+    for name, kind in _numbers_of(shape):
+        text = parameters.get(name, "")
+        if _NUMBERS[kind].fullmatch(text):
+            values[name] = kind(text)
+    return read_value(values, shape)
+
+
+@functools.cache
+def _numbers_of(shape: type[Struct]) -> list[tuple[str, Any]]:
+    """The names of its numeric fields, and which kind of number each is."""
+    kinds = {
+        field.encode_name: _without_limits(_without_none(field.type)[0]) for field in msgspec.structs.fields(shape)
+    }
+    return [(name, kind) for name, kind in kinds.items() if kind in _NUMBERS]
+
+
+_NUMBERS: dict[Any, re.Pattern[str]] = {
+    int: re.compile(r"-?\d{1,400}", re.ASCII),
+    float: re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE),
+}
+"""How numbers are written where everything is text."""
+
+
+def write(value: object) -> bytes:
+    """`value` as JSON; times in UTC with `Z`."""
+    return _encoder.encode(value)
+
+
+def _write_instant(value: object) -> object:
+    if isinstance(value, Instant):
+        return value.isoformat().replace("+00:00", "Z")
+    raise NotImplementedError(type(value))
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_write_instant)
+
+
+def _read_instant(kind: type, value: object) -> object:
+    if kind is Instant:
+        return Instant.parse(value)
+    raise NotImplementedError(kind)
+
+
+def _faults(value: Any, kind: Any, path: str) -> Iterator[FieldFault]:
+    """Every fault of `value` measured against the type `kind`, innermost first."""
+    kind, optional = _without_none(kind)
+    if optional and value is None:
+        return
+    bare = _without_limits(kind)
+    if isinstance(bare, type) and issubclass(bare, Struct):
+        yield from _faults_of_object(value, bare, path)
+    elif get_origin(bare) is list and isinstance(value, list):
+        (element_kind,) = get_args(bare)
+        limits = [meta.max_length for meta in get_args(kind)[1:] if isinstance(meta, Meta) and meta.max_length]
+        # what is beyond the limit is refused as a whole: a body of a million faults must not cost a second
+        looked_at = value[: min(limits, default=len(value))] if element_kind is not Any else []
+        yield from _fault_of(value, Annotated[list[Any], *get_args(kind)[1:]], path)
+        for index, element in enumerate(looked_at):
+            yield from _faults(element, element_kind, f"{path}[{index}]")
+    else:
+        yield from _fault_of(value, kind, path)
+
+
+def _faults_of_object(value: Any, shape: type[Struct], path: str) -> Iterator[FieldFault]:
+    if not isinstance(value, dict):
+        yield FieldFault(field=path, message=f"Expected an object, got {json_name(value)}")
+        return
+    clean = True
+    for field in msgspec.structs.fields(shape):
+        inner = f"{path}.{field.encode_name}" if path else field.encode_name
+        if field.encode_name not in value:
+            if field.required:
+                clean = False
+                yield FieldFault(field=inner, message="Required")
+            continue
+        for fault in _faults(value[field.encode_name], field.type, inner):
+            clean = False
+            yield fault
+    if clean:  # what remains is a rule between fields
+        yield from _fault_of(value, shape, path)
+
+
+def _fault_of(value: Any, kind: Any, path: str) -> Iterator[FieldFault]:
+    try:
+        msgspec.convert(value, kind, dec_hook=_read_instant)
+    except msgspec.ValidationError as error:
+        yield FieldFault(field=path, message=_fault_at(error).message)
+
+
+def _without_limits(kind: Any) -> Any:
+    """`Annotated[str, ...]` -> `str`."""
+    while get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    return kind
+
+
+def _without_none(kind: Any) -> tuple[Any, bool]:
+    """`Annotated[Annotated[str, ...] | None, ...]` -> (`Annotated[str, ...]`, True)."""
+    bare = _without_limits(kind)
+    if get_origin(bare) not in (Union, UnionType):
+        return kind, False
+    (some,) = (member for member in get_args(bare) if member is not NoneType)
+    return some, True

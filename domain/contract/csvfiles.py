@@ -1,0 +1,136 @@
+"""CSV files that people bring: good rows are kept, bad ones are listed by line."""
+
+import csv
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TextIO, TypeVar
+
+import msgspec
+
+from domain.contract.checking import Invalid, read_query
+from domain.errors import Trouble
+
+Row = TypeVar("Row", bound=msgspec.Struct)
+
+
+class UnreadableFile(Trouble):
+    """The file as a whole cannot be imported; the text says what to do."""
+
+
+class Rejected(NamedTuple):
+    line: int
+    message: str
+
+
+@dataclass(slots=True)
+class Report:
+    """What an import did."""
+
+    created: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    rejected: list[Rejected] = field(default_factory=list)
+
+    def reject(self, line: int, message: str) -> None:
+        self.rejected.append(Rejected(line, message))
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "created": self.created,
+            "updated": self.updated,
+            "unchanged": self.unchanged,
+            "rejected": [row._asdict() for row in sorted(self.rejected)],
+        }
+
+
+class Line(NamedTuple, Generic[Row]):
+    number: int
+    row: Row
+    cleared: frozenset[str] = frozenset()
+    """Columns whose stored value is to go."""
+
+
+CLEARED = "-"
+"""A cell that says: there is none any more. An empty one says nothing."""
+
+
+def read_rows(path: Path, shape: type[Row], report: Report, *, clearing: bool = False) -> Iterator[Line[Row]]:
+    """The rows of a CSV file that fit `shape`, whose field names are its columns; the others go into the report.
+
+    An empty cell is a missing value. With `clearing` a `-` in a column that is not required clears it. Raises
+    UnreadableFile when there is no such file, no header with the columns that `shape` requires, or no UTF-8 text.
+    """
+    known = {field.encode_name for field in msgspec.structs.fields(shape)}
+    required = {field.encode_name for field in msgspec.structs.fields(shape) if field.required}
+    clearable = known - required if clearing else set()
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            yield from _read(file, path, shape, known, required, clearable, report)
+    except OSError as error:
+        raise UnreadableFile(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise UnreadableFile(f"{path} is not UTF-8 text (byte {error.start}): save it as CSV UTF-8") from None
+    except csv.Error as error:
+        raise UnreadableFile(f"{path} is not a CSV file: {error}") from None
+
+
+def _read(
+    file: TextIO,
+    path: Path,
+    shape: type[Row],
+    known: set[str],
+    required: set[str],
+    clearable: set[str],
+    report: Report,
+) -> Iterator[Line[Row]]:
+    reader = csv.reader(file, strict=True)
+    header = [name.strip().lower() for name in next(reader, [])]
+    missing = required - set(header)
+    if missing:
+        raise UnreadableFile(
+            f"{path} lacks the column{'s' if len(missing) > 1 else ''} {', '.join(sorted(missing))}; "
+            f"its first line must name the columns: {', '.join(sorted(known, key=list(known).index))}"
+        )
+
+    def numbered() -> Iterator[tuple[int, list[str]]]:
+        """Rows with the line they begin on; what is no CSV, such as a misplaced quote, costs its row only."""
+        while True:
+            line = reader.line_num + 1
+            try:
+                yield line, next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                report.reject(line, str(error))
+
+    for line, cells in numbered():
+        if not any(cell.strip() for cell in cells):
+            continue
+        if len(cells) > len(header):
+            report.reject(line, f"{len(cells)} cells, but the header names {len(header)} columns")
+            continue
+        given = {
+            name: cell.strip() for name, cell in zip(header, cells, strict=False) if name in known and cell.strip()
+        }
+        cleared = frozenset(name for name, cell in given.items() if cell == CLEARED and name in clearable)
+        values = {name: cell for name, cell in given.items() if name not in cleared}
+        try:
+            yield Line(line, read_query(values, shape), cleared)
+        except Invalid as invalid:
+            report.reject(line, str(invalid))
+
+
+def without_repeats(lines: Iterable[Line[Row]], report: Report, *key: str) -> Iterator[Line[Row]]:
+    """Rows whose `key`, one column or several, appeared on an earlier line go into the report."""
+    first: dict[tuple[Any, ...], int] = {}
+    for line in lines:
+        values = tuple(getattr(line.row, name) for name in key)
+        given = any(value is not None for value in values)
+        if given and first.setdefault(values, line.number) != line.number:
+            named = ", ".join(
+                f"{name} {str(value)!r}" for name, value in zip(key, values, strict=True) if value is not None
+            )
+            report.reject(line.number, f"{named} is already on line {first[values]}")
+        else:
+            yield line

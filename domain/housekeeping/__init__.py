@@ -1,0 +1,1 @@
+"""What is forgotten after a time, and what is erased on demand."""

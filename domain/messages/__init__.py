@@ -1,0 +1,1 @@
+"""Drivers' messages: the text, the outbox, and the gateways."""

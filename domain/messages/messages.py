@@ -1,0 +1,385 @@
+"""A plan's message to the driver: its text, its channel, and its delivery, once.
+
+A message is claimed in one transaction, handed over outside any, and its outcome stored in another one; a claim that
+runs out lets it go. The outbox and the sandbox are exact: one transaction does all. Toward a gateway, a crash between
+its answer and our commit repeats the message; it carries its id, so that the two can be told to be one.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from domain.accounts.contacts import Contacts, UnreadableContact, is_sealed
+from domain.database import Connection
+from domain.ids import new_id
+from domain.jobs import Job, send_message
+from domain.lifecycle import Environment
+from domain.messages import gateways
+from domain.messages.gateways import AllowedHosts, Fault
+from domain.routes.pushes import HINT_GRACE
+from domain.settings import Settings
+from domain.telematics.tracking import complete_routes
+
+OUTBOX = "outbox"
+SANDBOX = "sandbox"
+
+_FIRST_RETRY = timedelta(seconds=30)
+_LONGEST_RETRY = timedelta(minutes=30)
+
+_DOUBT_FACTOR = 3
+"""How much longer each time until a message that may have gone out, or whose sender crashed, is repeated: eight
+attempts in a day at most."""
+
+_CLAIM_ATTEMPTS = 4
+"""A claim holds for the time of so many attempts: for the resolver, the outcome's transaction and unequal clocks."""
+
+_TURN = timedelta(seconds=30)
+"""When a message whose company has all its turns is due again, in case that nobody calls it sooner."""
+
+_LONGEST_NAME = 200
+_NOT_IN_A_LINE = re.compile(
+    "[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]+"
+)
+"""Control characters, line ends, and what turns the direction of writing."""
+
+_OPENING = "Fuel plan"
+_OPENING_CORRECTED = "CORRECTED fuel plan"
+
+
+class MessageStatus(StrEnum):
+    PENDING = "pending"
+    SENT = "sent"
+    SUPPRESSED = "suppressed"
+    FAILED = "failed"
+
+
+class Outcome(NamedTuple):
+    """What the message's status is now (None: nothing to do, or not now) and the jobs for after the commit."""
+
+    status: MessageStatus | None
+    jobs: list[Job]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A message that is this worker's to hand over. `in_doubt_since`: an attempt before it has no known outcome."""
+
+    message_id: str
+    company_id: str
+    url: str
+    text: str
+    until: datetime
+    in_doubt_since: datetime | None
+    attempts: int = 0
+    """Those before this one."""
+
+
+def one_line(text: str, longest: int = _LONGEST_NAME) -> str:
+    """A name that somebody else gave, so that it can stand in a line of ours: it ends no line and stays in bounds."""
+    line = _NOT_IN_A_LINE.sub(" ", text).strip()
+    return line if len(line) <= longest else line[: longest - 1] + "\u2026"
+
+
+def compose(
+    message_id: str, route_name: str, unit_number: str | None, stops: Sequence[dict[str, Any]], plan: dict[str, Any]
+) -> str:
+    """The text a driver reads: every fuel stop in the order driven. `stops` and `plan` are the contract's."""
+    truck = f", truck {one_line(unit_number)}" if unit_number else ""
+    lines = [f"{_OPENING} for {one_line(route_name)}{truck}", f"To: {one_line(stops[-1]['name'])}"]
+    for stop in plan["stops"]:
+        where = f", {one_line(stop['address'])}" if stop["address"] else ""
+        lines.append(
+            f"{stop['sequence'] + 1}. {one_line(stop['name'])}{where}: mile {stop['milesFromOrigin']:.0f}, "
+            f"{stop['gallonsToFill']:.1f} gal at ${stop['pricePerGallon']:.3f} = ${stop['totalCost']:.2f}"
+        )
+    if plan["stops"]:
+        count = len(plan["stops"])
+        lines.append(
+            f"{count} fuel stop{'s' if count > 1 else ''}, {plan['totalGallons']:.1f} gal, ${plan['totalCost']:.2f}"
+        )
+    else:
+        lines.append("No fuel stop is needed: the fuel on board is enough.")
+    lines.append(f"Message {message_id}")
+    return "\n".join(lines)
+
+
+def _corrected(text: str) -> str:
+    """The same text for a driver who has another one, or may have."""
+    return _OPENING_CORRECTED + text.removeprefix(_OPENING) if text.startswith(_OPENING) else text
+
+
+def queue_message(connection: Connection, route: Any, plan_id: str, plan: dict[str, Any], *, now: datetime) -> str:
+    """Stores the message of a fresh plan, to be sent. Returns its id."""
+    message_id = new_id("msg")
+    name = route.reference or route.external_id
+    text = compose(message_id, name, route.unit_number, route.stops, plan)
+    if _earlier_messages(connection, message_id, route.id, route.driver_id, route.environment).sent:
+        text = _corrected(text)
+    connection.execute(
+        "INSERT INTO messages (id, company_id, environment, route_id, plan_id, driver_id, text, retry_at)"
+        " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
+        (
+            message_id,
+            route.company_id,
+            route.environment,
+            route.id,
+            plan_id,
+            route.driver_id,
+            text,
+            now + HINT_GRACE,
+        ),
+    )
+    return message_id
+
+
+_WANTED = """(r.status = 'planned' AND r.plan_id = m.plan_id
+                OR r.status = 'active' AND r.correction_id = m.plan_id) AS wanted"""
+
+
+def claim(
+    connection: Connection, message_id: str, *, settings: Settings, now: datetime, called_after: int | None = None
+) -> Claim | Outcome:
+    """One attempt at one message begins. What needs no gateway is delivered at once; else it is to be handed over.
+    `called_after`: it had been put off after so many attempts, and need not wait until it is due. Another attempt that
+    was made meanwhile is waited for like any other.
+
+    The message of a plan that takes the place of another one waits while that is being handed over, and says that it
+    is a correction if the driver has the other one, or may have.
+    """
+    _lock_route(connection, message_id)
+    message = connection.execute(
+        f"""
+        SELECT m.id, m.company_id, m.environment, m.route_id, m.plan_id, m.driver_id, m.text, m.claimed_until,
+               m.attempts, m.error, m.created_at, d.contact, c.message_url, {_WANTED}
+        FROM messages m
+        JOIN routes r ON r.id = m.route_id
+        JOIN drivers d ON d.id = m.driver_id
+        JOIN companies c ON c.id = m.company_id
+        WHERE m.id = %(id)s AND m.status = 'pending' AND (m.claimed_until IS NULL OR m.claimed_until <= %(now)s)
+          AND (m.attempts = 0 AND m.claimed_until IS NULL OR m.retry_at <= %(now)s
+               OR m.attempts = %(called_after)s)
+        FOR UPDATE OF m
+        """,  # noqa: S608 (constants of this module)
+        {"id": message_id, "now": now, "called_after": called_after},
+    ).fetchone()
+    if message is None:
+        return Outcome(None, [])
+    if not message.wanted:  # the route was changed while an earlier attempt was under way
+        return _discard(connection, message)
+    before = _earlier_messages(connection, message.id, message.route_id, message.driver_id, message.environment)
+    if before.busy_until is not None and before.busy_until > now:
+        connection.execute("UPDATE messages SET retry_at = %s WHERE id = %s", (before.busy_until, message.id))
+        return Outcome(None, [])
+    if message.attempts and now >= _last_moment(message, settings):
+        why = message.error or "no attempt has come to an end"  # each has ended its worker
+        return _give_up(connection, message, why, now=now)
+    text = _corrected(message.text) if before.sent or before.in_doubt else message.text
+    url = Contacts.of(settings).open_or_keep(message.contact or message.message_url or None)
+    exact = message.environment == Environment.SANDBOX or url is None
+    until = retry_at = None
+    if not exact:
+        lease = _CLAIM_ATTEMPTS * timedelta(seconds=settings.message_timeout_seconds)
+        until = now + lease
+        retry_at = max(until, min(now + _doubtful(lease, message.attempts), _last_moment(message, settings)))
+    connection.execute(
+        "UPDATE messages SET text = %s, attempts = attempts + 1, claimed_until = %s, retry_at = coalesce(%s, retry_at)"
+        " WHERE id = %s",
+        (text, until, retry_at, message.id),
+    )
+    if message.environment == Environment.SANDBOX:
+        return _sent(connection, message, MessageStatus.SUPPRESSED, SANDBOX, now=now)
+    if url is None or until is None:
+        return _sent(connection, message, MessageStatus.SENT, OUTBOX, now=now)
+    return Claim(message.id, message.company_id, url, text, until, message.claimed_until, message.attempts)
+
+
+def put_off(connection: Connection, claimed: Claim, *, now: datetime) -> None:
+    """Gives a claim back before anything was done with it, until its turn comes: no attempt is counted."""
+    connection.execute(
+        "UPDATE messages SET attempts = attempts - 1, claimed_until = %s, retry_at = %s"
+        " WHERE id = %s AND claimed_until = %s",
+        (claimed.in_doubt_since, now + _TURN, claimed.message_id, claimed.until),
+    )
+
+
+def hand_over(claimed: Claim, settings: Settings) -> Fault | None:
+    """Gives the text to the gateway, outside any transaction. None when it was taken."""
+    if is_sealed(claimed.url):
+        return Fault(str(UnreadableContact()))
+    title, _, body = claimed.text.partition("\n")
+    allowed = AllowedHosts.of(settings)
+    return gateways.hand_over(
+        claimed.url, title, body, allowed=allowed, timeout_seconds=settings.message_timeout_seconds
+    )
+
+
+def settle(
+    connection: Connection, claimed: Claim, fault: Fault | None, *, settings: Settings, now: datetime
+) -> Outcome:
+    """Stores what came of an attempt; the route becomes `active` when the message is out, or gets its correction.
+
+    Nothing to do when the claim ran out and another worker has it now.
+    """
+    _lock_route(connection, claimed.message_id)
+    message = connection.execute(
+        f"""
+        SELECT m.id, m.environment, m.route_id, m.plan_id, m.driver_id, m.status, m.attempts, m.created_at, {_WANTED}
+        FROM messages m JOIN routes r ON r.id = m.route_id
+        WHERE m.id = %s AND m.claimed_until = %s
+        FOR UPDATE OF m
+        """,  # noqa: S608 (constants of this module)
+        (claimed.message_id, claimed.until),
+    ).fetchone()
+    if message is None:
+        return Outcome(None, [])
+    channel = channel_of(claimed.url)
+    if fault is None:
+        return _sent(connection, message, MessageStatus.SENT, channel, now=now)
+    connection.execute(
+        "UPDATE messages SET channel = %s, claimed_until = %s WHERE id = %s",
+        (channel, now if fault.in_doubt else claimed.in_doubt_since, message.id),
+    )
+    if not message.wanted:
+        return _discard(connection, message)
+    return _not_sent(connection, message, fault, settings=settings, now=now)
+
+
+def is_being_sent(connection: Connection, plan_id: str, *, now: datetime) -> bool:
+    """Whether a worker is handing over the message of this plan."""
+    row = connection.execute(
+        "SELECT FROM messages WHERE plan_id = %s AND status = 'pending' AND claimed_until > %s", (plan_id, now)
+    ).fetchone()
+    return row is not None
+
+
+def _lock_route(connection: Connection, message_id: str) -> None:
+    """Routes before messages, as everywhere: no two transactions wait for each other."""
+    connection.execute(
+        "SELECT FROM routes WHERE id = (SELECT route_id FROM messages WHERE id = %s) FOR UPDATE", (message_id,)
+    )
+
+
+def _earlier_messages(connection: Connection, message_id: str, route_id: str, driver_id: str, environment: str) -> Any:
+    """Whether the driver has another plan of the same load (`sent`) or may have (`in_doubt`), and until when one may be
+    on its way. The load may have come back under another route: pushed again after a cancel, or superseding.
+    """
+    return connection.execute(
+        """
+        SELECT count(*) FILTER (WHERE m.status IN ('sent', 'suppressed')) > 0 AS sent,
+               count(m.claimed_until) > 0 AS in_doubt,
+               max(m.claimed_until) FILTER (WHERE m.status = 'pending') AS busy_until
+        FROM messages m JOIN routes o ON o.id = m.route_id JOIN routes r ON r.id = %(route_id)s
+        WHERE m.driver_id = %(driver_id)s AND m.environment = %(environment)s AND m.id <> %(id)s
+          AND m.created_at > r.created_at - interval '1 day'
+          AND (m.status IN ('sent', 'suppressed') OR m.claimed_until IS NOT NULL)
+          AND (o.id = r.id OR o.status = 'canceled'
+               AND (o.external_id = r.external_id OR o.reference = r.reference AND r.reference <> ''))
+        """,
+        {"id": message_id, "route_id": route_id, "driver_id": driver_id, "environment": environment},
+    ).fetchone()
+
+
+def channel_of(url: str) -> str:
+    """The schema of an Apprise URL, which names the gateway and holds no secret."""
+    schema, found, _ = url.partition("://")
+    return schema.lower() if found and schema else "unknown"
+
+
+def _sent(connection: Connection, message: Any, status: MessageStatus, channel: str, *, now: datetime) -> Outcome:
+    connection.execute(
+        "UPDATE messages SET status = %s, channel = %s, error = NULL, retry_at = NULL,"
+        " claimed_until = NULL, sent_at = %s WHERE id = %s",
+        (status, channel, now, message.id),
+    )
+    connection.execute(
+        "UPDATE routes SET status = 'active', retry_at = NULL, updated_at = clock_timestamp()"
+        " WHERE id = %s AND plan_id = %s AND status = 'planned'",
+        (message.route_id, message.plan_id),
+    )
+    connection.execute(  # what is shown is what the driver has
+        """
+        UPDATE routes r SET plan_id = p.id, distance_miles = (p.document->>'totalDistanceMiles')::float,
+            correction_id = NULL, corrected_at = %s, updated_at = clock_timestamp()
+        FROM plans p
+        WHERE r.id = %s AND r.correction_id = %s AND p.id = r.correction_id AND r.status IN ('active', 'completed')
+        """,
+        (now, message.route_id, message.plan_id),
+    )
+    jobs = complete_routes(connection, [message.route_id], now=now)
+    return Outcome(status, [*jobs, *_waiting_for(connection, message)])
+
+
+def _not_sent(connection: Connection, message: Any, fault: Fault, *, settings: Settings, now: datetime) -> Outcome:
+    before = message.attempts - 1
+    wait = (
+        _doubtful(_FIRST_RETRY, before) if fault.in_doubt else min(_FIRST_RETRY * 2 ** min(before, 16), _LONGEST_RETRY)
+    )
+    if now + wait > _last_moment(message, settings):
+        return _give_up(connection, message, fault.sentence, now=now)
+    connection.execute(
+        "UPDATE messages SET error = %s, retry_at = %s WHERE id = %s", (fault.sentence, now + wait, message.id)
+    )
+    return Outcome(MessageStatus.PENDING, complete_routes(connection, [message.route_id], now=now))
+
+
+def _doubtful(first: timedelta, attempts: int) -> timedelta:
+    wait: timedelta = first * _DOUBT_FACTOR ** min(attempts, 16)
+    return wait
+
+
+def _last_moment(message: Any, settings: Settings) -> datetime:
+    moment: datetime = message.created_at + timedelta(hours=settings.message_retry_hours)
+    return moment
+
+
+def _give_up(connection: Connection, message: Any, why: str, *, now: datetime) -> Outcome:
+    """The driver keeps the plan there is, and may get another correction."""
+    connection.execute(
+        "UPDATE messages SET status = 'failed', error = %s, retry_at = NULL WHERE id = %s", (why, message.id)
+    )
+    connection.execute(
+        "UPDATE routes SET correction_id = NULL WHERE id = %s AND correction_id = %s",
+        (message.route_id, message.plan_id),
+    )
+    return Outcome(MessageStatus.FAILED, complete_routes(connection, [message.route_id], now=now))
+
+
+def _discard(connection: Connection, message: Any) -> Outcome:
+    """Its plan is not the route's any more. What its attempts have come to stays known."""
+    connection.execute(
+        "UPDATE messages SET status = 'failed', retry_at = NULL,"
+        " error = CASE status WHEN 'pending' THEN 'The route was changed before delivery' ELSE error END WHERE id = %s",
+        (message.id,),
+    )
+    return Outcome(MessageStatus.FAILED, _waiting_for(connection, message))
+
+
+def _waiting_for(connection: Connection, message: Any) -> list[Job]:
+    """Jobs for the messages that the driver gets after this one."""
+    rows = connection.execute(
+        "SELECT id FROM messages WHERE driver_id = %s AND environment = %s AND status = 'pending' AND attempts = 0"
+        " AND claimed_until IS NULL ORDER BY created_at, id",
+        (message.driver_id, message.environment),
+    ).fetchall()
+    return [send_message(row.id) for row in rows]
+
+
+def due_messages(connection: Connection, *, now: datetime, limit: int = 10_000) -> list[str]:
+    """Pending messages that are due: for a first attempt that got lost, or for their next one."""
+    rows = connection.execute(
+        "SELECT id FROM messages WHERE status = 'pending' AND retry_at <= %s ORDER BY retry_at LIMIT %s",
+        (now, limit),
+    ).fetchall()
+    return [row.id for row in rows]
+
+
+def list_messages(connection: Connection, company_id: str) -> list[Any]:
+    """A company's messages, oldest first."""
+    return connection.execute(
+        "SELECT id, environment, route_id, driver_id, status, channel, text, attempts, error, created_at, retry_at,"
+        " sent_at FROM messages WHERE company_id = %s ORDER BY created_at, id",
+        (company_id,),
+    ).fetchall()

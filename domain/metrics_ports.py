@@ -1,0 +1,74 @@
+"""A process's metrics over HTTP, for Prometheus: on a port of their own, never on the one that strangers reach."""
+
+import socket
+import socketserver
+import threading
+from typing import Any
+
+from prometheus_client import Gauge
+from prometheus_client.exposition import MetricsHandler
+
+from domain.errors import Trouble
+from domain.observability import get_logger
+from domain.settings import Settings
+
+log = get_logger(__name__)
+
+PROCESS = Gauge("fuelroute_process", "1: which process these metrics are of", ["process"])
+
+
+class NoMetricsPort(Trouble):
+    def __init__(self, settings: Settings, reason: str) -> None:
+        super().__init__(
+            f"cannot serve metrics on {settings.metrics_host}:{settings.metrics_port} ({reason}): "
+            "give FUELROUTE_METRICS_PORT a free port for each process, such as 9100-9119"
+        )
+
+
+def serve_metrics(settings: Settings, process: str) -> int | None:
+    """Serves this process's metrics in a thread, on the first of its ports that is free; returns that port. None: no
+    port is set for them. Raises NoMetricsPort.
+    """
+    reason = "no address"
+    for port in settings.metrics_ports():
+        try:
+            server = _Server(settings.metrics_host, port)
+        except OSError as error:  # taken by another process, most likely: the next one may be free
+            reason = error.strerror or str(error)
+            continue
+        PROCESS.labels(process).set(1)
+        threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
+        log.info("metrics.ready", host=settings.metrics_host, port=port)
+        return port
+    if settings.metrics_port is None:
+        return None
+    raise NoMetricsPort(settings, reason)
+
+
+_MOST_CONNECTIONS = 16
+
+
+class _Handler(MetricsHandler):
+    timeout = 5  # a connection that says nothing
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True
+    daemon_threads = True
+
+    def __init__(self, host: str, port: int) -> None:
+        self.address_family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        self._places = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+        super().__init__((host, port), _Handler)
+
+    def verify_request(self, request: object, client_address: object) -> bool:
+        return self._places.acquire(blocking=False)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Says nothing of a scraper that breaks off."""

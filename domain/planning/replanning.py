@@ -1,0 +1,80 @@
+"""Which plans are due to be looked at again: those of trucks still at their first stop, or just leaving it, whose fuel
+or prices have changed. What is then done with them is in `plans`.
+
+A plan that was sent is corrected once; until it is sent, as often as need be. Each request is counted, so that a look
+that ends takes off only those it has seen. While a look that failed waits for its next attempt, requests are counted
+and enqueue nothing.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from domain.database import Connection
+from domain.jobs import Job, review_plan
+from domain.planning.review import fuel_changed
+from domain.routes.pushes import HINT_GRACE
+
+_REQUEST = "review_requests = review_requests + 1, review_at = coalesce(review_at, %(due)s)"
+"""A look that is due stays so: requests that come all the time must not put it off."""
+
+
+def after_new_fixes(connection: Connection, route_ids: Sequence[str], *, now: datetime) -> list[Job]:
+    """For routes that had not departed before their newest fixes were judged. Returns the jobs for after the commit."""
+    if not route_ids:
+        return []
+    rows = connection.execute(
+        """
+        SELECT r.id, p.fuel_percent,
+               EXISTS (SELECT FROM visits v WHERE v.route_id = r.id AND v.departed_at IS NOT NULL) AS departed,
+               ARRAY(SELECT fuel_percent FROM positions f
+                     WHERE f.vehicle_id = r.vehicle_id AND f.environment = r.environment
+                       AND f.recorded_at >= r.arrived_at AND f.fuel_percent IS NOT NULL
+                     ORDER BY f.recorded_at DESC LIMIT 2) AS readings
+        FROM routes r JOIN plans p ON p.id = coalesce(r.correction_id, r.plan_id)
+        WHERE r.id = ANY(%s) AND r.status IN ('planned', 'active') AND r.corrected_at IS NULL
+        """,
+        (list(route_ids),),
+    ).fetchall()
+    due = [row.id for row in rows if row.departed or fuel_changed(row.fuel_percent, row.readings, departed=False)]
+    return _due(
+        connection.execute(
+            f"UPDATE routes SET {_REQUEST} WHERE id = ANY(%(ids)s) AND corrected_at IS NULL"  # noqa: S608
+            " RETURNING id, attempts",
+            {"due": now + HINT_GRACE, "ids": due},
+        ).fetchall()
+    )
+
+
+def after_new_prices(connection: Connection, company_id: str | None, *, now: datetime) -> list[Job]:
+    """For all trucks (of one company, where the prices are its own) at their first stop. Returns the jobs for after
+    the commit. Routes are locked in the order of their ids, as everywhere."""
+    return _due(
+        connection.execute(
+            f"""
+            UPDATE routes r SET {_REQUEST}
+            FROM (SELECT id FROM routes t
+                  WHERE status IN ('planned', 'active') AND corrected_at IS NULL
+                    AND (%(company_id)s::text IS NULL OR company_id = %(company_id)s)
+                    AND NOT EXISTS (SELECT FROM visits v WHERE v.route_id = t.id AND v.departed_at IS NOT NULL)
+                  ORDER BY id FOR UPDATE) AS standing
+            WHERE r.id = standing.id
+            RETURNING r.id, r.attempts
+            """,  # noqa: S608 (constants of this module)
+            {"due": now + HINT_GRACE, "company_id": company_id},
+        ).fetchall()
+    )
+
+
+def due_reviews(connection: Connection, *, now: datetime, limit: int = 10_000) -> list[str]:
+    """Routes whose plan is due for a look and whose job seems lost. Also those that are over by now: the look takes
+    note of it."""
+    rows = connection.execute(
+        "SELECT id FROM routes WHERE review_at <= %s ORDER BY review_at LIMIT %s",
+        (now, limit),
+    ).fetchall()
+    return [row.id for row in rows]
+
+
+def _due(rows: Sequence[Any]) -> list[Job]:
+    return [review_plan(row.id) for row in rows if row.attempts == 0]

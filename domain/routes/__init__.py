@@ -1,0 +1,1 @@
+"""Routes: pushing, importing, canceling, and how callers see them."""

@@ -1,0 +1,89 @@
+"""Companies and their policy: what is not given stays, what cannot be set is named."""
+
+from typing import Any
+
+import pytest
+
+from domain.accounts.companies import (
+    Policy,
+    UnknownCompany,
+    UnusablePolicy,
+    create_company,
+    require_company,
+    set_policy,
+)
+from domain.database import Connection
+
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
+
+
+def test_a_new_company_has_the_defaults_of_the_design(connection: Connection) -> None:
+    company = set_policy(connection, create_company(connection, Policy(name="Acme")), Policy())
+
+    assert (company.name, company.time_zone, company.import_window_days) == ("Acme", "UTC", 7)
+    assert (company.superseding, company.message_url, company.max_stops) == (False, None, None)
+    assert (company.reserve_percent, company.end_fuel_percent, company.assumed_fuel_percent) == (15, 25, 50)
+    assert (company.min_purchase_gallons, company.stop_cost, company.max_detour_miles) == (30, 20, 5)
+
+
+def test_what_is_not_given_stays(connection: Connection) -> None:
+    company_id = create_company(connection, Policy(name="Acme", stop_cost=12.5, time_zone="America/Chicago"))
+
+    company = set_policy(connection, company_id, Policy(superseding=True, max_stops=0))
+
+    assert (company.name, company.stop_cost, company.time_zone) == ("Acme", 12.5, "America/Chicago")
+    assert (company.superseding, company.max_stops) == (True, 0)
+    assert set_policy(connection, company_id, Policy(superseding=False)).superseding is False
+
+
+def test_a_policy_changes_one_company_only(connection: Connection) -> None:
+    one, other = (create_company(connection, Policy(name=name)) for name in ("one", "other"))
+
+    set_policy(connection, one, Policy(stop_cost=5))
+
+    assert set_policy(connection, other, Policy()).stop_cost == 20
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"name": ""}, "name"),
+        ({"name": "n" * 201}, "name"),
+        ({"reserve_percent": 100.1}, "reserve_percent"),
+        ({"end_fuel_percent": -1}, "end_fuel_percent"),
+        ({"assumed_fuel_percent": float("nan")}, "assumed_fuel_percent"),
+        ({"import_window_days": float("inf")}, "import_window_days"),
+        ({"min_purchase_gallons": -0.1}, "min_purchase_gallons"),
+        ({"stop_cost": 10_001}, "stop_cost"),
+        ({"max_detour_miles": 101}, "max_detour_miles"),
+        ({"max_stops": -1}, "max_stops"),
+        ({"time_zone": "Chicago"}, "Chicago"),
+        ({"time_zone": ""}, "time zone"),
+        ({"message_url": "somebody@example.org"}, "message URL"),
+    ],
+)
+def test_a_value_that_cannot_be_set_is_named_and_nothing_is_stored(
+    connection: Connection, values: dict[str, Any], named: str
+) -> None:
+    company_id = create_company(connection, Policy(name="Acme"))
+
+    with pytest.raises(UnusablePolicy, match=named):
+        set_policy(connection, company_id, Policy(**{"max_stops": 3, **values}))
+
+    assert set_policy(connection, company_id, Policy()).max_stops is None
+
+
+def test_a_message_url_that_is_refused_is_not_shown(connection: Connection) -> None:
+    with pytest.raises(UnusablePolicy) as refusal:
+        create_company(connection, Policy(name="Acme", message_url="twilioo://secret:token@+15550100"))
+
+    assert "secret" not in str(refusal.value)
+
+
+def test_an_unknown_company_is_told_by_its_id(connection: Connection) -> None:
+    for act in (
+        lambda: set_policy(connection, "cmp_nobody", Policy()),
+        lambda: require_company(connection, "cmp_nobody"),
+    ):
+        with pytest.raises(UnknownCompany, match="cmp_nobody"):
+            act()

@@ -1,0 +1,151 @@
+"""API keys: shown once, stored as a hash, gone at once when revoked."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from domain.accounts.keys import (
+    Caller,
+    NewKey,
+    UnknownScope,
+    create_key,
+    find_callers,
+    list_keys,
+    revoke_key,
+    still_valid,
+)
+from domain.database import Connection
+from domain.lifecycle import Environment
+from tests.factories import Fleet, make_fleet
+
+
+def key(
+    connection: Connection, fleet: Fleet, *scopes: str, live: bool = True, expires_at: datetime | None = None
+) -> NewKey:
+    return create_key(
+        connection,
+        fleet.company_id,
+        name="TMS",
+        environment=Environment.LIVE if live else Environment.SANDBOX,
+        scopes=scopes or ["routes:read"],
+        expires_at=expires_at,
+    )
+
+
+def test_a_key_shows_its_environment_and_its_prefix_is_how_it_starts(connection: Connection, fleet: Fleet) -> None:
+    live, sandbox = key(connection, fleet), key(connection, fleet, live=False)
+
+    assert live.key.startswith("svc_live_")
+    assert sandbox.key.startswith("svc_test_")
+    assert live.key.startswith(live.prefix)
+    assert len(live.key) - len(live.prefix) == 32  # what the prefix gives away leaves 190 bits
+    assert live.key != key(connection, fleet).key
+
+
+def test_a_key_leads_to_its_company_environment_and_scopes(connection: Connection, fleet: Fleet) -> None:
+    made = key(connection, fleet, "routes:write", "routes:read", "routes:write", live=False)
+
+    (caller,) = find_callers(connection, [made.key])
+
+    scopes = frozenset({"routes:read", "routes:write"})
+    assert caller == Caller(made.id, fleet.company_id, Environment.SANDBOX, scopes, superseding=False)
+    assert caller.tenant == fleet.sandbox
+
+
+def test_nothing_stored_holds_the_key(connection: Connection, fleet: Fleet) -> None:
+    made = key(connection, fleet)
+
+    (row,) = connection.execute("SELECT api_keys::text AS stored, hash FROM api_keys WHERE id = %s", (made.id,))
+
+    secret = made.key.removeprefix(made.prefix)
+    assert secret not in row.stored
+    assert secret.encode() not in row.hash
+
+
+def test_many_keys_are_found_at_once_in_order(connection: Connection, fleet: Fleet) -> None:
+    first, second = key(connection, fleet), key(connection, make_fleet(connection))
+
+    found = find_callers(connection, [second.key, "svc_live_unknown", first.key, second.key, ""])
+
+    assert [caller.key_id if caller else None for caller in found] == [second.id, None, first.id, second.id, None]
+
+
+def test_a_revoked_key_is_gone_and_revoking_again_keeps_the_first_time(connection: Connection, fleet: Fleet) -> None:
+    made = key(connection, fleet)
+
+    assert revoke_key(connection, made.id)
+    (row,) = list_keys(connection, fleet.company_id)
+    assert revoke_key(connection, made.id)
+
+    assert find_callers(connection, [made.key]) == [None]
+    assert [one.revoked_at for one in list_keys(connection, fleet.company_id)] == [row.revoked_at]
+
+
+def test_a_key_that_does_not_exist_cannot_be_revoked(connection: Connection) -> None:
+    assert not revoke_key(connection, "key_00000000000000000000000000000000")
+
+
+def test_an_expired_key_is_gone(connection: Connection, fleet: Fleet, now: datetime) -> None:
+    past = key(connection, fleet, expires_at=now - timedelta(seconds=5))
+    future = key(connection, fleet, expires_at=now + timedelta(hours=1))
+
+    assert [caller is not None for caller in find_callers(connection, [past.key, future.key])] == [False, True]
+
+
+def test_a_key_that_was_found_is_valid_until_it_or_its_company_ends(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
+    revoked, past, future = (
+        key(connection, fleet),
+        key(connection, fleet, expires_at=now - timedelta(seconds=5)),
+        key(connection, fleet, expires_at=now + timedelta(hours=1)),
+    )
+    assert still_valid(connection, [revoked.id]) == {revoked.id}
+    revoke_key(connection, revoked.id)
+
+    assert still_valid(connection, [revoked.id, past.id, future.id, "key_unknown"]) == {future.id}
+    connection.execute("UPDATE companies SET retired_at = now() WHERE id = %s", (fleet.company_id,))
+    assert still_valid(connection, [future.id]) == set()
+
+
+def test_an_unknown_scope_is_refused(connection: Connection, fleet: Fleet) -> None:
+    with pytest.raises(UnknownScope, match="no such scope: 'routes:delete'"):
+        key(connection, fleet, "routes:read", "routes:delete")
+
+
+def test_keys_are_listed_for_their_company_only_and_without_hashes(connection: Connection, fleet: Fleet) -> None:
+    key(connection, make_fleet(connection))
+    made = [key(connection, fleet).id for _ in range(3)]
+
+    rows = list_keys(connection, fleet.company_id)
+
+    assert [row.id for row in rows] == made
+    assert "hash" not in rows[0]._fields
+
+
+@hypothesis_settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_whatever_is_not_the_key_itself_is_nobody(connection: Connection, fleet: Fleet, data: st.DataObject) -> None:
+    made = key(connection, fleet)
+    position = data.draw(st.integers(0, len(made.key) - 1))
+    character = data.draw(st.characters())
+    forged = data.draw(
+        st.sampled_from(
+            [
+                made.key[:position] + character + made.key[position + 1 :],
+                made.key + character,
+                made.key[:position],
+                made.key.swapcase(),
+                character * 49,
+                made.prefix,
+            ]
+        )
+    )
+
+    found = find_callers(connection, [forged, made.key])
+
+    assert (found[0] is not None) is (forged == made.key)
+    assert found[1] is not None

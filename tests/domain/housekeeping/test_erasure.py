@@ -1,0 +1,334 @@
+"""After an erasure no table holds anything that tells who it was: every row of the database is searched."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from domain.accounts.companies import Policy, UnknownCompany, create_company
+from domain.accounts.keys import create_key, find_callers
+from domain.contract.shapes import FuelPlan
+from domain.database import Connection, Database, Tenant
+from domain.fleet.fleet import StillDriving, UnknownTarget, add_mapping, import_drivers, import_vehicles
+from domain.housekeeping import erasure
+from domain.housekeeping.erasure import erase_company, erase_driver
+from domain.lifecycle import Environment
+from domain.routes.imports import expire_held_routes, import_routes
+from domain.routes.queries import read_routes
+from domain.settings import Settings
+from domain.stations.stations import import_deals
+from domain.telematics.tracking import judge_vehicles
+from tests.domain.helpers import deliver, imported, planned_by_hand, positions_at, post, pushed, route_row, status_of
+from tests.factories import JOLIET, Fleet
+
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
+
+PERSON = ("Zoë Quartermain", "Zoë Q.", "EMP-4711", "zoe@example.org", "Q. ZOE")
+"""Name, display name, external id, contact, and what a mapping calls her."""
+COMPANY = ("Quartermain Haulage", "dispatch-secret", "QH-UNIT-7", "QH-LOAD", "QH-REF", "qh key")
+
+
+def traces(connection: Connection, *texts: str) -> list[tuple[str, str]]:
+    """Every table that holds one of the texts anywhere in a row, and which."""
+    tables = connection.execute(
+        "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'"
+    ).fetchall()
+    return [
+        (table.table_name, text)
+        for table in tables
+        for text in texts
+        if connection.execute(
+            sql.SQL("SELECT FROM {} AS it WHERE strpos(it::text, %s) > 0 LIMIT 1").format(
+                sql.Identifier(table.table_name)
+            ),
+            (text,),
+        ).rowcount
+    ]
+
+
+@pytest.fixture
+def company(database: Database, tmp_path: Path, now: datetime) -> Iterator[Fleet]:
+    """A company of its own with a truck and two drivers, one of them Zoë; what a test leaves is erased."""
+    vehicles, drivers, deals = (tmp_path / f"{name}.csv" for name in ("vehicles", "drivers", "deals"))
+    vehicles.write_text("unit_number\nQH-UNIT-7\n")
+    drivers.write_text(
+        "name,display_name,external_id,contact\n"
+        "Zoë Quartermain,Zoë Q.,EMP-4711,mailto://a:b@example.org?to=zoe@example.org\nCy Oh,,,\n"
+    )
+    deals.write_text("brand,net_price\nPilot,3.1\n")
+    with database.transaction() as connection:
+        policy = Policy(name="Quartermain Haulage", message_url="mailto://a:dispatch-secret@example.org")
+        company_id = create_company(connection, policy)
+        import_vehicles(connection, company_id, vehicles)
+        import_drivers(connection, company_id, drivers)
+        import_deals(connection, company_id, deals, now=now)
+        trucks, people = (ids_of(connection, table, company_id) for table in ("vehicles", "drivers"))
+        add_mapping(connection, company_id, "driver_name", "Q. ZOE", people[0])
+    yield Fleet(company_id, (trucks[0], trucks[0]), (people[0], people[1]))
+    erase_company(database.transaction, company_id, now=now)
+
+
+def ids_of(connection: Connection, table: str, company_id: str) -> list[str]:
+    rows = connection.execute(f"SELECT id FROM {table} WHERE company_id = %s ORDER BY id", (company_id,)).fetchall()
+    return [row.id for row in rows]
+
+
+def driven(connection: Connection, tenant: Tenant, fleet: Fleet, settings: Settings, *, now: datetime) -> str:
+    """A completed route of Zoë with a plan, a message and visits."""
+    route_id = route_of(connection, tenant, now=now)
+    post(connection, tenant, positions_at(JOLIET, now, unit_number="QH-UNIT-7"), now=now)
+    judge_vehicles(connection, tenant.environment, fleet.trucks, settings=settings, now=now)
+    message_id = planned_by_hand(connection, route_id, now=now, generatedAt=None)
+    deliver(connection, message_id, settings=settings, now=now)
+    connection.execute("UPDATE routes SET status = 'completed' WHERE id = %s", (route_id,))
+    return route_id
+
+
+def route_of(connection: Connection, tenant: Tenant, *, now: datetime, **changes: Any) -> str:
+    given: dict[str, Any] = {
+        "vehicle": {"unitNumber": "QH-UNIT-7"},
+        "driver": {"name": "Zoë Quartermain", "externalId": "EMP-4711"},
+        "reference": "QH-REF",
+        **changes,
+    }
+    return imported(connection, tenant, now=now, **given)
+
+
+# --- Drivers ---------------------------------------------------------------------------------------------------
+
+
+def test_of_an_erased_driver_only_what_the_books_need_stays(
+    database: Database, company: Fleet, settings: Settings, now: datetime
+) -> None:
+    with database.transaction() as connection:
+        finished = driven(connection, company.sandbox, company, settings, now=now)
+        draft = route_of(connection, company.live, now=now, driver={"name": "Q. ZOE"})
+        waiting = route_of(
+            connection, company.live, now=now, vehicle={"unitNumber": "?"}, driver={"externalId": "EMP-4711"}
+        )
+        never_tried = pushed(connection, company.live, now=now, start=now, driver={"name": "Zoë Quartermain"})
+        expired = expired_before_she_was_known(connection, company, now)
+        others = route_of(connection, company.live, now=now, driver={"name": "Cy Oh"})
+    with database.transaction() as connection:
+        assert {text for _, text in traces(connection, *PERSON)} == set(PERSON)
+        ((before),) = read_routes(connection, [(company.sandbox, finished)])
+
+    count = erase_driver(database.transaction, company.company_id, company.drivers[0], force=False, now=now)
+
+    assert count == 5
+    with database.transaction() as connection:
+        assert traces(connection, *PERSON) == []
+        ((after),) = read_routes(connection, [(company.sandbox, finished)])
+        assert before is not None
+        assert after is not None
+        assert isinstance(after.route.fuel_plan, FuelPlan)
+        assert (after.route.fuel_plan, after.route.stops) == (before.route.fuel_plan, before.route.stops)
+        assert (after.route.driver.id, after.route.driver.name) == (company.drivers[0], None)
+        assert after.version != before.version
+        assert {status_of(connection, one) for one in (draft, waiting, never_tried)} == {"canceled"}
+        assert route_row(connection, draft).closed_reason == erasure.ERASED
+        assert status_of(connection, expired) == "error"
+        assert status_of(connection, others) == "draft"
+        (message,) = connection.execute("SELECT * FROM messages WHERE route_id = %s", (finished,)).fetchall()
+        assert (message.status, message.text) == ("suppressed", None)
+        assert connection.execute("SELECT FROM erasures WHERE subject_id = %s", (company.drivers[0],)).rowcount == 1
+
+
+def expired_before_she_was_known(connection: Connection, company: Fleet, now: datetime) -> str:
+    """A route that became an error while it named a driver whom nobody knew: its reason names her."""
+    connection.execute("UPDATE drivers SET name = 'x', external_id = 'x' WHERE id = %s", (company.drivers[0],))
+    route_id = route_of(
+        connection, company.live, now=now, start=now - timedelta(days=9), driver={"name": "Zoë Quartermain"}
+    )
+    expire_held_routes(connection, expiry_days=7, now=now)
+    connection.execute(
+        "UPDATE drivers SET name = %s, external_id = %s WHERE id = %s", (PERSON[0], PERSON[2], company.drivers[0])
+    )
+    assert PERSON[0] in route_row(connection, route_id).closed_reason
+    return route_id
+
+
+def test_a_driver_on_the_road_is_erased_only_by_force(database: Database, company: Fleet, now: datetime) -> None:
+    with database.transaction() as connection:
+        route_id = route_of(connection, company.live, now=now)
+        connection.execute("UPDATE routes SET status = 'active' WHERE id = %s", (route_id,))
+
+    with pytest.raises(StillDriving):
+        erase_driver(database.transaction, company.company_id, company.drivers[0], force=False, now=now)
+    with database.transaction() as connection:
+        assert traces(connection, PERSON[0]) != []
+
+    erase_driver(database.transaction, company.company_id, company.drivers[0], force=True, now=now)
+    with database.transaction() as connection:
+        assert (status_of(connection, route_id), traces(connection, *PERSON)) == ("error", [])
+
+
+def test_what_is_pushed_again_meanwhile_is_left_alone(
+    database: Database, company: Fleet, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A route in `error` comes back to life by a push: blank, it could never be imported."""
+    with database.transaction() as connection:
+        route_id = route_of(connection, company.live, now=now, externalId="QH-LOAD-1")
+        connection.execute("UPDATE routes SET status = 'active' WHERE id = %s", (route_id,))
+    blank_routes = erasure._blank_routes
+
+    def after_a_push(connection: Connection, route_ids: Any) -> None:
+        with database.transaction() as pushing:
+            again = pushed(pushing, company.live, now=now, start=now, externalId="QH-LOAD-1", driver={"name": "Cy Oh"})
+            assert again == route_id
+        blank_routes(connection, route_ids)
+
+    monkeypatch.setattr(erasure, "_blank_routes", after_a_push)
+    erase_driver(database.transaction, company.company_id, company.drivers[0], force=True, now=now)
+
+    with database.transaction() as connection:
+        assert route_row(connection, route_id).driver_name == "Cy Oh"
+        assert traces(connection, *PERSON) == []
+
+
+def test_the_texts_of_a_route_that_somebody_else_drives_now_are_erased_too(
+    database: Database, company: Fleet, settings: Settings, now: datetime
+) -> None:
+    """A planned route whose message went out while it was pushed again with another driver names her no more."""
+    with database.transaction() as connection:
+        route_id = route_of(connection, company.live, now=now, externalId="QH-LOAD-2")
+        hers = planned_by_hand(connection, route_id, now=now)
+        again = route_of(connection, company.live, now=now, externalId="QH-LOAD-2", driver={"name": "Cy Oh"})
+        assert again == route_id
+        connection.execute("UPDATE messages SET status = 'sent', error = NULL WHERE id = %s", (hers,))
+        his = planned_by_hand(connection, route_id, now=now)
+
+    erase_driver(database.transaction, company.company_id, company.drivers[0], force=False, now=now)
+
+    with database.transaction() as connection:
+        rows = connection.execute("SELECT id, text FROM messages WHERE route_id = %s", (route_id,)).fetchall()
+        texts = {row.id: row.text for row in rows}
+    assert texts[hers] is None
+    assert texts[his] is not None
+
+
+def test_a_namesake_keeps_the_routes_that_may_be_theirs(database: Database, company: Fleet, now: datetime) -> None:
+    with database.transaction() as connection:
+        connection.execute("UPDATE drivers SET name = %s WHERE id = %s", (PERSON[0], company.drivers[1]))
+        either = route_of(connection, company.live, now=now, driver={"name": PERSON[0]})
+        assert status_of(connection, either) == "pending_mapping"
+
+    erase_driver(database.transaction, company.company_id, company.drivers[0], force=False, now=now)
+
+    with database.transaction() as connection:
+        import_routes(connection, [either], now=now)
+        assert route_row(connection, either).driver_id == company.drivers[1]
+
+
+def test_an_erasure_that_broke_off_is_given_again(
+    database: Database, company: Fleet, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with database.transaction() as connection:
+        for _ in range(3):
+            route_of(connection, company.live, now=now)
+    monkeypatch.setattr(erasure, "_PORTION", 1)
+    for erase in (
+        lambda transaction: erase_driver(transaction, company.company_id, company.drivers[0], force=False, now=now),
+        lambda transaction: erase_company(transaction, company.company_id, now=now),
+    ):
+        for transactions in (1, 2, 3):
+            with pytest.raises(psycopg.OperationalError):
+                erase(breaking_after(database, transactions))
+        erase(database.transaction)
+
+    with database.transaction() as connection:
+        assert traces(connection, *PERSON, *COMPANY) == []
+
+
+def breaking_after(database: Database, transactions: int) -> Any:
+    left = iter(range(transactions))
+
+    def transaction() -> Any:
+        if next(left, None) is None:
+            raise psycopg.OperationalError("the server went away")
+        return database.transaction()
+
+    return transaction
+
+
+def test_nobody_erases_another_company_s_driver(database: Database, company: Fleet, now: datetime) -> None:
+    with database.transaction() as connection:
+        other = create_company(connection, Policy(name="Other"))
+    with pytest.raises(UnknownTarget):
+        erase_driver(database.transaction, other, company.drivers[0], force=True, now=now)
+
+
+# --- Companies -------------------------------------------------------------------------------------------------
+
+
+def test_of_an_erased_company_nothing_stays_but_that_it_was_erased(
+    database: Database, company: Fleet, settings: Settings, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(erasure, "_PORTION", 2)
+    with database.transaction() as connection:
+        key = create_key(
+            connection, company.company_id, name="qh key", environment=Environment.LIVE, scopes=["routes:read"]
+        ).key
+        driven(connection, company.sandbox, company, settings, now=now)
+        for number in range(4):
+            route_of(connection, company.live, now=now, externalId=f"QH-LOAD-{number}")
+        post(connection, company.live, positions_at(JOLIET, now, unit_number="QH-UNIT-7"), now=now)
+    with database.transaction() as connection:
+        assert {text for _, text in traces(connection, *COMPANY)} == set(COMPANY)
+    portions: list[int] = []
+
+    erase_company(database.transaction, company.company_id, now=now, progress=portions.append)
+    erase_company(database.transaction, company.company_id, now=now)  # again is fine
+
+    assert portions == [2, 2, 1]
+    with database.transaction() as connection:
+        assert traces(connection, *COMPANY, *PERSON, *company.trucks, *company.drivers) == []
+        assert traces(connection, company.company_id) == [("erasures", company.company_id)]
+        assert find_callers(connection, [key]) == [None]
+
+
+def test_what_a_request_in_flight_stores_is_erased_too(
+    database: Database, company: Fleet, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    erase_rest, late = erasure._erase_rest, iter([True])
+
+    def after_a_late_push(*arguments: Any) -> None:
+        if next(late, False):
+            with database.transaction() as connection:
+                pushed(connection, company.live, now=now, start=now, externalId="QH-LOAD-late")
+                post(connection, company.live, positions_at(JOLIET, now, unit_number="QH-UNIT-7"), now=now)
+        erase_rest(*arguments)
+
+    monkeypatch.setattr(erasure, "_erase_rest", after_a_late_push)
+    erase_company(database.transaction, company.company_id, now=now)
+
+    with database.transaction() as connection:
+        assert traces(connection, *COMPANY, *company.trucks) == []
+
+
+def test_a_company_that_a_backup_brought_back_is_erased_again(
+    database: Database, company: Fleet, now: datetime
+) -> None:
+    with database.transaction() as connection:
+        connection.execute(
+            "INSERT INTO erasures (subject_id, erased_at) VALUES (%s, %s)",
+            (company.company_id, now - timedelta(days=1)),
+        )
+
+    erase_company(database.transaction, company.company_id, now=now)
+
+    with database.transaction() as connection:
+        assert traces(connection, *COMPANY, *PERSON) == []
+        erased = connection.execute(
+            "SELECT erased_at FROM erasures WHERE subject_id = %s", (company.company_id,)
+        ).fetchone()
+        assert erased == (now,)
+
+
+def test_an_unknown_company_cannot_be_erased(database: Database, now: datetime) -> None:
+    with pytest.raises(UnknownCompany):
+        erase_company(database.transaction, "cmp_nobody", now=now)

@@ -1,0 +1,447 @@
+"""A plan made at the first stop is looked at again when fuel or prices change there: the driver hears of it once."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from domain.contract.shapes import Position
+from domain.database import Connection, Tenant
+from domain.jobs import Job, review_plan
+from domain.lifecycle import Environment
+from domain.planning import plans, replanning
+from domain.planning.plans import ReviewOutcome
+from domain.roads import CIRCUITY, great_circle_miles
+from domain.roads.highways import HighwayRoads
+from domain.settings import Settings
+from domain.stations.candidates import Network, offers_along
+from domain.stations.stations import import_stations
+from domain.telematics.tracking import judge_vehicles
+from tests.domain.helpers import deliver, imported, place_of, positions_at, post, route_row
+from tests.factories import JOLIET, NEWARK, Fleet
+
+STATIONS = Path(__file__).parents[3] / "deploy" / "demo" / "stations.csv"
+ROADS = HighwayRoads()
+OUT_OF_TOWN = {"name": "on the road", "latitude": JOLIET["latitude"] + 0.008, "longitude": JOLIET["longitude"]}
+
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
+
+
+class Trip:
+    """Truck 101 at the first stop of a route, 40 % full, with a plan: every step of the workers by hand."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        fleet: Fleet,
+        settings: Settings,
+        now: datetime,
+        tenant: Tenant,
+        *,
+        planned: bool = True,
+    ) -> None:
+        self.connection, self.fleet, self.settings, self.tenant = connection, fleet, settings, tenant
+        self.now = now
+        connection.execute("DELETE FROM stations")
+        import_stations(connection, STATIONS, now=now)
+        self.route_id = imported(connection, tenant, now=now, stops=[JOLIET, NEWARK])
+        self.report(JOLIET, 40, 40, 40)
+        if planned:
+            self.plan()
+
+    def plan(self) -> None:
+        task = plans.load_task(self.connection, self.route_id, now=self.now)
+        assert task is not None
+        plans.store(self.connection, task, *self.made(task), now=self.now)
+
+    def report(self, stop: dict[str, Any], *fuel_percents: float | None, speed_mph: float = 0) -> list[Job]:
+        """A fix for each reading, half a minute apart; returns the jobs that follow."""
+        positions: list[Position] = []
+        for percent in fuel_percents:
+            positions += positions_at(stop, self.now, count=1, speed_mph=speed_mph, fuel_percent=percent)
+            self.now += timedelta(seconds=30)
+        post(self.connection, self.tenant, positions, now=self.now)
+        return judge_vehicles(
+            self.connection, self.tenant.environment, self.fleet.trucks, settings=self.settings, now=self.now
+        )
+
+    def depart(self, fuel_percent: float | None = 40) -> list[Job]:
+        return self.report(OUT_OF_TOWN, fuel_percent, fuel_percent, speed_mph=40)
+
+    def depart_again(self) -> list[Job]:
+        """The fixes that are there are judged once more."""
+        self.connection.execute(
+            "UPDATE tracks SET unjudged_from = oldest_at WHERE vehicle_id = %s", (self.fleet.trucks[0],)
+        )
+        return judge_vehicles(
+            self.connection, self.tenant.environment, self.fleet.trucks, settings=self.settings, now=self.now
+        )
+
+    def new_prices(self, change: float) -> list[Job]:
+        """All prices of Ohio change by so many dollars a gallon."""
+        import_stations(self.connection, STATIONS, now=self.now)
+        self.connection.execute("UPDATE stations SET retail_price = retail_price + %s WHERE state = 'OH'", (change,))
+        jobs = replanning.after_new_prices(self.connection, None, now=self.now)
+        return [job for job in jobs if job.payload == {"route_id": self.route_id}]
+
+    def send(self) -> None:
+        for message in self.messages("pending"):
+            deliver(self.connection, message.id, settings=self.settings, now=self.now)
+
+    def review(self) -> ReviewOutcome | None:
+        task = plans.load_review(self.connection, self.route_id, now=self.now)
+        if task is None:
+            return None
+        return plans.store_review(self.connection, task, *self.made(task), now=self.now)[0]
+
+    def made(self, task: plans.Task) -> Any:
+        road = plans.road_ahead(task, ROADS)
+        corridor = offers_along(self.connection, self.fleet.company_id, road, 5.0, Network(), now=self.now)
+        return corridor, plans.compute(task, road, corridor, now=self.now)
+
+    def messages(self, *statuses: str) -> Sequence[Any]:
+        return self.connection.execute(
+            "SELECT * FROM messages WHERE route_id = %s AND status = ANY(%s) ORDER BY created_at, id",
+            (self.route_id, list(statuses)),
+        ).fetchall()
+
+    @property
+    def start_gallons(self) -> float:
+        explanation = plans.read_explanation(self.connection, self.route_id)
+        assert explanation is not None
+        gallons: float = explanation["inputs"]["start_gallons"]
+        return gallons
+
+
+@pytest.fixture(params=list(Environment))
+def trip(request: Any, connection: Connection, fleet: Fleet, settings: Settings, now: datetime) -> Trip:
+    return Trip(connection, fleet, settings, now, Tenant(fleet.company_id, request.param))
+
+
+SENT = ("sent", "suppressed")
+
+
+def test_fuel_taken_at_the_first_stop_corrects_the_plan_once(trip: Trip) -> None:
+    trip.send()
+    (sent,) = trip.messages(*SENT)
+
+    assert trip.report(JOLIET, 90, 90) == [review_plan(trip.route_id)]
+    assert trip.review() == "corrected"
+    trip.send()
+
+    route = route_row(trip.connection, trip.route_id)
+    assert (route.status, route.review_at) == ("active", None)
+    assert trip.start_gallons == 180
+    first, second = trip.messages(*SENT)
+    assert first.id == sent.id
+    assert second.plan_id == route.plan_id
+    assert second.text.startswith("CORRECTED fuel plan")
+    assert trip.report(JOLIET, 20, 20) == []
+    assert trip.new_prices(-1) == []
+    assert trip.depart(20) == []
+    assert trip.review() is None
+
+
+def test_one_odd_reading_and_a_tank_that_is_being_filled_change_nothing(trip: Trip) -> None:
+    trip.send()
+    assert trip.report(JOLIET, 40, 95, 40) == []
+    assert trip.report(JOLIET, 5, None, 41) == []
+    assert trip.report(JOLIET, 55, 65, 75) == []
+    assert trip.report(JOLIET, 85, 85) == [review_plan(trip.route_id)]
+
+
+def test_a_plan_not_yet_sent_is_replaced_quietly_and_as_often_as_need_be(trip: Trip) -> None:
+    for percent in (70, 90):
+        assert trip.report(JOLIET, percent, percent) == [review_plan(trip.route_id)]
+        assert trip.review() == "replaced"
+    trip.send()
+
+    (sent,) = trip.messages(*SENT)
+    assert sent.text.startswith("Fuel plan")
+    assert len(trip.messages("failed")) == 2
+    assert route_row(trip.connection, trip.route_id).status == "active"
+    assert trip.report(JOLIET, 60, 60) == [review_plan(trip.route_id)]
+    assert trip.review() == "corrected"
+
+
+def test_leaving_is_the_last_look_and_usually_finds_nothing(trip: Trip) -> None:
+    trip.send()
+    assert trip.depart(38) == [review_plan(trip.route_id)]
+    assert trip.review() is None
+    assert route_row(trip.connection, trip.route_id).review_at is None
+    assert trip.report(OUT_OF_TOWN, 90, 90, speed_mph=40) == []
+
+
+def test_fuel_seen_only_on_leaving_counts(trip: Trip) -> None:
+    trip.send()
+    assert trip.depart(85) == [review_plan(trip.route_id)]
+    assert trip.review() == "corrected"
+
+
+@pytest.mark.parametrize(("change", "outcome"), [(-0.6, "corrected"), (0.0, "confirmed"), (0.0005, "confirmed")])
+def test_new_prices_correct_the_plan_where_they_matter(trip: Trip, change: float, outcome: str) -> None:
+    trip.send()
+    assert trip.new_prices(change) == [review_plan(trip.route_id)]
+    assert trip.review() == outcome
+    assert len(trip.messages("pending")) == (outcome == "corrected")
+
+    trip.connection.execute("UPDATE routes SET review_at = %s WHERE id = %s", (trip.now, trip.route_id))
+    assert trip.review() is None  # it has been looked at with these prices
+
+
+def test_small_changes_do_not_add_up_unseen(trip: Trip) -> None:
+    trip.send()
+    trip.report(JOLIET, 48, 48)
+    trip.new_prices(0)
+    assert trip.review() == "confirmed"
+    assert trip.report(JOLIET, 56, 56) == [review_plan(trip.route_id)]
+
+
+def test_prices_of_another_company_or_after_leaving_are_no_reason(trip: Trip) -> None:
+    trip.send()
+    assert replanning.after_new_prices(trip.connection, "cmp_other", now=trip.now) == []
+    assert replanning.after_new_prices(trip.connection, trip.fleet.company_id, now=trip.now) != []
+    trip.depart()
+    assert trip.new_prices(-1) == []
+
+
+def test_a_plan_that_became_infeasible_stays_as_it_is(trip: Trip) -> None:
+    trip.send()
+    plan_id = route_row(trip.connection, trip.route_id).plan_id
+    trip.report(JOLIET, 5, 5)
+    assert trip.review() == "confirmed"
+    assert route_row(trip.connection, trip.route_id).plan_id == plan_id
+    assert trip.report(JOLIET, 5, 5) == []
+
+
+def test_a_look_is_due_until_it_was_taken(trip: Trip) -> None:
+    trip.report(JOLIET, 90, 90)
+
+    def due(seconds: float) -> bool:
+        return trip.route_id in replanning.due_reviews(trip.connection, now=trip.now + timedelta(seconds=seconds))
+
+    assert [due(seconds) for seconds in (5, 11, 12)] == [False, True, True]
+    trip.review()
+    assert not due(12)
+
+
+def gone(miles: float) -> dict[str, Any]:
+    """A place on the way, so many road miles from Joliet (a straight mile is taken for 1.2 on the road)."""
+    share = miles / CIRCUITY / great_circle_miles(place_of(JOLIET), place_of(NEWARK))
+    between = {name: JOLIET[name] + share * (NEWARK[name] - JOLIET[name]) for name in ("latitude", "longitude")}
+    return {"name": "on the road", **between}
+
+
+def burned(miles: float) -> float:
+    """Percent of the tank of truck 101: 200 gal, 6.5 mpg."""
+    return 100 * miles / 6.5 / 200
+
+
+def on_the_way(trip: Trip, start_percent: float, *, hours: float, first_mile: float = 1.0) -> list[Job]:
+    """What a truck without coverage has recorded comes in at once: a fix every six minutes at 55 mph."""
+    positions: list[Position] = []
+    for number in range(int(hours * 10)):
+        miles = first_mile + 5.5 * number
+        positions += positions_at(
+            gone(miles),
+            trip.now + timedelta(minutes=6 * number),
+            count=1,
+            speed_mph=55,
+            fuel_percent=start_percent - burned(miles),
+        )
+    trip.now += timedelta(hours=hours)
+    post(trip.connection, trip.tenant, positions, now=trip.now)
+    return judge_vehicles(
+        trip.connection, trip.tenant.environment, trip.fleet.trucks, settings=trip.settings, now=trip.now
+    )
+
+
+def test_what_the_road_has_burned_is_no_change_however_late_it_is_told(trip: Trip) -> None:
+    trip.send()
+    assert on_the_way(trip, 40, hours=3.5) == [review_plan(trip.route_id)]
+
+    assert trip.review() is None
+
+    route = route_row(trip.connection, trip.route_id)
+    assert (route.review_at, route.corrected_at) == (None, None)
+    assert trip.messages("pending") == []
+
+
+def test_what_was_filled_before_leaving_is_a_change_however_late_it_is_told(trip: Trip) -> None:
+    trip.send()
+    assert on_the_way(trip, 90, hours=3.5) == [review_plan(trip.route_id)]
+    assert trip.review() == "corrected"
+
+
+def test_a_truck_first_seen_far_away_burned_what_its_mileage_says(trip: Trip) -> None:
+    trip.send()
+    trip.now += timedelta(hours=1)
+    assert on_the_way(trip, 40, hours=0.3, first_mile=150) == [review_plan(trip.route_id)]
+    assert trip.review() is None
+
+
+def test_a_level_read_beyond_the_first_purchase_says_nothing_about_the_departure(trip: Trip) -> None:
+    trip.send()
+    first_purchase = route_plan(trip)["stops"][0]["milesFromOrigin"]
+    trip.now += timedelta(hours=3)
+    assert on_the_way(trip, 90, hours=0.3, first_mile=first_purchase + 20) == [review_plan(trip.route_id)]
+    assert trip.review() is None
+
+
+def route_plan(trip: Trip) -> dict[str, Any]:
+    row = trip.connection.execute(
+        "SELECT p.document FROM routes r JOIN plans p ON p.id = r.plan_id WHERE r.id = %s", (trip.route_id,)
+    ).fetchone()
+    assert row is not None
+    document: dict[str, Any] = row.document
+    return document
+
+
+def test_a_plan_made_hours_into_the_trip_is_not_held_against_the_level_at_the_start(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    trip = Trip(connection, fleet, settings, now, fleet.live, planned=False)
+    jobs = on_the_way(trip, 40, hours=3.0)
+    connection.execute("DELETE FROM visits WHERE departed_at IS NOT NULL AND stop > 0")
+    assert jobs == []  # a draft has no plan to look at
+    connection.execute(  # as where the plans queue was faster than the judging
+        "UPDATE visits SET departed_at = NULL, departure_evidence = NULL WHERE route_id = %s", (trip.route_id,)
+    )
+    trip.plan()
+    trip.send()
+
+    assert trip.depart_again() == [review_plan(trip.route_id)]
+    assert trip.review() is None
+
+
+def test_prices_are_compared_over_the_same_road_only(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    trip = Trip(connection, fleet, settings, now, fleet.live)
+    trip.send()
+    trip.depart()
+    trip.now += timedelta(hours=3)
+    post(connection, trip.tenant, positions_at(gone(160), trip.now, fuel_percent=40 - burned(160)), now=trip.now)
+    import_stations(connection, STATIONS, now=trip.now)
+
+    assert trip.review() == "confirmed"
+
+
+def test_nobody_is_told_of_prices_while_the_tank_fills(trip: Trip) -> None:
+    trip.send()
+    trip.report(JOLIET, 60, 75)
+    trip.new_prices(-0.6)
+    assert trip.review() == "confirmed"
+
+    assert trip.report(JOLIET, 41, 40) == []  # nobody was filling
+    assert trip.depart(40) == [review_plan(trip.route_id)]
+    assert trip.review() == "corrected"  # for the prices, which were not forgotten
+
+
+def test_a_look_that_was_asked_for_while_another_one_runs_is_taken(trip: Trip) -> None:
+    trip.send()
+    trip.new_prices(0)
+    task = plans.load_review(trip.connection, trip.route_id, now=trip.now)
+    assert task is not None
+    made = trip.made(task)
+    trip.new_prices(-0.6)  # the one that runs has not seen these
+
+    assert plans.store_review(trip.connection, task, *made, now=trip.now)[0] == "confirmed"
+
+    assert route_row(trip.connection, trip.route_id).review_at is not None
+    assert trip.route_id in replanning.due_reviews(trip.connection, now=trip.now + timedelta(minutes=1))
+    assert trip.review() == "corrected"
+    assert route_row(trip.connection, trip.route_id).review_at is None
+
+
+def test_a_look_is_due_however_often_it_is_asked_for(trip: Trip) -> None:
+    trip.send()
+    began = trip.now
+    for _ in range(4):
+        trip.report(JOLIET, 90, 90)
+        trip.now += timedelta(seconds=5)
+
+    assert trip.route_id in replanning.due_reviews(trip.connection, now=began + timedelta(minutes=2))
+
+
+def test_a_look_that_fails_is_taken_later_and_later_and_then_given_up(trip: Trip) -> None:
+    trip.send()
+    trip.report(JOLIET, 90, 90)
+    plan_id = route_row(trip.connection, trip.route_id).plan_id
+    delays = []
+    for _ in range(3):
+        assert not plans.record_failed_review(trip.connection, trip.route_id, most_attempts=4, now=trip.now)
+        delays.append(route_row(trip.connection, trip.route_id).review_at - trip.now)
+        assert trip.report(JOLIET, 90, 90) == []  # it has been asked for, and waits for its time
+        trip.now -= timedelta(minutes=1)
+
+    assert plans.record_failed_review(trip.connection, trip.route_id, most_attempts=4, now=trip.now)
+
+    assert delays == [timedelta(seconds=10), timedelta(seconds=20), timedelta(seconds=40)]
+    route = route_row(trip.connection, trip.route_id)
+    assert (route.status, route.plan_id, route.review_at) == ("active", plan_id, None)
+    trip.now += timedelta(minutes=5)
+    assert trip.report(JOLIET, 90, 90) == [review_plan(trip.route_id)]
+    assert trip.review() == "corrected"
+    assert route_row(trip.connection, trip.route_id).attempts == 0
+
+
+def test_a_look_at_what_is_over_is_forgotten(trip: Trip) -> None:
+    trip.send()
+    trip.report(JOLIET, 90, 90)
+    trip.connection.execute("UPDATE routes SET status = 'completed' WHERE id = %s", (trip.route_id,))
+    assert trip.route_id in replanning.due_reviews(trip.connection, now=trip.now + timedelta(minutes=1))
+
+    assert trip.review() is None
+
+    assert route_row(trip.connection, trip.route_id).review_at is None
+
+
+def test_a_correction_that_is_not_sent_yet_is_replaced_and_nothing_of_it_is_shown(trip: Trip) -> None:
+    trip.send()
+    before = route_row(trip.connection, trip.route_id)
+
+    for percent in (70, 90):
+        assert trip.report(JOLIET, percent, percent) == [review_plan(trip.route_id)]
+        assert trip.review() == "corrected"
+        shown = route_row(trip.connection, trip.route_id)
+        assert (shown.plan_id, shown.distance_miles) == (before.plan_id, before.distance_miles)
+
+    assert trip.report(JOLIET, 91, 91) == []  # the correction that waits knows of it
+    (pending,) = trip.messages("pending")
+    trip.send()
+    route = route_row(trip.connection, trip.route_id)
+    assert (route.plan_id, route.correction_id) == (pending.plan_id, None)
+    assert trip.start_gallons == 180
+    assert [message.text.startswith("CORRECTED") for message in trip.messages(*SENT)] == [False, True]
+
+
+def test_a_correction_that_failed_for_good_does_not_use_up_the_one_there_is(trip: Trip) -> None:
+    trip.send()
+    trip.report(JOLIET, 70, 70)
+    trip.review()
+    trip.connection.execute(
+        "UPDATE messages SET status = 'failed' WHERE route_id = %s AND status = 'pending'", (trip.route_id,)
+    )
+    trip.connection.execute("UPDATE routes SET correction_id = NULL WHERE id = %s", (trip.route_id,))
+
+    assert trip.report(JOLIET, 90, 90) == [review_plan(trip.route_id)]
+    assert trip.review() == "corrected"
+
+
+@pytest.mark.parametrize("sent", [False, True])
+def test_a_plan_whose_message_is_on_its_way_is_looked_at_again_afterwards(trip: Trip, sent: bool) -> None:
+    if sent:
+        trip.send()
+        trip.report(JOLIET, 70, 70)
+        trip.review()
+    trip.connection.execute(
+        "UPDATE messages SET claimed_until = %s WHERE route_id = %s AND status = 'pending'",
+        (trip.now + timedelta(minutes=5), trip.route_id),
+    )
+    trip.report(JOLIET, 90, 90)
+
+    assert trip.review() == "being_sent"
+    assert route_row(trip.connection, trip.route_id).review_at is not None

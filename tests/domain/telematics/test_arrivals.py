@@ -1,0 +1,547 @@
+"""The rules of arrival and departure (decisions 10 and 11): by example, and as laws that hold for any fixes."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from domain.lifecycle import RouteStatus
+from domain.roads import Point
+from domain.telematics.arrivals import (
+    Candidate,
+    Evidence,
+    Fix,
+    Visit,
+    current_route,
+    drop_reason,
+    implausible_fixes,
+    judge,
+    merge,
+)
+from tests.domain.helpers import north_of
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+DEPOT = Point(41.462, -88.125)
+CUSTOMER = Point(41.535, -83.470)
+PORT = Point(40.695, -74.155)
+
+
+def at(minutes: float) -> datetime:
+    """So many minutes after noon."""
+    return NOON + timedelta(minutes=minutes)
+
+
+def fix(
+    minutes: float, place: Point, meters: float = 0, mph: float | None = None, accuracy: float | None = None
+) -> Fix:
+    """A position so many meters north of a place."""
+    there = north_of(place, meters)
+    return Fix(at(minutes), there.latitude, there.longitude, mph, accuracy)
+
+
+def times(visits: Mapping[int, Visit]) -> dict[int, tuple[datetime, datetime | None]]:
+    return {stop: (visit.arrived_at, visit.departed_at) for stop, visit in visits.items()}
+
+
+# --- Arrival ---------------------------------------------------------------------------------------------------
+
+
+def test_a_drive_by_is_no_arrival() -> None:
+    passing = [fix(0, DEPOT, -900, 55), fix(0.5, DEPOT, 0, 55), fix(1, DEPOT, 900, 55)]
+
+    assert judge([DEPOT, PORT], {}, passing) == {}
+
+
+def test_one_fix_alone_never_decides_however_slow() -> None:
+    assert judge([DEPOT, PORT], {}, [fix(0, DEPOT, 0, 0)]) == {}
+
+
+def test_two_slow_fixes_in_a_row_inside_are_an_arrival_at_the_first_of_them() -> None:
+    visits = judge([DEPOT, PORT], {}, [fix(0, DEPOT, 200, 30), fix(0.5, DEPOT, 50, 3), fix(1, DEPOT, 40, 0)])
+
+    assert times(visits) == {0: (at(0.5), None)}
+
+
+def test_two_slow_fixes_with_a_fast_one_between_are_no_arrival() -> None:
+    assert judge([DEPOT, PORT], {}, [fix(0, DEPOT, 0, 0), fix(0.5, DEPOT, 0, 20), fix(1, DEPOT, 0, 0)]) == {}
+
+
+def test_two_slow_fixes_with_one_outside_between_are_no_arrival() -> None:
+    assert judge([DEPOT, PORT], {}, [fix(0, DEPOT, 0, 0), fix(0.5, DEPOT, 400, 0), fix(1, DEPOT, 0, 0)]) == {}
+
+
+def test_two_minutes_inside_are_an_arrival_at_the_first_fix_inside() -> None:
+    creeping = [fix(minutes, DEPOT, 100, 10) for minutes in (0, 1, 2)]
+
+    assert judge([DEPOT, PORT], {}, creeping[:2]) == {}
+    assert times(judge([DEPOT, PORT], {}, creeping)) == {0: (at(0), None)}
+
+
+def test_two_minutes_begin_anew_after_a_fix_outside() -> None:
+    fixes = [fix(0, DEPOT), fix(1, DEPOT, 400), fix(1.5, DEPOT), fix(2.5, DEPOT)]
+
+    assert judge([DEPOT, PORT], {}, fixes) == {}
+
+
+def test_exactly_five_mph_is_not_slow() -> None:
+    assert judge([DEPOT, PORT], {}, [fix(0, DEPOT, 0, 5), fix(0.5, DEPOT, 0, 5)]) == {}
+
+
+def test_a_missing_speed_is_not_slow() -> None:
+    assert judge([DEPOT, PORT], {}, [fix(0, DEPOT), fix(0.5, DEPOT), fix(1, DEPOT)]) == {}
+
+
+def test_a_missing_speed_between_two_slow_fixes_keeps_them_apart() -> None:
+    assert judge([DEPOT, PORT], {}, [fix(0, DEPOT, 0, 0), fix(0.5, DEPOT), fix(1, DEPOT, 0, 0)]) == {}
+
+
+@pytest.mark.parametrize(("meters", "inside"), [(249, True), (251, False)])
+def test_inside_ends_at_the_radius(meters: float, inside: bool) -> None:
+    standing = [fix(minutes, DEPOT, meters, 0) for minutes in (0, 1)]
+
+    assert bool(judge([DEPOT, PORT], {}, standing)) is inside
+
+
+def test_the_radius_can_be_set() -> None:
+    standing = [fix(minutes, DEPOT, 900, 0) for minutes in (0, 1)]
+
+    assert judge([DEPOT, PORT], {}, standing, radius_meters=1000)
+
+
+def test_an_arrival_keeps_its_rule_and_the_fixes_behind_it() -> None:
+    fixes = [fix(0, DEPOT, 0, 2), fix(0.5, DEPOT, 0, 0)]
+
+    evidence = judge([DEPOT, PORT], {}, fixes)[0].arrival
+
+    assert evidence == Evidence("two fixes in a row inside below 5 mph", tuple(fixes))
+
+
+# --- Departure -------------------------------------------------------------------------------------------------
+
+ARRIVED = [fix(-1, DEPOT, 0, 0), fix(-0.5, DEPOT, 0, 0)]
+
+
+def departure(*fixes: Fix) -> datetime | None:
+    """When a truck that has arrived at the depot has left it after these fixes."""
+    return judge([DEPOT, PORT], {}, [*ARRIVED, *fixes])[0].departed_at
+
+
+def test_two_fast_fixes_in_a_row_outside_are_a_departure_at_the_first_fix_outside() -> None:
+    assert departure(fix(0, DEPOT, 400, 3), fix(0.5, DEPOT, 800, 30), fix(1, DEPOT, 1500, 45)) == at(0)
+
+
+def test_one_fast_fix_outside_is_no_departure() -> None:
+    assert departure(fix(0, DEPOT, 5000, 60)) is None
+
+
+def test_three_minutes_outside_are_a_departure_at_the_first_fix_outside() -> None:
+    assert departure(fix(0, DEPOT, 400), fix(2, DEPOT, 400)) is None
+    assert departure(fix(0, DEPOT, 400), fix(2, DEPOT, 400), fix(3, DEPOT, 400)) == at(0)
+
+
+def test_a_missing_speed_is_not_fast() -> None:
+    assert departure(fix(0, DEPOT, 400), fix(0.5, DEPOT, 800), fix(1, DEPOT, 1500)) is None
+
+
+def test_a_fix_inside_again_cancels_the_departure() -> None:
+    fixes = (fix(0, DEPOT, 400, 0), fix(1, DEPOT, 0, 0), fix(2, DEPOT, 400, 0), fix(3, DEPOT, 400, 0))
+
+    assert departure(*fixes) is None
+
+
+@pytest.mark.parametrize(("meters", "left"), [(295, False), (305, True)])
+def test_outside_begins_fifty_meters_beyond_the_radius(meters: float, left: bool) -> None:
+    assert (departure(fix(0, DEPOT, meters), fix(3, DEPOT, meters)) is not None) is left
+
+
+def test_the_fix_s_own_accuracy_is_taken_off_a_departure() -> None:
+    assert departure(fix(0, DEPOT, 400, 30, 120), fix(1, DEPOT, 400, 30, 120)) is None
+    assert departure(fix(0, DEPOT, 400, 30, 90), fix(1, DEPOT, 400, 30, 90)) == at(0)
+
+
+def test_a_departure_keeps_its_rule_and_the_first_fix_outside() -> None:
+    first, second, third = fix(0, DEPOT, 400, 3), fix(0.5, DEPOT, 800, 30), fix(1, DEPOT, 1500, 45)
+
+    evidence = judge([DEPOT, PORT], {}, [*ARRIVED, first, second, third])[0].departure
+
+    assert evidence is not None
+    assert evidence.rule == "two fixes in a row outside above 5 mph"
+    assert evidence.fixes == (first, second, third)
+
+
+def test_jitter_at_the_edge_is_one_visit() -> None:
+    jitter = [fix(minutes, DEPOT, 240 if minutes % 2 else 290, 0) for minutes in range(20)]
+
+    assert times(judge([DEPOT, PORT], {}, [*ARRIVED, *jitter])) == {0: (at(-1), None)}
+
+
+# --- The order of stops ----------------------------------------------------------------------------------------
+
+
+def stay(minutes: float, place: Point) -> list[Fix]:
+    """Arrives, stands for two fixes, and drives off."""
+    return [
+        fix(minutes, place, 0, 0),
+        fix(minutes + 1, place, 0, 0),
+        fix(minutes + 2, place, 2000, 50),
+        fix(minutes + 3, place, 4000, 50),
+    ]
+
+
+def test_a_later_stop_reached_first_leaves_the_ones_before_it_null() -> None:
+    visits = judge([DEPOT, CUSTOMER, PORT], {}, stay(0, CUSTOMER))
+
+    assert times(visits) == {1: (at(0), at(2))}
+
+
+def test_a_stop_that_was_passed_over_is_not_reached_afterwards() -> None:
+    visits = judge([DEPOT, CUSTOMER, PORT], {}, [*stay(0, CUSTOMER), *stay(600, DEPOT)])
+
+    assert set(visits) == {1}
+
+
+def test_a_round_trip_does_not_complete_where_it_starts() -> None:
+    assert set(judge([DEPOT, CUSTOMER, DEPOT], {}, stay(0, DEPOT))) == {0}
+
+
+def test_standing_for_hours_at_the_start_of_a_round_trip_reaches_nothing_else() -> None:
+    standing = [fix(minutes, DEPOT, 100 * (minutes % 3), 0) for minutes in range(0, 600, 5)]
+
+    assert times(judge([DEPOT, CUSTOMER, DEPOT], {}, standing)) == {0: (at(0), None)}
+
+
+def test_leaving_and_coming_back_to_the_start_of_a_round_trip_is_not_its_end() -> None:
+    assert set(judge([DEPOT, CUSTOMER, DEPOT], {}, [*stay(0, DEPOT), *stay(60, DEPOT)])) == {0}
+
+
+def test_a_round_trip_completes_when_it_is_back() -> None:
+    visits = judge([DEPOT, CUSTOMER, DEPOT], {}, [*stay(0, DEPOT), *stay(300, CUSTOMER), *stay(600, DEPOT)])
+
+    assert times(visits) == {0: (at(0), at(2)), 1: (at(300), at(302)), 2: (at(600), at(602))}
+
+
+def test_consecutive_stops_at_one_place_are_reached_and_left_together() -> None:
+    dock = north_of(DEPOT, 30)
+
+    visits = judge([DEPOT, dock, PORT], {}, stay(0, DEPOT))
+
+    assert times(visits) == {0: (at(0), at(2)), 1: (at(0), at(2))}
+
+
+def test_a_trip_does_not_begin_at_a_later_stop_by_standing_there_already() -> None:
+    standing = [fix(minutes, PORT, 0, 0) for minutes in range(10)]
+
+    assert judge([DEPOT, PORT], {}, standing, last_seen=fix(-60, PORT)) == {}
+    assert set(judge([DEPOT, PORT], {}, standing, last_seen=fix(-60, CUSTOMER))) == {1}
+
+
+def test_a_trip_begins_at_its_first_stop_by_standing_there_already() -> None:
+    standing = [fix(minutes, DEPOT, 0, 0) for minutes in range(3)]
+
+    assert times(judge([DEPOT, PORT], {}, standing, last_seen=fix(-60, DEPOT))) == {0: (at(0), None)}
+
+
+def test_a_later_stop_that_was_left_and_reached_again_counts() -> None:
+    fixes = [fix(0, PORT, 0, 0), fix(1, PORT, 0, 0), *stay(60, CUSTOMER), *stay(300, PORT)]
+
+    assert times(judge([DEPOT, PORT], {}, fixes, last_seen=fix(-60, PORT))) == {1: (at(300), at(302))}
+
+
+def test_between_two_overlapping_stops_the_nearer_one_counts_and_the_other_waits() -> None:
+    neighbour = north_of(DEPOT, 350)
+    standing = [fix(minutes, DEPOT, 150, 0) for minutes in range(10)]
+
+    assert set(judge([DEPOT, neighbour, PORT], {}, standing)) == {0}
+    moved = [fix(minutes, DEPOT, 250, 0) for minutes in range(10, 20)]
+    assert set(judge([DEPOT, neighbour, PORT], {}, [*standing, *moved])) == {0, 1}
+
+
+def test_of_two_near_stops_the_nearer_one_is_reached() -> None:
+    neighbour = north_of(DEPOT, 300)
+    standing = [fix(minutes, neighbour, -80, 0) for minutes in (0, 1)]
+
+    assert set(judge([DEPOT, neighbour, PORT], {}, standing)) == {1}
+
+
+def test_a_visit_that_is_known_already_stays_as_it_is() -> None:
+    known = {0: Visit(at(-600), None, at(-500))}
+
+    visits = judge([DEPOT, CUSTOMER, PORT], known, [*stay(0, DEPOT), *stay(300, CUSTOMER)])
+
+    assert times(visits) == {0: (at(-600), at(-500)), 1: (at(300), at(302))}
+
+
+# --- Fixes of no use -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("one", "live", "reason"),
+    [
+        (fix(0, DEPOT), True, None),
+        (fix(0, DEPOT, accuracy=200), True, None),
+        (fix(0, DEPOT, accuracy=200.1), True, "inaccurate"),
+        (fix(0, DEPOT, accuracy=200.1), False, "inaccurate"),
+        (fix(5, DEPOT), True, None),
+        (fix(5.1, DEPOT), True, "in_the_future"),
+        (fix(5.1, DEPOT), False, None),
+        (fix(-60 * 24 * 300, DEPOT), True, None),
+    ],
+)
+def test_a_fix_is_dropped_when_it_is_inaccurate_or_live_and_in_the_future(
+    one: Fix, live: bool, reason: str | None
+) -> None:
+    assert drop_reason(one, now=NOON, live=live) == reason
+
+
+def test_one_wild_fix_is_implausible_and_does_not_shut_out_the_true_ones() -> None:
+    fixes = [fix(0, DEPOT), fix(1, PORT), fix(2, DEPOT), fix(3, DEPOT)]
+
+    assert implausible_fixes(fixes) == {at(1)}
+
+
+def test_two_agreeing_fixes_far_away_are_still_implausible() -> None:
+    fixes = [fix(0, DEPOT), fix(1, PORT), fix(2, PORT), fix(3, DEPOT)]
+
+    assert implausible_fixes(fixes) == {at(1), at(2)}
+
+
+def test_three_agreeing_fixes_far_away_are_believed() -> None:
+    fixes = [fix(0, DEPOT), fix(1, PORT), fix(2, PORT), fix(3, PORT)]
+
+    assert implausible_fixes(fixes) == set()
+
+
+def test_three_fixes_that_contradict_each_other_are_not_believed() -> None:
+    fixes = [fix(0, DEPOT), fix(1, PORT), fix(2, CUSTOMER), fix(3, PORT)]
+
+    assert implausible_fixes(fixes) == {at(1), at(2), at(3)}
+
+
+def test_a_long_silence_makes_a_far_fix_plausible() -> None:
+    assert implausible_fixes([fix(0, DEPOT), fix(60 * 12, PORT)]) == set()
+
+
+def test_the_accuracy_of_both_fixes_is_taken_off_their_distance() -> None:
+    jumping = [fix(0, DEPOT), fix(1 / 60, DEPOT, 140)]
+    blurred = [fix(0, DEPOT, accuracy=50), fix(1 / 60, DEPOT, 140, accuracy=50)]
+
+    assert implausible_fixes(jumping) == {at(1 / 60)}
+    assert implausible_fixes(blurred) == set()
+
+
+# --- Which route a truck is on ---------------------------------------------------------------------------------
+
+
+def candidate(name: str, hours: float, status: RouteStatus = RouteStatus.DRAFT, arrived: bool = False) -> Candidate:
+    return Candidate(name, status, NOON + timedelta(hours=hours), NOON - timedelta(hours=1) if arrived else None)
+
+
+def chosen(*routes: Candidate) -> str | None:
+    found = {(route.route_id if route else None) for route in (current_route(r, NOON) for r in _orders(routes))}
+    assert len(found) == 1, "the order in which the routes come must not matter"
+    return found.pop()
+
+
+def _orders(routes: Sequence[Candidate]) -> list[tuple[Candidate, ...]]:
+    return list(itertools.permutations(routes))
+
+
+def test_a_truck_without_routes_is_on_none() -> None:
+    assert chosen() is None
+
+
+def test_the_earliest_draft_is_the_one_a_truck_is_on() -> None:
+    assert chosen(candidate("later", 5), candidate("earlier", 2)) == "earlier"
+
+
+def test_drafts_of_one_start_are_told_apart_by_id() -> None:
+    assert chosen(candidate("b", 2), candidate("a", 2)) == "a"
+
+
+@pytest.mark.parametrize("status", [RouteStatus.PLANNED, RouteStatus.ACTIVE])
+def test_a_started_route_stands_in_the_way_of_an_earlier_draft(status: RouteStatus) -> None:
+    assert chosen(candidate("draft", -5), candidate("started", 2, status, arrived=True)) == "started"
+
+
+def test_a_draft_whose_truck_has_arrived_counts_as_started() -> None:
+    assert chosen(candidate("arrived", 4, arrived=True), candidate("draft", 2)) == "arrived"
+
+
+def test_a_draft_a_day_past_its_start_stands_in_the_way_no_more() -> None:
+    assert chosen(candidate("stale", -24.1), candidate("next", 2)) == "next"
+    assert chosen(candidate("late", -23.9), candidate("next", 2)) == "late"
+
+
+def test_a_stale_draft_may_start_when_there_is_no_other() -> None:
+    assert chosen(candidate("stale", -100)) == "stale"
+
+
+def test_a_stale_draft_may_start_while_the_next_one_is_days_ahead() -> None:
+    assert chosen(candidate("delayed by a day", -25), candidate("next week", 6 * 24)) == "delayed by a day"
+
+
+# --- Laws ------------------------------------------------------------------------------------------------------
+
+NEXT_DOOR = north_of(DEPOT, 20)
+ACROSS_THE_ROAD = north_of(DEPOT, 350)
+VILLAGE = north_of(DEPOT, 1500)
+
+places = st.sampled_from([DEPOT, NEXT_DOOR, ACROSS_THE_ROAD, VILLAGE, CUSTOMER])
+routes = st.lists(places, min_size=2, max_size=5)
+steps = st.tuples(
+    st.sampled_from([1, 20, 45, 60, 90, 120, 181, 600]),  # seconds since the last fix
+    places,
+    st.sampled_from([0.0, 100.0, 240.0, 260.0, 290.0, 310.0, 420.0, 3000.0]),
+    st.sampled_from([None, 0.0, 4.9, 5.0, 5.1, 60.0]),
+    st.sampled_from([None, 8.0, 120.0]),
+)
+
+
+@st.composite
+def tracks(draw: st.DrawFn) -> list[Fix]:
+    seconds = 0.0
+    fixes = []
+    for gap, place, meters, mph, accuracy in draw(st.lists(steps, max_size=24)):
+        seconds += gap
+        fixes.append(fix(seconds / 60, place, meters, mph, accuracy))
+    return fixes
+
+
+laws = settings(deadline=None, max_examples=300)
+
+
+@laws
+@given(routes, tracks(), st.lists(st.integers(0, 24), max_size=6))
+def test_how_fixes_are_split_into_batches_does_not_matter(
+    stops: list[Point], fixes: list[Fix], cuts: list[int]
+) -> None:
+    together = judge(stops, {}, fixes)
+
+    visits: dict[int, Visit] = {}
+    for cut in [*sorted(cuts), len(fixes)]:
+        visits = merge(visits, judge(stops, {}, fixes[:cut]))
+
+    assert visits == together
+
+
+@laws
+@given(routes, tracks())
+def test_visits_happen_in_the_order_of_the_stops(stops: list[Point], fixes: list[Fix]) -> None:
+    visits = judge(stops, {}, fixes)
+
+    arrivals = [visits[stop].arrived_at for stop in sorted(visits)]
+    assert arrivals == sorted(arrivals)
+
+
+@laws
+@given(routes, tracks())
+def test_a_truck_leaves_only_after_it_has_arrived(stops: list[Point], fixes: list[Fix]) -> None:
+    for visit in judge(stops, {}, fixes).values():
+        assert visit.departed_at is None or visit.departed_at > visit.arrived_at
+
+
+@laws
+@given(routes, tracks())
+def test_every_decision_rests_on_at_least_two_fixes_that_begin_with_its_time(
+    stops: list[Point], fixes: list[Fix]
+) -> None:
+    for visit in judge(stops, {}, fixes).values():
+        assert visit.arrival is not None
+        assert len(set(visit.arrival.fixes)) >= 2
+        assert visit.arrival.fixes[0].recorded_at == visit.arrived_at
+        if visit.departed_at is not None:
+            assert visit.departure is not None
+            assert len({moment.recorded_at for moment in visit.departure.fixes}) >= 2
+            assert visit.departure.fixes[0].recorded_at == visit.departed_at
+
+
+@laws
+@given(routes, tracks())
+def test_judging_twice_changes_nothing(stops: list[Point], fixes: list[Fix]) -> None:
+    once = judge(stops, {}, fixes)
+
+    assert merge(once, judge(stops, {}, fixes)) == once
+
+
+@laws
+@given(routes, tracks())
+def test_a_known_visit_is_never_undone_or_moved(stops: list[Point], fixes: list[Fix]) -> None:
+    half = judge(stops, {}, fixes[: len(fixes) // 2])
+
+    after = judge(stops, half, fixes[len(fixes) // 2 :])
+
+    for stop, visit in half.items():
+        assert after[stop].arrived_at == visit.arrived_at
+        assert visit.departed_at is None or after[stop].departed_at == visit.departed_at
+
+
+@st.composite
+def ordered_visits(draw: st.DrawFn) -> dict[int, Visit]:
+    """Visits of some stops, in the order of the stops, each left before the next one is reached."""
+    stops = sorted(draw(st.sets(st.integers(0, 3))))
+    moments = sorted(draw(st.sets(st.integers(0, 60), min_size=2 * len(stops), max_size=2 * len(stops))))
+    return {
+        stop: Visit(at(moments[2 * index]), departed_at=at(moments[2 * index + 1]) if draw(st.booleans()) else None)
+        for index, stop in enumerate(stops)
+    }
+
+
+@laws
+@given(ordered_visits(), ordered_visits())
+def test_merging_never_delays_or_removes(before: dict[int, Visit], after: dict[int, Visit]) -> None:
+    merged = merge(before, after)
+
+    assert set(before) <= set(merged) <= set(before) | set(after)
+    for stop, visit in before.items():
+        assert merged[stop].arrived_at <= visit.arrived_at
+        departed_at = merged[stop].departed_at
+        assert visit.departed_at is None or (departed_at is not None and departed_at <= visit.departed_at)
+    for stop, visit in merged.items():
+        assert visit.arrived_at in {side[stop].arrived_at for side in (before, after) if stop in side}
+
+
+@laws
+@given(ordered_visits(), ordered_visits())
+def test_merged_visits_are_in_the_order_of_the_stops(before: dict[int, Visit], after: dict[int, Visit]) -> None:
+    merged = merge(before, after)
+
+    arrivals = [merged[stop].arrived_at for stop in sorted(merged)]
+    assert arrivals == sorted(arrivals)
+
+
+@laws
+@given(ordered_visits(), ordered_visits())
+def test_merged_visits_end_after_they_have_begun(before: dict[int, Visit], after: dict[int, Visit]) -> None:
+    for visit in merge(before, after).values():
+        assert visit.departed_at is None or visit.departed_at > visit.arrived_at
+
+
+@laws
+@given(ordered_visits(), ordered_visits())
+def test_merging_again_changes_nothing(before: dict[int, Visit], after: dict[int, Visit]) -> None:
+    merged = merge(before, after)
+
+    assert merge(merged, after) == merged
+    assert merge(merged, before) == merged
+
+
+@laws
+@given(ordered_visits(), ordered_visits())
+def test_what_does_not_contradict_is_kept_from_both(before: dict[int, Visit], after: dict[int, Visit]) -> None:
+    together = {**after, **before}
+    arrivals = [together[stop].arrived_at for stop in sorted(together)]
+
+    if arrivals == sorted(set(arrivals)) and not set(before) & set(after):
+        assert merge(before, after) == together
+
+
+@laws
+@given(tracks())
+def test_fixes_that_follow_each_other_at_truck_speed_are_all_believed(fixes: list[Fix]) -> None:
+    believed = [one for one in fixes if one.recorded_at not in implausible_fixes(fixes)]
+
+    assert implausible_fixes(believed) == set()
