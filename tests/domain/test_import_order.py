@@ -1,0 +1,125 @@
+"""Who may import whom: the folders of `domain` stand in one order, and the packages above it know only `domain`."""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+
+SHARED = "shared"
+"""What stands directly in `domain`, and its migrations: all subjects stand on it."""
+
+ORDER = (
+    SHARED,
+    "contract",
+    "roads",
+    "accounts",
+    "fleet",
+    "stations",
+    "planning",
+    "telematics",
+    "messages",
+    "routes",
+    "housekeeping",
+)
+"""Each folder imports only itself and those before it."""
+
+STILL_TO_GO = {
+    ("accounts.companies", "messages.gateways"),
+    ("accounts.companies", "planning.prices"),
+    ("accounts.companies", "routes.pushes"),
+    ("database", "contract.checking"),
+    ("fleet.fleet", "messages.gateways"),
+    ("fleet.fleet", "routes.imports"),
+    ("fleet.fleet", "routes.pushes"),
+    ("messages.messages", "routes.pushes"),
+    ("planning.plans", "messages.messages"),
+    ("planning.plans", "routes.pushes"),
+    ("planning.replanning", "routes.pushes"),
+    ("stations.candidates", "planning.corridor"),
+    ("stations.candidates", "planning.plan"),
+    ("stations.candidates", "planning.prices"),
+    ("tables", "planning.prices"),
+    ("telematics.tracking", "routes.pushes"),
+}
+"""Imports against the order that are to be removed: (importing module, imported module)."""
+
+
+@cache
+def modules(package: str) -> dict[str, Path]:
+    """Every module of a package by its dotted name, packages included."""
+    found = {}
+    for path in sorted((REPOSITORY / package).rglob("*.py")):
+        parts = path.relative_to(REPOSITORY).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imports(package: str) -> Iterator[tuple[str, str]]:
+    """(module, what it imports), for imports inside functions as well. No module imports relatively."""
+    for module, path in modules(package).items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                yield from ((module, alias.name) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{module} imports relatively"
+                assert node.module is not None
+                for alias in node.names:
+                    name = f"{node.module}.{alias.name}"
+                    yield module, name if name in modules(name.partition(".")[0]) else node.module
+
+
+def imported_packages(package: str) -> set[str]:
+    return {imported.partition(".")[0] for _, imported in imports(package)}
+
+
+def folder(module: str) -> str:
+    """The folder of a module of `domain`: `domain.fleet.matching` -> `fleet`, `domain.database` -> SHARED."""
+    name = module.split(".")[1]
+    return name if name in ORDER else SHARED
+
+
+def against_the_order() -> set[tuple[str, str]]:
+    return {
+        (module.removeprefix("domain."), imported.removeprefix("domain."))
+        for module, imported in imports("domain")
+        if imported.startswith("domain.") and ORDER.index(folder(imported)) > ORDER.index(folder(module))
+    }
+
+
+def test_each_folder_of_the_domain_stands_in_the_order() -> None:
+    folders = {path.parent.name for path in (REPOSITORY / "domain").glob("*/__init__.py")}
+    assert folders - {"migrations"} == set(ORDER) - {SHARED}
+
+
+def test_a_folder_of_the_domain_imports_only_those_before_it() -> None:
+    assert against_the_order() - STILL_TO_GO == set()
+
+
+def test_what_is_listed_as_still_to_go_is_still_there() -> None:
+    assert STILL_TO_GO - against_the_order() == set()
+
+
+@pytest.mark.parametrize(("one", "other"), list(permutations(("ingress", "workers", "scheduler"), 2)))
+def test_the_packages_above_the_domain_do_not_import_one_another(one: str, other: str) -> None:
+    assert other not in imported_packages(one)
+
+
+@pytest.mark.parametrize("above", ["ingress", "workers", "scheduler", "deploy"])
+def test_the_domain_imports_none_of_the_packages_above_it(above: str) -> None:
+    assert above not in imported_packages("domain")
+
+
+@pytest.mark.parametrize("package", ["domain", "ingress", "workers", "scheduler"])
+def test_no_package_imports_tests(package: str) -> None:
+    assert "tests" not in imported_packages(package)
+
+
+def test_the_commands_import_only_the_benchmarks_of_the_tests() -> None:
+    """`fuelroute bench` runs them from a checkout."""
+    from_tests = {imported for _, imported in imports("deploy") if imported.startswith("tests")}
+    assert from_tests <= {"tests.benchmarks.run"}
