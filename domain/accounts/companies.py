@@ -8,11 +8,10 @@ import msgspec
 from msgspec import Meta, Struct
 from psycopg import sql
 
-from domain.accounts.contacts import IN_CLEAR, Contacts
+from domain.accounts.contacts import IN_CLEAR, Contacts, fault_of
 from domain.database import Connection
 from domain.errors import Trouble
 from domain.ids import new_id
-from domain.messages.gateways import fault_of
 from domain.planning.prices import Objective
 from domain.routes.pushes import end_routes, unfinished_routes
 

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from psycopg import sql
 
 from domain.accounts.companies import lock_company
-from domain.accounts.contacts import IN_CLEAR, Contacts
+from domain.accounts.contacts import IN_CLEAR, Contacts, fault_of
 from domain.contract.csvfiles import Line, Report, read_rows
 from domain.contract.shapes import NO_NUL, Reference, Vin
 from domain.database import Connection
@@ -22,7 +22,6 @@ from domain.errors import Trouble
 from domain.ids import Kind, new_id
 from domain.jobs import Job, import_routes, in_batches
 from domain.lifecycle import Environment, RouteStatus
-from domain.messages.gateways import fault_of
 from domain.routes.imports import MappingKind, routes_waiting_for
 from domain.routes.pushes import Matched, end_routes, lock_unfinished, match_again
 

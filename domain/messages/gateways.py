@@ -1,20 +1,17 @@
-"""Message gateways: which contacts may be used at all, and a hand-over that leaves nothing to the contact.
+"""Message gateways: a hand-over that leaves nothing to the contact.
 
-A contact is an Apprise URL that drivers and companies bring, so that it is treated as hostile: only gateways and
-parameters of the lists below, no address inside our own network, no redirect, no proxy, no second attempt, and an end
+A contact is an Apprise URL that drivers and companies bring, so that it is treated as hostile: only what
+`accounts/contacts.py` allows, no address inside our own network, no redirect, no proxy, no second attempt, and an end
 after so many seconds, whatever the URL says or the gateway does.
 """
 
 import io
-import ipaddress
 import os
-import re
 import socket
 import struct
 import sys
 import threading
 import time
-import unicodedata
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
@@ -24,67 +21,8 @@ from typing import Any, NamedTuple
 import apprise
 import requests
 import urllib3
-from apprise.plugins import url_to_dict
 
-from domain.settings import Settings, get_settings
-
-_GENERAL = frozenset({"to", "from", "name", "user", "pass", "password", "port", "format"})
-_MAIL = frozenset({"cc", "bcc", "reply", "region", "batch"})
-_WEBHOOK = frozenset({"method"})
-"""And headers, fields and parameters of the request: names that begin with +, : or -."""
-
-_PARAMETERS: dict[str, frozenset[str]] = {
-    # text messages
-    **dict.fromkeys(
-        ("burstsms", "46elks", "clickatell", "httpsms", "infobip", "msgbird", "seven", "telnyx", "voipms"),
-        frozenset({"apikey", "key", "secret", "country"}),
-    ),
-    **dict.fromkeys(("bulksms", "bulkvs", "clicksend", "d7sms"), frozenset({"batch", "key", "source", "unicode"})),
-    **dict.fromkeys(("nexmo", "vonage"), frozenset({"key", "secret", "ttl"})),
-    "plivo": frozenset({"batch", "id", "token"}),
-    "sinch": frozenset({"region", "spi", "token"}),
-    "sns": frozenset({"access", "key", "region", "secret", "token"}),
-    "twilio": frozenset({"apikey", "method", "sid", "token"}),
-    # e-mail
-    **dict.fromkeys(("mailto", "mailtos"), _MAIL | {"mode", "smtp"}),
-    **dict.fromkeys(("brevo", "mailgun", "postmark", "sendgrid", "smtp2go", "sparkpost"), _MAIL),
-    "resend": _MAIL | {"apikey"},
-    "ses": _MAIL | {"access", "key", "secret", "token"},
-    # chat and push
-    "discord": frozenset({"avatar", "footer", "image", "ping", "thread", "tts"}),
-    "gchat": frozenset({"key", "thread", "token", "workspace"}),
-    **dict.fromkeys(("gotify", "gotifys"), frozenset({"priority"})),
-    **dict.fromkeys(("mmost", "mmosts"), frozenset({"botname", "channel", "channels", "image", "mode", "team"})),
-    **dict.fromkeys(("ntfy", "ntfys"), frozenset({"auth", "mode", "priority", "token", "xtags"})),
-    "pbul": frozenset(),
-    "pover": frozenset({"expire", "interval", "key", "priority", "sound"}),
-    **dict.fromkeys(("rocket", "rockets"), frozenset({"avatar", "mode", "webhook"})),
-    **dict.fromkeys(("signal", "signals"), frozenset({"batch", "status"})),
-    "slack": frozenset({"blocks", "footer", "image", "mode", "timestamp", "token"}),
-    "tgram": frozenset({"content", "image", "mdv", "preview", "silent", "thread", "topic"}),
-    **dict.fromkeys(("webex", "wxteams"), frozenset({"mode", "token"})),
-    "whatsapp": frozenset({"lang", "token"}),
-    **dict.fromkeys(
-        ("workflow", "workflows"),
-        frozenset({"api-version", "id", "image", "pa", "powerautomate", "route", "routeid", "sig", "ver", "wrap"}),
-    ),
-    "zulip": frozenset({"token"}),
-    # systems of the company's own
-    **dict.fromkeys(("form", "forms", "json", "jsons", "xml", "xmls"), _WEBHOOK),
-}
-"""What a contact may say beside its address, for each kind of gateway that it may name. All speak HTTP or SMTP. Left
-out are parameters that name a file or a template, follow redirects, trust any certificate, wait, repeat, or report
-success after a failure."""
-
-_OWN_HOST = re.compile(r"(form|json|xml|mailto|gotify|mmost|ntfy|rocket|signal|workflow)s?|workflows|infobip")
-"""Kinds whose URL names the host that is called, unless it is their cloud; the others know theirs."""
-
-_LIKE = "such as mailtos://user:password@host"
-_WHERE = "is not on the public internet; FUELROUTE_MESSAGE_ALLOWED_HOSTS names the exceptions"
-
-_ONE_URL = re.compile(r"[^\s\x00-\x1f\x7f-\x9f]+")
-_LOCAL_NAMES = ("localhost", "local", "localdomain", "internal", "intranet", "lan", "home.arpa")
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+from domain.accounts.contacts import NOT_PUBLIC, AllowedHosts, UnusableContact, gateway_of, literal_address
 
 _MOST_BYTES = 1 << 20
 """Of what a gateway answers. It may answer without end, or pack much into little."""
@@ -97,33 +35,6 @@ _RESET = struct.pack("ii", 1, 0)  # on closing, so that the peer ends too
 _GRACE_SECONDS = 1
 """So much later a library gives up by itself: until then what was connected is known to have been."""
 
-_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-
-class AllowedHosts(NamedTuple):
-    """The operator's own gateways: they may stand inside the network."""
-
-    names: frozenset[str] = frozenset()
-    networks: tuple[_Network, ...] = ()
-
-    @classmethod
-    def of(cls, settings: Settings) -> "AllowedHosts":
-        names, networks = set(), []
-        for entry in filter(None, map(str.strip, settings.message_allowed_hosts.split(","))):
-            try:
-                networks.append(ipaddress.ip_network(entry, strict=False))
-            except ValueError:
-                names.add(entry.lower().rstrip("."))
-        return cls(frozenset(names), tuple(networks))
-
-    def have(self, host: str) -> bool:
-        return host.lower().rstrip(".") in self.names
-
-    def take(self, address: _Address) -> bool:
-        """Whether a connection to this address may be made."""
-        return any(address in network for network in self.networks) or _is_public(address)
-
 
 class Fault(NamedTuple):
     """Why a message was not delivered, in one sentence without secrets. In doubt: it may have been all the same."""
@@ -132,21 +43,12 @@ class Fault(NamedTuple):
     in_doubt: bool = False
 
 
-def fault_of(url: str, allowed: AllowedHosts | None = None) -> str | None:
-    """Why a contact cannot be used, as the end of a sentence that names it; None when it can. No name is resolved."""
-    try:
-        _gateway(url, AllowedHosts.of(get_settings()) if allowed is None else allowed)
-    except _Unusable as error:
-        return str(error)
-    return None
-
-
 def hand_over(url: str, title: str, body: str, *, allowed: AllowedHosts, timeout_seconds: float) -> Fault | None:
     """One attempt to give a plain text to the gateway; None when it took it. Ends within the time, but for what the
     system's resolver takes."""
     try:
-        gateway = _gateway(url, allowed)
-    except _Unusable as error:
+        gateway = gateway_of(url, allowed)
+    except UnusableContact as error:
         return Fault(f"the contact {error}: correct the driver's contact or the company's message URL")
     gateway.socket_connect_timeout = gateway.socket_read_timeout = timeout_seconds + _GRACE_SECONDS
     gateway.redirects, gateway.verify_certificate, gateway.optional = False, True, False
@@ -163,76 +65,10 @@ def hand_over(url: str, title: str, body: str, *, allowed: AllowedHosts, timeout
         except Exception as error:  # a plugin's bug is the gateway's failure, not ours
             reason = f"the gateway failed: {type(error).__name__}"
     if guard.refused:
-        return Fault(f"the gateway's address {_WHERE}")
+        return Fault(f"the gateway's address {NOT_PUBLIC}")
     if guard.is_over:
         reason = f"the gateway did not answer within {timeout_seconds:g} s"
     return Fault(reason, in_doubt=guard.has_cut)
-
-
-class _Unusable(Exception):
-    """A contact that must not be used; the text ends a sentence that begins with what it is."""
-
-
-def _gateway(url: str, allowed: AllowedHosts) -> Any:
-    """The Apprise plugin of a contact. Raises _Unusable."""
-    if not _ONE_URL.fullmatch(url) or url.count("://") > 1:
-        raise _Unusable(f"is not exactly one URL that Apprise can use, {_LIKE}")
-    parsed: dict[str, Any] | None = url_to_dict(url)  # type: ignore[no-untyped-call]  # Apprise's carries no types
-    if parsed is None:
-        raise _Unusable(f"is not a URL that Apprise can use, {_LIKE}")
-    known = _PARAMETERS.get(parsed["schema"])
-    if known is None:
-        raise _Unusable("names a kind of gateway that is not allowed; the README lists those that are")
-    if not all(name in _GENERAL | known or (known is _WEBHOOK and name[:1] in "+-:") for name in parsed["qsd"]):
-        raise _Unusable(f"has a parameter that is not allowed with {parsed['schema']}://")
-    gateway = apprise.Apprise.instantiate(parsed, asset=_asset())
-    if gateway is None:
-        raise _Unusable(f"is not a URL that Apprise can use, {_LIKE}")
-    own_host = _OWN_HOST.fullmatch(parsed["schema"]) and getattr(gateway, "mode", None) != "cloud"
-    if own_host and not _may_be_called(getattr(gateway, "smtp_host", None) or gateway.host or "", allowed):
-        raise _Unusable(f"names a host that {_WHERE}")
-    return gateway
-
-
-@cache
-def _asset() -> apprise.AppriseAsset:
-    # no time limit of its own: it would hand over in a small pool of threads that all share
-    return apprise.AppriseAsset(
-        app_id="Fuelroute", http_redirects=False, allow_templates=False, service_timeout=0, storage_mode="memory"
-    )
-
-
-def _may_be_called(host: str, allowed: AllowedHosts) -> bool:
-    """What can be told of a host without resolving it. It may be written in any way that a resolver understands."""
-    name = unicodedata.normalize("NFKC", host).strip("[]").rstrip(".").lower()
-    if allowed.have(name):
-        return True
-    if (address := _literal(name)) is not None:
-        return allowed.take(address)
-    return "." in name and not any(name == local or name.endswith(f".{local}") for local in _LOCAL_NAMES)
-
-
-def _literal(host: str) -> _Address | None:
-    try:
-        return ipaddress.ip_address(host)
-    except ValueError:
-        pass
-    try:
-        return ipaddress.IPv4Address(socket.inet_aton(host))  # 127.1, 0x7f000001, 2130706433, 0177.0.0.1
-    except (OSError, ValueError):
-        return None
-
-
-def _is_public(address: _Address) -> bool:
-    if isinstance(address, ipaddress.IPv6Address):
-        inner = address.ipv4_mapped or address.sixtofour
-        if address in _NAT64:
-            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        if inner is not None:
-            return _is_public(inner)
-        if address.is_site_local or address.teredo is not None:
-            return False
-    return address.is_global and not (address.is_multicast or address.is_reserved)
 
 
 class _Guard:
@@ -268,7 +104,7 @@ class _Guard:
             raise PermissionError(f"{event} is not for gateways")
 
     def _connect(self, connection: socket.socket, address: Any) -> None:
-        known = _literal(str(address[0])) if isinstance(address, tuple) else None
+        known = literal_address(str(address[0])) if isinstance(address, tuple) else None
         if known is None or not (self._allowed.have(self._name) or self._allowed.take(known)):
             self.refused = True
             raise PermissionError("not an address for gateways")

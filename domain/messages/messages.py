@@ -12,13 +12,13 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from domain.accounts.contacts import Contacts, UnreadableContact, is_sealed
+from domain.accounts.contacts import AllowedHosts, Contacts, UnreadableContact, is_sealed
 from domain.database import Connection
 from domain.ids import new_id
 from domain.jobs import Job, send_message
 from domain.lifecycle import Environment
 from domain.messages import gateways
-from domain.messages.gateways import AllowedHosts, Fault
+from domain.messages.gateways import Fault
 from domain.routes.pushes import HINT_GRACE
 from domain.settings import Settings
 from domain.telematics.tracking import complete_routes
