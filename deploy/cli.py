@@ -25,7 +25,7 @@ from domain.contract.checking import write
 from domain.contract.csvfiles import Report
 from domain.contract.shapes import Instant
 from domain.database import Connection
-from domain.errors import Trouble
+from domain.errors import FuelrouteError
 from domain.fleet import fleet
 from domain.housekeeping import erasure
 from domain.ids import is_id
@@ -75,7 +75,7 @@ CompanyId = Annotated[str, typer.Option("--company", help="The company's id.", m
 CsvFile = Annotated[Path, typer.Argument(metavar="FILE.csv", help="UTF-8, the first line names the columns.")]
 
 
-class CommandFailed(Trouble):
+class CommandFailed(FuelrouteError):
     """One sentence for the person at the terminal; exit status 1."""
 
 
@@ -91,7 +91,7 @@ def main() -> None:
         _fail(f"cannot use Redis ({_first_line(error)}): check FUELROUTE_REDIS_URL and that the server runs")
     except UnicodeError:
         _fail("an argument is not text: give it in UTF-8")
-    except (Trouble, PermissionError) as error:
+    except (FuelrouteError, PermissionError) as error:
         _fail(str(error))
 
 

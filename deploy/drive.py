@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from domain.accounts.keys import create_key, revoke_key
 from domain.database import Database
-from domain.errors import Trouble
+from domain.errors import FuelrouteError
 from domain.ids import is_id
 from domain.lifecycle import Environment, RouteStatus
 from domain.planning.plan import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
@@ -30,7 +30,7 @@ START_FUEL_PERCENT = 25.0
 PLAN_WAIT_SECONDS = 30.0
 
 
-class CannotDrive(Trouble):
+class CannotDrive(FuelrouteError):
     """The route cannot be driven; the text says why."""
 
 

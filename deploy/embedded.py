@@ -25,7 +25,7 @@ import psycopg
 import redis
 
 from deploy.processes import Child, Spec, StartFailed, open_private
-from domain.errors import Trouble
+from domain.errors import FuelrouteError
 from domain.settings import STACK_FILE
 
 POSTGRES_MAJOR = 18
@@ -37,11 +37,11 @@ knows them by this name: its own user needs no way through the folders above."""
 _POSTGRES_PORT = 5432  # part of the socket's name; said on both sides, for PGPORT may differ between two terminals
 
 
-class EmbeddedUnavailable(Trouble):
+class EmbeddedUnavailable(FuelrouteError):
     """The embedded servers cannot run here; the text says what to do."""
 
 
-class AlreadyRunning(Trouble):
+class AlreadyRunning(FuelrouteError):
     def __init__(self, data: Path, pid: str) -> None:
         super().__init__(
             f"another fuelroute is running on {data} (pid {pid}): stop it, or choose another folder with --data"

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from domain.errors import Trouble
+from domain.errors import FuelrouteError
 
 PR_SET_PDEATHSIG = 1
 
@@ -61,7 +61,7 @@ def open_private(file: str, flags: int) -> int:
     return os.open(file, flags, 0o600)
 
 
-class StartFailed(Trouble):
+class StartFailed(FuelrouteError):
     """A process died before it was ready; the text has its last words."""
 
 

@@ -15,7 +15,7 @@ from psycopg.types.json import Jsonb, set_json_dumps, set_json_loads
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from domain.contract.checking import write
-from domain.errors import Trouble
+from domain.errors import FuelrouteError
 from domain.lifecycle import Environment
 from domain.observability import get_logger
 from domain.settings import Settings
@@ -149,7 +149,7 @@ def is_away(error: BaseException) -> bool:
     )
 
 
-class DatabaseProblem(Trouble):
+class DatabaseProblem(FuelrouteError):
     """The database cannot serve us; the text says what to do."""
 
 

@@ -14,7 +14,7 @@ from dramatiq.brokers.redis import RedisBroker
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from domain.errors import Trouble
+from domain.errors import FuelrouteError
 from domain.observability import get_logger
 from domain.redis_circuit import RedisCircuit
 from domain.settings import Settings
@@ -114,7 +114,7 @@ def redis_client(url: str, **options: Any) -> redis.Redis:
     return redis.Redis.from_url(url, **options)
 
 
-class RedisProblem(Trouble):
+class RedisProblem(FuelrouteError):
     """Redis cannot serve us; the text says what to do."""
 
 

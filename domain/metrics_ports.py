@@ -8,7 +8,7 @@ from typing import Any
 from prometheus_client import Gauge
 from prometheus_client.exposition import MetricsHandler
 
-from domain.errors import Trouble
+from domain.errors import FuelrouteError
 from domain.observability import get_logger
 from domain.settings import Settings
 
@@ -17,7 +17,7 @@ log = get_logger(__name__)
 PROCESS = Gauge("fuelroute_process", "1: which process these metrics are of", ["process"])
 
 
-class NoMetricsPort(Trouble):
+class NoMetricsPort(FuelrouteError):
     def __init__(self, settings: Settings, reason: str) -> None:
         super().__init__(
             f"cannot serve metrics on {settings.metrics_host}:{settings.metrics_port} ({reason}): "

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_va
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from domain.addresses import http_address, postgres_address, redis_address
-from domain.errors import Trouble
+from domain.errors import FuelrouteError
 
 STACK_FILE = "stack.json"
 """Written by `fuelroute up` into its data folder: where the running stack's servers are."""
@@ -23,7 +23,7 @@ CONTACT_KEY_FILE = "contact.key"
 """Made by `fuelroute up` in its data folder, for the embedded database: what contacts are sealed with."""
 
 
-class MissingServer(Trouble):
+class MissingServer(FuelrouteError):
     """No address is known for a server that the command needs."""
 
     def __init__(self, server: str, variable: str, data: Path) -> None:
@@ -33,7 +33,7 @@ class MissingServer(Trouble):
         )
 
 
-class UnusableSetting(Trouble):
+class UnusableSetting(FuelrouteError):
     """A variable that cannot be understood; the text names it."""
 
 

@@ -6,7 +6,7 @@ import socket
 
 import uvicorn
 
-from domain.errors import Trouble
+from domain.errors import FuelrouteError as Trouble
 from domain.observability import get_logger
 from domain.settings import Settings
 from ingress.app import create_app

@@ -10,7 +10,7 @@ from psycopg import sql
 
 from domain.accounts.contacts import IN_CLEAR, Contacts, fault_of
 from domain.database import Connection
-from domain.errors import Trouble
+from domain.errors import FuelrouteError
 from domain.ids import new_id
 from domain.planning.prices import Objective
 from domain.routes.pushes import end_routes, unfinished_routes
@@ -37,17 +37,17 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
     message_url: str | None = None
 
 
-class UnknownCompany(Trouble):
+class UnknownCompany(FuelrouteError):
     def __init__(self, company_id: str) -> None:
         super().__init__(f"there is no company {company_id!r}")
 
 
-class RetiredCompany(Trouble):
+class RetiredCompany(FuelrouteError):
     def __init__(self, company_id: str) -> None:
         super().__init__(f"the company {company_id!r} is retired: nothing can be added to it")
 
 
-class UnusablePolicy(Trouble):
+class UnusablePolicy(FuelrouteError):
     """A value that cannot be set; the text names it."""
 
 

@@ -22,7 +22,7 @@ from apprise.plugins import url_to_dict
 from psycopg import sql
 
 from domain.database import Connection
-from domain.errors import Trouble
+from domain.errors import FuelrouteError
 from domain.observability import get_logger
 from domain.settings import Settings, get_settings
 
@@ -39,7 +39,7 @@ def is_sealed(contact: str) -> bool:
     return contact.startswith(_SEALED)
 
 
-class UnreadableContact(Trouble):
+class UnreadableContact(FuelrouteError):
     """Sealed with a key that this process does not have."""
 
     def __init__(self) -> None:

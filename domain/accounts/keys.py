@@ -16,7 +16,7 @@ from typing import Any
 
 from domain.contract.shapes import SCOPES
 from domain.database import Connection, Tenant
-from domain.errors import Trouble
+from domain.errors import FuelrouteError
 from domain.ids import new_id
 from domain.lifecycle import Environment
 
@@ -26,7 +26,7 @@ _PREFIX_LENGTH = len("svc_live_") + 8
 _KEY_LENGTH = len("svc_live_") + 40
 
 
-class UnknownScope(Trouble):
+class UnknownScope(FuelrouteError):
     def __init__(self, scope: str) -> None:
         super().__init__(f"no such scope: {scope!r}; choose from {', '.join(SCOPES)}")
 

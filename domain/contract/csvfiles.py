@@ -9,12 +9,12 @@ from typing import Any, Generic, NamedTuple, TextIO, TypeVar
 import msgspec
 
 from domain.contract.checking import Invalid, read_query
-from domain.errors import Trouble
+from domain.errors import FuelrouteError
 
 Row = TypeVar("Row", bound=msgspec.Struct)
 
 
-class UnreadableFile(Trouble):
+class UnreadableFile(FuelrouteError):
     """The file as a whole cannot be imported; the text says what to do."""
 
 

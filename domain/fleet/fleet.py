@@ -18,7 +18,7 @@ from domain.accounts.contacts import IN_CLEAR, Contacts, fault_of
 from domain.contract.csvfiles import Line, Report, read_rows
 from domain.contract.shapes import NO_NUL, Reference, Vin
 from domain.database import Connection
-from domain.errors import Trouble
+from domain.errors import FuelrouteError
 from domain.ids import Kind, new_id
 from domain.jobs import Job, import_routes, in_batches
 from domain.lifecycle import Environment, RouteStatus
@@ -54,7 +54,7 @@ class DriverRow(Struct, frozen=True):
             raise ValueError(f"contact {fault}")
 
 
-class UnknownTarget(Trouble):
+class UnknownTarget(FuelrouteError):
     def __init__(self, target_id: str, table: str) -> None:
         super().__init__(f"the company has no {table[:-1]} with the id {target_id!r}")
 
@@ -113,7 +113,7 @@ def add_mapping(
     return len(waiting), [import_routes(batch) for batch in in_batches(waiting)]
 
 
-class StillDriving(Trouble):
+class StillDriving(FuelrouteError):
     def __init__(self, kind: Matched, record_id: str, route_ids: Sequence[str]) -> None:
         some = ", ".join(route_ids[:3]) + (", ..." if len(route_ids) > 3 else "")
         super().__init__(

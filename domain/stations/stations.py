@@ -15,7 +15,7 @@ from psycopg import sql
 from domain.contract.csvfiles import Line, Report, read_rows, without_repeats
 from domain.contract.shapes import NO_NUL, Instant, Latitude, Longitude, Reference
 from domain.database import Connection
-from domain.errors import Trouble
+from domain.errors import FuelrouteError
 
 Text = Annotated[str, Meta(max_length=400, pattern=NO_NUL)]
 PricePerGallon = Annotated[float, Meta(gt=0, lt=100)]
@@ -55,7 +55,7 @@ class DealRow(Struct, frozen=True):
             raise ValueError("valid_to is before valid_from")
 
 
-class UnknownStation(Trouble):
+class UnknownStation(FuelrouteError):
     def __init__(self, station_id: str) -> None:
         super().__init__(f"there is no station {station_id!r}")
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import uvloop
 
-from domain.errors import Trouble
+from domain.errors import FuelrouteError
 
 Address = tuple[str, int]
 Result = TypeVar("Result")
@@ -25,7 +25,7 @@ _PATIENCE_SECONDS = 60.0
 """How long answers may take after the last request was sent."""
 
 
-class LoadFailed(Trouble):
+class LoadFailed(FuelrouteError):
     """The servers did not do what is measured, so there is no figure."""
 
 
