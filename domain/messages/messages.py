@@ -19,7 +19,7 @@ from domain.jobs import Job, send_message
 from domain.lifecycle import Environment
 from domain.messages import gateways
 from domain.messages.gateways import Fault
-from domain.routes.pushes import HINT_GRACE
+from domain.routes.pushes import SWEEP_GRACE
 from domain.settings import Settings
 from domain.telematics.tracking import complete_routes
 
@@ -129,7 +129,7 @@ def queue_message(connection: Connection, route: Any, plan_id: str, plan: dict[s
             plan_id,
             route.driver_id,
             text,
-            now + HINT_GRACE,
+            now + SWEEP_GRACE,
         ),
     )
     return message_id

@@ -24,7 +24,7 @@ from domain.planning.prices import Objective
 from domain.planning.reasons import with_reasons
 from domain.planning.review import fuel_changed, level_on_leaving, same_trip, saving_moved
 from domain.roads import CIRCUITY, Point, Road, Roads, great_circle_miles
-from domain.routes.pushes import HINT_GRACE, discard_messages
+from domain.routes.pushes import SWEEP_GRACE, discard_messages
 from domain.stations.candidates import Corridor
 
 FRESH_FUEL = timedelta(hours=24)
@@ -323,7 +323,7 @@ def store_review(
         return "confirmed", []
     sent = current.status == RouteStatus.ACTIVE
     if messages.is_being_sent(connection, old.plan_id, now=now):
-        connection.execute("UPDATE routes SET review_at = %s WHERE id = %s", (now + HINT_GRACE, old.id))
+        connection.execute("UPDATE routes SET review_at = %s WHERE id = %s", (now + SWEEP_GRACE, old.id))
         return "being_sent", []
     discard_messages(connection, [old.id], "The plan was replaced before delivery")
     _reviewed(connection, old)

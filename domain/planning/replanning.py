@@ -13,7 +13,7 @@ from typing import Any
 from domain.database import Connection
 from domain.jobs import Job, review_plan
 from domain.planning.review import fuel_changed
-from domain.routes.pushes import HINT_GRACE
+from domain.routes.pushes import SWEEP_GRACE
 
 _REQUEST = "review_requests = review_requests + 1, review_at = coalesce(review_at, %(due)s)"
 """A look that is due stays so: requests that come all the time must not put it off."""
@@ -41,7 +41,7 @@ def after_new_fixes(connection: Connection, route_ids: Sequence[str], *, now: da
         connection.execute(
             f"UPDATE routes SET {_REQUEST} WHERE id = ANY(%(ids)s) AND corrected_at IS NULL"  # noqa: S608
             " RETURNING id, attempts",
-            {"due": now + HINT_GRACE, "ids": due},
+            {"due": now + SWEEP_GRACE, "ids": due},
         ).fetchall()
     )
 
@@ -61,7 +61,7 @@ def after_new_prices(connection: Connection, company_id: str | None, *, now: dat
             WHERE r.id = standing.id
             RETURNING r.id, r.attempts
             """,  # noqa: S608 (constants of this module)
-            {"due": now + HINT_GRACE, "company_id": company_id},
+            {"due": now + SWEEP_GRACE, "company_id": company_id},
         ).fetchall()
     )
 

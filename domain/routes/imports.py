@@ -15,7 +15,7 @@ from domain.database import Connection, as_json
 from domain.fleet.matching import Match, Reference, match
 from domain.jobs import JOB_ITEMS, Job, build_plan
 from domain.lifecycle import HELD, PendingReason, RouteStatus
-from domain.routes.pushes import HINT_GRACE, recheck_trucks
+from domain.routes.pushes import SWEEP_GRACE, recheck_trucks
 
 MappingKind = Literal["unit_number", "vin", "driver_name", "driver_external_id"]
 MAPPING_KINDS = get_args(MappingKind)
@@ -161,7 +161,7 @@ def _store(connection: Connection, decisions: Sequence[dict[str, Any]], *, now: 
         """,
         {
             "now": now,
-            "retry_at": now + HINT_GRACE,
+            "retry_at": now + SWEEP_GRACE,
             "ids": [decision["id"] for decision in decisions],
             "decisions": as_json(decisions),
         },

@@ -20,7 +20,7 @@ from domain.lifecycle import (
     superseded_by,
 )
 
-HINT_GRACE = timedelta(seconds=10)
+SWEEP_GRACE = timedelta(seconds=10)
 """How long a job may take to do its work before the sweep asks again."""
 
 STANDING_MINUTES = 15
@@ -242,7 +242,7 @@ def _create(connection: Connection, pushes: Sequence[Push], *, now: datetime) ->
         ON CONFLICT (company_id, environment, external_id) WHERE status <> 'canceled' DO NOTHING
         RETURNING id, created_at
         """,  # noqa: S608 (constants of this module)
-        (now + HINT_GRACE, as_json(ordered)),
+        (now + SWEEP_GRACE, as_json(ordered)),
     ).fetchall()
     created = {row.id: row.created_at for row in rows}
     return [
@@ -278,7 +278,7 @@ def _replace(connection: Connection, replacements: Sequence[tuple[_Current, dict
         FROM jsonb_to_recordset(%s) AS pushed (id text, {_COLUMNS})
         WHERE r.id = pushed.id
         """,  # noqa: S608 (constants of this module)
-        (now + HINT_GRACE, as_json([{"id": route.id, **content} for route, content in replacements])),
+        (now + SWEEP_GRACE, as_json([{"id": route.id, **content} for route, content in replacements])),
     )
     discard_messages(connection, [route.id for route, _ in replacements], "The route was updated before delivery")
 
@@ -397,7 +397,7 @@ def match_again(connection: Connection, kind: Matched, route_ids: Sequence[str],
     ids = list(route_ids)
     if kind == "vehicle":  # another truck's visits are no visits
         connection.execute("DELETE FROM visits WHERE route_id = ANY(%s)", (ids,))
-    connection.execute(f"UPDATE routes r SET {_START_OVER} WHERE id = ANY(%s)", (now + HINT_GRACE, ids))  # noqa: S608
+    connection.execute(f"UPDATE routes r SET {_START_OVER} WHERE id = ANY(%s)", (now + SWEEP_GRACE, ids))  # noqa: S608
     discard_messages(connection, ids, f"The {kind} was retired before delivery")
 
 

@@ -10,7 +10,7 @@ from domain.jobs import JUDGED_TRUCKS, Job, build_plan, in_batches, judge_positi
 from domain.lifecycle import Environment, RouteStatus
 from domain.planning import replanning
 from domain.roads import Point
-from domain.routes.pushes import HINT_GRACE, STANDING_MINUTES, discard_messages, judge_trucks, recheck_trucks
+from domain.routes.pushes import STANDING_MINUTES, SWEEP_GRACE, discard_messages, judge_trucks, recheck_trucks
 from domain.settings import Settings
 from domain.telematics import arrivals
 from domain.telematics.arrivals import Candidate, Evidence, Fix, Visit
@@ -320,7 +320,7 @@ def _store_visits(
         WHERE r.id = first.route_id
         RETURNING r.id, r.status
         """,
-        (now + HINT_GRACE, list(changed)),
+        (now + SWEEP_GRACE, list(changed)),
     ).fetchall()
     return [row.id for row in arrived if row.status == "draft" and changed[row.id][0].arrived_at is None]
 
@@ -407,7 +407,7 @@ def lost_judgements(connection: Connection, *, now: datetime, limit: int = 10_00
     rows = connection.execute(
         "SELECT vehicle_id, environment FROM tracks WHERE unjudged_from IS NOT NULL AND unjudged_since <= %s"
         " ORDER BY unjudged_since LIMIT %s",
-        (now - HINT_GRACE, limit),
+        (now - SWEEP_GRACE, limit),
     ).fetchall()
     lost: dict[str, list[str]] = {}
     for row in rows:
