@@ -33,7 +33,7 @@ class Tenant(NamedTuple):
     environment: Environment
 
 
-LEAST_VERSION = 150000  # NULLS NOT DISTINCT
+MIN_VERSION = 150000  # NULLS NOT DISTINCT
 
 
 def _milliseconds(seconds: float) -> int:
@@ -331,7 +331,7 @@ def check_server(url: str) -> None:
     """Raises DatabaseProblem, with one sentence that says what to do, unless `url` leads to a usable PostgreSQL."""
     with _connect(url) as connection:
         version = connection.info.server_version
-    if version < LEAST_VERSION:
+    if version < MIN_VERSION:
         raise DatabaseProblem(f"PostgreSQL {version // 10000} is too old: Fuelroute needs version 15 or later")
 
 

@@ -31,7 +31,7 @@ JUDGED_TRUCKS = 64
 OUTCOME_CHANNEL = "fuelroute:outcomes:"
 """Redis channel, followed by the name of the ingress process that waits for the routes of a job."""
 
-LEAST_REDIS = (6, 2)  # BLMOVE
+MIN_REDIS = (6, 2)  # BLMOVE
 
 _PRODUCER_TIMEOUT_SECONDS = 1
 
@@ -133,7 +133,7 @@ def check_redis(url: str, *, needed: bool = True) -> None:
             ) from None
         log.warning("jobs.redis_away", error=str(error))
         return
-    if tuple(int(part) for part in version.split(".")[:2]) < LEAST_REDIS:
+    if tuple(int(part) for part in version.split(".")[:2]) < MIN_REDIS:
         raise RedisProblem(f"Redis {version} is too old: Fuelroute needs Redis 6.2 or later, or Valkey")
 
 
@@ -155,7 +155,7 @@ _PUT = """
 queue whose id is not there yet, unless too many wait there. Dramatiq keeps a message in the hash `.msgs` until it is
 done, and its id in the list until a worker takes it."""
 
-_MOST_WAITING = 10_000
+_MAX_WAITING = 10_000
 """So many hints are enough for workers that are away or behind: what else is due, the sweep finds."""
 
 _ANY = 2**53
@@ -181,16 +181,16 @@ class JobQueue:
         A job whose key waits or runs is put a second time, for the first may have read the state already; no third.
         None is put where very many wait.
         """
-        return self._put(jobs, lambda key: (key, f"{key} again"), most=_MOST_WAITING)
+        return self._put(jobs, lambda key: (key, f"{key} again"), maximum=_MAX_WAITING)
 
     def put_once(self, *jobs: Job) -> bool:
         """Likewise, for the sweep: a job whose key waits or runs already is not put again, however many wait."""
-        return self._put(jobs, lambda key: (key, ""), most=_ANY)
+        return self._put(jobs, lambda key: (key, ""), maximum=_ANY)
 
-    def _put(self, jobs: Sequence[Job], ids_of: Callable[[str], tuple[str, str]], *, most: int) -> bool:
+    def _put(self, jobs: Sequence[Job], ids_of: Callable[[str], tuple[str, str]], *, maximum: int) -> bool:
         def put() -> bool:
             for batch in in_batches(jobs, _PUT_AT_ONCE):
-                arguments: list[str | bytes | int] = [most]
+                arguments: list[str | bytes | int] = [maximum]
                 for job in batch:
                     ids = ids_of(job.key) if job.key is not None else (str(uuid4()), "")
                     arguments.append(job.queue)

@@ -45,7 +45,7 @@ def serve_metrics(settings: Settings, process: str) -> int | None:
     raise NoMetricsPort(settings, reason)
 
 
-_MOST_CONNECTIONS = 16
+_MAX_CONNECTIONS = 16
 
 
 class _Handler(MetricsHandler):
@@ -58,7 +58,7 @@ class _Server(socketserver.ThreadingTCPServer):
 
     def __init__(self, host: str, port: int) -> None:
         self.address_family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        self._places = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+        self._places = threading.BoundedSemaphore(_MAX_CONNECTIONS)
         super().__init__((host, port), _Handler)
 
     def verify_request(self, request: object, client_address: object) -> bool:

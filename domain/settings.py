@@ -16,7 +16,7 @@ STACK_FILE = "stack.json"
 """Written by `fuelroute up` into its data folder: where the running stack's servers are."""
 
 
-MOST_DAYS = 36_500
+MAX_DAYS = 36_500
 """A hundred years stand for "for ever": with much more a date would lie before the year 1, and each pass would fail."""
 
 CONTACT_KEY_FILE = "contact.key"
@@ -92,34 +92,34 @@ class Settings(BaseSettings):
     import_pass_seconds: float = Field(300, gt=0, description="Interval of the pass over held routes")
     sweep_seconds: float = Field(10, gt=0, description="Interval of the sweep for lost work")
     held_route_expiry_days: float = Field(
-        7, gt=0, le=MOST_DAYS, description="A held route this far past its start becomes `error`"
+        7, gt=0, le=MAX_DAYS, description="A held route this far past its start becomes `error`"
     )
     active_route_expiry_days: float = Field(
         14,
         gt=0,
-        le=MOST_DAYS,
+        le=MAX_DAYS,
         description="A started route, active or not yet, whose truck reached no stop for so long becomes `error`",
     )
 
     early_arrival_hours: float = Field(12, ge=0, description="How long before its start a route can start")
     arrival_radius_meters: float = Field(250, gt=0, description="How near a truck must come to be at a stop")
-    position_retention_days: float = Field(30, gt=0, le=MOST_DAYS, description="How long positions are kept")
+    position_retention_days: float = Field(30, gt=0, le=MAX_DAYS, description="How long positions are kept")
     evidence_retention_days: float = Field(
         90,
         gt=0,
-        le=MOST_DAYS,
+        le=MAX_DAYS,
         description="How long the fixes that decided a visit are kept, from the end of its route",
     )
     explanation_retention_days: float = Field(
-        90, gt=0, le=MOST_DAYS, description="How long `explain` can tell why a plan was made, from the end of its route"
+        90, gt=0, le=MAX_DAYS, description="How long `explain` can tell why a plan was made, from the end of its route"
     )
     message_text_retention_days: float = Field(
-        90, gt=0, le=MOST_DAYS, description="How long the texts sent to drivers are kept, from the end of the route"
+        90, gt=0, le=MAX_DAYS, description="How long the texts sent to drivers are kept, from the end of the route"
     )
     route_retention_days: float | None = Field(
         None,
         gt=0,
-        le=MOST_DAYS,
+        le=MAX_DAYS,
         description="How long a route is kept from its end, with its plans and messages; for ever unless set",
     )
 
@@ -133,7 +133,7 @@ class Settings(BaseSettings):
         8, ge=1, description="Attempts at an import or a plan before the route is `error`, or at a second look"
     )
     message_retry_hours: float = Field(
-        24, gt=0, le=24 * MOST_DAYS, description="How long an undeliverable message is retried"
+        24, gt=0, le=24 * MAX_DAYS, description="How long an undeliverable message is retried"
     )
     message_timeout_seconds: float = Field(15, gt=0, le=600, description="How long one attempt at a message may take")
     message_allowed_hosts: str = Field(

@@ -33,13 +33,13 @@ from domain.telematics import feed, tracking
 log = get_logger(__name__)
 
 
-_MOST_IMPORT_JOBS = 400
+_MAX_IMPORT_JOBS = 400
 """Of 256 routes each: what one worker process does until the next sweep."""
 
 _PORTION = 1_000
 _POSITIONS = 20_000
 """Rows forgotten in one transaction."""
-_MOST_PORTIONS = 50
+_MAX_PORTIONS = 50
 """Of each kind in an hour: the scheduler can be stopped in between."""
 
 
@@ -77,7 +77,7 @@ class Passes:
         is not put again, however long it is due."""
         now = datetime.now(UTC)
         with self.database.transaction() as connection:
-            pending = imports.count_due_imports(connection, now=now, most=_MOST_IMPORT_JOBS * JOB_ITEMS)
+            pending = imports.count_due_imports(connection, now=now, maximum=_MAX_IMPORT_JOBS * JOB_ITEMS)
             tracks = tracking.lost_judgements(connection, now=now)
             planless = plans.due_plans(connection, now=now)
             doubtful = replanning.due_reviews(connection, now=now)
@@ -144,7 +144,7 @@ class Passes:
 
     def _in_portions(self, forget: Callable[[Connection], int], limit: int) -> int:
         forgotten = 0
-        for _ in range(_MOST_PORTIONS):
+        for _ in range(_MAX_PORTIONS):
             with self.database.transaction() as connection:
                 portion = forget(connection)
             forgotten += portion

@@ -21,7 +21,7 @@ from workers.context import Context
 
 log = get_logger(__name__)
 
-_MOST_WAITING = 10_000
+_MAX_WAITING = 10_000
 _STORE_AGAIN_SECONDS = 1.0
 
 
@@ -96,7 +96,7 @@ class Turns(Generic[Message]):
             if granted:
                 self._taken[company_id] += 1
             else:
-                waiting = self._waiting.setdefault(company_id, deque(maxlen=_MOST_WAITING))
+                waiting = self._waiting.setdefault(company_id, deque(maxlen=_MAX_WAITING))
                 if message not in waiting:
                     waiting.append(message)
         try:

@@ -70,12 +70,12 @@ def json_name(value: object) -> str:
     return names.get(type(value), "a number")
 
 
-def text(*, most: int, least: int = 0, **more: Any) -> Meta:
+def text(*, maximum: int, minimum: int = 0, **more: Any) -> Meta:
     """The limits of a string, in characters."""
-    return Meta(max_length=most, min_length=least or None, pattern=NO_NUL, **more)
+    return Meta(max_length=maximum, min_length=minimum or None, pattern=NO_NUL, **more)
 
 
-Reference = Annotated[str, text(least=1, most=200)]
+Reference = Annotated[str, text(minimum=1, maximum=200)]
 Vin = Annotated[str, Meta(min_length=17, max_length=17, pattern=NO_NUL, examples=["1XKAD49X0CJ000001"])]
 Moment = Annotated[datetime, Meta(tz=True)]
 Latitude = Annotated[float, Meta(ge=-90, le=90)]
@@ -123,12 +123,12 @@ class ArrivalWindow(Shape, omit_defaults=True):
 
 
 class RouteStopInput(Shape, omit_defaults=True):
-    name: Annotated[str, text(least=1, most=200, description="Shown to the driver and on the route timeline.")]
+    name: Annotated[str, text(minimum=1, maximum=200, description="Shown to the driver and on the route timeline.")]
     latitude: Latitude
     longitude: Longitude
-    address: Annotated[Annotated[str, text(most=400)] | None, Meta(description="Display only; it is not geocoded.")] = (
-        None
-    )
+    address: Annotated[
+        Annotated[str, text(maximum=400)] | None, Meta(description="Display only; it is not geocoded.")
+    ] = None
     arrival_window: ArrivalWindow | None = None
 
 
@@ -137,7 +137,7 @@ class RouteInput(Shape):
 
     external_id: Annotated[
         str,
-        text(least=1, most=200, description="The caller's identifier for the load.", examples=["LOAD-4711"]),
+        text(minimum=1, maximum=200, description="The caller's identifier for the load.", examples=["LOAD-4711"]),
     ]
     vehicle: VehicleRef
     driver: DriverRef
@@ -147,7 +147,7 @@ class RouteInput(Shape):
         Meta(min_length=2, max_length=50, description="In driving order; the last one is the destination."),
     ]
     reference: Annotated[
-        Annotated[str, text(most=200)] | None, Meta(description="The load number as dispatchers know it.")
+        Annotated[str, text(maximum=200)] | None, Meta(description="The load number as dispatchers know it.")
     ] = None
 
 

@@ -30,7 +30,7 @@ _PORTION = 1_000
 _VEHICLES = 10
 """Whose positions are removed in one transaction: a vehicle may have 100,000."""
 
-_MOST_TRIES = 5
+_MAX_TRIES = 5
 _IN_FLIGHT_SECONDS = 0.5
 
 ERASED = "The driver was erased"
@@ -61,14 +61,14 @@ def erase_company(
             if _is_erased(connection, company_id):
                 return
             raise
-    for attempt in range(1, _MOST_TRIES + 1):
+    for attempt in range(1, _MAX_TRIES + 1):
         try:
             _erase_history(transaction, company_id, progress)
             _erase_rest(transaction, company_id, now)
             return
         except (psycopg.errors.ForeignKeyViolation, psycopg.errors.DeadlockDetected):
             # a request or a job that was in flight when the company was retired has stored something since
-            if attempt == _MOST_TRIES:
+            if attempt == _MAX_TRIES:
                 raise
             time.sleep(_IN_FLIGHT_SECONDS)
 

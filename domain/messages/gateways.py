@@ -24,7 +24,7 @@ import urllib3
 
 from domain.accounts.contacts import NOT_PUBLIC, AllowedHosts, UnusableContact, gateway_of, literal_address
 
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 """Of what a gateway answers. It may answer without end, or pack much into little."""
 
 _LOOK_SECONDS = 0.05
@@ -121,7 +121,7 @@ class _Guard:
         while not self._done.wait(max(0, min(_LOOK_SECONDS, self._ends_at - time.monotonic()))):
             with self._lock:
                 for connection in self._connections:
-                    if self.is_over or _bytes_received(connection) > _MOST_BYTES * 4:
+                    if self.is_over or _bytes_received(connection) > _MAX_BYTES * 4:
                         self._cut_off(connection)
             if self.is_over:
                 return
@@ -164,7 +164,7 @@ class _Session(requests.Session):
         response = super().send(request, **options)
         with closing(response.raw) as raw:
             try:
-                response.raw = io.BytesIO(raw.read(_MOST_BYTES, decode_content=True))
+                response.raw = io.BytesIO(raw.read(_MAX_BYTES, decode_content=True))
             except urllib3.exceptions.HTTPError as error:
                 raise requests.ConnectionError(error) from None
         return response

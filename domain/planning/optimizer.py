@@ -57,7 +57,7 @@ TIE = 1e-8
 STEPS_GALLONS = (0.1, 0.01, 0.001)
 """Purchases are rounded to tenths of a gallon, or to the first of these that does."""
 
-MOST_LOST_TO_ROUNDING = 0.50
+MAX_LOST_TO_ROUNDING = 0.50
 """Dollars. Tenths lose less than a tenth of the last price, and of each change of price from stop to stop: more than
 this only on trips of many stops at very different prices."""
 
@@ -404,7 +404,7 @@ def replay(trip: Trip, purchases: Sequence[Purchase], *, tolerance_gallons: floa
 def round_and_replay(trip: Trip, solution: Solution) -> Solution | Infeasible:
     """The solution in gallons as a pump shows them, still feasible: replayed from the rounded numbers.
 
-    Steps of tenths, or finer ones where tenths have no room or would cost more than `MOST_LOST_TO_ROUNDING`.
+    Steps of tenths, or finer ones where tenths have no room or would cost more than `MAX_LOST_TO_ROUNDING`.
     """
     for step in STEPS_GALLONS:
         gallons = _rounded(trip, solution.purchases, step)
@@ -415,7 +415,7 @@ def round_and_replay(trip: Trip, solution: Solution) -> Solution | Infeasible:
             for purchase, amount in zip(solution.purchases, gallons, strict=True)
         )
         objective = _objective(trip, purchases)
-        if objective <= solution.objective + MOST_LOST_TO_ROUNDING:
+        if objective <= solution.objective + MAX_LOST_TO_ROUNDING:
             replay(trip, purchases)
             return Solution(purchases, objective)
     return Infeasible(0.0, trip.distance_miles, "the trip takes every last thousandth of a gallon in the tank")

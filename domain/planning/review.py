@@ -16,7 +16,7 @@ SAVING_CHANGE = 10.0
 """Dollars. For less nobody is bothered with new instructions."""
 
 
-MOST_BURNED_PERCENT = 30.0
+MAX_BURNED_PERCENT = 30.0
 """Of capacity. What the road has burned is an estimate, and an error of 15 % in this much is half of a change."""
 
 SAME_ROAD_MILES = 25.0
@@ -31,7 +31,7 @@ def level_on_leaving(
     None where it says nothing about that: beyond the plan's first purchase, or too far away. `plan` is the contract's.
     """
     burned_percent = 100 * road_miles / mpg / capacity_gallons
-    if burned_percent > MOST_BURNED_PERCENT or any(stop["milesFromOrigin"] <= road_miles for stop in plan["stops"][:1]):
+    if burned_percent > MAX_BURNED_PERCENT or any(stop["milesFromOrigin"] <= road_miles for stop in plan["stops"][:1]):
         return None
     return percent + burned_percent
 

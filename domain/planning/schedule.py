@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-MOST_DRIVING_HOURS = 11.0
+MAX_DRIVING_HOURS = 11.0
 REST = timedelta(hours=10)
 
 LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
@@ -33,8 +33,8 @@ def arrivals(departure: datetime, calls: Iterable[Call]) -> Iterator[datetime | 
     since_departure, hours, hours_since_rest = timedelta(0), 0.0, 0.0
     for call in calls:
         leg_hours = max(call.driving_hours - hours, 0.0)  # calls at one rounded mile may be a second out of order
-        while hours_since_rest + leg_hours > MOST_DRIVING_HOURS + 1e-9:
-            until_rest = MOST_DRIVING_HOURS - hours_since_rest
+        while hours_since_rest + leg_hours > MAX_DRIVING_HOURS + 1e-9:
+            until_rest = MAX_DRIVING_HOURS - hours_since_rest
             since_departure += timedelta(hours=until_rest) + REST
             leg_hours, hours_since_rest = leg_hours - until_rest, 0.0
         since_departure += timedelta(hours=leg_hours)

@@ -24,7 +24,7 @@ KM_PER_MILE = 1.609344
 ALONG_FREEWAY_MILES = 1.5
 """A highway whose ends and middle are that near a freeway is that freeway: its exits and carriageways."""
 
-JOIN_MILES, MOST_JOINS = 3.0, 4
+JOIN_MILES, MAX_JOINS = 3.0, 4
 """Each junction of the freeways is joined to the highways' nodes so near, the nearest first."""
 
 BRIDGE_MILES = 9.0
@@ -36,7 +36,7 @@ SMALLEST_PART = 50
 
 FREEWAY_LENGTH, OTHER_LENGTH, MOUNTAIN_LENGTH = 1.02, 1.01, 1.08
 MOUNTAIN_LONGITUDE = -104.5
-BENDS_LOST, MOST_BENDS = 2.0, 0.35
+BENDS_LOST, MAX_BENDS = 2.0, 0.35
 """Simplified lines are too short. Off the freeways they lost twice as much of their bends as they kept, where what they
 kept is at most that share of the straight line; from the Rocky Mountains to the Pacific many kept none. Chosen with the
 distances of the tests; the freeway graph is right as it is."""
@@ -120,7 +120,7 @@ def _corrected(highways: Network, freeways: Network) -> Network:
     middles = _on_earth(vectors[highways.starts] + vectors[highways.ends])
     freeway = at_node[highways.starts] & at_node[highways.ends] & near(middles)
     straight = miles_of_chords(np.linalg.norm(vectors[highways.ends] - vectors[highways.starts], axis=1))
-    bends = np.clip(highways.miles - straight, 0, MOST_BENDS * straight)
+    bends = np.clip(highways.miles - straight, 0, MAX_BENDS * straight)
     in_mountains = highways.nodes[highways.starts, 1] < MOUNTAIN_LONGITUDE
     on_others = np.where(in_mountains, MOUNTAIN_LENGTH, OTHER_LENGTH) * highways.miles + BENDS_LOST * bends
     return highways._replace(freeway=freeway, miles=np.where(freeway, FREEWAY_LENGTH * highways.miles, on_others))
@@ -133,7 +133,7 @@ def _on_earth(vectors: Array) -> Array:
 def _joined(highways: Network, freeways: Network) -> Network:
     """Both in one network, the freeways' junctions joined to the highways near them."""
     first = len(highways.nodes)
-    chords, near = _nearest(unit_vectors(highways.nodes), unit_vectors(freeways.nodes), MOST_JOINS, JOIN_MILES)
+    chords, near = _nearest(unit_vectors(highways.nodes), unit_vectors(freeways.nodes), MAX_JOINS, JOIN_MILES)
     junction, place = np.nonzero(np.isfinite(chords))
     return Network(
         np.concatenate([highways.nodes, freeways.nodes]),

@@ -9,7 +9,7 @@ stands for. R. Geisberger and others, "Contraction Hierarchies", WEA 2008.
 import heapq
 from collections.abc import Sequence
 
-MOST_SETTLED = 60
+MAX_SETTLED = 60
 """A search for another way that takes longer gives up, at the price of a shortcut too many, never of a wrong way."""
 
 Neighbours = dict[int, tuple[int, int]]
@@ -63,19 +63,19 @@ def _shortcuts(node: int, neighbours: Sequence[Neighbours]) -> list[tuple[int, i
     return found
 
 
-def _costs_without(node: int, start: int, most: int, neighbours: Sequence[Neighbours]) -> dict[int, int]:
+def _costs_without(node: int, start: int, maximum: int, neighbours: Sequence[Neighbours]) -> dict[int, int]:
     """Upper bounds of the costs from `start` to the nodes near it that avoid `node`."""
     costs = {start: 0}
     queue = [(0, start)]
     settled = 0
-    while queue and settled < MOST_SETTLED:
+    while queue and settled < MAX_SETTLED:
         cost, at = heapq.heappop(queue)
         if cost > costs[at]:
             continue
         settled += 1
         for near, (step, _) in neighbours[at].items():
             total = cost + step
-            if near != node and total <= most and total < costs.get(near, most + 1):
+            if near != node and total <= maximum and total < costs.get(near, maximum + 1):
                 costs[near] = total
                 heapq.heappush(queue, (total, near))
     return costs

@@ -43,7 +43,7 @@ OTHER_MPH = 40.0
 ACCESS_MILES = 50.0
 """How far from the main roads a place may lie to be driven to by them."""
 
-MOST_ACCESSES = 32
+MAX_ACCESSES = 32
 """Only so many nodes near a place are tried, the nearest: whichever road is better, it is reached over these."""
 
 LOCAL_MILES, WORST_LOCAL_CIRCUITY = 50.0, 1.60
@@ -182,7 +182,7 @@ class Finder:
         vector = unit_vectors(np.array([point]))[0]
         near = np.flatnonzero(self._vectors @ vector >= math.cos(ACCESS_MILES / EARTH_RADIUS_MILES))
         miles = miles_of_chords(np.linalg.norm(self._vectors[near] - vector, axis=1))
-        nearest = np.argsort(miles, kind="stable")[:MOST_ACCESSES]
+        nearest = np.argsort(miles, kind="stable")[:MAX_ACCESSES]
         costs = np.rint(CIRCUITY * PER_MILE * miles[nearest]).astype(np.int64) * OTHER_COST
         return dict(zip(near[nearest].tolist(), costs.tolist(), strict=True))
 

@@ -24,16 +24,16 @@ CONNECT_SECONDS = 1.0
 TIMEOUT_SECONDS = 4.0
 """Coast to coast takes Valhalla milliseconds: whoever has not answered by then is in trouble."""
 
-MOST_SECONDS = 10.0
+MAX_SECONDS = 10.0
 """For a whole road, its parts and second tries: after that nothing more is asked, so that no plan waits much longer. A
 server that hangs costs two tries of the two timeouts above, just that."""
 
-MOST_LOCATIONS = 20
-MOST_MILES = 3_100.0
+MAX_LOCATIONS = 20
+MAX_MILES = 3_100.0
 """`service_limits.truck` of Valhalla's default configuration: `max_locations`, and `max_distance` (5,000 km, the sum of
 the straight legs). Longer routes are asked for in parts."""
 
-MOST_REFUSAL_CHARACTERS = 100
+MAX_REFUSAL_CHARACTERS = 100
 
 TRUCK = {"weight": 36.29}
 """Tonnes: the 80,000 pounds that a loaded tractor-trailer may weigh on interstates (23 USC 127). Valhalla's own 21.77
@@ -94,7 +94,7 @@ class ValhallaRoads:
     def _road(self, points: Sequence[Point]) -> Road:
         if rest_seconds := self._circuit.rest_seconds():
             raise NoRoad(f"valhalla is left alone for another {math.ceil(rest_seconds)} s after a failure")
-        deadline = self._monotonic() + MOST_SECONDS
+        deadline = self._monotonic() + MAX_SECONDS
         try:
             road = Road.of([leg for part in _parts(points) for leg in self._legs(part, deadline)])
         except Refused as refusal:
@@ -149,7 +149,7 @@ class ValhallaRoads:
 
 def _refusal(answer: httpx.Response) -> str:
     try:
-        return str(answer.json()["error"])[:MOST_REFUSAL_CHARACTERS]
+        return str(answer.json()["error"])[:MAX_REFUSAL_CHARACTERS]
     except (LookupError, TypeError, ValueError):
         return "it does not say why"
 
@@ -159,7 +159,7 @@ def _parts(points: Sequence[Point]) -> Iterator[Sequence[Point]]:
     part, part_miles = [points[0]], 0.0
     for start, end in pairwise(points):
         leg_miles = great_circle_miles(start, end)
-        if len(part) == MOST_LOCATIONS or (len(part) > 1 and part_miles + leg_miles > MOST_MILES):
+        if len(part) == MAX_LOCATIONS or (len(part) > 1 and part_miles + leg_miles > MAX_MILES):
             yield part
             part, part_miles = [start], 0.0
         part.append(end)

@@ -301,12 +301,12 @@ def expire_held_routes(connection: Connection, *, expiry_days: float, now: datet
     ).rowcount
 
 
-def count_due_imports(connection: Connection, *, now: datetime, most: int) -> int:
-    """How many pending routes are due for an import attempt, up to `most`: their job seems lost."""
+def count_due_imports(connection: Connection, *, now: datetime, maximum: int) -> int:
+    """How many pending routes are due for an import attempt, up to `maximum`: their job seems lost."""
     row = connection.execute(
         "SELECT count(*) AS due FROM"
         " (SELECT FROM routes WHERE status = 'pending' AND retry_at <= %s ORDER BY retry_at LIMIT %s) AS due",
-        (now, most),
+        (now, maximum),
     ).fetchone()
     return int(row.due) if row is not None else 0
 

@@ -19,11 +19,11 @@ from domain.telematics.feed import CANDIDATES, count_dropped
 _CONTEXT = timedelta(minutes=10)
 _CONTEXT_FIXES = 6
 """How far back of the first new fix the judging looks, at least: a run of fixes may have begun before it."""
-_MOST_CONTEXT_FIXES = 600
+_MAX_CONTEXT_FIXES = 600
 """And at most, of a truck that sends more than one a second."""
 
-_MOST_FIXES = 5_000
-_LEAST_PORTION = 50
+_MAX_FIXES = 5_000
+_MIN_PORTION = 50
 """New fixes of all trucks together that are judged in one transaction, and of each truck at least: what is left is
 judged by the next job."""
 
@@ -143,7 +143,7 @@ def _load_fixes(
 
     Of a vehicle that has many only the first ones; also returns from when on there are more.
     """
-    portion = max(_LEAST_PORTION, _MOST_FIXES // max(1, len(tracks)))
+    portion = max(_MIN_PORTION, _MAX_FIXES // max(1, len(tracks)))
     rows = connection.execute(
         """
         SELECT track.vehicle_id, fix.*, fix.recorded_at >= track.since AS is_new
@@ -175,7 +175,7 @@ def _load_fixes(
             "vehicles": [track.vehicle_id for track in tracks],
             "since": [_first_that_may_count(track, current[track.vehicle_id], early) for track in tracks],
             "context": _CONTEXT_FIXES,
-            "most_context": _MOST_CONTEXT_FIXES,
+            "most_context": _MAX_CONTEXT_FIXES,
             "minutes": _CONTEXT,
             "portion": portion,
         },

@@ -26,7 +26,7 @@ CONNECTIONS = 8
 PER_SECOND = 15_000
 ARRIVALS_PER_SECOND = 4
 
-_MOST_PER_SECOND = 40_000
+_MAX_PER_SECOND = 40_000
 """Requests are made before they are sent; a faster service would end the round early."""
 _FIX_SECONDS = 30
 _DEGREES_A_FIX = 0.0065  # at 54 mph
@@ -94,14 +94,14 @@ class _Feed:
         ]
         load_routes(stack.database, lots)
         self.constant = stack.start_constant()
-        self._address = stack.start_ingress(FEED_POSITIONS_PER_MINUTE=str(60 * _MOST_PER_SECOND))
+        self._address = stack.start_ingress(FEED_POSITIONS_PER_MINUTE=str(60 * _MAX_PER_SECOND))
         for queue in ("arrivals", "plans", "messages"):
             stack.start("workers", "--queues", queue)
         stack.start("scheduler")
 
     def measure(self, positions_per_second: float | None = None) -> _Run:
         """Both at once, until the last position is judged."""
-        reports = -(-int(_MOST_PER_SECOND * self._seconds) // TRUCKS)
+        reports = -(-int(_MAX_PER_SECOND * self._seconds) // TRUCKS)
         requests = [request for _ in range(reports) for request in self._fleet_report()]
         stored_before, since = self._stored(), datetime.now(UTC)
 

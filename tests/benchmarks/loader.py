@@ -33,7 +33,7 @@ FIVE_STOPS: list[dict[str, Any]] = [
     {**NEWARK, "address": "1210 Corbin Street, Elizabeth, NJ 07201"},
 ]
 
-MOST_REQUESTS_PER_SECOND = 15_000
+MAX_REQUESTS_PER_SECOND = 15_000
 
 _VARIANTS = 1009
 """Different starts, stops and plans; a prime, so that they meet in every combination."""
@@ -84,7 +84,7 @@ def load_keys(connection: Connection, fleet: Fleet, share: float = 1.0) -> list[
     """So many keys with every scope that the rate limit is counted and refuses nobody, however fast the service is;
     `share` is the part of all requests that they will make.
     """
-    needed = MOST_REQUESTS_PER_SECOND * RATE_LIMIT_WINDOW_SECONDS / RATE_LIMIT_REQUESTS
+    needed = MAX_REQUESTS_PER_SECOND * RATE_LIMIT_WINDOW_SECONDS / RATE_LIMIT_REQUESTS
     return [
         create_key(
             connection, fleet.company_id, name="bench", environment=Environment.LIVE, scopes=list(SCOPES)

@@ -31,7 +31,7 @@ from tests.benchmarks.loader import Fleet, load_fleet
 from tests.domain.roads.test_highways import city_pair_errors, highway_pair_errors, stations_of_the_demo
 
 STATIONS = 8_000
-MOST_STATIONS = 100_000
+MAX_STATIONS = 100_000
 MILES = 1_500
 TRIPS = 60
 ROUTES = 200
@@ -160,13 +160,13 @@ def _through_a_worker(bench: Bench) -> list[Figure]:
         for number in range(bench.rounds):
             with bench.task(f"plan: {ROUTES} plans through one worker, round {number + 1}"), stack.watched() as shares:
                 rates.append(_plan(stack, fleet, ROUTES * (number + 1), ROUTES))
-        _store_stations(stack, stations(MOST_STATIONS))
-        with bench.task(f"plan: {MOST_STATIONS:,} stations"):
+        _store_stations(stack, stations(MAX_STATIONS))
+        with bench.task(f"plan: {MAX_STATIONS:,} stations"):
             _plan(stack, fleet, 100, 8)
         megabytes = stack.resident_memory()["plans"]
     return [
         Figure("plan: through one worker process and the database", "/s", rates, at_least=20, note=busiest(shares)),
-        Figure(f"plan: memory of the worker with {MOST_STATIONS:,} stations", "MB", [megabytes], at_most=400),
+        Figure(f"plan: memory of the worker with {MAX_STATIONS:,} stations", "MB", [megabytes], at_most=400),
     ]
 
 

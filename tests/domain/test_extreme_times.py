@@ -23,7 +23,7 @@ from domain.planning import plans
 from domain.roads.highways import HighwayRoads
 from domain.routes.imports import expire_held_routes, routes_that_can_move
 from domain.routes.queries import list_routes, read_routes
-from domain.settings import MOST_DAYS, Settings
+from domain.settings import MAX_DAYS, Settings
 from domain.stations.candidates import Network, offers_along
 from domain.telematics.feed import keep_positions
 from domain.telematics.tracking import expire_started_routes, judge_vehicles
@@ -139,7 +139,7 @@ def test_days_of_settings_end_where_a_pass_would_fail(database: Database, now: d
     with pytest.raises(ValidationError):
         Settings(position_retention_days=1e6, held_route_expiry_days=1e6, active_route_expiry_days=1e6)
     with database.transaction() as connection:
-        assert expire_held_routes(connection, expiry_days=MOST_DAYS, now=now) == 0
-        assert expire_started_routes(connection, expiry_days=MOST_DAYS, now=now) == (0, [])
-        assert keep_positions(connection, retention_days=MOST_DAYS, now=now) == 0
+        assert expire_held_routes(connection, expiry_days=MAX_DAYS, now=now) == 0
+        assert expire_started_routes(connection, expiry_days=MAX_DAYS, now=now) == (0, [])
+        assert keep_positions(connection, retention_days=MAX_DAYS, now=now) == 0
         raise psycopg.Rollback

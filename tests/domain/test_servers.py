@@ -14,14 +14,14 @@ def test_the_servers_of_the_tests_are_good_enough(settings: Settings) -> None:
 
 
 def test_a_postgres_below_the_least_version_is_too_old(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "LEAST_VERSION", 990000)
+    monkeypatch.setattr(database, "MIN_VERSION", 990000)
 
     with pytest.raises(DatabaseProblem, match="PostgreSQL 18 is too old: Fuelroute needs version 15 or later"):
         check_server(settings.require_database_url())
 
 
 def test_a_redis_below_the_least_version_is_too_old(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "LEAST_REDIS", (99, 0))
+    monkeypatch.setattr(jobs, "MIN_REDIS", (99, 0))
 
     with pytest.raises(RedisProblem, match=r"Redis [\d.]+ is too old: Fuelroute needs Redis 6\.2 or later"):
         check_redis(settings.require_redis_url())

@@ -8,7 +8,7 @@ import pytest
 
 from deploy.embedded import EmbeddedRedis, running
 from domain.contract.shapes import RATE_LIMIT_REQUESTS
-from domain.jobs import LEAST_REDIS, JobQueue, check_redis, redis_client
+from domain.jobs import MIN_REDIS, JobQueue, check_redis, redis_client
 from ingress.limits import RateLimiter
 from tests.service import eventually
 from tests.workers.test_broker import QUEUE, Server, job, seen_by, working
@@ -34,7 +34,7 @@ def test_it_is_the_oldest_and_good_enough(server: Server) -> None:
 
     with redis_client(server.url) as client:
         version = str(client.info("server")["redis_version"])
-    assert tuple(map(int, version.split(".")[:2])) == LEAST_REDIS
+    assert tuple(map(int, version.split(".")[:2])) == MIN_REDIS
 
 
 def test_jobs_go_through_it(server: Server) -> None:

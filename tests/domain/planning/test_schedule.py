@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.planning.schedule import LAST_MOMENT, MOST_DRIVING_HOURS, REST, Call, arrivals
+from domain.planning.schedule import LAST_MOMENT, MAX_DRIVING_HOURS, REST, Call, arrivals
 
 EIGHT = datetime(2026, 11, 23, 8, tzinfo=UTC)
 
@@ -77,5 +77,5 @@ def test_nobody_is_faster_than_the_law_or_before_the_window(legs: list[tuple[flo
     assert times == sorted(times)
     for call, time in zip(calls, times, strict=True):
         assert call.opens is None or time >= call.opens
-        rests = max(0, -(-(call.driving_hours - 1e-6) // MOST_DRIVING_HOURS) - 1)
+        rests = max(0, -(-(call.driving_hours - 1e-6) // MAX_DRIVING_HOURS) - 1)
         assert time - EIGHT >= timedelta(hours=call.driving_hours) + rests * REST - timedelta(seconds=1)

@@ -14,7 +14,7 @@ import pytest
 from domain.roads import Point, default_roads
 from domain.roads.circuit import REST_SECONDS, Circuit
 from domain.roads.highways import HighwayRoads
-from domain.roads.valhalla import MOST_SECONDS, ValhallaRoads, decode_polyline6
+from domain.roads.valhalla import MAX_SECONDS, ValhallaRoads, decode_polyline6
 from tests.domain.roads.conftest import Clock
 
 BERLIN = Point(52.5170, 13.3889)
@@ -161,7 +161,7 @@ def test_a_slow_server_is_not_asked_for_the_rest_of_a_long_route(
     roads: ValhallaRoads, server: FakeValhalla, clock: Clock
 ) -> None:
     def be_slow() -> None:
-        clock.seconds += MOST_SECONDS / 2
+        clock.seconds += MAX_SECONDS / 2
 
     server.before_answer = be_slow
     road = roads.through([Point(40.0 + i / 10, -100.0) for i in range(50)])

@@ -19,7 +19,7 @@ from osmium.osm.mutable import Node, Way
 from domain.roads import Point, great_circle_miles
 from domain.roads.circuit import REST_SECONDS
 from domain.roads.highways import NO_ROAD, HighwayRoads
-from domain.roads.valhalla import MOST_LOCATIONS, ValhallaRoads
+from domain.roads.valhalla import MAX_LOCATIONS, ValhallaRoads
 from tests.domain.roads.conftest import Clock
 
 NORTHWEST, NORTHEAST = Point(41.1, -96.4), Point(41.1, -96.0)
@@ -155,7 +155,7 @@ def test_a_road_of_no_miles(roads: ValhallaRoads) -> None:
 
 def test_fifty_stops_are_asked_for_in_parts_there_and_back(roads: ValhallaRoads) -> None:
     stops = [Point(41.1, longitude) for longitude in np.linspace(-96.4, -96.0, 50).tolist()]
-    assert len(stops) > MOST_LOCATIONS
+    assert len(stops) > MAX_LOCATIONS
     there, back = roads.through(stops), roads.through(stops[::-1])
     assert there.source == back.source == "valhalla"
     assert len(there.stop_miles) == len(back.stop_miles) == 50

@@ -436,7 +436,7 @@ def test_an_import_is_due_until_it_was_tried(connection: Connection, fleet: Flee
     def due(seconds: float) -> bool:
         moment = now + timedelta(seconds=seconds)
         taken = imports.take_due_imports(connection, now=moment, limit=10_000)
-        assert imports.count_due_imports(connection, now=moment, most=10_000) == len(taken)
+        assert imports.count_due_imports(connection, now=moment, maximum=10_000) == len(taken)
         return route_id in taken
 
     assert [due(seconds) for seconds in (9, 10, 11)] == [False, True, True]

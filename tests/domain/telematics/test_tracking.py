@@ -895,7 +895,7 @@ def test_one_old_fix_does_not_open_a_month_of_positions(
 def test_a_truck_with_many_fixes_is_judged_in_portions_to_the_same_visits(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracking, "_MOST_FIXES", 60)
+    monkeypatch.setattr(tracking, "_MAX_FIXES", 60)
     loaded = fixes_loaded(monkeypatch)
     route_id = imported(connection, fleet.live, now=now, start=now, stops=[JOLIET, PERRYSBURG, NEWARK])
     arrivals = [now, now + hours(5), now + hours(20)]
@@ -918,8 +918,8 @@ def test_a_truck_with_many_fixes_is_judged_in_portions_to_the_same_visits(
 def test_a_truck_that_sends_many_fixes_a_second_is_judged_to_the_end(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracking, "_MOST_FIXES", 60)
-    monkeypatch.setattr(tracking, "_MOST_CONTEXT_FIXES", 30)
+    monkeypatch.setattr(tracking, "_MAX_FIXES", 60)
+    monkeypatch.setattr(tracking, "_MAX_CONTEXT_FIXES", 30)
     loaded = fixes_loaded(monkeypatch)
     imported(connection, fleet.live, now=now)
     post(connection, fleet.live, positions_at(JOLIET, now, count=1000, seconds_apart=0.01), now=now)
@@ -1071,7 +1071,7 @@ def test_fixes_judged_in_portions_or_together_give_the_same_visits(
     stops_meters = (0.0, 5000.0, 10_000.0)
     together = visits_after(connection, settings, drive, stops_meters, size=1000)
 
-    with patch.multiple(tracking, _MOST_FIXES=portion, _LEAST_PORTION=portion):
+    with patch.multiple(tracking, _MAX_FIXES=portion, _MIN_PORTION=portion):
         assert visits_after(connection, settings, drive, stops_meters, size=1000) == together
 
 
