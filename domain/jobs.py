@@ -25,8 +25,8 @@ QUEUES = ("imports", "arrivals", "plans", "messages")
 JOB_ITEMS = 256
 """Ids in one job at most: large enough that a job's fixed cost vanishes, small enough for a short transaction."""
 
-JUDGED_TRUCKS = 64
-"""Likewise of trucks to judge: each may bring many positions, and its route stays locked until all are judged."""
+JOB_TRUCKS = 64
+"""Likewise of trucks to process: each may bring many positions, and its route stays locked until all are processed."""
 
 OUTCOME_CHANNEL = "fuelroute:outcomes:"
 """Redis channel, followed by the name of the ingress process that waits for the routes of a job."""
@@ -63,8 +63,8 @@ def import_due(portion: int) -> Job:
     return Job("imports.due", "imports", {"portion": portion}, f"imports.due {portion}")
 
 
-def judge_positions(environment: str, vehicle_ids: Sequence[str], *, key: str | None = None) -> Job:
-    """Compare the new positions of these vehicles, at most `JUDGED_TRUCKS`, with the stops of their routes."""
+def process_positions(environment: str, vehicle_ids: Sequence[str], *, key: str | None = None) -> Job:
+    """Compare the new positions of these vehicles, at most `JOB_TRUCKS`, with the stops of their routes."""
     return Job("arrivals.judge", "arrivals", {"environment": environment, "vehicle_ids": list(vehicle_ids)}, key)
 
 

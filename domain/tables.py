@@ -384,7 +384,7 @@ class Position(SQLModel, table=True):
 
 
 class Track(SQLModel, table=True):
-    """A vehicle in one environment: how far its positions have been judged. The sweep finds lost judging here."""
+    """A vehicle in one environment: how far its positions have been processed. The sweep finds lost processing here."""
 
     __tablename__ = "tracks"
     __table_args__ = (Index("tracks_unjudged", "unjudged_since", postgresql_where=text("unjudged_from IS NOT NULL")),)
@@ -399,7 +399,7 @@ class Track(SQLModel, table=True):
     unjudged_from: datetime | None = _time(null=True)
     """`recorded_at` of the earliest fix that has not been compared with the stops; NULL: none."""
     unjudged_since: datetime | None = _time(null=True)
-    """How long it has been waiting to be judged. What comes in meanwhile does not renew it."""
+    """How long it has been waiting to be processed. What comes in meanwhile does not renew it."""
     free_since: datetime | None = _time(null=True)
     """Fix time at which the truck completed its last route: what was recorded before belongs to that one."""
     freed_at: datetime | None = _time(null=True)

@@ -12,14 +12,14 @@ from domain.fleet import fleet
 from domain.housekeeping import retention
 from domain.jobs import (
     JOB_ITEMS,
-    JUDGED_TRUCKS,
+    JOB_TRUCKS,
     Job,
     JobQueue,
     build_plan,
     import_due,
     import_routes,
     in_batches,
-    judge_positions,
+    process_positions,
     review_plan,
     send_message,
 )
@@ -78,15 +78,15 @@ class Passes:
         now = datetime.now(UTC)
         with self.database.transaction() as connection:
             pending = imports.count_due_imports(connection, now=now, maximum=_MAX_IMPORT_JOBS * JOB_ITEMS)
-            tracks = tracking.lost_judgements(connection, now=now)
+            tracks = tracking.lost_processing(connection, now=now)
             planless = plans.due_plans(connection, now=now)
             doubtful = replanning.due_reviews(connection, now=now)
             unsent = messages.due_messages(connection, now=now)
         jobs: list[Job] = [import_due(portion) for portion in range(-(-pending // JOB_ITEMS))]
         jobs += [
-            judge_positions(environment, batch, key=f"sweep {environment} {number}")
+            process_positions(environment, batch, key=f"sweep {environment} {number}")
             for environment, vehicles in tracks.items()
-            for number, batch in enumerate(in_batches(vehicles, JUDGED_TRUCKS))
+            for number, batch in enumerate(in_batches(vehicles, JOB_TRUCKS))
         ]
         jobs += map(build_plan, planless)
         jobs += map(review_plan, doubtful)

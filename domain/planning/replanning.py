@@ -20,7 +20,10 @@ _REQUEST = "review_requests = review_requests + 1, review_at = coalesce(review_a
 
 
 def after_new_fixes(connection: Connection, route_ids: Sequence[str], *, now: datetime) -> list[Job]:
-    """For routes that had not departed before their newest fixes were judged. Returns the jobs for after the commit."""
+    """For routes that had not departed before their newest fixes were processed.
+
+    Returns the jobs for after the commit.
+    """
     if not route_ids:
         return []
     rows = connection.execute(

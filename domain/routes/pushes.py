@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 from domain.contract.shapes import RouteInput, RouteStopInput
 from domain.database import SUPERSEDING_LOCKS, Connection, Tenant, as_json
 from domain.ids import new_id
-from domain.jobs import JUDGED_TRUCKS, Job, in_batches, judge_positions
+from domain.jobs import JOB_TRUCKS, Job, in_batches, process_positions
 from domain.lifecycle import (
     CANCELABLE,
     CANCELED_VIA_API,
@@ -432,7 +432,7 @@ def discard_messages(connection: Connection, route_ids: Sequence[str], why: str)
 
 
 def recheck_trucks(connection: Connection, route_ids: Iterable[str], *, now: datetime) -> list[Job]:
-    """The trucks of these routes may stand at a stop that counts from now on: their last minutes are judged again.
+    """The trucks of these routes may stand at a stop that counts from now on: their last minutes are processed again.
 
     Returns the jobs for it, to enqueue after the commit.
     """
@@ -454,16 +454,16 @@ def recheck_trucks(connection: Connection, route_ids: Iterable[str], *, now: dat
         """,
         {"since": now - timedelta(minutes=STANDING_MINUTES), "now": now, "ids": ids},
     ).fetchall()
-    return judge_trucks(rows)
+    return process_trucks(rows)
 
 
-def judge_trucks(rows: Iterable[Any]) -> list[Job]:
-    """The jobs that judge these trucks, given as rows of environment and vehicle_id."""
+def process_trucks(rows: Iterable[Any]) -> list[Job]:
+    """The jobs that process these trucks, given as rows of environment and vehicle_id."""
     by_environment: dict[str, list[str]] = {}
     for row in rows:
         by_environment.setdefault(row.environment, []).append(row.vehicle_id)
     return [
-        judge_positions(environment, batch)
+        process_positions(environment, batch)
         for environment, vehicles in by_environment.items()
-        for batch in in_batches(vehicles, JUDGED_TRUCKS)
+        for batch in in_batches(vehicles, JOB_TRUCKS)
     ]

@@ -1,6 +1,6 @@
 """From GPS fixes to visits: when a truck has arrived at a stop, and when it has left. Decisions 10 and 11.
 
-Rules only: no clock, no storage. Fixes are judged in the order of `recorded_at`, whatever the order they came in.
+Rules only: no clock, no storage. Fixes are processed in the order of `recorded_at`, whatever the order they came in.
 Hysteresis keeps a drive-by from being an arrival: one fix alone never decides anything.
 """
 
@@ -144,7 +144,7 @@ class _Place:
     """The run of fixes outside since the arrival, until the departure is decided."""
 
 
-def judge(
+def process_fixes(
     stops: Sequence[Point],
     visits: Mapping[int, Visit],
     fixes: Sequence[Fix],
@@ -171,7 +171,7 @@ def judge(
     for fix in fixes:
         for place in places:
             if place.stops[0] in known:
-                _judge_departure(place, known, fix, radius_meters)
+                _process_departure(place, known, fix, radius_meters)
         here = _place_reached(places, known, fix, radius_meters)
         if not known:
             came.update(place.stops[0] for place in places if _meters(place.point, fix.point) > radius_meters)
@@ -222,7 +222,7 @@ def _arrival(run: Sequence[Fix]) -> Evidence | None:
     return None
 
 
-def _judge_departure(place: _Place, known: dict[int, Visit], fix: Fix, radius_meters: float) -> None:
+def _process_departure(place: _Place, known: dict[int, Visit], fix: Fix, radius_meters: float) -> None:
     visit = known[place.stops[0]]
     if visit.departed_at is not None or fix.recorded_at <= visit.arrived_at:
         return

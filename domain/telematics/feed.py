@@ -1,4 +1,4 @@
-"""Positions as they come in: checked, resolved to vehicles, stored, and handed on to be judged."""
+"""Positions as they come in: checked, resolved to vehicles, stored, and handed on to be processed."""
 
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
@@ -8,7 +8,7 @@ from psycopg import sql
 
 from domain.contract.shapes import Position, RejectedPosition
 from domain.database import Connection, Tenant, as_json
-from domain.jobs import JUDGED_TRUCKS, Job, in_batches, judge_positions
+from domain.jobs import JOB_TRUCKS, Job, in_batches, process_positions
 from domain.lifecycle import Environment
 from domain.roads.sphere import MILES_PER_DEGREE
 from domain.telematics import arrivals
@@ -238,7 +238,7 @@ _MARK = f"""
     WHERE t.vehicle_id = new.vehicle_id AND t.environment = %(environment)s
     RETURNING t.vehicle_id, t.unjudged_since
 """  # noqa: S608 (constants of this module)
-"""Which tracks are to be judged, from when on: those of trucks that are at a stop, come near one, or sent a fix that is
+"""Which tracks to process, and from when: those of trucks that are at a stop, come near one, or sent a fix that is
 older than a departure. What happens in between moves no route, and is there to be looked back at. So does a fix that is
 too early for the route.
 
@@ -254,7 +254,7 @@ def _mark(
     near_meters: float,
     early: timedelta,
 ) -> list[Job]:
-    """The jobs that judge the trucks of these fixes.
+    """The jobs that process the trucks of these fixes.
 
     A statement of its own, after the tracks are locked: a route imported at this moment is seen, or sees these fixes.
     """
@@ -275,7 +275,7 @@ def _mark(
         },
     ).fetchall()
     hinted = [truck.vehicle_id for truck in waiting if now - truck.unjudged_since <= _HINTED_FOR]
-    return [judge_positions(environment, trucks) for trucks in in_batches(hinted, JUDGED_TRUCKS)]
+    return [process_positions(environment, trucks) for trucks in in_batches(hinted, JOB_TRUCKS)]
 
 
 def count_dropped(connection: Connection, tenant: Tenant, dropped: dict[str, int], *, now: datetime) -> None:

@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from domain.database import Connection, Tenant, as_json
-from domain.jobs import JUDGED_TRUCKS, Job, build_plan, in_batches, judge_positions
+from domain.jobs import JOB_TRUCKS, Job, build_plan, in_batches, process_positions
 from domain.lifecycle import Environment, RouteStatus
 from domain.planning import replanning
 from domain.roads import Point
-from domain.routes.pushes import STANDING_MINUTES, SWEEP_GRACE, discard_messages, judge_trucks, recheck_trucks
+from domain.routes.pushes import STANDING_MINUTES, SWEEP_GRACE, discard_messages, process_trucks, recheck_trucks
 from domain.settings import Settings
 from domain.telematics import arrivals
 from domain.telematics.arrivals import Candidate, Evidence, Fix, Visit
@@ -18,23 +18,23 @@ from domain.telematics.feed import CANDIDATES, count_dropped
 
 _CONTEXT = timedelta(minutes=10)
 _CONTEXT_FIXES = 6
-"""How far back of the first new fix the judging looks, at least: a run of fixes may have begun before it."""
+"""How far back of the first new fix the processing looks, at least: a run of fixes may have begun before it."""
 _MAX_CONTEXT_FIXES = 600
 """And at most, of a truck that sends more than one a second."""
 
 _MAX_FIXES = 5_000
 _MIN_PORTION = 50
-"""New fixes of all trucks together that are judged in one transaction, and of each truck at least: what is left is
-judged by the next job."""
+"""New fixes of all trucks together that are processed in one transaction, and of each truck at least: what is left is
+processed by the next job."""
 
 
-def judge_vehicles(
+def process_vehicles(
     connection: Connection, environment: str, vehicle_ids: Sequence[str], *, settings: Settings, now: datetime
 ) -> list[Job]:
-    """Compares the unjudged fixes of these vehicles with the stops of the routes they are on.
+    """Compares the unprocessed fixes of these vehicles with the stops of the routes they are on.
 
-    Returns the jobs to enqueue after the commit. Vehicles without unjudged fixes, or judged by another worker at this
-    moment, are left alone.
+    Returns the jobs to enqueue after the commit. Vehicles without unprocessed fixes, or processed by another worker at
+    this moment, are left alone.
     """
     early = timedelta(hours=settings.early_arrival_hours)
     waiting = _waiting_trucks(connection, environment, vehicle_ids, early)
@@ -58,19 +58,19 @@ def judge_vehicles(
     moved_on = [track.vehicle_id for track in tracks if track.version != waiting[track.vehicle_id].version]
     tracks = [track for track in tracks if track.vehicle_id not in moved_on]
     current = _current_routes(routes, {track.vehicle_id: track.newest_at for track in tracks}, early)
-    judged = [track for track in tracks if track.vehicle_id in current]
-    fixes, left = _load_fixes(connection, environment, judged, current, early)
-    visits = _load_visits(connection, [current[track.vehicle_id].id for track in judged])
+    processed = [track for track in tracks if track.vehicle_id in current]
+    fixes, left = _load_fixes(connection, environment, processed, current, early)
+    visits = _load_visits(connection, [current[track.vehicle_id].id for track in processed])
     wild: list[tuple[str, datetime, bool]] = []
     changed: dict[str, tuple[Any, dict[int, Visit]]] = {}
     standing: list[str] = []
-    for track in judged:
+    for track in processed:
         route = current[track.vehicle_id]
         window = fixes.get(track.vehicle_id, [])
         believed, flags = _believed(window)
         wild += [(track.vehicle_id, moment, flag) for moment, flag in flags.items()]
         before = visits.get(route.id, {})
-        after = _judge(route, track, before, believed, settings)
+        after = _process_route(route, track, before, believed, settings)
         if route.status != RouteStatus.DRAFT and all(visit.departed_at is None for visit in before.values()):
             standing.append(route.id)
         if after != before:
@@ -86,8 +86,8 @@ def judge_vehicles(
         (now, [track.vehicle_id for track in tracks], [left.get(track.vehicle_id) for track in tracks], environment),
     )
     return [
-        *(judge_positions(environment, batch) for batch in in_batches([*left, *moved_on], JUDGED_TRUCKS)),
-        # where the truck is by now is not known before all is judged: then the sweep asks for the plan
+        *(process_positions(environment, batch) for batch in in_batches([*left, *moved_on], JOB_TRUCKS)),
+        # where the truck is by now is not known before all is processed: then the sweep asks for the plan
         *(build_plan(route_id) for route_id in arrived if changed[route_id][0].vehicle_id not in left),
         *replanning.after_new_fixes(connection, standing, now=now),
         *complete_routes(connection, list(changed), now=now),
@@ -97,7 +97,7 @@ def judge_vehicles(
 def _waiting_trucks(
     connection: Connection, environment: str, vehicle_ids: Sequence[str], early: timedelta
 ) -> dict[str, Any]:
-    """Those with unjudged fixes, each with the version of its track and the routes of which one is its current one."""
+    """Those with unprocessed fixes, each with the version of its track and the routes that may be its current one."""
     rows = connection.execute(
         f"""
         SELECT truck.vehicle_id, truck.ctid AS version,
@@ -139,7 +139,7 @@ def _current_routes(routes: Sequence[Any], newest_fix_at: dict[str, datetime], e
 def _load_fixes(
     connection: Connection, environment: str, tracks: Sequence[Any], current: dict[str, Any], early: timedelta
 ) -> tuple[dict[str, list[tuple[Fix, datetime]]], dict[str, datetime]]:
-    """The unjudged fixes of each vehicle and those shortly before, in order of time, each with when it came in.
+    """The unprocessed fixes of each vehicle and those shortly before, in order of time, each with when it came in.
 
     Of a vehicle that has many only the first ones; also returns from when on there are more.
     """
@@ -194,7 +194,7 @@ def _load_fixes(
 
 
 def _first_that_may_count(track: Any, route: Any, early: timedelta) -> datetime:
-    """From when on unjudged fixes are worth loading, by the rules of `_counts`: one old fix opens no month."""
+    """From when on unprocessed fixes are worth loading, by the rules of `_counts`: one old fix opens no month."""
     since: datetime = track.unjudged_from
     if route.scheduled_start - since > early:  # a difference, for the start may lie at the edge of what can be told
         since = route.scheduled_start - early
@@ -229,10 +229,10 @@ def _counts(fix: Fix, received_at: datetime, route: Any, track: Any, settings: S
     return bool(route.environment == Environment.SANDBOX and received_at > track.freed_at)
 
 
-def _judge(
+def _process_route(
     route: Any, track: Any, before: dict[int, Visit], believed: Sequence[tuple[Fix, datetime]], settings: Settings
 ) -> dict[int, Visit]:
-    """Visits decided before the window stand; those inside it are judged again, for a late fix may move them."""
+    """Visits decided before the window stand; those inside it are processed again, for a late fix may move them."""
     fixes = [fix for fix, received_at in believed if _counts(fix, received_at, route, track, settings)]
     if not fixes:
         return before
@@ -244,9 +244,11 @@ def _judge(
     places = [Point(stop["latitude"], stop["longitude"]) for stop in route.stops]
     radius = settings.arrival_radius_meters
     last_seen = _last_seen(track, [fix for fix, _ in believed], fixes)
-    after = arrivals.merge(before, arrivals.judge(places, settled, fixes, radius_meters=radius, last_seen=last_seen))
+    decided = arrivals.process_fixes(places, settled, fixes, radius_meters=radius, last_seen=last_seen)
+    after = arrivals.merge(before, decided)
     # and once more from what is known now: a late fix that was refused must not have hidden a fresh one
-    return arrivals.merge(after, arrivals.judge(places, after, fixes, radius_meters=radius, last_seen=last_seen))
+    decided = arrivals.process_fixes(places, after, fixes, radius_meters=radius, last_seen=last_seen)
+    return arrivals.merge(after, decided)
 
 
 def _last_seen(track: Any, believed: Sequence[Fix], fixes: Sequence[Fix]) -> Fix | None:
@@ -399,10 +401,10 @@ def complete_routes(connection: Connection, route_ids: Iterable[str], *, now: da
         """,
         {"now": now, "ids": completed_ids},
     ).fetchall()
-    return judge_trucks(freed)
+    return process_trucks(freed)
 
 
-def lost_judgements(connection: Connection, *, now: datetime, limit: int = 10_000) -> dict[str, list[str]]:
+def lost_processing(connection: Connection, *, now: datetime, limit: int = 10_000) -> dict[str, list[str]]:
     """Vehicles whose fixes wait although their job should have run, longest first: vehicle ids by environment."""
     rows = connection.execute(
         "SELECT vehicle_id, environment FROM tracks WHERE unjudged_from IS NOT NULL AND unjudged_since <= %s"
@@ -415,8 +417,8 @@ def lost_judgements(connection: Connection, *, now: datetime, limit: int = 10_00
     return lost
 
 
-def record_failed_judgement(connection: Connection, environment: str, vehicle_id: str, *, now: datetime) -> None:
-    """The judging of one truck failed unexpectedly: the sweep asks again in a minute, not at every look."""
+def record_failed_processing(connection: Connection, environment: str, vehicle_id: str, *, now: datetime) -> None:
+    """The processing of one truck failed unexpectedly: the sweep asks again in a minute, not at every look."""
     connection.execute(
         "UPDATE tracks SET unjudged_since = %s"
         " WHERE vehicle_id = %s AND environment = %s AND unjudged_from IS NOT NULL",

@@ -22,7 +22,7 @@ from domain.settings import Settings
 from domain.stations.candidates import Network, offers_along
 from domain.stations.stations import import_deals, import_stations, import_taxes
 from domain.telematics.feed import store_positions
-from domain.telematics.tracking import judge_vehicles
+from domain.telematics.tracking import process_vehicles
 from tests.domain.helpers import imported, positions_at
 
 README = Path(__file__).parents[2] / "README.md"
@@ -74,7 +74,7 @@ def test_a_plan_of_the_demo_is_shown_as_explain_prints_it(
     store_positions(connection, tenant, list(enumerate(fixes)), now=NOW)
     truck = connection.execute("SELECT vehicle_id FROM routes WHERE id = %s", (route_id,)).fetchone()
     assert truck is not None
-    judge_vehicles(connection, tenant.environment, [truck.vehicle_id], settings=settings, now=NOW)
+    process_vehicles(connection, tenant.environment, [truck.vehicle_id], settings=settings, now=NOW)
     task = plans.load_task(connection, route_id, now=NOW + timedelta(minutes=1))
     assert task is not None
     road = plans.road_ahead(task, HighwayRoads())

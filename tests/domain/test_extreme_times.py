@@ -26,7 +26,7 @@ from domain.routes.queries import list_routes, read_routes
 from domain.settings import MAX_DAYS, Settings
 from domain.stations.candidates import Network, offers_along
 from domain.telematics.feed import keep_positions
-from domain.telematics.tracking import expire_started_routes, judge_vehicles
+from domain.telematics.tracking import expire_started_routes, process_vehicles
 from tests.conftest import own_database
 from tests.domain.helpers import deliver, imported, positions_at, post, route_row, status_of
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
@@ -104,13 +104,13 @@ def drive(connection: Connection, fleet: Fleet, settings: Settings, route_id: st
     arrived = min(arrival, LAST - timedelta(minutes=5))
     tenant = fleet.sandbox
     post(connection, tenant, positions_at(JOLIET, arrived, fuel_percent=95), now=NOW)
-    judge_vehicles(connection, tenant.environment, fleet.trucks, settings=settings, now=NOW)
+    process_vehicles(connection, tenant.environment, fleet.trucks, settings=settings, now=NOW)
     task = plans.load_task(connection, route_id, now=NOW)
     if task is None:  # the truck came too early for its start
         assert route_row(connection, route_id).scheduled_start - arrived > timedelta(hours=12)
         arrived = NOW
         post(connection, tenant, positions_at(JOLIET, arrived, fuel_percent=95), now=NOW)
-        judge_vehicles(connection, tenant.environment, fleet.trucks, settings=settings, now=NOW)
+        process_vehicles(connection, tenant.environment, fleet.trucks, settings=settings, now=NOW)
         task = plans.load_task(connection, route_id, now=NOW)
     assert task is not None
     assert plans.store(connection, task, *made(connection, fleet, task), now=NOW)[0] == "planned"
@@ -123,7 +123,7 @@ def drive(connection: Connection, fleet: Fleet, settings: Settings, route_id: st
     away = {**JOLIET, "latitude": JOLIET["latitude"] + 0.01}
     left = positions_at(away, arrived + timedelta(minutes=3), count=2, speed_mph=40, fuel_percent=60)
     post(connection, tenant, left, now=NOW)
-    judge_vehicles(connection, tenant.environment, fleet.trucks, settings=settings, now=NOW)
+    process_vehicles(connection, tenant.environment, fleet.trucks, settings=settings, now=NOW)
     review = plans.load_review(connection, route_id, now=NOW)
     assert review is not None
     plans.store_review(connection, review, *made(connection, fleet, review), now=NOW)

@@ -125,7 +125,7 @@ def test_a_wiped_redis_loses_no_work(own_settings: Settings, tmp_path: Path) -> 
 
 def test_jobs_that_come_twice_or_for_nothing_do_nothing(own_settings: Settings, tmp_path: Path) -> None:
     from domain.ids import new_id
-    from domain.jobs import JobQueue, build_plan, import_routes, judge_positions, send_message
+    from domain.jobs import JobQueue, build_plan, import_routes, process_positions, send_message
 
     with running_service(own_settings, tmp_path) as service, service.new_tenant() as client:
         store_prices(service)
@@ -138,7 +138,7 @@ def test_jobs_that_come_twice_or_for_nothing_do_nothing(own_settings: Settings, 
         for _ in range(3):
             queue.put(
                 import_routes([route_id, new_id("rte")]),
-                judge_positions("live", [client.fleet.trucks[0], new_id("veh")]),
+                process_positions("live", [client.fleet.trucks[0], new_id("veh")]),
                 build_plan(route_id),
                 build_plan(new_id("rte")),
                 send_message(message.id),

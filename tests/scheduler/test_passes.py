@@ -21,7 +21,7 @@ from domain.jobs import QUEUES, JobQueue, build_plan, redis_client
 from domain.lifecycle import Environment, RouteStatus
 from domain.settings import Settings
 from domain.telematics.feed import keep_positions
-from domain.telematics.tracking import judge_vehicles
+from domain.telematics.tracking import process_vehicles
 from scheduler.passes import Passes
 from tests.conftest import make_database
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, pushed, status_of
@@ -179,7 +179,7 @@ def arrived(connection: Connection, fleet: Fleet, settings: Settings, moment: da
     """A draft whose truck has arrived, and whose plan is due."""
     route_id = imported(connection, fleet.live, now=moment)
     post(connection, fleet.live, positions_at(JOLIET, moment), now=moment)
-    judge_vehicles(connection, Environment.LIVE, fleet.trucks, settings=settings, now=moment)
+    process_vehicles(connection, Environment.LIVE, fleet.trucks, settings=settings, now=moment)
     return route_id
 
 

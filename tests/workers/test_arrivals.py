@@ -10,10 +10,10 @@ import pytest
 from domain.database import Database
 from domain.jobs import JobQueue
 from domain.settings import Settings
-from domain.telematics.tracking import lost_judgements
+from domain.telematics.tracking import lost_processing
 from tests.domain.helpers import imported, positions_at, post, refusing, visits_of
 from tests.factories import JOLIET, Fleet, make_fleet
-from workers.arrivals import judge_batch
+from workers.arrivals import process_batch
 from workers.context import Context
 
 
@@ -27,33 +27,33 @@ def test_a_truck_that_fails_costs_its_neighbours_nothing(context: Context, now: 
     fleet, (refused, sound) = _two_arriving(context, now, externalId=bad)
 
     with refusing(context.database, "UPDATE", f"NEW.external_id = '{bad}'"):
-        judge_batch(context, "live", list(fleet.trucks))
+        process_batch(context, "live", list(fleet.trucks))
         assert context.jobs.backlog("arrivals") == 2
-        judge_batch(context, "live", [fleet.trucks[0]])
-        judge_batch(context, "live", [fleet.trucks[1]])
+        process_batch(context, "live", [fleet.trucks[0]])
+        process_batch(context, "live", [fleet.trucks[1]])
 
     assert context.jobs.backlog("plans") == 1
     with context.database.transaction() as connection:
         assert visits_of(connection, refused) == {}
         assert visits_of(connection, sound) == {0: (now, None)}
-        due = [lost_judgements(connection, now=now + timedelta(seconds=seconds)) for seconds in (60, 90)]
+        due = [lost_processing(connection, now=now + timedelta(seconds=seconds)) for seconds in (60, 90)]
     assert [fleet.trucks[0] in lost.get("live", []) for lost in due] == [False, True]
 
 
-def test_a_truck_whose_route_somebody_else_holds_is_judged_when_it_is_free(context: Context, now: datetime) -> None:
+def test_a_truck_whose_route_somebody_else_holds_is_processed_when_it_is_free(context: Context, now: datetime) -> None:
     fleet, (held, free) = _two_arriving(context, now)
 
     with context.database.transaction() as holder:
         holder.execute("SELECT FROM routes WHERE id = %s FOR UPDATE", (held,))
-        judge_batch(context, "live", list(fleet.trucks))
+        process_batch(context, "live", list(fleet.trucks))
         assert context.jobs.backlog("arrivals") == 2
-        judge_batch(context, "live", [fleet.trucks[1]])
+        process_batch(context, "live", [fleet.trucks[1]])
         with pytest.raises(psycopg.errors.LockNotAvailable):
-            judge_batch(context, "live", [fleet.trucks[0]])
+            process_batch(context, "live", [fleet.trucks[0]])
 
     with context.database.transaction() as connection:
         assert (visits_of(connection, held), visits_of(connection, free)) == ({}, {0: (now, None)})
-    judge_batch(context, "live", [fleet.trucks[0]])
+    process_batch(context, "live", [fleet.trucks[0]])
     with context.database.transaction() as connection:
         assert visits_of(connection, held) == {0: (now, None)}
 
@@ -61,7 +61,7 @@ def test_a_truck_whose_route_somebody_else_holds_is_judged_when_it_is_free(conte
 def test_without_a_database_the_job_fails_at_once_and_not_truck_by_truck(context: Context, settings: Settings) -> None:
     nowhere = Database("postgresql://postgres@127.0.0.1:9/nowhere", timeout_seconds=0.2)
     with nowhere, pytest.raises(psycopg.OperationalError):
-        judge_batch(Context(settings, nowhere, context.jobs), "live", [f"veh_{number}" for number in range(1000)])
+        process_batch(Context(settings, nowhere, context.jobs), "live", [f"veh_{number}" for number in range(1000)])
     assert context.jobs.backlog("arrivals") == 0
 
 

@@ -13,7 +13,7 @@ from domain.jobs import JobQueue, review_plan
 from domain.planning import replanning
 from domain.roads import Point, Road
 from domain.settings import Settings
-from domain.telematics.tracking import judge_vehicles
+from domain.telematics.tracking import process_vehicles
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, route_row
 from tests.factories import JOLIET, make_fleet
 from workers import plans
@@ -78,7 +78,7 @@ def test_a_route_that_somebody_else_holds_has_not_failed(
         fleet = make_fleet(connection)
         route_id = imported(connection, fleet.live, now=now)
         post(connection, fleet.live, positions_at(JOLIET, now - timedelta(minutes=5)), now=now)
-        judge_vehicles(connection, "live", fleet.trucks, settings=context.settings, now=now)
+        process_vehicles(connection, "live", fleet.trucks, settings=context.settings, now=now)
 
     with pytest.raises(psycopg.errors.LockNotAvailable):
         broker.get_actor("plans.build").fn(route_id)

@@ -40,7 +40,7 @@ from domain.routes.imports import import_routes, routes_that_can_move
 from domain.routes.pushes import Matched
 from domain.routes.queries import list_drivers, list_vehicles, read_routes
 from domain.settings import Settings
-from domain.telematics.tracking import judge_vehicles
+from domain.telematics.tracking import process_vehicles
 from tests.conftest import own_database
 from tests.domain.helpers import (
     imported,
@@ -148,7 +148,7 @@ def test_routes_that_have_not_started_are_matched_again(
     waiting = imported(connection, fleet.live, now=now, start=now + timedelta(days=9))
     other = imported(connection, fleet.live, now=now, vehicle={"unitNumber": "102"})
     post(connection, fleet.live, positions_at(JOLIET, now), now=now)
-    judge_vehicles(connection, Environment.LIVE, fleet.trucks, settings=settings, now=now)
+    process_vehicles(connection, Environment.LIVE, fleet.trucks, settings=settings, now=now)
     assert visits_of(connection, draft)
 
     retirement, jobs = retire(connection, fleet.company_id, "vehicle", fleet.trucks[0], force=False, now=now)

@@ -21,7 +21,7 @@ from domain.routes.imports import expire_held_routes, import_routes
 from domain.routes.queries import read_routes
 from domain.settings import Settings
 from domain.stations.stations import import_deals
-from domain.telematics.tracking import judge_vehicles
+from domain.telematics.tracking import process_vehicles
 from tests.domain.helpers import deliver, imported, planned_by_hand, positions_at, post, pushed, route_row, status_of
 from tests.factories import JOLIET, Fleet
 
@@ -81,7 +81,7 @@ def driven(connection: Connection, tenant: Tenant, fleet: Fleet, settings: Setti
     """A completed route of Zoë with a plan, a message and visits."""
     route_id = route_of(connection, tenant, now=now)
     post(connection, tenant, positions_at(JOLIET, now, unit_number="QH-UNIT-7"), now=now)
-    judge_vehicles(connection, tenant.environment, fleet.trucks, settings=settings, now=now)
+    process_vehicles(connection, tenant.environment, fleet.trucks, settings=settings, now=now)
     message_id = planned_by_hand(connection, route_id, now=now, generatedAt=None)
     deliver(connection, message_id, settings=settings, now=now)
     connection.execute("UPDATE routes SET status = 'completed' WHERE id = %s", (route_id,))

@@ -22,7 +22,7 @@ from domain.settings import Settings
 from domain.stations.candidates import Corridor, Network, offers_along
 from domain.stations.stations import UnknownStation, import_deals, import_stations, import_taxes, retire_stations
 from domain.telematics.feed import store_positions
-from domain.telematics.tracking import judge_vehicles
+from domain.telematics.tracking import process_vehicles
 from tests.domain.helpers import imported, planned_by_hand, positions_at, pushed, route_row, status_of
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
 
@@ -56,7 +56,7 @@ def arrived(
     route_id = imported(connection, tenant, now=now, stops=list(stops))
     fixes = list(enumerate(positions_at(stops[0], now, **fix)))
     store_positions(connection, tenant, fixes, now=now + timedelta(minutes=1))
-    judge_vehicles(connection, tenant.environment, fleet.trucks, settings=settings, now=now + timedelta(minutes=1))
+    process_vehicles(connection, tenant.environment, fleet.trucks, settings=settings, now=now + timedelta(minutes=1))
     return route_id
 
 
@@ -153,7 +153,7 @@ def test_a_live_plan_starts_where_the_truck_is_now_and_a_sandbox_plan_where_it_a
     later = now + timedelta(hours=6)
     for tenant in routes:
         store_positions(connection, tenant, list(enumerate(positions_at(PERRYSBURG, later))), now=later)
-        judge_vehicles(connection, tenant.environment, fleet.trucks, settings=settings, now=later)
+        process_vehicles(connection, tenant.environment, fleet.trucks, settings=settings, now=later)
 
     live, sandbox = (task_of(connection, route_id, later + timedelta(minutes=5)) for route_id in routes.values())
 

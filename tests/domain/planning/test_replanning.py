@@ -18,7 +18,7 @@ from domain.roads.highways import HighwayRoads
 from domain.settings import Settings
 from domain.stations.candidates import Network, offers_along
 from domain.stations.stations import import_stations
-from domain.telematics.tracking import judge_vehicles
+from domain.telematics.tracking import process_vehicles
 from tests.domain.helpers import deliver, imported, place_of, positions_at, post, route_row
 from tests.factories import JOLIET, NEWARK, Fleet
 
@@ -63,7 +63,7 @@ class Trip:
             positions += positions_at(stop, self.now, count=1, speed_mph=speed_mph, fuel_percent=percent)
             self.now += timedelta(seconds=30)
         post(self.connection, self.tenant, positions, now=self.now)
-        return judge_vehicles(
+        return process_vehicles(
             self.connection, self.tenant.environment, self.fleet.trucks, settings=self.settings, now=self.now
         )
 
@@ -71,11 +71,11 @@ class Trip:
         return self.report(OUT_OF_TOWN, fuel_percent, fuel_percent, speed_mph=40)
 
     def depart_again(self) -> list[Job]:
-        """The fixes that are there are judged once more."""
+        """The fixes that are there are processed once more."""
         self.connection.execute(
             "UPDATE tracks SET unjudged_from = oldest_at WHERE vehicle_id = %s", (self.fleet.trucks[0],)
         )
-        return judge_vehicles(
+        return process_vehicles(
             self.connection, self.tenant.environment, self.fleet.trucks, settings=self.settings, now=self.now
         )
 
@@ -253,7 +253,7 @@ def on_the_way(trip: Trip, start_percent: float, *, hours: float, first_mile: fl
         )
     trip.now += timedelta(hours=hours)
     post(trip.connection, trip.tenant, positions, now=trip.now)
-    return judge_vehicles(
+    return process_vehicles(
         trip.connection, trip.tenant.environment, trip.fleet.trucks, settings=trip.settings, now=trip.now
     )
 
@@ -306,7 +306,7 @@ def test_a_plan_made_hours_into_the_trip_is_not_held_against_the_level_at_the_st
     jobs = on_the_way(trip, 40, hours=3.0)
     connection.execute("DELETE FROM visits WHERE departed_at IS NOT NULL AND stop > 0")
     assert jobs == []  # a draft has no plan to look at
-    connection.execute(  # as where the plans queue was faster than the judging
+    connection.execute(  # as where the plans queue was faster than the processing
         "UPDATE visits SET departed_at = NULL, departure_evidence = NULL WHERE route_id = %s", (trip.route_id,)
     )
     trip.plan()

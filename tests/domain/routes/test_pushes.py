@@ -12,7 +12,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from domain.database import SUPERSEDING_LOCKS, Connection, Database, Tenant
-from domain.jobs import judge_positions
+from domain.jobs import process_positions
 from domain.lifecycle import RouteStatus
 from domain.routes.imports import import_routes
 from domain.routes.pushes import Push, Pushed, cancel_route, stops_that_stay, store_pushes
@@ -321,7 +321,7 @@ def test_a_superseded_route_frees_its_truck_for_the_next_one(
         connection, [Push(superseding.live, route_input(now, externalId="B", reference="R"))], now=now
     )
 
-    assert jobs == [judge_positions("live", [superseding.trucks[0]])]
+    assert jobs == [process_positions("live", [superseding.trucks[0]])]
 
 
 # --- Visits that outlast an update -----------------------------------------------------------------------------

@@ -18,8 +18,8 @@ from domain.telematics.arrivals import (
     current_route,
     drop_reason,
     implausible_fixes,
-    judge,
     merge,
+    process_fixes,
 )
 from tests.domain.helpers import north_of
 
@@ -53,69 +53,69 @@ def times(visits: Mapping[int, Visit]) -> dict[int, tuple[datetime, datetime | N
 def test_a_drive_by_is_no_arrival() -> None:
     passing = [fix(0, DEPOT, -900, 55), fix(0.5, DEPOT, 0, 55), fix(1, DEPOT, 900, 55)]
 
-    assert judge([DEPOT, PORT], {}, passing) == {}
+    assert process_fixes([DEPOT, PORT], {}, passing) == {}
 
 
 def test_one_fix_alone_never_decides_however_slow() -> None:
-    assert judge([DEPOT, PORT], {}, [fix(0, DEPOT, 0, 0)]) == {}
+    assert process_fixes([DEPOT, PORT], {}, [fix(0, DEPOT, 0, 0)]) == {}
 
 
 def test_two_slow_fixes_in_a_row_inside_are_an_arrival_at_the_first_of_them() -> None:
-    visits = judge([DEPOT, PORT], {}, [fix(0, DEPOT, 200, 30), fix(0.5, DEPOT, 50, 3), fix(1, DEPOT, 40, 0)])
+    visits = process_fixes([DEPOT, PORT], {}, [fix(0, DEPOT, 200, 30), fix(0.5, DEPOT, 50, 3), fix(1, DEPOT, 40, 0)])
 
     assert times(visits) == {0: (at(0.5), None)}
 
 
 def test_two_slow_fixes_with_a_fast_one_between_are_no_arrival() -> None:
-    assert judge([DEPOT, PORT], {}, [fix(0, DEPOT, 0, 0), fix(0.5, DEPOT, 0, 20), fix(1, DEPOT, 0, 0)]) == {}
+    assert process_fixes([DEPOT, PORT], {}, [fix(0, DEPOT, 0, 0), fix(0.5, DEPOT, 0, 20), fix(1, DEPOT, 0, 0)]) == {}
 
 
 def test_two_slow_fixes_with_one_outside_between_are_no_arrival() -> None:
-    assert judge([DEPOT, PORT], {}, [fix(0, DEPOT, 0, 0), fix(0.5, DEPOT, 400, 0), fix(1, DEPOT, 0, 0)]) == {}
+    assert process_fixes([DEPOT, PORT], {}, [fix(0, DEPOT, 0, 0), fix(0.5, DEPOT, 400, 0), fix(1, DEPOT, 0, 0)]) == {}
 
 
 def test_two_minutes_inside_are_an_arrival_at_the_first_fix_inside() -> None:
     creeping = [fix(minutes, DEPOT, 100, 10) for minutes in (0, 1, 2)]
 
-    assert judge([DEPOT, PORT], {}, creeping[:2]) == {}
-    assert times(judge([DEPOT, PORT], {}, creeping)) == {0: (at(0), None)}
+    assert process_fixes([DEPOT, PORT], {}, creeping[:2]) == {}
+    assert times(process_fixes([DEPOT, PORT], {}, creeping)) == {0: (at(0), None)}
 
 
 def test_two_minutes_begin_anew_after_a_fix_outside() -> None:
     fixes = [fix(0, DEPOT), fix(1, DEPOT, 400), fix(1.5, DEPOT), fix(2.5, DEPOT)]
 
-    assert judge([DEPOT, PORT], {}, fixes) == {}
+    assert process_fixes([DEPOT, PORT], {}, fixes) == {}
 
 
 def test_exactly_five_mph_is_not_slow() -> None:
-    assert judge([DEPOT, PORT], {}, [fix(0, DEPOT, 0, 5), fix(0.5, DEPOT, 0, 5)]) == {}
+    assert process_fixes([DEPOT, PORT], {}, [fix(0, DEPOT, 0, 5), fix(0.5, DEPOT, 0, 5)]) == {}
 
 
 def test_a_missing_speed_is_not_slow() -> None:
-    assert judge([DEPOT, PORT], {}, [fix(0, DEPOT), fix(0.5, DEPOT), fix(1, DEPOT)]) == {}
+    assert process_fixes([DEPOT, PORT], {}, [fix(0, DEPOT), fix(0.5, DEPOT), fix(1, DEPOT)]) == {}
 
 
 def test_a_missing_speed_between_two_slow_fixes_keeps_them_apart() -> None:
-    assert judge([DEPOT, PORT], {}, [fix(0, DEPOT, 0, 0), fix(0.5, DEPOT), fix(1, DEPOT, 0, 0)]) == {}
+    assert process_fixes([DEPOT, PORT], {}, [fix(0, DEPOT, 0, 0), fix(0.5, DEPOT), fix(1, DEPOT, 0, 0)]) == {}
 
 
 @pytest.mark.parametrize(("meters", "inside"), [(249, True), (251, False)])
 def test_inside_ends_at_the_radius(meters: float, inside: bool) -> None:
     standing = [fix(minutes, DEPOT, meters, 0) for minutes in (0, 1)]
 
-    assert bool(judge([DEPOT, PORT], {}, standing)) is inside
+    assert bool(process_fixes([DEPOT, PORT], {}, standing)) is inside
 
 
 def test_the_radius_can_be_set() -> None:
     standing = [fix(minutes, DEPOT, 900, 0) for minutes in (0, 1)]
 
-    assert judge([DEPOT, PORT], {}, standing, radius_meters=1000)
+    assert process_fixes([DEPOT, PORT], {}, standing, radius_meters=1000)
 
 
 def test_an_arrival_keeps_its_rule_and_the_fixes_behind_it() -> None:
     fixes = [fix(0, DEPOT, 0, 2), fix(0.5, DEPOT, 0, 0)]
 
-    evidence = judge([DEPOT, PORT], {}, fixes)[0].arrival
+    evidence = process_fixes([DEPOT, PORT], {}, fixes)[0].arrival
 
     assert evidence == Evidence("two fixes in a row inside below 5 mph", tuple(fixes))
 
@@ -127,7 +127,7 @@ ARRIVED = [fix(-1, DEPOT, 0, 0), fix(-0.5, DEPOT, 0, 0)]
 
 def departure(*fixes: Fix) -> datetime | None:
     """When a truck that has arrived at the depot has left it after these fixes."""
-    return judge([DEPOT, PORT], {}, [*ARRIVED, *fixes])[0].departed_at
+    return process_fixes([DEPOT, PORT], {}, [*ARRIVED, *fixes])[0].departed_at
 
 
 def test_two_fast_fixes_in_a_row_outside_are_a_departure_at_the_first_fix_outside() -> None:
@@ -166,7 +166,7 @@ def test_the_fix_s_own_accuracy_is_taken_off_a_departure() -> None:
 def test_a_departure_keeps_its_rule_and_the_first_fix_outside() -> None:
     first, second, third = fix(0, DEPOT, 400, 3), fix(0.5, DEPOT, 800, 30), fix(1, DEPOT, 1500, 45)
 
-    evidence = judge([DEPOT, PORT], {}, [*ARRIVED, first, second, third])[0].departure
+    evidence = process_fixes([DEPOT, PORT], {}, [*ARRIVED, first, second, third])[0].departure
 
     assert evidence is not None
     assert evidence.rule == "two fixes in a row outside above 5 mph"
@@ -176,7 +176,7 @@ def test_a_departure_keeps_its_rule_and_the_first_fix_outside() -> None:
 def test_jitter_at_the_edge_is_one_visit() -> None:
     jitter = [fix(minutes, DEPOT, 240 if minutes % 2 else 290, 0) for minutes in range(20)]
 
-    assert times(judge([DEPOT, PORT], {}, [*ARRIVED, *jitter])) == {0: (at(-1), None)}
+    assert times(process_fixes([DEPOT, PORT], {}, [*ARRIVED, *jitter])) == {0: (at(-1), None)}
 
 
 # --- The order of stops ----------------------------------------------------------------------------------------
@@ -193,33 +193,33 @@ def stay(minutes: float, place: Point) -> list[Fix]:
 
 
 def test_a_later_stop_reached_first_leaves_the_ones_before_it_null() -> None:
-    visits = judge([DEPOT, CUSTOMER, PORT], {}, stay(0, CUSTOMER))
+    visits = process_fixes([DEPOT, CUSTOMER, PORT], {}, stay(0, CUSTOMER))
 
     assert times(visits) == {1: (at(0), at(2))}
 
 
 def test_a_stop_that_was_passed_over_is_not_reached_afterwards() -> None:
-    visits = judge([DEPOT, CUSTOMER, PORT], {}, [*stay(0, CUSTOMER), *stay(600, DEPOT)])
+    visits = process_fixes([DEPOT, CUSTOMER, PORT], {}, [*stay(0, CUSTOMER), *stay(600, DEPOT)])
 
     assert set(visits) == {1}
 
 
 def test_a_round_trip_does_not_complete_where_it_starts() -> None:
-    assert set(judge([DEPOT, CUSTOMER, DEPOT], {}, stay(0, DEPOT))) == {0}
+    assert set(process_fixes([DEPOT, CUSTOMER, DEPOT], {}, stay(0, DEPOT))) == {0}
 
 
 def test_standing_for_hours_at_the_start_of_a_round_trip_reaches_nothing_else() -> None:
     standing = [fix(minutes, DEPOT, 100 * (minutes % 3), 0) for minutes in range(0, 600, 5)]
 
-    assert times(judge([DEPOT, CUSTOMER, DEPOT], {}, standing)) == {0: (at(0), None)}
+    assert times(process_fixes([DEPOT, CUSTOMER, DEPOT], {}, standing)) == {0: (at(0), None)}
 
 
 def test_leaving_and_coming_back_to_the_start_of_a_round_trip_is_not_its_end() -> None:
-    assert set(judge([DEPOT, CUSTOMER, DEPOT], {}, [*stay(0, DEPOT), *stay(60, DEPOT)])) == {0}
+    assert set(process_fixes([DEPOT, CUSTOMER, DEPOT], {}, [*stay(0, DEPOT), *stay(60, DEPOT)])) == {0}
 
 
 def test_a_round_trip_completes_when_it_is_back() -> None:
-    visits = judge([DEPOT, CUSTOMER, DEPOT], {}, [*stay(0, DEPOT), *stay(300, CUSTOMER), *stay(600, DEPOT)])
+    visits = process_fixes([DEPOT, CUSTOMER, DEPOT], {}, [*stay(0, DEPOT), *stay(300, CUSTOMER), *stay(600, DEPOT)])
 
     assert times(visits) == {0: (at(0), at(2)), 1: (at(300), at(302)), 2: (at(600), at(602))}
 
@@ -227,7 +227,7 @@ def test_a_round_trip_completes_when_it_is_back() -> None:
 def test_consecutive_stops_at_one_place_are_reached_and_left_together() -> None:
     dock = north_of(DEPOT, 30)
 
-    visits = judge([DEPOT, dock, PORT], {}, stay(0, DEPOT))
+    visits = process_fixes([DEPOT, dock, PORT], {}, stay(0, DEPOT))
 
     assert times(visits) == {0: (at(0), at(2)), 1: (at(0), at(2))}
 
@@ -235,42 +235,42 @@ def test_consecutive_stops_at_one_place_are_reached_and_left_together() -> None:
 def test_a_trip_does_not_begin_at_a_later_stop_by_standing_there_already() -> None:
     standing = [fix(minutes, PORT, 0, 0) for minutes in range(10)]
 
-    assert judge([DEPOT, PORT], {}, standing, last_seen=fix(-60, PORT)) == {}
-    assert set(judge([DEPOT, PORT], {}, standing, last_seen=fix(-60, CUSTOMER))) == {1}
+    assert process_fixes([DEPOT, PORT], {}, standing, last_seen=fix(-60, PORT)) == {}
+    assert set(process_fixes([DEPOT, PORT], {}, standing, last_seen=fix(-60, CUSTOMER))) == {1}
 
 
 def test_a_trip_begins_at_its_first_stop_by_standing_there_already() -> None:
     standing = [fix(minutes, DEPOT, 0, 0) for minutes in range(3)]
 
-    assert times(judge([DEPOT, PORT], {}, standing, last_seen=fix(-60, DEPOT))) == {0: (at(0), None)}
+    assert times(process_fixes([DEPOT, PORT], {}, standing, last_seen=fix(-60, DEPOT))) == {0: (at(0), None)}
 
 
 def test_a_later_stop_that_was_left_and_reached_again_counts() -> None:
     fixes = [fix(0, PORT, 0, 0), fix(1, PORT, 0, 0), *stay(60, CUSTOMER), *stay(300, PORT)]
 
-    assert times(judge([DEPOT, PORT], {}, fixes, last_seen=fix(-60, PORT))) == {1: (at(300), at(302))}
+    assert times(process_fixes([DEPOT, PORT], {}, fixes, last_seen=fix(-60, PORT))) == {1: (at(300), at(302))}
 
 
 def test_between_two_overlapping_stops_the_nearer_one_counts_and_the_other_waits() -> None:
     neighbour = north_of(DEPOT, 350)
     standing = [fix(minutes, DEPOT, 150, 0) for minutes in range(10)]
 
-    assert set(judge([DEPOT, neighbour, PORT], {}, standing)) == {0}
+    assert set(process_fixes([DEPOT, neighbour, PORT], {}, standing)) == {0}
     moved = [fix(minutes, DEPOT, 250, 0) for minutes in range(10, 20)]
-    assert set(judge([DEPOT, neighbour, PORT], {}, [*standing, *moved])) == {0, 1}
+    assert set(process_fixes([DEPOT, neighbour, PORT], {}, [*standing, *moved])) == {0, 1}
 
 
 def test_of_two_near_stops_the_nearer_one_is_reached() -> None:
     neighbour = north_of(DEPOT, 300)
     standing = [fix(minutes, neighbour, -80, 0) for minutes in (0, 1)]
 
-    assert set(judge([DEPOT, neighbour, PORT], {}, standing)) == {1}
+    assert set(process_fixes([DEPOT, neighbour, PORT], {}, standing)) == {1}
 
 
 def test_a_visit_that_is_known_already_stays_as_it_is() -> None:
     known = {0: Visit(at(-600), None, at(-500))}
 
-    visits = judge([DEPOT, CUSTOMER, PORT], known, [*stay(0, DEPOT), *stay(300, CUSTOMER)])
+    visits = process_fixes([DEPOT, CUSTOMER, PORT], known, [*stay(0, DEPOT), *stay(300, CUSTOMER)])
 
     assert times(visits) == {0: (at(-600), at(-500)), 1: (at(300), at(302))}
 
@@ -419,11 +419,11 @@ laws = settings(deadline=None, max_examples=300)
 def test_how_fixes_are_split_into_batches_does_not_matter(
     stops: list[Point], fixes: list[Fix], cuts: list[int]
 ) -> None:
-    together = judge(stops, {}, fixes)
+    together = process_fixes(stops, {}, fixes)
 
     visits: dict[int, Visit] = {}
     for cut in [*sorted(cuts), len(fixes)]:
-        visits = merge(visits, judge(stops, {}, fixes[:cut]))
+        visits = merge(visits, process_fixes(stops, {}, fixes[:cut]))
 
     assert visits == together
 
@@ -431,7 +431,7 @@ def test_how_fixes_are_split_into_batches_does_not_matter(
 @laws
 @given(routes, tracks())
 def test_visits_happen_in_the_order_of_the_stops(stops: list[Point], fixes: list[Fix]) -> None:
-    visits = judge(stops, {}, fixes)
+    visits = process_fixes(stops, {}, fixes)
 
     arrivals = [visits[stop].arrived_at for stop in sorted(visits)]
     assert arrivals == sorted(arrivals)
@@ -440,7 +440,7 @@ def test_visits_happen_in_the_order_of_the_stops(stops: list[Point], fixes: list
 @laws
 @given(routes, tracks())
 def test_a_truck_leaves_only_after_it_has_arrived(stops: list[Point], fixes: list[Fix]) -> None:
-    for visit in judge(stops, {}, fixes).values():
+    for visit in process_fixes(stops, {}, fixes).values():
         assert visit.departed_at is None or visit.departed_at > visit.arrived_at
 
 
@@ -449,7 +449,7 @@ def test_a_truck_leaves_only_after_it_has_arrived(stops: list[Point], fixes: lis
 def test_every_decision_rests_on_at_least_two_fixes_that_begin_with_its_time(
     stops: list[Point], fixes: list[Fix]
 ) -> None:
-    for visit in judge(stops, {}, fixes).values():
+    for visit in process_fixes(stops, {}, fixes).values():
         assert visit.arrival is not None
         assert len(set(visit.arrival.fixes)) >= 2
         assert visit.arrival.fixes[0].recorded_at == visit.arrived_at
@@ -461,18 +461,18 @@ def test_every_decision_rests_on_at_least_two_fixes_that_begin_with_its_time(
 
 @laws
 @given(routes, tracks())
-def test_judging_twice_changes_nothing(stops: list[Point], fixes: list[Fix]) -> None:
-    once = judge(stops, {}, fixes)
+def test_processing_twice_changes_nothing(stops: list[Point], fixes: list[Fix]) -> None:
+    once = process_fixes(stops, {}, fixes)
 
-    assert merge(once, judge(stops, {}, fixes)) == once
+    assert merge(once, process_fixes(stops, {}, fixes)) == once
 
 
 @laws
 @given(routes, tracks())
 def test_a_known_visit_is_never_undone_or_moved(stops: list[Point], fixes: list[Fix]) -> None:
-    half = judge(stops, {}, fixes[: len(fixes) // 2])
+    half = process_fixes(stops, {}, fixes[: len(fixes) // 2])
 
-    after = judge(stops, half, fixes[len(fixes) // 2 :])
+    after = process_fixes(stops, half, fixes[len(fixes) // 2 :])
 
     for stop, visit in half.items():
         assert after[stop].arrived_at == visit.arrived_at

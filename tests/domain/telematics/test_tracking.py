@@ -1,4 +1,4 @@
-"""Positions as they are stored and judged, against real PostgreSQL and with the time given (decisions 9 to 11)."""
+"""Positions as they are stored and processed, against real PostgreSQL and with the time given (decisions 9 to 11)."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from domain.contract.shapes import Instant, Position
 from domain.database import Connection, Database
 from domain.ids import new_id
-from domain.jobs import Job, build_plan, in_batches, judge_positions
+from domain.jobs import Job, build_plan, in_batches, process_positions
 from domain.lifecycle import Environment, RouteStatus
 from domain.planning.plans import due_plans
 from domain.routes.imports import import_routes
@@ -53,19 +53,19 @@ def hours(number: float) -> timedelta:
     return timedelta(hours=number)
 
 
-def judge(connection: Connection, settings: Settings, fleet: Fleet, *, now: datetime, live: bool = True) -> list[Job]:
+def process(connection: Connection, settings: Settings, fleet: Fleet, *, now: datetime, live: bool = True) -> list[Job]:
     """One run of the arrivals worker over the fleet's trucks."""
     environment = Environment.LIVE if live else Environment.SANDBOX
-    return tracking.judge_vehicles(connection, environment, fleet.trucks, settings=settings, now=now)
+    return tracking.process_vehicles(connection, environment, fleet.trucks, settings=settings, now=now)
 
 
 def stand_at(
     connection: Connection, settings: Settings, fleet: Fleet, stop: dict[str, Any], first: datetime
 ) -> list[Job]:
-    """Truck 101 sends three slow fixes from a stop as they are recorded, and they are judged."""
+    """Truck 101 sends three slow fixes from a stop as they are recorded, and they are processed."""
     now = first + minutes(2)
     post(connection, fleet.live, positions_at(stop, first), now=now)
-    return judge(connection, settings, fleet, now=now)
+    return process(connection, settings, fleet, now=now)
 
 
 def activate(connection: Connection, settings: Settings, route_id: str, *, now: datetime) -> None:
@@ -230,7 +230,9 @@ def test_a_truck_without_an_open_route_costs_no_job(connection: Connection, flee
     assert post(connection, fleet.live, [position(now, unit_number="101")], now=now).jobs == []
 
 
-def test_the_trucks_of_open_routes_are_judged_by_one_job(connection: Connection, fleet: Fleet, now: datetime) -> None:
+def test_the_trucks_of_open_routes_are_processed_by_one_job(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
     imported(connection, fleet.live, now=now)
     imported(connection, fleet.live, now=now, vehicle={"unitNumber": "102"})
 
@@ -269,7 +271,7 @@ def test_the_rule_and_the_fixes_behind_a_visit_are_kept(
     assert recorded == [now, now + timedelta(seconds=30)]
 
 
-def test_judging_again_changes_nothing_and_asks_for_no_second_plan(
+def test_processing_again_changes_nothing_and_asks_for_no_second_plan(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     route_id = imported(connection, fleet.live, now=now)
@@ -288,7 +290,7 @@ def test_a_run_that_began_in_an_earlier_batch_is_an_arrival(
     for number in range(3):
         moment = now + minutes(number)
         post(connection, fleet.live, positions_at(JOLIET, moment, count=1, speed_mph=None), now=moment)
-        judge(connection, settings, fleet, now=moment)
+        process(connection, settings, fleet, now=moment)
 
     assert visits_of(connection, route_id) == {0: (now, None)}
 
@@ -301,7 +303,7 @@ def test_a_late_fix_makes_an_arrival_earlier(
 
     late = now - minutes(4)
     post(connection, fleet.live, positions_at(JOLIET, late, count=2), now=now + minutes(5))
-    jobs = judge(connection, settings, fleet, now=now + minutes(5))
+    jobs = process(connection, settings, fleet, now=now + minutes(5))
 
     assert visits_of(connection, route_id) == {0: (late, None)}
     assert route_row(connection, route_id).arrived_at == late
@@ -317,7 +319,7 @@ def test_a_late_fix_outside_does_not_undo_an_arrival(
     beyond = {**JOLIET, "latitude": HOME.latitude + 0.006}
     between = now + timedelta(seconds=15)
     post(connection, fleet.live, positions_at(beyond, between, count=1, accuracy_meters=150), now=now + minutes(5))
-    judge(connection, settings, fleet, now=now + minutes(5))
+    process(connection, settings, fleet, now=now + minutes(5))
 
     assert visits_of(connection, route_id)[0][0] <= now
 
@@ -330,11 +332,11 @@ def test_a_late_fix_makes_a_departure_earlier(
     outside = {**JOLIET, "latitude": HOME.latitude + 0.02}
     driving = positions_at(outside, now + minutes(20), count=2, speed_mph=40)
     post(connection, fleet.live, driving, now=now + minutes(21))
-    judge(connection, settings, fleet, now=now + minutes(21))
+    process(connection, settings, fleet, now=now + minutes(21))
     assert visits_of(connection, route_id) == {0: (now, now + minutes(20))}
 
     post(connection, fleet.live, positions_at(outside, now + minutes(18), count=1, speed_mph=40), now=now + minutes(22))
-    judge(connection, settings, fleet, now=now + minutes(22))
+    process(connection, settings, fleet, now=now + minutes(22))
 
     assert visits_of(connection, route_id) == {0: (now, now + minutes(18))}
 
@@ -349,7 +351,7 @@ def test_one_wild_fix_is_counted_and_moves_nothing(
         *positions_at(PERRYSBURG, now, count=1),
     ]
     post(connection, fleet.live, fixes, now=now)
-    judge(connection, settings, fleet, now=now)
+    process(connection, settings, fleet, now=now)
 
     assert visits_of(connection, route_id) == {}
     assert dropped(connection, fleet) == {"implausible": 1}
@@ -362,7 +364,7 @@ def test_three_agreeing_fixes_are_believed_and_counted_no_more(
     for number, stop in enumerate((PERRYSBURG, JOLIET, JOLIET, JOLIET)):
         moment = now + minutes(number)
         post(connection, fleet.live, positions_at(stop, moment, count=1), now=moment)
-        judge(connection, settings, fleet, now=moment)
+        process(connection, settings, fleet, now=moment)
 
     assert visits_of(connection, route_id) == {0: (now + minutes(1), None)}
     assert dropped(connection, fleet).get("implausible", 0) == 0
@@ -377,7 +379,7 @@ def test_a_truck_that_stands_at_the_first_stop_when_its_route_is_imported_has_ar
     post(connection, fleet.live, positions_at(JOLIET, now - minutes(14), count=2), now=now - minutes(13))
     route_id = imported(connection, fleet.live, now=now)
 
-    jobs = judge(connection, settings, fleet, now=now)
+    jobs = process(connection, settings, fleet, now=now)
 
     assert jobs == [build_plan(route_id)]
     assert visits_of(connection, route_id) == {0: (now - minutes(14), None)}
@@ -389,11 +391,11 @@ def test_fixes_from_more_than_fifteen_minutes_before_the_import_do_not_count(
     post(connection, fleet.live, positions_at(JOLIET, now - minutes(20), count=2), now=now - minutes(18))
     route_id = imported(connection, fleet.live, now=now)
 
-    assert judge(connection, settings, fleet, now=now) == []
+    assert process(connection, settings, fleet, now=now) == []
     assert visits_of(connection, route_id) == {}
 
 
-def test_the_import_itself_asks_for_the_standing_truck_to_be_judged(
+def test_the_import_itself_asks_for_the_standing_truck_to_be_processed(
     connection: Connection, fleet: Fleet, now: datetime
 ) -> None:
     post(connection, fleet.live, positions_at(JOLIET, now - minutes(5)), now=now - minutes(4))
@@ -401,7 +403,7 @@ def test_the_import_itself_asks_for_the_standing_truck_to_be_judged(
 
     _, jobs = import_routes(connection, [route_id], now=now)
 
-    assert jobs == [judge_positions("live", [fleet.trucks[0]])]
+    assert jobs == [process_positions("live", [fleet.trucks[0]])]
 
 
 # --- Which route starts ----------------------------------------------------------------------------------------
@@ -444,12 +446,12 @@ def test_a_live_position_never_moves_a_sandbox_route_nor_the_other_way_round(
     sandbox = imported(connection, fleet.sandbox, now=now)
 
     post(connection, fleet.live, positions_at(JOLIET, now), now=now)
-    assert judge(connection, settings, fleet, now=now, live=False) == []
-    assert judge(connection, settings, fleet, now=now, live=True) == [build_plan(live)]
+    assert process(connection, settings, fleet, now=now, live=False) == []
+    assert process(connection, settings, fleet, now=now, live=True) == [build_plan(live)]
     assert visits_of(connection, sandbox) == {}
 
     post(connection, fleet.sandbox, positions_at(JOLIET, now + minutes(30)), now=now)
-    assert judge(connection, settings, fleet, now=now, live=False) == [build_plan(sandbox)]
+    assert process(connection, settings, fleet, now=now, live=False) == [build_plan(sandbox)]
     assert visits_of(connection, live) == {0: (now, None)}
 
 
@@ -528,9 +530,9 @@ def test_where_one_route_ends_and_the_next_begins_a_standing_truck_arrives_at_th
 
     jobs = stand_at(connection, settings, fleet, NEWARK, now + hours(14))
     assert status_of(connection, first) is RouteStatus.COMPLETED
-    assert jobs == [judge_positions("live", [fleet.trucks[0]])]  # the truck may stand at its next first stop
+    assert jobs == [process_positions("live", [fleet.trucks[0]])]  # the truck may stand at its next first stop
 
-    assert judge(connection, settings, fleet, now=now + hours(14)) == [build_plan(second)]
+    assert process(connection, settings, fleet, now=now + hours(14)) == [build_plan(second)]
     assert visits_of(connection, second) == {0: (now + hours(14), None)}
 
 
@@ -549,7 +551,7 @@ def test_fixes_of_the_route_before_do_not_start_the_next_one_at_a_shared_depot(
 
     tracking.complete_routes(connection, [first], now=now + minutes(6))
     assert status_of(connection, first) is RouteStatus.COMPLETED
-    judge(connection, settings, fleet, now=now + minutes(6))
+    process(connection, settings, fleet, now=now + minutes(6))
 
     assert visits_of(connection, second) == {}
 
@@ -566,7 +568,7 @@ def test_late_fixes_of_the_route_before_do_not_start_the_next_one_either(
 
     buffered = positions_at(JOLIET, now + minutes(4), count=2)  # the tracker sends what it recorded at the depot
     post(connection, fleet.live, buffered, now=now + hours(4) + minutes(10))
-    judge(connection, settings, fleet, now=now + hours(4) + minutes(10))
+    process(connection, settings, fleet, now=now + hours(4) + minutes(10))
 
     assert visits_of(connection, second) == {}
 
@@ -580,7 +582,7 @@ def test_late_fixes_from_before_the_start_do_not_complete_an_active_route(
 
     buffered = positions_at(NEWARK, now - hours(10), count=3)  # where the truck was in the morning
     post(connection, fleet.live, buffered, now=now + minutes(10))
-    judge(connection, settings, fleet, now=now + minutes(10))
+    process(connection, settings, fleet, now=now + minutes(10))
 
     assert status_of(connection, route_id) is RouteStatus.ACTIVE
 
@@ -609,7 +611,7 @@ def test_fresh_fixes_that_come_with_late_ones_are_not_lost(
     morning, arrival = now - hours(10), now + hours(14)  # a tracker sends all that it has kept
     buffered = [*positions_at(NEWARK, morning), *positions_at(NEWARK, arrival)]
     post(connection, fleet.live, buffered, now=arrival + minutes(2))
-    judge(connection, settings, fleet, now=arrival + minutes(2))
+    process(connection, settings, fleet, now=arrival + minutes(2))
 
     assert visits_of(connection, route_id).get(1) == (arrival, None)
     assert status_of(connection, route_id) is RouteStatus.COMPLETED
@@ -625,11 +627,11 @@ def test_a_truck_that_stood_at_its_next_first_stop_while_the_message_was_retried
     stand_at(connection, settings, fleet, NEWARK, now + hours(14))
     away = positions_at(JOLIET, now + hours(30), count=1)
     post(connection, fleet.live, away, now=now + hours(30))
-    judge(connection, settings, fleet, now=now + hours(30))
+    process(connection, settings, fleet, now=now + hours(30))
 
     deliver(connection, message_id, settings=settings, now=now + hours(31))
     assert status_of(connection, first) is RouteStatus.COMPLETED
-    judge(connection, settings, fleet, now=now + hours(31))
+    process(connection, settings, fleet, now=now + hours(31))
 
     assert visits_of(connection, second).keys() == {0}
 
@@ -639,7 +641,7 @@ def test_a_truck_that_stood_at_its_next_first_stop_while_the_message_was_retried
 FIRST_MOMENT = datetime(1, 1, 1, tzinfo=UTC)  # what .NET sends for "no time"
 
 
-def test_a_start_in_the_year_one_does_not_stop_the_judging(
+def test_a_start_in_the_year_one_does_not_stop_the_processing(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     imported(connection, fleet.live, now=now, start=FIRST_MOMENT, vehicle={"unitNumber": "102"})
@@ -647,10 +649,10 @@ def test_a_start_in_the_year_one_does_not_stop_the_judging(
     fixes = [*positions_at(JOLIET, now), *positions_at(JOLIET, now, unit_number="102")]
     post(connection, fleet.live, fixes, now=now)
 
-    assert build_plan(sound) in judge(connection, settings, fleet, now=now)
+    assert build_plan(sound) in process(connection, settings, fleet, now=now)
 
 
-def test_a_fix_in_the_year_one_does_not_stop_the_judging(
+def test_a_fix_in_the_year_one_does_not_stop_the_processing(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     imported(connection, fleet.live, now=now, vehicle={"unitNumber": "102"})
@@ -658,7 +660,7 @@ def test_a_fix_in_the_year_one_does_not_stop_the_judging(
     fixes = [*positions_at(JOLIET, now), *positions_at(JOLIET, FIRST_MOMENT, unit_number="102")]
     post(connection, fleet.live, fixes, now=now)
 
-    assert build_plan(sound) in judge(connection, settings, fleet, now=now)
+    assert build_plan(sound) in process(connection, settings, fleet, now=now)
 
 
 def test_simulated_time_may_reach_the_last_year_there_is(
@@ -668,26 +670,26 @@ def test_simulated_time_may_reach_the_last_year_there_is(
     last = datetime(9999, 12, 31, 23, 58, tzinfo=UTC)
     post(connection, fleet.sandbox, positions_at(JOLIET, last, count=2), now=now)
 
-    assert judge(connection, settings, fleet, now=now, live=False) == [build_plan(route_id)]
+    assert process(connection, settings, fleet, now=now, live=False) == [build_plan(route_id)]
 
 
 # --- Lost work and housekeeping --------------------------------------------------------------------------------
 
 
-def test_a_judgement_is_lost_once_it_has_waited_however_often_the_truck_posts(
+def test_processing_is_lost_once_it_has_waited_however_often_the_truck_posts(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     imported(connection, fleet.live, now=now)
 
     def lost(seconds: float) -> bool:
-        found = tracking.lost_judgements(connection, now=now + timedelta(seconds=seconds))
+        found = tracking.lost_processing(connection, now=now + timedelta(seconds=seconds))
         return fleet.trucks[0] in found.get("live", [])
 
     for seconds in range(0, 30, 5):
         moment = now + timedelta(seconds=seconds)
         post(connection, fleet.live, positions_at(JOLIET, moment, count=1), now=moment)
         assert lost(seconds) is (seconds >= 10)
-    judge(connection, settings, fleet, now=now)
+    process(connection, settings, fleet, now=now)
     assert not lost(300)
 
 
@@ -701,7 +703,7 @@ def test_a_truck_that_waits_for_long_adds_no_job_with_every_post(
         return len(post(connection, fleet.live, positions_at(JOLIET, moment, count=1), now=moment).jobs)
 
     assert [jobs(seconds) for seconds in (0, 30, 60, 65, 3600)] == [1, 1, 1, 0, 0]
-    judge(connection, settings, fleet, now=now)
+    process(connection, settings, fleet, now=now)
     assert jobs(3605) == 1
 
 
@@ -740,7 +742,7 @@ def test_positions_are_kept_by_day_and_go_after_the_retention(
     assert partitions_of(connection, fleet) == []
 
 
-def test_what_happens_far_from_every_stop_is_stored_and_not_judged(
+def test_what_happens_far_from_every_stop_is_stored_and_not_processed(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     imported(connection, fleet.live, now=now, stops=[JOLIET, NEWARK])
@@ -750,17 +752,17 @@ def test_what_happens_far_from_every_stop_is_stored_and_not_judged(
         stop = {"latitude": place.latitude, "longitude": place.longitude}
         return post(connection, fleet.live, positions_at(stop, at, count=1), now=at).jobs
 
-    judged = [judge_positions("live", [fleet.trucks[0]])]
+    processed = [process_positions("live", [fleet.trucks[0]])]
     assert jobs(5000, now) == jobs(2000, now + minutes(1)) == []
-    assert jobs(249, now + minutes(2)) == judged
-    judge(connection, settings, fleet, now=now + minutes(2))
+    assert jobs(249, now + minutes(2)) == processed
+    process(connection, settings, fleet, now=now + minutes(2))
     stand_at(connection, settings, fleet, JOLIET, now + minutes(3))
-    assert jobs(5000, now + minutes(10)) == judged  # it may be leaving
+    assert jobs(5000, now + minutes(10)) == processed  # it may be leaving
     stand_at(
         connection, settings, fleet, {"latitude": HOME.latitude + 0.1, "longitude": HOME.longitude}, now + hours(1)
     )
     assert jobs(50_000, now + hours(2)) == []
-    assert jobs(60_000, now + minutes(9)) == judged  # late, and older than the departure
+    assert jobs(60_000, now + minutes(9)) == processed  # late, and older than the departure
 
 
 def test_the_last_position_is_the_newest_whatever_came_in_last(
@@ -800,7 +802,7 @@ def test_a_started_route_without_a_visit_for_two_weeks_becomes_error_and_frees_i
         (message,) = connection.execute("SELECT status FROM messages WHERE id = %s", (message_id,)).fetchall()
         assert message.status == "failed"
     assert fleet.trucks[0] in [truck for job in jobs for truck in job.payload["vehicle_ids"]]
-    assert judge(connection, settings, fleet, now=later) == [build_plan(following)]
+    assert process(connection, settings, fleet, now=later) == [build_plan(following)]
 
 
 def test_new_plans_are_no_sign_of_life_of_a_truck(
@@ -822,7 +824,7 @@ def test_a_simulated_truck_lives_by_our_clock(
 ) -> None:
     route_id = imported(connection, fleet.sandbox, now=now, start=now - timedelta(days=30))
     post(connection, fleet.sandbox, positions_at(JOLIET, now - timedelta(days=30)), now=now)
-    judge(connection, settings, fleet, now=now, live=False)
+    process(connection, settings, fleet, now=now, live=False)
     planned_by_hand(connection, route_id, now=now)
 
     tracking.expire_started_routes(connection, expiry_days=14, now=now + timedelta(days=13))
@@ -861,7 +863,7 @@ def test_the_cost_of_fixes_does_not_grow_with_the_drafts_of_their_truck(
 
 
 def fixes_loaded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many fixes each judging loads from now on."""
+    """How many fixes each processing loads from now on."""
     loaded: list[int] = []
     believed = tracking._believed
 
@@ -887,12 +889,12 @@ def test_one_old_fix_does_not_open_a_month_of_positions(
     connection.execute(
         "UPDATE tracks SET unjudged_from = %s WHERE vehicle_id = %s", (now - timedelta(days=29), fleet.trucks[0])
     )
-    judge(connection, settings, fleet, now=now)
+    process(connection, settings, fleet, now=now)
 
     assert max(loaded, default=0) < 50
 
 
-def test_a_truck_with_many_fixes_is_judged_in_portions_to_the_same_visits(
+def test_a_truck_with_many_fixes_is_processed_in_portions_to_the_same_visits(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracking, "_MAX_FIXES", 60)
@@ -903,9 +905,9 @@ def test_a_truck_with_many_fixes_is_judged_in_portions_to_the_same_visits(
         post(connection, fleet.live, positions_at(stop, at, count=100, seconds_apart=10), now=arrivals[-1] + hours(1))
 
     rounds = 0
-    while jobs := judge(connection, settings, fleet, now=now):
-        assert jobs == [judge_positions("live", [fleet.trucks[0]])]
-        lost = tracking.lost_judgements(connection, now=now + timedelta(seconds=9))
+    while jobs := process(connection, settings, fleet, now=now):
+        assert jobs == [process_positions("live", [fleet.trucks[0]])]
+        lost = tracking.lost_processing(connection, now=now + timedelta(seconds=9))
         assert fleet.trucks[0] not in lost.get("live", [])
         rounds += 1
 
@@ -915,7 +917,7 @@ def test_a_truck_with_many_fixes_is_judged_in_portions_to_the_same_visits(
     assert route_id in due_plans(connection, now=now + timedelta(seconds=10))
 
 
-def test_a_truck_that_sends_many_fixes_a_second_is_judged_to_the_end(
+def test_a_truck_that_sends_many_fixes_a_second_is_processed_to_the_end(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracking, "_MAX_FIXES", 60)
@@ -925,13 +927,13 @@ def test_a_truck_that_sends_many_fixes_a_second_is_judged_to_the_end(
     post(connection, fleet.live, positions_at(JOLIET, now, count=1000, seconds_apart=0.01), now=now)
 
     rounds = 1
-    while judge(connection, settings, fleet, now=now):
+    while process(connection, settings, fleet, now=now):
         rounds += 1
 
     assert (rounds, max(loaded)) == (17, 90)
 
 
-def test_a_large_fleet_is_judged_by_several_jobs(connection: Connection, fleet: Fleet, now: datetime) -> None:
+def test_a_large_fleet_is_processed_by_several_jobs(connection: Connection, fleet: Fleet, now: datetime) -> None:
     connection.execute(
         "INSERT INTO vehicles (id, company_id, unit_number)"
         " SELECT %s || number, %s, 'T' || number FROM generate_series(1, 100) AS number",
@@ -947,7 +949,7 @@ def test_a_large_fleet_is_judged_by_several_jobs(connection: Connection, fleet: 
     assert sorted(len(job.payload["vehicle_ids"]) for job in jobs) == [36, 64]
 
 
-def test_a_fix_that_comes_in_while_the_routes_are_locked_is_judged_by_another_job(
+def test_a_fix_that_comes_in_while_the_routes_are_locked_is_processed_by_another_job(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     route_id = imported(connection, fleet.live, now=now)
@@ -960,12 +962,12 @@ def test_a_fix_that_comes_in_while_the_routes_are_locked_is_judged_by_another_jo
         return waiting
 
     monkeypatch.setattr(tracking, "_waiting_trucks", overtaken)
-    assert judge(connection, settings, fleet, now=now) == [judge_positions("live", [fleet.trucks[0]])]
+    assert process(connection, settings, fleet, now=now) == [process_positions("live", [fleet.trucks[0]])]
     monkeypatch.undo()
-    assert judge(connection, settings, fleet, now=now) == [build_plan(route_id)]
+    assert process(connection, settings, fleet, now=now) == [build_plan(route_id)]
 
 
-def test_a_route_that_is_imported_while_its_truck_is_judged_is_judged_too(
+def test_a_route_that_is_imported_while_its_truck_is_processed_is_processed_too(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     imported(connection, fleet.live, now=now, start=now + hours(2), stops=[PERRYSBURG, NEWARK])
@@ -979,9 +981,9 @@ def test_a_route_that_is_imported_while_its_truck_is_judged_is_judged_too(
         return waiting
 
     monkeypatch.setattr(tracking, "_waiting_trucks", overtaken)
-    assert judge(connection, settings, fleet, now=now) == [judge_positions("live", [fleet.trucks[0]])]
+    assert process(connection, settings, fleet, now=now) == [process_positions("live", [fleet.trucks[0]])]
     monkeypatch.undo()
-    assert judge(connection, settings, fleet, now=now) == [build_plan(new[0])]
+    assert process(connection, settings, fleet, now=now) == [build_plan(new[0])]
 
 
 # --- Laws ------------------------------------------------------------------------------------------------------
@@ -1017,7 +1019,7 @@ Drive = list[tuple[float, float, float | None]]
 def visits_after(
     connection: Connection, settings: Settings, drive: Drive, stops_meters: tuple[float, ...], *, size: int
 ) -> dict[int, tuple[datetime, datetime | None]]:
-    """The visits of a route along that road when the drive's fixes come in and are judged so many at a time."""
+    """The visits of a route along that road when the drive's fixes come in and are processed so many at a time."""
     now = datetime(2026, 3, 1, 12, tzinfo=UTC)
     stops = [
         {"name": f"stop {meters}", "latitude": there.latitude, "longitude": there.longitude}
@@ -1041,8 +1043,8 @@ def visits_after(
         for batch in in_batches(fixes, size):
             moment = batch[-1].recorded_at
             post(connection, fleet.live, batch, now=moment)
-            while judge_positions("live", [fleet.trucks[0]]) in judge(connection, settings, fleet, now=moment):
-                pass  # the rest, where there are more than are judged at once
+            while process_positions("live", [fleet.trucks[0]]) in process(connection, settings, fleet, now=moment):
+                pass  # the rest, where there are more than are processed at once
         return visits_of(connection, route_id)
 
 
@@ -1050,7 +1052,7 @@ def visits_after(
     deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
 )
 @given(drives(), st.integers(1, 5))
-def test_fixes_judged_one_by_one_or_together_give_the_same_visits(
+def test_fixes_processed_one_by_one_or_together_give_the_same_visits(
     connection: Connection, settings: Settings, drive: Drive, size: int
 ) -> None:
     stops_meters = (0.0, 5000.0, 10_000.0)
@@ -1065,7 +1067,7 @@ def test_fixes_judged_one_by_one_or_together_give_the_same_visits(
     deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
 )
 @given(drives(), st.integers(1, 5))
-def test_fixes_judged_in_portions_or_together_give_the_same_visits(
+def test_fixes_processed_in_portions_or_together_give_the_same_visits(
     connection: Connection, settings: Settings, drive: Drive, portion: int
 ) -> None:
     stops_meters = (0.0, 5000.0, 10_000.0)
