@@ -19,6 +19,7 @@ from domain.errors import FuelrouteError
 from domain.lifecycle import Environment
 from domain.observability import get_logger
 from domain.settings import Settings
+from domain.statements import Command, Statement
 
 log = get_logger(__name__)
 
@@ -253,7 +254,7 @@ class Database:
         """
         with self._lent(self._pool) as connection, connection.transaction():
             if snapshot:
-                connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+                _SNAPSHOT.execute(connection)
             if limits is not None:
                 _limit(connection, limits)
             yield connection
@@ -307,13 +308,26 @@ class Database:
             pool.drain()
 
 
+_SNAPSHOT = Command("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+
+
+class _Limited(NamedTuple):
+    statement_timeout: str
+    lock_timeout: str
+
+
+_LIMIT = Statement(
+    _Limited,
+    "SELECT set_config('statement_timeout', %s, true) AS statement_timeout,"
+    " set_config('lock_timeout', %s, true) AS lock_timeout",
+)
+
+
 def _limit(connection: Session, limits: Limits) -> None:
     """For the transaction that is open."""
     connection.patience_seconds = limits.patience_seconds
-    connection.execute(
-        "SELECT set_config('statement_timeout', %s, true) AS one, set_config('lock_timeout', %s, true) AS other",
-        [str(_milliseconds(seconds)) for seconds in (limits.statement_seconds, limits.lock_seconds)],
-    )
+    seconds = (limits.statement_seconds, limits.lock_seconds)
+    _LIMIT.execute(connection, [str(_milliseconds(one)) for one in seconds])
 
 
 @contextmanager

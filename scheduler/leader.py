@@ -4,12 +4,27 @@ The lock belongs to a session of its own, so that it goes with the process, the 
 in transaction mode would break that: give the scheduler a direct address.)
 """
 
+from typing import NamedTuple
+
 import psycopg
 
 from domain.database import LEADER_LOCKS, LEADING, open_session
+from domain.statements import Statement
 
 _KEY = 0
 """There is one lead."""
+
+
+class _Answer(NamedTuple):
+    holds: bool
+
+
+_TRY = Statement(_Answer, "SELECT pg_try_advisory_lock(%s, %s) AS holds")
+_CHECK = Statement(
+    _Answer,
+    "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
+    " AND granted AND objsubid = 2 AND classid = %s AND objid = %s) AS holds",  # 2: of two numbers
+)
 
 
 class LeadershipLost(Exception):
@@ -24,20 +39,15 @@ class Leadership:
 
     def try_to_lead(self) -> bool:
         """Whether this process leads now."""
-        row = self._connection.execute("SELECT pg_try_advisory_lock(%s, %s)", (LEADER_LOCKS, _KEY)).fetchone()
-        return row is not None and bool(row[0])
+        return _TRY.one(self._connection, (LEADER_LOCKS, _KEY)).holds
 
     def check(self) -> None:
         """Raises LeadershipLost when the session no longer holds the lock."""
         try:
-            row = self._connection.execute(
-                "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
-                " AND granted AND objsubid = 2 AND classid = %s AND objid = %s)",  # 2: of two numbers
-                (LEADER_LOCKS, _KEY),
-            ).fetchone()
+            holds = _CHECK.one(self._connection, (LEADER_LOCKS, _KEY)).holds
         except psycopg.Error as error:
             raise LeadershipLost(str(error)) from None
-        if row is None or not row[0]:
+        if not holds:
             raise LeadershipLost("the lock is not held any more")
 
     def close(self) -> None:
