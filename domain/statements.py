@@ -25,6 +25,7 @@ How to write one:
 - Statements are constants of a module, never made while the service runs. Where the text depends on something, each
   variant is a constant of its own, so that each is prepared by the test.
 - PostgreSQL must see the type of each parameter in the text: `%s::timestamptz - %s::interval`, not `%s - %s`.
+- `all`, `first` and `one` are enough for most. `execute` gives the cursor, for `rowcount` or for rows one by one.
 - Where psycopg is needed itself (`executemany`, COPY), `statement.text` is the SQL.
 
 Why SQL, and not SQLAlchemy: what is hot here works on batches by sets (`jsonb_to_recordset`, `unnest`, lateral joins,
@@ -37,7 +38,7 @@ read by people and by Alembic.
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, ClassVar, Generic, TypeVar, overload
+from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar, overload
 
 import psycopg
 
@@ -108,6 +109,12 @@ class Command(Statement[tuple[()]]):
 
     def __init__(self, text: str) -> None:
         super().__init__(tuple, text)
+
+
+class IdRow(NamedTuple):
+    """A row that is just an id."""
+
+    id: str
 
 
 class NoRow(LookupError):

@@ -12,13 +12,14 @@ import string
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import NamedTuple
 
 from domain.contract.shapes import SCOPES
 from domain.database import Connection, Tenant
 from domain.errors import FuelrouteError
 from domain.ids import new_id
 from domain.lifecycle import Environment
+from domain.statements import Command, IdRow, Statement
 
 _MARKS = {Environment.LIVE: "svc_live_", Environment.SANDBOX: "svc_test_"}
 _ALPHABET = string.ascii_letters + string.digits
@@ -55,6 +56,12 @@ class NewKey:
     prefix: str
 
 
+_INSERT = Command(
+    "INSERT INTO api_keys (id, company_id, name, environment, scopes, prefix, hash, expires_at)"
+    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"
+)
+
+
 def create_key(
     connection: Connection,
     company_id: str,
@@ -70,55 +77,79 @@ def create_key(
             raise UnknownScope(scope)
     key = _MARKS[environment] + "".join(secrets.choice(_ALPHABET) for _ in range(40))
     made = NewKey(id=new_id("key"), key=key, prefix=prefix_of(key))
-    connection.execute(
-        "INSERT INTO api_keys (id, company_id, name, environment, scopes, prefix, hash, expires_at)"
-        " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
+    _INSERT.execute(
+        connection,
         (made.id, company_id, name, environment, sorted(set(scopes)), made.prefix, hash_of(key), expires_at),
     )
     return made
 
 
+_REVOKE = Command("UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE id = %s")
+
+
 def revoke_key(connection: Connection, key_id: str) -> bool:
     """Takes effect at once on every process. False: no such key. Revoking twice keeps the first time."""
-    return (
-        connection.execute(
-            "UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE id = %s", (key_id,)
-        ).rowcount
-        == 1
-    )
+    return _REVOKE.execute(connection, (key_id,)).rowcount == 1
 
 
-def list_keys(connection: Connection, company_id: str) -> list[Any]:
-    """A company's keys, oldest first, without their hashes."""
-    return connection.execute(
-        "SELECT id, name, environment, scopes, prefix, created_at, expires_at, revoked_at FROM api_keys"
-        " WHERE company_id = %s ORDER BY created_at, id",
-        (company_id,),
-    ).fetchall()
+class StoredKey(NamedTuple):
+    """A key without its hash."""
+
+    id: str
+    name: str
+    environment: str
+    scopes: list[str]
+    prefix: str
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+
+_OF_COMPANY = Statement(
+    StoredKey,
+    "SELECT id, name, environment, scopes, prefix, created_at, expires_at, revoked_at FROM api_keys"
+    " WHERE company_id = %s ORDER BY created_at, id",
+)
+
+
+def list_keys(connection: Connection, company_id: str) -> list[StoredKey]:
+    """A company's keys, oldest first."""
+    return _OF_COMPANY.all(connection, (company_id,))
+
+
+class _Found(NamedTuple):
+    """A key that is neither revoked nor expired, with what its company allows."""
+
+    id: str
+    company_id: str
+    environment: str
+    scopes: list[str]
+    prefix: str
+    hash: bytes
+    superseding: bool
 
 
 _VALID = """
     FROM api_keys k JOIN companies c ON c.id = k.company_id
     WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp()) AND c.retired_at IS NULL
 """
+_STILL_VALID = Statement(IdRow, f"SELECT k.id {_VALID} AND k.id = ANY(%s)")
+_VALID_BY_PREFIX = Statement(
+    _Found, f"SELECT k.id, company_id, environment, scopes, prefix, hash, superseding {_VALID} AND prefix = ANY(%s)"
+)
 
 
 def still_valid(connection: Connection, key_ids: Collection[str]) -> set[str]:
     """Which of these keys, found before, are valid still. One query for all."""
-    rows = connection.execute(f"SELECT k.id {_VALID} AND k.id = ANY(%s)", (list(key_ids),)).fetchall()
-    return {row.id for row in rows}
+    return {row.id for row in _STILL_VALID.all(connection, (list(key_ids),))}
 
 
 def find_callers(connection: Connection, keys: Sequence[str]) -> list[Caller | None]:
     """The caller behind each presented key, in order; None: unknown, revoked, expired, or of a retired company. One
     query for all."""
     prefixes = {prefix_of(key) for key in keys if _looks_like_key(key)}
-    rows = connection.execute(
-        f"SELECT k.id, company_id, environment, scopes, prefix, hash, superseding {_VALID} AND prefix = ANY(%s)",
-        (list(prefixes),),
-    ).fetchall()
     by_prefix: dict[str, list[tuple[bytes, Caller]]] = {}
-    for row in rows:
+    for row in _VALID_BY_PREFIX.all(connection, (list(prefixes),)):
         scopes = frozenset(row.scopes)
         caller = Caller(row.id, row.company_id, Environment(row.environment), scopes, row.superseding)
         by_prefix.setdefault(row.prefix, []).append((row.hash, caller))
