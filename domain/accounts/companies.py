@@ -1,12 +1,11 @@
 """Companies: tenants with an import and planning policy."""
 
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 from zoneinfo import available_timezones
 
 import msgspec
 from msgspec import Meta, Struct
-from psycopg import sql
 
 from domain.accounts.contacts import IN_CLEAR, Contacts, fault_of
 from domain.database import Connection
@@ -14,6 +13,7 @@ from domain.errors import FuelrouteError
 from domain.ids import new_id
 from domain.planning.prices import Objective
 from domain.routes.pushes import end_routes, unfinished_routes
+from domain.statements import Command, IdRow, Statement
 
 Percent = Annotated[float, Meta(ge=0, le=100)]
 
@@ -37,6 +37,28 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
     message_url: str | None = None
 
 
+class Company(NamedTuple):
+    """A company as it is stored. `fuelroute companies set --json` shows it in this order."""
+
+    id: str
+    name: str
+    time_zone: str
+    import_window_days: float
+    superseding: bool
+    reserve_percent: float
+    end_fuel_percent: float
+    assumed_fuel_percent: float
+    min_purchase_gallons: float
+    stop_cost: float
+    max_detour_miles: float
+    max_stops: int | None
+    message_url: str | None
+    created_at: datetime
+    objective: str
+    leftover_value_per_gallon: float
+    retired_at: datetime | None
+
+
 class UnknownCompany(FuelrouteError):
     def __init__(self, company_id: str) -> None:
         super().__init__(f"there is no company {company_id!r}")
@@ -51,39 +73,48 @@ class UnusablePolicy(FuelrouteError):
     """A value that cannot be set; the text names it."""
 
 
+_INSERT = Command("INSERT INTO companies (id, name) VALUES (%s, %s)")
+
+_PLAIN = [name for name in Policy.__struct_fields__ if name != "message_url"]
+"""What no policy takes away again: NULL leaves it as it is."""
+
+_SET_POLICY = Statement(
+    Company,
+    f"UPDATE companies SET {', '.join(f'{name} = coalesce(%({name})s, {name})' for name in _PLAIN)},"  # noqa: S608
+    " message_url = CASE WHEN %(sets_message_url)s THEN %(message_url)s ELSE message_url END"
+    f" WHERE id = %(id)s RETURNING {', '.join(Company._fields)}",
+)
+
+
 def create_company(connection: Connection, policy: Policy, *, contacts: Contacts = IN_CLEAR) -> str:
     """Stores a new company. Returns its id. Raises UnusablePolicy."""
     company_id = new_id("cmp")
     values = _checked(policy, contacts)
-    connection.execute(
-        sql.SQL("INSERT INTO companies ({columns}) VALUES ({values})").format(
-            columns=sql.SQL(", ").join(map(sql.Identifier, ["id", *values])),
-            values=sql.SQL(", ").join(map(sql.Placeholder, ["id", *values])),
-        ),
-        {"id": company_id, **values},
-    )
+    _INSERT.execute(connection, (company_id, policy.name))
+    _SET_POLICY.one(connection, {"id": company_id, **values})
     return company_id
 
 
-def set_policy(connection: Connection, company_id: str, policy: Policy, *, contacts: Contacts = IN_CLEAR) -> Any:
+def set_policy(connection: Connection, company_id: str, policy: Policy, *, contacts: Contacts = IN_CLEAR) -> Company:
     """Changes what is given. Returns the company as it is now. Raises UnknownCompany, UnusablePolicy, and
     UnreadableContact for a message URL that was sealed with another key."""
-    values = _checked(policy, contacts)
-    assignments: list[sql.Composable] = [
-        sql.SQL("{} = {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in values
-    ] or [sql.SQL("id = id")]
-    row = connection.execute(
-        sql.SQL("UPDATE companies SET {} WHERE id = %(id)s RETURNING *").format(sql.SQL(", ").join(assignments)),
-        {"id": company_id, **values},
-    ).fetchone()
+    row = _SET_POLICY.first(connection, {"id": company_id, **_checked(policy, contacts)})
     if row is None:
         raise UnknownCompany(company_id)
     return row._replace(message_url=contacts.open(row.message_url))
 
 
+class _Retired(NamedTuple):
+    retired_at: datetime | None
+
+
+_RETIRED = Statement(_Retired, "SELECT retired_at FROM companies WHERE id = %s")
+_LOCK = Command("SELECT FROM companies WHERE id = %s FOR NO KEY UPDATE")
+
+
 def require_company(connection: Connection, company_id: str, *, even_retired: bool = False) -> None:
     """Raises UnknownCompany, and RetiredCompany unless `even_retired`."""
-    row = connection.execute("SELECT retired_at FROM companies WHERE id = %s", (company_id,)).fetchone()
+    row = _RETIRED.first(connection, (company_id,))
     if row is None:
         raise UnknownCompany(company_id)
     if row.retired_at is not None and not even_retired:
@@ -95,7 +126,7 @@ def lock_company(connection: Connection, company_id: str, *, even_retired: bool 
 
     Raises UnknownCompany, and RetiredCompany unless `even_retired`.
     """
-    connection.execute("SELECT FROM companies WHERE id = %s FOR NO KEY UPDATE", (company_id,))
+    _LOCK.execute(connection, (company_id,))
     require_company(connection, company_id, even_retired=even_retired)
 
 
@@ -106,15 +137,16 @@ _IN_FLIGHT = timedelta(hours=1)
 """What was under way when a record was retired has ended by then."""
 
 
+_RETIRE = Command("UPDATE companies SET retired_at = coalesce(retired_at, %s) WHERE id = %s")
+_RETIRED_SINCE = Statement(IdRow, "SELECT id FROM companies WHERE retired_at > %s")
+
+
 def retire_company(connection: Connection, company_id: str, *, now: datetime) -> None:
     """From the commit on its keys are refused and nothing of it is imported. Its routes are still to be closed.
 
     Raises UnknownCompany. Retiring twice keeps the first time.
     """
-    retired = connection.execute(
-        "UPDATE companies SET retired_at = coalesce(retired_at, %s) WHERE id = %s", (now, company_id)
-    )
-    if retired.rowcount == 0:
+    if _RETIRE.execute(connection, (now, company_id)).rowcount == 0:
         raise UnknownCompany(company_id)
 
 
@@ -128,11 +160,11 @@ def close_routes(connection: Connection, company_id: str, *, wait: bool = True) 
 
 def lately_retired(connection: Connection, *, now: datetime) -> list[str]:
     """Companies that a request in flight may have given a route after their routes were closed."""
-    rows = connection.execute("SELECT id FROM companies WHERE retired_at > %s", (now - _IN_FLIGHT,)).fetchall()
-    return [row.id for row in rows]
+    return [row.id for row in _RETIRED_SINCE.all(connection, (now - _IN_FLIGHT,))]
 
 
 def _checked(policy: Policy, contacts: Contacts) -> dict[str, Any]:
+    """The parameters of `_SET_POLICY`. Raises UnusablePolicy."""
     values: dict[str, Any] = {
         name: value for name, value in msgspec.structs.asdict(policy).items() if value is not None
     }
@@ -148,4 +180,5 @@ def _checked(policy: Policy, contacts: Contacts) -> dict[str, Any]:
         raise UnusablePolicy(f"the message URL {fault}")
     if "message_url" in values:
         values["message_url"] = contacts.seal(values["message_url"])
-    return values
+    nothing = dict.fromkeys(Policy.__struct_fields__)
+    return {**nothing, **values, "sets_message_url": "message_url" in values}
