@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import apprise
 from apprise.plugins import url_to_dict
-from psycopg import sql
 
 from domain.database import Connection
 from domain.errors import FuelrouteError
 from domain.observability import get_logger
 from domain.settings import Settings, get_settings
+from domain.statements import Command, NotNull, Statement
 
 if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet
@@ -46,6 +46,24 @@ class UnreadableContact(FuelrouteError):
         super().__init__(
             "the contact is sealed with another key: FUELROUTE_CONTACT_KEY must name the one it was stored with"
         )
+
+
+class _Stored(NamedTuple):
+    id: str
+    stored: NotNull[str]
+
+
+_PLACES = [("drivers", "contact"), ("companies", "message_url")]
+_LOCK_OTHERS = {
+    table: Statement(
+        _Stored,
+        f"SELECT id, {column} AS stored FROM {table} WHERE NOT starts_with({column}, %s)"  # noqa: S608
+        " ORDER BY id FOR NO KEY UPDATE",
+    )
+    for table, column in _PLACES
+}
+"""Contacts that do not begin with the mark of a key."""
+_RENEW = {table: Command(f"UPDATE {table} SET {column} = %s WHERE id = %s") for table, column in _PLACES}  # noqa: S608
 
 
 class Contacts:
@@ -106,19 +124,12 @@ class Contacts:
         if not self._keys:
             return 0, 0
         sealed = unreadable = 0
-        for table, column in (("drivers", "contact"), ("companies", "message_url")):
-            names = {"table": sql.Identifier(table), "column": sql.Identifier(column)}
-            rows = connection.execute(
-                sql.SQL(
-                    "SELECT id, {column} AS stored FROM {table} WHERE NOT starts_with({column}, %s)"
-                    " ORDER BY id FOR NO KEY UPDATE"
-                ).format(**names),
-                (self._mark,),
-            ).fetchall()
+        for table, others in _LOCK_OTHERS.items():
+            rows = others.all(connection, (self._mark,))
             opened = [(row.id, str(self.open_or_keep(row.stored))) for row in rows]
             renewed = [(self.seal(contact), id_) for id_, contact in opened if not is_sealed(contact)]
             with connection.cursor() as cursor:
-                cursor.executemany(sql.SQL("UPDATE {table} SET {column} = %s WHERE id = %s").format(**names), renewed)
+                cursor.executemany(_RENEW[table].text, renewed)
             sealed += len(renewed)
             unreadable += len(rows) - len(renewed)
         return sealed, unreadable
