@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import dramatiq
 import psycopg
@@ -17,6 +17,7 @@ from domain.messages import messages
 from domain.messages.gateways import Fault
 from domain.messages.messages import Claim, Outcome
 from domain.observability import MESSAGES, get_logger
+from domain.statements import Statement
 from workers.context import Context
 
 log = get_logger(__name__)
@@ -64,12 +65,16 @@ def _store(context: Context, claimed: Claim, fault: Fault | None) -> Outcome:
             time.sleep(_STORE_AGAIN_SECONDS)
 
 
+class _Time(NamedTuple):
+    now: datetime
+
+
+_TIME = Statement(_Time, "SELECT clock_timestamp() AS now")
+
+
 def _time_of(connection: Connection) -> datetime:
     """The database's: with clocks of their own, one worker could take a claim of another one for run out."""
-    row = connection.execute("SELECT clock_timestamp() AS now").fetchone()
-    assert row is not None  # noqa: S101
-    now: datetime = row.now
-    return now
+    return _TIME.one(connection).now
 
 
 Message = TypeVar("Message")
