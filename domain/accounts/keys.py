@@ -153,7 +153,7 @@ def find_callers(connection: Connection, keys: Sequence[str]) -> list[Caller | N
         scopes = frozenset(row.scopes)
         caller = Caller(row.id, row.company_id, Environment(row.environment), scopes, row.superseding)
         by_prefix.setdefault(row.prefix, []).append((row.hash, caller))
-    return [_matching(key, by_prefix.get(prefix_of(key), [])) for key in keys]
+    return [_matching(key, by_prefix.get(prefix_of(key), [])) if _looks_like_key(key) else None for key in keys]
 
 
 def prefix_of(key: str) -> str:

@@ -126,6 +126,12 @@ def test_keys_are_listed_for_their_company_only_and_without_hashes(connection: C
     assert "hash" not in rows[0]._fields
 
 
+def test_what_cannot_be_a_key_is_nobody(connection: Connection, fleet: Fleet) -> None:
+    made = key(connection, fleet)
+
+    assert find_callers(connection, [made.key + "\ud800", made.prefix, made.key[:-1] + "é"]) == [None, None, None]
+
+
 @hypothesis_settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_whatever_is_not_the_key_itself_is_nobody(connection: Connection, fleet: Fleet, data: st.DataObject) -> None:
