@@ -124,12 +124,19 @@ class _Explaining:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._row_factory: Any = None
         self.plans: list[str] = []
+
+    def cursor(self, *, row_factory: Any) -> "_Explaining":
+        """As a `Statement` executes itself."""
+        self._row_factory = row_factory
+        return self
 
     def execute(self, statement: str, parameters: Any = None) -> Any:
         lines = self._connection.execute("EXPLAIN (ANALYZE, COSTS OFF) " + statement, parameters).fetchall()
         self.plans.append("\n".join(line[0] for line in lines))
-        return self._connection.execute(statement, parameters)
+        row_factory, self._row_factory = self._row_factory, None
+        return self._connection.cursor(row_factory=row_factory).execute(statement, parameters)
 
 
 def _explain(stack: Stack) -> str:
