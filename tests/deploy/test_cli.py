@@ -17,7 +17,8 @@ import psycopg
 import pytest
 import structlog
 
-from deploy.cli import main, screen
+from deploy.cli import main
+from deploy.cli.output import screen
 from domain.accounts.keys import find_callers
 from domain.database import Database
 from domain.ids import is_id

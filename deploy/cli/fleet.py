@@ -1,0 +1,120 @@
+"""Vehicles, drivers, and what unknown units and drivers of the TMS mean."""
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, cast
+
+import typer
+
+from deploy.cli.arguments import AsJson, CompanyId, CsvFile, Force, Yes, confirm
+from deploy.cli.output import finish_import, screen, show
+from deploy.cli.storing import enqueue, transaction
+from domain.accounts import companies
+from domain.accounts.contacts import Contacts
+from domain.fleet import fleet
+from domain.housekeeping import erasure
+from domain.routes import imports
+from domain.routes.pushes import Matched
+from domain.settings import get_settings
+
+vehicles_app = typer.Typer(no_args_is_help=True, help="A company's vehicles.")
+drivers_app = typer.Typer(no_args_is_help=True, help="A company's drivers.")
+mappings_app = typer.Typer(no_args_is_help=True, help="What unknown units and drivers mean.")
+
+
+@vehicles_app.command("import")
+def vehicles_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = False) -> None:
+    """Upserts vehicles by unit number, else by VIN. An empty cell leaves a value as it is, a `-` clears it."""
+    with transaction() as connection:
+        companies.require_company(connection, company_id)
+        report, jobs = fleet.import_vehicles(connection, company_id, file)
+    enqueue(jobs)
+    finish_import(as_json, "vehicles", report)
+
+
+@drivers_app.command("import")
+def drivers_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = False) -> None:
+    """Upserts drivers by external id, else by name. An empty cell leaves a value as it is, a `-` clears it."""
+    with transaction() as connection:
+        companies.require_company(connection, company_id)
+        report, jobs = fleet.import_drivers(connection, company_id, file, contacts=Contacts.of(get_settings()))
+    enqueue(jobs)
+    finish_import(as_json, "drivers", report)
+
+
+@vehicles_app.command("retire")
+def vehicles_retire(
+    company_id: CompanyId,
+    vehicle_id: Annotated[str, typer.Argument(metavar="VEHICLE_ID")],
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """No route or position finds it any more. Its routes that have not started are matched again."""
+    _retire(company_id, "vehicle", vehicle_id, force, as_json)
+
+
+@drivers_app.command("retire")
+def drivers_retire(
+    company_id: CompanyId,
+    driver_id: Annotated[str, typer.Argument(metavar="DRIVER_ID")],
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """No route finds the driver any more. The driver's routes that have not started are matched again."""
+    _retire(company_id, "driver", driver_id, force, as_json)
+
+
+def _retire(company_id: str, kind: Matched, record_id: str, force: bool, as_json: bool) -> None:
+    with transaction() as connection:
+        done, jobs = fleet.retire(connection, company_id, kind, record_id, force=force, now=datetime.now(UTC))
+    enqueue(jobs)
+    show(
+        as_json,
+        {"id": record_id, "retired": True, "matched_again_routes": done.matched_again, "ended_routes": done.ended},
+        lambda: screen.print(
+            f"retired {record_id}; {done.matched_again} routes are matched again, {done.ended} were ended"
+        ),
+    )
+
+
+@drivers_app.command("erase")
+def drivers_erase(
+    company_id: CompanyId,
+    driver_id: Annotated[str, typer.Argument(metavar="DRIVER_ID")],
+    force: Force = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Removes all that tells who the driver is, for good; miles, gallons and cost stay. Safe to give again."""
+    confirm(yes, f"{driver_id} is removed for good, from every route too")
+    routes = erasure.erase_driver(transaction, company_id, driver_id, force=force, now=datetime.now(UTC))
+    show(
+        as_json,
+        {"id": driver_id, "erased": True, "routes": routes},
+        lambda: screen.print(f"erased {driver_id}, from {routes} routes too"),
+    )
+
+
+MappingKindOption = StrEnum("MappingKindOption", {kind: kind for kind in imports.MAPPING_KINDS})  # type: ignore[misc]
+
+
+@mappings_app.command("add")
+def mappings_add(
+    company_id: CompanyId,
+    kind: Annotated[MappingKindOption, typer.Option("--kind")],
+    value: Annotated[str, typer.Option("--value", metavar="V", help="As the TMS sends it.")],
+    target_id: Annotated[str, typer.Option("--to", metavar="ID", help="The vehicle's or driver's id.")],
+    as_json: AsJson = False,
+) -> None:
+    """From now on the value means that vehicle or driver; routes that wait for it are imported at once."""
+    with transaction() as connection:
+        companies.require_company(connection, company_id)
+        waiting, jobs = fleet.add_mapping(
+            connection, company_id, cast(imports.MappingKind, kind.value), value, target_id
+        )
+    enqueue(jobs)
+    show(
+        as_json,
+        {"kind": kind, "value": value, "to": target_id, "waiting_routes": waiting},
+        lambda: screen.print(f"{value!r} now means {target_id}; {waiting} held routes are imported"),
+    )

@@ -1,0 +1,72 @@
+"""API keys."""
+
+from typing import Annotated
+
+import typer
+
+from deploy.cli.arguments import AsJson, CompanyId
+from deploy.cli.failures import CommandFailed
+from deploy.cli.output import print_table, screen, show
+from deploy.cli.storing import transaction
+from domain.accounts import companies, keys
+from domain.contract.shapes import Instant
+from domain.lifecycle import Environment
+
+app = typer.Typer(no_args_is_help=True, help="API keys.")
+
+
+@app.command("create")
+def keys_create(
+    company_id: CompanyId,
+    name: Annotated[str, typer.Option("--name", metavar="N")],
+    environment: Annotated[Environment, typer.Option("--environment")],
+    scopes: Annotated[list[str], typer.Option("--scope", metavar="S", help="Once for each scope.")],
+    expires_at: Annotated[str | None, typer.Option("--expires-at", metavar="T", help="RFC 3339 with offset.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """A new key. This is the only time it is shown."""
+    try:
+        expiry = Instant.parse(expires_at) if expires_at is not None else None
+    except ValueError as error:
+        raise CommandFailed(f"--expires-at: {error}") from None
+    with transaction() as connection:
+        companies.require_company(connection, company_id)
+        made = keys.create_key(
+            connection, company_id, name=name, environment=environment, scopes=scopes, expires_at=expiry
+        )
+    document = {
+        "id": made.id,
+        "key": made.key,
+        "prefix": made.prefix,
+        "name": name,
+        "environment": environment,
+        "scopes": sorted(set(scopes)),
+        "expires_at": expiry,
+    }
+    show(
+        as_json,
+        document,
+        lambda: screen.print(f"key {made.id}\n{made.key}\nIt is shown only now: store it.", highlight=False),
+    )
+
+
+@app.command("list")
+def keys_list(company_id: CompanyId, as_json: AsJson = False) -> None:
+    """A company's keys, without the keys themselves."""
+    with transaction() as connection:
+        companies.require_company(connection, company_id, even_retired=True)
+        rows = [row._asdict() for row in keys.list_keys(connection, company_id)]
+    show(
+        as_json,
+        rows,
+        lambda: print_table(rows, "id", "name", "prefix", "environment", "scopes", "revoked_at"),
+    )
+
+
+@app.command("revoke")
+def keys_revoke(key_id: Annotated[str, typer.Argument(metavar="ID")], as_json: AsJson = False) -> None:
+    """Takes effect at once, on every process."""
+    with transaction() as connection:
+        if not keys.revoke_key(connection, key_id):
+            raise CommandFailed(f"there is no key {key_id!r}: give the id that `fuelroute keys list` shows")
+    show(as_json, {"id": key_id, "revoked": True}, lambda: screen.print(f"revoked {key_id}"))

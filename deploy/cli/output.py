@@ -1,0 +1,82 @@
+"""What commands print: one JSON document for scripts, or tables, sentences and progress bars for people."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from deploy.terminal import Terminal
+from domain.contract.checking import write
+from domain.contract.csvfiles import Report
+from domain.text import printable
+
+screen = Terminal(width=None if sys.stdout.isatty() else 160)
+errors = Terminal(stderr=True)
+
+
+def show(as_json: bool, document: Any, text: Callable[[], object]) -> None:
+    """The result: one JSON document for scripts, or something readable."""
+    if as_json:
+        sys.stdout.write(printable(msgspec.json.format(write(document)).decode(), keep="\n") + "\n")
+    else:
+        text()
+
+
+def print_table(rows: list[dict[str, Any]], *columns: str) -> None:
+    table = Table(box=None, pad_edge=False)
+    for number, column in enumerate(columns):
+        table.add_column(column.replace("_", " "), no_wrap=number == 0, overflow="fold")  # nothing is cut off
+    for row in rows:
+        values = (row[column] for column in columns)
+        texts = (", ".join(value) if isinstance(value, list) else str(value or "") for value in values)
+        table.add_row(*map(printable, texts))
+    screen.print(table)
+
+
+def print_fields(row: dict[str, Any]) -> None:
+    for name, value in row.items():
+        screen.print(f"{name.replace('_', ' '):24} {printable(str(value))}", highlight=False)
+
+
+def finish_import(as_json: bool, what: str, report: Report) -> None:
+    def text() -> None:
+        screen.print(f"{what}: {report.created} created, {report.updated} updated, {report.unchanged} unchanged")
+        for line, message in sorted(report.rejected):
+            errors.print(f"line {line}: {printable(message)}", highlight=False)
+        if report.rejected:
+            errors.print(f"{len(report.rejected)} rows were refused; the others are imported")
+
+    show(as_json, report.as_json(), text)
+    if report.rejected:
+        raise typer.Exit(2)
+
+
+@contextmanager
+def counting_lines(what: str, file: Path, *, quiet: bool) -> Iterator[Callable[[int], object]]:
+    if quiet:
+        yield lambda _: None
+        return
+    try:
+        with file.open("rb") as lines:
+            total = max(sum(chunk.count(b"\n") for chunk in iter(lambda: lines.read(1 << 20), b"")) - 1, 0)
+    except OSError:
+        total = None  # the import itself says what is wrong with the file
+    with counting(what, total, quiet=False) as progress:
+        yield progress
+
+
+@contextmanager
+def counting(what: str, total: int | None, *, quiet: bool) -> Iterator[Callable[[int], object]]:
+    if quiet:
+        yield lambda _: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=errors) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda count: bar.advance(task, count)

@@ -1,0 +1,39 @@
+"""The embedded main roads."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deploy.cli.arguments import AsJson
+from deploy.cli.failures import CommandFailed
+from deploy.cli.output import screen, show
+
+app = typer.Typer(no_args_is_help=True, help="The embedded main roads.")
+
+
+@app.command("build")
+def roads_build(
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="FILE", help="Where to write it; the package's own unless given.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """The file of the embedded main roads, made anew from its sources. Needs the extra `roads`, and minutes."""
+    from domain.roads.highways import FILE
+
+    target = file or FILE
+    try:
+        from domain.roads.build import build
+
+        graph = build(target)
+    except ImportError as error:
+        raise CommandFailed(f"{error}: install the extra `roads` first (pip install 'fuelroute[roads]')") from None
+    document = {"file": str(target), "bytes": target.stat().st_size, "nodes": len(graph.nodes), "arcs": len(graph.head)}
+    show(
+        as_json,
+        document,
+        lambda: screen.print(
+            f"{target}: {document['nodes']:,} nodes, {document['arcs']:,} arcs, {document['bytes']:,} bytes"
+        ),
+    )

@@ -1,0 +1,86 @@
+"""Routes: why their plans are what they are, a simulated truck to drive them, and the messages to their drivers."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deploy.cli.arguments import AsJson, CompanyId, read_secret
+from deploy.cli.failures import CommandFailed
+from deploy.cli.output import screen, show
+from deploy.cli.storing import transaction
+from domain.accounts import companies
+from domain.ids import is_id
+from domain.messages import messages
+from domain.settings import get_settings
+
+app = typer.Typer()
+messages_app = typer.Typer(no_args_is_help=True, help="Messages to drivers.")
+
+
+@app.command()
+def explain(route_id: Annotated[str, typer.Argument(metavar="ROUTE_ID")], as_json: AsJson = False) -> None:
+    """Why this plan: its inputs, every candidate, the objective."""
+    from deploy.explain import print_explanation
+    from domain.planning.plans import read_explanation
+
+    with transaction() as connection:
+        explanation = read_explanation(connection, route_id) if is_id(route_id, "rte") else None
+    if explanation is None:
+        raise CommandFailed(
+            f"the route {route_id!r} has no plan to explain: its truck has not arrived, there is no such route, or it"
+            " ended more than FUELROUTE_EXPLANATION_RETENTION_DAYS ago"
+        )
+    show(as_json, explanation, lambda: print_explanation(explanation, screen))
+
+
+@app.command()
+def drive(
+    route_id: Annotated[str, typer.Argument(metavar="ROUTE_ID")],
+    speed: Annotated[float, typer.Option("--speed", min=5, max=100, metavar="MPH", help="Average speed.")] = 60,
+    jump: Annotated[bool, typer.Option("--jump", help="On a live route: appear at each stop.")] = False,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            "--key",
+            metavar="KEY",
+            envvar="FUELROUTE_DRIVE_KEY",
+            help="A key with positions:write. Others on the machine see it in the process list: better set the "
+            "variable, or use --key-file.",
+        ),
+    ] = None,
+    key_file: Annotated[
+        Path | None, typer.Option("--key-file", metavar="FILE", help="Has the key on its first line; - is the input.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """A simulated truck: drives a route and posts its positions to the feed."""
+    from deploy.drive import drive_route
+
+    if key_file is not None:
+        key = read_secret(key_file)
+    result = drive_route(
+        get_settings(), route_id, speed_mph=speed, jump=jump, key=key, screen=None if as_json else screen
+    )
+    show(
+        as_json,
+        result,
+        lambda: screen.print(f"{result['fixes']} positions posted; the route is {result['status']}"),
+    )
+
+
+@messages_app.command("list")
+def messages_list(company_id: CompanyId, as_json: AsJson = False) -> None:
+    """Every message to a driver: route, driver, status, channel, text, times."""
+    with transaction() as connection:
+        companies.require_company(connection, company_id, even_retired=True)
+        rows = messages.list_messages(connection, company_id)
+    documents = [row._asdict() for row in rows]
+
+    def text() -> None:
+        for row in documents:
+            screen.rule(f"{row['status']} ({row['channel'] or 'not tried yet'})  {row['sent_at'] or row['created_at']}")
+            screen.print(row["text"] or "(the text is not kept any more)")
+        screen.print(f"{len(documents)} messages")
+
+    show(as_json, documents, text)

@@ -1,0 +1,131 @@
+"""The service itself: its processes, its schema, its settings."""
+
+import gc
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deploy.cli.arguments import AsJson
+from deploy.cli.failures import CommandFailed
+from deploy.cli.output import print_table, screen, show
+from domain import database
+from domain.jobs import QUEUES, check_redis
+from domain.metrics_ports import serve_metrics
+from domain.observability import configure_logging
+from domain.settings import Settings, get_settings
+from domain.text import without_secrets
+
+app = typer.Typer()
+
+
+@app.command()
+def up(
+    demo: Annotated[bool, typer.Option("--demo", help="Fill an empty database and drive two trucks.")] = False,
+    data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Folder of the stack's data.")] = None,
+    host: Annotated[str | None, typer.Option("--host", metavar="H", help="Address to listen on.")] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", metavar="N", help="Port to listen on; 0 takes a free one.")
+    ] = None,
+) -> None:
+    """The whole stack as real processes. Ctrl-C stops everything."""
+    from deploy.stack import StackScreen, run_stack  # each command imports what it runs: the others start faster
+
+    settings = _settings_with(data=data, host=host, port=port)
+    configure_logging(settings, "up")
+    raise SystemExit(run_stack(settings, demo=demo, screen=StackScreen(width=screen.width)))
+
+
+@app.command()
+def ingress(
+    host: Annotated[str | None, typer.Option("--host", metavar="H")] = None,
+    port: Annotated[int | None, typer.Option("--port", metavar="N")] = None,
+) -> None:
+    """One HTTP process: the API, the feed and health."""
+    from ingress.process import run
+
+    settings = _settings_with(host=host, port=port)
+    configure_logging(settings, "ingress")
+    _prepare_to_serve(settings, redis_needed=False)
+    serve_metrics(settings, "ingress")
+    raise SystemExit(run(settings))
+
+
+@app.command()
+def workers(
+    queues: Annotated[str, typer.Option("--queues", metavar="A,B", help="Queues to work on.")] = ",".join(QUEUES),
+    processes: Annotated[int, typer.Option("--processes", min=1, metavar="N", help="Processes.")] = 1,
+    threads: Annotated[int | None, typer.Option("--threads", min=1, metavar="N", help="Threads of each.")] = None,
+) -> None:
+    """Workers of some queues, or of all."""
+    chosen = [queue.strip() for queue in queues.split(",") if queue.strip()]
+    unknown = sorted(set(chosen) - set(QUEUES))
+    if unknown or not chosen:
+        raise CommandFailed(f"no such queue: {', '.join(unknown) or '(none)'}; choose from {', '.join(QUEUES)}")
+    settings = _settings_with(worker_threads=threads)
+    if processes > 1:
+        from deploy.stack import run_workers
+
+        raise SystemExit(run_workers(settings, chosen, processes, screen=screen))
+    process = f"workers-{'-'.join(chosen)}" if len(chosen) < len(QUEUES) else "workers"
+    configure_logging(settings, process)
+    from workers.process import run
+
+    _prepare_to_serve(settings)
+    serve_metrics(settings, process)
+    raise SystemExit(run(settings, chosen))
+
+
+@app.command()
+def scheduler() -> None:
+    """The five-minute pass, the sweep and housekeeping. Many may run; one leads."""
+    from scheduler.process import run
+
+    settings = get_settings()
+    configure_logging(settings, "scheduler")
+    _prepare_to_serve(settings, redis_needed=False)
+    serve_metrics(settings, "scheduler")
+    raise SystemExit(run(settings))
+
+
+def _settings_with(**given: object) -> Settings:
+    """The settings, with the options that were given in their place."""
+    return get_settings().model_copy(update={name: value for name, value in given.items() if value is not None})
+
+
+_GARBAGE_OBJECTS = 50_000
+"""Objects made and not freed before a search for cycles. At Python's 700, a burst of pushes (each some hundred objects
+that wait for their batch) was searched again and again: a tenth of the processor time, and twice the p99."""
+
+
+def _prepare_to_serve(settings: Settings, *, redis_needed: bool = True) -> None:
+    """What a process does before it runs for long. One that can do without Redis for a while starts without it, and
+    says so."""
+    database.check_server(settings.require_database_url())
+    check_redis(settings.require_redis_url(), needed=redis_needed)
+    gc.freeze()  # what is imported by now stays, and need not be searched
+    gc.set_threshold(_GARBAGE_OBJECTS)
+
+
+@app.command("migrate")
+def migrate_schema(as_json: AsJson = False) -> None:
+    """Brings the schema up to date. Safe to run twice and at the same time."""
+    from domain.migrations import migrate  # Alembic is needed here only
+
+    revision = migrate(get_settings().require_database_url())
+    show(as_json, {"revision": revision}, lambda: screen.print(f"the schema is at revision {revision}"))
+
+
+@app.command("settings")
+def list_settings(as_json: AsJson = False) -> None:
+    """Every setting: its variable, its value, what it does."""
+    current = get_settings()
+    rows = [
+        {
+            "variable": f"FUELROUTE_{name.upper()}",
+            "value": without_secrets(str(getattr(current, name))) if getattr(current, name) is not None else None,
+            "description": field.description,
+        }
+        for name, field in Settings.model_fields.items()
+    ]
+    show(as_json, rows, lambda: print_table(rows, "variable", "value", "description"))

@@ -1,0 +1,72 @@
+"""Truck stops with their retail prices, negotiated prices, and diesel taxes."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from deploy.cli.arguments import AsJson, CompanyId, CsvFile
+from deploy.cli.output import counting_lines, finish_import, screen, show
+from deploy.cli.storing import enqueue, transaction
+from domain.accounts import companies
+from domain.planning import replanning
+from domain.stations import stations
+from domain.text import printable
+
+stations_app = typer.Typer(no_args_is_help=True, help="Truck stops and their retail prices.")
+deals_app = typer.Typer(no_args_is_help=True, help="Negotiated prices.")
+taxes_app = typer.Typer(no_args_is_help=True, help="Diesel taxes by state.")
+
+
+@stations_app.command("import")
+def stations_import(file: CsvFile, as_json: AsJson = False) -> None:
+    """Upserts truck stops and their prices. Plans of trucks still at their first stop are looked at again."""
+    now = datetime.now(UTC)
+    with counting_lines("stations", file, quiet=as_json) as progress, transaction() as connection:
+        report = stations.import_stations(connection, file, now=now, progress=progress)
+        jobs = replanning.after_new_prices(connection, None, now=now)
+    enqueue(jobs)
+    finish_import(as_json, "stations", report)
+
+
+@deals_app.command("import")
+def deals_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = False) -> None:
+    """Upserts negotiated prices, by station or brand, with the days they are valid on."""
+    now = datetime.now(UTC)
+    with transaction() as connection:
+        companies.require_company(connection, company_id)
+        report = stations.import_deals(connection, company_id, file, now=now)
+        jobs = replanning.after_new_prices(connection, company_id, now=now)
+    enqueue(jobs)
+    finish_import(as_json, "deals", report)
+
+
+@taxes_app.command("import")
+def taxes_import(file: CsvFile, as_json: AsJson = False) -> None:
+    """Upserts the states' diesel taxes, for companies whose objective is tax-adjusted.
+
+    The rate is what a purchase is credited; a surcharge, owed by miles alone, has a column of its own.
+    """
+    now = datetime.now(UTC)
+    with transaction() as connection:
+        report = stations.import_taxes(connection, file, now=now)
+        jobs = replanning.after_new_prices(connection, None, now=now)
+    enqueue(jobs)
+    finish_import(as_json, "taxes", report)
+
+
+@stations_app.command("retire")
+def stations_retire(
+    station_ids: Annotated[list[str], typer.Argument(metavar="STATION_ID ...")], as_json: AsJson = False
+) -> None:
+    """No plan stops there any more, until an import names it again."""
+    now = datetime.now(UTC)
+    with transaction() as connection:
+        stations.retire_stations(connection, station_ids, now=now)
+        jobs = replanning.after_new_prices(connection, None, now=now)
+    enqueue(jobs)
+    show(
+        as_json,
+        {"ids": station_ids, "retired": True},
+        lambda: screen.print(f"retired {printable(', '.join(station_ids))}"),
+    )

@@ -1,0 +1,22 @@
+"""What commands change: rows in one transaction, and hints for the workers after it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from domain import database
+from domain.database import Connection
+from domain.jobs import Job, JobQueue
+from domain.settings import get_settings
+
+
+@contextmanager
+def transaction() -> Iterator[Connection]:
+    """One transaction of a command."""
+    with database.connected(get_settings().require_database_url()) as connection:
+        yield connection
+
+
+def enqueue(jobs: list[Job]) -> None:
+    """Hints for the workers; without Redis the passes find the work."""
+    if jobs:
+        JobQueue.of(get_settings()).put(*jobs)
