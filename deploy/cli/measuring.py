@@ -1,55 +1,31 @@
-"""The benchmarks."""
+"""The benchmarks. They are a program of a checkout, and no part of the installed package, which imports no tests."""
 
+import os
+import sys
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import screen
-from domain.observability import configure_logging
-from domain.settings import get_settings
 
 app = typer.Typer()
 
+CHECKOUT = Path(__file__).parents[2]
 
-@app.command()
-def bench(
-    works: Annotated[
-        list[str] | None, typer.Argument(metavar="[WORK]...", help="Some of the works; all but the soak unless named.")
-    ] = None,
-    file: Annotated[Path, typer.Option("--json", metavar="FILE", help="Where the figures are written.")] = Path(
-        "fuelroute-bench.json"
-    ),
-    rounds: Annotated[int, typer.Option("--rounds", min=1, metavar="N", help="Of each measurement.")] = 3,
-    seconds: Annotated[float, typer.Option("--seconds", min=0.1, metavar="S", help="Of each measurement.")] = 3,
-    routes: Annotated[
-        int, typer.Option("--routes", min=1000, metavar="N", help="In the table of the reads.")
-    ] = 1_000_000,
-    minutes: Annotated[float, typer.Option("--minutes", min=0.1, metavar="M", help="Of the soak.")] = 30,
-    ingress: Annotated[
-        list[int] | None, typer.Option("--ingress", min=1, metavar="N", help="Ingress processes; 1 and 2 unless set.")
-    ] = None,
-) -> None:
+
+@app.command(
+    add_help_option=False,  # the program has its own options, --help among them
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False},
+)
+def bench(context: typer.Context) -> None:
     """Measures the service on a stack of its own, beside its reference, and shows figures and goals."""
-    try:
-        from tests.benchmarks.run import ALL, known_works, run_benchmarks
-    except ModuleNotFoundError as error:
-        if not (error.name or "").startswith("tests"):
-            raise
-        raise CommandFailed("the benchmarks are not installed with the package: run this from a checkout") from None
-    chosen = works or [ALL]
-    unknown = sorted(set(chosen) - set(known_works()))
-    if unknown:
-        raise CommandFailed(f"no such work: {', '.join(unknown)}; choose from {', '.join(known_works())}")
-    configure_logging(get_settings().model_copy(update={"log_level": "warning"}), "bench")
-    run_benchmarks(
-        chosen,
-        file,
-        screen,
-        rounds=rounds,
-        seconds=seconds,
-        routes=routes,
-        minutes=minutes,
-        ingress=ingress or [1, 2],
-    )
+    if not (CHECKOUT / "tests" / "benchmarks" / "__main__.py").is_file():
+        raise CommandFailed("the benchmarks are not installed with the package: run this from a checkout")
+    program = [
+        sys.executable,
+        "-P",
+        "-m",
+        "tests.benchmarks",
+    ]  # -P: not the `tests` of the folder where somebody stands
+    path = os.pathsep.join(filter(None, (str(CHECKOUT), os.environ.get("PYTHONPATH"))))
+    os.execve(sys.executable, [*program, *context.args], {**os.environ, "PYTHONPATH": path})  # noqa: S606 (no shell)

@@ -17,7 +17,7 @@ import psycopg
 import pytest
 import structlog
 
-from deploy.cli import main
+from deploy.cli import main, measuring
 from deploy.cli.output import screen
 from domain.accounts.keys import find_callers
 from domain.database import Database
@@ -591,6 +591,14 @@ def test_arguments_that_make_no_sense_are_a_usage_error(cli: Cli, arguments: tup
 
     assert (result.status, result.out) == (2, "")
     assert "Usage: " in result.err
+
+
+def test_benchmarks_without_a_checkout_are_one_sentence(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(measuring, "CHECKOUT", tmp_path)
+
+    assert "run this from a checkout" in cli("bench", "plan", "--rounds", "1").sentence
 
 
 def test_a_database_that_is_away_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,12 +112,6 @@ def test_the_domain_imports_none_of_the_packages_above_it(above: str) -> None:
     assert above not in imported_packages("domain")
 
 
-@pytest.mark.parametrize("package", ["domain", "ingress", "workers", "scheduler"])
+@pytest.mark.parametrize("package", ["domain", "ingress", "workers", "scheduler", "deploy"])
 def test_no_package_imports_tests(package: str) -> None:
     assert "tests" not in imported_packages(package)
-
-
-def test_the_commands_import_only_the_benchmarks_of_the_tests() -> None:
-    """`fuelroute bench` runs them from a checkout."""
-    from_tests = {imported for _, imported in imports("deploy") if imported.startswith("tests")}
-    assert from_tests <= {"tests.benchmarks.run"}

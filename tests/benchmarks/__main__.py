@@ -1,0 +1,54 @@
+"""The program that `fuelroute bench` runs: its options, and what it refuses."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deploy.cli.failures import CommandFailed, run
+from deploy.cli.output import screen
+from domain.observability import configure_logging
+from domain.settings import get_settings
+from tests.benchmarks.run import ALL, known_works, run_benchmarks
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def bench(
+    works: Annotated[
+        list[str] | None, typer.Argument(metavar="[WORK]...", help="Some of the works; all but the soak unless named.")
+    ] = None,
+    file: Annotated[Path, typer.Option("--json", metavar="FILE", help="Where the figures are written.")] = Path(
+        "fuelroute-bench.json"
+    ),
+    rounds: Annotated[int, typer.Option("--rounds", min=1, metavar="N", help="Of each measurement.")] = 3,
+    seconds: Annotated[float, typer.Option("--seconds", min=0.1, metavar="S", help="Of each measurement.")] = 3,
+    routes: Annotated[
+        int, typer.Option("--routes", min=1000, metavar="N", help="In the table of the reads.")
+    ] = 1_000_000,
+    minutes: Annotated[float, typer.Option("--minutes", min=0.1, metavar="M", help="Of the soak.")] = 30,
+    ingress: Annotated[
+        list[int] | None, typer.Option("--ingress", min=1, metavar="N", help="Ingress processes; 1 and 2 unless set.")
+    ] = None,
+) -> None:
+    """Measures the service on a stack of its own, beside its reference, and shows figures and goals."""
+    chosen = works or [ALL]
+    unknown = sorted(set(chosen) - set(known_works()))
+    if unknown:
+        raise CommandFailed(f"no such work: {', '.join(unknown)}; choose from {', '.join(known_works())}")
+    configure_logging(get_settings().model_copy(update={"log_level": "warning"}), "bench")
+    run_benchmarks(
+        chosen,
+        file,
+        screen,
+        rounds=rounds,
+        seconds=seconds,
+        routes=routes,
+        minutes=minutes,
+        ingress=ingress or [1, 2],
+    )
+
+
+if __name__ == "__main__":
+    run(lambda: app(prog_name="fuelroute bench"))
