@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from deploy.cli.arguments import AsJson, Yes, confirm, read_secret
-from deploy.cli.output import counting, print_fields, screen, show
+from deploy.cli.output import counted, counting, print_fields, screen, show
 from deploy.cli.storing import transaction
 from domain.accounts import companies
 from domain.accounts.companies import Policy
@@ -149,7 +149,7 @@ def companies_retire(company_id: Annotated[str, typer.Argument(metavar="ID")], a
     show(
         as_json,
         {"id": company_id, "retired": True, "ended_routes": closed},
-        lambda: screen.print(f"retired {company_id}; {closed} routes were ended"),
+        lambda: screen.print(f"retired {company_id}; {counted(closed, 'route was', 'routes were')} ended"),
     )
 
 
@@ -160,7 +160,7 @@ def companies_erase(
     """Removes a company with everything that is its own, for good. Safe to give again."""
     with transaction() as connection:
         routes = erasure.count_routes(connection, company_id)
-    confirm(yes, f"{company_id} and {routes} routes are removed for good")
+    confirm(yes, f"{company_id} and {counted(routes, 'route')} are removed for good")
     with counting("routes", routes, quiet=as_json) as progress:
         erasure.erase_company(transaction, company_id, now=datetime.now(UTC), progress=progress)
     show(as_json, {"id": company_id, "erased": True}, lambda: screen.print(f"erased {company_id}"))

@@ -7,7 +7,7 @@ from typing import Annotated, cast
 import typer
 
 from deploy.cli.arguments import AsJson, CompanyId, CsvFile, Force, Yes, confirm
-from deploy.cli.output import finish_import, screen, show
+from deploy.cli.output import counted, finish_import, screen, show
 from deploy.cli.storing import enqueue, transaction
 from domain.accounts import companies
 from domain.accounts.contacts import Contacts
@@ -72,7 +72,8 @@ def _retire(company_id: str, kind: Matched, record_id: str, force: bool, as_json
         as_json,
         {"id": record_id, "retired": True, "matched_again_routes": done.matched_again, "ended_routes": done.ended},
         lambda: screen.print(
-            f"retired {record_id}; {done.matched_again} routes are matched again, {done.ended} were ended"
+            f"retired {record_id}; {counted(done.matched_again, 'route is', 'routes are')} matched again, "
+            f"{counted(done.ended, 'was', 'were')} ended"
         ),
     )
 
@@ -91,7 +92,7 @@ def drivers_erase(
     show(
         as_json,
         {"id": driver_id, "erased": True, "routes": routes},
-        lambda: screen.print(f"erased {driver_id}, from {routes} routes too"),
+        lambda: screen.print(f"erased {driver_id}, from {counted(routes, 'route')} too"),
     )
 
 
@@ -116,5 +117,7 @@ def mappings_add(
     show(
         as_json,
         {"kind": kind, "value": value, "to": target_id, "waiting_routes": waiting},
-        lambda: screen.print(f"{value!r} now means {target_id}; {waiting} held routes are imported"),
+        lambda: screen.print(
+            f"{value!r} now means {target_id}; {counted(waiting, 'held route is', 'held routes are')} imported"
+        ),
     )

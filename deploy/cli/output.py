@@ -20,6 +20,11 @@ screen = Terminal(width=None if sys.stdout.isatty() else 160)
 errors = Terminal(stderr=True)
 
 
+def counted(count: int, one: str, several: str | None = None) -> str:
+    """`1 route`, `2 routes`; `several` where it is not `one` with an s."""
+    return f"{count} {one if count == 1 else several or one + 's'}"
+
+
 def show(as_json: bool, document: Any, text: Callable[[], object]) -> None:
     """The result: one JSON document for scripts, or something readable."""
     if as_json:
@@ -50,7 +55,8 @@ def finish_import(as_json: bool, what: str, report: Report) -> None:
         for line, message in sorted(report.rejected):
             errors.print(f"line {line}: {printable(message)}", highlight=False)
         if report.rejected:
-            errors.print(f"{len(report.rejected)} rows were refused; the others are imported")
+            refused = counted(len(report.rejected), "row was", "rows were")
+            errors.print(f"{refused} refused; the others are imported")
 
     show(as_json, report.as_json(), text)
     if report.rejected:

@@ -7,7 +7,7 @@ import typer
 
 from deploy.cli.arguments import AsJson, CompanyId, read_secret
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import screen, show
+from deploy.cli.output import counted, screen, show
 from deploy.cli.storing import transaction
 from domain.accounts import companies
 from domain.ids import is_id
@@ -65,7 +65,7 @@ def drive(
     show(
         as_json,
         result,
-        lambda: screen.print(f"{result['fixes']} positions posted; the route is {result['status']}"),
+        lambda: screen.print(f"{counted(result['fixes'], 'position')} posted; the route is {result['status']}"),
     )
 
 
@@ -81,6 +81,6 @@ def messages_list(company_id: CompanyId, as_json: AsJson = False) -> None:
         for row in documents:
             screen.rule(f"{row['status']} ({row['channel'] or 'not tried yet'})  {row['sent_at'] or row['created_at']}")
             screen.print(row["text"] or "(the text is not kept any more)")
-        screen.print(f"{len(documents)} messages")
+        screen.print(counted(len(documents), "message"))
 
     show(as_json, documents, text)

@@ -22,7 +22,7 @@ class Invalid(Exception):
     """Input that does not fit its shape, with every fault in it."""
 
     def __init__(self, faults: list[FieldFault]) -> None:
-        super().__init__("; ".join(f"{fault.field}: {fault.message}" for fault in faults))
+        super().__init__("; ".join(": ".join(filter(None, (fault.field, fault.message))) for fault in faults))
         self.faults = faults
 
 

@@ -18,7 +18,7 @@ import pytest
 import structlog
 
 from deploy.cli import main, measuring
-from deploy.cli.output import screen
+from deploy.cli.output import counted, screen
 from domain.accounts.keys import find_callers
 from domain.database import Database
 from domain.ids import is_id
@@ -218,6 +218,23 @@ def test_an_import_tells_people_what_it_did_and_which_lines_it_refused(
     assert (clean.status, clean.out) == (0, f"{what}: 0 created, 0 updated, 1 unchanged\n")
 
 
+def test_a_refused_row_without_one_column_at_fault_names_none(
+    cli: Cli, fleet: Fleet, csv_file: Callable[..., str]
+) -> None:
+    result = cli("vehicles", "import", "--company", fleet.company_id, csv_file("unit_number,vin,mpg", ",,6.5"))
+
+    assert result.err.splitlines() == [
+        "line 2: unit_number or vin is needed",
+        "1 row was refused; the others are imported",
+    ]
+
+
+@pytest.mark.parametrize(("count", "said"), [(0, "0 routes"), (1, "1 route"), (2, "2 routes")])
+def test_one_is_not_said_in_the_plural(count: int, said: str) -> None:
+    assert counted(count, "route") == said
+    assert counted(count, "row was", "rows were").endswith("row was" if count == 1 else "rows were")
+
+
 def test_taxes_are_imported_for_everybody(cli: Cli, csv_file: Callable[..., str]) -> None:
     lines = ["state,rate_per_gallon,valid_from", "ZZ,0.74,2026-01-01", "Illinois,0.74,2026-01-01"]
 
@@ -305,7 +322,7 @@ def test_a_mapping_tells_how_many_routes_waited_for_it(
             "waiting_routes": 1,
         }
     else:
-        assert f"'theirs' now means {fleet.trucks[0]}; 1 held routes" in result.out
+        assert f"'theirs' now means {fleet.trucks[0]}; 1 held route is imported" in result.out
 
 
 def test_messages_are_listed_with_their_text(cli: Cli, fleet: Fleet, database: Database, now: datetime) -> None:
@@ -328,7 +345,7 @@ def test_messages_are_listed_with_their_text(cli: Cli, fleet: Fleet, database: D
 
     text = cli("messages", "list", "--company", fleet.company_id).out
     assert "Lakeside Travel Plaza" in text
-    assert "1 messages" in text
+    assert text.splitlines()[-1] == "1 message"
 
 
 # --- Retiring and erasing --------------------------------------------------------------------------------------
@@ -348,7 +365,7 @@ def test_a_vehicle_or_driver_is_retired(
     if form:
         assert result.document == {"id": record, "retired": True, "matched_again_routes": 1, "ended_routes": 0}
     else:
-        assert f"retired {record}; 1 routes are matched again, 0 were ended" in result.out
+        assert f"retired {record}; 1 route is matched again, 0 were ended" in result.out
     assert jobs.backlog("imports") == 1
     sentence = cli(kind, "retire", "--company", fleet.company_id, "nobody", *form).sentence
     assert f"the company has no {kind[:-1]} with the id 'nobody'" in sentence
@@ -389,7 +406,7 @@ def test_a_retired_company_refuses_its_keys_and_ends_its_routes(
     if form:
         assert result.document == {"id": fleet.company_id, "retired": True, "ended_routes": 1}
     else:
-        assert f"retired {fleet.company_id}; 1 routes were ended" in result.out
+        assert f"retired {fleet.company_id}; 1 route was ended" in result.out
     with database.transaction() as connection:
         assert find_callers(connection, [secret]) == [None]
     assert "is retired" in cli(*key, "--scope", "routes:read").sentence

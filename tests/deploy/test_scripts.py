@@ -174,7 +174,7 @@ def test_the_tour_of_the_readme_works_as_written(clone: Path, tmp_path: Path, up
         "HTTP/1.1 201 Created",
         "\n200\n",
         '"reason":"vehicle_unmapped"',
-        "1 held routes are imported",
+        "1 held route is imported",
         '"status":"draft"',
         '"status": "completed"',
         '"fuelPlan": {',
