@@ -7,7 +7,13 @@ from deploy.cli.failures import run
 from domain.observability import configure_logging
 from domain.settings import get_settings
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+HELP = """Fuelroute matches dispatch routes to trucks and drivers, plans their fuel, and sends each driver the plan.
+
+Results go to standard output, logs and errors to standard error. The exit status is 0 when all is done, 1 when the
+command failed, and 2 when an argument makes no sense or an import refused some rows.
+"""
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=HELP)
 for commands in (running.app, routes.app, measuring.app):
     app.add_typer(commands)  # without a name: its commands become our own
 for name, group in (

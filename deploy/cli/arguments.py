@@ -4,15 +4,32 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from deploy.cli.failures import CommandFailed
 
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, for scripts.")]
-CompanyId = Annotated[str, typer.Option("--company", help="The company's id.", metavar="ID")]
-CsvFile = Annotated[Path, typer.Argument(metavar="FILE.csv", help="UTF-8, the first line names the columns.")]
-Force = Annotated[bool, typer.Option("--force", help="Even with planned or active routes, which end.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, for scripts.")]
+CompanyId = Annotated[
+    str, typer.Option("--company", help="The company's id, as `companies create` printed it.", metavar="ID")
+]
+CsvFile = Annotated[
+    Path, typer.Argument(metavar="FILE.csv", help="A CSV file in UTF-8. Its first line names the columns.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Do it even with planned or active routes, which end.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask whether you are sure.")]
+
+
+def columns_of(shape: type[msgspec.Struct]) -> str:
+    """What the help of an import says of its file."""
+    fields = msgspec.structs.fields(shape)
+    required = [field.encode_name for field in fields if field.required]
+    optional = [field.encode_name for field in fields if not field.required]
+    return " ".join(
+        f"{kind} columns: {', '.join(names)}."
+        for kind, names in (("Required", required), ("Optional", optional))
+        if names
+    )
 
 
 def confirm(yes: bool, what: str) -> None:

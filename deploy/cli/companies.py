@@ -17,40 +17,83 @@ from domain.messages import messages
 from domain.planning.prices import Objective
 from domain.settings import get_settings
 
-app = typer.Typer(no_args_is_help=True, help="Companies and their import and planning policy.")
+app = typer.Typer(
+    no_args_is_help=True, help="Companies that dispatch with Fuelroute, and their import and planning policy."
+)
 
-Name = Annotated[str | None, typer.Option("--name", metavar="N")]
-TimeZone = Annotated[str | None, typer.Option("--time-zone", metavar="Z", help="Such as America/Chicago.")]
-WindowDays = Annotated[float | None, typer.Option("--import-window-days", metavar="D", help="7 unless set.")]
-Superseding = Annotated[bool | None, typer.Option("--superseding/--no-superseding", help="Off unless set.")]
-Reserve = Annotated[float | None, typer.Option("--reserve-percent", metavar="P", help="15 unless set.")]
-EndFuel = Annotated[float | None, typer.Option("--end-fuel-percent", metavar="P", help="25 unless set.")]
-AssumedFuel = Annotated[float | None, typer.Option("--assumed-fuel-percent", metavar="P", help="50 unless set.")]
-MinPurchase = Annotated[float | None, typer.Option("--min-purchase-gallons", metavar="G", help="30 unless set.")]
-StopCost = Annotated[float | None, typer.Option("--stop-cost", metavar="C", help="Dollars; 20 unless set.")]
-MaxDetour = Annotated[float | None, typer.Option("--max-detour-miles", metavar="M", help="5 each way unless set.")]
-MaxStops = Annotated[int | None, typer.Option("--max-stops", metavar="K", help="No limit unless set.")]
+Name = Annotated[str | None, typer.Option("--name", metavar="N", help="The company's name.")]
+TimeZone = Annotated[
+    str | None,
+    typer.Option(
+        "--time-zone",
+        metavar="Z",
+        help="When a day begins for deals and taxes, such as America/Chicago; UTC unless set.",
+    ),
+]
+WindowDays = Annotated[
+    float | None,
+    typer.Option("--import-window-days", metavar="D", help="Routes that start more days ahead are held; 7 unless set."),
+]
+Superseding = Annotated[
+    bool | None,
+    typer.Option(
+        "--superseding/--no-superseding",
+        help="A newer route with the same reference replaces the one before; off unless set.",
+    ),
+]
+Reserve = Annotated[
+    float | None, typer.Option("--reserve-percent", metavar="P", help="The tank never falls below it; 15 unless set.")
+]
+EndFuel = Annotated[
+    float | None, typer.Option("--end-fuel-percent", metavar="P", help="Fuel wanted at the destination; 25 unless set.")
+]
+AssumedFuel = Annotated[
+    float | None,
+    typer.Option(
+        "--assumed-fuel-percent",
+        metavar="P",
+        help="The level of a truck that has sent none for 24 hours; 50 unless set.",
+    ),
+]
+MinPurchase = Annotated[
+    float | None, typer.Option("--min-purchase-gallons", metavar="G", help="The smallest purchase; 30 unless set.")
+]
+StopCost = Annotated[
+    float | None, typer.Option("--stop-cost", metavar="C", help="What one stop costs, in dollars; 20 unless set.")
+]
+MaxDetour = Annotated[
+    float | None,
+    typer.Option("--max-detour-miles", metavar="M", help="Off the road to a truck stop, each way; 5 unless set."),
+]
+MaxStops = Annotated[
+    int | None, typer.Option("--max-stops", metavar="K", help="Most fuel stops of a plan; no limit unless set.")
+]
 ObjectiveOption = Annotated[
     Objective | None,
-    typer.Option("--objective", help="What plans make least: prices at the pump (unless set), or less the fuel tax."),
+    typer.Option("--objective", help="Compare prices at the pump (unless set), or prices less the fuel tax."),
 ]
 LeftoverValue = Annotated[
     float | None,
-    typer.Option("--leftover-value-per-gallon", metavar="V", help="Of fuel left beyond what is wanted; 0 unless set."),
+    typer.Option(
+        "--leftover-value-per-gallon",
+        metavar="V",
+        help="Dollars a gallon, for fuel left beyond what is wanted at the end; 0 unless set.",
+    ),
 ]
 MessageUrl = Annotated[
     str | None,
     typer.Option(
         "--message-url",
         metavar="APPRISE",
-        help="For drivers without contact. - reads it from standard input, which no process list shows.",
+        help="Apprise URL for messages to drivers without a contact. - reads it from standard input: others on the "
+        "machine can see arguments in the process list.",
     ),
 ]
 
 
 @app.command("create")
 def companies_create(
-    name: Annotated[str, typer.Option("--name", metavar="N")],
+    name: Annotated[str, typer.Option("--name", metavar="N", help="The company's name.")],
     time_zone: TimeZone = None,
     import_window_days: WindowDays = None,
     superseding: Superseding = None,
@@ -66,7 +109,7 @@ def companies_create(
     message_url: MessageUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """A new company."""
+    """Makes a company and prints its id."""
     policy = Policy(
         name=name,
         time_zone=time_zone,
@@ -90,7 +133,7 @@ def companies_create(
 
 @app.command("set")
 def companies_set(
-    company_id: Annotated[str, typer.Argument(metavar="ID")],
+    company_id: Annotated[str, typer.Argument(metavar="ID", help="The company's id.")],
     name: Name = None,
     time_zone: TimeZone = None,
     import_window_days: WindowDays = None,
@@ -107,7 +150,7 @@ def companies_set(
     message_url: MessageUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Changes a company's policy; what is not given stays."""
+    """Changes a company's policy. What is not given stays as it is."""
     policy = Policy(
         name=name,
         time_zone=time_zone,
@@ -135,8 +178,10 @@ def _message_url(given: str | None) -> str | None:
 
 
 @app.command("retire")
-def companies_retire(company_id: Annotated[str, typer.Argument(metavar="ID")], as_json: AsJson = False) -> None:
-    """Refuses its keys at once, and ends what is not finished. Its history stays."""
+def companies_retire(
+    company_id: Annotated[str, typer.Argument(metavar="ID", help="The company's id.")], as_json: AsJson = False
+) -> None:
+    """Closes a company: refuses its keys at once and ends its unfinished routes. Its history stays."""
     with transaction() as connection:
         companies.retire_company(connection, company_id, now=datetime.now(UTC))
     closed = 0
@@ -155,9 +200,11 @@ def companies_retire(company_id: Annotated[str, typer.Argument(metavar="ID")], a
 
 @app.command("erase")
 def companies_erase(
-    company_id: Annotated[str, typer.Argument(metavar="ID")], yes: Yes = False, as_json: AsJson = False
+    company_id: Annotated[str, typer.Argument(metavar="ID", help="The company's id.")],
+    yes: Yes = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Removes a company with everything that is its own, for good. Safe to give again."""
+    """Deletes a company with everything that belongs to it, for good. Safe to run again."""
     with transaction() as connection:
         routes = erasure.count_routes(connection, company_id)
     confirm(yes, f"{company_id} and {counted(routes, 'route')} are removed for good")

@@ -6,7 +6,7 @@ from typing import Annotated, cast
 
 import typer
 
-from deploy.cli.arguments import AsJson, CompanyId, CsvFile, Force, Yes, confirm
+from deploy.cli.arguments import AsJson, CompanyId, CsvFile, Force, Yes, columns_of, confirm
 from deploy.cli.output import counted, finish_import, screen, show
 from deploy.cli.storing import enqueue, transaction
 from domain.accounts import companies
@@ -19,12 +19,17 @@ from domain.settings import get_settings
 
 vehicles_app = typer.Typer(no_args_is_help=True, help="A company's vehicles.")
 drivers_app = typer.Typer(no_args_is_help=True, help="A company's drivers.")
-mappings_app = typer.Typer(no_args_is_help=True, help="What unknown units and drivers mean.")
+mappings_app = typer.Typer(
+    no_args_is_help=True, help="What the units and drivers of a TMS mean that the fleet does not know."
+)
 
 
-@vehicles_app.command("import")
+@vehicles_app.command("import", epilog=columns_of(fleet.VehicleRow))
 def vehicles_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = False) -> None:
-    """Upserts vehicles by unit number, else by VIN. An empty cell leaves a value as it is, a `-` clears it."""
+    """Adds and updates vehicles, found by unit number, else by VIN.
+
+    An empty cell leaves a value as it is, a `-` removes it.
+    """
     with transaction() as connection:
         companies.require_company(connection, company_id)
         report, jobs = fleet.import_vehicles(connection, company_id, file)
@@ -32,9 +37,12 @@ def vehicles_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = Fals
     finish_import(as_json, "vehicles", report)
 
 
-@drivers_app.command("import")
+@drivers_app.command("import", epilog=columns_of(fleet.DriverRow))
 def drivers_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = False) -> None:
-    """Upserts drivers by external id, else by name. An empty cell leaves a value as it is, a `-` clears it."""
+    """Adds and updates drivers, found by external id, else by name.
+
+    An empty cell leaves a value as it is, a `-` removes it.
+    """
     with transaction() as connection:
         companies.require_company(connection, company_id)
         report, jobs = fleet.import_drivers(connection, company_id, file, contacts=Contacts.of(get_settings()))
@@ -45,22 +53,22 @@ def drivers_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = False
 @vehicles_app.command("retire")
 def vehicles_retire(
     company_id: CompanyId,
-    vehicle_id: Annotated[str, typer.Argument(metavar="VEHICLE_ID")],
+    vehicle_id: Annotated[str, typer.Argument(metavar="VEHICLE_ID", help="The vehicle's id, as the API shows it.")],
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """No route or position finds it any more. Its routes that have not started are matched again."""
+    """Takes a vehicle out of the fleet. Its routes that have not started are matched again."""
     _retire(company_id, "vehicle", vehicle_id, force, as_json)
 
 
 @drivers_app.command("retire")
 def drivers_retire(
     company_id: CompanyId,
-    driver_id: Annotated[str, typer.Argument(metavar="DRIVER_ID")],
+    driver_id: Annotated[str, typer.Argument(metavar="DRIVER_ID", help="The driver's id, as the API shows it.")],
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """No route finds the driver any more. The driver's routes that have not started are matched again."""
+    """Takes a driver out of the fleet. The driver's routes that have not started are matched again."""
     _retire(company_id, "driver", driver_id, force, as_json)
 
 
@@ -81,12 +89,12 @@ def _retire(company_id: str, kind: Matched, record_id: str, force: bool, as_json
 @drivers_app.command("erase")
 def drivers_erase(
     company_id: CompanyId,
-    driver_id: Annotated[str, typer.Argument(metavar="DRIVER_ID")],
+    driver_id: Annotated[str, typer.Argument(metavar="DRIVER_ID", help="The driver's id, as the API shows it.")],
     force: Force = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Removes all that tells who the driver is, for good; miles, gallons and cost stay. Safe to give again."""
+    """Deletes all that tells who a driver is, for good. Miles, gallons and cost stay. Safe to run again."""
     confirm(yes, f"{driver_id} is removed for good, from every route too")
     routes = erasure.erase_driver(transaction, company_id, driver_id, force=force, now=datetime.now(UTC))
     show(
@@ -102,12 +110,14 @@ MappingKindOption = StrEnum("MappingKindOption", {kind: kind for kind in imports
 @mappings_app.command("add")
 def mappings_add(
     company_id: CompanyId,
-    kind: Annotated[MappingKindOption, typer.Option("--kind")],
-    value: Annotated[str, typer.Option("--value", metavar="V", help="As the TMS sends it.")],
-    target_id: Annotated[str, typer.Option("--to", metavar="ID", help="The vehicle's or driver's id.")],
+    kind: Annotated[MappingKindOption, typer.Option("--kind", help="What the value is.")],
+    value: Annotated[str, typer.Option("--value", metavar="V", help="The value as the TMS sends it.")],
+    target_id: Annotated[
+        str, typer.Option("--to", metavar="ID", help="The id of the vehicle or driver that is meant.")
+    ],
     as_json: AsJson = False,
 ) -> None:
-    """From now on the value means that vehicle or driver; routes that wait for it are imported at once."""
+    """Says which vehicle or driver a value of the TMS means. Routes that wait for it are imported at once."""
     with transaction() as connection:
         companies.require_company(connection, company_id)
         waiting, jobs = fleet.add_mapping(

@@ -9,22 +9,32 @@ from deploy.cli.failures import CommandFailed
 from deploy.cli.output import print_table, screen, show
 from deploy.cli.storing import transaction
 from domain.accounts import companies, keys
-from domain.contract.shapes import Instant
+from domain.contract.shapes import SCOPES, Instant
 from domain.lifecycle import Environment
 
-app = typer.Typer(no_args_is_help=True, help="API keys.")
+app = typer.Typer(no_args_is_help=True, help="API keys, with which a TMS or a telematics provider signs in.")
 
 
 @app.command("create")
 def keys_create(
     company_id: CompanyId,
-    name: Annotated[str, typer.Option("--name", metavar="N")],
-    environment: Annotated[Environment, typer.Option("--environment")],
-    scopes: Annotated[list[str], typer.Option("--scope", metavar="S", help="Once for each scope.")],
-    expires_at: Annotated[str | None, typer.Option("--expires-at", metavar="T", help="RFC 3339 with offset.")] = None,
+    name: Annotated[str, typer.Option("--name", metavar="N", help="What the key is for, such as TMS.")],
+    environment: Annotated[Environment, typer.Option("--environment", help="In the sandbox nobody is ever messaged.")],
+    scopes: Annotated[
+        list[str],
+        typer.Option(
+            "--scope", metavar="S", help=f"What the key may do; give it once for each of {', '.join(SCOPES)}."
+        ),
+    ],
+    expires_at: Annotated[
+        str | None,
+        typer.Option(
+            "--expires-at", metavar="T", help="When the key ends, such as 2027-01-31T00:00:00Z; never unless set."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """A new key. This is the only time it is shown."""
+    """Makes a key and prints it. This is the only time it is shown."""
     try:
         expiry = Instant.parse(expires_at) if expires_at is not None else None
     except ValueError as error:
@@ -52,7 +62,7 @@ def keys_create(
 
 @app.command("list")
 def keys_list(company_id: CompanyId, as_json: AsJson = False) -> None:
-    """A company's keys, without the keys themselves."""
+    """Lists a company's keys: ids, names and scopes, not the keys themselves."""
     with transaction() as connection:
         companies.require_company(connection, company_id, even_retired=True)
         rows = [row._asdict() for row in keys.list_keys(connection, company_id)]
@@ -64,8 +74,11 @@ def keys_list(company_id: CompanyId, as_json: AsJson = False) -> None:
 
 
 @app.command("revoke")
-def keys_revoke(key_id: Annotated[str, typer.Argument(metavar="ID")], as_json: AsJson = False) -> None:
-    """Takes effect at once, on every process."""
+def keys_revoke(
+    key_id: Annotated[str, typer.Argument(metavar="ID", help="The key's id, as `keys list` shows it.")],
+    as_json: AsJson = False,
+) -> None:
+    """Ends a key at once."""
     with transaction() as connection:
         if not keys.revoke_key(connection, key_id):
             raise CommandFailed(f"there is no key {key_id!r}: give the id that `fuelroute keys list` shows")

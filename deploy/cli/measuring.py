@@ -18,7 +18,7 @@ CHECKOUT = Path(__file__).parents[2]
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False},
 )
 def bench(context: typer.Context) -> None:
-    """Measures the service on a stack of its own, beside its reference, and shows figures and goals."""
+    """Measures the speed of the service on this machine and compares it with its goals. Needs a checkout."""
     if not (CHECKOUT / "tests" / "benchmarks" / "__main__.py").is_file():
         raise CommandFailed("the benchmarks are not installed with the package: run this from a checkout")
     program = [

@@ -9,17 +9,18 @@ from deploy.cli.arguments import AsJson
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import screen, show
 
-app = typer.Typer(no_args_is_help=True, help="The embedded main roads.")
+app = typer.Typer(no_args_is_help=True, help="The main roads that come with Fuelroute.")
 
 
 @app.command("build")
 def roads_build(
     file: Annotated[
-        Path | None, typer.Option("--file", metavar="FILE", help="Where to write it; the package's own unless given.")
+        Path | None,
+        typer.Option("--file", metavar="FILE", help="Where to write it; over the file that is used unless set."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """The file of the embedded main roads, made anew from its sources. Needs the extra `roads`, and minutes."""
+    """Makes the file of the main roads anew from its sources. Needs the extra `roads`, and takes minutes."""
     from domain.roads.highways import FILE
 
     target = file or FILE

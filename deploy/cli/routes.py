@@ -19,8 +19,11 @@ messages_app = typer.Typer(no_args_is_help=True, help="Messages to drivers.")
 
 
 @app.command()
-def explain(route_id: Annotated[str, typer.Argument(metavar="ROUTE_ID")], as_json: AsJson = False) -> None:
-    """Why this plan: its inputs, every candidate, the objective."""
+def explain(
+    route_id: Annotated[str, typer.Argument(metavar="ROUTE_ID", help="The route's id, as the API shows it.")],
+    as_json: AsJson = False,
+) -> None:
+    """Explains a fuel plan: where its inputs come from, and why each truck stop was chosen or not."""
     from deploy.explain import print_explanation
     from domain.planning.plans import read_explanation
 
@@ -36,25 +39,30 @@ def explain(route_id: Annotated[str, typer.Argument(metavar="ROUTE_ID")], as_jso
 
 @app.command()
 def drive(
-    route_id: Annotated[str, typer.Argument(metavar="ROUTE_ID")],
-    speed: Annotated[float, typer.Option("--speed", min=5, max=100, metavar="MPH", help="Average speed.")] = 60,
-    jump: Annotated[bool, typer.Option("--jump", help="On a live route: appear at each stop.")] = False,
+    route_id: Annotated[str, typer.Argument(metavar="ROUTE_ID", help="The route's id, as the API shows it.")],
+    speed: Annotated[
+        float, typer.Option("--speed", min=5, max=100, metavar="MPH", help="Average speed between the stops.")
+    ] = 60,
+    jump: Annotated[
+        bool, typer.Option("--jump", help="On a live route: appear at each stop instead of driving in real time.")
+    ] = False,
     key: Annotated[
         str | None,
         typer.Option(
             "--key",
             metavar="KEY",
             envvar="FUELROUTE_DRIVE_KEY",
-            help="A key with positions:write. Others on the machine see it in the process list: better set the "
-            "variable, or use --key-file.",
+            help="A key with the scope positions:write; one is made for the drive unless set. Others on the machine "
+            "can see arguments in the process list: better set the variable, or use --key-file.",
         ),
     ] = None,
     key_file: Annotated[
-        Path | None, typer.Option("--key-file", metavar="FILE", help="Has the key on its first line; - is the input.")
+        Path | None,
+        typer.Option("--key-file", metavar="FILE", help="File with the key on its first line; - is standard input."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """A simulated truck: drives a route and posts its positions to the feed."""
+    """Drives a route with a simulated truck, whose positions go through the telematics feed like real ones."""
     from deploy.drive import drive_route
 
     if key_file is not None:
@@ -71,7 +79,7 @@ def drive(
 
 @messages_app.command("list")
 def messages_list(company_id: CompanyId, as_json: AsJson = False) -> None:
-    """Every message to a driver: route, driver, status, channel, text, times."""
+    """Lists the messages to a company's drivers: status, channel, time and text."""
     with transaction() as connection:
         companies.require_company(connection, company_id, even_retired=True)
         rows = messages.list_messages(connection, company_id)

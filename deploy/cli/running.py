@@ -21,14 +21,25 @@ app = typer.Typer()
 
 @app.command()
 def up(
-    demo: Annotated[bool, typer.Option("--demo", help="Fill an empty database and drive two trucks.")] = False,
-    data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Folder of the stack's data.")] = None,
-    host: Annotated[str | None, typer.Option("--host", metavar="H", help="Address to listen on.")] = None,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Fill an empty database with a demo company, and drive two of its trucks.")
+    ] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", metavar="DIR", help="Folder for the database, logs and keys; .fuelroute unless set."),
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option("--host", metavar="H", help="Address to listen on; 127.0.0.1 unless set.")
+    ] = None,
     port: Annotated[
-        int | None, typer.Option("--port", metavar="N", help="Port to listen on; 0 takes a free one.")
+        int | None,
+        typer.Option("--port", metavar="N", help="Port to listen on; 8080 unless set, and 0 takes a free one."),
     ] = None,
 ) -> None:
-    """The whole stack as real processes. Ctrl-C stops everything."""
+    """Runs the whole service on this machine until Ctrl-C.
+
+    Starts PostgreSQL and Redis too, unless the settings name others.
+    """
     from deploy.stack import StackScreen, run_stack  # each command imports what it runs: the others start faster
 
     settings = _settings_with(data=data, host=host, port=port)
@@ -38,10 +49,12 @@ def up(
 
 @app.command()
 def ingress(
-    host: Annotated[str | None, typer.Option("--host", metavar="H")] = None,
-    port: Annotated[int | None, typer.Option("--port", metavar="N")] = None,
+    host: Annotated[
+        str | None, typer.Option("--host", metavar="H", help="Address to listen on; 127.0.0.1 unless set.")
+    ] = None,
+    port: Annotated[int | None, typer.Option("--port", metavar="N", help="Port to listen on; 8080 unless set.")] = None,
 ) -> None:
-    """One HTTP process: the API, the feed and health."""
+    """Runs one process that answers HTTP: the API, the telematics feed and health checks."""
     from ingress.process import run
 
     settings = _settings_with(host=host, port=port)
@@ -53,11 +66,21 @@ def ingress(
 
 @app.command()
 def workers(
-    queues: Annotated[str, typer.Option("--queues", metavar="A,B", help="Queues to work on.")] = ",".join(QUEUES),
-    processes: Annotated[int, typer.Option("--processes", min=1, metavar="N", help="Processes.")] = 1,
-    threads: Annotated[int | None, typer.Option("--threads", min=1, metavar="N", help="Threads of each.")] = None,
+    queues: Annotated[str, typer.Option("--queues", metavar="A,B", help="Queues to take work from.")] = ",".join(
+        QUEUES
+    ),
+    processes: Annotated[int, typer.Option("--processes", min=1, metavar="N", help="How many processes to run.")] = 1,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            "--threads",
+            min=1,
+            metavar="N",
+            help="Threads of each process; the setting FUELROUTE_WORKER_THREADS unless given.",
+        ),
+    ] = None,
 ) -> None:
-    """Workers of some queues, or of all."""
+    """Runs workers, which import routes, notice arrivals, make plans and send messages."""
     chosen = [queue.strip() for queue in queues.split(",") if queue.strip()]
     unknown = sorted(set(chosen) - set(QUEUES))
     if unknown or not chosen:
@@ -78,7 +101,10 @@ def workers(
 
 @app.command()
 def scheduler() -> None:
-    """The five-minute pass, the sweep and housekeeping. Many may run; one leads."""
+    """Runs the scheduler, which imports held routes every five minutes, finds lost work and deletes old data.
+
+    Several may run; one of them works, the others stand by.
+    """
     from scheduler.process import run
 
     settings = get_settings()
@@ -109,7 +135,7 @@ def _prepare_to_serve(settings: Settings, *, redis_needed: bool = True) -> None:
 
 @app.command("migrate")
 def migrate_schema(as_json: AsJson = False) -> None:
-    """Brings the schema up to date. Safe to run twice and at the same time."""
+    """Creates or updates the tables of the database. Safe to run twice, and by two at the same time."""
     from domain.migrations import migrate  # Alembic is needed here only
 
     revision = migrate(get_settings().require_database_url())
@@ -118,7 +144,7 @@ def migrate_schema(as_json: AsJson = False) -> None:
 
 @app.command("settings")
 def list_settings(as_json: AsJson = False) -> None:
-    """Every setting: its variable, its value, what it does."""
+    """Lists every setting: its environment variable, its value, what it does. Passwords are hidden."""
     current = get_settings()
     rows = [
         {

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from deploy.cli.arguments import AsJson, CompanyId, CsvFile
+from deploy.cli.arguments import AsJson, CompanyId, CsvFile, columns_of
 from deploy.cli.output import counting_lines, finish_import, screen, show
 from deploy.cli.storing import enqueue, transaction
 from domain.accounts import companies
@@ -14,13 +14,16 @@ from domain.stations import stations
 from domain.text import printable
 
 stations_app = typer.Typer(no_args_is_help=True, help="Truck stops and their retail prices.")
-deals_app = typer.Typer(no_args_is_help=True, help="Negotiated prices.")
-taxes_app = typer.Typer(no_args_is_help=True, help="Diesel taxes by state.")
+deals_app = typer.Typer(no_args_is_help=True, help="Prices that a company has negotiated.")
+taxes_app = typer.Typer(no_args_is_help=True, help="Diesel taxes of the states.")
 
 
-@stations_app.command("import")
+@stations_app.command("import", epilog=columns_of(stations.StationRow))
 def stations_import(file: CsvFile, as_json: AsJson = False) -> None:
-    """Upserts truck stops and their prices. Plans of trucks still at their first stop are looked at again."""
+    """Adds and updates truck stops and their prices.
+
+    Plans of trucks that are still at their first stop are checked again.
+    """
     now = datetime.now(UTC)
     with counting_lines("stations", file, quiet=as_json) as progress, transaction() as connection:
         report = stations.import_stations(connection, file, now=now, progress=progress)
@@ -29,9 +32,9 @@ def stations_import(file: CsvFile, as_json: AsJson = False) -> None:
     finish_import(as_json, "stations", report)
 
 
-@deals_app.command("import")
+@deals_app.command("import", epilog=columns_of(stations.DealRow))
 def deals_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = False) -> None:
-    """Upserts negotiated prices, by station or brand, with the days they are valid on."""
+    """Adds and updates negotiated prices, by station or brand, with the days they are valid on."""
     now = datetime.now(UTC)
     with transaction() as connection:
         companies.require_company(connection, company_id)
@@ -41,11 +44,11 @@ def deals_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = False) 
     finish_import(as_json, "deals", report)
 
 
-@taxes_app.command("import")
+@taxes_app.command("import", epilog=columns_of(stations.TaxRow))
 def taxes_import(file: CsvFile, as_json: AsJson = False) -> None:
-    """Upserts the states' diesel taxes, for companies whose objective is tax-adjusted.
+    """Adds and updates the states' diesel taxes, for companies whose objective is tax-adjusted.
 
-    The rate is what a purchase is credited; a surcharge, owed by miles alone, has a column of its own.
+    A purchase is credited the rate. A surcharge is owed by miles alone and has a column of its own.
     """
     now = datetime.now(UTC)
     with transaction() as connection:
@@ -57,9 +60,10 @@ def taxes_import(file: CsvFile, as_json: AsJson = False) -> None:
 
 @stations_app.command("retire")
 def stations_retire(
-    station_ids: Annotated[list[str], typer.Argument(metavar="STATION_ID ...")], as_json: AsJson = False
+    station_ids: Annotated[list[str], typer.Argument(metavar="STATION_ID", help="As in the import's station_id.")],
+    as_json: AsJson = False,
 ) -> None:
-    """No plan stops there any more, until an import names it again."""
+    """Takes truck stops out of use: no plan stops there until an import names them again."""
     now = datetime.now(UTC)
     with transaction() as connection:
         stations.retire_stations(connection, station_ids, now=now)

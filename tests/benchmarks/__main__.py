@@ -17,22 +17,34 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 @app.command()
 def bench(
     works: Annotated[
-        list[str] | None, typer.Argument(metavar="[WORK]...", help="Some of the works; all but the soak unless named.")
+        list[str] | None,
+        typer.Argument(
+            metavar="WORK", help=f"What to measure: {', '.join(known_works())}. All but the soak unless named."
+        ),
     ] = None,
-    file: Annotated[Path, typer.Option("--json", metavar="FILE", help="Where the figures are written.")] = Path(
+    file: Annotated[Path, typer.Option("--json", metavar="FILE", help="File for the figures.")] = Path(
         "fuelroute-bench.json"
     ),
-    rounds: Annotated[int, typer.Option("--rounds", min=1, metavar="N", help="Of each measurement.")] = 3,
-    seconds: Annotated[float, typer.Option("--seconds", min=0.1, metavar="S", help="Of each measurement.")] = 3,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, metavar="N", help="Rounds of each measurement.")] = 3,
+    seconds: Annotated[float, typer.Option("--seconds", min=0.1, metavar="S", help="Length of each measurement.")] = 3,
     routes: Annotated[
-        int, typer.Option("--routes", min=1000, metavar="N", help="In the table of the reads.")
+        int, typer.Option("--routes", min=1000, metavar="N", help="Routes in the table that the reads are measured on.")
     ] = 1_000_000,
-    minutes: Annotated[float, typer.Option("--minutes", min=0.1, metavar="M", help="Of the soak.")] = 30,
+    minutes: Annotated[float, typer.Option("--minutes", min=0.1, metavar="M", help="How long the soak runs.")] = 30,
     ingress: Annotated[
-        list[int] | None, typer.Option("--ingress", min=1, metavar="N", help="Ingress processes; 1 and 2 unless set.")
+        list[int] | None,
+        typer.Option(
+            "--ingress",
+            min=1,
+            metavar="N",
+            help="Number of ingress processes; 1 and 2 unless set. Give it once for each number.",
+        ),
     ] = None,
 ) -> None:
-    """Measures the service on a stack of its own, beside its reference, and shows figures and goals."""
+    """Measures the speed of the service on this machine and compares it with its goals.
+
+    It starts a service of its own, and measures a reference beside it.
+    """
     chosen = works or [ALL]
     unknown = sorted(set(chosen) - set(known_works()))
     if unknown:

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -16,8 +17,9 @@ from uuid import uuid4
 import psycopg
 import pytest
 import structlog
+from typer.main import get_command
 
-from deploy.cli import main, measuring
+from deploy.cli import app, main, measuring
 from deploy.cli.output import counted, screen
 from domain.accounts.keys import find_callers
 from domain.database import Database
@@ -90,6 +92,13 @@ def cli(
     logger.handlers = handlers
     logger.setLevel(level)
     structlog.reset_defaults()
+
+
+def commands(command: Any, name: str = "fuelroute") -> Iterator[tuple[str, Any]]:
+    """The command and all that are under it, with their names."""
+    yield name, command
+    for one, inner in getattr(command, "commands", {}).items():
+        yield from commands(inner, f"{name} {one}")
 
 
 @pytest.fixture
@@ -497,6 +506,21 @@ def test_the_program_runs_as_a_process_of_its_own(settings: Settings, fleet: Fle
     failed = run("keys", "list", "--company", "cmp_nobody", "--json")
     assert (failed.returncode, failed.stdout) == (1, "")
     assert failed.stderr == "fuelroute: there is no company 'cmp_nobody'\n"
+
+
+def test_every_command_and_option_explains_itself_to_its_users() -> None:
+    for name, command in commands(get_command(app)):
+        assert command.help, name
+        assert not re.search("upsert|docstring|module|`domain`", command.help), name
+        for parameter in command.params:
+            assert getattr(parameter, "help", None), f"{name} {parameter.name}"
+
+
+def test_the_help_of_an_import_names_its_columns(cli: Cli) -> None:
+    told = " ".join(cli("deals", "import", "--help").out.split())
+
+    assert "Optional columns: station_id, brand, discount_per_gallon, net_price, valid_from, valid_to." in told
+    assert "Required columns: name." in " ".join(cli("drivers", "import", "--help").out.split())
 
 
 # --- Failures --------------------------------------------------------------------------------------------------
