@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 import numpy as np
@@ -18,7 +18,7 @@ from domain.errors import FuelrouteError
 from domain.ids import is_id
 from domain.lifecycle import Environment, RouteStatus
 from domain.planning.plan import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
-from domain.roads import Point, default_roads
+from domain.roads import Point, Road, default_roads
 from domain.settings import Settings
 from domain.text import printable
 
@@ -190,49 +190,93 @@ def _drive(
     """Stands at each stop for a while and drives the road between, a fix every 30 s."""
     stops = [Point(stop["latitude"], stop["longitude"]) for stop in route.stops]
     road = default_roads(settings.valhalla_url).through(stops)
-    percent_per_mile = 100 / route.mpg / route.capacity_gallons
+    trip = _Trip(truck, road, speed_mph, route.mpg, route.capacity_gallons, real_time=real_time)
+    with _trip_shown(screen, road.distance_miles) as show:
+        for index, mile in enumerate(road.stop_miles):
+            if index > 0:
+                trip.drive(road.stop_miles[index - 1], mile, show)
+            show(mile, printable(route.stops[index]["name"]))
+            trip.stand_at(stops[index])
+            if index == 0:
+                _wait_for_plan(database, route.id)
+                trip.refuels = _fuel_stops(database, route.id)
+
+
+@dataclass(slots=True)
+class _Trip:
+    """A truck on its road: burns fuel by the mile, and fills up where its plan says."""
+
+    truck: _Truck
+    road: Road
+    speed_mph: float
+    mpg: float
+    capacity_gallons: float
+    real_time: bool
+    refuels: list[tuple[float, float]] = field(default_factory=list)
+    """Mile and gallons of the fuel stops ahead."""
+
+    def stand_at(self, stop: Point) -> None:
+        for _ in range(DWELL_FIXES):
+            self._fix(*stop, speed_mph=0)
+        self.truck.send()
+
+    def drive(self, start_mile: float, end_mile: float, show: Callable[[float], None]) -> None:
+        """From one stop until just before the next."""
+        miles_a_fix = self.speed_mph * FIX_SECONDS / 3600
+        mile = start_mile + miles_a_fix
+        while mile < end_mile:
+            self.truck.fuel_percent -= self._percent_of_tank(miles_a_fix / self.mpg)
+            self._refuel_until(mile)
+            self._fix(*self._place_at(mile), speed_mph=self.speed_mph)
+            show(mile)
+            mile += miles_a_fix
+
+    def _refuel_until(self, mile: float) -> None:
+        while self.refuels and self.refuels[0][0] <= mile:
+            _, gallons = self.refuels.pop(0)
+            self.truck.fuel_percent += self._percent_of_tank(gallons)
+
+    def _percent_of_tank(self, gallons: float) -> float:
+        return 100 * gallons / self.capacity_gallons
+
+    def _place_at(self, mile: float) -> tuple[float, float]:
+        """Latitude and longitude."""
+        latitudes, longitudes = self.road.line.T
+        return (
+            float(np.interp(mile, self.road.line_miles, latitudes)),
+            float(np.interp(mile, self.road.line_miles, longitudes)),
+        )
+
+    def _fix(self, latitude: float, longitude: float, *, speed_mph: float) -> None:
+        """One fix, and the time until the next."""
+        self.truck.fix(latitude, longitude, speed_mph)
+        if self.real_time:
+            self.truck.send()
+            time.sleep(FIX_SECONDS)
+        self.truck.now += timedelta(seconds=FIX_SECONDS)
+
+
+class _Show(Protocol):
+    """Tells the watcher which mile the truck is at, and from a stop on that stop's name."""
+
+    def __call__(self, mile: float, stop: str | None = None) -> None: ...
+
+
+@contextmanager
+def _trip_shown(screen: Console | None, miles: float) -> Iterator[_Show]:
+    """A progress bar over the miles, or nothing without a screen."""
+    if screen is None:
+        yield lambda mile, stop=None: None
+        return
     columns = (
         TextColumn("  {task.description:40.40}", markup=False),
         BarColumn(),
         TextColumn("{task.completed:.0f} of {task.total:.0f} mi"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=screen) if screen is not None else nullcontext() as bar:
-        task = bar.add_task(printable(route.stops[0]["name"]), total=max(road.distance_miles, 1)) if bar else None
-
-        def step(latitude: float, longitude: float, speed: float) -> None:
-            truck.fix(latitude, longitude, speed)
-            if real_time:
-                truck.send()
-                time.sleep(FIX_SECONDS)
-            truck.now += timedelta(seconds=FIX_SECONDS)
-
-        refuels: list[tuple[float, float]] = []
-        miles_a_fix = speed_mph * FIX_SECONDS / 3600
-        for index, mile in enumerate(road.stop_miles):
-            if bar and task is not None:
-                bar.update(task, description=printable(route.stops[index]["name"]), completed=mile)
-            for _ in range(DWELL_FIXES):
-                step(*stops[index], 0)
-            truck.send()
-            if index == 0:
-                _wait_for_plan(database, route.id)
-                refuels = _fuel_stops(database, route.id)
-            if index == len(stops) - 1:
-                break
-            here = mile + miles_a_fix
-            while here < road.stop_miles[index + 1]:
-                truck.fuel_percent -= miles_a_fix * percent_per_mile
-                while refuels and refuels[0][0] <= here:
-                    truck.fuel_percent += 100 * refuels.pop(0)[1] / route.capacity_gallons
-                step(
-                    float(np.interp(here, road.line_miles, road.line[:, 0])),
-                    float(np.interp(here, road.line_miles, road.line[:, 1])),
-                    speed_mph,
-                )
-                if bar and task is not None:
-                    bar.update(task, completed=here)
-                here += miles_a_fix
+    with Progress(*columns, console=screen) as bar:
+        task = bar.add_task("", total=max(miles, 1))
+        yield lambda mile, stop=None: bar.update(task, completed=mile, description=stop)
 
 
 def _fuel_stops(database: Database, route_id: str) -> list[tuple[float, float]]:
