@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from types import ModuleType
 from uuid import uuid4
 
 import psycopg
@@ -20,6 +21,7 @@ from domain.jobs import JobQueue, redis_client
 from domain.migrations import migrate
 from domain.settings import Settings
 from tests.factories import Fleet, make_fleet
+from tests.servers import own_redis
 from tests.service import Client, Service, running_service
 
 _servers = ExitStack()
@@ -29,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Starts the servers, once: pytest's parallel workers inherit their addresses."""
     for name in [name for name in os.environ if name.startswith("FUELROUTE_")]:
         del os.environ[name]  # what is set for a person's own stack must not reach the tests
-    if hasattr(config, "workerinput") or config.option.collectonly:
+    if hasattr(config, "workerinput") or config.option.collectonly or "not servers" in config.option.markexpr:
         return
     folder = Path(tempfile.mkdtemp(prefix="fuelroute-tests-"))
     _servers.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -40,6 +42,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     _servers.close()
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses by the marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests that need servers: those with a fixture that has them, and those of a module that imports
+    something that starts them."""
+    for item in items:
+        if isinstance(item, pytest.Function) and ("settings" in item.fixturenames or _starts_servers(item.module)):
+            item.add_marker(pytest.mark.servers)
+
+
+def _starts_servers(module: ModuleType) -> bool:
+    starters = (EmbeddedPostgres, EmbeddedRedis, running, running_service, own_redis, own_database, make_database)
+    return any(value in starters for value in vars(module).values() if callable(value))
 
 
 def make_database(name: str, *, template: str = "fuelroute") -> str:

@@ -13,11 +13,14 @@ from functools import partial
 from pathlib import Path
 
 import httpx
+import pytest
 
 from domain.database import Database
 from domain.settings import STACK_FILE, Settings
 from tests.factories import route_body
 from tests.service import Service, eventually
+
+pytestmark = pytest.mark.servers
 
 UP = (sys.executable, "-c", "from deploy.cli import main; main()", "up", "--port", "0")
 

@@ -13,6 +13,8 @@ from rich.console import Console
 from tests.benchmarks.harness import Bench, new_progress
 from tests.benchmarks.load import LoadFailed
 
+pytestmark = pytest.mark.servers
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -13,6 +13,8 @@ import pytest
 from domain.roads import Point
 from domain.roads.highways import FILE, FREEWAY, HighwayGraph, HighwayRoads
 
+pytestmark = pytest.mark.slow
+
 DEMO = Path(__file__).parents[2] / "deploy" / "demo"
 MILES_PER_DEGREE = 69.09
 CORRIDOR_MILES = 5  # the default furthest detour

@@ -15,6 +15,8 @@ import pytest
 
 from tests.service import eventually
 
+pytestmark = pytest.mark.servers
+
 REPOSITORY = Path(__file__).parents[2]
 
 

@@ -26,7 +26,10 @@ from domain.messages.gateways import Fault, hand_over
 from domain.settings import Settings
 from tests.gateway import HOST, Gateway, running_gateway
 
-pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning"),  # Apprise's, when it loads
+]
 
 NONE = AllowedHosts()
 OURS = AllowedHosts(networks=(ipaddress.ip_network("127.0.0.0/8"),))

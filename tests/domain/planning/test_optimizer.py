@@ -23,6 +23,8 @@ from domain.planning.optimizer import (
     solve,
 )
 
+pytestmark = pytest.mark.slow
+
 DOLLARS_LOST_TO_ROUNDING = 0.50
 
 

@@ -12,6 +12,8 @@ from domain.roads import Point
 from domain.roads.build import Network, graph_of
 from domain.roads.highways import FREEWAY_COST, OTHER_COST, PER_MILE, Finder, HighwayGraph
 
+pytestmark = pytest.mark.slow
+
 SIZE = 15
 
 

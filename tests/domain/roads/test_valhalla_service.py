@@ -22,6 +22,8 @@ from domain.roads.highways import NO_ROAD, HighwayRoads
 from domain.roads.valhalla import MAX_LOCATIONS, ValhallaRoads
 from tests.domain.roads.conftest import Clock
 
+pytestmark = pytest.mark.servers
+
 NORTHWEST, NORTHEAST = Point(41.1, -96.4), Point(41.1, -96.0)
 WEST, BRIDGE_WEST, BRIDGE_EAST, EAST = (Point(41.0, longitude) for longitude in (-96.4, -96.21, -96.20, -96.0))
 ISLAND, ISLAND_END = Point(41.3, -95.5), Point(41.3, -95.4)
