@@ -1,4 +1,4 @@
-"""The plans in the README are those that `explain` prints for the demo's routes."""
+"""The plans in the README of planning are those that `explain` prints for the demo's routes."""
 
 import io
 import re
@@ -25,7 +25,7 @@ from domain.telematics.feed import store_positions
 from domain.telematics.tracking import process_vehicles
 from tests.domain.helpers import imported, positions_at
 
-README = Path(__file__).parents[2] / "README.md"
+README = Path(__file__).parents[2] / "domain" / "planning" / "README.md"
 NOW = datetime(2026, 11, 23, 14, tzinfo=UTC)
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads

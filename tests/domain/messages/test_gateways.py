@@ -188,7 +188,7 @@ def test_an_operator_s_own_gateways_are_named_in_the_settings(allowed: str, url:
 
 
 def test_the_readme_lists_every_kind_that_is_allowed() -> None:
-    readme = (Path(__file__).parents[3] / "README.md").read_text()
+    readme = (Path(__file__).parents[3] / "domain" / "accounts" / "README.md").read_text()
     twins = {"workflow": "workflows", "wxteams": "webex"}
 
     for kind in contacts._PARAMETERS:
