@@ -24,7 +24,7 @@ from domain.database import Connection
 from domain.errors import FuelrouteError
 from domain.observability import get_logger
 from domain.settings import Settings, get_settings
-from domain.statements import Command, NotNull, Statement
+from domain.statements import Command, IdRow, NotNull, Statement
 
 if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet
@@ -53,17 +53,28 @@ class _Stored(NamedTuple):
     stored: NotNull[str]
 
 
-_PLACES = [("drivers", "contact"), ("companies", "message_url")]
-_LOCK_OTHERS = {
+_LOCK_COMPANIES = Statement(
+    IdRow,
+    """
+    SELECT id FROM companies c
+    WHERE NOT starts_with(message_url, %(mark)s)
+       OR EXISTS (SELECT FROM drivers d WHERE d.company_id = c.id AND NOT starts_with(contact, %(mark)s))
+    ORDER BY id FOR NO KEY UPDATE
+    """,
+)
+"""Companies with a contact that does not begin with the mark of a key."""
+
+_PLACES = [("companies", "message_url", "id"), ("drivers", "contact", "company_id")]
+_OTHERS = {
     table: Statement(
         _Stored,
-        f"SELECT id, {column} AS stored FROM {table} WHERE NOT starts_with({column}, %s)"  # noqa: S608
-        " ORDER BY id FOR NO KEY UPDATE",
+        f"SELECT id, {column} AS stored FROM {table} WHERE {company_id} = ANY(%s)"  # noqa: S608
+        f" AND NOT starts_with({column}, %s) ORDER BY id FOR NO KEY UPDATE",
     )
-    for table, column in _PLACES
+    for table, column, company_id in _PLACES
 }
-"""Contacts that do not begin with the mark of a key."""
-_RENEW = {table: Command(f"UPDATE {table} SET {column} = %s WHERE id = %s") for table, column in _PLACES}  # noqa: S608
+"""Contacts of these companies that do not begin with the mark of a key."""
+_RENEW = {table: Command(f"UPDATE {table} SET {column} = %s WHERE id = %s") for table, column, _ in _PLACES}  # noqa: S608
 
 
 class Contacts:
@@ -120,12 +131,16 @@ class Contacts:
 
     def seal_stored(self, connection: Connection) -> tuple[int, int]:
         """Seals what is stored in the clear or under an older key. Returns how many were, and how many could not be
-        opened."""
+        opened.
+
+        Locks the companies first: whatever else changes drivers holds their company's row.
+        """
         if not self._keys:
             return 0, 0
         sealed = unreadable = 0
-        for table, others in _LOCK_OTHERS.items():
-            rows = others.all(connection, (self._mark,))
+        companies = [row.id for row in _LOCK_COMPANIES.all(connection, {"mark": self._mark})]
+        for table, others in _OTHERS.items():
+            rows = others.all(connection, (companies, self._mark))
             opened = [(row.id, str(self.open_or_keep(row.stored))) for row in rows]
             renewed = [(self.seal(contact), id_) for id_, contact in opened if not is_sealed(contact)]
             with connection.cursor() as cursor:

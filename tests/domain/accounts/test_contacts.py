@@ -3,6 +3,7 @@
 import base64
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -11,13 +12,15 @@ import structlog
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
-from domain.accounts.companies import Policy, set_policy
+from domain.accounts.companies import Policy, lock_company, set_policy
 from domain.accounts.contacts import Contacts, UnreadableContact
 from domain.database import Connection
 from domain.fleet.fleet import import_drivers
 from domain.settings import CONTACT_KEY_FILE, Settings, UnusableSetting, get_settings
+from tests.conftest import own_database
 from tests.domain.helpers import deliver, imported, planned_by_hand
-from tests.factories import Fleet
+from tests.factories import Fleet, make_fleet
+from tests.service import eventually
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 
@@ -94,6 +97,32 @@ def test_an_older_key_still_opens_and_housekeeping_seals_with_the_newest(
     assert Contacts().seal_stored(connection) == (0, 0)
     with pytest.raises(UnreadableContact):
         Contacts(old).open(stored_contact(connection, fleet))
+
+
+def test_sealing_and_an_import_of_drivers_lock_in_the_same_order() -> None:
+    contacts = Contacts(new_key())
+
+    def set_contact(connection: Connection, driver_id: str) -> None:
+        connection.execute("UPDATE drivers SET contact = %s WHERE id = %s", (URL, driver_id))
+
+    with own_database("sealing") as database, ThreadPoolExecutor(1) as threads:
+        with database.transaction() as connection:
+            fleet = make_fleet(connection)
+            for driver_id in fleet.drivers:
+                set_contact(connection, driver_id)
+
+        def seal() -> tuple[int, int]:
+            with database.transaction() as connection:
+                return contacts.seal_stored(connection)
+
+        with database.transaction() as importing:
+            lock_company(importing, fleet.company_id)
+            set_contact(importing, fleet.drivers[1])
+            sealing = threads.submit(seal)
+            eventually(lambda: importing.execute("SELECT FROM pg_locks WHERE NOT granted").rowcount, bool)
+            set_contact(importing, fleet.drivers[0])
+
+        assert sealing.result() == (2, 0)
 
 
 def test_an_import_with_the_wrong_key_loses_no_contact(connection: Connection, fleet: Fleet, load: Load) -> None:
