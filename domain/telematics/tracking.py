@@ -361,9 +361,11 @@ def _flag_implausible(
         """,
         (*map(list, zip(*flags, strict=True)), environment),
     )
+    counts: Counter[str] = Counter()
     for vehicle_id, _, implausible in flags:
-        tenant = Tenant(current[vehicle_id].company_id, Environment(environment))
-        count_dropped(connection, tenant, {"implausible": 1 if implausible else -1}, now=now)
+        counts[current[vehicle_id].company_id] += 1 if implausible else -1
+    for company_id, count in sorted(counts.items()):  # in one order, so that no two transactions wait for each other
+        count_dropped(connection, Tenant(company_id, Environment(environment)), {"implausible": count}, now=now)
 
 
 def complete_routes(connection: Connection, route_ids: Iterable[str], *, now: datetime) -> list[Job]:

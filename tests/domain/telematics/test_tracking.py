@@ -22,7 +22,7 @@ from domain.routes.pushes import recheck_trucks
 from domain.settings import Settings
 from domain.telematics import feed, tracking
 from domain.telematics.arrivals import Candidate, current_route
-from tests.conftest import make_database
+from tests.conftest import make_database, own_database
 from tests.domain.helpers import (
     deliver,
     imported,
@@ -355,6 +355,39 @@ def test_one_wild_fix_is_counted_and_moves_nothing(
 
     assert visits_of(connection, route_id) == {}
     assert dropped(connection, fleet) == {"implausible": 1}
+
+
+def test_implausible_fixes_are_counted_in_the_order_of_the_companies(settings: Settings, now: datetime) -> None:
+    def count(connection: Connection, fleet: Fleet) -> None:
+        feed.count_dropped(connection, fleet.live, {"implausible": 1}, now=now)
+
+    with own_database("counts") as database, ThreadPoolExecutor(1) as threads:
+        with database.transaction() as connection:
+            first, second = (make_fleet(connection) for _ in range(2))
+            # the trucks are in the other order
+            truck, later_truck = second.trucks[0], new_id("veh")
+            connection.execute("UPDATE vehicles SET id = %s WHERE id = %s", (later_truck, first.trucks[0]))
+            for fleet in (first, second):
+                imported(connection, fleet.live, now=now)
+                wild = [(PERRYSBURG, -2), (JOLIET, -1), (PERRYSBURG, 0)]
+                fixes = [fix for stop, at in wild for fix in positions_at(stop, now + minutes(at), count=1)]
+                post(connection, fleet.live, fixes, now=now)
+
+        def process_both() -> None:
+            with database.transaction() as connection:
+                tracking.process_vehicles(
+                    connection, Environment.LIVE, [truck, later_truck], settings=settings, now=now
+                )
+
+        with database.transaction() as holder:
+            count(holder, first)
+            processing = threads.submit(process_both)
+            eventually(lambda: holder.execute("SELECT FROM pg_locks WHERE NOT granted").rowcount, bool)
+            count(holder, second)
+        processing.result()
+
+        with database.transaction() as connection:
+            assert [dropped(connection, fleet) for fleet in (first, second)] == [{"implausible": 2}] * 2
 
 
 def test_three_agreeing_fixes_are_believed_and_counted_no_more(
