@@ -5,7 +5,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from starlette.types import Scope
 
-from domain.accounts.keys import Caller
+from domain.accounts.keys import Caller, PresentedKey
 from ingress.limits import Allowance
 from ingress.problems import ApiError
 
@@ -15,13 +15,16 @@ Result = TypeVar("Result")
 ADMISSION = "fuelroute.admission"
 """Where the finding about a request is kept in its scope."""
 
+_PRESENTED = "fuelroute.presented"
+"""Likewise the key that it came with, which is read and hashed once."""
+
 _BEARER = re.compile(r"bearer +(\S+) *", re.IGNORECASE)
 
 
 class Presented(NamedTuple):
-    """A key as it came in, and whether this request counts against its rate limit."""
+    """A key that came in, and whether this request counts against its rate limit."""
 
-    key: str
+    key: PresentedKey
     counted: bool
 
 
@@ -52,14 +55,23 @@ class Answered(NamedTuple, Generic[Result]):
 
 def presented_by(scope: Scope) -> Presented | None:
     """The key of a request to the API or the feed. None: there is none, or not as there should be."""
+    if _PRESENTED not in scope:
+        scope[_PRESENTED] = _read_presented(scope)
+    presented: Presented | None = scope[_PRESENTED]
+    return presented
+
+
+def _read_presented(scope: Scope) -> Presented | None:
     path = scope["path"]
     if not path.startswith(("/v1/", "/telematics/")):
         return None
     for name, value in scope["headers"]:
         if name == b"authorization":
             bearer = _BEARER.fullmatch(value.decode("latin-1"))
+            if bearer is None:
+                return None
             # the contract's limit is the API's; the feed has one of positions
-            return Presented(bearer.group(1), path.startswith("/v1/")) if bearer is not None else None
+            return Presented(PresentedKey.of(bearer.group(1)), counted=path.startswith("/v1/"))
     return None
 
 

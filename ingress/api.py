@@ -1,14 +1,13 @@
 """The endpoints: check, store, enqueue, answer. Rules and statements live in `domain`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TypeVar
 
 import msgspec
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from domain.accounts.keys import Caller
@@ -44,6 +43,7 @@ from ingress.admission import (
     refusal_of,
     unauthorized,
 )
+from ingress.connections import BODY_IS_HERE
 from ingress.problems import ApiError
 from ingress.services import Asking, Services, Stored
 from ingress.turns import NothingFree
@@ -61,11 +61,17 @@ def json_answer(value: object, status: int = 200, headers: dict[str, str] | None
 def most_bytes_of(request: Request) -> int:
     """How large the JSON body can be. Raises ApiError: 415 when it says to be something else, 413 when it is too
     large."""
-    media_type = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
-    if media_type != "application/json" and not media_type.endswith("+json"):
-        raise ApiError("unsupported_media_type", f"Send `Content-Type: application/json`, not `{media_type}`.")
-    declared = request.headers.get("content-length", "")
-    if not declared.isdecimal():
+    content_type, declared = b"application/json", b""
+    for name, value in reversed(request.scope["headers"]):  # of several, the first counts
+        if name == b"content-type":
+            content_type = value
+        elif name == b"content-length":
+            declared = value
+    if content_type != b"application/json":
+        media_type = content_type.decode("latin-1").partition(";")[0].strip().lower()
+        if media_type != "application/json" and not media_type.endswith("+json"):
+            raise ApiError("unsupported_media_type", f"Send `Content-Type: application/json`, not `{media_type}`.")
+    if not declared.isdigit():
         return MAX_BODY_BYTES
     if int(declared) > MAX_BODY_BYTES:
         raise _too_large()
@@ -75,16 +81,27 @@ def most_bytes_of(request: Request) -> int:
 async def body_of(request: Request, timeout_seconds: float) -> bytes:
     """The body. Raises ApiError: 413 when it is too large, 400 when it only trickles in, for it holds a place that
     others wait for."""
-    body = bytearray()
+    if BODY_IS_HERE in request.scope:
+        return await _received(request)
     try:
         async with asyncio.timeout(timeout_seconds):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > MAX_BODY_BYTES:
-                    raise _too_large()
+            return await _received(request)
     except TimeoutError:
         fault = FieldFault(field="", message=f"did not arrive within {timeout_seconds:g} s")
         raise ApiError("validation_error", "The body has 1 invalid field.", errors=[fault]) from None
+
+
+async def _received(request: Request) -> bytes:
+    body = bytearray()
+    more = True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        body += message.get("body", b"")
+        if len(body) > MAX_BODY_BYTES:
+            raise _too_large()
+        more = message.get("more_body", False)
     return bytes(body)
 
 
@@ -171,14 +188,13 @@ class Api:
             await self._admit(request, permission)
             raise
 
-    @asynccontextmanager
-    async def _body_of(self, request: Request, company: str) -> AsyncIterator[bytes]:
-        """The body, which counts against what its company may have open until the block ends. Raises ApiError 429 when
-        the company has too much open for too long, and like `body_of`."""
+    async def _with_body(self, request: Request, company: str, work: Callable[[bytes], Awaitable[Read]]) -> Read:
+        """What comes of `work` with the body, which counts against what its company may have open until then. Raises
+        ApiError 429 when the company has too much open for too long, and like `body_of` and `work`."""
         seconds = self._services.settings.body_timeout_seconds
         try:
             async with self._services.bodies.part(company, most_bytes_of(request), patience_seconds=seconds):
-                yield await body_of(request, seconds)
+                return await work(await body_of(request, seconds))
         except NothingFree:
             raise ApiError(
                 "rate_limited",
@@ -211,15 +227,18 @@ class Api:
         return json_answer(answer, 202 if answer.status in HELD else 201)
 
     async def _push(self, request: Request) -> Stored:
+        async def store(body: bytes) -> Stored:
+            route = checked(lambda: read_body(body, RouteInput), "The body")
+            return await self._ask(request, "routes:write", self._services.pushes, route)
+
         presented = presented_by(request.scope)
-        if presented is None or not self._services.was_admitted(presented):
-            company = (await self._admit(request, "routes:write")).company_id  # the body of a stranger is not read
+        known = self._services.known_of(presented) if presented is not None else None
+        if known is not None and known.within_limit:
+            company = known.company_id
         else:
-            company = self._services.owner_of(presented)
+            company = (await self._admit(request, "routes:write")).company_id  # the body of a stranger is not read
         try:
-            async with self._body_of(request, company) as body:
-                route = checked(lambda: read_body(body, RouteInput), "The body")
-                return await self._ask(request, "routes:write", self._services.pushes, route)
+            return await self._with_body(request, company, store)
         except ApiError:
             await self._admit(request, "routes:write")  # who may not push learns only that
             raise
@@ -281,10 +300,12 @@ class Api:
 
     async def post_positions(self, request: Request) -> Response:
         """The telematics feed: one bad entry never costs the others."""
+
+        def store(body: bytes) -> Awaitable[PositionsAccepted]:
+            return self._work(request, "positions:write", partial(self._store_positions, body))
+
         caller = await self._admit(request, "positions:write")
-        async with self._body_of(request, caller.company_id) as body:
-            accepted = await self._work(request, "positions:write", partial(self._store_positions, body))
-        return json_answer(accepted, 202)
+        return json_answer(await self._with_body(request, caller.company_id, store), 202)
 
     def _store_positions(self, body: bytes, caller: Caller) -> PositionsAccepted:
         batch = checked(lambda: read_body(body, PositionBatch), "The body")

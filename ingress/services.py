@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import psycopg
 
-from domain.accounts.keys import Caller, find_callers, hash_of, still_valid
+from domain.accounts.keys import Caller, find_callers, still_valid
 from domain.contract.shapes import Route, RouteInput
 from domain.database import SERVING, Connection, Database, Limits, Tenant, is_away
 from domain.jobs import Job, JobQueue, import_routes, in_batches, redis_client
@@ -52,8 +52,9 @@ _NOBODY_KNOWN = ""
 """The owner of what comes with a key that was not valid when it was last looked at: all these take one turn."""
 
 
-class _Known(NamedTuple):
-    """What was found of a key when it was last looked at."""
+class KnownKey(NamedTuple):
+    """What was found of a key when it was last looked at. It permits nothing, but makes its request likely enough to be
+    read before the key is looked at again."""
 
     company_id: str
     within_limit: bool
@@ -90,7 +91,7 @@ class Services:
         self.reads: Asking[str, Versioned | None] = self._reader("reads", read_routes)
         self.finds: Asking[str, Route | None] = self._reader("finds", find_by_external_id)
         self.versions: Asking[str, str | None] = self._reader("versions", read_versions)
-        self._known: dict[bytes, _Known] = {}
+        self._known: dict[bytes, KnownKey] = {}
         body_bytes = settings.body_memory_megabytes << 20
         self.bodies = Shares(body_bytes, of_one=body_bytes // 32)
         """Bytes, held from before a body is read until what it says is stored: who has to wait, waits in its socket."""
@@ -135,15 +136,13 @@ class Services:
         """Who presents a key, in a turn of its own."""
         return await self.admissions.submit(presented, self.owner_of(presented))
 
-    def was_admitted(self, presented: Presented) -> bool:
-        """Whether the key was valid and within its limit when it was last looked at. That permits nothing, but makes
-        its request likely enough to be read before the key is looked at again."""
-        known = self._known.get(hash_of(presented.key))
-        return known is not None and known.within_limit
+    def known_of(self, presented: Presented) -> KnownKey | None:
+        """None: the key was not valid when it was last looked at, or never looked at."""
+        return self._known.get(presented.key.hash)
 
     def owner_of(self, presented: Presented) -> str:
         """Who takes turns with the others: the company of a key that was valid when it was last looked at."""
-        known = self._known.get(hash_of(presented.key))
+        known = self.known_of(presented)
         return known.company_id if known is not None else _NOBODY_KNOWN
 
     def _admit(self, presented: Sequence[Presented]) -> list[Admission]:
@@ -161,7 +160,7 @@ class Services:
             for caller, one in zip(callers, presented, strict=True)
         ]
         for one, admission in zip(presented, admissions, strict=True):
-            self._remember(hash_of(one.key), admission)
+            self._remember(one.key.hash, admission)
         return admissions
 
     def _remember(self, key_hash: bytes, admission: Admission) -> None:
@@ -169,9 +168,9 @@ class Services:
         if admission.caller is None:
             self._known.pop(key_hash, None)
             return
-        if len(self._known) >= _MOST_KNOWN_KEYS:
+        if key_hash not in self._known and len(self._known) >= _MOST_KNOWN_KEYS:
             self._known.clear()  # those in use come back with their next request
-        self._known[key_hash] = _Known(admission.caller.company_id, refusal_of(admission, None) is None)
+        self._known[key_hash] = KnownKey(admission.caller.company_id, refusal_of(admission, None) is None)
 
     def _for_callers(
         self,

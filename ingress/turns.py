@@ -2,8 +2,7 @@
 
 import asyncio
 from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from typing import Generic, NamedTuple, TypeVar
 
 Item = TypeVar("Item")
@@ -58,18 +57,21 @@ class Shares:
         self._taken: Counter[str] = Counter()
         self._waiting: Turns[_Wait] = Turns()
 
-    @asynccontextmanager
-    async def part(self, owner: str, amount: int = 1, *, patience_seconds: float | None = None) -> AsyncIterator[None]:
-        """Waits until the owner can have so much, and holds it during the block. `amount` is at most `of_one`. Raises
-        NothingFree when it has to wait for longer than `patience_seconds`."""
+    def part(self, owner: str, amount: int = 1, *, patience_seconds: float | None = None) -> "Part":
+        """For `async with`: it waits until the owner can have so much, and holds it during the block. `amount` is at
+        most `of_one`. Raises NothingFree when it has to wait for longer than `patience_seconds`."""
+        return Part(self, owner, amount, patience_seconds)
+
+    async def take(self, owner: str, amount: int, patience_seconds: float | None) -> None:
+        """Waits like `part`. Whoever takes gives back."""
         if self._waiting or not self._is_free(owner, amount):
             await self._turn(owner, amount, patience_seconds)
         else:
             self._change(owner, amount)
-        try:
-            yield
-        finally:
-            self._change(owner, -amount)
+
+    def give_back(self, owner: str, amount: int) -> None:
+        self._change(owner, -amount)
+        if self._waiting:
             self._serve()
 
     async def _turn(self, owner: str, amount: int, patience_seconds: float | None) -> None:
@@ -115,3 +117,21 @@ class Shares:
         self._taken[owner] += amount
         if not self._taken[owner]:
             del self._taken[owner]
+
+
+class Part:
+    """What one owner holds of shares, for the length of a block. Every push has one, so it is no generator."""
+
+    __slots__ = ("_amount", "_owner", "_patience_seconds", "_shares")
+
+    def __init__(self, shares: Shares, owner: str, amount: int, patience_seconds: float | None) -> None:
+        self._shares = shares
+        self._owner = owner
+        self._amount = amount
+        self._patience_seconds = patience_seconds
+
+    async def __aenter__(self) -> None:
+        await self._shares.take(self._owner, self._amount, self._patience_seconds)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._shares.give_back(self._owner, self._amount)

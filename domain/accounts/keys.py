@@ -144,16 +144,31 @@ def still_valid(connection: Connection, key_ids: Collection[str]) -> set[str]:
     return {row.id for row in _STILL_VALID.all(connection, (list(key_ids),))}
 
 
-def find_callers(connection: Connection, keys: Sequence[str]) -> list[Caller | None]:
+class PresentedKey(NamedTuple):
+    """What a caller sent as a key, as far as it has to be known: nobody can make the key from it."""
+
+    prefix: str | None
+    hash: bytes
+
+    @classmethod
+    def of(cls, key: str) -> "PresentedKey":
+        return cls(prefix_of(key), hash_of(key)) if _looks_like_key(key) else _NO_KEY
+
+
+_NO_KEY = PresentedKey(None, b"")
+"""Whatever cannot be one of our keys."""
+
+
+def find_callers(connection: Connection, keys: Sequence[PresentedKey]) -> list[Caller | None]:
     """The caller behind each presented key, in order; None: unknown, revoked, expired, or of a retired company. One
     query for all."""
-    prefixes = {prefix_of(key) for key in keys if _looks_like_key(key)}
-    by_prefix: dict[str, list[tuple[bytes, Caller]]] = {}
+    prefixes = {key.prefix for key in keys if key.prefix is not None}
+    by_prefix: dict[str | None, list[tuple[bytes, Caller]]] = {}
     for row in _VALID_BY_PREFIX.all(connection, (list(prefixes),)):
         scopes = frozenset(row.scopes)
         caller = Caller(row.id, row.company_id, Environment(row.environment), scopes, row.superseding)
         by_prefix.setdefault(row.prefix, []).append((row.hash, caller))
-    return [_matching(key, by_prefix.get(prefix_of(key), [])) if _looks_like_key(key) else None for key in keys]
+    return [_matching(key, by_prefix.get(key.prefix, ())) for key in keys]
 
 
 def prefix_of(key: str) -> str:
@@ -161,11 +176,8 @@ def prefix_of(key: str) -> str:
     return key[:_PREFIX_LENGTH]
 
 
-def _matching(key: str, candidates: Sequence[tuple[bytes, Caller]]) -> Caller | None:
-    if not candidates:
-        return None
-    presented = hash_of(key)
-    return next((caller for stored, caller in candidates if hmac.compare_digest(stored, presented)), None)
+def _matching(key: PresentedKey, candidates: Sequence[tuple[bytes, Caller]]) -> Caller | None:
+    return next((caller for stored, caller in candidates if hmac.compare_digest(stored, key.hash)), None)
 
 
 def hash_of(key: str) -> bytes:

@@ -21,7 +21,7 @@ from typer.main import get_command
 
 from deploy.cli import app, main, measuring
 from deploy.cli.output import counted, screen
-from domain.accounts.keys import find_callers
+from domain.accounts.keys import PresentedKey, find_callers
 from domain.database import Database
 from domain.ids import is_id
 from domain.jobs import JobQueue
@@ -165,7 +165,7 @@ def test_a_key_is_shown_once_and_works(cli: Cli, fleet: Fleet, database: Databas
 
     key = result.document["key"] if form else next(line for line in result.out.splitlines() if line.startswith("svc_"))
     with database.transaction() as connection:
-        (caller,) = find_callers(connection, [key])
+        (caller,) = find_callers(connection, [PresentedKey.of(key)])
     assert caller is not None
     assert caller.tenant == fleet.sandbox
     assert sorted(caller.scopes) == ["routes:read", "routes:write"]
@@ -185,7 +185,7 @@ def test_a_revoked_key_is_gone(cli: Cli, fleet: Fleet, database: Database, form:
     assert cli("keys", "revoke", made["id"], *form).status == 0
 
     with database.transaction() as connection:
-        assert find_callers(connection, [made["key"]]) == [None]
+        assert find_callers(connection, [PresentedKey.of(made["key"])]) == [None]
 
 
 # --- Imports and mappings --------------------------------------------------------------------------------------
@@ -417,7 +417,7 @@ def test_a_retired_company_refuses_its_keys_and_ends_its_routes(
     else:
         assert f"retired {fleet.company_id}; 1 route was ended" in result.out
     with database.transaction() as connection:
-        assert find_callers(connection, [secret]) == [None]
+        assert find_callers(connection, [PresentedKey.of(secret)]) == [None]
     assert "is retired" in cli(*key, "--scope", "routes:read").sentence
     assert len(cli("keys", "list", "--company", fleet.company_id, "--json").document) == 1
     assert "there is no company 'cmp_x'" in cli("companies", "retire", "cmp_x").sentence

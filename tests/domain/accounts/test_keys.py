@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from domain.accounts.keys import (
     Caller,
     NewKey,
+    PresentedKey,
     UnknownScope,
     create_key,
     find_callers,
@@ -48,7 +49,7 @@ def test_a_key_shows_its_environment_and_its_prefix_is_how_it_starts(connection:
 def test_a_key_leads_to_its_company_environment_and_scopes(connection: Connection, fleet: Fleet) -> None:
     made = key(connection, fleet, "routes:write", "routes:read", "routes:write", live=False)
 
-    (caller,) = find_callers(connection, [made.key])
+    (caller,) = find_callers(connection, [PresentedKey.of(made.key)])
 
     scopes = frozenset({"routes:read", "routes:write"})
     assert caller == Caller(made.id, fleet.company_id, Environment.SANDBOX, scopes, superseding=False)
@@ -68,7 +69,10 @@ def test_nothing_stored_holds_the_key(connection: Connection, fleet: Fleet) -> N
 def test_many_keys_are_found_at_once_in_order(connection: Connection, fleet: Fleet) -> None:
     first, second = key(connection, fleet), key(connection, make_fleet(connection))
 
-    found = find_callers(connection, [second.key, "svc_live_unknown", first.key, second.key, ""])
+    found = find_callers(
+        connection,
+        [PresentedKey.of(key) for key in (second.key, "svc_live_unknown", first.key, second.key, "")],
+    )
 
     assert [caller.key_id if caller else None for caller in found] == [second.id, None, first.id, second.id, None]
 
@@ -80,7 +84,7 @@ def test_a_revoked_key_is_gone_and_revoking_again_keeps_the_first_time(connectio
     (row,) = list_keys(connection, fleet.company_id)
     assert revoke_key(connection, made.id)
 
-    assert find_callers(connection, [made.key]) == [None]
+    assert find_callers(connection, [PresentedKey.of(made.key)]) == [None]
     assert [one.revoked_at for one in list_keys(connection, fleet.company_id)] == [row.revoked_at]
 
 
@@ -92,7 +96,10 @@ def test_an_expired_key_is_gone(connection: Connection, fleet: Fleet, now: datet
     past = key(connection, fleet, expires_at=now - timedelta(seconds=5))
     future = key(connection, fleet, expires_at=now + timedelta(hours=1))
 
-    assert [caller is not None for caller in find_callers(connection, [past.key, future.key])] == [False, True]
+    assert [
+        caller is not None
+        for caller in find_callers(connection, [PresentedKey.of(past.key), PresentedKey.of(future.key)])
+    ] == [False, True]
 
 
 def test_a_key_that_was_found_is_valid_until_it_or_its_company_ends(
@@ -129,7 +136,8 @@ def test_keys_are_listed_for_their_company_only_and_without_hashes(connection: C
 def test_what_cannot_be_a_key_is_nobody(connection: Connection, fleet: Fleet) -> None:
     made = key(connection, fleet)
 
-    assert find_callers(connection, [made.key + "\ud800", made.prefix, made.key[:-1] + "é"]) == [None, None, None]
+    others = [PresentedKey.of(key) for key in (made.key + "\ud800", made.prefix, made.key[:-1] + "é")]
+    assert find_callers(connection, others) == [None, None, None]
 
 
 @hypothesis_settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -151,7 +159,7 @@ def test_whatever_is_not_the_key_itself_is_nobody(connection: Connection, fleet:
         )
     )
 
-    found = find_callers(connection, [forged, made.key])
+    found = find_callers(connection, [PresentedKey.of(forged), PresentedKey.of(made.key)])
 
     assert (found[0] is not None) is (forged == made.key)
     assert found[1] is not None

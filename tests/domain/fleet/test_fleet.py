@@ -19,7 +19,7 @@ from domain.accounts.companies import (
     require_company,
     retire_company,
 )
-from domain.accounts.keys import create_key, find_callers
+from domain.accounts.keys import PresentedKey, create_key, find_callers
 from domain.contract.shapes import DriverQuery, VehicleQuery
 from domain.database import Connection, Database
 from domain.fleet.fleet import (
@@ -278,7 +278,7 @@ def test_a_retired_company_has_no_keys_and_no_routes_that_move(
     stranger = imported(connection, make_fleet(connection).live, now=now)
 
     retire_company(connection, fleet.company_id, now=now)
-    assert find_callers(connection, [key]) == [None]
+    assert find_callers(connection, [PresentedKey.of(key)]) == [None]
     late = pushed(connection, fleet.live, now=now, start=now)  # by a request in flight
     assert import_routes(connection, [late], now=now) == ({}, [])
     assert fleet.company_id in lately_retired(connection, now=now)

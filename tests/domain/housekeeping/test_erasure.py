@@ -10,7 +10,7 @@ import pytest
 from psycopg import sql
 
 from domain.accounts.companies import Policy, UnknownCompany, create_company
-from domain.accounts.keys import create_key, find_callers
+from domain.accounts.keys import PresentedKey, create_key, find_callers
 from domain.contract.shapes import FuelPlan
 from domain.database import Connection, Database, Tenant
 from domain.fleet.fleet import StillDriving, UnknownTarget, add_mapping, import_drivers, import_vehicles
@@ -288,7 +288,7 @@ def test_of_an_erased_company_nothing_stays_but_that_it_was_erased(
     with database.transaction() as connection:
         assert traces(connection, *COMPANY, *PERSON, *company.trucks, *company.drivers) == []
         assert traces(connection, company.company_id) == [("erasures", company.company_id)]
-        assert find_callers(connection, [key]) == [None]
+        assert find_callers(connection, [PresentedKey.of(key)]) == [None]
 
 
 def test_what_a_request_in_flight_stores_is_erased_too(
