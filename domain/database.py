@@ -330,6 +330,11 @@ def _limit(connection: Session, limits: Limits) -> None:
     _LIMIT.execute(connection, [str(_milliseconds(one)) for one in seconds])
 
 
+def flush(connection: Connection) -> None:
+    """Returns when every commit that any connection has made is on disk: this one, of nothing, waits for all before."""
+    connection.execute("SELECT pg_logical_emit_message(true, 'fuelroute', '')")
+
+
 @contextmanager
 def connected(url: str) -> Iterator[Connection]:
     """One transaction on a connection of its own, for commands. Raises DatabaseProblem when there is none, or when

@@ -27,7 +27,7 @@ from domain.contract.shapes import (
 )
 from domain.database import Connection
 from domain.ids import is_id
-from domain.lifecycle import HELD, CancelEffect
+from domain.lifecycle import HELD, CancelEffect, RouteStatus
 from domain.observability import FIXES_RECEIVED
 from domain.routes import queries as answers
 from domain.routes.pushes import cancel_route
@@ -215,6 +215,8 @@ class Api:
             outcome = await self._services.outcomes.wait(
                 pushed.route_id, pushed.revision, self._services.settings.import_wait_seconds
             )
+        if pushed.effect == "create" and (outcome is None or outcome.status == RouteStatus.PENDING):
+            await self._services.flushed()  # no worker's commit has written it to disk
         if outcome is not None and pushed.effect == "create":
             answer = answers.fresh_route(stored.push, pushed, outcome)
         else:

@@ -17,7 +17,7 @@ import psycopg
 
 from domain.accounts.keys import Caller, find_callers, still_valid
 from domain.contract.shapes import Route, RouteInput
-from domain.database import SERVING, Connection, Database, Limits, Tenant, is_away
+from domain.database import SERVING, Connection, Database, Limits, Tenant, flush, is_away
 from domain.jobs import Job, JobQueue, import_routes, in_batches, redis_client
 from domain.observability import ROUTES_PUSHED, get_logger
 from domain.redis_circuit import RedisCircuit
@@ -47,6 +47,7 @@ _LEAST_STATEMENT_SECONDS = 0.25
 _LEAST_LOCK_SECONDS = 0.02
 """When that time is over, what is free still goes through."""
 
+_MOST_FLUSHED = 10_000
 _MOST_KNOWN_KEYS = 10_000
 _NOBODY_KNOWN = ""
 """The owner of what comes with a key that was not valid when it was last looked at: all these take one turn."""
@@ -91,6 +92,7 @@ class Services:
         self.reads: Asking[str, Versioned | None] = self._reader("reads", read_routes)
         self.finds: Asking[str, Route | None] = self._reader("finds", find_by_external_id)
         self.versions: Asking[str, str | None] = self._reader("versions", read_versions)
+        self._flushes: Batcher[None, None] = Batcher("flushes", self._flush, most_items=_MOST_FLUSHED, at_once=1)
         self._known: dict[bytes, KnownKey] = {}
         body_bytes = settings.body_memory_megabytes << 20
         self.bodies = Shares(body_bytes, of_one=body_bytes // 32)
@@ -102,7 +104,7 @@ class Services:
         return asyncio.get_running_loop().create_task(self.outcomes.listen())
 
     def close(self) -> None:
-        for batcher in (self.admissions, self.pushes, self.reads, self.finds, self.versions):
+        for batcher in (self.admissions, self.pushes, self.reads, self.finds, self.versions, self._flushes):
             batcher.close()
         self._threads.shutdown()
         self.database.__exit__()
@@ -120,6 +122,15 @@ class Services:
             yield connection
             if not still_valid(connection, [caller.key_id]):
                 raise unauthorized()
+
+    async def flushed(self) -> None:
+        """Returns when every push that was stored before is on disk."""
+        await self._flushes.submit(None, _NOBODY_KNOWN)
+
+    def _flush(self, waiting: Sequence[None]) -> Sequence[None]:
+        with self.database.by_key() as connection:
+            flush(connection)
+        return waiting
 
     def count_positions(self, caller: Caller, positions: int) -> None:
         """Raises ApiError 429 when they are more than the key may still send to the feed."""

@@ -99,9 +99,12 @@ def store_pushes(connection: Connection, pushes: Sequence[Push], *, now: datetim
 def create_routes(connection: Connection, pushes: Sequence[Push], *, now: datetime) -> list[Pushed | None]:
     """Stores what is new, in one statement: it needs no transaction around it. None is for `store_pushes`: there is
     such a route already, or a push before it in this list creates it, or it may supersede others.
+
+    The statement does not wait for its commit to be on disk, so whoever answers the push has to know that it is: the
+    worker's commit of the import writes it along, and so does `database.flush`.
     """
     quick = [position for position, push in enumerate(pushes) if not push.may_supersede]
-    created = _create(connection, [pushes[position] for position in quick], now=now)
+    created = _create(connection, [pushes[position] for position in quick], now=now, flushed=False)
     results: list[Pushed | None] = [None] * len(pushes)
     for position, pushed in zip(quick, created, strict=True):
         results[position] = pushed
@@ -219,7 +222,25 @@ def _lock_current(connection: Connection, pushes: Sequence[Push]) -> list[_Curre
     return found
 
 
-def _create(connection: Connection, pushes: Sequence[Push], *, now: datetime) -> list[Pushed | None]:
+_INSERT = f"""
+    INSERT INTO routes (id, company_id, environment, external_id, reference, vehicle_unit_number, vehicle_vin,
+                        driver_name, driver_external_id, scheduled_start, stops,
+                        status, pending_reason, pending_detail, retry_at, created_at)
+    SELECT id, company_id, environment, external_id, reference, vehicle_unit_number, vehicle_vin,
+           driver_name, driver_external_id, scheduled_start, stops,
+           'pending', 'not_attempted', '{NOT_ATTEMPTED}', %s,
+           statement_timestamp() + ordinal * interval '1 microsecond'
+    FROM jsonb_to_recordset(%s) AS pushed (id text, ordinal int, {_COLUMNS}){{more}}
+    ON CONFLICT (company_id, environment, external_id) WHERE status <> 'canceled' DO NOTHING
+    RETURNING id, created_at
+"""  # noqa: S608 (constants of this module)
+_INSERT_FLUSHED = _INSERT.format(more="")
+_INSERT_UNFLUSHED = _INSERT.format(more=", (SELECT set_config('synchronous_commit', 'off', true)) AS this_commit_alone")
+
+
+def _create(
+    connection: Connection, pushes: Sequence[Push], *, now: datetime, flushed: bool = True
+) -> list[Pushed | None]:
     """None: there is such a route already, created by another process or by a push before it in this list."""
     if not pushes:
         return []
@@ -229,21 +250,8 @@ def _create(connection: Connection, pushes: Sequence[Push], *, now: datetime) ->
     ]
     # in the order of the unique index, so that two processes that create the same routes wait, never deadlock
     ordered = sorted(routes, key=lambda route: (route["company_id"], route["environment"], route["external_id"]))
-    rows = connection.execute(
-        f"""
-        INSERT INTO routes (id, company_id, environment, external_id, reference, vehicle_unit_number, vehicle_vin,
-                            driver_name, driver_external_id, scheduled_start, stops,
-                            status, pending_reason, pending_detail, retry_at, created_at)
-        SELECT id, company_id, environment, external_id, reference, vehicle_unit_number, vehicle_vin,
-               driver_name, driver_external_id, scheduled_start, stops,
-               'pending', 'not_attempted', '{NOT_ATTEMPTED}', %s,
-               statement_timestamp() + ordinal * interval '1 microsecond'
-        FROM jsonb_to_recordset(%s) AS pushed (id text, ordinal int, {_COLUMNS})
-        ON CONFLICT (company_id, environment, external_id) WHERE status <> 'canceled' DO NOTHING
-        RETURNING id, created_at
-        """,  # noqa: S608 (constants of this module)
-        (now + SWEEP_GRACE, as_json(ordered)),
-    ).fetchall()
+    insert = _INSERT_FLUSHED if flushed else _INSERT_UNFLUSHED
+    rows = connection.execute(insert, (now + SWEEP_GRACE, as_json(ordered))).fetchall()
     created = {row.id: row.created_at for row in rows}
     return [
         Pushed(route["id"], "create", created[route["id"]], route["stops"]) if route["id"] in created else None

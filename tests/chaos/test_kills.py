@@ -6,13 +6,16 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
 
 from domain.database import Database
@@ -26,11 +29,13 @@ UP = (sys.executable, "-c", "from deploy.cli import main; main()", "up", "--port
 
 
 @contextmanager
-def running_stack() -> Iterator[tuple[Service, int]]:
+def running_stack(**environment: str) -> Iterator[tuple[Service, int]]:
     """A stack of its own, and the process id of its supervisor."""
     with tempfile.TemporaryDirectory(prefix="fuelroute-kills-") as folder, Path(folder, "screen").open("w") as screen:
         data = Path(folder, "data")
-        up = subprocess.Popen([*UP, "--data", str(data)], stdout=screen, stderr=subprocess.STDOUT)
+        up = subprocess.Popen(
+            [*UP, "--data", str(data)], stdout=screen, stderr=subprocess.STDOUT, env=os.environ | environment
+        )
         try:
             eventually((data / STACK_FILE).exists, bool, 60, "the stack")
             stack = json.loads((data / STACK_FILE).read_text())
@@ -83,3 +88,54 @@ def test_whatever_is_killed_comes_back_and_loses_nothing() -> None:
 
         for route_id in accepted:
             client.wait_for(route_id, "draft", seconds=30)
+
+
+@pytest.mark.parametrize("imported", [True, False])
+def test_a_killed_database_has_kept_every_push_that_was_accepted(imported: bool) -> None:
+    """A push is stored before it is on disk. The commit of its import writes it there; what is answered without that
+    has to be written first."""
+    environment = {} if imported else {"FUELROUTE_IMPORT_WAIT_SECONDS": "0", "FUELROUTE_SWEEP_SECONDS": "3600"}
+    with running_stack(**environment) as (service, supervisor), service.new_tenant() as tms:
+        accepted: dict[str, int] = {}
+        killed = False
+
+        def push() -> bool:
+            """False once the database has been killed."""
+            try:
+                answer = tms.push(route_body(datetime.now(UTC)))
+            except httpx.TransportError:
+                return False
+            if answer.status_code < 300:
+                accepted[answer.json()["id"]] = answer.status_code
+            return not killed
+
+        def push_on() -> None:
+            while push():
+                pass
+
+        def kill() -> None:
+            nonlocal killed
+            time.sleep(1)
+            os.kill(children(supervisor)["postgres"], signal.SIGKILL)
+            killed = True
+
+        def kept() -> set[str] | None:
+            try:
+                with service.database.transaction() as connection:
+                    rows = connection.execute("SELECT id FROM routes WHERE id = ANY(%s)", (list(accepted),)).fetchall()
+            except psycopg.OperationalError:
+                return None
+            return {row.id for row in rows}
+
+        worker = children(supervisor)["imports"]
+        try:
+            if not imported:
+                os.kill(worker, signal.SIGSTOP)
+            with ThreadPoolExecutor(5) as threads:
+                for one in [threads.submit(kill), *(threads.submit(push_on) for _ in range(4))]:
+                    one.result()
+        finally:
+            os.kill(worker, signal.SIGCONT)
+
+        assert list(accepted.values()).count(201 if imported else 202) > 20
+        assert eventually(kept, lambda ids: ids is not None, 30, "PostgreSQL again") == set(accepted)
