@@ -29,23 +29,23 @@ from domain.database import Connection
 from domain.ids import is_id
 from domain.lifecycle import HELD, CancelEffect, RouteStatus
 from domain.observability import FIXES_RECEIVED
-from domain.routes import queries as answers
+from domain.routes import queries
 from domain.routes.pushes import cancel_route
 from domain.telematics.feed import store_positions
-from ingress.admission import (
-    ADMISSION,
+from ingress.auth import (
+    AUTH_RESULT,
     NOBODY,
-    Admission,
-    Asked,
+    AuthorizedRequest,
+    AuthResult,
     Item,
     Result,
-    presented_by,
+    credentials_of,
     refusal_of,
     unauthorized,
 )
 from ingress.connections import BODY_IS_HERE
 from ingress.problems import ApiError
-from ingress.services import Asking, Services, Stored
+from ingress.services import AuthorizedBatcher, Services, Stored
 from ingress.turns import NothingFree
 
 Shape = TypeVar("Shape", bound=msgspec.Struct)
@@ -132,28 +132,32 @@ class Api:
     async def _admit(self, request: Request, permission: str | None = None) -> Caller:
         """Who makes the request; looked up once. Raises ApiError: 401 without a valid key, 429 over the limit, 403
         without the permission."""
-        admission: Admission | None = request.scope.get(ADMISSION)
-        if admission is None:
-            presented = presented_by(request.scope)
-            admission = await self._services.admission_of(presented) if presented is not None else NOBODY
-            request.scope[ADMISSION] = admission
-        refusal = refusal_of(admission, permission)
+        auth_result: AuthResult | None = request.scope.get(AUTH_RESULT)
+        if auth_result is None:
+            credentials = credentials_of(request.scope)
+            auth_result = await self._services.authenticate(credentials) if credentials is not None else NOBODY
+            request.scope[AUTH_RESULT] = auth_result
+        refusal = refusal_of(auth_result, permission)
         if refusal is not None:
             raise refusal
-        assert admission.caller is not None  # noqa: S101 (it would have been refused)
-        return admission.caller
+        assert auth_result.caller is not None  # noqa: S101 (it would have been refused)
+        return auth_result.caller
 
-    async def _ask(self, request: Request, permission: str, batcher: Asking[Item, Result], item: Item) -> Result:
+    async def _ask(
+        self, request: Request, permission: str, batcher: AuthorizedBatcher[Item, Result], item: Item
+    ) -> Result:
         """What the batcher finds for `item`. It looks at the key in the same turn, also when the request has been
         admitted before, but counts a request once. Raises ApiError like `_admit`, and what the work raised."""
-        presented = presented_by(request.scope)
-        if presented is None:
+        credentials = credentials_of(request.scope)
+        if credentials is None:
             raise unauthorized()
-        known: Admission | None = request.scope.get(ADMISSION)
-        asker = presented if known is None else presented._replace(counted=False)
-        answered = await batcher.submit(Asked(asker, permission, item), self._services.owner_of(presented))
+        known: AuthResult | None = request.scope.get(AUTH_RESULT)
+        asker = credentials if known is None else credentials._replace(counted=False)
+        answered = await batcher.submit(
+            AuthorizedRequest(asker, permission, item), self._services.owner_of(credentials)
+        )
         if known is None:
-            request.scope[ADMISSION] = answered.admission
+            request.scope[AUTH_RESULT] = answered.auth_result
         if isinstance(answered.result, BaseException):
             raise _remembered(answered.result, request)
         return answered.result
@@ -181,7 +185,8 @@ class Api:
             raise _remembered(refused, request) from None
 
     async def _checked(self, request: Request, permission: str, read: Callable[[], Read]) -> Read:
-        """What `read` makes of the request. Raises ApiError like it; who may not ask learns only that."""
+        """What `read` makes of the request. Raises ApiError like it; without permission, the error of authentication
+        and never details of validation."""
         try:
             return read()
         except ApiError:
@@ -203,7 +208,7 @@ class Api:
             ) from None
 
     async def get_me(self, request: Request) -> Response:
-        return json_answer(await self._read(request, None, answers.read_me))
+        return json_answer(await self._read(request, None, queries.read_me))
 
     async def create_or_update_route(self, request: Request) -> Response:
         stored = await self._push(request)
@@ -218,7 +223,7 @@ class Api:
         if pushed.effect == "create" and (outcome is None or outcome.status == RouteStatus.PENDING):
             await self._services.flushed()  # no worker's commit has written it to disk
         if outcome is not None and pushed.effect == "create":
-            answer = answers.fresh_route(stored.push, pushed, outcome)
+            answer = queries.fresh_route(stored.push, pushed, outcome)
         else:
             found = await self._ask(request, "routes:write", self._services.reads, pushed.route_id)
             if found is None:
@@ -233,8 +238,8 @@ class Api:
             route = checked(lambda: read_body(body, RouteInput), "The body")
             return await self._ask(request, "routes:write", self._services.pushes, route)
 
-        presented = presented_by(request.scope)
-        known = self._services.known_of(presented) if presented is not None else None
+        credentials = credentials_of(request.scope)
+        known = self._services.known_of(credentials) if credentials is not None else None
         if known is not None and known.within_limit:
             company = known.company_id
         else:
@@ -242,7 +247,7 @@ class Api:
         try:
             return await self._with_body(request, company, store)
         except ApiError:
-            await self._admit(request, "routes:write")  # who may not push learns only that
+            await self._admit(request, "routes:write")  # without permission: its error, not the body's
             raise
 
     async def list_routes(self, request: Request) -> Response:
@@ -253,7 +258,7 @@ class Api:
             found = [route] if route is not None else []
             return json_answer(RouteList(data=found, total=len(found), limit=query.limit, offset=0))
         return json_answer(
-            await self._read(request, "routes:read", lambda c, caller: answers.list_routes(c, caller.tenant, query))
+            await self._read(request, "routes:read", lambda c, caller: queries.list_routes(c, caller.tenant, query))
         )
 
     async def get_route(self, request: Request) -> Response:
@@ -288,7 +293,7 @@ class Api:
         query = await self._checked(request, "vehicles:read", lambda: query_of(request, VehicleQuery))
         return json_answer(
             await self._read(
-                request, "vehicles:read", lambda c, caller: answers.list_vehicles(c, caller.company_id, query)
+                request, "vehicles:read", lambda c, caller: queries.list_vehicles(c, caller.company_id, query)
             )
         )
 
@@ -296,7 +301,7 @@ class Api:
         query = await self._checked(request, "drivers:read", lambda: query_of(request, DriverQuery))
         return json_answer(
             await self._read(
-                request, "drivers:read", lambda c, caller: answers.list_drivers(c, caller.company_id, query)
+                request, "drivers:read", lambda c, caller: queries.list_drivers(c, caller.company_id, query)
             )
         )
 
@@ -336,7 +341,7 @@ Failure = TypeVar("Failure", bound=BaseException)
 def _remembered(failure: Failure, request: Request) -> Failure:
     """The failure; a key that was admitted before and is refused now is told nothing of its limit."""
     if isinstance(failure, ApiError) and failure.code == "unauthorized":
-        request.scope[ADMISSION] = NOBODY
+        request.scope[AUTH_RESULT] = NOBODY
     return failure
 
 

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from domain.contract.checking import write
 from domain.settings import Settings
 from ingress.api import Api
-from ingress.gate import Gate
+from ingress.middleware import RequestMiddleware
 from ingress.openapi import describe
 from ingress.services import Services
 
@@ -65,7 +65,7 @@ class Application(Starlette):
         self._services = services
 
     def build_middleware_stack(self) -> ASGIApp:
-        return Gate(self.router, self._services)
+        return RequestMiddleware(self.router, self._services)
 
 
 class Endpoint(Route):

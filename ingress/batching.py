@@ -25,11 +25,11 @@ class Batcher(Generic[Item, Result]):
         name: str,
         work: Callable[[Sequence[Item]], Sequence[Result | BaseException]],
         *,
-        most_items: int = 256,
+        max_items: int = 256,
         at_once: int = 2,
     ) -> None:
         self._work = work
-        self._most_items = most_items
+        self._most_items = max_items
         self._at_once = at_once
         self._running = 0
         self._starting = False

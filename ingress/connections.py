@@ -25,8 +25,8 @@ MAX_HEAD_BYTES = 32 * 1024
 BODY_IS_HERE = "fuelroute.body_is_here"
 """Set in a request's scope once all of its body has come in: reading it needs no time-out."""
 
-_MOST_PIPELINED = 16
-_LEAST_READ_BYTES = 64 * 1024  # of an answer that waits, within the time that one may stay unread
+_MAX_PIPELINED = 16
+_MIN_READ_BYTES = 64 * 1024  # of an answer that waits, within the time that one may stay unread
 _LOOK_SECONDS = 1.0
 _LOG_SECONDS = 10.0
 
@@ -178,7 +178,7 @@ class BoundedConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if self._unparsed_bytes > MAX_HEAD_BYTES and self._head_bytes() > MAX_HEAD_BYTES:
             self._give_up(_LARGE_HEAD)
-        if len(self.pipeline) >= _MOST_PIPELINED:
+        if len(self.pipeline) >= _MAX_PIPELINED:
             self._give_up(_PIPELINED)
         self._unparsed_bytes = 0
         self._head_due = None
@@ -241,7 +241,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def _check_reading(self, now: float) -> None:
         """A client that reads slowly gets more time, one that does not read gets none."""
-        if self._unread_bytes - self.transport.get_write_buffer_size() >= _LEAST_READ_BYTES:
+        if self._unread_bytes - self.transport.get_write_buffer_size() >= _MIN_READ_BYTES:
             self._expect_reading(now)
         else:
             self.door.refused(_UNREAD.reason)

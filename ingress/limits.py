@@ -93,18 +93,20 @@ class RateLimiter:
         self._positions_script = client.register_script(_POSITIONS_SCRIPT)
         self._positions_per_minute = positions_per_minute
 
-    def take(self, key_ids: Sequence[str]) -> list[Allowance | None]:
-        """One request of each key, in order. None for all while Redis is away: they pass uncounted."""
-        if not key_ids:
-            return []
-        keys = [f"fuelroute:requests:{key_id}" for key_id in key_ids]
-        answers = self._run(self._script, keys, RATE_LIMIT_REQUESTS, RATE_LIMIT_WINDOW_SECONDS * 1_000_000)
-        if answers is None:
-            return [None] * len(key_ids)
-        return [
-            Allowance(remaining >= 0, max(remaining, 0), max(1, -(-wait_microseconds // 1_000_000)))
-            for remaining, wait_microseconds in zip(answers[::2], answers[1::2], strict=True)
-        ]
+    def take(self, key_ids: Sequence[str | None]) -> list[Allowance | None]:
+        """One request of each key, in order; None is not counted. None comes back for what is not counted, and for all
+        while Redis is away: they pass uncounted."""
+        allowances: list[Allowance | None] = [None] * len(key_ids)
+        counted = [position for position, key_id in enumerate(key_ids) if key_id is not None]
+        keys = [f"fuelroute:requests:{key_ids[position]}" for position in counted]
+        answers = (
+            self._run(self._script, keys, RATE_LIMIT_REQUESTS, RATE_LIMIT_WINDOW_SECONDS * 1_000_000) if keys else None
+        )
+        if answers is not None:
+            for position, remaining, wait_microseconds in zip(counted, answers[::2], answers[1::2], strict=True):
+                retry_after_seconds = max(1, -(-wait_microseconds // 1_000_000))
+                allowances[position] = Allowance(remaining >= 0, max(remaining, 0), retry_after_seconds)
+        return allowances
 
     def take_positions(self, key_id: str, positions: int) -> int:
         """Counts positions of a key, all or none. Returns in how many seconds so many are allowed; 0: they are now."""

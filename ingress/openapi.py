@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from domain.contract import shapes as contract
+from domain.contract import shapes
 from domain.contract.shapes import (
     API_VERSION,
     RATE_LIMIT_REQUESTS,
@@ -75,7 +75,7 @@ def describe() -> Json:
                     "description": "`svc_live_…` or `svc_test_…`. Scopes: "
                     + "; ".join(
                         f"`{scope}`: {meaning}"
-                        for scope, meaning in contract.SCOPES.items()
+                        for scope, meaning in shapes.SCOPES.items()
                         if scope != "positions:write"
                     ),
                 }

@@ -23,7 +23,7 @@ _SILENCE_SECONDS = 1.5
 the next connection, nobody is deaf for 5 s."""
 
 _RECONNECT_SECONDS = 0.5
-_MOST_EARLY = 5_000
+_MAX_EARLY = 5_000
 
 _Announced = Outcome | int
 """What an import made of a route; or, where another import was first, only the revision that the route is at."""
@@ -130,7 +130,7 @@ class Outcomes:
                     _settle(one.future, announced)
             if revision > _revision_of(self._early.get(route_id, 0)):
                 self._early[route_id] = announced
-                if len(self._early) > _MOST_EARLY:
+                if len(self._early) > _MAX_EARLY:
                     self._early.popitem(last=False)
 
 

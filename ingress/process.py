@@ -6,7 +6,7 @@ import socket
 
 import uvicorn
 
-from domain.errors import FuelrouteError as Trouble
+from domain.errors import FuelrouteError
 from domain.observability import get_logger
 from domain.settings import Settings
 from ingress.app import create_app
@@ -19,7 +19,7 @@ _OTHER_OPEN_FILES = 256
 """What the process needs beside its connections: those to its servers, libraries, logs."""
 
 
-class PortTaken(Trouble):
+class PortTaken(FuelrouteError):
     def __init__(self, host: str, port: int, reason: str) -> None:
         super().__init__(f"cannot listen on {host}:{port} ({reason}): choose another with --port or FUELROUTE_PORT")
 

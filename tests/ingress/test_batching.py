@@ -101,7 +101,7 @@ def test_a_second_batch_goes_beside_the_first_and_a_third_waits() -> None:
 def test_a_batch_has_a_largest_size_and_keeps_the_order() -> None:
     async def scenario() -> None:
         work = Work()
-        batcher = Batcher("test", work, most_items=4, at_once=1)
+        batcher = Batcher("test", work, max_items=4, at_once=1)
         assert await asyncio.gather(*(submit(batcher, number) for number in range(0, 20, 2))) == list(range(0, 40, 4))
         assert work.batches == [[0, 2, 4, 6], [8, 10, 12, 14], [16, 18]]
         batcher.close()
@@ -112,7 +112,7 @@ def test_a_batch_has_a_largest_size_and_keeps_the_order() -> None:
 def test_who_has_little_waiting_does_not_wait_for_who_has_much() -> None:
     async def scenario() -> None:
         work = Work(held=True)
-        batcher = Batcher("test", work, most_items=4, at_once=1)
+        batcher = Batcher("test", work, max_items=4, at_once=1)
         submitted = [asyncio.create_task(batcher.submit(0, "noisy"))]
         await work.has_begun()
         submitted += [asyncio.create_task(batcher.submit(number, "noisy")) for number in range(2, 20, 2)]
@@ -184,7 +184,7 @@ def test_under_load_every_item_gets_its_own_result(at_once: int) -> None:
         return [item * 2 for item in items]
 
     async def scenario() -> None:
-        batcher: Batcher[int, int] = Batcher("test", work, most_items=16, at_once=at_once)
+        batcher: Batcher[int, int] = Batcher("test", work, max_items=16, at_once=at_once)
 
         async def client(number: int) -> None:
             for turn in range(20):

@@ -12,56 +12,56 @@ from ingress.problems import ApiError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-ADMISSION = "fuelroute.admission"
+AUTH_RESULT = "fuelroute.auth_result"
 """Where the finding about a request is kept in its scope."""
 
-_PRESENTED = "fuelroute.presented"
+_CREDENTIALS = "fuelroute.credentials"
 """Likewise the key that it came with, which is read and hashed once."""
 
 _BEARER = re.compile(r"bearer +(\S+) *", re.IGNORECASE)
 
 
-class Presented(NamedTuple):
+class Credentials(NamedTuple):
     """A key that came in, and whether this request counts against its rate limit."""
 
     key: PresentedKey
     counted: bool
 
 
-class Admission(NamedTuple):
+class AuthResult(NamedTuple):
     """Who makes a request (None: no valid key) and what the key may still do (None: not counted)."""
 
     caller: Caller | None
     allowance: Allowance | None
 
 
-NOBODY = Admission(None, None)
+NOBODY = AuthResult(None, None)
 
 
-class Asked(NamedTuple, Generic[Item]):
+class AuthorizedRequest(NamedTuple, Generic[Item]):
     """What a request wants with its key, for which it needs a permission."""
 
-    by: Presented
+    by: Credentials
     permission: str
     item: Item
 
 
-class Answered(NamedTuple, Generic[Result]):
+class AuthorizedResponse(NamedTuple, Generic[Result]):
     """What came of it: a refusal and a failure are exceptions."""
 
-    admission: Admission
+    auth_result: AuthResult
     result: Result | BaseException
 
 
-def presented_by(scope: Scope) -> Presented | None:
+def credentials_of(scope: Scope) -> Credentials | None:
     """The key of a request to the API or the feed. None: there is none, or not as there should be."""
-    if _PRESENTED not in scope:
-        scope[_PRESENTED] = _read_presented(scope)
-    presented: Presented | None = scope[_PRESENTED]
-    return presented
+    if _CREDENTIALS not in scope:
+        scope[_CREDENTIALS] = _read_credentials(scope)
+    credentials: Credentials | None = scope[_CREDENTIALS]
+    return credentials
 
 
-def _read_presented(scope: Scope) -> Presented | None:
+def _read_credentials(scope: Scope) -> Credentials | None:
     path = scope["path"]
     if not path.startswith(("/v1/", "/telematics/")):
         return None
@@ -71,7 +71,7 @@ def _read_presented(scope: Scope) -> Presented | None:
             if bearer is None:
                 return None
             # the contract's limit is the API's; the feed has one of positions
-            return Presented(PresentedKey.of(bearer.group(1)), counted=path.startswith("/v1/"))
+            return Credentials(PresentedKey.of(bearer.group(1)), counted=path.startswith("/v1/"))
     return None
 
 
@@ -83,9 +83,9 @@ def unauthorized() -> ApiError:
     )
 
 
-def refusal_of(admission: Admission, permission: str | None) -> ApiError | None:
+def refusal_of(auth_result: AuthResult, permission: str | None) -> ApiError | None:
     """401 without a valid key, 429 over the limit, 403 without the permission. None: it may go on."""
-    caller, allowance = admission
+    caller, allowance = auth_result
     if caller is None:
         return unauthorized()
     if allowance is not None and not allowance.allowed:

@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from domain.observability import REQUESTS, get_logger
-from ingress.admission import ADMISSION, NOBODY, presented_by
+from ingress.auth import AUTH_RESULT, NOBODY, credentials_of
 from ingress.problems import ApiError, problem
 from ingress.services import Services
 
@@ -25,7 +25,7 @@ _BROKEN_OFF = 499
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
-class Gate:
+class RequestMiddleware:
     """Marks and measures requests; turns what escapes an endpoint into a problem document."""
 
     def __init__(self, app: ASGIApp, services: Services) -> None:
@@ -62,7 +62,7 @@ class Gate:
             log.exception("request.failed", method=scope["method"], path=scope["path"])
             if answered:
                 raise
-            scope.setdefault(ADMISSION, NOBODY)  # what failed is not asked again
+            scope.setdefault(AUTH_RESULT, NOBODY)  # what failed is not asked again
             failure = ApiError(
                 "internal_error",
                 f"The request failed on our side and needs no change; retry shortly. Request {request_id}.",
@@ -76,16 +76,16 @@ class Gate:
 
     async def _allowance(self, scope: Scope) -> list[tuple[bytes, bytes]]:
         """The rate limit's headers: every answer to a valid key has them, though no endpoint asked who it is."""
-        if ADMISSION not in scope:
-            presented = presented_by(scope)
-            if presented is None:
+        if AUTH_RESULT not in scope:
+            credentials = credentials_of(scope)
+            if credentials is None:
                 return []
             try:
-                scope[ADMISSION] = await self._services.admission_of(presented)
+                scope[AUTH_RESULT] = await self._services.authenticate(credentials)
             except Exception:  # whatever is being answered, it is not for this to fail
                 log.warning("request.not_counted", exc_info=True)
                 return []
-        allowance = scope[ADMISSION].allowance
+        allowance = scope[AUTH_RESULT].allowance
         return allowance.headers() if allowance is not None else []
 
 
