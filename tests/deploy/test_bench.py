@@ -35,7 +35,7 @@ def test_a_benchmark_shows_and_writes_its_figures(tmp_path: Path) -> None:
     temporary.mkdir()
 
     done = bench(
-        "push", "--seconds", "0.5", "--rounds", "1", "--ingress", "1", "--json", str(file), temporary=temporary
+        "push", "--seconds", "1", "--rounds", "1", "--ingress", "1", "--json", str(file), temporary=temporary
     )
 
     assert done.returncode == 0, done.stderr
