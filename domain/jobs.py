@@ -5,6 +5,7 @@ sweep asks again when a hint is lost. So enqueueing never fails its caller.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
@@ -27,6 +28,9 @@ JOB_ITEMS = 256
 
 JOB_TRUCKS = 64
 """Likewise of trucks to process: each may bring many positions, and its route stays locked until all are processed."""
+
+SWEEP_GRACE = timedelta(seconds=10)
+"""How long a job may take to do its work before the sweep asks again."""
 
 OUTCOME_CHANNEL = "fuelroute:outcomes:"
 """Redis channel, followed by the name of the ingress process that waits for the routes of a job."""

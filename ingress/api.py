@@ -30,7 +30,7 @@ from domain.ids import is_id
 from domain.lifecycle import HELD, CancelEffect, RouteStatus
 from domain.observability import FIXES_RECEIVED
 from domain.routes import queries
-from domain.routes.pushes import cancel_route
+from domain.routes.progress import cancel_route
 from domain.telematics.feed import store_positions
 from ingress.auth import (
     AUTH_RESULT,

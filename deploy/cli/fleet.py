@@ -12,9 +12,8 @@ from deploy.cli.storing import enqueue, transaction
 from domain.accounts import companies
 from domain.accounts.contacts import Contacts
 from domain.fleet import fleet
+from domain.fleet.matching import MAPPING_KINDS, MappingKind, Matched
 from domain.housekeeping import erasure
-from domain.routes import imports
-from domain.routes.pushes import Matched
 from domain.settings import get_settings
 
 vehicles_app = typer.Typer(no_args_is_help=True, help="A company's vehicles.")
@@ -104,7 +103,7 @@ def drivers_erase(
     )
 
 
-MappingKindOption = StrEnum("MappingKindOption", {kind: kind for kind in imports.MAPPING_KINDS})  # type: ignore[misc]
+MappingKindOption = StrEnum("MappingKindOption", {kind: kind for kind in MAPPING_KINDS})  # type: ignore[misc]
 
 
 @mappings_app.command("add")
@@ -120,9 +119,7 @@ def mappings_add(
     """Says which vehicle or driver a value of the TMS means. Routes that wait for it are imported at once."""
     with transaction() as connection:
         companies.require_company(connection, company_id)
-        waiting, jobs = fleet.add_mapping(
-            connection, company_id, cast(imports.MappingKind, kind.value), value, target_id
-        )
+        waiting, jobs = fleet.add_mapping(connection, company_id, cast(MappingKind, kind.value), value, target_id)
     enqueue(jobs)
     show(
         as_json,

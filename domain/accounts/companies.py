@@ -12,7 +12,7 @@ from domain.database import Connection
 from domain.errors import FuelrouteError
 from domain.ids import new_id
 from domain.planning.prices import Objective
-from domain.routes.pushes import end_routes, unfinished_routes
+from domain.routes.progress import end_routes, unfinished_routes
 from domain.statements import Command, IdRow, Statement
 
 Percent = Annotated[float, Meta(ge=0, le=100)]

@@ -19,11 +19,12 @@ from domain.contract.csvfiles import Line, Report, read_rows
 from domain.contract.shapes import NO_NUL, Reference, Vin
 from domain.database import Connection
 from domain.errors import FuelrouteError
+from domain.fleet.matching import MappingKind, Matched
 from domain.ids import Kind, new_id
 from domain.jobs import Job, import_routes, in_batches
 from domain.lifecycle import Environment, RouteStatus
-from domain.routes.imports import MappingKind, routes_waiting_for
-from domain.routes.pushes import Matched, end_routes, lock_unfinished, match_again
+from domain.routes.imports import routes_waiting_for
+from domain.routes.progress import end_routes, lock_unfinished, match_again
 
 Text = Annotated[str, Meta(max_length=200, pattern=NO_NUL)]
 

@@ -5,7 +5,13 @@ else every record that stores exactly that value.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
+
+MappingKind = Literal["unit_number", "vin", "driver_name", "driver_external_id"]
+MAPPING_KINDS = get_args(MappingKind)
+
+Matched = Literal["vehicle", "driver"]
+"""What a route is matched to: a record of `vehicles` or of `drivers`."""
 
 
 class Reference(NamedTuple):

@@ -18,7 +18,7 @@ from domain.database import Connection
 from domain.fleet.fleet import is_driven, retire
 from domain.housekeeping.retention import delete_routes
 from domain.jobs import in_batches
-from domain.routes.pushes import end_routes
+from domain.routes.progress import end_routes
 
 Transaction = Callable[[], AbstractContextManager[Connection]]
 Progress = Callable[[int], object]

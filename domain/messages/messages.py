@@ -15,11 +15,10 @@ from typing import Any, NamedTuple
 from domain.accounts.contacts import AllowedHosts, Contacts, UnreadableContact, is_sealed
 from domain.database import Connection
 from domain.ids import new_id
-from domain.jobs import Job, send_message
+from domain.jobs import SWEEP_GRACE, Job, send_message
 from domain.lifecycle import Environment
 from domain.messages import gateways
 from domain.messages.gateways import Fault
-from domain.routes.pushes import SWEEP_GRACE
 from domain.settings import Settings
 from domain.telematics.tracking import complete_routes
 

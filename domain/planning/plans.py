@@ -8,9 +8,10 @@ import msgspec
 
 from domain.database import Connection, as_json
 from domain.ids import new_id
-from domain.jobs import Job, send_message
+from domain.jobs import SWEEP_GRACE, Job, send_message
 from domain.lifecycle import Environment, RouteStatus
 from domain.messages import messages
+from domain.messages.discarding import discard_messages
 from domain.planning.plan import (
     DEFAULT_CAPACITY_GALLONS,
     DEFAULT_MPG,
@@ -24,7 +25,6 @@ from domain.planning.prices import Objective
 from domain.planning.reasons import with_reasons
 from domain.planning.review import fuel_changed, level_on_leaving, same_trip, saving_moved
 from domain.roads import CIRCUITY, Point, Road, Roads, great_circle_miles
-from domain.routes.pushes import SWEEP_GRACE, discard_messages
 from domain.stations.candidates import Corridor
 
 FRESH_FUEL = timedelta(hours=24)

@@ -11,9 +11,8 @@ from datetime import datetime
 from typing import Any
 
 from domain.database import Connection
-from domain.jobs import Job, review_plan
+from domain.jobs import SWEEP_GRACE, Job, review_plan
 from domain.planning.review import fuel_changed
-from domain.routes.pushes import SWEEP_GRACE
 
 _REQUEST = "review_requests = review_requests + 1, review_at = coalesce(review_at, %(due)s)"
 """A look that is due stays so: requests that come all the time must not put it off."""

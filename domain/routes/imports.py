@@ -6,19 +6,16 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal, get_args
+from typing import Any
 
 from msgspec import Struct
 from psycopg import Cursor
 
 from domain.database import Connection, as_json
-from domain.fleet.matching import Match, Reference, match
-from domain.jobs import JOB_ITEMS, Job, build_plan
+from domain.fleet.matching import MappingKind, Match, Reference, match
+from domain.jobs import JOB_ITEMS, SWEEP_GRACE, Job, build_plan
 from domain.lifecycle import HELD, PendingReason, RouteStatus
-from domain.routes.pushes import SWEEP_GRACE, recheck_trucks
-
-MappingKind = Literal["unit_number", "vin", "driver_name", "driver_external_id"]
-MAPPING_KINDS = get_args(MappingKind)
+from domain.telematics.rechecks import recheck_trucks
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,33 +1,18 @@
-"""Pushed and canceled routes: what a push or a DELETE does to the table, in batches and inside one transaction."""
+"""Pushed routes: what a push does to the table, in batches and inside one transaction."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, Literal, NamedTuple
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from domain.contract.shapes import RouteInput, RouteStopInput
 from domain.database import SUPERSEDING_LOCKS, Connection, Tenant, as_json
 from domain.ids import new_id
-from domain.jobs import JOB_TRUCKS, Job, in_batches, process_positions
-from domain.lifecycle import (
-    CANCELABLE,
-    CANCELED_VIA_API,
-    CancelEffect,
-    PushEffect,
-    RouteStatus,
-    effect_of_cancel,
-    effect_of_push,
-    superseded_by,
-)
-
-SWEEP_GRACE = timedelta(seconds=10)
-"""How long a job may take to do its work before the sweep asks again."""
-
-STANDING_MINUTES = 15
-"""A fix not older than this says where a truck stands now."""
-
-
-NOT_ATTEMPTED = "Accepted and stored; the import has not been attempted yet. Nothing needs to be resent."
+from domain.jobs import SWEEP_GRACE, Job
+from domain.lifecycle import PushEffect, RouteStatus, effect_of_push, superseded_by
+from domain.messages.discarding import discard_messages
+from domain.routes.progress import NOT_ATTEMPTED, START_OVER, cancel_routes
+from domain.telematics.rechecks import recheck_trucks
 
 
 class Push(NamedTuple):
@@ -259,17 +244,6 @@ def _create(
     ]
 
 
-_START_OVER = f"""
-    revision = r.revision + 1,
-    status = 'pending', pending_reason = 'not_attempted', pending_detail = '{NOT_ATTEMPTED}',
-    closed_reason = NULL, attempts = 0, retry_at = %s,
-    vehicle_id = NULL, driver_id = NULL, imported_at = NULL, plan_id = NULL, correction_id = NULL,
-    distance_miles = NULL,
-    arrived_at = (SELECT min(arrived_at) FROM visits WHERE route_id = r.id), updated_at = clock_timestamp()
-"""  # noqa: S608 (constants of this module)
-"""The assignments that bring a route `r` back to before its import. Its one parameter is when that is due."""
-
-
 def _replace(connection: Connection, replacements: Sequence[tuple[_Current, dict[str, Any]]], *, now: datetime) -> None:
     """New input for existing routes: any plan is discarded and the import starts again."""
     if not replacements:
@@ -282,7 +256,7 @@ def _replace(connection: Connection, replacements: Sequence[tuple[_Current, dict
             reference = pushed.reference, vehicle_unit_number = pushed.vehicle_unit_number,
             vehicle_vin = pushed.vehicle_vin, driver_name = pushed.driver_name,
             driver_external_id = pushed.driver_external_id, scheduled_start = pushed.scheduled_start,
-            stops = pushed.stops, {_START_OVER}
+            stops = pushed.stops, {START_OVER}
         FROM jsonb_to_recordset(%s) AS pushed (id text, {_COLUMNS})
         WHERE r.id = pushed.id
         """,  # noqa: S608 (constants of this module)
@@ -346,132 +320,5 @@ def _supersede(connection: Connection, route_ids: Sequence[str]) -> list[str]:
     ).fetchall()
     by_whom = {row.id: row.external_id for row in rows}
     for route_id, external_id in by_whom.items():
-        _close(connection, [route_id], superseded_by(external_id))
+        cancel_routes(connection, [route_id], superseded_by(external_id))
     return list(by_whom)
-
-
-def cancel_route(
-    connection: Connection, tenant: Tenant, route_id: str, *, now: datetime
-) -> tuple[CancelEffect | None, list[Job]]:
-    """DELETE of one route; the effect is None when the tenant has no such route. The jobs are for after the commit."""
-    row = connection.execute(
-        "SELECT status FROM routes WHERE company_id = %s AND environment = %s AND id = %s FOR UPDATE",
-        (*tenant, route_id),
-    ).fetchone()
-    if row is None:
-        return None, []
-    effect = effect_of_cancel(RouteStatus(row.status))
-    if effect != "cancel":
-        return effect, []
-    _close(connection, [route_id], CANCELED_VIA_API)
-    return effect, recheck_trucks(connection, [route_id], now=now)
-
-
-def _close(connection: Connection, route_ids: Sequence[str], reason: str) -> None:
-    connection.execute(
-        "UPDATE routes SET status = 'canceled', closed_reason = %s, pending_reason = NULL, pending_detail = NULL,"
-        " retry_at = NULL, updated_at = clock_timestamp() WHERE id = ANY(%s) AND status = ANY(%s)",
-        (reason, list(route_ids), sorted(CANCELABLE)),
-    )
-    discard_messages(connection, route_ids, f"The route was canceled before delivery: {reason}")
-
-
-_UNFINISHED = sorted(CANCELABLE | {RouteStatus.ACTIVE})
-
-Matched = Literal["vehicle", "driver"]
-"""What a route is matched to: a record of `vehicles` or of `drivers`."""
-
-
-def _lock(wait: bool) -> str:
-    """What a pass does not wait for is found by the next one."""
-    return "FOR UPDATE" if wait else "FOR UPDATE SKIP LOCKED"
-
-
-def lock_unfinished(
-    connection: Connection, kind: Matched, record_ids: Sequence[str], *, wait: bool = True
-) -> list[Any]:
-    """The routes of these vehicles or drivers that may still move: id, environment, status. They are locked, all in
-    the order of their ids; those that somebody else has locked are left out unless told to `wait` for them."""
-    return connection.execute(
-        f"SELECT id, environment, status FROM routes WHERE {kind}_id = ANY(%s) AND status = ANY(%s)"  # noqa: S608
-        f" ORDER BY id {_lock(wait)}",
-        (list(record_ids), _UNFINISHED),
-    ).fetchall()
-
-
-def match_again(connection: Connection, kind: Matched, route_ids: Sequence[str], *, now: datetime) -> None:
-    """Locked routes of a retired vehicle or driver that are not active are to be imported again, by the caller:
-    another record may fit, else they wait for a mapping."""
-    ids = list(route_ids)
-    if kind == "vehicle":  # another truck's visits are no visits
-        connection.execute("DELETE FROM visits WHERE route_id = ANY(%s)", (ids,))
-    connection.execute(f"UPDATE routes r SET {_START_OVER} WHERE id = ANY(%s)", (now + SWEEP_GRACE, ids))  # noqa: S608
-    discard_messages(connection, ids, f"The {kind} was retired before delivery")
-
-
-def end_routes(connection: Connection, route_ids: Sequence[str], reason: str) -> None:
-    """Whatever is not finished: what has not started is `canceled`, what is active becomes `error`."""
-    _close(connection, route_ids, reason)
-    connection.execute(
-        "UPDATE routes SET status = 'error', closed_reason = %s, retry_at = NULL, updated_at = clock_timestamp()"
-        " WHERE id = ANY(%s) AND status = 'active'",
-        (reason, list(route_ids)),
-    )
-
-
-def unfinished_routes(connection: Connection, company_id: str, *, limit: int, wait: bool = True) -> list[str]:
-    """Some of a company's routes that may still move, in both environments. They are locked; `wait` as above."""
-    rows = connection.execute(
-        "SELECT id FROM routes WHERE company_id = %s AND environment IN ('live', 'sandbox')"  # noqa: S608
-        f" AND status = ANY(%s) ORDER BY id LIMIT %s {_lock(wait)}",
-        (company_id, _UNFINISHED, limit),
-    ).fetchall()
-    return [row.id for row in rows]
-
-
-def discard_messages(connection: Connection, route_ids: Sequence[str], why: str) -> None:
-    """Undelivered messages fail. One that a worker hands over at this moment is past recall: it stores what came of
-    it, and the next message to the driver tells that it takes its place."""
-    connection.execute(
-        "UPDATE messages SET status = 'failed', error = %s, retry_at = NULL"
-        " WHERE route_id = ANY(%s) AND status = 'pending' AND (claimed_until IS NULL OR claimed_until < now())",
-        (why, list(route_ids)),
-    )
-
-
-def recheck_trucks(connection: Connection, route_ids: Iterable[str], *, now: datetime) -> list[Job]:
-    """The trucks of these routes may stand at a stop that counts from now on: their last minutes are processed again.
-
-    Returns the jobs for it, to enqueue after the commit.
-    """
-    ids = list(route_ids)
-    if not ids:
-        return []
-    rows = connection.execute(
-        """
-        WITH locked AS MATERIALIZED (
-            SELECT vehicle_id, environment FROM tracks t
-            JOIN (SELECT DISTINCT vehicle_id, environment FROM routes WHERE id = ANY(%(ids)s)) AS moved
-                 USING (vehicle_id, environment)
-            WHERE t.newest_at >= %(since)s OR t.unjudged_from IS NOT NULL
-            ORDER BY vehicle_id, environment FOR UPDATE OF t)  -- as the feed: no two transactions wait for each other
-        UPDATE tracks t SET unjudged_from = least(t.unjudged_from, %(since)s),
-                            unjudged_since = coalesce(t.unjudged_since, %(now)s)
-        FROM locked WHERE t.vehicle_id = locked.vehicle_id AND t.environment = locked.environment
-        RETURNING t.environment, t.vehicle_id
-        """,
-        {"since": now - timedelta(minutes=STANDING_MINUTES), "now": now, "ids": ids},
-    ).fetchall()
-    return process_trucks(rows)
-
-
-def process_trucks(rows: Iterable[Any]) -> list[Job]:
-    """The jobs that process these trucks, given as rows of environment and vehicle_id."""
-    by_environment: dict[str, list[str]] = {}
-    for row in rows:
-        by_environment.setdefault(row.environment, []).append(row.vehicle_id)
-    return [
-        process_positions(environment, batch)
-        for environment, vehicles in by_environment.items()
-        for batch in in_batches(vehicles, JOB_TRUCKS)
-    ]

@@ -6,15 +6,16 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from domain.database import Connection, Tenant, as_json
-from domain.jobs import JOB_TRUCKS, Job, build_plan, in_batches, process_positions
+from domain.jobs import JOB_TRUCKS, SWEEP_GRACE, Job, build_plan, in_batches, process_positions
 from domain.lifecycle import Environment, RouteStatus
+from domain.messages.discarding import discard_messages
 from domain.planning import replanning
 from domain.roads import Point
-from domain.routes.pushes import STANDING_MINUTES, SWEEP_GRACE, discard_messages, process_trucks, recheck_trucks
 from domain.settings import Settings
 from domain.telematics import arrivals
 from domain.telematics.arrivals import Candidate, Evidence, Fix, Visit
 from domain.telematics.feed import CANDIDATES, count_dropped
+from domain.telematics.rechecks import STANDING_MINUTES, process_trucks, recheck_trucks
 
 _CONTEXT = timedelta(minutes=10)
 _CONTEXT_FIXES = 6

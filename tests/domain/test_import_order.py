@@ -30,19 +30,17 @@ ORDER = (
 
 STILL_TO_GO = {
     ("accounts.companies", "planning.prices"),
-    ("accounts.companies", "routes.pushes"),
+    ("accounts.companies", "routes.progress"),
     ("database", "contract.checking"),
     ("fleet.fleet", "routes.imports"),
-    ("fleet.fleet", "routes.pushes"),
-    ("messages.messages", "routes.pushes"),
+    ("fleet.fleet", "routes.progress"),
     ("planning.plans", "messages.messages"),
-    ("planning.plans", "routes.pushes"),
-    ("planning.replanning", "routes.pushes"),
+    ("planning.plans", "messages.discarding"),
     ("stations.candidates", "planning.corridor"),
     ("stations.candidates", "planning.plan"),
     ("stations.candidates", "planning.prices"),
     ("tables", "planning.prices"),
-    ("telematics.tracking", "routes.pushes"),
+    ("telematics.tracking", "messages.discarding"),
 }
 """Imports against the order that are to be removed: (importing module, imported module)."""
 

@@ -32,12 +32,12 @@ from domain.fleet.fleet import (
     match_again_lately_retired,
     retire,
 )
+from domain.fleet.matching import Matched
 from domain.ids import new_id
 from domain.jobs import import_routes as import_job
 from domain.lifecycle import Environment
 from domain.messages.messages import due_messages, list_messages
 from domain.routes.imports import import_routes, routes_that_can_move
-from domain.routes.pushes import Matched
 from domain.routes.queries import list_drivers, list_vehicles, read_routes
 from domain.settings import Settings
 from domain.telematics.tracking import process_vehicles

@@ -31,7 +31,8 @@ from domain.messages.messages import (
     one_line,
 )
 from domain.routes.imports import import_routes
-from domain.routes.pushes import Push, cancel_route, store_pushes
+from domain.routes.progress import cancel_route
+from domain.routes.pushes import Push, store_pushes
 from domain.routes.queries import read_versions
 from domain.settings import Settings
 from tests.domain.helpers import (

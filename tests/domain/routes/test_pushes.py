@@ -15,7 +15,8 @@ from domain.database import SUPERSEDING_LOCKS, Connection, Database, Tenant
 from domain.jobs import process_positions
 from domain.lifecycle import RouteStatus
 from domain.routes.imports import import_routes
-from domain.routes.pushes import Push, Pushed, cancel_route, stops_that_stay, store_pushes
+from domain.routes.progress import cancel_route
+from domain.routes.pushes import Push, Pushed, stops_that_stay, store_pushes
 from tests.domain.helpers import (
     imported,
     planned_by_hand,

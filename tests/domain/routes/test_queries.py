@@ -16,7 +16,7 @@ from domain.database import Connection, Database
 from domain.ids import new_id
 from domain.lifecycle import RouteStatus
 from domain.routes import queries
-from domain.routes.pushes import cancel_route
+from domain.routes.progress import cancel_route
 from domain.routes.queries import find_by_external_id, list_routes
 from tests.domain.helpers import imported
 from tests.factories import Fleet, make_fleet

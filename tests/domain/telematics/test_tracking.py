@@ -18,10 +18,10 @@ from domain.jobs import Job, build_plan, in_batches, process_positions
 from domain.lifecycle import Environment, RouteStatus
 from domain.planning.plans import due_plans
 from domain.routes.imports import import_routes
-from domain.routes.pushes import recheck_trucks
 from domain.settings import Settings
 from domain.telematics import feed, tracking
 from domain.telematics.arrivals import Candidate, current_route
+from domain.telematics.rechecks import recheck_trucks
 from tests.conftest import make_database, own_database
 from tests.domain.helpers import (
     deliver,

@@ -1,0 +1,49 @@
+"""Trucks whose last positions are processed again: a stop where the truck stands may count from now on."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from domain.database import Connection
+from domain.jobs import JOB_TRUCKS, Job, in_batches, process_positions
+
+STANDING_MINUTES = 15
+"""A fix not older than this says where a truck stands now."""
+
+
+def recheck_trucks(connection: Connection, route_ids: Iterable[str], *, now: datetime) -> list[Job]:
+    """The trucks of these routes may stand at a stop that counts from now on: their last minutes are processed again.
+
+    Returns the jobs for it, to enqueue after the commit.
+    """
+    ids = list(route_ids)
+    if not ids:
+        return []
+    rows = connection.execute(
+        """
+        WITH locked AS MATERIALIZED (
+            SELECT vehicle_id, environment FROM tracks t
+            JOIN (SELECT DISTINCT vehicle_id, environment FROM routes WHERE id = ANY(%(ids)s)) AS moved
+                 USING (vehicle_id, environment)
+            WHERE t.newest_at >= %(since)s OR t.unjudged_from IS NOT NULL
+            ORDER BY vehicle_id, environment FOR UPDATE OF t)  -- as the feed: no two transactions wait for each other
+        UPDATE tracks t SET unjudged_from = least(t.unjudged_from, %(since)s),
+                            unjudged_since = coalesce(t.unjudged_since, %(now)s)
+        FROM locked WHERE t.vehicle_id = locked.vehicle_id AND t.environment = locked.environment
+        RETURNING t.environment, t.vehicle_id
+        """,
+        {"since": now - timedelta(minutes=STANDING_MINUTES), "now": now, "ids": ids},
+    ).fetchall()
+    return process_trucks(rows)
+
+
+def process_trucks(rows: Iterable[Any]) -> list[Job]:
+    """The jobs that process these trucks, given as rows of environment and vehicle_id."""
+    by_environment: dict[str, list[str]] = {}
+    for row in rows:
+        by_environment.setdefault(row.environment, []).append(row.vehicle_id)
+    return [
+        process_positions(environment, batch)
+        for environment, vehicles in by_environment.items()
+        for batch in in_batches(vehicles, JOB_TRUCKS)
+    ]
