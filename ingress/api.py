@@ -11,6 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from domain.accounts.keys import Caller
+from domain.accounts.queries import read_me
 from domain.contract.checking import Invalid, read_body, read_query, read_value, write
 from domain.contract.shapes import (
     MAX_BODY_BYTES,
@@ -26,11 +27,13 @@ from domain.contract.shapes import (
     VehicleQuery,
 )
 from domain.database import Connection
+from domain.fleet.queries import list_drivers, list_vehicles
 from domain.ids import is_id
 from domain.lifecycle import HELD, CancelEffect, RouteStatus
 from domain.observability import FIXES_RECEIVED
-from domain.routes import queries
+from domain.routes.answers import fresh_route
 from domain.routes.progress import cancel_route
+from domain.routes.queries import list_routes
 from domain.telematics.feed import store_positions
 from ingress.auth import (
     AUTH_RESULT,
@@ -208,7 +211,7 @@ class Api:
             ) from None
 
     async def get_me(self, request: Request) -> Response:
-        return json_answer(await self._read(request, None, queries.read_me))
+        return json_answer(await self._read(request, None, read_me))
 
     async def create_or_update_route(self, request: Request) -> Response:
         stored = await self._push(request)
@@ -223,7 +226,7 @@ class Api:
         if pushed.effect == "create" and (outcome is None or outcome.status == RouteStatus.PENDING):
             await self._services.flushed()  # no worker's commit has written it to disk
         if outcome is not None and pushed.effect == "create":
-            answer = queries.fresh_route(stored.push, pushed, outcome)
+            answer = fresh_route(stored.push, pushed, outcome)
         else:
             found = await self._ask(request, "routes:write", self._services.reads, pushed.route_id)
             if found is None:
@@ -258,7 +261,7 @@ class Api:
             found = [route] if route is not None else []
             return json_answer(RouteList(data=found, total=len(found), limit=query.limit, offset=0))
         return json_answer(
-            await self._read(request, "routes:read", lambda c, caller: queries.list_routes(c, caller.tenant, query))
+            await self._read(request, "routes:read", lambda c, caller: list_routes(c, caller.tenant, query))
         )
 
     async def get_route(self, request: Request) -> Response:
@@ -292,17 +295,13 @@ class Api:
     async def list_vehicles(self, request: Request) -> Response:
         query = await self._checked(request, "vehicles:read", lambda: query_of(request, VehicleQuery))
         return json_answer(
-            await self._read(
-                request, "vehicles:read", lambda c, caller: queries.list_vehicles(c, caller.company_id, query)
-            )
+            await self._read(request, "vehicles:read", lambda c, caller: list_vehicles(c, caller.company_id, query))
         )
 
     async def list_drivers(self, request: Request) -> Response:
         query = await self._checked(request, "drivers:read", lambda: query_of(request, DriverQuery))
         return json_answer(
-            await self._read(
-                request, "drivers:read", lambda c, caller: queries.list_drivers(c, caller.company_id, query)
-            )
+            await self._read(request, "drivers:read", lambda c, caller: list_drivers(c, caller.company_id, query))
         )
 
     async def post_positions(self, request: Request) -> Response:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from domain.contract.shapes import RouteInput, RouteStopInput
 from domain.database import SUPERSEDING_LOCKS, Connection, Tenant, as_json
+from domain.documents import StopDocument
 from domain.ids import new_id
 from domain.jobs import SWEEP_GRACE, Job
 from domain.lifecycle import PushEffect, RouteStatus, effect_of_push, superseded_by
@@ -26,12 +27,12 @@ class Push(NamedTuple):
 
 
 class Pushed(NamedTuple):
-    """What became of a push; when it was created, and its stops as they are stored, of a route that it created."""
+    """What became of a push."""
 
     route_id: str
     effect: PushEffect
     created_at: datetime | None = None
-    stops: list[dict[str, Any]] | None = None
+    """Of a route that it created."""
     revision: int = 1
     """Of the route's input, once the push was stored."""
 
@@ -149,21 +150,22 @@ def _content(route: RouteInput) -> dict[str, Any]:
         "driver_name": route.driver.name,
         "driver_external_id": route.driver.external_id,
         "scheduled_start": route.scheduled_start.isoformat(),
-        "stops": [_stop(stop) for stop in route.stops],
+        "stops": [stop_document(stop) for stop in route.stops],
     }
 
 
-def _stop(stop: RouteStopInput) -> dict[str, Any]:
-    kept: dict[str, Any] = {"name": stop.name, "latitude": stop.latitude, "longitude": stop.longitude}
+def stop_document(stop: RouteStopInput) -> StopDocument:
+    """A stop as it is stored."""
+    kept: StopDocument = {"name": stop.name, "latitude": stop.latitude, "longitude": stop.longitude}
     if stop.address is not None:
         kept["address"] = stop.address
     if stop.arrival_window is not None:
         window = stop.arrival_window
-        kept["arrivalWindow"] = {
-            end: moment.isoformat()
-            for end, moment in (("start", window.start), ("end", window.end))
-            if moment is not None
-        }
+        kept["arrivalWindow"] = {}
+        if window.start is not None:
+            kept["arrivalWindow"]["start"] = window.start.isoformat()
+        if window.end is not None:
+            kept["arrivalWindow"]["end"] = window.end.isoformat()
     return kept
 
 
@@ -238,10 +240,7 @@ def _create(
     insert = _INSERT_FLUSHED if flushed else _INSERT_UNFLUSHED
     rows = connection.execute(insert, (now + SWEEP_GRACE, as_json(ordered))).fetchall()
     created = {row.id: row.created_at for row in rows}
-    return [
-        Pushed(route["id"], "create", created[route["id"]], route["stops"]) if route["id"] in created else None
-        for route in routes
-    ]
+    return [Pushed(route["id"], "create", created[route["id"]]) if route["id"] in created else None for route in routes]
 
 
 def _replace(connection: Connection, replacements: Sequence[tuple[_Current, dict[str, Any]]], *, now: datetime) -> None:

@@ -33,12 +33,13 @@ from domain.fleet.fleet import (
     retire,
 )
 from domain.fleet.matching import Matched
+from domain.fleet.queries import list_drivers, list_vehicles
 from domain.ids import new_id
 from domain.jobs import import_routes as import_job
 from domain.lifecycle import Environment
 from domain.messages.messages import due_messages, list_messages
 from domain.routes.imports import import_routes, routes_that_can_move
-from domain.routes.queries import list_drivers, list_vehicles, read_routes
+from domain.routes.queries import read_routes
 from domain.settings import Settings
 from domain.telematics.tracking import process_vehicles
 from tests.conftest import own_database

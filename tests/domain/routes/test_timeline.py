@@ -17,7 +17,7 @@ from domain.lifecycle import Environment, RouteStatus
 from domain.planning.plan import FuelPlan, Offer, PlanInputs, Policy, Station, build_plan
 from domain.planning.plans import Task, timeline_of
 from domain.roads import Point
-from domain.routes.queries import route_answer
+from domain.routes.answers import RouteRow, route_answer
 from tests.domain.planning.test_plan import meridian
 
 NOW = datetime(2026, 11, 21, 14, 0, 0, 123456, tzinfo=UTC)
@@ -61,12 +61,15 @@ def planned(
     route = SimpleNamespace(stops=stops, scheduled_start=scheduled_start)
     stops_left = tuple(range(reached + 1, len(stops)))
     task = Task(route, NOW, Point(30.0, -100.0), NOW, None, stops_left, NOW)
-    row = SimpleNamespace(
+    row = RouteRow(
         id="rte_1",
+        company_id="cmp_1",
         environment=Environment.LIVE,
         external_id="LOAD",
         reference=None,
         status=RouteStatus.ACTIVE,
+        pending_reason=None,
+        pending_detail=None,
         vehicle_id=None,
         unit_number=None,
         driver_id=None,

@@ -1,0 +1,62 @@
+"""The JSON documents of the tables' jsonb columns, as they are read: stops and fuel plans.
+
+Names and times are written as in the API's answers, so times are text (RFC 3339).
+"""
+
+from typing import NotRequired, TypedDict
+
+
+class ArrivalWindowDocument(TypedDict, total=False):
+    """Either end may be missing."""
+
+    start: str
+    end: str
+
+
+class StopDocument(TypedDict):
+    """An entry of `routes.stops`, as it was pushed."""
+
+    name: str
+    latitude: float
+    longitude: float
+    address: NotRequired[str]
+    arrivalWindow: NotRequired[ArrivalWindowDocument]
+
+
+class FuelStopDocument(TypedDict):
+    """One purchase of a fuel plan."""
+
+    sequence: int
+    name: str
+    address: str | None
+    latitude: float
+    longitude: float
+    milesFromOrigin: float
+    gallonsToFill: float
+    pricePerGallon: float
+    totalCost: float
+    arrivalFuelPercent: int
+    estimatedArrival: str | None
+
+
+class FuelPlanDocument(TypedDict):
+    """`plans.document`: the API's fuel plan without its status, which follows the route's."""
+
+    generatedAt: str
+    totalDistanceMiles: float
+    totalGallons: float
+    totalCost: float
+    averagePricePerGallon: float
+    savingsPerGallon: float | None
+    savingsTotal: float | None
+    stops: list[FuelStopDocument]
+
+
+class TimelineEntry(TypedDict):
+    """An entry of `plans.timeline`: where a stop lies on the plan's road, and when the truck is planned to be there."""
+
+    stop: int
+    """Position in `routes.stops`, from 0."""
+    mile: float | None
+    """None for the first stop, where the road begins."""
+    plannedArrival: str | None
