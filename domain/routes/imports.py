@@ -4,9 +4,8 @@
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import NamedTuple
 
 from msgspec import Struct
 from psycopg import Cursor
@@ -15,11 +14,11 @@ from domain.database import Connection, as_json
 from domain.fleet.matching import MappingKind, Match, Reference, match
 from domain.jobs import JOB_ITEMS, SWEEP_GRACE, Job, build_plan
 from domain.lifecycle import HELD, PendingReason, RouteStatus
+from domain.statements import Command, IdRow, Statement
 from domain.telematics.rechecks import recheck_trucks
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """What an import attempt makes of a route."""
 
     status: RouteStatus
@@ -43,6 +42,24 @@ def decide(vehicle: Match, driver: Match, scheduled_start: datetime, window_days
     return Decision(RouteStatus.DRAFT)
 
 
+class _Held(NamedTuple):
+    """A held route. Of each reference that was pushed, the candidates are the records that it can mean."""
+
+    id: str
+    revision: int
+    scheduled_start: datetime
+    arrived_at: datetime | None
+    import_window_days: float
+    vehicle_unit_number: str | None
+    vehicle_vin: str | None
+    driver_name: str | None
+    driver_external_id: str | None
+    unit_number_candidates: list[str] | None
+    vin_candidates: list[str] | None
+    driver_name_candidates: list[str] | None
+    driver_external_id_candidates: list[str] | None
+
+
 # For each reference: a mapping made for the value, else the records that store it (two are enough to know better).
 _CANDIDATES = """
     CASE WHEN r.{column} IS NOT NULL THEN coalesce(
@@ -61,10 +78,10 @@ _REFERENCES: tuple[tuple[MappingKind, str, str, str], ...] = (
 )
 _LOAD = f"""
     WITH locked AS MATERIALIZED (
-        SELECT id, company_id, environment, status, revision, scheduled_start, arrived_at, vehicle_unit_number,
-               vehicle_vin, driver_name, driver_external_id
+        SELECT id, company_id, status, revision, scheduled_start, arrived_at, vehicle_unit_number, vehicle_vin,
+               driver_name, driver_external_id
         FROM routes WHERE id = ANY(%s) ORDER BY id {{lock}})
-    SELECT r.id, r.environment, r.status, r.revision, r.scheduled_start, r.arrived_at, c.import_window_days,
+    SELECT r.id, r.revision, r.scheduled_start, r.arrived_at, c.import_window_days,
            r.vehicle_unit_number, r.vehicle_vin, r.driver_name, r.driver_external_id,
            {
     ", ".join(
@@ -77,8 +94,8 @@ _LOAD = f"""
 """  # noqa: S608 (constants of this module)
 
 
-_LOAD_FREE = _LOAD.format(lock="FOR UPDATE SKIP LOCKED")
-_LOAD_ALL = _LOAD.format(lock="FOR UPDATE")
+_LOAD_FREE = Statement(_Held, _LOAD.format(lock="FOR UPDATE SKIP LOCKED"))
+_LOAD_ALL = Statement(_Held, _LOAD.format(lock="FOR UPDATE"))
 
 
 class Outcome(Struct, frozen=True, array_like=True):
@@ -104,37 +121,73 @@ def import_routes(
     so that the same job may run twice, and so are those that another transaction has locked at this moment, unless told
     to `wait` for it.
     """
-    rows = connection.execute(_LOAD_ALL if wait else _LOAD_FREE, (list(route_ids),)).fetchall()
-    decisions = []
-    for row in rows:
-        vehicle = _match_vehicle(row)
-        driver = _match_driver(row)
-        decision = decide(vehicle, driver, row.scheduled_start, row.import_window_days, now)
-        decisions.append(
-            {
-                "id": row.id,
-                "revision": row.revision,
-                "status": decision.status,
-                "reason": decision.reason,
-                "detail": decision.detail,
-                "vehicle_id": vehicle.id,
-                "driver_id": driver.id,
-            }
-        )
-    if not decisions:
+    held = (_LOAD_ALL if wait else _LOAD_FREE).all(connection, (list(route_ids),))
+    if not held:
         return {}, []
-    stored = _store(connection, decisions, now=now)  # looked at after the next statement: pipelined, they go together
-    drafts = [decision["id"] for decision in decisions if decision["status"] is RouteStatus.DRAFT]
+    decided = [_decided(route, now) for route in held]
+    stored = _store(connection, decided, now=now)  # looked at after the next statement: pipelined, they go together
+    drafts = [route.id for route in decided if route.status is RouteStatus.DRAFT]
     jobs = recheck_trucks(connection, drafts, now=now)
-    arrived = {row.id for row in rows if row.arrived_at is not None}
+    arrived = {route.id for route in held if route.arrived_at is not None}
     jobs += [build_plan(route_id) for route_id in drafts if route_id in arrived]
     return {row.id: _outcome(row) for row in stored}, jobs
 
 
-def _store(connection: Connection, decisions: Sequence[dict[str, Any]], *, now: datetime) -> Cursor[Any]:
-    """What has changed is written; all is returned, with what the vehicles and drivers are called."""
-    return connection.execute(
-        """
+class _Decided(Struct, frozen=True):
+    """What is to be stored of a route."""
+
+    id: str
+    revision: int
+    status: RouteStatus
+    reason: PendingReason | None
+    detail: str | None
+    vehicle_id: str | None
+    driver_id: str | None
+
+
+def _decided(route: _Held, now: datetime) -> _Decided:
+    vehicle = match(
+        "vehicle",
+        _references(
+            ("unit number", route.vehicle_unit_number, route.unit_number_candidates),
+            ("VIN", route.vehicle_vin, route.vin_candidates),
+        ),
+    )
+    driver = match(
+        "driver",
+        _references(
+            ("name", route.driver_name, route.driver_name_candidates),
+            ("external id", route.driver_external_id, route.driver_external_id_candidates),
+        ),
+    )
+    status, reason, detail = decide(vehicle, driver, route.scheduled_start, route.import_window_days, now)
+    return _Decided(route.id, route.revision, status, reason, detail, vehicle.id, driver.id)
+
+
+def _references(*given: tuple[str, str | None, Sequence[str] | None]) -> list[Reference]:
+    """Those that were pushed."""
+    return [
+        Reference(kind, value, candidates)
+        for kind, value, candidates in given
+        if value is not None and candidates is not None
+    ]
+
+
+class _Stored(NamedTuple):
+    id: str
+    revision: int
+    status: str
+    reason: str | None
+    detail: str | None
+    vehicle_id: str | None
+    driver_id: str | None
+    unit_number: str | None
+    driver_name: str | None
+
+
+_STORE = Statement(
+    _Stored,
+    """
         WITH decided AS (
             SELECT o.*,
                    -- one at a time: joined, a batch would read a small fleet from end to end
@@ -146,26 +199,31 @@ def _store(connection: Connection, decisions: Sequence[dict[str, Any]], *, now: 
             UPDATE routes r SET
                 status = o.status, pending_reason = o.reason, pending_detail = o.detail,
                 vehicle_id = o.vehicle_id, driver_id = o.driver_id, attempts = 0,
-                imported_at = CASE WHEN o.status = 'draft' THEN %(now)s END,
-                retry_at = CASE WHEN o.status = 'draft' AND r.arrived_at IS NOT NULL THEN %(retry_at)s END,
+                imported_at = CASE WHEN o.status = 'draft' THEN %(now)s::timestamptz END,
+                retry_at = CASE WHEN o.status = 'draft' AND r.arrived_at IS NOT NULL THEN %(retry_at)s::timestamptz END,
                 updated_at = clock_timestamp()
             FROM decided o
             WHERE r.id = ANY(%(ids)s) AND r.id = o.id
               AND (r.status, r.pending_reason, r.pending_detail, r.vehicle_id, r.driver_id)
                   IS DISTINCT FROM (o.status, o.reason, o.detail, o.vehicle_id, o.driver_id)
         )
-        SELECT * FROM decided
+        SELECT id, revision, status, reason, detail, vehicle_id, driver_id, unit_number, driver_name FROM decided
         """,
-        {
-            "now": now,
-            "retry_at": now + SWEEP_GRACE,
-            "ids": [decision["id"] for decision in decisions],
-            "decisions": as_json(decisions),
-        },
-    )
+)
 
 
-def _outcome(row: Any) -> Outcome:
+def _store(connection: Connection, decided: Sequence[_Decided], *, now: datetime) -> Cursor[_Stored]:
+    """What has changed is written; all is returned, with what the vehicles and drivers are called."""
+    parameters = {
+        "now": now,
+        "retry_at": now + SWEEP_GRACE,
+        "ids": [route.id for route in decided],
+        "decisions": as_json(decided),
+    }
+    return _STORE.execute(connection, parameters)
+
+
+def _outcome(row: _Stored) -> Outcome:
     reason = PendingReason(row.reason) if row.reason is not None else None
     return Outcome(
         RouteStatus(row.status),
@@ -179,29 +237,16 @@ def _outcome(row: Any) -> Outcome:
     )
 
 
-def _match_vehicle(row: Any) -> Match:
-    references = (
-        ("unit number", row.vehicle_unit_number, row.unit_number_candidates),
-        ("VIN", row.vehicle_vin, row.vin_candidates),
-    )
-    return match("vehicle", [Reference(*given) for given in references if given[1] is not None])
+class _Failed(NamedTuple):
+    status: str
+    pending_reason: str | None
+    pending_detail: str | None
+    revision: int
 
 
-def _match_driver(row: Any) -> Match:
-    references = (
-        ("name", row.driver_name, row.driver_name_candidates),
-        ("external id", row.driver_external_id, row.driver_external_id_candidates),
-    )
-    return match("driver", [Reference(*given) for given in references if given[1] is not None])
-
-
-def record_failed_import(connection: Connection, route_id: str, *, most_attempts: int, now: datetime) -> Outcome | None:
-    """An attempt failed unexpectedly: the route waits for the next one, or becomes `error` after the last.
-
-    None: it was no longer held.
+_FAIL = Statement(
+    _Failed,
     """
-    row = connection.execute(
-        """
         UPDATE routes SET
             attempts = attempts + 1,
             status = CASE WHEN attempts + 1 >= %(most)s THEN 'error' ELSE 'pending' END,
@@ -212,25 +257,37 @@ def record_failed_import(connection: Connection, route_id: str, *, most_attempts
                 THEN 'Import attempt ' || attempts + 1 || ' of ' || %(most)s || ' failed on our side; it is retried '
                      'by itself. Nothing needs to be resent.' END,
             retry_at = CASE WHEN attempts + 1 < %(most)s
-                THEN %(now)s + least(interval '10 s' * 2 ^ least(attempts, 10), interval '15 min') END,
+                THEN %(now)s::timestamptz + least(interval '10 s' * 2 ^ least(attempts, 10), interval '15 min') END,
             updated_at = clock_timestamp()
         WHERE id = %(id)s AND status IN ('pending', 'pending_mapping', 'pending_window')
         RETURNING status, pending_reason, pending_detail, revision
         """,
-        {"most": most_attempts, "now": now, "id": route_id},
-    ).fetchone()
+)
+
+
+def record_failed_import(connection: Connection, route_id: str, *, most_attempts: int, now: datetime) -> Outcome | None:
+    """An attempt failed unexpectedly: the route waits for the next one, or becomes `error` after the last.
+
+    None: it was no longer held.
+    """
+    row = _FAIL.first(connection, {"most": most_attempts, "now": now, "id": route_id})
     if row is None:
         return None
     reason = PendingReason(row.pending_reason) if row.pending_reason is not None else None
     return Outcome(RouteStatus(row.status), reason, row.pending_detail, None, None, None, None, row.revision)
 
 
+class _Revision(NamedTuple):
+    id: str
+    revision: int
+
+
+_SETTLED = Statement(_Revision, "SELECT id, revision FROM routes WHERE id = ANY(%s) AND status <> ALL(%s)")
+
+
 def revisions_settled(connection: Connection, route_ids: Iterable[str]) -> dict[str, int]:
     """The revision that each of these routes is at, without those that are still held."""
-    rows = connection.execute(
-        "SELECT id, revision FROM routes WHERE id = ANY(%s) AND status <> ALL(%s)", (list(route_ids), sorted(HELD))
-    ).fetchall()
-    return {row.id: row.revision for row in rows}
+    return {row.id: row.revision for row in _SETTLED.all(connection, (list(route_ids), sorted(HELD)))}
 
 
 _REASON = {"vehicles": PendingReason.VEHICLE_UNMAPPED, "drivers": PendingReason.DRIVER_UNMAPPED}
@@ -241,7 +298,7 @@ _ENTERED_THE_WINDOW = """
     SELECT r.id FROM companies c CROSS JOIN LATERAL (
         SELECT id FROM routes
         WHERE company_id = c.id AND environment IN ('live', 'sandbox') AND status = 'pending_window'
-          AND scheduled_start <= %(now)s + c.import_window_days * interval '1 day'
+          AND scheduled_start <= %(now)s::timestamptz + c.import_window_days * interval '1 day'
         OFFSET 0) AS r
     WHERE c.retired_at IS NULL
 """
@@ -254,66 +311,81 @@ _FOUND_ITS_RECORD = """
     WHERE r.status = 'pending_mapping' AND r.pending_reason = '{reason}' AND r.{column} IS NOT NULL
       AND m.kind = '{kind}'
 """
-_MOVABLE = " UNION ".join(
-    (
-        _ENTERED_THE_WINDOW,
-        *(
-            _FOUND_ITS_RECORD.format(kind=kind, column=column, table=table, stored=stored, reason=_REASON[table])
-            for kind, column, table, stored in _REFERENCES
-        ),
-    )
+_MOVABLE = Statement(
+    IdRow,
+    " UNION ".join(
+        (
+            _ENTERED_THE_WINDOW,
+            *(
+                _FOUND_ITS_RECORD.format(kind=kind, column=column, table=table, stored=stored, reason=_REASON[table])
+                for kind, column, table, stored in _REFERENCES
+            ),
+        )
+    ),
 )
 
 
 def routes_that_can_move(connection: Connection, *, now: datetime) -> list[str]:
     """The five-minute pass: held routes whose start entered the window, or whose missing record now exists."""
-    return [row.id for row in connection.execute(_MOVABLE, {"now": now}).fetchall()]
+    return [row.id for row in _MOVABLE.all(connection, {"now": now})]
+
+
+_WAITING = {
+    kind: Statement(
+        IdRow,
+        f"SELECT id FROM routes WHERE company_id = %s AND {column} = ANY(%s)"  # noqa: S608
+        f" AND status = 'pending_mapping' AND pending_reason = '{_REASON[table]}' ORDER BY scheduled_start",
+    )
+    for kind, column, table, _ in _REFERENCES
+}
 
 
 def routes_waiting_for(connection: Connection, company_id: str, kind: MappingKind, values: Sequence[str]) -> list[str]:
     """Held routes of a company that name one of these values: one mapping made, and they are imported at once."""
-    column, reason = next((column, _REASON[table]) for given, column, table, _ in _REFERENCES if given == kind)
-    rows = connection.execute(
-        f"SELECT id FROM routes WHERE company_id = %s AND {column} = ANY(%s)"  # noqa: S608
-        f" AND status = 'pending_mapping' AND pending_reason = '{reason}' ORDER BY scheduled_start",
-        (company_id, list(values)),
-    ).fetchall()
-    return [row.id for row in rows]
+    return [row.id for row in _WAITING[kind].all(connection, (company_id, list(values)))]
+
+
+_EXPIRE = Command(
+    """
+    UPDATE routes SET status = 'error', pending_reason = NULL, pending_detail = NULL, retry_at = NULL,
+        closed_reason = 'Held until ' || %(days)s::float8 || ' days past its start: ' || coalesce(pending_detail, ''),
+        updated_at = clock_timestamp()
+    WHERE id IN (
+        SELECT id FROM routes
+        WHERE status IN ('pending_mapping', 'pending_window')
+          AND scheduled_start < %(now)s::timestamptz - %(days)s::float8 * interval '1 day'
+        FOR UPDATE SKIP LOCKED)
+    """
+)
 
 
 def expire_held_routes(connection: Connection, *, expiry_days: float, now: datetime) -> int:
     """Held routes whose start is long past become `error`, but for those not attempted yet. Returns how many."""
-    return connection.execute(
-        """
-        UPDATE routes SET status = 'error', pending_reason = NULL, pending_detail = NULL, retry_at = NULL,
-            closed_reason = 'Held until ' || %(days)s || ' days past its start: ' || coalesce(pending_detail, ''),
-            updated_at = clock_timestamp()
-        WHERE id IN (
-            SELECT id FROM routes
-            WHERE status IN ('pending_mapping', 'pending_window')
-              AND scheduled_start < %(now)s - %(days)s * interval '1 day'
-            FOR UPDATE SKIP LOCKED)
-        """,
-        {"days": expiry_days, "now": now},
-    ).rowcount
+    return _EXPIRE.execute(connection, {"days": expiry_days, "now": now}).rowcount
+
+
+class _Count(NamedTuple):
+    due: int
+
+
+_COUNT_DUE = Statement(
+    _Count,
+    "SELECT count(*) AS due FROM"
+    " (SELECT FROM routes WHERE status = 'pending' AND retry_at <= %s ORDER BY retry_at LIMIT %s) AS due",
+)
+_TAKE_DUE = Statement(
+    IdRow,
+    "SELECT id FROM routes WHERE status = 'pending' AND retry_at <= %s"
+    " ORDER BY retry_at LIMIT %s FOR UPDATE SKIP LOCKED",
+)
 
 
 def count_due_imports(connection: Connection, *, now: datetime, maximum: int) -> int:
     """How many pending routes are due for an import attempt, up to `maximum`: their job seems lost."""
-    row = connection.execute(
-        "SELECT count(*) AS due FROM"
-        " (SELECT FROM routes WHERE status = 'pending' AND retry_at <= %s ORDER BY retry_at LIMIT %s) AS due",
-        (now, maximum),
-    ).fetchone()
-    return int(row.due) if row is not None else 0
+    return _COUNT_DUE.one(connection, (now, maximum)).due
 
 
 def take_due_imports(connection: Connection, *, now: datetime, limit: int = JOB_ITEMS) -> list[str]:
     """Pending routes that are due, longest first, for an import attempt in this transaction: nobody else takes them
     meanwhile."""
-    rows = connection.execute(
-        "SELECT id FROM routes WHERE status = 'pending' AND retry_at <= %s"
-        " ORDER BY retry_at LIMIT %s FOR UPDATE SKIP LOCKED",
-        (now, limit),
-    ).fetchall()
-    return [row.id for row in rows]
+    return [row.id for row in _TAKE_DUE.all(connection, (now, limit))]

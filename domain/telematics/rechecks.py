@@ -2,13 +2,36 @@
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import NamedTuple
 
 from domain.database import Connection
 from domain.jobs import JOB_TRUCKS, Job, in_batches, process_positions
+from domain.statements import Statement
 
 STANDING_MINUTES = 15
 """A fix not older than this says where a truck stands now."""
+
+
+class _Truck(NamedTuple):
+    environment: str
+    vehicle_id: str
+
+
+_RECHECK = Statement(
+    _Truck,
+    """
+    WITH locked AS MATERIALIZED (
+        SELECT vehicle_id, environment FROM tracks t
+        JOIN (SELECT DISTINCT vehicle_id, environment FROM routes WHERE id = ANY(%(ids)s)) AS moved
+             USING (vehicle_id, environment)
+        WHERE t.newest_at >= %(since)s OR t.unjudged_from IS NOT NULL
+        ORDER BY vehicle_id, environment FOR UPDATE OF t)  -- as the feed: no two transactions wait for each other
+    UPDATE tracks t SET unjudged_from = least(t.unjudged_from, %(since)s),
+                        unjudged_since = coalesce(t.unjudged_since, %(now)s)
+    FROM locked WHERE t.vehicle_id = locked.vehicle_id AND t.environment = locked.environment
+    RETURNING t.environment, t.vehicle_id
+    """,
+)
 
 
 def recheck_trucks(connection: Connection, route_ids: Iterable[str], *, now: datetime) -> list[Job]:
@@ -19,29 +42,15 @@ def recheck_trucks(connection: Connection, route_ids: Iterable[str], *, now: dat
     ids = list(route_ids)
     if not ids:
         return []
-    rows = connection.execute(
-        """
-        WITH locked AS MATERIALIZED (
-            SELECT vehicle_id, environment FROM tracks t
-            JOIN (SELECT DISTINCT vehicle_id, environment FROM routes WHERE id = ANY(%(ids)s)) AS moved
-                 USING (vehicle_id, environment)
-            WHERE t.newest_at >= %(since)s OR t.unjudged_from IS NOT NULL
-            ORDER BY vehicle_id, environment FOR UPDATE OF t)  -- as the feed: no two transactions wait for each other
-        UPDATE tracks t SET unjudged_from = least(t.unjudged_from, %(since)s),
-                            unjudged_since = coalesce(t.unjudged_since, %(now)s)
-        FROM locked WHERE t.vehicle_id = locked.vehicle_id AND t.environment = locked.environment
-        RETURNING t.environment, t.vehicle_id
-        """,
-        {"since": now - timedelta(minutes=STANDING_MINUTES), "now": now, "ids": ids},
-    ).fetchall()
-    return process_trucks(rows)
+    since = now - timedelta(minutes=STANDING_MINUTES)
+    return process_trucks(_RECHECK.all(connection, {"since": since, "now": now, "ids": ids}))
 
 
-def process_trucks(rows: Iterable[Any]) -> list[Job]:
-    """The jobs that process these trucks, given as rows of environment and vehicle_id."""
+def process_trucks(trucks: Iterable[tuple[str, str]]) -> list[Job]:
+    """The jobs that process these trucks, each given as its environment and the vehicle's id."""
     by_environment: dict[str, list[str]] = {}
-    for row in rows:
-        by_environment.setdefault(row.environment, []).append(row.vehicle_id)
+    for environment, vehicle_id in trucks:
+        by_environment.setdefault(environment, []).append(vehicle_id)
     return [
         process_positions(environment, batch)
         for environment, vehicles in by_environment.items()
