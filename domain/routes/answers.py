@@ -18,8 +18,9 @@ from domain.contract.shapes import (
 )
 from domain.documents import FuelPlanDocument, StopDocument, TimelineEntry
 from domain.lifecycle import HELD, SHOWS_FUEL_STOPS, SHOWS_PLAN, Environment, PendingReason, RouteStatus
+from domain.routes.content import stop_document
 from domain.routes.imports import Outcome
-from domain.routes.pushes import Push, Pushed, stop_document
+from domain.routes.pushes import Push, Pushed
 
 
 class RouteRow(NamedTuple):

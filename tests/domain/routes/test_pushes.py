@@ -16,7 +16,8 @@ from domain.jobs import process_positions
 from domain.lifecycle import RouteStatus
 from domain.routes.imports import import_routes
 from domain.routes.progress import cancel_route
-from domain.routes.pushes import Push, Pushed, stops_that_stay, store_pushes
+from domain.routes.pushes import Push, Pushed, store_pushes
+from domain.routes.updates import stops_that_stay
 from tests.domain.helpers import (
     imported,
     planned_by_hand,

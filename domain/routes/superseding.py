@@ -1,0 +1,83 @@
+"""Superseding (decision 5): a load that comes back under another `externalId` cancels the older route.
+
+Where a company has superseding on, and LOAD-1 was pushed with the reference PO-1, a push of LOAD-2 with PO-1 cancels
+LOAD-1 in the same transaction: `Superseded by LOAD-2`.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from domain.database import SUPERSEDING_LOCKS, Connection, Tenant
+from domain.lifecycle import superseded_by
+from domain.routes.progress import cancel_routes
+from domain.statements import Statement
+
+
+class _Locked(NamedTuple):
+    locked: str
+
+
+_LOCK = Statement(
+    _Locked,
+    """
+    SELECT pg_advisory_xact_lock(%s, key)::text AS locked FROM (
+        SELECT DISTINCT hashtext(concat_ws(' ', pushed.company_id, environment, reference)) AS key
+        FROM unnest(%s::text[], %s::text[], %s::text[]) AS pushed (company_id, environment, reference)
+        ORDER BY key
+    ) AS keys
+    """,
+)
+
+
+def lock_references(connection: Connection, references: Iterable[tuple[Tenant, str]]) -> None:
+    """Until the transaction ends, other pushes with one of these references wait.
+
+    Without that, two transactions that push LOAD-1 and LOAD-2 at the same time would not see each other's route, and
+    neither would cancel the older one. All references are locked in one order and before anything else, so that no two
+    batches wait for each other. References with the same hash, which a caller can make, wait for each other needlessly,
+    but not longer than a batch takes.
+    """
+    tenants_and_references = list(references)
+    if tenants_and_references:
+        _LOCK.execute(
+            connection,
+            (
+                SUPERSEDING_LOCKS,
+                [tenant.company_id for tenant, _ in tenants_and_references],
+                [tenant.environment for tenant, _ in tenants_and_references],
+                [reference for _, reference in tenants_and_references],
+            ),
+        )
+
+
+class _Superseded(NamedTuple):
+    id: str
+    external_id: str
+    """Of the route that supersedes it."""
+
+
+_LOCK_OLDER = Statement(
+    _Superseded,
+    """
+    SELECT old.id, new.external_id
+    FROM routes new
+    JOIN companies c ON c.id = new.company_id AND c.superseding
+    JOIN routes old ON old.company_id = new.company_id AND old.environment = new.environment
+         AND old.reference = new.reference AND old.external_id <> new.external_id
+         AND (old.created_at, old.id) < (new.created_at, new.id)
+    WHERE new.id = ANY(%s) AND new.reference <> '' AND new.status <> 'canceled'
+      AND old.reference <> '' AND old.status IN ('pending','pending_mapping','pending_window','draft','planned')
+    ORDER BY old.id, new.created_at
+    FOR UPDATE OF old
+    """,
+)
+
+
+def supersede(connection: Connection, route_ids: Sequence[str]) -> list[str]:
+    """Cancels what these routes supersede. Returns the ids of the canceled routes."""
+    if not route_ids:
+        return []
+    by_whom = {old.id: old.external_id for old in _LOCK_OLDER.all(connection, (list(route_ids),))}
+    for route_id, external_id in by_whom.items():
+        cancel_routes(connection, [route_id], superseded_by(external_id))
+    return list(by_whom)
