@@ -26,7 +26,7 @@ from domain.jobs import (
 from domain.messages import messages
 from domain.observability import get_logger
 from domain.planning import plans, replanning
-from domain.routes import imports
+from domain.routes import holds
 from domain.settings import Settings
 from domain.telematics import feed, tracking
 
@@ -55,8 +55,8 @@ class Passes:
         """Every five minutes: held routes that can move now are imported; those long past their start become error."""
         now = datetime.now(UTC)
         with self.database.transaction() as connection:
-            expired = imports.expire_held_routes(connection, expiry_days=self.settings.held_route_expiry_days, now=now)
-            movable = imports.routes_that_can_move(connection, now=now)
+            expired = holds.expire_held_routes(connection, expiry_days=self.settings.held_route_expiry_days, now=now)
+            movable = holds.routes_that_can_move(connection, now=now)
         self._import("pass", movable)
         with self.database.transaction() as connection:
             again = fleet.match_again_lately_retired(connection, now=now)
@@ -77,7 +77,7 @@ class Passes:
         is not put again, however long it is due."""
         now = datetime.now(UTC)
         with self.database.transaction() as connection:
-            pending = imports.count_due_imports(connection, now=now, maximum=_MAX_IMPORT_JOBS * JOB_ITEMS)
+            pending = holds.count_due_imports(connection, now=now, maximum=_MAX_IMPORT_JOBS * JOB_ITEMS)
             tracks = tracking.lost_processing(connection, now=now)
             planless = plans.due_plans(connection, now=now)
             doubtful = replanning.due_reviews(connection, now=now)

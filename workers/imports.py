@@ -12,7 +12,7 @@ from domain.contract.checking import write
 from domain.database import ALONE, Limits, is_away
 from domain.jobs import Job
 from domain.observability import ROUTES_IMPORTED, get_logger
-from domain.routes import imports
+from domain.routes import holds, imports
 from domain.routes.imports import Outcome
 from workers.context import Context
 
@@ -42,7 +42,7 @@ def import_due(context: Context) -> tuple[dict[str, Outcome], list[Job]]:
     route_ids: list[str] = []
     try:
         with context.database.transaction_by_key() as connection:
-            route_ids = imports.take_due_imports(connection, now=now)
+            route_ids = holds.take_due_imports(connection, now=now)
             return imports.import_routes(connection, route_ids, now=now)
     except Exception:
         if not route_ids:

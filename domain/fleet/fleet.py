@@ -23,7 +23,7 @@ from domain.fleet.matching import MappingKind, Matched
 from domain.ids import Kind, new_id
 from domain.jobs import Job, import_routes, in_batches
 from domain.lifecycle import Environment, RouteStatus
-from domain.routes.imports import routes_waiting_for
+from domain.routes.holds import routes_waiting_for
 from domain.routes.progress import end_routes, lock_unfinished, match_again
 
 Text = Annotated[str, Meta(max_length=200, pattern=NO_NUL)]

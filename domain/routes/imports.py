@@ -1,6 +1,7 @@
-"""From pushed to held or draft: matching, the import window, the pass over held routes, and what waits for a mapping.
+"""From pushed to held or draft: vehicle, driver and import window.
 
-`decide` is the rule; the rest moves batches of routes through it, each in one transaction.
+`decide` is the rule, `import_routes` applies it to a batch of routes in one transaction. Which routes are tried, and
+when, is in `holds`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,9 +13,9 @@ from psycopg import Cursor
 
 from domain.database import Connection, as_json
 from domain.fleet.matching import MappingKind, Match, Reference, match
-from domain.jobs import JOB_ITEMS, SWEEP_GRACE, Job, build_plan
+from domain.jobs import SWEEP_GRACE, Job, build_plan
 from domain.lifecycle import HELD, PendingReason, RouteStatus
-from domain.statements import Command, IdRow, Statement
+from domain.statements import Statement
 from domain.telematics.rechecks import recheck_trucks
 
 
@@ -27,7 +28,11 @@ class Decision(NamedTuple):
 
 
 def decide(vehicle: Match, driver: Match, scheduled_start: datetime, window_days: float, now: datetime) -> Decision:
-    """Vehicle first, then driver, then the window; a start in the past is inside it."""
+    """Vehicle first, then driver, then the window; a start in the past is inside it.
+
+    A route of an unknown truck that starts in 20 days waits for the mapping of the truck. Once that is made, it waits
+    for its window.
+    """
     if vehicle.id is None:
         return Decision(RouteStatus.PENDING_MAPPING, PendingReason.VEHICLE_UNMAPPED, vehicle.detail)
     if driver.id is None:
@@ -40,6 +45,25 @@ def decide(vehicle: Match, driver: Match, scheduled_start: datetime, window_days
             "start enters the import window.",
         )
     return Decision(RouteStatus.DRAFT)
+
+
+class RouteReference(NamedTuple):
+    """A pushed value that leads to a vehicle or driver."""
+
+    kind: MappingKind
+    column: str
+    """Of `routes`: what was pushed."""
+    table: str
+    stored: str
+    """The table's column that is compared with it."""
+
+
+REFERENCES = (
+    RouteReference("unit_number", "vehicle_unit_number", "vehicles", "unit_number"),
+    RouteReference("vin", "vehicle_vin", "vehicles", "vin"),
+    RouteReference("driver_name", "driver_name", "drivers", "name"),
+    RouteReference("driver_external_id", "driver_external_id", "drivers", "external_id"),
+)
 
 
 class _Held(NamedTuple):
@@ -60,7 +84,6 @@ class _Held(NamedTuple):
     driver_external_id_candidates: list[str] | None
 
 
-# For each reference: a mapping made for the value, else the records that store it (two are enough to know better).
 _CANDIDATES = """
     CASE WHEN r.{column} IS NOT NULL THEN coalesce(
         (SELECT ARRAY[m.target_id] FROM mappings m
@@ -70,12 +93,9 @@ _CANDIDATES = """
               ORDER BY t.id LIMIT 2)
     ) END AS {kind}_candidates
 """
-_REFERENCES: tuple[tuple[MappingKind, str, str, str], ...] = (
-    ("unit_number", "vehicle_unit_number", "vehicles", "unit_number"),
-    ("vin", "vehicle_vin", "vehicles", "vin"),
-    ("driver_name", "driver_name", "drivers", "name"),
-    ("driver_external_id", "driver_external_id", "drivers", "external_id"),
-)
+"""What a pushed value can mean: the target of its mapping, else the records that store it. Two of these are enough to
+know that it is not clear."""
+
 _LOAD = f"""
     WITH locked AS MATERIALIZED (
         SELECT id, company_id, status, revision, scheduled_start, arrived_at, vehicle_unit_number, vehicle_vin,
@@ -83,17 +103,10 @@ _LOAD = f"""
         FROM routes WHERE id = ANY(%s) ORDER BY id {{lock}})
     SELECT r.id, r.revision, r.scheduled_start, r.arrived_at, c.import_window_days,
            r.vehicle_unit_number, r.vehicle_vin, r.driver_name, r.driver_external_id,
-           {
-    ", ".join(
-        _CANDIDATES.format(kind=kind, column=column, table=table, stored=stored)
-        for kind, column, table, stored in _REFERENCES
-    )
-}
+           {", ".join(_CANDIDATES.format(**reference._asdict()) for reference in REFERENCES)}
     FROM locked r JOIN companies c ON c.id = r.company_id
     WHERE c.retired_at IS NULL AND r.status IN ('pending', 'pending_mapping', 'pending_window')
 """  # noqa: S608 (constants of this module)
-
-
 _LOAD_FREE = Statement(_Held, _LOAD.format(lock="FOR UPDATE SKIP LOCKED"))
 _LOAD_ALL = Statement(_Held, _LOAD.format(lock="FOR UPDATE"))
 
@@ -117,15 +130,14 @@ def import_routes(
 ) -> tuple[dict[str, Outcome], list[Job]]:
     """One import attempt of each held route among `route_ids`, as one batch.
 
-    Returns the outcome of each, and the jobs to enqueue after the commit. Routes that are not held are left alone,
-    so that the same job may run twice, and so are those that another transaction has locked at this moment, unless told
-    to `wait` for it.
+    Returns the outcome of each, and the jobs to enqueue after the commit. Routes that are not held are left alone, so
+    the same job may run twice. Routes that another transaction has locked are left alone too, unless told to `wait`.
     """
     held = (_LOAD_ALL if wait else _LOAD_FREE).all(connection, (list(route_ids),))
     if not held:
         return {}, []
     decided = [_decided(route, now) for route in held]
-    stored = _store(connection, decided, now=now)  # looked at after the next statement: pipelined, they go together
+    stored = _store(connection, decided, now=now)  # read after the next statement, so that the two go out together
     drafts = [route.id for route in decided if route.status is RouteStatus.DRAFT]
     jobs = recheck_trucks(connection, drafts, now=now)
     arrived = {route.id for route in held if route.arrived_at is not None}
@@ -213,7 +225,7 @@ _STORE = Statement(
 
 
 def _store(connection: Connection, decided: Sequence[_Decided], *, now: datetime) -> Cursor[_Stored]:
-    """What has changed is written; all is returned, with what the vehicles and drivers are called."""
+    """Writes the routes that change. Gives all of them, with the names of their vehicles and drivers."""
     parameters = {
         "now": now,
         "retry_at": now + SWEEP_GRACE,
@@ -268,7 +280,7 @@ _FAIL = Statement(
 def record_failed_import(connection: Connection, route_id: str, *, most_attempts: int, now: datetime) -> Outcome | None:
     """An attempt failed unexpectedly: the route waits for the next one, or becomes `error` after the last.
 
-    None: it was no longer held.
+    Returns None when the route was not held any more.
     """
     row = _FAIL.first(connection, {"most": most_attempts, "now": now, "id": route_id})
     if row is None:
@@ -286,106 +298,5 @@ _SETTLED = Statement(_Revision, "SELECT id, revision FROM routes WHERE id = ANY(
 
 
 def revisions_settled(connection: Connection, route_ids: Iterable[str]) -> dict[str, int]:
-    """The revision that each of these routes is at, without those that are still held."""
+    """The current revision of each of these routes, without those that are still held."""
     return {row.id: row.revision for row in _SETTLED.all(connection, (list(route_ids), sorted(HELD)))}
-
-
-_REASON = {"vehicles": PendingReason.VEHICLE_UNMAPPED, "drivers": PendingReason.DRIVER_UNMAPPED}
-"""What a route waits for that names a record of the table in vain."""
-
-# Asked for from the side of what lets them move: each company's window, each record and each mapping.
-_ENTERED_THE_WINDOW = """
-    SELECT r.id FROM companies c CROSS JOIN LATERAL (
-        SELECT id FROM routes
-        WHERE company_id = c.id AND environment IN ('live', 'sandbox') AND status = 'pending_window'
-          AND scheduled_start <= %(now)s::timestamptz + c.import_window_days * interval '1 day'
-        OFFSET 0) AS r
-    WHERE c.retired_at IS NULL
-"""
-_FOUND_ITS_RECORD = """
-    SELECT r.id FROM routes r JOIN {table} t ON t.company_id = r.company_id AND t.{stored} = r.{column}
-    WHERE r.status = 'pending_mapping' AND r.pending_reason = '{reason}' AND r.{column} IS NOT NULL
-      AND t.retired_at IS NULL
-    UNION
-    SELECT r.id FROM routes r JOIN mappings m ON m.company_id = r.company_id AND m.value = r.{column}
-    WHERE r.status = 'pending_mapping' AND r.pending_reason = '{reason}' AND r.{column} IS NOT NULL
-      AND m.kind = '{kind}'
-"""
-_MOVABLE = Statement(
-    IdRow,
-    " UNION ".join(
-        (
-            _ENTERED_THE_WINDOW,
-            *(
-                _FOUND_ITS_RECORD.format(kind=kind, column=column, table=table, stored=stored, reason=_REASON[table])
-                for kind, column, table, stored in _REFERENCES
-            ),
-        )
-    ),
-)
-
-
-def routes_that_can_move(connection: Connection, *, now: datetime) -> list[str]:
-    """The five-minute pass: held routes whose start entered the window, or whose missing record now exists."""
-    return [row.id for row in _MOVABLE.all(connection, {"now": now})]
-
-
-_WAITING = {
-    kind: Statement(
-        IdRow,
-        f"SELECT id FROM routes WHERE company_id = %s AND {column} = ANY(%s)"  # noqa: S608
-        f" AND status = 'pending_mapping' AND pending_reason = '{_REASON[table]}' ORDER BY scheduled_start",
-    )
-    for kind, column, table, _ in _REFERENCES
-}
-
-
-def routes_waiting_for(connection: Connection, company_id: str, kind: MappingKind, values: Sequence[str]) -> list[str]:
-    """Held routes of a company that name one of these values: one mapping made, and they are imported at once."""
-    return [row.id for row in _WAITING[kind].all(connection, (company_id, list(values)))]
-
-
-_EXPIRE = Command(
-    """
-    UPDATE routes SET status = 'error', pending_reason = NULL, pending_detail = NULL, retry_at = NULL,
-        closed_reason = 'Held until ' || %(days)s::float8 || ' days past its start: ' || coalesce(pending_detail, ''),
-        updated_at = clock_timestamp()
-    WHERE id IN (
-        SELECT id FROM routes
-        WHERE status IN ('pending_mapping', 'pending_window')
-          AND scheduled_start < %(now)s::timestamptz - %(days)s::float8 * interval '1 day'
-        FOR UPDATE SKIP LOCKED)
-    """
-)
-
-
-def expire_held_routes(connection: Connection, *, expiry_days: float, now: datetime) -> int:
-    """Held routes whose start is long past become `error`, but for those not attempted yet. Returns how many."""
-    return _EXPIRE.execute(connection, {"days": expiry_days, "now": now}).rowcount
-
-
-class _Count(NamedTuple):
-    due: int
-
-
-_COUNT_DUE = Statement(
-    _Count,
-    "SELECT count(*) AS due FROM"
-    " (SELECT FROM routes WHERE status = 'pending' AND retry_at <= %s ORDER BY retry_at LIMIT %s) AS due",
-)
-_TAKE_DUE = Statement(
-    IdRow,
-    "SELECT id FROM routes WHERE status = 'pending' AND retry_at <= %s"
-    " ORDER BY retry_at LIMIT %s FOR UPDATE SKIP LOCKED",
-)
-
-
-def count_due_imports(connection: Connection, *, now: datetime, maximum: int) -> int:
-    """How many pending routes are due for an import attempt, up to `maximum`: their job seems lost."""
-    return _COUNT_DUE.one(connection, (now, maximum)).due
-
-
-def take_due_imports(connection: Connection, *, now: datetime, limit: int = JOB_ITEMS) -> list[str]:
-    """Pending routes that are due, longest first, for an import attempt in this transaction: nobody else takes them
-    meanwhile."""
-    return [row.id for row in _TAKE_DUE.all(connection, (now, limit))]

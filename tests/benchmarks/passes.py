@@ -13,7 +13,7 @@ import psycopg
 from domain.database import Connection
 from domain.jobs import JOB_ITEMS, JobQueue
 from domain.lifecycle import PendingReason, RouteStatus
-from domain.routes import imports
+from domain.routes import holds
 from scheduler.passes import Passes
 from tests.benchmarks.harness import Bench, Figure, Stack, own_megabytes
 from tests.benchmarks.load import LoadFailed
@@ -144,9 +144,9 @@ def _explain(stack: Stack) -> str:
     now = datetime.now(UTC)
     with stack.database.transaction() as connection:
         explaining = _Explaining(connection)
-        imports.expire_held_routes(
+        holds.expire_held_routes(
             cast(Connection, explaining), expiry_days=stack.settings.held_route_expiry_days, now=now
         )
-        imports.routes_that_can_move(cast(Connection, explaining), now=now)
+        holds.routes_that_can_move(cast(Connection, explaining), now=now)
         raise psycopg.Rollback
     return "\n\n".join(explaining.plans)

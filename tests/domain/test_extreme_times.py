@@ -21,7 +21,7 @@ from domain.database import Connection, Database
 from domain.lifecycle import RouteStatus
 from domain.planning import plans
 from domain.roads.highways import HighwayRoads
-from domain.routes.imports import expire_held_routes, routes_that_can_move
+from domain.routes.holds import expire_held_routes, routes_that_can_move
 from domain.routes.queries import list_routes, read_routes
 from domain.settings import MAX_DAYS, Settings
 from domain.stations.candidates import Network, offers_along

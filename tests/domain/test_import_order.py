@@ -32,7 +32,7 @@ STILL_TO_GO = {
     ("accounts.companies", "planning.prices"),
     ("accounts.companies", "routes.progress"),
     ("database", "contract.checking"),
-    ("fleet.fleet", "routes.imports"),
+    ("fleet.fleet", "routes.holds"),
     ("fleet.fleet", "routes.progress"),
     ("planning.plans", "messages.messages"),
     ("planning.plans", "messages.discarding"),

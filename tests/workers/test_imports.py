@@ -16,7 +16,7 @@ from dramatiq.brokers.stub import StubBroker
 from domain.database import Database
 from domain.jobs import JobQueue
 from domain.lifecycle import RouteStatus
-from domain.routes import imports
+from domain.routes import holds
 from domain.routes.imports import Outcome
 from domain.settings import Settings
 from tests.conftest import own_database
@@ -185,7 +185,7 @@ def test_jobs_that_run_at_the_same_time_take_different_routes(undisturbed: Conte
     ids = push(undisturbed.database, fleet, now - timedelta(minutes=1), "A", "B", "C")
 
     with undisturbed.database.transaction() as connection:
-        taken = imports.take_due_imports(connection, now=now)
+        taken = holds.take_due_imports(connection, now=now)
         outcomes, _ = import_due(undisturbed)
 
     assert set(ids) <= set(taken)

@@ -38,7 +38,8 @@ from domain.ids import new_id
 from domain.jobs import import_routes as import_job
 from domain.lifecycle import Environment
 from domain.messages.messages import due_messages, list_messages
-from domain.routes.imports import import_routes, routes_that_can_move
+from domain.routes.holds import routes_that_can_move
+from domain.routes.imports import import_routes
 from domain.routes.queries import read_routes
 from domain.settings import Settings
 from domain.telematics.tracking import process_vehicles

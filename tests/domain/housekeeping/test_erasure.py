@@ -17,7 +17,8 @@ from domain.fleet.fleet import StillDriving, UnknownTarget, add_mapping, import_
 from domain.housekeeping import erasure
 from domain.housekeeping.erasure import erase_company, erase_driver
 from domain.lifecycle import Environment
-from domain.routes.imports import expire_held_routes, import_routes
+from domain.routes.holds import expire_held_routes
+from domain.routes.imports import import_routes
 from domain.routes.queries import read_routes
 from domain.settings import Settings
 from domain.stations.stations import import_deals

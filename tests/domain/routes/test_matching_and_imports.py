@@ -15,7 +15,7 @@ from domain.fleet.matching import MappingKind, Match, Reference, match
 from domain.ids import new_id
 from domain.jobs import import_routes as import_job
 from domain.lifecycle import PendingReason, RouteStatus
-from domain.routes import imports
+from domain.routes import holds, imports
 from domain.routes.imports import Decision, decide, import_routes, revisions_settled
 from tests.conftest import own_database
 from tests.domain.helpers import imported, pushed, route_row, status_of
@@ -385,7 +385,7 @@ def test_the_pass_finds_every_held_route_that_can_move_and_beside_them_only_ambi
     add_mapping(connection, fleet.company_id, "driver_external_id", "mapped", fleet.drivers[0])
     later = now + timedelta(days=3)
 
-    found = imports.routes_that_can_move(connection, now=later)
+    found = holds.routes_that_can_move(connection, now=later)
 
     before = {route_id: held(connection, route_id) for route_id in ids}
     import_routes(connection, ids, now=later)
@@ -404,7 +404,7 @@ def test_the_pass_and_the_import_agree_on_the_edge_of_the_window(connection: Con
         inside = imported(connection, fleet.live, now=now - timedelta(days=1), start=edge)
         outside = imported(connection, fleet.live, now=now - timedelta(days=1), start=edge + microsecond)
 
-        found = imports.routes_that_can_move(connection, now=now)
+        found = holds.routes_that_can_move(connection, now=now)
 
         assert inside in found
         assert outside not in found
@@ -418,7 +418,7 @@ def test_a_held_route_a_week_past_its_start_becomes_an_error(
     recent = imported(connection, fleet.live, now=now, start=now - timedelta(days=6.9), vehicle=unknown)
     draft = imported(connection, fleet.live, now=now, start=now - timedelta(days=9))
 
-    imports.expire_held_routes(connection, expiry_days=7, now=now)
+    holds.expire_held_routes(connection, expiry_days=7, now=now)
 
     assert [status_of(connection, route_id) for route_id in (old, recent, draft)] == [
         RouteStatus.ERROR,
@@ -435,8 +435,8 @@ def test_an_import_is_due_until_it_was_tried(connection: Connection, fleet: Flee
 
     def due(seconds: float) -> bool:
         moment = now + timedelta(seconds=seconds)
-        taken = imports.take_due_imports(connection, now=moment, limit=10_000)
-        assert imports.count_due_imports(connection, now=moment, maximum=10_000) == len(taken)
+        taken = holds.take_due_imports(connection, now=moment, limit=10_000)
+        assert holds.count_due_imports(connection, now=moment, maximum=10_000) == len(taken)
         return route_id in taken
 
     assert [due(seconds) for seconds in (9, 10, 11)] == [False, True, True]

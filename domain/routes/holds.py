@@ -1,0 +1,111 @@
+"""Held routes: which can be imported now, which wait for a certain value, which are due again, which are too old."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from domain.database import Connection
+from domain.fleet.matching import MappingKind
+from domain.jobs import JOB_ITEMS
+from domain.lifecycle import PendingReason
+from domain.routes.imports import REFERENCES
+from domain.statements import Command, IdRow, Statement
+
+_REASON = {"vehicles": PendingReason.VEHICLE_UNMAPPED, "drivers": PendingReason.DRIVER_UNMAPPED}
+"""Why a route is held when it names nothing that the table has."""
+
+# There may be very many held routes, so the pass does not read them all. It starts from what lets a route move (each
+# company's window, each vehicle and driver, each mapping) and finds the routes by an index.
+_ENTERED_THE_WINDOW = """
+    SELECT r.id FROM companies c CROSS JOIN LATERAL (
+        SELECT id FROM routes
+        WHERE company_id = c.id AND environment IN ('live', 'sandbox') AND status = 'pending_window'
+          AND scheduled_start <= %(now)s::timestamptz + c.import_window_days * interval '1 day'
+        OFFSET 0) AS r
+    WHERE c.retired_at IS NULL
+"""
+_FOUND_ITS_RECORD = """
+    SELECT r.id FROM routes r JOIN {table} t ON t.company_id = r.company_id AND t.{stored} = r.{column}
+    WHERE r.status = 'pending_mapping' AND r.pending_reason = '{reason}' AND r.{column} IS NOT NULL
+      AND t.retired_at IS NULL
+    UNION
+    SELECT r.id FROM routes r JOIN mappings m ON m.company_id = r.company_id AND m.value = r.{column}
+    WHERE r.status = 'pending_mapping' AND r.pending_reason = '{reason}' AND r.{column} IS NOT NULL
+      AND m.kind = '{kind}'
+"""
+_MOVABLE = Statement(
+    IdRow,
+    " UNION ".join(
+        (
+            _ENTERED_THE_WINDOW,
+            *(_FOUND_ITS_RECORD.format(**one._asdict(), reason=_REASON[one.table]) for one in REFERENCES),
+        )
+    ),
+)
+
+
+def routes_that_can_move(connection: Connection, *, now: datetime) -> list[str]:
+    """The five-minute pass: held routes whose start entered the window, or whose missing record now exists."""
+    return [row.id for row in _MOVABLE.all(connection, {"now": now})]
+
+
+_WAITING = {
+    kind: Statement(
+        IdRow,
+        f"SELECT id FROM routes WHERE company_id = %s AND {column} = ANY(%s)"  # noqa: S608
+        f" AND status = 'pending_mapping' AND pending_reason = '{_REASON[table]}' ORDER BY scheduled_start",
+    )
+    for kind, column, table, _ in REFERENCES
+}
+
+
+def routes_waiting_for(connection: Connection, company_id: str, kind: MappingKind, values: Sequence[str]) -> list[str]:
+    """A company's held routes that name one of these values. When a mapping or a record is made for a value, the caller
+    has them imported at once."""
+    return [row.id for row in _WAITING[kind].all(connection, (company_id, list(values)))]
+
+
+_EXPIRE = Command(
+    """
+    UPDATE routes SET status = 'error', pending_reason = NULL, pending_detail = NULL, retry_at = NULL,
+        closed_reason = 'Held until ' || %(days)s::float8 || ' days past its start: ' || coalesce(pending_detail, ''),
+        updated_at = clock_timestamp()
+    WHERE id IN (
+        SELECT id FROM routes
+        WHERE status IN ('pending_mapping', 'pending_window')
+          AND scheduled_start < %(now)s::timestamptz - %(days)s::float8 * interval '1 day'
+        FOR UPDATE SKIP LOCKED)
+    """
+)
+
+
+def expire_held_routes(connection: Connection, *, expiry_days: float, now: datetime) -> int:
+    """Routes held for a mapping or their window become `error` when their start is long past. Returns how many."""
+    return _EXPIRE.execute(connection, {"days": expiry_days, "now": now}).rowcount
+
+
+class _Count(NamedTuple):
+    due: int
+
+
+_COUNT_DUE = Statement(
+    _Count,
+    "SELECT count(*) AS due FROM"
+    " (SELECT FROM routes WHERE status = 'pending' AND retry_at <= %s ORDER BY retry_at LIMIT %s) AS due",
+)
+_TAKE_DUE = Statement(
+    IdRow,
+    "SELECT id FROM routes WHERE status = 'pending' AND retry_at <= %s"
+    " ORDER BY retry_at LIMIT %s FOR UPDATE SKIP LOCKED",
+)
+
+
+def count_due_imports(connection: Connection, *, now: datetime, maximum: int) -> int:
+    """How many pending routes are due for an import attempt, up to `maximum`. Their job seems lost, or the pause after
+    a failed attempt is over."""
+    return _COUNT_DUE.one(connection, (now, maximum)).due
+
+
+def take_due_imports(connection: Connection, *, now: datetime, limit: int = JOB_ITEMS) -> list[str]:
+    """Pending routes that are due, longest first. They are locked, for an import attempt in this transaction."""
+    return [row.id for row in _TAKE_DUE.all(connection, (now, limit))]
