@@ -5,7 +5,7 @@ Each is a step inside the caller's transaction. Which status may follow which is
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from domain.database import Connection, Tenant
 from domain.fleet.matching import Matched
@@ -43,7 +43,7 @@ _LOCK = Statement(
 def cancel_route(
     connection: Connection, tenant: Tenant, route_id: str, *, now: datetime
 ) -> tuple[CancelEffect | None, list[Job]]:
-    """DELETE of one route; the effect is None when the tenant has no such route. The jobs are for after the commit."""
+    """DELETE of one route. Returns its effect (None: the tenant has no such route) and jobs for after the commit."""
     row = _LOCK.first(connection, (*tenant, route_id))
     if row is None:
         return None, []
@@ -77,29 +77,42 @@ class UnfinishedRoute(NamedTuple):
     status: str
 
 
-_OF_VEHICLES = (
-    "SELECT id, environment, status FROM routes WHERE vehicle_id = ANY(%s) AND status = ANY(%s) ORDER BY id FOR UPDATE"
-)
-_OF_DRIVERS = (
-    "SELECT id, environment, status FROM routes WHERE driver_id = ANY(%s) AND status = ANY(%s) ORDER BY id FOR UPDATE"
-)
-_LOCK_UNFINISHED: dict[Matched, Statement[UnfinishedRoute]] = {
-    "vehicle": Statement(UnfinishedRoute, _OF_VEHICLES),
-    "driver": Statement(UnfinishedRoute, _OF_DRIVERS),
+_WAITING = "FOR UPDATE"
+_SKIPPING = "FOR UPDATE SKIP LOCKED"
+_LOCK_UNFINISHED = {
+    (kind, lock): Statement(
+        UnfinishedRoute,
+        f"SELECT id, environment, status FROM routes WHERE {kind}_id = ANY(%s) AND status = ANY(%s)"  # noqa: S608
+        f" ORDER BY id {lock}",
+    )
+    for kind in get_args(Matched)
+    for lock in (_WAITING, _SKIPPING)
 }
-_LOCK_FREE_UNFINISHED: dict[Matched, Statement[UnfinishedRoute]] = {
-    "vehicle": Statement(UnfinishedRoute, _OF_VEHICLES + " SKIP LOCKED"),
-    "driver": Statement(UnfinishedRoute, _OF_DRIVERS + " SKIP LOCKED"),
+_LOCK_COMPANYS_UNFINISHED = {
+    lock: Statement(
+        IdRow,
+        "SELECT id FROM routes WHERE company_id = %s AND environment IN ('live', 'sandbox')"  # noqa: S608
+        f" AND status = ANY(%s) ORDER BY id LIMIT %s {lock}",
+    )
+    for lock in (_WAITING, _SKIPPING)
 }
 
 
 def lock_unfinished(
     connection: Connection, kind: Matched, record_ids: Sequence[str], *, wait: bool = True
 ) -> list[UnfinishedRoute]:
-    """The routes of these vehicles or drivers that may still move. They are locked, all in the order of their ids.
-    Those that somebody else has locked are left out unless told to `wait` for them: the next pass finds them."""
-    statements = _LOCK_UNFINISHED if wait else _LOCK_FREE_UNFINISHED
-    return statements[kind].all(connection, (list(record_ids), _UNFINISHED))
+    """The routes of these vehicles or drivers that may still move. They are locked, in the order of their ids.
+
+    Without `wait`, those that another transaction has locked are left out: the next pass finds them.
+    """
+    lock = _WAITING if wait else _SKIPPING
+    return _LOCK_UNFINISHED[kind, lock].all(connection, (list(record_ids), _UNFINISHED))
+
+
+def unfinished_routes(connection: Connection, company_id: str, *, limit: int, wait: bool = True) -> list[str]:
+    """Some of a company's routes that may still move, in both environments. They are locked; `wait` as above."""
+    lock = _WAITING if wait else _SKIPPING
+    return [row.id for row in _LOCK_COMPANYS_UNFINISHED[lock].all(connection, (company_id, _UNFINISHED, limit))]
 
 
 _FORGET_VISITS = Command("DELETE FROM visits WHERE route_id = ANY(%s)")
@@ -107,10 +120,10 @@ _START_OVER = Command(f"UPDATE routes r SET {START_OVER} WHERE id = ANY(%s)")  #
 
 
 def match_again(connection: Connection, kind: Matched, route_ids: Sequence[str], *, now: datetime) -> None:
-    """Locked routes of a retired vehicle or driver that are not active are to be imported again, by the caller:
-    another record may fit, else they wait for a mapping."""
+    """Brings routes of a retired vehicle or driver back to before their import. The caller has them imported again:
+    another record may fit, else they wait for a mapping. They are locked, and none of them is active."""
     ids = list(route_ids)
-    if kind == "vehicle":  # another truck's visits are no visits
+    if kind == "vehicle":  # the visits of the retired truck are not those of the next one
         _FORGET_VISITS.execute(connection, (ids,))
     _START_OVER.execute(connection, (now + SWEEP_GRACE, ids))
     discard_messages(connection, ids, f"The {kind} was retired before delivery")
@@ -123,20 +136,6 @@ _FAIL_ACTIVE = Command(
 
 
 def end_routes(connection: Connection, route_ids: Sequence[str], reason: str) -> None:
-    """Whatever is not finished: what has not started is `canceled`, what is active becomes `error`."""
+    """Ends routes that are not finished: `active` ones become `error`, the others `canceled`."""
     cancel_routes(connection, route_ids, reason)
     _FAIL_ACTIVE.execute(connection, (reason, list(route_ids)))
-
-
-_OF_A_COMPANY = (
-    "SELECT id FROM routes WHERE company_id = %s AND environment IN ('live', 'sandbox')"
-    " AND status = ANY(%s) ORDER BY id LIMIT %s FOR UPDATE"
-)
-_LOCK_OF_A_COMPANY = Statement(IdRow, _OF_A_COMPANY)
-_LOCK_FREE_OF_A_COMPANY = Statement(IdRow, _OF_A_COMPANY + " SKIP LOCKED")
-
-
-def unfinished_routes(connection: Connection, company_id: str, *, limit: int, wait: bool = True) -> list[str]:
-    """Some of a company's routes that may still move, in both environments. They are locked; `wait` as above."""
-    statement = _LOCK_OF_A_COMPANY if wait else _LOCK_FREE_OF_A_COMPANY
-    return [row.id for row in statement.all(connection, (company_id, _UNFINISHED, limit))]
