@@ -25,7 +25,8 @@ How to write one:
 - Statements are constants of a module, never made while the service runs. Where the text depends on something, each
   variant is a constant of its own, so that each is prepared by the test.
 - PostgreSQL must see the type of each parameter in the text: `%s::timestamptz - %s::interval`, not `%s - %s`.
-- `all`, `first` and `one` are enough for most. `execute` gives the cursor, for `rowcount` or for rows one by one.
+- `all`, `first` and `one` are enough for most. `execute` gives the cursor, for `rowcount` or for rows one by one,
+  `in_portions` a result that is too large for the memory.
 - Where psycopg is needed itself (`executemany`, COPY), `statement.text` is the SQL.
 
 Why SQL, and not SQLAlchemy: what is hot here works on batches by sets (`jsonb_to_recordset`, `unnest`, lateral joins,
@@ -36,7 +37,7 @@ each value. `python -m tests.benchmarks.statements` measures it. SQLModel descri
 read by people and by Alembic.
 """
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar, overload
 
@@ -92,6 +93,15 @@ class Statement(Generic[Row]):
         if row is None:
             raise NoRow(self.text)
         return row
+
+    def in_portions(
+        self, connection: psycopg.Connection[Any], size: int, parameters: Parameters | None = None
+    ) -> Iterator[Row]:
+        """The rows one by one, fetched so many at a time: for a result that is too large to hold twice. Nothing else
+        runs on the connection until the last one was taken."""
+        with connection.cursor(name="portions", row_factory=self._row_maker) as cursor:
+            cursor.itersize = size
+            yield from cursor.execute(self.text, parameters)
 
     def _row_maker(self, cursor: Any) -> Callable[[Sequence[Any]], Row]:
         """psycopg calls it once for each result."""

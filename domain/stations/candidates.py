@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from domain.database import Connection
@@ -16,6 +16,7 @@ from domain.planning.corridor import Pass, StationIndex
 from domain.planning.plan import Offer, Station
 from domain.planning.prices import Deal, fresh_retail, net_price
 from domain.roads import Road
+from domain.statements import Statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,20 @@ class Corridor:
     offers: Sequence[Offer]
     price_set: int | None
     sources: dict[str, Any]
+
+
+class _Newest(NamedTuple):
+    newest: int
+
+
+class _Place(NamedTuple):
+    station_id: str
+    latitude: float
+    longitude: float
+
+
+_NEWEST_IMPORT = Statement(_Newest, "SELECT coalesce(max(id), 0) AS newest FROM price_sets WHERE kind = 'stations'")
+_PLACES = Statement(_Place, "SELECT station_id, latitude, longitude FROM stations WHERE retired_at IS NULL")
 
 
 class Network:
@@ -37,20 +52,59 @@ class Network:
 
     def index(self, connection: Connection) -> StationIndex:
         """The index as of the connection's snapshot, or of a later import."""
-        row = connection.execute(
-            "SELECT coalesce(max(id), 0) AS newest FROM price_sets WHERE kind = 'stations'"
-        ).fetchone()
+        newest = _NEWEST_IMPORT.one(connection).newest
         with self._lock:  # whoever comes while it is read waits, instead of reading it too
-            if row is not None and row.newest > self._seen:
+            if newest > self._seen:
                 ids, places = [], []
-                with connection.cursor(name="stations") as cursor:  # in portions, for there may be very many
-                    cursor.itersize = 10_000
-                    cursor.execute("SELECT station_id, latitude, longitude FROM stations WHERE retired_at IS NULL")
-                    for station in cursor:
-                        ids.append(station.station_id)
-                        places.append((station.latitude, station.longitude))
-                self._index, self._seen = StationIndex.build(ids, places), row.newest
+                for station in _PLACES.in_portions(connection, 10_000):
+                    ids.append(station.station_id)
+                    places.append((station.latitude, station.longitude))
+                self._index, self._seen = StationIndex.build(ids, places), newest
             return self._index
+
+
+class _Company(NamedTuple):
+    time_zone: str
+    price_set: int | None
+    imported_at: datetime | None
+
+
+_COMPANY = Statement(
+    _Company,
+    """
+    SELECT c.time_zone, p.id AS price_set, p.imported_at FROM companies c LEFT JOIN LATERAL (
+        SELECT id, imported_at FROM price_sets WHERE company_id IS NULL OR company_id = c.id
+        ORDER BY id DESC LIMIT 1) AS p ON true
+    WHERE c.id = %s
+    """,
+)
+
+
+class _Station(NamedTuple):
+    station_id: str
+    name: str
+    brand: str | None
+    address: str | None
+    city: str | None
+    state: str | None
+    latitude: float
+    longitude: float
+    retail_price: float | None
+    priced_at: datetime | None
+    tax_per_gallon: float | None
+
+
+_STATIONS = Statement(
+    _Station,
+    """
+    SELECT s.station_id, s.name, s.brand, s.address, s.city, s.state, s.latitude, s.longitude, s.retail_price,
+           s.priced_at, tax.rate_per_gallon AS tax_per_gallon
+    FROM stations s LEFT JOIN LATERAL (
+        SELECT rate_per_gallon FROM fuel_taxes t WHERE t.state = upper(s.state) AND t.valid_from <= %s
+        ORDER BY t.valid_from DESC LIMIT 1) AS tax ON true
+    WHERE s.station_id = ANY(%s) AND s.retired_at IS NULL
+    """,
+)
 
 
 def offers_along(
@@ -63,26 +117,9 @@ def offers_along(
     index = network.index(connection)
     passes = index.passes(road, max_detour_miles)
     ids = sorted({index.station_ids[one.station_index] for one in passes})
-    company = connection.execute(
-        """
-        SELECT c.time_zone, p.id AS price_set, p.imported_at FROM companies c LEFT JOIN LATERAL (
-            SELECT id, imported_at FROM price_sets WHERE company_id IS NULL OR company_id = c.id
-            ORDER BY id DESC LIMIT 1) AS p ON true
-        WHERE c.id = %s
-        """,
-        (company_id,),
-    ).fetchone()
-    assert company is not None  # noqa: S101
+    company = _COMPANY.one(connection, (company_id,))
     today = now.astimezone(ZoneInfo(company.time_zone)).date()
-    rows = connection.execute(
-        """
-        SELECT s.*, tax.rate_per_gallon AS tax_per_gallon FROM stations s LEFT JOIN LATERAL (
-            SELECT rate_per_gallon FROM fuel_taxes t WHERE t.state = upper(s.state) AND t.valid_from <= %s
-            ORDER BY t.valid_from DESC LIMIT 1) AS tax ON true
-        WHERE s.station_id = ANY(%s) AND s.retired_at IS NULL
-        """,
-        (today, ids),
-    ).fetchall()
+    rows = _STATIONS.all(connection, (today, ids))
     brands = {row.brand for row in rows if row.brand}
     deals = _deals(connection, company_id, ids, sorted(brands), today)
     priced = {}
@@ -111,25 +148,35 @@ def offers_along(
     return Corridor(offers, company.price_set, sources)
 
 
+class _DealRow(NamedTuple):
+    station_id: str | None
+    brand: str | None
+    discount_per_gallon: float | None
+    net_price: float | None
+
+
+_DEALS = Statement(
+    _DealRow,
+    """
+    SELECT station_id, brand, discount_per_gallon, net_price FROM deals
+    WHERE company_id = %(company_id)s AND (station_id = ANY(%(ids)s) OR brand = ANY(%(brands)s))
+      AND coalesce(valid_from, %(today)s) <= %(today)s AND coalesce(valid_to, %(today)s) >= %(today)s
+    """,
+)
+
+
 def _deals(
     connection: Connection, company_id: str, ids: Sequence[str], brands: Sequence[str], today: date
 ) -> dict[tuple[str | None, str | None], list[Deal]]:
     """The company's deals at these stations and brands that hold today, by station and brand: one of them is None."""
-    rows = connection.execute(
-        """
-        SELECT station_id, brand, discount_per_gallon, net_price FROM deals
-        WHERE company_id = %(company_id)s AND (station_id = ANY(%(ids)s) OR brand = ANY(%(brands)s))
-          AND coalesce(valid_from, %(today)s) <= %(today)s AND coalesce(valid_to, %(today)s) >= %(today)s
-        """,
-        {"company_id": company_id, "ids": list(ids), "brands": list(brands), "today": today},
-    ).fetchall()
+    rows = _DEALS.all(connection, {"company_id": company_id, "ids": list(ids), "brands": list(brands), "today": today})
     deals: dict[tuple[str | None, str | None], list[Deal]] = {}
     for row in rows:
         deals.setdefault((row.station_id, row.brand), []).append(Deal(row.discount_per_gallon, row.net_price))
     return deals
 
 
-def _offer(one: Pass, row: Any, price: float) -> Offer:
+def _offer(one: Pass, row: _Station, price: float) -> Offer:
     station = Station(
         row.station_id, row.name, row.brand, row.address, row.city, row.state, row.latitude, row.longitude
     )

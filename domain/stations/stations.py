@@ -1,21 +1,26 @@
 """Truck stops with their prices, the deals that companies have there, and fuel taxes, as imported from CSV files.
 
 Each import is one transaction and leaves a row in `price_sets`: by it plans know what they have seen.
+
+An import is copied into a temporary table first. The statements on that table are put together here, and are no
+`Statement`s: the table does not exist while the tests prepare those.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Meta, Struct
 from psycopg import sql
+from psycopg.rows import args_row
 
 from domain.contract.csvfiles import Line, Report, read_rows, without_repeats
 from domain.contract.shapes import NO_NUL, Instant, Latitude, Longitude, Reference
 from domain.database import Connection
 from domain.errors import FuelrouteError
+from domain.statements import Command, Statement
 
 Text = Annotated[str, Meta(max_length=400, pattern=NO_NUL)]
 PricePerGallon = Annotated[float, Meta(gt=0, lt=100)]
@@ -102,13 +107,20 @@ def _priced(
         yield (*msgspec.structs.astuple(line.row)[:-1], priced_at, None)
 
 
+class _StationId(NamedTuple):
+    station_id: str
+
+
+_RETIRE = Statement(
+    _StationId,
+    "UPDATE stations SET retired_at = coalesce(retired_at, %s) WHERE station_id = ANY(%s) RETURNING station_id",
+)
+
+
 def retire_stations(connection: Connection, station_ids: Sequence[str], *, now: datetime) -> None:
     """No plan stops there any more, until an import names them again. Raises UnknownStation."""
     _begin_price_set(connection, "stations", None, now=now)  # by which every process knows that its index is old
-    rows = connection.execute(
-        "UPDATE stations SET retired_at = coalesce(retired_at, %s) WHERE station_id = ANY(%s) RETURNING station_id",
-        (now, list(station_ids)),
-    ).fetchall()
+    rows = _RETIRE.all(connection, (now, list(station_ids)))
     unknown = set(station_ids) - {row.station_id for row in rows}
     if unknown:
         raise UnknownStation(min(unknown))
@@ -158,12 +170,14 @@ def import_taxes(connection: Connection, path: Path, *, now: datetime) -> Report
     return report
 
 
+_LOCK_PRICE_SETS = Command("LOCK TABLE price_sets IN EXCLUSIVE MODE")
+_INSERT_PRICE_SET = Command("INSERT INTO price_sets (kind, company_id, imported_at) VALUES (%s, %s, %s)")
+
+
 def _begin_price_set(connection: Connection, kind: str, company_id: str | None, *, now: datetime) -> None:
     """Imports wait for one another, so that what has a greater number is seen later."""
-    connection.execute("LOCK TABLE price_sets IN EXCLUSIVE MODE")
-    connection.execute(
-        "INSERT INTO price_sets (kind, company_id, imported_at) VALUES (%s, %s, %s)", (kind, company_id, now)
-    )
+    _LOCK_PRICE_SETS.execute(connection)
+    _INSERT_PRICE_SET.execute(connection, (kind, company_id, now))
 
 
 def _stage(connection: Connection, table: str, columns: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> None:
@@ -180,6 +194,12 @@ def _stage(connection: Connection, table: str, columns: Sequence[str], rows: Ite
             copy.write_row(row)
 
 
+class _Counts(NamedTuple):
+    created: int
+    updated: int
+    total: int
+
+
 def _count(connection: Connection, table: str, keys: Sequence[str], columns: Sequence[str], report: Report) -> None:
     """How many staged rows are new, different and the same."""
     same_key = sql.SQL(" AND ").join(
@@ -192,18 +212,22 @@ def _count(connection: Connection, table: str, keys: Sequence[str], columns: Seq
         sql.SQL(", ").join(sql.SQL("stored.{}").format(sql.Identifier(name)) for name in columns),
         sql.SQL(", ").join(sql.SQL("new.{}").format(sql.Identifier(name)) for name in columns),
     )
-    row = connection.execute(
-        sql.SQL(
-            "SELECT count(*) FILTER (WHERE stored.ctid IS NULL) AS created,"
-            " count(*) FILTER (WHERE stored.ctid IS NOT NULL AND {different}) AS updated,"
-            " count(*) AS total FROM {staged} new LEFT JOIN {table} stored ON {same_key}"
-        ).format(
-            different=different,
-            staged=sql.Identifier(f"staged_{table}"),
-            table=sql.Identifier(table),
-            same_key=same_key,
+    counts = (
+        connection.cursor(row_factory=args_row(_Counts))
+        .execute(
+            sql.SQL(
+                "SELECT count(*) FILTER (WHERE stored.ctid IS NULL) AS created,"
+                " count(*) FILTER (WHERE stored.ctid IS NOT NULL AND {different}) AS updated,"
+                " count(*) AS total FROM {staged} new LEFT JOIN {table} stored ON {same_key}"
+            ).format(
+                different=different,
+                staged=sql.Identifier(f"staged_{table}"),
+                table=sql.Identifier(table),
+                same_key=same_key,
+            )
         )
-    ).fetchone()
-    assert row is not None  # noqa: S101
-    report.created, report.updated = row.created, row.updated
-    report.unchanged = row.total - row.created - row.updated
+        .fetchone()
+    )
+    assert counts is not None  # noqa: S101
+    report.created, report.updated = counts.created, counts.updated
+    report.unchanged = counts.total - counts.created - counts.updated

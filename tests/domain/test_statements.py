@@ -388,3 +388,7 @@ def test_a_command_gives_only_what_it_changed(connection: Connection) -> None:
 def test_rows_of_another_width_are_refused(connection: Connection) -> None:
     with pytest.raises(psycopg.InterfaceError, match="1 columns for the 2 fields of _Number"):
         Statement(_Number, "SELECT 1 AS number").all(connection)
+
+
+def test_a_large_result_comes_in_portions(connection: Connection) -> None:
+    assert [row.double for row in _NUMBERS.in_portions(connection, 2, (5,))] == [2, 4, 6, 8, 10]
