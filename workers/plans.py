@@ -54,12 +54,12 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
         now = datetime.now(UTC)
         try:
             with database.transaction() as connection:
-                task = plans.load_review(connection, route_id, now=now)
-            if task is None:
+                found = plans.load_review(connection, route_id, now=now)
+            if found is None:
                 return
-            corridor, plan = made(task, now)
+            corridor, plan = made(found.task, now)
             with database.transaction() as connection:
-                outcome, jobs = plans.store_review(connection, task, corridor, plan, now=now)
+                outcome, jobs = plans.store_review(connection, found, corridor, plan, now=now)
         except Exception as error:
             if _is_no_fault(error):
                 raise

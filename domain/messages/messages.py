@@ -6,7 +6,7 @@ its answer and our commit repeats the message; it carries its id, so that the tw
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -83,7 +83,11 @@ def one_line(text: str, longest: int = _LONGEST_NAME) -> str:
 
 
 def compose(
-    message_id: str, route_name: str, unit_number: str | None, stops: Sequence[dict[str, Any]], plan: dict[str, Any]
+    message_id: str,
+    route_name: str,
+    unit_number: str | None,
+    stops: Sequence[Mapping[str, Any]],
+    plan: Mapping[str, Any],
 ) -> str:
     """The text a driver reads: every fuel stop in the order driven. `stops` and `plan` are the contract's."""
     truck = f", truck {one_line(unit_number)}" if unit_number else ""
@@ -110,7 +114,7 @@ def _corrected(text: str) -> str:
     return _OPENING_CORRECTED + text.removeprefix(_OPENING) if text.startswith(_OPENING) else text
 
 
-def queue_message(connection: Connection, route: Any, plan_id: str, plan: dict[str, Any], *, now: datetime) -> str:
+def queue_message(connection: Connection, route: Any, plan_id: str, plan: Mapping[str, Any], *, now: datetime) -> str:
     """Stores the message of a fresh plan, to be sent. Returns its id."""
     message_id = new_id("msg")
     name = route.reference or route.external_id

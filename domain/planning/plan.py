@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from domain.documents import FuelPlanDocument, FuelStopDocument
 from domain.planning.optimizer import (
     Candidate,
     Infeasible,
@@ -138,7 +139,7 @@ class FuelPlanStop:
     arrival_fuel_percent: int
     estimated_arrival: datetime | None
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> FuelStopDocument:
         station = self.station
         address = ", ".join(part for part in (station.address, station.city, station.state) if part)
         return {
@@ -152,7 +153,7 @@ class FuelPlanStop:
             "pricePerGallon": self.price_per_gallon,
             "totalCost": float(self.total_cost),
             "arrivalFuelPercent": self.arrival_fuel_percent,
-            "estimatedArrival": _moment(self.estimated_arrival) if self.estimated_arrival is not None else None,
+            "estimatedArrival": utc_text(self.estimated_arrival) if self.estimated_arrival is not None else None,
         }
 
 
@@ -225,10 +226,10 @@ class FuelPlan:
         saved = self.savings_per_gallon
         return None if saved is None else float(_cents(Decimal(str(saved)) * Decimal(str(self.total_gallons))))
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> FuelPlanDocument:
         """The contract's FuelPlan as JSON values, without its `status`, which follows the route's."""
         return {
-            "generatedAt": _moment(self.generated_at),
+            "generatedAt": utc_text(self.generated_at),
             "totalDistanceMiles": self.trip.distance_miles,
             "totalGallons": self.total_gallons,
             "totalCost": self.total_cost,
@@ -375,6 +376,6 @@ def _cents(dollars: Decimal) -> Decimal:
     return dollars.quantize(Decimal("0.01"), ROUND_HALF_UP)
 
 
-def _moment(time: datetime) -> str:
+def utc_text(time: datetime) -> str:
     """RFC 3339 in UTC. Not cut to seconds: a fuel stop would seem to be reached before the stop that it comes after."""
     return time.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -3,7 +3,7 @@
 Like is compared with like: levels at the stop with levels at the stop, savings with savings over the same road.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 FUEL_CHANGE_PERCENT = 10.0
@@ -24,7 +24,7 @@ SAME_ROAD_MILES = 25.0
 
 
 def level_on_leaving(
-    percent: float, road_miles: float, *, mpg: float, capacity_gallons: float, plan: dict[str, Any]
+    percent: float, road_miles: float, *, mpg: float, capacity_gallons: float, plan: Mapping[str, Any]
 ) -> float | None:
     """What the tank held at the first stop, from a reading so many miles on: what the road burned is put back.
 
@@ -50,7 +50,9 @@ def fuel_changed(planned_percent: float, readings: Sequence[float], *, departed:
     return off and (departed or abs(newest - before) <= SETTLED_PERCENT)
 
 
-def same_trip(before: dict[str, Any], after: dict[str, Any], *, percent_before: float, percent_after: float) -> bool:
+def same_trip(
+    before: Mapping[str, Any], after: Mapping[str, Any], *, percent_before: float, percent_after: float
+) -> bool:
     """Whether the savings of two plans, the contract's, compare: those of the same road with about the same fuel.
 
     A truck that has gone far, passed a purchase or is filling its tank saves something else, whatever the prices are.

@@ -126,7 +126,7 @@ def drive(connection: Connection, fleet: Fleet, settings: Settings, route_id: st
     process_vehicles(connection, tenant.environment, fleet.trucks, settings=settings, now=NOW)
     review = plans.load_review(connection, route_id, now=NOW)
     assert review is not None
-    plans.store_review(connection, review, *made(connection, fleet, review), now=NOW)
+    plans.store_review(connection, review, *made(connection, fleet, review.task), now=NOW)
 
 
 def made(connection: Connection, fleet: Fleet, task: plans.Task) -> Any:

@@ -3,7 +3,7 @@
 import json
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -82,7 +82,7 @@ def arrivals(plan: FuelPlan) -> tuple[datetime | None, ...]:
     return tuple(point.arrival for point in plan.points)
 
 
-def replayed(document: dict[str, Any], explanation: dict[str, Any]) -> tuple[float, ...]:
+def replayed(document: Mapping[str, Any], explanation: dict[str, Any]) -> tuple[float, ...]:
     """Drives a plan knowing only what is shown of it, and checks that rows, totals and explanation agree."""
     document, explanation = json.loads(json.dumps(document)), json.loads(json.dumps(explanation))
     given = explanation["inputs"]

@@ -91,10 +91,10 @@ class Trip:
             deliver(self.connection, message.id, settings=self.settings, now=self.now)
 
     def review(self) -> ReviewOutcome | None:
-        task = plans.load_review(self.connection, self.route_id, now=self.now)
-        if task is None:
+        review = plans.load_review(self.connection, self.route_id, now=self.now)
+        if review is None:
             return None
-        return plans.store_review(self.connection, task, *self.made(task), now=self.now)[0]
+        return plans.store_review(self.connection, review, *self.made(review.task), now=self.now)[0]
 
     def made(self, task: plans.Task) -> Any:
         road = plans.road_ahead(task, ROADS)
@@ -343,12 +343,12 @@ def test_nobody_is_told_of_prices_while_the_tank_fills(trip: Trip) -> None:
 def test_a_look_that_was_asked_for_while_another_one_runs_is_taken(trip: Trip) -> None:
     trip.send()
     trip.new_prices(0)
-    task = plans.load_review(trip.connection, trip.route_id, now=trip.now)
-    assert task is not None
-    made = trip.made(task)
+    review = plans.load_review(trip.connection, trip.route_id, now=trip.now)
+    assert review is not None
+    made = trip.made(review.task)
     trip.new_prices(-0.6)  # the one that runs has not seen these
 
-    assert plans.store_review(trip.connection, task, *made, now=trip.now)[0] == "confirmed"
+    assert plans.store_review(trip.connection, review, *made, now=trip.now)[0] == "confirmed"
 
     assert route_row(trip.connection, trip.route_id).review_at is not None
     assert trip.route_id in replanning.due_reviews(trip.connection, now=trip.now + timedelta(minutes=1))

@@ -15,7 +15,7 @@ from domain.contract.checking import write
 from domain.contract.shapes import Route, StopType
 from domain.lifecycle import Environment, RouteStatus
 from domain.planning.plan import FuelPlan, Offer, PlanInputs, Policy, Station, build_plan
-from domain.planning.plans import Task, timeline_of
+from domain.planning.plans import RouteToPlan, Task, timeline_of
 from domain.roads import Point
 from domain.routes.answers import RouteRow, route_answer
 from tests.domain.planning.test_plan import meridian
@@ -58,7 +58,8 @@ def planned(
         )
     )
     assert isinstance(plan, FuelPlan), plan
-    route = SimpleNamespace(stops=stops, scheduled_start=scheduled_start)
+    known: dict[str, Any] = {"stops": stops, "scheduled_start": scheduled_start}
+    route = RouteToPlan(**{**dict.fromkeys(RouteToPlan._fields), **known})
     stops_left = tuple(range(reached + 1, len(stops)))
     task = Task(route, NOW, Point(30.0, -100.0), NOW, None, stops_left, NOW)
     row = RouteRow(
