@@ -1,4 +1,5 @@
-"""The nine statuses of a route, which ones may follow which, and what a push or a cancel does to each.
+"""The nine statuses of a route, which ones may follow which, and what a push or a cancel does to each; and the other
+values that columns may hold.
 
 Rules only: no clock, no storage. `contract.md`, "States and transitions", and decisions 3 to 8 of the design.
 """
@@ -30,6 +31,18 @@ class PendingReason(StrEnum):
 class Environment(StrEnum):
     LIVE = "live"
     SANDBOX = "sandbox"
+
+
+class Objective(StrEnum):
+    """What a plan makes least.
+
+    Fuel tax is owed by miles driven in a state, wherever the fuel was bought: what was paid at the pump is credited
+    (International Fuel Tax Agreement). So what a company loses at a pump is the price less the
+    tax in it, and TAX_ADJUSTED compares that.
+    """
+
+    PUMP = "pump"
+    TAX_ADJUSTED = "tax-adjusted"
 
 
 HELD = frozenset({RouteStatus.PENDING, RouteStatus.PENDING_MAPPING, RouteStatus.PENDING_WINDOW})

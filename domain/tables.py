@@ -22,8 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlmodel import Field, SQLModel
 
-from domain.lifecycle import Environment, PendingReason, RouteStatus
-from domain.planning.prices import Objective
+from domain.lifecycle import Environment, Objective, PendingReason, RouteStatus
 
 
 def _time(*, now: bool = False, null: bool = False) -> Any:

@@ -13,8 +13,8 @@ from domain.accounts import companies
 from domain.accounts.companies import Policy
 from domain.accounts.contacts import Contacts
 from domain.housekeeping import erasure
+from domain.lifecycle import Objective
 from domain.messages import messages
-from domain.planning.prices import Objective
 from domain.settings import get_settings
 
 app = typer.Typer(

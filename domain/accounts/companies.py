@@ -11,7 +11,7 @@ from domain.accounts.contacts import IN_CLEAR, Contacts, fault_of
 from domain.database import Connection
 from domain.errors import FuelrouteError
 from domain.ids import new_id
-from domain.planning.prices import Objective
+from domain.lifecycle import Objective
 from domain.routes.progress import end_routes, unfinished_routes
 from domain.statements import Command, IdRow, Statement
 

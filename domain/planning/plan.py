@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from domain.documents import FuelPlanDocument, FuelStopDocument
+from domain.lifecycle import Objective
 from domain.planning.optimizer import (
     Candidate,
     Infeasible,
@@ -24,9 +25,10 @@ from domain.planning.optimizer import (
     round_and_replay,
     solve,
 )
-from domain.planning.prices import PRICE_DECIMALS, Objective, adjusted_price
 from domain.planning.schedule import Call, arrivals
 from domain.roads import Road
+from domain.stations.offers import Offer, Station
+from domain.stations.prices import PRICE_DECIMALS
 
 USABLE_SHARE = 0.95
 """Of the rated capacity: tanks are filled to 95 %, the rest is room for the fuel to expand (49 CFR 393.67(c))."""
@@ -55,35 +57,6 @@ class Policy:
     max_stops: int | None = None
     leftover_value_per_gallon: float = 0.0
     objective: Objective = Objective.PUMP
-
-
-@dataclass(frozen=True, slots=True)
-class Station:
-    """A place that sells fuel."""
-
-    station_id: str
-    name: str
-    brand: str | None
-    address: str | None
-    city: str | None
-    state: str | None
-    latitude: float
-    longitude: float
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """One pass of the road by a station, and what the company pays there. `tax_per_gallon`: None where unknown."""
-
-    station: Station
-    mile: float
-    detour_miles: float
-    net_price: float
-    tax_per_gallon: float | None = None
-
-    @property
-    def adjusted_price(self) -> float:
-        return adjusted_price(self.net_price, self.tax_per_gallon)
 
 
 @dataclass(frozen=True, slots=True)

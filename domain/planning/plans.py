@@ -10,7 +10,7 @@ from domain.database import Connection, as_json
 from domain.documents import FuelPlanDocument, StopDocument, TimelineEntry
 from domain.ids import new_id
 from domain.jobs import SWEEP_GRACE, Job, send_message
-from domain.lifecycle import Environment, RouteStatus
+from domain.lifecycle import Environment, Objective, RouteStatus
 from domain.messages import messages
 from domain.messages.discarding import discard_messages
 from domain.planning.plan import (
@@ -23,7 +23,6 @@ from domain.planning.plan import (
     build_plan,
     utc_text,
 )
-from domain.planning.prices import Objective
 from domain.planning.reasons import with_reasons
 from domain.planning.review import fuel_changed, level_on_leaving, same_trip, saving_moved
 from domain.roads import CIRCUITY, Point, Road, Roads, great_circle_miles

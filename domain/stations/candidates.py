@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from domain.database import Connection
-from domain.planning.corridor import Pass, StationIndex
-from domain.planning.plan import Offer, Station
-from domain.planning.prices import Deal, fresh_retail, net_price
 from domain.roads import Road
 from domain.statements import Statement
+from domain.stations.corridor import Pass, StationIndex
+from domain.stations.offers import Offer, Station
+from domain.stations.prices import Deal, fresh_retail, net_price
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,14 @@ from domain.ids import new_id
 from domain.jobs import JobQueue, build_plan
 from domain.lifecycle import Environment
 from domain.planning import plan as planning
-from domain.planning.corridor import StationIndex
-from domain.planning.plan import FuelPlan, Offer, PlanInputs, Policy, Station
+from domain.planning.plan import FuelPlan, PlanInputs, Policy
 from domain.roads import Point, Road
 from domain.roads.highways import FILE, FREEWAY, HighwayGraph, HighwayRoads
 from domain.roads.sphere import MILES_PER_DEGREE
 from domain.routes.imports import import_routes
 from domain.routes.pushes import Push, store_pushes
+from domain.stations.corridor import StationIndex
+from domain.stations.offers import Offer, Station
 from domain.stations.stations import import_stations
 from tests.benchmarks import optimizer
 from tests.benchmarks.harness import Bench, Figure, Stack, busiest

@@ -14,9 +14,8 @@ from deploy.explain import print_explanation
 from domain.accounts.companies import Policy, create_company
 from domain.database import Connection, Tenant
 from domain.fleet.fleet import import_drivers, import_vehicles
-from domain.lifecycle import Environment
+from domain.lifecycle import Environment, Objective
 from domain.planning import plans
-from domain.planning.prices import Objective
 from domain.roads.highways import HighwayRoads
 from domain.settings import Settings
 from domain.stations.candidates import Network, offers_along

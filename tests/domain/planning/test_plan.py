@@ -11,14 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from domain.planning.corridor import StationIndex
+from domain.lifecycle import Objective
 from domain.planning.optimizer import Purchase, replay
-from domain.planning.plan import FuelPlan, NoPlan, Offer, PlanInputs, Policy, Station, build_plan
-from domain.planning.prices import Objective
+from domain.planning.plan import FuelPlan, NoPlan, PlanInputs, Policy, build_plan
 from domain.planning.reasons import trip_of
 from domain.roads import Leg, Point, Road
 from domain.roads.highways import HighwayRoads
 from domain.roads.sphere import MILES_PER_DEGREE
+from domain.stations.corridor import StationIndex
+from domain.stations.offers import Offer, Station
 
 NOW = datetime(2026, 11, 21, 14, 0, tzinfo=UTC)
 

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from domain.contract.checking import write
 from domain.contract.shapes import Route, StopType
 from domain.lifecycle import Environment, RouteStatus
-from domain.planning.plan import FuelPlan, Offer, PlanInputs, Policy, Station, build_plan
+from domain.planning.plan import FuelPlan, PlanInputs, Policy, build_plan
 from domain.planning.plans import RouteToPlan, Task, timeline_of
 from domain.roads import Point
 from domain.routes.answers import RouteRow, route_answer
+from domain.stations.offers import Offer, Station
 from tests.domain.planning.test_plan import meridian
 
 NOW = datetime(2026, 11, 21, 14, 0, 0, 123456, tzinfo=UTC)

@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from domain.planning.prices import Deal, fresh_retail, net_price
+from domain.stations.prices import Deal, fresh_retail, net_price
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

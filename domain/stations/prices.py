@@ -1,28 +1,15 @@
-"""What a company pays for a gallon at a station, tax included, and what of that its objective counts."""
+"""What a company pays for a gallon at a station: the net price, tax included, and the price less the tax."""
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 STALE_AFTER = timedelta(days=7)
 """Diesel moves by several cents a week: an older retail price would send trucks to the wrong station."""
 
 PRICE_DECIMALS = 4
 """Pumps price to a tenth of a cent; contracts now and then to a hundredth."""
-
-
-class Objective(StrEnum):
-    """What a plan makes least.
-
-    Fuel tax is owed by miles driven in a state, wherever the fuel was bought: what was paid at the pump is credited
-    (International Fuel Tax Agreement). So what a company loses at a pump is the price less the
-    tax in it, and TAX_ADJUSTED compares that.
-    """
-
-    PUMP = "pump"
-    TAX_ADJUSTED = "tax-adjusted"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.spatial import cKDTree
 
-from domain.planning.corridor import Pass, StationIndex
 from domain.roads import Leg, Point, Road, great_circle_miles
 from domain.roads.sphere import MILES_PER_DEGREE, densified, segment_miles, unit_vectors
+from domain.stations.corridor import Pass, StationIndex
 
 LIMIT_MILES = 5.0
 SAMPLE_MILES = 0.02

@@ -1,0 +1,34 @@
+"""A station along a road, and what a company pays there."""
+
+from dataclasses import dataclass
+
+from domain.stations.prices import adjusted_price
+
+
+@dataclass(frozen=True, slots=True)
+class Station:
+    """A place that sells fuel."""
+
+    station_id: str
+    name: str
+    brand: str | None
+    address: str | None
+    city: str | None
+    state: str | None
+    latitude: float
+    longitude: float
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One pass of the road by a station, and what the company pays there. `tax_per_gallon`: None where unknown."""
+
+    station: Station
+    mile: float
+    detour_miles: float
+    net_price: float
+    tax_per_gallon: float | None = None
+
+    @property
+    def adjusted_price(self) -> float:
+        return adjusted_price(self.net_price, self.tax_per_gallon)
