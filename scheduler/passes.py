@@ -25,8 +25,7 @@ from domain.jobs import (
 )
 from domain.messages import messages
 from domain.observability import get_logger
-from domain.planning import plans, replanning
-from domain.routes import holds
+from domain.routes import fuel_plans, holds, review_requests
 from domain.settings import Settings
 from domain.telematics import feed, tracking
 
@@ -79,8 +78,8 @@ class Passes:
         with self.database.transaction() as connection:
             pending = holds.count_due_imports(connection, now=now, maximum=_MAX_IMPORT_JOBS * JOB_ITEMS)
             tracks = tracking.lost_processing(connection, now=now)
-            planless = plans.due_plans(connection, now=now)
-            doubtful = replanning.due_reviews(connection, now=now)
+            planless = fuel_plans.due_plans(connection, now=now)
+            doubtful = review_requests.due_reviews(connection, now=now)
             unsent = messages.due_messages(connection, now=now)
         jobs: list[Job] = [import_due(portion) for portion in range(-(-pending // JOB_ITEMS))]
         jobs += [

@@ -1,4 +1,4 @@
-"""The plans queue: the fuel plan of a route whose truck has arrived, and a second look at it when its inputs change."""
+"""The plans queue: the fuel plan of a route whose truck has arrived, and its review when fuel or prices change."""
 
 from datetime import UTC, datetime
 
@@ -7,9 +7,10 @@ from psycopg.errors import LockNotAvailable
 
 from domain.database import is_away
 from domain.observability import PLANS_MADE, get_logger
-from domain.planning import plans
 from domain.planning.plan import FuelPlan, NoPlan
-from domain.planning.plans import Task
+from domain.planning.plans import compute
+from domain.planning.tasks import Task, load_task, road_ahead
+from domain.routes import fuel_plans, progress, reviews
 from domain.stations.candidates import Corridor, offers_along
 from workers.context import Context
 
@@ -20,30 +21,30 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
     database, roads, network = context.database, context.roads, context.network
 
     def made(task: Task, now: datetime) -> tuple[Corridor, FuelPlan | NoPlan]:
-        """No transaction is open while roads are asked, nor while it computes."""
-        road = plans.road_ahead(task, roads)
+        """No transaction is open while the road is looked up, nor while the plan is computed."""
+        road = road_ahead(task, roads)
         route = task.route
         with database.transaction(snapshot=True) as connection:
             corridor = offers_along(connection, route.company_id, road, route.max_detour_miles, network, now=now)
-        return corridor, plans.compute(task, road, corridor, now=now)
+        return corridor, compute(task, road, corridor, now=now)
 
     @dramatiq.actor(broker=broker, actor_name="plans.build", queue_name="plans")
     def build(route_id: str) -> None:
         now = datetime.now(UTC)
         try:
             with database.transaction() as connection:
-                task = plans.load_task(connection, route_id, now=now)
+                task = load_task(connection, route_id, now=now)
             if task is None:
                 return
             corridor, plan = made(task, now)
             with database.transaction() as connection:
-                outcome, jobs = plans.store(connection, task, corridor, plan, now=now)
+                outcome, jobs = fuel_plans.finish_plan(connection, task, corridor, plan, now=now)
         except Exception as error:
             if _is_no_fault(error):
                 raise
             log.exception("plans.failed", route_id=route_id)
             with database.transaction() as connection:
-                plans.record_failure(connection, route_id, most_attempts=context.settings.step_attempts, now=now)
+                progress.planning_failed(connection, route_id, most_attempts=context.settings.step_attempts, now=now)
             return
         context.jobs.put(*jobs)
         PLANS_MADE.labels(outcome).inc()
@@ -54,18 +55,18 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
         now = datetime.now(UTC)
         try:
             with database.transaction() as connection:
-                found = plans.load_review(connection, route_id, now=now)
-            if found is None:
+                due = reviews.begin_review(connection, route_id, now=now)
+            if due is None:
                 return
-            corridor, plan = made(found.task, now)
+            corridor, plan = made(due.task, now)
             with database.transaction() as connection:
-                outcome, jobs = plans.store_review(connection, found, corridor, plan, now=now)
+                outcome, jobs = reviews.finish_review(connection, due, corridor, plan, now=now)
         except Exception as error:
             if _is_no_fault(error):
                 raise
             log.exception("plans.review_failed", route_id=route_id)
             with database.transaction() as connection:
-                given_up = plans.record_failed_review(
+                given_up = reviews.review_failed(
                     connection, route_id, most_attempts=context.settings.step_attempts, now=now
                 )
             if given_up:
@@ -77,5 +78,5 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
 
 
 def _is_no_fault(error: Exception) -> bool:
-    """The database is away, or somebody else holds the route: that is no attempt, and the work is still due."""
+    """The database is away, or another transaction holds the route: no attempt is counted, and the work stays due."""
     return is_away(error) or isinstance(error, LockNotAvailable)

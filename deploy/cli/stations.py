@@ -9,7 +9,7 @@ from deploy.cli.arguments import AsJson, CompanyId, CsvFile, columns_of
 from deploy.cli.output import counting_lines, finish_import, screen, show
 from deploy.cli.storing import enqueue, transaction
 from domain.accounts import companies
-from domain.planning import replanning
+from domain.routes import review_requests
 from domain.stations import stations
 from domain.text import printable
 
@@ -27,7 +27,7 @@ def stations_import(file: CsvFile, as_json: AsJson = False) -> None:
     now = datetime.now(UTC)
     with counting_lines("stations", file, quiet=as_json) as progress, transaction() as connection:
         report = stations.import_stations(connection, file, now=now, progress=progress)
-        jobs = replanning.after_new_prices(connection, None, now=now)
+        jobs = review_requests.after_new_prices(connection, None, now=now)
     enqueue(jobs)
     finish_import(as_json, "stations", report)
 
@@ -39,7 +39,7 @@ def deals_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = False) 
     with transaction() as connection:
         companies.require_company(connection, company_id)
         report = stations.import_deals(connection, company_id, file, now=now)
-        jobs = replanning.after_new_prices(connection, company_id, now=now)
+        jobs = review_requests.after_new_prices(connection, company_id, now=now)
     enqueue(jobs)
     finish_import(as_json, "deals", report)
 
@@ -53,7 +53,7 @@ def taxes_import(file: CsvFile, as_json: AsJson = False) -> None:
     now = datetime.now(UTC)
     with transaction() as connection:
         report = stations.import_taxes(connection, file, now=now)
-        jobs = replanning.after_new_prices(connection, None, now=now)
+        jobs = review_requests.after_new_prices(connection, None, now=now)
     enqueue(jobs)
     finish_import(as_json, "taxes", report)
 
@@ -67,7 +67,7 @@ def stations_retire(
     now = datetime.now(UTC)
     with transaction() as connection:
         stations.retire_stations(connection, station_ids, now=now)
-        jobs = replanning.after_new_prices(connection, None, now=now)
+        jobs = review_requests.after_new_prices(connection, None, now=now)
     enqueue(jobs)
     show(
         as_json,

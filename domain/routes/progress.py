@@ -139,3 +139,65 @@ def end_routes(connection: Connection, route_ids: Sequence[str], reason: str) ->
     """Ends routes that are not finished: `active` ones become `error`, the others `canceled`."""
     cancel_routes(connection, route_ids, reason)
     _FAIL_ACTIVE.execute(connection, (reason, list(route_ids)))
+
+
+# A fuel plan is made: planned, or error
+
+RETRY_WAIT = "least(interval '10 s' * 2 ^ least(attempts, 10), interval '15 min')"
+"""How long a plan or a review waits for its next attempt: 10 s, 20 s, 40 s and so on, at most 15 minutes."""
+
+_LOCK_FOR_PLAN = Command(
+    "SELECT FROM routes WHERE id = %s AND status = 'draft' AND revision = %s AND arrived_at IS NOT NULL FOR UPDATE"
+)
+
+_PLANNED = Command(
+    "UPDATE routes SET status = 'planned', plan_id = %s, distance_miles = %s, attempts = 0, retry_at = NULL,"
+    " updated_at = clock_timestamp() WHERE id = %s"
+)
+
+_NO_PLAN = Command(
+    "UPDATE routes SET status = 'error', closed_reason = %s, plan_id = %s, distance_miles = %s, attempts = 0,"
+    " retry_at = NULL, updated_at = clock_timestamp() WHERE id = %s"
+)
+
+
+class _Attempts(NamedTuple):
+    attempts: int
+
+
+_RETRY_PLAN = Statement(
+    _Attempts,
+    f"""
+    UPDATE routes SET attempts = attempts + 1, retry_at = %(now)s::timestamptz + {RETRY_WAIT}
+    WHERE id = %(id)s AND status = 'draft' AND arrived_at IS NOT NULL
+    RETURNING attempts
+    """,  # noqa: S608 (constants of this module)
+)
+
+_PLANNING_ENDED = Command(
+    "UPDATE routes SET status = 'error', closed_reason = %s, retry_at = NULL, updated_at = clock_timestamp()"
+    " WHERE id = %s"
+)
+
+
+def lock_for_plan(connection: Connection, route_id: str, revision: int) -> bool:
+    """Whether the route still waits for the plan of this revision of its input. It is locked then."""
+    return _LOCK_FOR_PLAN.first(connection, (route_id, revision)) is not None
+
+
+def planned(connection: Connection, route_id: str, plan_id: str, distance_miles: float) -> None:
+    """A locked draft has its plan."""
+    _PLANNED.execute(connection, (plan_id, distance_miles, route_id))
+
+
+def no_plan_feasible(connection: Connection, route_id: str, plan_id: str, distance_miles: float, reason: str) -> None:
+    """A locked draft ends as `error`. The stored attempt, `plan_id`, explains why."""
+    _NO_PLAN.execute(connection, (f"No feasible fuel plan: {reason}", plan_id, distance_miles, route_id))
+
+
+def planning_failed(connection: Connection, route_id: str, *, most_attempts: int, now: datetime) -> None:
+    """An attempt at a plan failed unexpectedly: it is repeated after a growing wait, then the route is `error`."""
+    row = _RETRY_PLAN.first(connection, {"now": now, "id": route_id})
+    if row is not None and row.attempts >= most_attempts:
+        reason = f"Planning failed {row.attempts} times; see the log. Push the route again to retry."
+        _PLANNING_ENDED.execute(connection, (reason, route_id))

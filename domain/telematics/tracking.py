@@ -9,8 +9,8 @@ from domain.database import Connection, Tenant, as_json
 from domain.jobs import JOB_TRUCKS, SWEEP_GRACE, Job, build_plan, in_batches, process_positions
 from domain.lifecycle import Environment, RouteStatus
 from domain.messages.discarding import discard_messages
-from domain.planning import replanning
 from domain.roads import Point
+from domain.routes import review_requests
 from domain.settings import Settings
 from domain.telematics import arrivals
 from domain.telematics.arrivals import Candidate, Evidence, Fix, Visit
@@ -90,7 +90,7 @@ def process_vehicles(
         *(process_positions(environment, batch) for batch in in_batches([*left, *moved_on], JOB_TRUCKS)),
         # where the truck is by now is not known before all is processed: then the sweep asks for the plan
         *(build_plan(route_id) for route_id in arrived if changed[route_id][0].vehicle_id not in left),
-        *replanning.after_new_fixes(connection, standing, now=now),
+        *review_requests.after_new_fixes(connection, standing, now=now),
         *complete_routes(connection, list(changed), now=now),
     ]
 

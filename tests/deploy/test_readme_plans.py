@@ -16,7 +16,9 @@ from domain.database import Connection, Tenant
 from domain.fleet.fleet import import_drivers, import_vehicles
 from domain.lifecycle import Environment, Objective
 from domain.planning import plans
+from domain.planning.tasks import load_task, road_ahead
 from domain.roads.highways import HighwayRoads
+from domain.routes import fuel_plans
 from domain.settings import Settings
 from domain.stations.candidates import Network, offers_along
 from domain.stations.stations import import_deals, import_stations, import_taxes
@@ -74,11 +76,11 @@ def test_a_plan_of_the_demo_is_shown_as_explain_prints_it(
     truck = connection.execute("SELECT vehicle_id FROM routes WHERE id = %s", (route_id,)).fetchone()
     assert truck is not None
     process_vehicles(connection, tenant.environment, [truck.vehicle_id], settings=settings, now=NOW)
-    task = plans.load_task(connection, route_id, now=NOW + timedelta(minutes=1))
+    task = load_task(connection, route_id, now=NOW + timedelta(minutes=1))
     assert task is not None
-    road = plans.road_ahead(task, HighwayRoads())
+    road = road_ahead(task, HighwayRoads())
     corridor = offers_along(connection, company_id, road, 5.0, Network(), now=NOW)
-    plans.store(connection, task, corridor, plans.compute(task, road, corridor, now=NOW), now=NOW)
+    fuel_plans.finish_plan(connection, task, corridor, plans.compute(task, road, corridor, now=NOW), now=NOW)
     explanation = plans.read_explanation(connection, route_id)
     assert explanation is not None
 

@@ -20,7 +20,9 @@ from domain.contract.shapes import Instant, RouteQuery, StopType
 from domain.database import Connection, Database
 from domain.lifecycle import RouteStatus
 from domain.planning import plans
+from domain.planning.tasks import Task, load_task, road_ahead
 from domain.roads.highways import HighwayRoads
+from domain.routes import fuel_plans, reviews
 from domain.routes.holds import expire_held_routes, routes_that_can_move
 from domain.routes.queries import list_routes, read_routes
 from domain.settings import MAX_DAYS, Settings
@@ -105,15 +107,15 @@ def drive(connection: Connection, fleet: Fleet, settings: Settings, route_id: st
     tenant = fleet.sandbox
     post(connection, tenant, positions_at(JOLIET, arrived, fuel_percent=95), now=NOW)
     process_vehicles(connection, tenant.environment, fleet.trucks, settings=settings, now=NOW)
-    task = plans.load_task(connection, route_id, now=NOW)
+    task = load_task(connection, route_id, now=NOW)
     if task is None:  # the truck came too early for its start
         assert route_row(connection, route_id).scheduled_start - arrived > timedelta(hours=12)
         arrived = NOW
         post(connection, tenant, positions_at(JOLIET, arrived, fuel_percent=95), now=NOW)
         process_vehicles(connection, tenant.environment, fleet.trucks, settings=settings, now=NOW)
-        task = plans.load_task(connection, route_id, now=NOW)
+        task = load_task(connection, route_id, now=NOW)
     assert task is not None
-    assert plans.store(connection, task, *made(connection, fleet, task), now=NOW)[0] == "planned"
+    assert fuel_plans.finish_plan(connection, task, *made(connection, fleet, task), now=NOW)[0] == "planned"
     explanation = plans.read_explanation(connection, route_id)
     assert explanation is not None
     print_explanation(explanation, Console(file=io.StringIO()))
@@ -124,13 +126,13 @@ def drive(connection: Connection, fleet: Fleet, settings: Settings, route_id: st
     left = positions_at(away, arrived + timedelta(minutes=3), count=2, speed_mph=40, fuel_percent=60)
     post(connection, tenant, left, now=NOW)
     process_vehicles(connection, tenant.environment, fleet.trucks, settings=settings, now=NOW)
-    review = plans.load_review(connection, route_id, now=NOW)
+    review = reviews.begin_review(connection, route_id, now=NOW)
     assert review is not None
-    plans.store_review(connection, review, *made(connection, fleet, review.task), now=NOW)
+    reviews.finish_review(connection, review, *made(connection, fleet, review.task), now=NOW)
 
 
-def made(connection: Connection, fleet: Fleet, task: plans.Task) -> Any:
-    road = plans.road_ahead(task, ROADS)
+def made(connection: Connection, fleet: Fleet, task: Task) -> Any:
+    road = road_ahead(task, ROADS)
     corridor = offers_along(connection, fleet.company_id, road, 5.0, Network(), now=NOW)
     return corridor, plans.compute(task, road, corridor, now=NOW)
 

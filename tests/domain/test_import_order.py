@@ -33,9 +33,8 @@ STILL_TO_GO = {
     ("database", "contract.checking"),
     ("fleet.fleet", "routes.holds"),
     ("fleet.fleet", "routes.progress"),
-    ("planning.plans", "messages.messages"),
-    ("planning.plans", "messages.discarding"),
     ("telematics.tracking", "messages.discarding"),
+    ("telematics.tracking", "routes.review_requests"),
 }
 """Imports against the order that are to be removed: (importing module, imported module)."""
 

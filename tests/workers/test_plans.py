@@ -10,8 +10,8 @@ from dramatiq.brokers.stub import StubBroker
 
 from domain.database import Database
 from domain.jobs import JobQueue, review_plan
-from domain.planning import replanning
 from domain.roads import Point, Road
+from domain.routes import review_requests
 from domain.settings import Settings
 from domain.telematics.tracking import process_vehicles
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, route_row
@@ -44,7 +44,7 @@ def test_a_look_that_always_fails_is_given_up_and_the_plan_stays(context: Contex
         connection.execute(
             "INSERT INTO price_sets (kind, company_id, imported_at) VALUES ('deals', %s, %s)", (fleet.company_id, now)
         )
-        assert replanning.after_new_prices(connection, fleet.company_id, now=now) == [review_plan(route_id)]
+        assert review_requests.after_new_prices(connection, fleet.company_id, now=now) == [review_plan(route_id)]
     roads = NoRoads()
     context.__dict__["roads"] = roads
     broker = StubBroker()
@@ -62,7 +62,7 @@ def test_a_look_that_always_fails_is_given_up_and_the_plan_stays(context: Contex
     assert [route.review_at is None for route in routes] == [False, False, True, True]
     assert {(route.status, route.plan_id) for route in routes} == {("active", routes[0].plan_id)}
     with context.database.transaction() as connection:
-        assert replanning.after_new_prices(connection, fleet.company_id, now=now) == [review_plan(route_id)]
+        assert review_requests.after_new_prices(connection, fleet.company_id, now=now) == [review_plan(route_id)]
 
 
 def test_a_route_that_somebody_else_holds_has_not_failed(
@@ -71,7 +71,7 @@ def test_a_route_that_somebody_else_holds_has_not_failed(
     def waits_in_vain(*_: object, **__: object) -> None:
         raise psycopg.errors.LockNotAvailable
 
-    monkeypatch.setattr("domain.planning.plans.store", waits_in_vain)
+    monkeypatch.setattr("domain.routes.fuel_plans.finish_plan", waits_in_vain)
     broker = StubBroker()
     plans.register(broker, context)
     with context.database.transaction() as connection:

@@ -15,7 +15,8 @@ from domain.contract.checking import write
 from domain.contract.shapes import Route, StopType
 from domain.lifecycle import Environment, RouteStatus
 from domain.planning.plan import FuelPlan, PlanInputs, Policy, build_plan
-from domain.planning.plans import RouteToPlan, Task, timeline_of
+from domain.planning.plans import timeline_of
+from domain.planning.tasks import RouteToPlan, Task
 from domain.roads import Point
 from domain.routes.answers import RouteRow, route_answer
 from domain.stations.offers import Offer, Station

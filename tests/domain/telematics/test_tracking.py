@@ -16,7 +16,7 @@ from domain.database import Connection, Database
 from domain.ids import new_id
 from domain.jobs import Job, build_plan, in_batches, process_positions
 from domain.lifecycle import Environment, RouteStatus
-from domain.planning.plans import due_plans
+from domain.routes.fuel_plans import due_plans
 from domain.routes.imports import import_routes
 from domain.settings import Settings
 from domain.telematics import feed, tracking

@@ -1,9 +1,6 @@
-"""Which plans are due to be looked at again: those of trucks still at their first stop, or just leaving it, whose fuel
-or prices have changed. What is then done with them is in `plans`.
+"""When the plan of a route is reviewed: fuel or prices changed at its first stop, or the truck has just left that stop.
 
-A plan that was sent is corrected once; until it is sent, as often as need be. Each request is counted, so that a look
-that ends takes off only those it has seen. While a look that failed waits for its next attempt, requests are counted
-and enqueue nothing.
+What is stored of reviews, and how they are taken, is in `reviews`.
 """
 
 from collections.abc import Sequence
@@ -12,11 +9,11 @@ from typing import NamedTuple
 
 from domain.database import Connection
 from domain.jobs import SWEEP_GRACE, Job, review_plan
-from domain.planning.review import fuel_changed
+from domain.planning.changes import fuel_changed
 from domain.statements import IdRow, Statement
 
 _REQUEST = "review_requests = review_requests + 1, review_at = coalesce(review_at, %(due)s)"
-"""A look that is due stays so: requests that come all the time must not put it off."""
+"""A review that is due stays due: requests that come all the time must not put it off."""
 
 
 class _Planned(NamedTuple):
@@ -68,9 +65,10 @@ _REQUEST_WHERE_STANDING = Statement(
 
 
 def after_new_fixes(connection: Connection, route_ids: Sequence[str], *, now: datetime) -> list[Job]:
-    """For routes that had not departed before their newest fixes were processed.
+    """Asks for reviews of these routes where the fuel has changed at the first stop, or the truck has just left it.
 
-    Returns the jobs for after the commit.
+    Give it only routes whose truck had not left before its newest fixes were processed. Returns the jobs to enqueue
+    after the commit.
     """
     if not route_ids:
         return []
@@ -80,19 +78,20 @@ def after_new_fixes(connection: Connection, route_ids: Sequence[str], *, now: da
 
 
 def after_new_prices(connection: Connection, company_id: str | None, *, now: datetime) -> list[Job]:
-    """For all trucks (of one company, where the prices are its own) at their first stop. Returns the jobs for after
-    the commit. Routes are locked in the order of their ids, as everywhere."""
+    """Asks for reviews of all routes whose truck is at the first stop; with `company_id` only of that company's.
+
+    Returns the jobs to enqueue after the commit. Routes are locked in the order of their ids, as everywhere.
+    """
     return _jobs(_REQUEST_WHERE_STANDING.all(connection, {"due": now + SWEEP_GRACE, "company_id": company_id}))
+
+
+def _jobs(rows: Sequence[_Requested]) -> list[Job]:
+    return [review_plan(row.id) for row in rows if row.attempts == 0]
 
 
 _DUE_REVIEWS = Statement(IdRow, "SELECT id FROM routes WHERE review_at <= %s ORDER BY review_at LIMIT %s")
 
 
 def due_reviews(connection: Connection, *, now: datetime, limit: int = 10_000) -> list[str]:
-    """Routes whose plan is due for a look and whose job seems lost. Also those that are over by now: the look takes
-    note of it."""
+    """Routes whose review is due and whose job seems lost. Some may have ended since: their review just ends."""
     return [row.id for row in _DUE_REVIEWS.all(connection, (now, limit))]
-
-
-def _jobs(rows: Sequence[_Requested]) -> list[Job]:
-    return [review_plan(row.id) for row in rows if row.attempts == 0]

@@ -13,9 +13,10 @@ from domain.jobs import send_message
 from domain.lifecycle import RouteStatus
 from domain.planning import plans
 from domain.planning.plan import FuelPlan, NoPlan
-from domain.planning.plans import Task, load_task
+from domain.planning.tasks import Task, load_task, road_ahead
 from domain.roads import Point
 from domain.roads.highways import HighwayRoads
+from domain.routes import fuel_plans, progress
 from domain.settings import Settings
 from domain.stations.candidates import Corridor, Network, offers_along
 from domain.stations.stations import import_stations
@@ -59,7 +60,7 @@ def arrived(
 
 
 def build(connection: Connection, task: Task, *, now: datetime) -> tuple[Corridor, FuelPlan | NoPlan]:
-    road = plans.road_ahead(task, HighwayRoads())
+    road = road_ahead(task, HighwayRoads())
     limit = task.route.max_detour_miles
     corridor = offers_along(connection, task.route.company_id, road, limit, Network(), now=now)
     return corridor, plans.compute(task, road, corridor, now=now)
@@ -78,7 +79,7 @@ def test_a_plan_moves_the_route_on_and_queues_its_message(
     route_id = arrived(connection, fleet, settings, now, fuel_percent=40)
     task = task_of(connection, route_id, now + timedelta(minutes=1))
 
-    outcome, jobs = plans.store(connection, task, *build(connection, task, now=now), now=now)
+    outcome, jobs = fuel_plans.finish_plan(connection, task, *build(connection, task, now=now), now=now)
 
     assert outcome == "planned"
     row = route_row(connection, route_id)
@@ -140,7 +141,7 @@ def test_no_plan_is_due_before_the_arrival_or_twice(
 
     route_id = arrived(connection, fleet, settings, now, stops=[JOLIET, PERRYSBURG], fuel_percent=90)
     task = task_of(connection, route_id, now)
-    plans.store(connection, task, *build(connection, task, now=now), now=now)
+    fuel_plans.finish_plan(connection, task, *build(connection, task, now=now), now=now)
     assert load_task(connection, route_id, now=now) is None
 
 
@@ -152,7 +153,7 @@ def test_a_plan_for_input_that_has_changed_is_not_stored(
     plan = build(connection, task, now=now)
     pushed(connection, fleet.live, now=now, start=now, stops=[JOLIET, NEWARK], externalId=task.route.external_id)
 
-    assert plans.store(connection, task, *plan, now=now) == ("outdated", [])
+    assert fuel_plans.finish_plan(connection, task, *plan, now=now) == ("outdated", [])
     assert connection.execute("SELECT FROM plans WHERE route_id = %s", (route_id,)).fetchone() is None
 
 
@@ -162,7 +163,7 @@ def test_an_infeasible_trip_is_an_error_that_says_which_leg(
     route_id = arrived(connection, fleet, settings, now, fuel_percent=40)  # and no station has a price
     task = task_of(connection, route_id, now)
 
-    outcome, jobs = plans.store(connection, task, *build(connection, task, now=now), now=now)
+    outcome, jobs = fuel_plans.finish_plan(connection, task, *build(connection, task, now=now), now=now)
 
     assert (outcome, jobs) == ("infeasible", [])
     row = route_row(connection, route_id)
@@ -180,10 +181,10 @@ def test_planning_that_fails_is_retried_later_and_later_and_then_an_error(
     delays = []
     for _ in range(3):
         assert status_of(connection, route_id) is RouteStatus.DRAFT
-        plans.record_failure(connection, route_id, most_attempts=4, now=now)
+        progress.planning_failed(connection, route_id, most_attempts=4, now=now)
         delays.append(route_row(connection, route_id).retry_at - now)
 
-    plans.record_failure(connection, route_id, most_attempts=4, now=now)
+    progress.planning_failed(connection, route_id, most_attempts=4, now=now)
 
     assert delays == [timedelta(seconds=10), timedelta(seconds=20), timedelta(seconds=40)]
     assert status_of(connection, route_id) is RouteStatus.ERROR
@@ -193,7 +194,7 @@ def test_a_plan_is_due_until_it_is_made(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     route_id = arrived(connection, fleet, settings, now)
-    due = functools.partial(plans.due_plans, connection)
+    due = functools.partial(fuel_plans.due_plans, connection)
 
     assert route_id not in due(now=now + timedelta(seconds=30))
     assert route_id in due(now=now + timedelta(minutes=2))

@@ -11,10 +11,12 @@ from domain.contract.shapes import Position
 from domain.database import Connection, Tenant
 from domain.jobs import Job, review_plan
 from domain.lifecycle import Environment
-from domain.planning import plans, replanning
-from domain.planning.plans import ReviewOutcome
+from domain.planning import plans
+from domain.planning.tasks import Task, load_task, road_ahead
 from domain.roads import CIRCUITY, great_circle_miles
 from domain.roads.highways import HighwayRoads
+from domain.routes import fuel_plans, review_requests, reviews
+from domain.routes.reviews import ReviewOutcome
 from domain.settings import Settings
 from domain.stations.candidates import Network, offers_along
 from domain.stations.stations import import_stations
@@ -52,9 +54,9 @@ class Trip:
             self.plan()
 
     def plan(self) -> None:
-        task = plans.load_task(self.connection, self.route_id, now=self.now)
+        task = load_task(self.connection, self.route_id, now=self.now)
         assert task is not None
-        plans.store(self.connection, task, *self.made(task), now=self.now)
+        fuel_plans.finish_plan(self.connection, task, *self.made(task), now=self.now)
 
     def report(self, stop: dict[str, Any], *fuel_percents: float | None, speed_mph: float = 0) -> list[Job]:
         """A fix for each reading, half a minute apart; returns the jobs that follow."""
@@ -83,7 +85,7 @@ class Trip:
         """All prices of Ohio change by so many dollars a gallon."""
         import_stations(self.connection, STATIONS, now=self.now)
         self.connection.execute("UPDATE stations SET retail_price = retail_price + %s WHERE state = 'OH'", (change,))
-        jobs = replanning.after_new_prices(self.connection, None, now=self.now)
+        jobs = review_requests.after_new_prices(self.connection, None, now=self.now)
         return [job for job in jobs if job.payload == {"route_id": self.route_id}]
 
     def send(self) -> None:
@@ -91,13 +93,13 @@ class Trip:
             deliver(self.connection, message.id, settings=self.settings, now=self.now)
 
     def review(self) -> ReviewOutcome | None:
-        review = plans.load_review(self.connection, self.route_id, now=self.now)
+        review = reviews.begin_review(self.connection, self.route_id, now=self.now)
         if review is None:
             return None
-        return plans.store_review(self.connection, review, *self.made(review.task), now=self.now)[0]
+        return reviews.finish_review(self.connection, review, *self.made(review.task), now=self.now)[0]
 
-    def made(self, task: plans.Task) -> Any:
-        road = plans.road_ahead(task, ROADS)
+    def made(self, task: Task) -> Any:
+        road = road_ahead(task, ROADS)
         corridor = offers_along(self.connection, self.fleet.company_id, road, 5.0, Network(), now=self.now)
         return corridor, plans.compute(task, road, corridor, now=self.now)
 
@@ -201,8 +203,8 @@ def test_small_changes_do_not_add_up_unseen(trip: Trip) -> None:
 
 def test_prices_of_another_company_or_after_leaving_are_no_reason(trip: Trip) -> None:
     trip.send()
-    assert replanning.after_new_prices(trip.connection, "cmp_other", now=trip.now) == []
-    assert replanning.after_new_prices(trip.connection, trip.fleet.company_id, now=trip.now) != []
+    assert review_requests.after_new_prices(trip.connection, "cmp_other", now=trip.now) == []
+    assert review_requests.after_new_prices(trip.connection, trip.fleet.company_id, now=trip.now) != []
     trip.depart()
     assert trip.new_prices(-1) == []
 
@@ -220,7 +222,7 @@ def test_a_look_is_due_until_it_was_taken(trip: Trip) -> None:
     trip.report(JOLIET, 90, 90)
 
     def due(seconds: float) -> bool:
-        return trip.route_id in replanning.due_reviews(trip.connection, now=trip.now + timedelta(seconds=seconds))
+        return trip.route_id in review_requests.due_reviews(trip.connection, now=trip.now + timedelta(seconds=seconds))
 
     assert [due(seconds) for seconds in (5, 11, 12)] == [False, True, True]
     trip.review()
@@ -343,15 +345,15 @@ def test_nobody_is_told_of_prices_while_the_tank_fills(trip: Trip) -> None:
 def test_a_look_that_was_asked_for_while_another_one_runs_is_taken(trip: Trip) -> None:
     trip.send()
     trip.new_prices(0)
-    review = plans.load_review(trip.connection, trip.route_id, now=trip.now)
+    review = reviews.begin_review(trip.connection, trip.route_id, now=trip.now)
     assert review is not None
     made = trip.made(review.task)
     trip.new_prices(-0.6)  # the one that runs has not seen these
 
-    assert plans.store_review(trip.connection, review, *made, now=trip.now)[0] == "confirmed"
+    assert reviews.finish_review(trip.connection, review, *made, now=trip.now)[0] == "confirmed"
 
     assert route_row(trip.connection, trip.route_id).review_at is not None
-    assert trip.route_id in replanning.due_reviews(trip.connection, now=trip.now + timedelta(minutes=1))
+    assert trip.route_id in review_requests.due_reviews(trip.connection, now=trip.now + timedelta(minutes=1))
     assert trip.review() == "corrected"
     assert route_row(trip.connection, trip.route_id).review_at is None
 
@@ -363,7 +365,7 @@ def test_a_look_is_due_however_often_it_is_asked_for(trip: Trip) -> None:
         trip.report(JOLIET, 90, 90)
         trip.now += timedelta(seconds=5)
 
-    assert trip.route_id in replanning.due_reviews(trip.connection, now=began + timedelta(minutes=2))
+    assert trip.route_id in review_requests.due_reviews(trip.connection, now=began + timedelta(minutes=2))
 
 
 def test_a_look_that_fails_is_taken_later_and_later_and_then_given_up(trip: Trip) -> None:
@@ -372,12 +374,12 @@ def test_a_look_that_fails_is_taken_later_and_later_and_then_given_up(trip: Trip
     plan_id = route_row(trip.connection, trip.route_id).plan_id
     delays = []
     for _ in range(3):
-        assert not plans.record_failed_review(trip.connection, trip.route_id, most_attempts=4, now=trip.now)
+        assert not reviews.review_failed(trip.connection, trip.route_id, most_attempts=4, now=trip.now)
         delays.append(route_row(trip.connection, trip.route_id).review_at - trip.now)
         assert trip.report(JOLIET, 90, 90) == []  # it has been asked for, and waits for its time
         trip.now -= timedelta(minutes=1)
 
-    assert plans.record_failed_review(trip.connection, trip.route_id, most_attempts=4, now=trip.now)
+    assert reviews.review_failed(trip.connection, trip.route_id, most_attempts=4, now=trip.now)
 
     assert delays == [timedelta(seconds=10), timedelta(seconds=20), timedelta(seconds=40)]
     route = route_row(trip.connection, trip.route_id)
@@ -392,7 +394,7 @@ def test_a_look_at_what_is_over_is_forgotten(trip: Trip) -> None:
     trip.send()
     trip.report(JOLIET, 90, 90)
     trip.connection.execute("UPDATE routes SET status = 'completed' WHERE id = %s", (trip.route_id,))
-    assert trip.route_id in replanning.due_reviews(trip.connection, now=trip.now + timedelta(minutes=1))
+    assert trip.route_id in review_requests.due_reviews(trip.connection, now=trip.now + timedelta(minutes=1))
 
     assert trip.review() is None
 

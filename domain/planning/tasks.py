@@ -1,0 +1,179 @@
+"""What a fuel plan is made from, read from the tables: the route, its truck, the fuel on board, the stops left."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from domain.database import Connection
+from domain.documents import StopDocument
+from domain.lifecycle import Environment
+from domain.roads import Point, Road, Roads
+from domain.statements import NotNull, Statement
+
+FRESH_FUEL = timedelta(hours=24)
+"""An older fuel reading says nothing about the tank; the policy's assumed level is taken instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class FuelReading:
+    """The newest fuel level of a truck that is fresh enough to plan with."""
+
+    percent: float
+    recorded_at: datetime
+
+
+class RouteToPlan(NamedTuple):
+    """A route whose truck has arrived, with its vehicle and its company's policy."""
+
+    id: str
+    company_id: str
+    environment: str
+    external_id: str
+    reference: str | None
+    revision: int
+    stops: list[StopDocument]
+    scheduled_start: datetime
+    vehicle_id: NotNull[str]
+    driver_id: NotNull[str]
+    arrived_at: NotNull[datetime]
+    unit_number: str | None
+    fuel_tank_capacity_gallons: float | None
+    mpg: float | None
+    reserve_percent: float
+    end_fuel_percent: float
+    assumed_fuel_percent: float
+    min_purchase_gallons: float
+    stop_cost: float
+    max_detour_miles: float
+    max_stops: int | None
+    leftover_value_per_gallon: float
+    objective: str
+    newest_at: datetime | None
+    """The time of the truck's newest fix."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a plan is made from: the route, and as of one moment where its truck is, how much fuel it has, which stops
+    are left and when the truck goes on.
+
+    `as_of` is that moment: now for a live route. Time is simulated in the sandbox, so there it is the time of a fix.
+    `position_at` is when the truck was at `position`; None where only the stop that it reached is known.
+    """
+
+    route: RouteToPlan
+    as_of: datetime
+    position: Point
+    position_at: datetime | None
+    fuel: FuelReading | None
+    stops_left: tuple[int, ...]
+    departure: datetime
+
+
+_ROUTE = """
+    SELECT r.id, r.company_id, r.environment, r.external_id, r.reference, r.revision, r.stops, r.scheduled_start,
+           r.vehicle_id, r.driver_id, r.arrived_at,
+           v.unit_number, v.fuel_tank_capacity_gallons, v.mpg,
+           c.reserve_percent, c.end_fuel_percent, c.assumed_fuel_percent, c.min_purchase_gallons, c.stop_cost,
+           c.max_detour_miles, c.max_stops, c.leftover_value_per_gallon, c.objective, t.newest_at
+    FROM routes r JOIN vehicles v ON v.id = r.vehicle_id JOIN companies c ON c.id = r.company_id
+    LEFT JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
+    WHERE r.id = %s AND r.arrived_at IS NOT NULL
+"""
+_ARRIVED_ROUTE = Statement(RouteToPlan, _ROUTE)
+_DRAFT_TO_PLAN = Statement(RouteToPlan, _ROUTE + "AND r.status = 'draft'")
+
+
+def load_task(connection: Connection, route_id: str, *, now: datetime) -> Task | None:
+    """What a route's first plan is made from; None when no plan is due.
+
+    A live plan starts where the truck is now. A sandbox plan starts at the arrival at the first stop, whatever was
+    posted since, because the sandbox's time is simulated.
+    """
+    route = _DRAFT_TO_PLAN.first(connection, (route_id,))
+    if route is None:
+        return None
+    return task_as_of(connection, route, live_now(route, now) or route.arrived_at)
+
+
+def route_to_plan(connection: Connection, route_id: str) -> RouteToPlan | None:
+    """A route of any status; None before its truck has arrived."""
+    return _ARRIVED_ROUTE.first(connection, (route_id,))
+
+
+def live_now(route: RouteToPlan, now: datetime) -> datetime | None:
+    """Now, or the time of the truck's newest fix where the truck's clock is a little ahead; None in the sandbox."""
+    if route.environment != Environment.LIVE:
+        return None
+    return max(now, route.newest_at) if route.newest_at is not None else now
+
+
+def place_of(stop: StopDocument) -> Point:
+    return Point(stop["latitude"], stop["longitude"])
+
+
+class _Truck(NamedTuple):
+    latitude: float
+    longitude: float
+    recorded_at: datetime
+
+
+_TRUCK = Statement(
+    _Truck,
+    "SELECT latitude, longitude, recorded_at FROM positions WHERE vehicle_id = %s AND environment = %s"
+    " AND recorded_at <= %s AND NOT implausible ORDER BY recorded_at DESC LIMIT 1",
+)
+
+
+class _FreshFuel(NamedTuple):
+    fuel_percent: NotNull[float]
+    recorded_at: datetime
+
+
+_FRESH_FUEL = Statement(
+    _FreshFuel,
+    "SELECT fuel_percent, recorded_at FROM positions WHERE vehicle_id = %s AND environment = %s"
+    " AND recorded_at BETWEEN %s::timestamptz - %s::interval AND %s AND fuel_percent IS NOT NULL"
+    " ORDER BY recorded_at DESC LIMIT 1",
+)
+
+
+def task_as_of(connection: Connection, route: RouteToPlan, as_of: datetime) -> Task:
+    """What a plan of the route is made from at that moment."""
+    departures = _departures(connection, route.id, as_of)
+    if len(route.stops) - 1 in departures:  # the whole route is driven already: plan it as it was at the start
+        as_of = route.arrived_at
+        departures = _departures(connection, route.id, as_of)
+    reached = max(departures, default=-1)
+    truck = _TRUCK.first(connection, (route.vehicle_id, route.environment, as_of))
+    reading = _FRESH_FUEL.first(connection, (route.vehicle_id, route.environment, as_of, FRESH_FUEL, as_of))
+    departed_at = departures.get(reached)
+    at_first_stop = reached == 0 and (departed_at is None or departed_at > as_of)
+    return Task(
+        route=route,
+        as_of=as_of,
+        position=Point(truck.latitude, truck.longitude) if truck is not None else place_of(route.stops[reached]),
+        position_at=truck.recorded_at if truck is not None else None,
+        fuel=FuelReading(reading.fuel_percent, reading.recorded_at) if reading is not None else None,
+        stops_left=tuple(range(reached + 1, len(route.stops))),
+        departure=max(as_of, route.scheduled_start) if at_first_stop else as_of,
+    )
+
+
+class _Departure(NamedTuple):
+    stop: int
+    departed_at: datetime | None
+
+
+_DEPARTURES = Statement(_Departure, "SELECT stop, departed_at FROM visits WHERE route_id = %s AND arrived_at <= %s")
+
+
+def _departures(connection: Connection, route_id: str, as_of: datetime) -> dict[int, datetime | None]:
+    """The stops that were reached by then, each with its departure."""
+    return {row.stop: row.departed_at for row in _DEPARTURES.all(connection, (route_id, as_of))}
+
+
+def road_ahead(task: Task, roads: Roads) -> Road:
+    """The road from the truck through the stops that are left."""
+    left = [place_of(task.route.stops[stop]) for stop in task.stops_left]
+    return roads.through([task.position, *(left or [task.position])])

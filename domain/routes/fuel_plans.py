@@ -1,0 +1,48 @@
+"""A route gets its fuel plan: the plan is stored, the route moves on, and its message is queued, in one transaction."""
+
+from datetime import datetime
+from typing import Literal
+
+from domain.database import Connection
+from domain.jobs import Job, send_message
+from domain.messages.messages import queue_message
+from domain.planning.plan import FuelPlan, NoPlan
+from domain.planning.plans import store_plan
+from domain.planning.tasks import Task
+from domain.routes import progress
+from domain.statements import IdRow, Statement
+from domain.stations.candidates import Corridor
+
+PlanOutcome = Literal["planned", "infeasible", "outdated"]
+
+
+def finish_plan(
+    connection: Connection, task: Task, corridor: Corridor, plan: FuelPlan | NoPlan, *, now: datetime
+) -> tuple[PlanOutcome, list[Job]]:
+    """Stores a first plan and its message, and moves the route on: `planned`, or `error` where no plan is feasible.
+
+    Returns the outcome and the jobs to enqueue after the commit. `outdated`: the route was changed while the plan was
+    computed, so nothing is stored. What is due for the route now is enqueued by whoever changed it.
+    """
+    route = task.route
+    if not progress.lock_for_plan(connection, route.id, route.revision):
+        return "outdated", []
+    plan_id = store_plan(connection, task, corridor, plan, now=now)
+    if isinstance(plan, NoPlan):
+        progress.no_plan_feasible(connection, route.id, plan_id, plan.trip.distance_miles, plan.infeasible.reason)
+        return "infeasible", []
+    progress.planned(connection, route.id, plan_id, plan.trip.distance_miles)
+    message_id = queue_message(connection, route, plan_id, plan.document(), now=now)
+    return "planned", [send_message(message_id)]
+
+
+_DUE_PLANS = Statement(
+    IdRow,
+    "SELECT id FROM routes WHERE status = 'draft' AND arrived_at IS NOT NULL AND retry_at <= %s"
+    " ORDER BY retry_at LIMIT %s",
+)
+
+
+def due_plans(connection: Connection, *, now: datetime, limit: int = 10_000) -> list[str]:
+    """Routes whose plan is due: its job was lost, or its next attempt is due."""
+    return [row.id for row in _DUE_PLANS.all(connection, (now, limit))]
