@@ -40,94 +40,13 @@ demands", Decision Support Systems 54, 2012.
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from collections.abc import Iterator
 from typing import NamedTuple
 
-DOLLARS = 1e-9
-"""Costs nearer than this are equal."""
-
-GALLONS = 1e-9
-"""Fuel may exceed a limit by this much: the error of floating-point sums."""
+from domain.planning.trips import DOLLARS, GALLONS, Infeasible, Purchase, Solution, Trip, objective_of
 
 TIE = 1e-8
 """Dollars that a stop counts above its cost, so that of equal costs the one with fewer stops is the least."""
-
-STEPS_GALLONS = (0.1, 0.01, 0.001)
-"""Purchases are rounded to tenths of a gallon, or to the first of these that does."""
-
-MAX_LOST_TO_ROUNDING = 0.50
-"""Dollars. Tenths lose less than a tenth of the last price, and of each change of price from stop to stop: more than
-this only on trips of many stops at very different prices."""
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """One pass of the road by a station. The detour runs from the road to the station and back to the same mile."""
-
-    station_id: str
-    mile: float
-    detour_miles_in: float
-    detour_miles_out: float
-    price: float
-    """Dollars a gallon as the objective counts them: a price less what comes back for it, so it may be negative."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trip:
-    """What is given: `reserve <= fuel <= usable` always, `end_gallons` at the destination, each purchase at least
-    `min_purchase_gallons` and what its detour burns, `stop_cost` dollars for each stop, and what a gallon above
-    `end_gallons` is worth at the destination. Candidates in driving order.
-    """
-
-    distance_miles: float
-    start_gallons: float
-    end_gallons: float
-    reserve_gallons: float
-    usable_gallons: float
-    min_purchase_gallons: float
-    stop_cost: float
-    mpg: float
-    max_stops: int | None
-    candidates: tuple[Candidate, ...]
-    leftover_value_per_gallon: float = 0.0
-
-    @property
-    def start_usable_gallons(self) -> float:
-        return min(self.start_gallons, self.usable_gallons)
-
-    def smallest_purchase(self, candidate: Candidate) -> float:
-        """Gallons. Nobody leaves the road for less fuel than the detour takes: that rules out nothing sensible, and
-        without it the levels that pointless detours lead to would multiply from station to station.
-        """
-        return max(self.min_purchase_gallons, (candidate.detour_miles_in + candidate.detour_miles_out) / self.mpg)
-
-
-class Purchase(NamedTuple):
-    candidate_index: int
-    gallons: float
-
-
-@dataclass(frozen=True, slots=True)
-class Solution:
-    """Purchases in driving order, and their cost with that of the stops, less the worth of what is left."""
-
-    purchases: tuple[Purchase, ...]
-    objective: float
-
-
-@dataclass(frozen=True, slots=True)
-class Infeasible:
-    """No way to make the trip, and the first part of it that cannot be driven as asked."""
-
-    from_mile: float
-    to_mile: float
-    reason: str
-
-
-class BrokenPlan(Exception):
-    """A plan that does not keep to its own limits: a bug, or numbers that were changed after it was made."""
 
 
 class _Station(NamedTuple):
@@ -215,7 +134,7 @@ def _solve(trip: Trip, max_stops: int | None, must_stop_at: int | None) -> Solut
         arrives = any(_at_least(V, reserve + burned) for V in layers)
         return _explained(trip, max_stops, last_stop_mile, trip.distance_miles, arrives=arrives)
     purchases = tuple(reversed(list(_purchases(cheapest, level))))
-    return Solution(purchases, _objective(trip, purchases))
+    return Solution(purchases, objective_of(trip, purchases))
 
 
 def _station(trip: Trip, index: int) -> _Station:
@@ -319,25 +238,6 @@ def _purchases(line: _Line, level: float) -> Iterator[Purchase]:
         line, level = line.before, arrival
 
 
-def _objective(trip: Trip, purchases: Sequence[Purchase]) -> float:
-    fuel = math.fsum(trip.candidates[index].price * gallons for index, gallons in purchases)
-    left = _unbought(trip, purchases)[-1] + math.fsum(gallons for _, gallons in purchases)
-    worth = trip.leftover_value_per_gallon * (left - trip.end_gallons)
-    return fuel + trip.stop_cost * len(purchases) - worth
-
-
-def _unbought(trip: Trip, purchases: Sequence[Purchase]) -> list[float]:
-    """On arriving at each station and at the destination, what would be in the tank without any purchase."""
-    arriving = []
-    fuel, mile = trip.start_usable_gallons, 0.0
-    for index, _ in purchases:
-        candidate = trip.candidates[index]
-        arriving.append(fuel - (candidate.mile - mile + candidate.detour_miles_in) / trip.mpg)
-        fuel = arriving[-1] - candidate.detour_miles_out / trip.mpg
-        mile = candidate.mile
-    return [*arriving, fuel - (trip.distance_miles - mile) / trip.mpg]
-
-
 def _explained(
     trip: Trip, max_stops: int | None, from_mile: float, to_mile: float, *, arrives: bool = False
 ) -> Infeasible:
@@ -367,89 +267,3 @@ def _explained(
             "and no station between them can be used"
         )
     return Infeasible(from_mile, to_mile, reason)
-
-
-def replay(trip: Trip, purchases: Sequence[Purchase], *, tolerance_gallons: float = 1e-6) -> tuple[float, ...]:
-    """Drive the trip with these purchases: the fuel on arriving at each station, and last at the destination.
-
-    Raises `BrokenPlan` where a limit is not kept.
-    """
-
-    def check(kept: bool, what: str) -> None:
-        if not kept:
-            raise BrokenPlan(what)
-
-    arrivals = []
-    mile, fuel = 0.0, trip.start_usable_gallons
-    check(trip.max_stops is None or len(purchases) <= trip.max_stops, "more stops than allowed")
-    check(fuel >= trip.reserve_gallons - tolerance_gallons, "the start is below the reserve")
-    for index, gallons in purchases:
-        candidate = trip.candidates[index]
-        check(candidate.mile >= mile, f"station {candidate.station_id} is behind the truck")
-        fuel -= (candidate.mile - mile + candidate.detour_miles_in) / trip.mpg
-        arrivals.append(fuel)
-        check(fuel >= trip.reserve_gallons - tolerance_gallons, f"below the reserve at {candidate.station_id}")
-        check(gallons >= trip.smallest_purchase(candidate) - tolerance_gallons, f"too little at {candidate.station_id}")
-        fuel += gallons
-        check(fuel <= trip.usable_gallons + tolerance_gallons, f"too much at {candidate.station_id}")
-        fuel -= candidate.detour_miles_out / trip.mpg
-        mile = candidate.mile
-        check(fuel >= trip.reserve_gallons - tolerance_gallons, f"below the reserve after {candidate.station_id}")
-    fuel -= (trip.distance_miles - mile) / trip.mpg
-    needed = max(trip.reserve_gallons, trip.end_gallons)
-    check(fuel >= needed - tolerance_gallons, "too little at the destination")
-    return (*arrivals, fuel)
-
-
-def round_and_replay(trip: Trip, solution: Solution) -> Solution | Infeasible:
-    """The solution in gallons as a pump shows them, still feasible: replayed from the rounded numbers.
-
-    Steps of tenths, or finer ones where tenths have no room or would cost more than `MAX_LOST_TO_ROUNDING`.
-    """
-    for step in STEPS_GALLONS:
-        gallons = _rounded(trip, solution.purchases, step)
-        if gallons is None:
-            continue
-        purchases = tuple(
-            Purchase(purchase.candidate_index, amount)
-            for purchase, amount in zip(solution.purchases, gallons, strict=True)
-        )
-        objective = _objective(trip, purchases)
-        if objective <= solution.objective + MAX_LOST_TO_ROUNDING:
-            replay(trip, purchases)
-            return Solution(purchases, objective)
-    return Infeasible(0.0, trip.distance_miles, "the trip takes every last thousandth of a gallon in the tank")
-
-
-def _rounded(trip: Trip, purchases: Sequence[Purchase], step: float) -> list[float] | None:
-    """Gallons in whole steps, each running total less than a step from that of `purchases` wherever possible; None
-    when no whole steps at all keep the limits at these stops.
-
-    The limits bind the running totals: from below (reserve, end), from above (usable), and by their differences
-    (smallest purchase). Totals rounded up keep all but the tank, so they are lowered to where it binds, and those
-    before them as far as the smallest purchase asks. That is the greatest solution not above the rounded-up one:
-    where it undercuts a lower limit, no other could keep it.
-    """
-    per_gallon = round(1 / step)
-
-    def up(gallons: float) -> int:
-        return math.ceil(gallons * per_gallon - 1e-6)
-
-    def down(gallons: float) -> int:
-        return math.floor(gallons * per_gallon + 1e-6)
-
-    arriving = _unbought(trip, purchases)
-    most = [down(trip.usable_gallons - gallons) for gallons in arriving[:-1]]
-    least = [up(trip.reserve_gallons - gallons) for gallons in arriving[1:-1]]
-    least.append(up(max(trip.reserve_gallons, trip.end_gallons) - arriving[-1]))
-
-    # Totals are lowered and compared above those of the smallest purchases, where they must not fall from stop to stop.
-    smallest = [*accumulate(up(trip.smallest_purchase(trip.candidates[index])) for index, _ in purchases)]
-    totals = accumulate(gallons for _, gallons in purchases)
-    above = [*accumulate((up(total) - base for total, base in zip(totals, smallest, strict=True)), max)]
-    for i in reversed(range(len(above))):
-        above[i] = min(*above[i : i + 2], most[i] - smallest[i])
-        if above[i] < max(least[i] - smallest[i], 0):
-            return None
-    rounded = [base + more for base, more in zip(smallest, above, strict=True)]
-    return [(after - before) / per_gallon for before, after in pairwise([0, *rounded])]

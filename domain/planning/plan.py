@@ -16,16 +16,10 @@ import numpy as np
 
 from domain.documents import FuelPlanDocument, FuelStopDocument
 from domain.lifecycle import Objective
-from domain.planning.optimizer import (
-    Candidate,
-    Infeasible,
-    Purchase,
-    Trip,
-    replay,
-    round_and_replay,
-    solve,
-)
+from domain.planning.optimizer import solve
+from domain.planning.rounding import round_and_replay
 from domain.planning.schedule import Call, arrivals
+from domain.planning.trips import Candidate, Infeasible, Purchase, Trip, replay
 from domain.roads import Road
 from domain.stations.offers import Offer, Station
 from domain.stations.prices import PRICE_DECIMALS

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from domain.planning.optimizer import DOLLARS, GALLONS, Candidate, Infeasible, Purchase, Trip, replay, solve
+from domain.planning.optimizer import solve
+from domain.planning.trips import DOLLARS, GALLONS, Candidate, Infeasible, Purchase, Trip, replay
 
 CHOSEN = "chosen"
 NOT_NEEDED = "not needed"

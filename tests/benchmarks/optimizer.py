@@ -18,7 +18,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from domain.planning.optimizer import Candidate, Infeasible, Solution, Trip, solve
+from domain.planning.optimizer import solve
+from domain.planning.trips import Candidate, Infeasible, Solution, Trip
 from tests.domain.planning.test_optimizer import exact_highs, milp, optimum
 
 TRIPS = {20: 200, 100: 60, 400: 20}

@@ -11,17 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from domain.planning.optimizer import (
-    BrokenPlan,
-    Candidate,
-    Infeasible,
-    Purchase,
-    Solution,
-    Trip,
-    replay,
-    round_and_replay,
-    solve,
-)
+from domain.planning.optimizer import solve
+from domain.planning.rounding import round_and_replay
+from domain.planning.trips import BrokenPlan, Candidate, Infeasible, Purchase, Solution, Trip, replay
 
 pytestmark = pytest.mark.slow
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from domain.lifecycle import Objective
-from domain.planning.optimizer import Purchase, replay
 from domain.planning.plan import FuelPlan, NoPlan, PlanInputs, Policy, build_plan
 from domain.planning.reasons import trip_of
+from domain.planning.trips import Purchase, replay
 from domain.roads import Leg, Point, Road
 from domain.roads.highways import HighwayRoads
 from domain.roads.sphere import MILES_PER_DEGREE

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from domain.planning import reasons
-from domain.planning.optimizer import Infeasible, solve
+from domain.planning.optimizer import solve
 from domain.planning.plan import FuelPlan, NoPlan, build_plan
 from domain.planning.reasons import with_reasons
+from domain.planning.trips import Infeasible
 from tests.domain.planning.test_plan import feasible, inputs, meridian, priced
 
 

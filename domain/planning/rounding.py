@@ -1,0 +1,91 @@
+"""Purchases in gallons as a pump shows them: in tenths, or in finer steps where the tank leaves no room for tenths."""
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+
+from domain.planning.trips import (
+    Infeasible,
+    Purchase,
+    Solution,
+    Trip,
+    fuel_without_purchases,
+    objective_of,
+    replay,
+)
+
+STEPS_GALLONS = (0.1, 0.01, 0.001)
+"""They are tried in this order."""
+
+MAX_LOST_TO_ROUNDING = 0.50
+"""Dollars. Tenths cost less than this on all but trips with many stops at very different prices: they lose less than a
+tenth of the last price, and less than a tenth of each change of price from stop to stop."""
+
+
+def round_and_replay(trip: Trip, solution: Solution) -> Solution | Infeasible:
+    """The solution in whole steps, driven again with the rounded numbers, so that it keeps every limit.
+
+    Finer steps are taken where tenths break a limit, or would cost more than `MAX_LOST_TO_ROUNDING`.
+    """
+    for step in STEPS_GALLONS:
+        gallons = _rounded(trip, solution.purchases, step)
+        if gallons is None:
+            continue
+        purchases = tuple(
+            Purchase(purchase.candidate_index, amount)
+            for purchase, amount in zip(solution.purchases, gallons, strict=True)
+        )
+        objective = objective_of(trip, purchases)
+        if objective <= solution.objective + MAX_LOST_TO_ROUNDING:
+            replay(trip, purchases)
+            return Solution(purchases, objective)
+    return Infeasible(0.0, trip.distance_miles, "the trip takes every last thousandth of a gallon in the tank")
+
+
+def _rounded(trip: Trip, purchases: Sequence[Purchase], step: float) -> list[float] | None:
+    """Gallons in whole steps that keep every limit; None when no whole steps at these stops do.
+
+    Totals are rounded, not purchases: the total at a stop is what was bought up to and including it. Each limit is a
+    limit on totals. The tank sets the highest total at each stop; the fuel needed to reach the next stop sets the
+    lowest; the smallest purchase sets how far two totals are apart.
+
+    Rounded up, totals keep every limit but the tank's. So a total is lowered where the tank is full, and those before
+    it where they would come too near. For example, in tenths, with room for 89.96 gal at the first stop:
+
+        exact purchases   89.96, 50.07    totals  89.96, 140.03
+        rounded up                        totals  90.0,  140.1
+        the tank holds no 90.0            totals  89.9,  140.1     purchases  89.9, 50.2
+
+    No rounded totals that keep the tank's limits are higher than these. So where they fall below the lowest that is
+    needed, no others would do.
+    """
+    if not purchases:
+        return []
+    per_gallon = round(1 / step)
+
+    def up(gallons: float) -> int:
+        return math.ceil(gallons * per_gallon - 1e-6)
+
+    def down(gallons: float) -> int:
+        return math.floor(gallons * per_gallon + 1e-6)
+
+    # All in steps, one for each stop.
+    arriving = fuel_without_purchases(trip, purchases)
+    needed = [trip.reserve_gallons] * (len(purchases) - 1)  # on arriving at the next stop
+    needed.append(max(trip.reserve_gallons, trip.end_gallons))
+    highest = [down(trip.usable_gallons - gallons) for gallons in arriving[:-1]]
+    lowest = [up(need - gallons) for need, gallons in zip(needed, arriving[1:], strict=True)]
+    smallest = [up(trip.smallest_purchase(trip.candidates[index])) for index, _ in purchases]
+    totals = [up(total) for total in accumulate(gallons for _, gallons in purchases)]
+
+    for stop in range(1, len(totals)):
+        totals[stop] = max(totals[stop], totals[stop - 1] + smallest[stop])
+    for stop in reversed(range(len(totals))):
+        totals[stop] = min(totals[stop], highest[stop])
+        if stop + 1 < len(totals):
+            totals[stop] = min(totals[stop], totals[stop + 1] - smallest[stop + 1])
+    bought = [after - before for before, after in pairwise([0, *totals])]
+    enough = all(total >= low for total, low in zip(totals, lowest, strict=True))
+    if not enough or any(amount < least for amount, least in zip(bought, smallest, strict=True)):
+        return None
+    return [amount / per_gallon for amount in bought]

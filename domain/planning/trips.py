@@ -1,0 +1,142 @@
+"""A trip to fuel: truck, limits and candidates; what purchases on it cost, and whether they keep the limits.
+
+`optimizer` finds the cheapest purchases, `rounding` rounds them to what a pump shows.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+DOLLARS = 1e-9
+"""Costs nearer than this are equal."""
+
+GALLONS = 1e-9
+"""Fuel may exceed a limit by this much: the error of floating-point sums."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One pass of the road by a station. The detour runs from the road to the station and back to the same mile."""
+
+    station_id: str
+    mile: float
+    detour_miles_in: float
+    detour_miles_out: float
+    price: float
+    """Dollars a gallon as the objective counts them: a price less what comes back for it, so it may be negative."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trip:
+    """What is given, with the candidates in driving order. The limits:
+
+    - the fuel in the tank is never below `reserve_gallons`, and never above `usable_gallons`;
+    - at the destination at least `end_gallons` are left, and each gallon above that is worth
+      `leftover_value_per_gallon`;
+    - each stop costs `stop_cost` dollars, and buys no less than `smallest_purchase`.
+    """
+
+    distance_miles: float
+    start_gallons: float
+    end_gallons: float
+    reserve_gallons: float
+    usable_gallons: float
+    min_purchase_gallons: float
+    stop_cost: float
+    mpg: float
+    max_stops: int | None
+    candidates: tuple[Candidate, ...]
+    leftover_value_per_gallon: float = 0.0
+
+    @property
+    def start_usable_gallons(self) -> float:
+        return min(self.start_gallons, self.usable_gallons)
+
+    def smallest_purchase(self, candidate: Candidate) -> float:
+        """Gallons: the policy's smallest purchase, and no less than the detour burns.
+
+        The second rules out nothing sensible, and it keeps the optimizer fast: otherwise the levels that pointless
+        detours lead to would multiply from station to station.
+        """
+        return max(self.min_purchase_gallons, (candidate.detour_miles_in + candidate.detour_miles_out) / self.mpg)
+
+
+class Purchase(NamedTuple):
+    candidate_index: int
+    gallons: float
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """Purchases in driving order, and their cost with that of the stops, less the worth of what is left."""
+
+    purchases: tuple[Purchase, ...]
+    objective: float
+
+
+@dataclass(frozen=True, slots=True)
+class Infeasible:
+    """No way to make the trip, and the first part of it that cannot be driven as asked."""
+
+    from_mile: float
+    to_mile: float
+    reason: str
+
+
+class BrokenPlan(Exception):
+    """A plan that breaks its own limits: a bug, or its numbers were changed after it was made."""
+
+
+def objective_of(trip: Trip, purchases: Sequence[Purchase]) -> float:
+    """What purchases cost, with the stops, less the worth of what is left at the destination."""
+    fuel = math.fsum(trip.candidates[index].price * gallons for index, gallons in purchases)
+    left = fuel_without_purchases(trip, purchases)[-1] + math.fsum(gallons for _, gallons in purchases)
+    worth = trip.leftover_value_per_gallon * (left - trip.end_gallons)
+    return fuel + trip.stop_cost * len(purchases) - worth
+
+
+def fuel_without_purchases(trip: Trip, purchases: Sequence[Purchase]) -> list[float]:
+    """What would be in the tank on arriving at each of these stations, and last at the destination, if nothing were
+    bought: it may be negative. The fuel in the tank is this and what was bought before.
+    """
+    arriving = []
+    fuel, mile = trip.start_usable_gallons, 0.0
+    for index, _ in purchases:
+        candidate = trip.candidates[index]
+        arriving.append(fuel - (candidate.mile - mile + candidate.detour_miles_in) / trip.mpg)
+        fuel = arriving[-1] - candidate.detour_miles_out / trip.mpg
+        mile = candidate.mile
+    return [*arriving, fuel - (trip.distance_miles - mile) / trip.mpg]
+
+
+def replay(trip: Trip, purchases: Sequence[Purchase], *, tolerance_gallons: float = 1e-6) -> tuple[float, ...]:
+    """Drives the trip with these purchases. Returns the fuel on arriving at each station, and last at the destination.
+
+    Raises BrokenPlan where a limit is not kept.
+    """
+
+    def check(kept: bool, what: str) -> None:
+        if not kept:
+            raise BrokenPlan(what)
+
+    arrivals = []
+    mile, fuel = 0.0, trip.start_usable_gallons
+    check(trip.max_stops is None or len(purchases) <= trip.max_stops, "more stops than allowed")
+    check(fuel >= trip.reserve_gallons - tolerance_gallons, "the start is below the reserve")
+    for index, gallons in purchases:
+        candidate = trip.candidates[index]
+        check(candidate.mile >= mile, f"station {candidate.station_id} is behind the truck")
+        fuel -= (candidate.mile - mile + candidate.detour_miles_in) / trip.mpg
+        arrivals.append(fuel)
+        check(fuel >= trip.reserve_gallons - tolerance_gallons, f"below the reserve at {candidate.station_id}")
+        check(gallons >= trip.smallest_purchase(candidate) - tolerance_gallons, f"too little at {candidate.station_id}")
+        fuel += gallons
+        check(fuel <= trip.usable_gallons + tolerance_gallons, f"too much at {candidate.station_id}")
+        fuel -= candidate.detour_miles_out / trip.mpg
+        mile = candidate.mile
+        check(fuel >= trip.reserve_gallons - tolerance_gallons, f"below the reserve after {candidate.station_id}")
+    fuel -= (trip.distance_miles - mile) / trip.mpg
+    needed = max(trip.reserve_gallons, trip.end_gallons)
+    check(fuel >= needed - tolerance_gallons, "too little at the destination")
+    return (*arrivals, fuel)
