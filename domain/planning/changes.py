@@ -1,34 +1,38 @@
-"""When a plan made at the first stop no longer fits what is known on leaving it. Rules only.
+"""When a plan that was made at the first stop no longer fits the fuel or the prices. Rules only.
 
-Like is compared with like: levels at the stop with levels at the stop, savings with savings over the same road.
+Only like values are compared: a fuel level at the stop with one at the stop, savings with savings over the same road.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 FUEL_CHANGE_PERCENT = 10.0
-"""Of capacity. A smaller change moves a purchase by some gallons, and the driver sees that at the pump."""
+"""Of capacity. A smaller change moves a purchase by a few gallons, and the driver sees that at the pump."""
 
 SETTLED_PERCENT = 1.0
-"""Two readings in a row nearer than this: nobody is pumping at the moment."""
+"""When two readings in a row differ by no more than this, nobody is pumping at the moment."""
 
 SAVING_CHANGE = 10.0
-"""Dollars. For less nobody is bothered with new instructions."""
+"""Dollars. For less the driver gets no new instructions."""
 
 
 MAX_BURNED_PERCENT = 30.0
-"""Of capacity. What the road has burned is an estimate, and an error of 15 % in this much is half of a change."""
+"""Of capacity. What the road burned is estimated. An error of 15 % in this much is 4.5 %, half of a change."""
 
 SAME_ROAD_MILES = 25.0
-"""A truck that has driven further than this since its plan was made is on another trip, as far as savings go."""
+"""A truck that has driven further than this since its plan was made saves on another trip: the two do not compare."""
 
 
 def level_on_leaving(
     percent: float, road_miles: float, *, mpg: float, capacity_gallons: float, plan: Mapping[str, Any]
 ) -> float | None:
-    """What the tank held at the first stop, from a reading so many miles on: what the road burned is put back.
+    """Percent that the tank held at the first stop, from a reading of `percent` so many miles on.
 
-    None where it says nothing about that: beyond the plan's first purchase, or too far away. `plan` is the contract's.
+    What the road burned is added. For example, of 200 gallons, 55 % after 65 miles at 6.5 mpg: 10 gallons were burned,
+    which are 5 %, so the tank held 60 %.
+
+    None where the reading says nothing about the first stop: beyond the plan's first purchase, or too far away.
+    `plan` is a fuel plan as the API shows it.
     """
     burned_percent = 100 * road_miles / mpg / capacity_gallons
     if burned_percent > MAX_BURNED_PERCENT or any(stop["milesFromOrigin"] <= road_miles for stop in plan["stops"][:1]):
@@ -39,8 +43,11 @@ def level_on_leaving(
 def fuel_changed(planned_percent: float, readings: Sequence[float], *, departed: bool) -> bool:
     """Whether the tank no longer holds what the plan was made with; `readings` in percent, the newest first.
 
-    One odd reading proves nothing: two in a row must be off, to the same side. As long as the truck stands they must
-    also agree, so that the driver is told once the tank is full and not while it fills.
+    One odd reading proves nothing: two in a row must be off, to the same side. While the truck stands they must also
+    agree, so that the driver is told when the tank is full and not while it fills. For a plan made with 40 %:
+
+        90, 90   changed                       90, 40   one odd reading: not changed
+        90, 60   changed once it has departed; at the stop the tank is still being filled
     """
     if len(readings) < 2:
         return False
@@ -53,9 +60,10 @@ def fuel_changed(planned_percent: float, readings: Sequence[float], *, departed:
 def same_trip(
     before: Mapping[str, Any], after: Mapping[str, Any], *, percent_before: float, percent_after: float
 ) -> bool:
-    """Whether the savings of two plans, the contract's, compare: those of the same road with about the same fuel.
+    """Whether the savings of two plans can be compared: the road is the same, and the fuel is about the same.
 
-    A truck that has gone far, passed a purchase or is filling its tank saves something else, whatever the prices are.
+    When the truck has gone far, has passed a purchase or is filling its tank, the savings differ whatever the prices
+    are. Both plans are fuel plans as the API shows them.
     """
     driven_miles = before["totalDistanceMiles"] - after["totalDistanceMiles"]
     bought = any(stop["milesFromOrigin"] <= driven_miles for stop in before["stops"][:1])
@@ -64,5 +72,5 @@ def same_trip(
 
 
 def saving_moved(before: float | None, after: float | None) -> bool:
-    """Whether new prices change a plan's saving enough to tell; None, of a plan without purchases, is no saving."""
+    """Whether new prices change a plan's saving enough to tell the driver. None, without purchases, counts as 0."""
     return abs((after or 0.0) - (before or 0.0)) > SAVING_CHANGE

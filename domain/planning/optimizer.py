@@ -21,15 +21,16 @@ Every V_i is piecewise linear and kept exactly, piece by piece, without a grid. 
 it stays, S_i has the slope p_i and one arrival level is the best for a whole range of h. V_i is the lower envelope of
 the two. A limit of K stops makes it K + 1 functions, one for each number of stops made.
 
-**No dominance.** Without Q more fuel at no more cost is never worse, and arriving empty or leaving full suffices:
-greedy rules do, or O(n) levels at each candidate. With Q a fuller tank can be the worse one, for there may be no room
-left to buy where fuel is cheap: V is neither convex nor monotone, and every level is kept that can be reached.
+**No dominance.** Without a smallest purchase Q, more fuel at no more cost is never worse. It is enough to look at
+trucks that arrive empty or leave full: greedy rules do, or O(n) levels at each candidate. With Q a fuller tank can be
+worse, because it may leave no room to buy where fuel is cheap. So V is neither convex nor monotone, and every level
+that can be reached is kept.
 
-**Pieces are merged by deviation, never by slope:** costs are equal where they differ by less than 1e-9 dollars at both
-ends of a range. A difference in slope too small to see is, over 200 gallons, a difference in dollars.
+**Pieces are merged by cost, never by slope:** two lines are taken as equal where their costs differ by less than 1e-9
+dollars at both ends of a range. Over 200 gallons even a tiny difference in slope is a difference in dollars.
 
-**Complexity.** A candidate takes time linear in the pieces of V. No useful bound on their number is known to us; on
-truck trips V has about 8 of them with 100 candidates and 13 with 400.
+**Complexity.** A candidate takes time linear in the pieces of V. We know no useful bound on their number. On truck
+trips V has about 8 pieces with 100 candidates, and 13 with 400.
 
 **Sources.** Without Q and c: S. Khuller, A. Malekian, J. Mestre, "To fill or not to fill: the gas station problem", ESA
 2007 and ACM Transactions on Algorithms 7, 2011; S. H. Lin, N. Gertsch, J. R. Russell, "A linear-time algorithm for
@@ -46,7 +47,7 @@ from typing import NamedTuple
 from domain.planning.trips import DOLLARS, GALLONS, Infeasible, Purchase, Solution, Trip, objective_of
 
 TIE = 1e-8
-"""Dollars that a stop counts above its cost, so that of equal costs the one with fewer stops is the least."""
+"""Dollars added to the cost of each stop, so that of two plans with equal costs the one with fewer stops is cheaper."""
 
 
 class _Station(NamedTuple):
@@ -62,8 +63,11 @@ class _Station(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """Costs `base + slope * level`, and how they came about: by a stop at `station` on the way of the line `before`,
-    arriving with the level `arrival`, or with whatever level the smallest purchase leads on from (None).
+    """Costs of `base + slope * level`, and how a truck comes to have them.
+
+    The last stop was at `station`, and the line `before` held on arriving there. `arrival` is the level on arriving,
+    the same for every level of this line. None: exactly the smallest purchase was bought, so the level on arriving
+    follows from the level after it.
     """
 
     base: float
@@ -74,20 +78,21 @@ class _Line(NamedTuple):
 
 
 _Function = list[tuple[float, float, _Line]]
-"""A least-cost function as pieces in order of level: the lowest level, the highest, and the line between. Where two
-pieces share an end both hold, and the lower one is meant.
+"""A least-cost function: pieces in order of level, each with its lowest level, its highest, and its line. Where two
+pieces meet at a level, the cheaper one counts. Levels without a piece cannot be reached.
 """
 
 _END = math.inf, math.inf, _Line(math.inf, 0.0)
+"""What follows the last piece."""
 
 
 def solve(trip: Trip, *, must_stop_at: int | None = None) -> Solution | Infeasible:
-    """The cheapest purchases, or the cheapest with one at the candidate `must_stop_at`.
+    """The cheapest purchases; with `must_stop_at` the cheapest with a purchase at that candidate.
 
-    Ties go to fewer stops, then to the ones made earlier.
+    Of two that cost the same, the one with fewer stops is taken, then the one that stops earlier.
     """
     solution = _solve(trip, None, must_stop_at)
-    # A limit on stops that does not bind need not be paid for.
+    # A limit on stops multiplies the work, so it is tried without first.
     if trip.max_stops is not None and isinstance(solution, Solution) and len(solution.purchases) > trip.max_stops:
         solution = _solve(trip, trip.max_stops, must_stop_at)
     if must_stop_at is None or isinstance(solution, Solution):
@@ -104,8 +109,8 @@ def _solve(trip: Trip, max_stops: int | None, must_stop_at: int | None) -> Solut
     burned = trip.distance_miles / trip.mpg
     wanted = max(reserve, trip.end_gallons - GALLONS) + burned
 
-    # V for each number of stops made, where that is limited; else one for all. Below its floor the stops left, each
-    # of them at most a tank, cannot bring what is wanted at the destination.
+    # One V for each number of stops made, where stops are limited; else one V for all. Below its floor, the stops that
+    # are left cannot bring what is wanted at the destination, for each of them buys at most a tank.
     layers: list[_Function] = [[(trip.start_usable_gallons, trip.start_usable_gallons, _Line(0.0, 0.0))]]
     floors = [-math.inf]
     if max_stops is not None:
@@ -145,7 +150,7 @@ def _station(trip: Trip, index: int) -> _Station:
 
 
 def _at_least(V: _Function, level: float) -> _Function:
-    """Only what has this level or more."""
+    """The part of a function with this level or more."""
     for i, (low, high, line) in enumerate(V):
         if high >= level:
             return V if i == 0 and low >= level else [(max(low, level), high, line), *V[i + 1 :]]
@@ -153,7 +158,17 @@ def _at_least(V: _Function, level: float) -> _Function:
 
 
 def _after_stop(V: _Function, station: _Station, reserve: float, usable: float, stop_cost: float) -> _Function:
-    """S: the least cost of each level on rejoining the road from a stop at `station`."""
+    """S: the least cost of each level on coming back to the road from a stop at `station`.
+
+    W, the cost of arriving less the price of the fuel on board, is walked from left to right, and only its running
+    minimum counts. Where W falls to a new minimum, the truck buys exactly the smallest purchase. Where W is above the
+    minimum so far, it is cheaper to arrive with the level of that minimum and to buy more. For example, at 3 dollars a
+    gallon, arriving with 40 gallons for 100 dollars and with 60 gallons for 130 dollars:
+
+        W(40) = 100 - 3 * 40 = -20        W(60) = 130 - 3 * 60 = -50, the minimum from here on
+
+    So whoever leaves with 150 gallons arrived with 60 and bought 90, for 130 + 270 dollars and the cost of the stop.
+    """
     price = station.price
     shift = station.smallest - station.detour  # from the level before the smallest purchase to the one after it
     highest = station.burned + usable - station.detour_out - shift
@@ -170,7 +185,7 @@ def _after_stop(V: _Function, station: _Station, reserve: float, usable: float, 
         at_low, at_high = line.base + slope * low, line.base + slope * high
         if at_low >= least - DOLLARS and at_high >= least - DOLLARS:
             continue
-        if at_low > least:  # it starts above the minimum so far and crosses it
+        if at_low > least:  # this piece starts above the minimum so far: skip to where it crosses that
             low, at_low = min(low + (least - at_low) / slope, high), least
         if arrival < low:
             S.append((arrival + shift, low + shift, _Line(where_it_stays + least, price, attained, station, arrival)))
@@ -185,14 +200,23 @@ def _after_stop(V: _Function, station: _Station, reserve: float, usable: float, 
 
 
 def _cheaper(first: _Function, second: _Function) -> _Function:
-    """The lower envelope of two functions; where they are equal, `first`."""
+    """The lower envelope of two functions: for each level the cheaper of the two; where both cost the same, `first`.
+
+    Both are walked together from left to right, range by range. A range ends wherever a piece of either function starts
+    or ends. So in a range there is one line of `first` (a), or one of `second` (b), or one of each, which cross at most
+    once. For example, a costs 5 from level 10 to 30, and b costs 6 at level 20 and falls to 2 at level 40:
+
+        range 10 to 20: only a            range 20 to 30: a, then b, for they cross at 25
+        range 30 to 40: only b            envelope: a from 10 to 25, b from 25 to 40
+    """
     if not first or not second:
         return first or second
     envelope: _Function = []
     rest_a, rest_b = iter(first), iter(second)
     (a_low, a_high, a), (b_low, b_high, b) = next(rest_a), next(rest_b)
-    line, since, until = None, math.nan, math.nan
+    line, since, until = None, math.nan, math.nan  # the line at the end of the ranges so far: not yet in the envelope
     while a is not b:  # both are `_END` in the end
+        # The range from `low` to `high`: its line is `left` up to the level `crossing`, and `right` from there on.
         if a_low < b_low:
             low, high = a_low, a_high if a_high < b_low else b_low
             left, crossing, right = a, high, a
@@ -202,6 +226,7 @@ def _cheaper(first: _Function, second: _Function) -> _Function:
         else:
             low, high = a_low, a_high if a_high < b_high else b_high
             left, crossing, right = _lower(a, b, low, high)
+        # What the last range ended with either goes on here or is a finished piece.
         if left is not line:
             if line is not None:
                 envelope.append((since, until, line))
@@ -210,6 +235,7 @@ def _cheaper(first: _Function, second: _Function) -> _Function:
             envelope.append((since, crossing, left))
             since = crossing
         line, until = right, high
+        # Each function goes on behind the range: with the rest of its piece, or with the next one.
         if a_low == low:
             a_low, a_high, a = (high, a_high, a) if a_high > high else next(rest_a, _END)
         if b_low == low:
@@ -219,7 +245,9 @@ def _cheaper(first: _Function, second: _Function) -> _Function:
 
 
 def _lower(a: _Line, b: _Line, low: float, high: float) -> tuple[_Line, float, _Line]:
-    """The lower line from `low` on, where it ends, and the lower one from there to `high`."""
+    """Of two lines from `low` to `high`: the cheaper one at first, the level where they cross, and the cheaper one from
+    there on. Where they do not cross that is the same line twice, and `high`.
+    """
     base, slope = a.base - b.base, a.slope - b.slope
     at_low, at_high = base + slope * low, base + slope * high
     if at_low <= DOLLARS and at_high <= DOLLARS:
@@ -230,7 +258,7 @@ def _lower(a: _Line, b: _Line, low: float, high: float) -> tuple[_Line, float, _
 
 
 def _purchases(line: _Line, level: float) -> Iterator[Purchase]:
-    """The purchases that lead to a level, from the last to the first."""
+    """The purchases that lead to a level of a line, from the last to the first."""
     while line.station is not None and line.before is not None:
         station = line.station
         arrival = level + station.detour - station.smallest if line.arrival is None else line.arrival
@@ -241,9 +269,10 @@ def _purchases(line: _Line, level: float) -> Iterator[Purchase]:
 def _explained(
     trip: Trip, max_stops: int | None, from_mile: float, to_mile: float, *, arrives: bool = False
 ) -> Infeasible:
-    """Why there is no solution, in words a dispatcher can act on.
+    """Why there is no solution, in words that a dispatcher can act on.
 
-    Fuel could last be bought at `from_mile`, and `to_mile` is the first that cannot be reached, or the destination.
+    Fuel could last be bought at `from_mile`. `to_mile` is the first candidate that cannot be reached, or the
+    destination. `arrives`: the truck reaches the destination, but with too little fuel.
     """
     if max_stops is not None:  # it is feasible without that limit
         return Infeasible(0.0, trip.distance_miles, f"the trip takes more than {max_stops} fuel stops")

@@ -1,5 +1,5 @@
-"""Why a plan is what it is, worked out anew from its explanation: what speaks against each candidate it leaves out,
-and what fueling by rule of thumb would have cost.
+"""Why a plan is what it is, computed again from its stored explanation: why each candidate was not chosen, and what two
+simple ways of fueling would have cost.
 """
 
 import math
@@ -21,8 +21,9 @@ NO_PLAN = "no plan"
 
 
 class Reason(NamedTuple):
-    """`why` is one of the constants above, `detail` a sentence. `extra_cost`: dollars by which the best plan with a
-    stop there is worse than the plan; None where there is no such plan.
+    """Why a candidate was chosen or not: `why` is one of the constants above, `detail` a sentence.
+
+    `extra_cost` is by how many dollars the best plan with a stop there costs more; None where there is no such plan.
     """
 
     why: str
@@ -31,8 +32,8 @@ class Reason(NamedTuple):
 
 
 class Alternative(NamedTuple):
-    """What a way of fueling costs by the same objective, and less what is left in the tank beyond what is wanted, at
-    its own average price. Both are None where it runs dry.
+    """What a way of fueling costs by the plan's objective, and the same less the worth of the fuel left beyond what is
+    wanted, at this way's own average price. Both are None where the truck runs dry.
     """
 
     name: str
@@ -44,7 +45,7 @@ class Alternative(NamedTuple):
 
 
 def trip_of(explanation: dict[str, Any]) -> Trip:
-    """The problem that the optimizer was given."""
+    """The trip that the optimizer was given."""
     inputs = explanation["inputs"]
     price = "adjusted_price" if inputs["objective"] == "tax-adjusted" else "net_price"
     names = [name for name in Trip.__slots__ if name != "candidates"]

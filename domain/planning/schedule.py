@@ -1,9 +1,9 @@
-"""When a truck is where: driving, resting, waiting for windows to open, fueling. Rules only.
+"""When the truck arrives where: it drives, rests, waits for arrival windows to open, and fuels. Rules only.
 
 A simple model of the hours-of-service rules for drivers of property-carrying trucks (49 CFR 395.3): at most 11 hours of
-driving, then 10 hours off duty, taken where the 11 hours end. A driver is taken to start rested, for nobody tells us
-otherwise; a wait of 10 hours or more at a stop is a rest too. Left out: the 14-hour window and the weekly limits, which
-depend on what was done before, the 30-minute break, for which fuel stops serve, split berths, and time for loading.
+driving, then 10 hours off duty, taken where the 11 hours end. Every driver is assumed to start rested, and a wait of 10
+hours or more at a stop is a rest too. Left out are the 14-hour window and the weekly limits, which depend on what the
+driver did before; the 30-minute break, for which fuel stops serve; split berths; and time for loading.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 
 
 class Call(NamedTuple):
-    """A place to come to after so many hours of driving in all, not before it opens, to stay there for a while."""
+    """A place on the way: after how many hours of driving in all, when it opens, and how long the truck stays there."""
 
     driving_hours: float
     opens: datetime | None = None
@@ -25,9 +25,9 @@ class Call(NamedTuple):
 
 
 def arrivals(departure: datetime, calls: Iterable[Call]) -> Iterator[datetime | None]:
-    """When the truck arrives at each call, given in driving order. Who is early waits: its arrival is the opening.
+    """When the truck arrives at each call, given in driving order. An early truck waits, so it arrives at the opening.
 
-    None after the year 9999: no clock can tell it, for a window may open at the very end of time.
+    None where that is after the year 9999, the last that a `datetime` can tell: a window may open that late.
     """
     longest = LAST_MOMENT - departure
     since_departure, hours, hours_since_rest = timedelta(0), 0.0, 0.0
