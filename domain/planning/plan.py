@@ -1,7 +1,7 @@
-"""The finished fuel plan: from a road, a truck, a policy and the offers along the road to what the driver gets.
+"""The finished fuel plan: made from a road, a truck, a policy and the offers along the road.
 
-Miles and prices are rounded before anything is decided, so that the numbers shown are the very numbers the plan was
-made and checked with: replaying it from them keeps every limit.
+Miles and prices are rounded before anything is decided. So the plan is made and checked with the very numbers that it
+shows, and a truck that drives it by these numbers keeps every limit.
 """
 
 import math
@@ -25,7 +25,7 @@ from domain.stations.offers import Offer, Station
 from domain.stations.prices import PRICE_DECIMALS
 
 USABLE_SHARE = 0.95
-"""Of the rated capacity: tanks are filled to 95 %, the rest is room for the fuel to expand (49 CFR 393.67(c))."""
+"""Of the rated capacity. Tanks are filled to 95 %, and the rest leaves the fuel room to expand (49 CFR 393.67(c))."""
 
 DEFAULT_CAPACITY_GALLONS = 200.0
 DEFAULT_MPG = 6.5
@@ -34,7 +34,7 @@ FUEL_STOP = timedelta(minutes=30)
 MILE_DECIMALS = 2
 GALLON_DECIMALS = 6
 AVERAGE_DECIMALS = 6
-"""Of prices that are quotients: times some hundred gallons they still give the totals to the cent."""
+"""Of averages of prices. Times some hundred gallons they still give the totals to the cent."""
 DEGREE_DECIMALS = 6
 
 
@@ -57,10 +57,11 @@ class Policy:
 class PlanInputs:
     """What a plan is made from.
 
-    `fuel_percent` is the truck's reading where it is fresh enough, else None: then the policy's assumed level is taken.
-    `offers` are those of the road's corridor, in driving order. `departure` is when the road's first point is left;
-    `opens` tells when each point after it may be arrived at, where that is known. `sources` says for people where the
-    inputs came from and how old they are; nothing is decided by it.
+    - `fuel_percent`: the truck's reading, if it is fresh enough; with None the policy's assumed level is taken.
+    - `offers`: those of the road's corridor, in driving order.
+    - `departure`: when the truck leaves the road's first point.
+    - `opens`: when the arrival window of each point after the first opens, where that is known.
+    - `sources`: tells people where the inputs came from and how old they are. Nothing is decided by it.
     """
 
     road: Road
@@ -125,8 +126,9 @@ class FuelPlanStop:
 
 
 class PlannedPoint(NamedTuple):
-    """A point of the road on the scale of the fuel stops' `miles_from_origin`, and when the truck comes there. Fuel
-    stops at the same mile come before it. None after the year 9999.
+    """One of the road's points: its mile, on the same scale as the fuel stops', and when the truck arrives there.
+
+    A fuel stop at the same mile comes before it. The arrival is None after the year 9999.
     """
 
     mile: float
@@ -135,7 +137,7 @@ class PlannedPoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NoPlan:
-    """There is no feasible plan: what it was tried with, and the leg that fails."""
+    """No plan is feasible: what was tried, and the leg that cannot be driven."""
 
     inputs: PlanInputs
     trip: Trip
@@ -155,7 +157,7 @@ class NoPlan:
 
 @dataclass(frozen=True, slots=True)
 class FuelPlan:
-    """The cheapest feasible way to fuel a trip, with all it was made from. Totals are sums of the rows."""
+    """The cheapest feasible way to fuel a trip, with all that it was made from. Totals are the sums of the stops."""
 
     inputs: PlanInputs
     generated_at: datetime
@@ -180,8 +182,8 @@ class FuelPlan:
 
     @property
     def savings_per_gallon(self) -> float | None:
-        """The mean price of the corridor less the plan's; None without a purchase. Negative where fuel could only be
-        bought where it is dear.
+        """The mean price of the corridor's offers less the plan's average price. None without a purchase. Negative when
+        the truck could only buy where fuel is dear.
         """
         if not self.stops:
             return None
@@ -207,7 +209,7 @@ class FuelPlan:
         }
 
     def explanation(self) -> dict[str, Any]:
-        """Why this plan, as JSON values: what it was made from, every candidate, the value of the objective."""
+        """Why this plan, as JSON values: what it was made from, every candidate, and the value of the objective."""
         explanation = _explanation(self.inputs, self.trip, dict(self.purchases))
         return explanation | {"objective": round(self.objective, AVERAGE_DECIMALS), "infeasible": None}
 
@@ -231,7 +233,7 @@ def build_plan(inputs: PlanInputs, *, now: datetime | None = None) -> FuelPlan |
 
 
 def _trip(inputs: PlanInputs) -> Trip:
-    """What the optimizer is asked."""
+    """The trip that the optimizer is given."""
     policy = inputs.policy
     candidates = []
     for offer in inputs.offers:
@@ -264,10 +266,10 @@ def _trip(inputs: PlanInputs) -> Trip:
 def _arrivals(
     inputs: PlanInputs, trip: Trip, purchases: Sequence[Purchase]
 ) -> tuple[tuple[datetime | None, ...], tuple[PlannedPoint, ...]]:
-    """When the truck comes to each station it buys at, and to each of the road's points after the first.
+    """When the truck arrives at each station where it buys, and at each of the road's points after the first.
 
-    Stations and points are put in order by the same rounded miles: with the exact mile of a point, a station rounded up
-    would come after a destination that it lies before.
+    Stations and points are put in order by rounded miles, both. With the exact mile of the destination, a station just
+    before it, whose mile was rounded up, would come after it.
     """
     road = inputs.road
     point_miles = [round(mile, MILE_DECIMALS) for mile in road.stop_miles]
@@ -295,7 +297,7 @@ def _stop(
         gallons_to_fill=purchase.gallons,
         price_per_gallon=price,
         total_cost=_cents(Decimal(str(purchase.gallons)) * Decimal(str(price))),
-        # A fall short of a whole percent by less than the error of the sums is none.
+        # Rounded down, but not because of the error of floating-point sums.
         arrival_fuel_percent=math.floor(100 * arriving_gallons / inputs.rated_gallons + 1e-6),
         estimated_arrival=arrival,
     )
@@ -344,5 +346,5 @@ def _cents(dollars: Decimal) -> Decimal:
 
 
 def utc_text(time: datetime) -> str:
-    """RFC 3339 in UTC. Not cut to seconds: a fuel stop would seem to be reached before the stop that it comes after."""
+    """RFC 3339 in UTC, with fractions of seconds: without them a fuel stop could seem earlier than one before it."""
     return time.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -11,7 +11,7 @@ from domain.roads import Point, Road, Roads
 from domain.statements import NotNull, Statement
 
 FRESH_FUEL = timedelta(hours=24)
-"""An older fuel reading says nothing about the tank; the policy's assumed level is taken instead."""
+"""An older fuel reading says nothing about the tank. The policy's assumed level is taken instead."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""What the stations along a road offer a company: their places, indexed once in a process, and their prices now.
+"""What a company can buy along a road: which stations the road passes, and what the company pays at each today.
 
-Everything here is read in one snapshot, so that no plan sees half an import.
+Everything is read in one snapshot, so that no plan sees half an import.
 """
 
 import threading
@@ -21,7 +21,7 @@ from domain.stations.prices import Deal, fresh_retail, net_price
 
 @dataclass(frozen=True, slots=True)
 class Corridor:
-    """The offers along a road in driving order, the newest import they have seen, and what they come from."""
+    """The offers along a road in driving order, the newest import of prices in them, and how old the prices are."""
 
     offers: Sequence[Offer]
     price_set: int | None
@@ -43,7 +43,7 @@ _PLACES = Statement(_Place, "SELECT station_id, latitude, longitude FROM station
 
 
 class Network:
-    """The places of all stations, indexed and shared by the plans of a process; read anew after each import."""
+    """The places of all stations, indexed once in a process and shared by its plans. Read again after each import."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -51,9 +51,9 @@ class Network:
         self._index = StationIndex.build([], [])
 
     def index(self, connection: Connection) -> StationIndex:
-        """The index as of the connection's snapshot, or of a later import."""
+        """The index as of the connection's snapshot, or as of a later import that another plan has seen already."""
         newest = _NEWEST_IMPORT.one(connection).newest
-        with self._lock:  # whoever comes while it is read waits, instead of reading it too
+        with self._lock:  # other plans wait for the index, instead of reading all stations too
             if newest > self._seen:
                 ids, places = [], []
                 for station in _PLACES.in_portions(connection, 10_000):
@@ -110,9 +110,9 @@ _STATIONS = Statement(
 def offers_along(
     connection: Connection, company_id: str, road: Road, max_detour_miles: float, network: Network, *, now: datetime
 ) -> Corridor:
-    """Every pass of the road by a station within the detour limit that has a price for the company.
+    """Every pass of the road by a station that is within the detour limit and has a price for the company.
 
-    The connection's transaction is to be a snapshot.
+    The connection's transaction must be a snapshot.
     """
     index = network.index(connection)
     passes = index.passes(road, max_detour_miles)
@@ -168,7 +168,7 @@ _DEALS = Statement(
 def _deals(
     connection: Connection, company_id: str, ids: Sequence[str], brands: Sequence[str], today: date
 ) -> dict[tuple[str | None, str | None], list[Deal]]:
-    """The company's deals at these stations and brands that hold today, by station and brand: one of them is None."""
+    """The company's deals that hold today at these stations and brands, by station and brand, one of which is None."""
     rows = _DEALS.all(connection, {"company_id": company_id, "ids": list(ids), "brands": list(brands), "today": today})
     deals: dict[tuple[str | None, str | None], list[Deal]] = {}
     for row in rows:

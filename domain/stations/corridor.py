@@ -1,8 +1,9 @@
-"""The stations along a road: all within the furthest detour of its line, and no other.
+"""The stations along a road: all those within the furthest detour of its line, and no others.
 
-Distances are great-circle miles, from the station to the chords of the line, in space. There is no map projection, so
-nothing special happens at the antimeridian or a pole; chords of `PIECE_MILES` lie at most 5 m under the great circle,
-which moves a distance of a mile by 5 millionths of a mile, and of zero by those 5 m.
+Distances are great-circle miles, from the station to the line. The line is taken as straight chords through the earth,
+and distances to them are computed in space. There is no map projection, so the antimeridian and the poles are no
+special cases. Chords of `PIECE_MILES` lie at most 5 m under the great circle. That changes a distance of a mile by 5
+millionths of a mile, and a distance of zero by those 5 m.
 """
 
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ from domain.roads.sphere import (
 )
 
 PIECE_MILES = 10.0
-"""The line is searched in pieces of this length: short enough for their boxes to hold few stations too many."""
+"""The line is searched in pieces of this length. Boxes of longer pieces would hold many stations that are too far."""
 
 
 class Pass(NamedTuple):
@@ -37,7 +38,7 @@ class Pass(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StationIndex:
-    """Where stations are, with a spatial index: made once and shared by all plans. Safe to use from many threads."""
+    """Where stations are, with a spatial index. Made once and shared by all plans. Many threads may use it."""
 
     station_ids: Sequence[str]
     vectors: Array
@@ -52,8 +53,8 @@ class StationIndex:
     def passes(self, road: Road, max_detour_miles: float) -> list[Pass]:
         """Every pass of the road by a station at most `max_detour_miles` away, in driving order.
 
-        A pass is an unbroken stretch of the road within that distance: a road that winds near a station passes it once,
-        one that goes far away and comes back passes it again.
+        A pass is an unbroken stretch of the road within that distance. A road that winds near a station passes it once.
+        A road that goes far away and comes back passes it twice.
         """
         line, line_miles = densified(road.line, road.line_miles, PIECE_MILES)
         boxes, box_pieces = _boxes(line, max_detour_miles)
@@ -71,7 +72,7 @@ class StationIndex:
         chords = np.linalg.norm(target - (start + share[:, None] * along), axis=1)
         miles = line_miles[piece] + share * (line_miles[piece + 1] - line_miles[piece])
 
-        # A stretch goes on where a piece starts, within the limit, at the end of the one before it.
+        # A stretch goes on from one piece to the next one where the point between them is within the limit.
         limit = chord_of_miles(max_detour_miles)
         within = chords <= limit
         starts_within = np.linalg.norm(target - start, axis=1) <= limit
@@ -79,7 +80,7 @@ class StationIndex:
         goes_on[1:] = (np.diff(station) == 0) & (np.diff(piece) == 1) & starts_within[1:]
         stretch = np.cumsum(~goes_on)[within]
 
-        # Of each stretch the nearest point, the first of several.
+        # Of each stretch the nearest point; of several that are equally near, the first.
         order = np.lexsort((miles[within], chords[within], stretch))
         _, first = np.unique(stretch[order], return_index=True)
         nearest = np.flatnonzero(within)[order[first]]
@@ -96,9 +97,9 @@ class StationIndex:
 
 
 def _boxes(line: Array, margin_miles: float) -> tuple[NDArray[np.object_], NDArray[np.intp]]:
-    """Boxes in degrees that together hold everything within the margin of the line, and the piece each belongs to.
+    """Boxes in degrees that together hold everything within the margin of the line, and the piece of each box.
 
-    A box across the antimeridian comes again on the other side; near a pole a box is a whole cap.
+    A box that crosses the antimeridian is repeated on the other side. Near a pole the box is the whole cap.
     """
     # A great circle may bulge poleward of both its ends, at 89 degrees by nearly a fiftieth of the piece.
     margin = (margin_miles + PIECE_MILES / 50) / MILES_PER_DEGREE

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 STALE_AFTER = timedelta(days=7)
-"""Diesel moves by several cents a week: an older retail price would send trucks to the wrong station."""
+"""Diesel prices move by several cents a week. Older prices would send trucks to the wrong station."""
 
 PRICE_DECIMALS = 4
-"""Pumps price to a tenth of a cent; contracts now and then to a hundredth."""
+"""Pumps show tenths of a cent; contracts sometimes name hundredths."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deal:
-    """What a company has negotiated at a station or a brand: so much off retail, or a fixed net price."""
+    """What a company negotiated at a station or a brand: a discount on the retail price, or a fixed net price."""
 
     discount_per_gallon: float | None = None
     net_price: float | None = None
@@ -23,17 +23,17 @@ class Deal:
 def fresh_retail(
     retail_price: float | None, priced_at: datetime | None, now: datetime, stale_after: timedelta = STALE_AFTER
 ) -> float | None:
-    """The retail price, unless nobody knows how old it is or it is too old."""
+    """The retail price; None when it is too old, or its age is not known."""
     if retail_price is None or priced_at is None or now - priced_at > stale_after:
         return None
     return retail_price
 
 
 def net_price(retail_price: float | None, deals: Iterable[Deal]) -> float | None:
-    """The lowest of retail and what any deal gives; None where that leaves no price.
+    """The lowest of the retail price and of what each deal gives; None where that leaves no price.
 
-    A discount needs a retail price, a net price does not. A deal that would make fuel free is a mistake in the data,
-    not an offer: prices of zero and less are no prices.
+    A discount needs a retail price, a fixed net price does not. A price of zero or less is a mistake in the data and is
+    ignored. For example, at 3.90 retail, with a discount of 0.30 and a net price of 3.70: 3.60.
     """
     offers = [retail_price]
     for deal in deals:
@@ -45,8 +45,8 @@ def net_price(retail_price: float | None, deals: Iterable[Deal]) -> float | None
 
 
 def adjusted_price(net_price: float, tax_per_gallon: float | None) -> float:
-    """The net price less the tax in it, which the company is credited; without a known tax the net price.
+    """The net price less the tax in it, which the company is credited. Where the tax is not known: the net price.
 
-    A surcharge is no part of it: it is owed by miles driven, whatever was bought, and no purchase is credited for it.
+    A surcharge is not taken off. It is owed by miles driven, and no purchase is credited for it.
     """
     return round(net_price - (tax_per_gallon or 0.0), PRICE_DECIMALS)

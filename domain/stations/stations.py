@@ -1,9 +1,9 @@
-"""Truck stops with their prices, the deals that companies have there, and fuel taxes, as imported from CSV files.
+"""Imports of truck stops and their prices, of companies' deals, and of diesel taxes, from CSV files.
 
-Each import is one transaction and leaves a row in `price_sets`: by it plans know what they have seen.
+Each import is one transaction and adds a row to `price_sets`, so that a plan knows which prices it has seen.
 
-An import is copied into a temporary table first. The statements on that table are put together here, and are no
-`Statement`s: the table does not exist while the tests prepare those.
+The rows of a file are first copied into a temporary table. The SQL on that table is composed when it runs. It is no
+constant `Statement`, because the tests could not prepare it: the table does not exist then.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -66,7 +66,7 @@ class UnknownStation(FuelrouteError):
 
 
 class TaxRow(Struct, frozen=True):
-    """The rate is in the pump's price; a surcharge is owed by miles driven beside it, and no purchase is credited."""
+    """The rate is part of the pump's price. A surcharge is owed by miles driven, and no purchase is credited for it."""
 
     state: Annotated[str, Meta(pattern="^[A-Z]{2}$")]
     rate_per_gallon: Annotated[float, Meta(ge=0, lt=10)]
@@ -77,15 +77,15 @@ class TaxRow(Struct, frozen=True):
 def import_stations(
     connection: Connection, path: Path, *, now: datetime, progress: Callable[[int], object] = lambda _: None
 ) -> Report:
-    """Upserts stations by id, all in the caller's transaction: no reader sees half of it. A row without `priced_at`
-    was priced now. `progress` is told of every row read. Raises UnreadableFile.
+    """Adds and updates stations by id, in the caller's transaction, so that no reader sees half of it. A row without
+    `priced_at` was priced now. `progress` is called for every row. Raises UnreadableFile.
     """
     report = Report()
     _begin_price_set(connection, "stations", None, now=now)
     lines = without_repeats(read_rows(path, StationRow, report), report, "station_id")
-    columns = (*StationRow.__struct_fields__, "retired_at")  # a station that is named again is back
+    columns = (*StationRow.__struct_fields__, "retired_at")  # a retired station that is named again is back
     _stage(connection, "stations", columns, _priced(lines, now, progress))
-    # a price seen again is not a change; when it was seen is kept all the same
+    # the same price at a later time does not count as a change, but the time is stored
     _count(connection, "stations", ["station_id"], [name for name in columns if name != "priced_at"], report)
     assignments = sql.SQL(", ").join(
         sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in columns if name != "station_id"
@@ -119,7 +119,7 @@ _RETIRE = Statement(
 
 def retire_stations(connection: Connection, station_ids: Sequence[str], *, now: datetime) -> None:
     """No plan stops there any more, until an import names them again. Raises UnknownStation."""
-    _begin_price_set(connection, "stations", None, now=now)  # by which every process knows that its index is old
+    _begin_price_set(connection, "stations", None, now=now)  # so that every process reads its index again
     rows = _RETIRE.all(connection, (now, list(station_ids)))
     unknown = set(station_ids) - {row.station_id for row in rows}
     if unknown:
@@ -127,9 +127,8 @@ def retire_stations(connection: Connection, station_ids: Sequence[str], *, now: 
 
 
 def import_deals(connection: Connection, company_id: str, path: Path, *, now: datetime) -> Report:
-    """Upserts a company's deals by station or brand and first day. One for a station that is not there (yet) is kept.
-
-    Raises UnreadableFile.
+    """Adds and updates a company's deals by station or brand and first day. A deal for a station that is not stored yet
+    is kept. Raises UnreadableFile.
     """
     report = Report()
     _begin_price_set(connection, "deals", company_id, now=now)
@@ -154,7 +153,7 @@ def import_deals(connection: Connection, company_id: str, path: Path, *, now: da
 
 
 def import_taxes(connection: Connection, path: Path, *, now: datetime) -> Report:
-    """Upserts states' diesel taxes by state and first day. Raises UnreadableFile."""
+    """Adds and updates states' diesel taxes by state and first day. Raises UnreadableFile."""
     report = Report()
     _begin_price_set(connection, "taxes", None, now=now)
     lines = without_repeats(read_rows(path, TaxRow, report), report, "state", "valid_from")
@@ -175,15 +174,15 @@ _INSERT_PRICE_SET = Command("INSERT INTO price_sets (kind, company_id, imported_
 
 
 def _begin_price_set(connection: Connection, kind: str, company_id: str | None, *, now: datetime) -> None:
-    """Imports wait for one another, so that what has a greater number is seen later."""
+    """Imports wait for one another, so that the import with the greater number is the newer one."""
     _LOCK_PRICE_SETS.execute(connection)
     _INSERT_PRICE_SET.execute(connection, (kind, company_id, now))
 
 
 def _stage(connection: Connection, table: str, columns: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> None:
-    """The rows in a temporary table of the transaction, by COPY: 100,000 rows in seconds."""
+    """Copies the rows into a temporary table of the transaction. COPY takes seconds for 100,000 rows."""
     staged, names = sql.Identifier(f"staged_{table}"), sql.SQL(", ").join(map(sql.Identifier, columns))
-    connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(staged))  # of an import before in this transaction
+    connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(staged))  # of an earlier import in this transaction
     connection.execute(
         sql.SQL("CREATE TEMP TABLE {} ON COMMIT DROP AS SELECT {} FROM {} LIMIT 0").format(
             staged, names, sql.Identifier(table)
@@ -201,7 +200,7 @@ class _Counts(NamedTuple):
 
 
 def _count(connection: Connection, table: str, keys: Sequence[str], columns: Sequence[str], report: Report) -> None:
-    """How many staged rows are new, different and the same."""
+    """Counts the staged rows that are new, changed and unchanged."""
     same_key = sql.SQL(" AND ").join(
         sql.SQL("stored.{0} IS NOT DISTINCT FROM new.{0}").format(sql.Identifier(name))
         if name != "station_id" or table == "deals"
