@@ -3,7 +3,6 @@
 import json
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
