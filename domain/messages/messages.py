@@ -1,11 +1,10 @@
-"""A plan's message to the driver: its text, its channel, and its delivery, once.
+"""A plan's message to the driver: its channel, and its delivery, once.
 
 A message is claimed in one transaction, handed over outside any, and its outcome stored in another one; a claim that
 runs out lets it go. The outbox and the sandbox are exact: one transaction does all. Toward a gateway, a crash between
 its answer and our commit repeats the message; it carries its id, so that the two can be told to be one.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -19,6 +18,7 @@ from domain.jobs import SWEEP_GRACE, Job, send_message
 from domain.lifecycle import Environment
 from domain.messages import gateways
 from domain.messages.gateways import Fault
+from domain.messages.text import compose, corrected
 from domain.settings import Settings
 from domain.statements import Command, IdRow, NotNull, Statement
 from domain.telematics.tracking import complete_routes
@@ -38,15 +38,6 @@ _CLAIM_ATTEMPTS = 4
 
 _TURN = timedelta(seconds=30)
 """When a message whose company has all its turns is due again, in case that nobody calls it sooner."""
-
-_LONGEST_NAME = 200
-_NOT_IN_A_LINE = re.compile(
-    "[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]+"
-)
-"""Control characters, line ends, and what turns the direction of writing."""
-
-_OPENING = "Fuel plan"
-_OPENING_CORRECTED = "CORRECTED fuel plan"
 
 
 class MessageStatus(StrEnum):
@@ -75,44 +66,6 @@ class Claim:
     in_doubt_since: datetime | None
     attempts: int = 0
     """Those before this one."""
-
-
-def one_line(text: str, longest: int = _LONGEST_NAME) -> str:
-    """A name that somebody else gave, so that it can stand in a line of ours: it ends no line and stays in bounds."""
-    line = _NOT_IN_A_LINE.sub(" ", text).strip()
-    return line if len(line) <= longest else line[: longest - 1] + "\u2026"
-
-
-def compose(
-    message_id: str,
-    route_name: str,
-    unit_number: str | None,
-    stops: Sequence[Mapping[str, Any]],
-    plan: Mapping[str, Any],
-) -> str:
-    """The text a driver reads: every fuel stop in the order driven. `stops` and `plan` are the contract's."""
-    truck = f", truck {one_line(unit_number)}" if unit_number else ""
-    lines = [f"{_OPENING} for {one_line(route_name)}{truck}", f"To: {one_line(stops[-1]['name'])}"]
-    for stop in plan["stops"]:
-        where = f", {one_line(stop['address'])}" if stop["address"] else ""
-        lines.append(
-            f"{stop['sequence'] + 1}. {one_line(stop['name'])}{where}: mile {stop['milesFromOrigin']:.0f}, "
-            f"{stop['gallonsToFill']:.1f} gal at ${stop['pricePerGallon']:.3f} = ${stop['totalCost']:.2f}"
-        )
-    if plan["stops"]:
-        count = len(plan["stops"])
-        lines.append(
-            f"{count} fuel stop{'s' if count > 1 else ''}, {plan['totalGallons']:.1f} gal, ${plan['totalCost']:.2f}"
-        )
-    else:
-        lines.append("No fuel stop is needed: the fuel on board is enough.")
-    lines.append(f"Message {message_id}")
-    return "\n".join(lines)
-
-
-def _corrected(text: str) -> str:
-    """The same text for a driver who has another one, or may have."""
-    return _OPENING_CORRECTED + text.removeprefix(_OPENING) if text.startswith(_OPENING) else text
 
 
 class PlannedRoute(Protocol):
@@ -150,7 +103,7 @@ def queue_message(
     name = route.reference or route.external_id
     text = compose(message_id, name, route.unit_number, route.stops, plan)
     if _earlier_messages(connection, message_id, route.id, route.driver_id, route.environment).sent:
-        text = _corrected(text)
+        text = corrected(text)
     _INSERT.execute(
         connection,
         (
@@ -236,7 +189,7 @@ def claim(
     if message.attempts and now >= _last_moment(message, settings):
         why = message.error or "no attempt has come to an end"  # each has ended its worker
         return _give_up(connection, message, why, now=now)
-    text = _corrected(message.text) if before.sent or before.in_doubt else message.text
+    text = corrected(message.text) if before.sent or before.in_doubt else message.text
     url = Contacts.of(settings).open_or_keep(message.contact or message.message_url or None)
     exact = message.environment == Environment.SANDBOX or url is None
     until = retry_at = None
