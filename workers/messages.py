@@ -15,8 +15,10 @@ from domain.database import Connection
 from domain.jobs import send_message
 from domain.messages import messages
 from domain.messages.gateways import Fault
-from domain.messages.messages import Claim, Outcome
+from domain.messages.messages import Claim
 from domain.observability import MESSAGES, get_logger
+from domain.routes import delivery
+from domain.routes.delivery import Outcome
 from domain.statements import Statement
 from workers.context import Context
 
@@ -36,7 +38,7 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
         with ExitStack() as while_sending:
             with context.database.transaction() as connection:
                 now = _time_of(connection)
-                step = messages.claim(
+                step = delivery.claim(
                     connection, message_id, settings=context.settings, now=now, called_after=called_after
                 )
                 if isinstance(step, Claim) and not while_sending.enter_context(
@@ -58,7 +60,7 @@ def _store(context: Context, claimed: Claim, fault: Fault | None) -> Outcome:
         try:
             with context.database.transaction() as connection:
                 now = _time_of(connection)
-                return messages.settle(connection, claimed, fault, settings=context.settings, now=now)
+                return delivery.settle(connection, claimed, fault, settings=context.settings, now=now)
         except psycopg.OperationalError:
             if datetime.now(UTC) >= claimed.until:
                 raise

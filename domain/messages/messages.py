@@ -1,15 +1,19 @@
-"""A plan's message to the driver: its channel, and its delivery, once.
+"""The life of a message: queued, claimed, handed over, settled. The functions stand in that order.
 
-A message is claimed in one transaction, handed over outside any, and its outcome stored in another one; a claim that
-runs out lets it go. The outbox and the sandbox are exact: one transaction does all. Toward a gateway, a crash between
-its answer and our commit repeats the message; it carries its id, so that the two can be told to be one.
+A message is claimed in one transaction, handed over to the gateway outside any, and settled in another one. A claim
+holds for a limited time, so a worker that crashes keeps no message for ever. Outbox and sandbox need no gateway: one
+transaction does everything, so each of those messages is delivered exactly once. Toward a gateway, a crash between the
+gateway's answer and our commit repeats the message; its id in the text shows that the two are one.
+
+What the end of an attempt means for the route is in `routes.delivery`, which calls `claim` and `settle` with the route
+locked: routes are locked before messages, as everywhere.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from domain.accounts.contacts import AllowedHosts, Contacts, UnreadableContact, is_sealed
 from domain.database import Connection
@@ -21,7 +25,6 @@ from domain.messages.gateways import Fault
 from domain.messages.text import compose, corrected
 from domain.settings import Settings
 from domain.statements import Command, IdRow, NotNull, Statement
-from domain.telematics.tracking import complete_routes
 
 OUTBOX = "outbox"
 SANDBOX = "sandbox"
@@ -30,14 +33,15 @@ _FIRST_RETRY = timedelta(seconds=30)
 _LONGEST_RETRY = timedelta(minutes=30)
 
 _DOUBT_FACTOR = 3
-"""How much longer each time until a message that may have gone out, or whose sender crashed, is repeated: eight
-attempts in a day at most."""
+"""How many times longer each wait is than the one before, when the message may have gone out or its sender crashed: the
+driver gets it at most eight times in a day."""
 
 _CLAIM_ATTEMPTS = 4
-"""A claim holds for the time of so many attempts: for the resolver, the outcome's transaction and unequal clocks."""
+"""A claim holds for the time of so many attempts. One attempt fits in even with a slow resolver, a wait for the
+database when its outcome is stored, and clocks that differ."""
 
 _TURN = timedelta(seconds=30)
-"""When a message whose company has all its turns is due again, in case that nobody calls it sooner."""
+"""A message that was put off is called when its company's turn comes, and is due after this time in any case."""
 
 
 class MessageStatus(StrEnum):
@@ -47,16 +51,9 @@ class MessageStatus(StrEnum):
     FAILED = "failed"
 
 
-class Outcome(NamedTuple):
-    """What the message's status is now (None: nothing to do, or not now) and the jobs for after the commit."""
-
-    status: MessageStatus | None
-    jobs: list[Job]
-
-
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A message that is this worker's to hand over. `in_doubt_since`: an attempt before it has no known outcome."""
+    """A message that is this worker's to hand over, until `until`."""
 
     message_id: str
     company_id: str
@@ -64,12 +61,35 @@ class Claim:
     text: str
     until: datetime
     in_doubt_since: datetime | None
+    """When an earlier attempt ended without a known outcome: it may have reached the driver. None: there is no such
+    attempt."""
     attempts: int = 0
-    """Those before this one."""
+    """How many attempts came before this one."""
+
+
+AttemptEnd = Literal["delivered", "to_retry", "given_up", "discarded"]
+
+
+class Settled(NamedTuple):
+    """How an attempt ended, and what the message's status is now.
+
+    delivered: it is `sent`, in the sandbox `suppressed`. to_retry: it stays `pending`. given_up: it is `failed`, since
+    its time is over. discarded: it is `failed`, since its plan is not the route's any more.
+    """
+
+    end: AttemptEnd
+    status: MessageStatus
+    route_id: str
+    plan_id: str
+    driver_id: str
+    environment: str
+
+
+# --- Queued ----------------------------------------------------------------------------------------------------
 
 
 class PlannedRoute(Protocol):
-    """What the message of a plan says of its route, and whose it is."""
+    """What a message takes from its route."""
 
     @property
     def id(self) -> str: ...
@@ -120,8 +140,47 @@ def queue_message(
     return message_id
 
 
+class _Earlier(NamedTuple):
+    sent: bool
+    """The driver has another plan of the same load."""
+    in_doubt: bool
+    """The driver may have one."""
+    busy_until: datetime | None
+    """Until then a worker may be handing one over."""
+
+
+_EARLIER = Statement(
+    _Earlier,
+    """
+    SELECT count(*) FILTER (WHERE m.status IN ('sent', 'suppressed')) > 0 AS sent,
+           count(m.claimed_until) > 0 AS in_doubt,
+           max(m.claimed_until) FILTER (WHERE m.status = 'pending') AS busy_until
+    FROM messages m JOIN routes o ON o.id = m.route_id JOIN routes r ON r.id = %(route_id)s
+    WHERE m.driver_id = %(driver_id)s AND m.environment = %(environment)s AND m.id <> %(id)s
+      AND m.created_at > r.created_at - interval '1 day'
+      AND (m.status IN ('sent', 'suppressed') OR m.claimed_until IS NOT NULL)
+      AND (o.id = r.id OR o.status = 'canceled'
+           AND (o.external_id = r.external_id OR o.reference = r.reference AND r.reference <> ''))
+    """,
+)
+
+
+def _earlier_messages(
+    connection: Connection, message_id: str, route_id: str, driver_id: str, environment: str
+) -> _Earlier:
+    """The driver's other messages for the same load. The load may have been another route before: one that was canceled
+    and pushed again, or superseded.
+    """
+    return _EARLIER.one(
+        connection, {"id": message_id, "route_id": route_id, "driver_id": driver_id, "environment": environment}
+    )
+
+
+# --- Claimed ---------------------------------------------------------------------------------------------------
+
 _WANTED = """(r.status = 'planned' AND r.plan_id = m.plan_id
                 OR r.status = 'active' AND r.correction_id = m.plan_id) AS wanted"""
+"""Whether the message's plan is still the one that the driver should get."""
 
 
 class _Due(NamedTuple):
@@ -132,7 +191,7 @@ class _Due(NamedTuple):
     plan_id: str
     driver_id: str
     text: NotNull[str]
-    """It is forgotten only after the message has ended."""
+    """A text is forgotten only after its message has ended."""
     claimed_until: datetime | None
     attempts: int
     error: str | None
@@ -158,7 +217,7 @@ _DUE = Statement(
     """,  # noqa: S608 (constants of this module)
 )
 
-_WAIT = Command("UPDATE messages SET retry_at = %s WHERE id = %s")
+_WAIT_FOR_EARLIER = Command("UPDATE messages SET retry_at = %s WHERE id = %s")
 
 _CLAIM = Command(
     "UPDATE messages SET text = %s, attempts = attempts + 1, claimed_until = %s, retry_at = coalesce(%s, retry_at)"
@@ -168,40 +227,41 @@ _CLAIM = Command(
 
 def claim(
     connection: Connection, message_id: str, *, settings: Settings, now: datetime, called_after: int | None = None
-) -> Claim | Outcome:
-    """One attempt at one message begins. What needs no gateway is delivered at once; else it is to be handed over.
-    `called_after`: it had been put off after so many attempts, and need not wait until it is due. Another attempt that
-    was made meanwhile is waited for like any other.
+) -> Claim | Settled | None:
+    """Begins an attempt: a claim where a gateway is to be called, else the message is delivered at once. None when
+    there is nothing to do, or not now. The caller has locked the route.
 
-    The message of a plan that takes the place of another one waits while that is being handed over, and says that it
-    is a correction if the driver has the other one, or may have.
+    `called_after` is set when the message had been put off after so many attempts and its turn has come: it need not be
+    due then. If another attempt was made meanwhile, the message waits until it is due all the same.
+
+    While a worker hands over another message for the same load to this driver, this one waits. If the driver has the
+    other plan, or may have it, this message says that it is a correction.
     """
-    _lock_route(connection, message_id)
     message = _DUE.first(connection, {"id": message_id, "now": now, "called_after": called_after})
     if message is None:
-        return Outcome(None, [])
+        return None
     if not message.wanted:  # the route was changed while an earlier attempt was under way
         return _discard(connection, message)
-    before = _earlier_messages(connection, message.id, message.route_id, message.driver_id, message.environment)
-    if before.busy_until is not None and before.busy_until > now:
-        _WAIT.execute(connection, (before.busy_until, message.id))
-        return Outcome(None, [])
+    earlier = _earlier_messages(connection, message.id, message.route_id, message.driver_id, message.environment)
+    if earlier.busy_until is not None and earlier.busy_until > now:
+        _WAIT_FOR_EARLIER.execute(connection, (earlier.busy_until, message.id))
+        return None
     if message.attempts and now >= _last_moment(message, settings):
-        why = message.error or "no attempt has come to an end"  # each has ended its worker
-        return _give_up(connection, message, why, now=now)
-    text = corrected(message.text) if before.sent or before.in_doubt else message.text
+        # without an error: each attempt has ended with the crash of its worker
+        return _give_up(connection, message, message.error or "no attempt has come to an end")
+    text = corrected(message.text) if earlier.sent or earlier.in_doubt else message.text
     url = Contacts.of(settings).open_or_keep(message.contact or message.message_url or None)
-    exact = message.environment == Environment.SANDBOX or url is None
+    needs_gateway = message.environment != Environment.SANDBOX and url is not None
     until = retry_at = None
-    if not exact:
+    if needs_gateway:
         lease = _CLAIM_ATTEMPTS * timedelta(seconds=settings.message_timeout_seconds)
         until = now + lease
-        retry_at = max(until, min(now + _doubtful(lease, message.attempts), _last_moment(message, settings)))
+        retry_at = max(until, min(now + _wait_in_doubt(lease, message.attempts), _last_moment(message, settings)))
     _CLAIM.execute(connection, (text, until, retry_at, message.id))
     if message.environment == Environment.SANDBOX:
-        return _sent(connection, message, MessageStatus.SUPPRESSED, SANDBOX, now=now)
+        return _deliver(connection, message, MessageStatus.SUPPRESSED, SANDBOX, now=now)
     if url is None or until is None:
-        return _sent(connection, message, MessageStatus.SENT, OUTBOX, now=now)
+        return _deliver(connection, message, MessageStatus.SENT, OUTBOX, now=now)
     return Claim(message.id, message.company_id, url, text, until, message.claimed_until, message.attempts)
 
 
@@ -212,12 +272,15 @@ _PUT_OFF = Command(
 
 
 def put_off(connection: Connection, claimed: Claim, *, now: datetime) -> None:
-    """Gives a claim back before anything was done with it, until its turn comes: no attempt is counted."""
+    """Gives back a claim that was not used, because the company has no free turn. It counts as no attempt."""
     _PUT_OFF.execute(connection, (claimed.in_doubt_since, now + _TURN, claimed.message_id, claimed.until))
 
 
+# --- Handed over -----------------------------------------------------------------------------------------------
+
+
 def hand_over(claimed: Claim, settings: Settings) -> Fault | None:
-    """Gives the text to the gateway, outside any transaction. None when it was taken."""
+    """Gives the text to the gateway, outside any transaction. None when the gateway took it."""
     if is_sealed(claimed.url):
         return Fault(str(UnreadableContact()))
     title, _, body = claimed.text.partition("\n")
@@ -225,6 +288,9 @@ def hand_over(claimed: Claim, settings: Settings) -> Fault | None:
     return gateways.hand_over(
         claimed.url, title, body, allowed=allowed, timeout_seconds=settings.message_timeout_seconds
     )
+
+
+# --- Settled ---------------------------------------------------------------------------------------------------
 
 
 class _HandedOver(NamedTuple):
@@ -253,23 +319,96 @@ _END_CLAIM = Command("UPDATE messages SET channel = %s, claimed_until = %s WHERE
 
 def settle(
     connection: Connection, claimed: Claim, fault: Fault | None, *, settings: Settings, now: datetime
-) -> Outcome:
-    """Stores what came of an attempt; the route becomes `active` when the message is out, or gets its correction.
+) -> Settled | None:
+    """Stores how an attempt ended. The caller has locked the route.
 
-    Nothing to do when the claim ran out and another worker has it now.
+    None when the claim has run out and another worker has the message: that worker's attempt counts.
     """
-    _lock_route(connection, claimed.message_id)
     message = _HANDED_OVER.first(connection, (claimed.message_id, claimed.until))
     if message is None:
-        return Outcome(None, [])
+        return None
     channel = channel_of(claimed.url)
     if fault is None:
-        return _sent(connection, message, MessageStatus.SENT, channel, now=now)
+        return _deliver(connection, message, MessageStatus.SENT, channel, now=now)
     _END_CLAIM.execute(connection, (channel, now if fault.in_doubt else claimed.in_doubt_since, message.id))
     if not message.wanted:
         return _discard(connection, message)
-    return _not_sent(connection, message, fault, settings=settings, now=now)
+    wait = _wait_until_retry(fault, message.attempts - 1)
+    if now + wait > _last_moment(message, settings):
+        return _give_up(connection, message, fault.sentence)
+    return _retry(connection, message, fault.sentence, now + wait)
 
+
+def channel_of(url: str) -> str:
+    """The schema of an Apprise URL, which names the gateway and holds no secret."""
+    schema, found, _ = url.partition("://")
+    return schema.lower() if found and schema else "unknown"
+
+
+_DELIVER = Command(
+    "UPDATE messages SET status = %s, channel = %s, error = NULL, retry_at = NULL,"
+    " claimed_until = NULL, sent_at = %s WHERE id = %s"
+)
+
+
+def _deliver(
+    connection: Connection, message: _Due | _HandedOver, status: MessageStatus, channel: str, *, now: datetime
+) -> Settled:
+    _DELIVER.execute(connection, (status, channel, now, message.id))
+    return _settled("delivered", status, message)
+
+
+_RETRY = Command("UPDATE messages SET error = %s, retry_at = %s WHERE id = %s")
+
+
+def _retry(connection: Connection, message: _HandedOver, why: str, retry_at: datetime) -> Settled:
+    _RETRY.execute(connection, (why, retry_at, message.id))
+    return _settled("to_retry", MessageStatus.PENDING, message)
+
+
+_GIVE_UP = Command("UPDATE messages SET status = 'failed', error = %s, retry_at = NULL WHERE id = %s")
+
+
+def _give_up(connection: Connection, message: _Due | _HandedOver, why: str) -> Settled:
+    _GIVE_UP.execute(connection, (why, message.id))
+    return _settled("given_up", MessageStatus.FAILED, message)
+
+
+_DISCARD = Command(
+    "UPDATE messages SET status = 'failed', retry_at = NULL,"
+    " error = CASE status WHEN 'pending' THEN 'The route was changed before delivery' ELSE error END WHERE id = %s"
+)
+
+
+def _discard(connection: Connection, message: _Due | _HandedOver) -> Settled:
+    """Its plan is not the route's any more. A message that failed before keeps its reason."""
+    _DISCARD.execute(connection, (message.id,))
+    return _settled("discarded", MessageStatus.FAILED, message)
+
+
+def _settled(end: AttemptEnd, status: MessageStatus, message: _Due | _HandedOver) -> Settled:
+    return Settled(end, status, message.route_id, message.plan_id, message.driver_id, message.environment)
+
+
+def _wait_until_retry(fault: Fault, attempts_before: int) -> timedelta:
+    """30 s, 1 min, 2 min and so on, at most 30 min. In doubt: 30 s, 90 s, 4.5 min and so on, without a limit."""
+    if fault.in_doubt:
+        return _wait_in_doubt(_FIRST_RETRY, attempts_before)
+    wait: timedelta = _FIRST_RETRY * 2 ** min(attempts_before, 16)
+    return min(wait, _LONGEST_RETRY)
+
+
+def _wait_in_doubt(first: timedelta, attempts_before: int) -> timedelta:
+    wait: timedelta = first * _DOUBT_FACTOR ** min(attempts_before, 16)
+    return wait
+
+
+def _last_moment(message: _Due | _HandedOver, settings: Settings) -> datetime:
+    """After it no attempt begins."""
+    return message.created_at + timedelta(hours=settings.message_retry_hours)
+
+
+# --- What is asked about messages ------------------------------------------------------------------------------
 
 _BEING_SENT = Command("SELECT FROM messages WHERE plan_id = %s AND status = 'pending' AND claimed_until > %s")
 
@@ -279,142 +418,16 @@ def is_being_sent(connection: Connection, plan_id: str, *, now: datetime) -> boo
     return _BEING_SENT.first(connection, (plan_id, now)) is not None
 
 
-_LOCK_ROUTE = Command("SELECT FROM routes WHERE id = (SELECT route_id FROM messages WHERE id = %s) FOR UPDATE")
-
-
-def _lock_route(connection: Connection, message_id: str) -> None:
-    """Routes before messages, as everywhere: no two transactions wait for each other."""
-    _LOCK_ROUTE.execute(connection, (message_id,))
-
-
-class _Earlier(NamedTuple):
-    sent: bool
-    in_doubt: bool
-    busy_until: datetime | None
-
-
-_EARLIER = Statement(
-    _Earlier,
-    """
-    SELECT count(*) FILTER (WHERE m.status IN ('sent', 'suppressed')) > 0 AS sent,
-           count(m.claimed_until) > 0 AS in_doubt,
-           max(m.claimed_until) FILTER (WHERE m.status = 'pending') AS busy_until
-    FROM messages m JOIN routes o ON o.id = m.route_id JOIN routes r ON r.id = %(route_id)s
-    WHERE m.driver_id = %(driver_id)s AND m.environment = %(environment)s AND m.id <> %(id)s
-      AND m.created_at > r.created_at - interval '1 day'
-      AND (m.status IN ('sent', 'suppressed') OR m.claimed_until IS NOT NULL)
-      AND (o.id = r.id OR o.status = 'canceled'
-           AND (o.external_id = r.external_id OR o.reference = r.reference AND r.reference <> ''))
-    """,
-)
-
-
-def _earlier_messages(
-    connection: Connection, message_id: str, route_id: str, driver_id: str, environment: str
-) -> _Earlier:
-    """Whether the driver has another plan of the same load (`sent`) or may have (`in_doubt`), and until when one may be
-    on its way. The load may have come back under another route: pushed again after a cancel, or superseding.
-    """
-    return _EARLIER.one(
-        connection, {"id": message_id, "route_id": route_id, "driver_id": driver_id, "environment": environment}
-    )
-
-
-def channel_of(url: str) -> str:
-    """The schema of an Apprise URL, which names the gateway and holds no secret."""
-    schema, found, _ = url.partition("://")
-    return schema.lower() if found and schema else "unknown"
-
-
-_STORE_SENT = Command(
-    "UPDATE messages SET status = %s, channel = %s, error = NULL, retry_at = NULL,"
-    " claimed_until = NULL, sent_at = %s WHERE id = %s"
-)
-
-_ACTIVATE = Command(
-    "UPDATE routes SET status = 'active', retry_at = NULL, updated_at = clock_timestamp()"
-    " WHERE id = %s AND plan_id = %s AND status = 'planned'"
-)
-
-_CORRECT = Command(
-    """
-    UPDATE routes r SET plan_id = p.id, distance_miles = (p.document->>'totalDistanceMiles')::float,
-        correction_id = NULL, corrected_at = %s, updated_at = clock_timestamp()
-    FROM plans p
-    WHERE r.id = %s AND r.correction_id = %s AND p.id = r.correction_id AND r.status IN ('active', 'completed')
-    """
-)
-
-
-def _sent(
-    connection: Connection, message: _Due | _HandedOver, status: MessageStatus, channel: str, *, now: datetime
-) -> Outcome:
-    _STORE_SENT.execute(connection, (status, channel, now, message.id))
-    _ACTIVATE.execute(connection, (message.route_id, message.plan_id))
-    _CORRECT.execute(connection, (now, message.route_id, message.plan_id))  # what is shown is what the driver has
-    jobs = complete_routes(connection, [message.route_id], now=now)
-    return Outcome(status, [*jobs, *_waiting_for(connection, message)])
-
-
-_RETRY = Command("UPDATE messages SET error = %s, retry_at = %s WHERE id = %s")
-
-
-def _not_sent(
-    connection: Connection, message: _HandedOver, fault: Fault, *, settings: Settings, now: datetime
-) -> Outcome:
-    before = message.attempts - 1
-    wait = (
-        _doubtful(_FIRST_RETRY, before) if fault.in_doubt else min(_FIRST_RETRY * 2 ** min(before, 16), _LONGEST_RETRY)
-    )
-    if now + wait > _last_moment(message, settings):
-        return _give_up(connection, message, fault.sentence, now=now)
-    _RETRY.execute(connection, (fault.sentence, now + wait, message.id))
-    return Outcome(MessageStatus.PENDING, complete_routes(connection, [message.route_id], now=now))
-
-
-def _doubtful(first: timedelta, attempts: int) -> timedelta:
-    wait: timedelta = first * _DOUBT_FACTOR ** min(attempts, 16)
-    return wait
-
-
-def _last_moment(message: _Due | _HandedOver, settings: Settings) -> datetime:
-    return message.created_at + timedelta(hours=settings.message_retry_hours)
-
-
-_FAIL = Command("UPDATE messages SET status = 'failed', error = %s, retry_at = NULL WHERE id = %s")
-
-_DROP_CORRECTION = Command("UPDATE routes SET correction_id = NULL WHERE id = %s AND correction_id = %s")
-
-
-def _give_up(connection: Connection, message: _Due | _HandedOver, why: str, *, now: datetime) -> Outcome:
-    """The driver keeps the plan there is, and may get another correction."""
-    _FAIL.execute(connection, (why, message.id))
-    _DROP_CORRECTION.execute(connection, (message.route_id, message.plan_id))
-    return Outcome(MessageStatus.FAILED, complete_routes(connection, [message.route_id], now=now))
-
-
-_DISCARD = Command(
-    "UPDATE messages SET status = 'failed', retry_at = NULL,"
-    " error = CASE status WHEN 'pending' THEN 'The route was changed before delivery' ELSE error END WHERE id = %s"
-)
-
-
-def _discard(connection: Connection, message: _Due | _HandedOver) -> Outcome:
-    """Its plan is not the route's any more. What its attempts have come to stays known."""
-    _DISCARD.execute(connection, (message.id,))
-    return Outcome(MessageStatus.FAILED, _waiting_for(connection, message))
-
-
-_WAITING = Statement(
+_NEXT = Statement(
     IdRow,
     "SELECT id FROM messages WHERE driver_id = %s AND environment = %s AND status = 'pending' AND attempts = 0"
     " AND claimed_until IS NULL ORDER BY created_at, id",
 )
 
 
-def _waiting_for(connection: Connection, message: _Due | _HandedOver) -> list[Job]:
-    """Jobs for the messages that the driver gets after this one."""
-    return [send_message(row.id) for row in _WAITING.all(connection, (message.driver_id, message.environment))]
+def next_messages(connection: Connection, driver_id: str, environment: str) -> list[Job]:
+    """Jobs for a driver's messages that nobody has tried yet: they may have waited for the one before."""
+    return [send_message(row.id) for row in _NEXT.all(connection, (driver_id, environment))]
 
 
 _OVERDUE = Statement(
@@ -423,7 +436,7 @@ _OVERDUE = Statement(
 
 
 def due_messages(connection: Connection, *, now: datetime, limit: int = 10_000) -> list[str]:
-    """Pending messages that are due: for a first attempt that got lost, or for their next one."""
+    """Pending messages that are due: for a first attempt whose job was lost, or for their next attempt."""
     return [row.id for row in _OVERDUE.all(connection, (now, limit))]
 
 

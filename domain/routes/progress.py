@@ -201,3 +201,36 @@ def planning_failed(connection: Connection, route_id: str, *, most_attempts: int
     if row is not None and row.attempts >= most_attempts:
         reason = f"Planning failed {row.attempts} times; see the log. Push the route again to retry."
         _PLANNING_ENDED.execute(connection, (reason, route_id))
+
+
+# The message of its plan was sent, or given up
+
+_ACTIVATE = Command(
+    "UPDATE routes SET status = 'active', retry_at = NULL, updated_at = clock_timestamp()"
+    " WHERE id = %s AND plan_id = %s AND status = 'planned'"
+)
+
+_CORRECT = Command(
+    """
+    UPDATE routes r SET plan_id = p.id, distance_miles = (p.document->>'totalDistanceMiles')::float,
+        correction_id = NULL, corrected_at = %s, updated_at = clock_timestamp()
+    FROM plans p
+    WHERE r.id = %s AND r.correction_id = %s AND p.id = r.correction_id AND r.status IN ('active', 'completed')
+    """
+)
+
+
+def message_sent(connection: Connection, route_id: str, plan_id: str, *, now: datetime) -> None:
+    """The driver has this plan: a planned route becomes active, and a correction becomes the plan that is shown. Any
+    other plan of the route changes nothing."""
+    _ACTIVATE.execute(connection, (route_id, plan_id))
+    _CORRECT.execute(connection, (now, route_id, plan_id))
+
+
+_DROP_CORRECTION = Command("UPDATE routes SET correction_id = NULL WHERE id = %s AND correction_id = %s")
+
+
+def message_given_up(connection: Connection, route_id: str, plan_id: str) -> None:
+    """The driver cannot be given this plan. If it is a correction, the plan that was sent stays, and another correction
+    may follow. A planned route stays as it is."""
+    _DROP_CORRECTION.execute(connection, (route_id, plan_id))

@@ -12,8 +12,10 @@ from domain.database import Connection, Database, Tenant, as_json
 from domain.ids import new_id
 from domain.lifecycle import RouteStatus
 from domain.messages import messages
-from domain.messages.messages import Claim, Outcome, queue_message
+from domain.messages.messages import Claim, queue_message
 from domain.roads import Point
+from domain.routes import delivery
+from domain.routes.delivery import Outcome
 from domain.routes.imports import import_routes
 from domain.routes.pushes import Push, store_pushes
 from domain.settings import Settings
@@ -141,10 +143,10 @@ def _queue_message(connection: Connection, route_id: str, plan_id: str, now: dat
 def deliver(connection: Connection, message_id: str, *, settings: Settings, now: datetime) -> Outcome:
     """One attempt at a message, with all the steps of the worker. Gateways of this machine may be called."""
     allowing = settings.model_copy(update={"message_allowed_hosts": "127.0.0.1", "message_timeout_seconds": 5})
-    step = messages.claim(connection, message_id, settings=allowing, now=now)
+    step = delivery.claim(connection, message_id, settings=allowing, now=now)
     if isinstance(step, Claim):
         fault = messages.hand_over(step, allowing)
-        step = messages.settle(connection, step, fault, settings=allowing, now=now)
+        step = delivery.settle(connection, step, fault, settings=allowing, now=now)
     return step
 
 

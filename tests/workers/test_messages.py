@@ -11,7 +11,8 @@ import pytest
 from domain.database import Database
 from domain.jobs import JobQueue
 from domain.messages.gateways import Fault
-from domain.messages.messages import Claim, MessageStatus, Outcome
+from domain.messages.messages import Claim, MessageStatus
+from domain.routes.delivery import Outcome
 from domain.settings import Settings
 from workers.context import Context
 from workers.messages import Turns, _store
@@ -103,7 +104,7 @@ def test_a_database_that_is_away_for_a_moment_costs_no_second_message(
             raise psycopg.OperationalError("the server closed the connection unexpectedly")
         return Outcome(MessageStatus.SENT, [])
 
-    monkeypatch.setattr("workers.messages.messages.settle", settle)
+    monkeypatch.setattr("workers.messages.delivery.settle", settle)
     monkeypatch.setattr("workers.messages._STORE_AGAIN_SECONDS", 0.01)
     claimed = Claim("msg_1", "cmp_1", "json://x.example.com", "", datetime.now(UTC) + timedelta(seconds=30), None)
     context = Context(settings, database, JobQueue.of(settings))
@@ -118,7 +119,7 @@ def test_a_database_that_stays_away_longer_than_the_claim_is_not_waited_for(
     def settle(*_: object, **__: object) -> Outcome:
         raise psycopg.OperationalError("away")
 
-    monkeypatch.setattr("workers.messages.messages.settle", settle)
+    monkeypatch.setattr("workers.messages.delivery.settle", settle)
     claimed = Claim("msg_1", "cmp_1", "json://x.example.com", "", datetime.now(UTC), None)
 
     with pytest.raises(psycopg.OperationalError):

@@ -23,11 +23,12 @@ from domain.messages.gateways import Fault
 from domain.messages.messages import (
     Claim,
     MessageStatus,
-    Outcome,
     channel_of,
     due_messages,
     list_messages,
 )
+from domain.routes import delivery
+from domain.routes.delivery import Outcome
 from domain.routes.imports import import_routes
 from domain.routes.progress import cancel_route
 from domain.routes.pushes import Push, store_pushes
@@ -280,7 +281,7 @@ class Load:
     ) -> Claim | Outcome:
         now = self.now + timedelta(seconds=seconds)
         with self.database.transaction() as connection:
-            return messages.claim(
+            return delivery.claim(
                 connection, message_id or self.message_id, settings=self.settings, now=now, called_after=called_after
             )
 
@@ -292,7 +293,7 @@ class Load:
     def settle(self, claimed: Claim, fault: Fault | None = None, *, seconds: float = 0) -> Outcome:
         now = self.now + timedelta(seconds=seconds)
         with self.database.transaction() as connection:
-            return messages.settle(connection, claimed, fault, settings=self.settings, now=now)
+            return delivery.settle(connection, claimed, fault, settings=self.settings, now=now)
 
     def change(self, **changes: Any) -> str:
         """Pushes the route anew, imports and plans it. Returns the new message."""

@@ -1,0 +1,64 @@
+"""A message is delivered and its route moves on: one transaction with the steps of `messages` and of `progress`.
+
+A worker calls `claim`, then `messages.hand_over` outside any transaction, then `settle`. Both lock the route before the
+message, as everywhere.
+"""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from domain.database import Connection
+from domain.jobs import Job
+from domain.messages import messages
+from domain.messages.gateways import Fault
+from domain.messages.messages import Claim, MessageStatus, Settled
+from domain.routes import progress
+from domain.settings import Settings
+from domain.statements import Command
+from domain.telematics.tracking import complete_routes
+
+
+class Outcome(NamedTuple):
+    """The message's status now (None: nothing to do, or not now) and the jobs for after the commit."""
+
+    status: MessageStatus | None
+    jobs: list[Job]
+
+
+_LOCK_ROUTE = Command("SELECT FROM routes WHERE id = (SELECT route_id FROM messages WHERE id = %s) FOR UPDATE")
+
+
+def claim(
+    connection: Connection, message_id: str, *, settings: Settings, now: datetime, called_after: int | None = None
+) -> Claim | Outcome:
+    """Begins an attempt: a claim where a gateway is to be called, else the outcome. See `messages.claim`."""
+    _LOCK_ROUTE.execute(connection, (message_id,))
+    step = messages.claim(connection, message_id, settings=settings, now=now, called_after=called_after)
+    return step if isinstance(step, Claim) else _move_on(connection, step, now=now)
+
+
+def settle(
+    connection: Connection, claimed: Claim, fault: Fault | None, *, settings: Settings, now: datetime
+) -> Outcome:
+    """Stores how an attempt ended, `fault` being what the gateway made of it. See `messages.settle`."""
+    _LOCK_ROUTE.execute(connection, (claimed.message_id,))
+    settled = messages.settle(connection, claimed, fault, settings=settings, now=now)
+    return _move_on(connection, settled, now=now)
+
+
+def _move_on(connection: Connection, settled: Settled | None, *, now: datetime) -> Outcome:
+    """What the end of an attempt means for the route, which may wait for it to be completed, and for the driver's other
+    messages, which may wait for this one."""
+    if settled is None:
+        return Outcome(None, [])
+    route_id, plan_id, jobs = settled.route_id, settled.plan_id, list[Job]()
+    match settled.end:
+        case "delivered":
+            progress.message_sent(connection, route_id, plan_id, now=now)
+        case "given_up":
+            progress.message_given_up(connection, route_id, plan_id)
+    if settled.end != "discarded":  # a discarded message belongs to no plan that the route still has
+        jobs += complete_routes(connection, [route_id], now=now)
+    if settled.end in ("delivered", "discarded"):
+        jobs += messages.next_messages(connection, settled.driver_id, settled.environment)
+    return Outcome(settled.status, jobs)
