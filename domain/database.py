@@ -14,7 +14,7 @@ from psycopg.rows import namedtuple_row
 from psycopg.types.json import Jsonb, set_json_dumps, set_json_loads
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from domain.contract.checking import write
+from domain.encoding import write
 from domain.errors import FuelrouteError
 from domain.lifecycle import Environment
 from domain.observability import get_logger

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from domain.accounts.keys import Caller
 from domain.accounts.queries import read_me
-from domain.contract.checking import Invalid, read_body, read_query, read_value, write
+from domain.contract.checking import Invalid, read_body, read_query, read_value
 from domain.contract.shapes import (
     MAX_BODY_BYTES,
     DriverQuery,
@@ -27,6 +27,7 @@ from domain.contract.shapes import (
     VehicleQuery,
 )
 from domain.database import Connection
+from domain.encoding import write
 from domain.fleet.queries import list_drivers, list_vehicles
 from domain.ids import is_id
 from domain.lifecycle import HELD, CancelEffect, RouteStatus

@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from domain.contract.checking import write
+from domain.encoding import write
 from domain.settings import Settings
 from ingress.api import Api
 from ingress.middleware import RequestMiddleware

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import msgspec
 from starlette.responses import Response
 
-from domain.contract.checking import write
 from domain.contract.shapes import FieldFault, Problem
+from domain.encoding import write
 
 PROBLEM_TYPE = "application/problem+json"
 

@@ -6,9 +6,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from domain.accounts.companies import Policy, create_company
-from domain.contract.checking import read_body, write
+from domain.contract.checking import read_body
 from domain.contract.shapes import RouteInput
 from domain.database import Connection, Tenant
+from domain.encoding import write
 from domain.ids import new_id
 from domain.lifecycle import Environment
 from domain.telematics.arrivals import Fix

@@ -8,8 +8,8 @@ import dramatiq
 import psycopg
 from psycopg.errors import LockNotAvailable
 
-from domain.contract.checking import write
 from domain.database import ALONE, Limits, is_away
+from domain.encoding import write
 from domain.jobs import Job
 from domain.observability import ROUTES_IMPORTED, get_logger
 from domain.routes import holds, imports

@@ -12,8 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from deploy.terminal import Terminal
-from domain.contract.checking import write
 from domain.contract.csvfiles import Report
+from domain.encoding import write
 from domain.text import printable
 
 screen = Terminal(width=None if sys.stdout.isatty() else 160)

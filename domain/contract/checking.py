@@ -1,4 +1,4 @@
-"""Bodies and queries are checked against the shapes, and values are written as JSON.
+"""Bodies and queries are checked against the shapes.
 
 msgspec decodes and checks in one pass and stops at the first fault; the contract lists every invalid field. So a
 body that fails is walked once more, field by field, against the same types (`_faults`).
@@ -94,20 +94,6 @@ _NUMBERS: dict[Any, re.Pattern[str]] = {
     float: re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE),
 }
 """How numbers are written where everything is text."""
-
-
-def write(value: object) -> bytes:
-    """`value` as JSON; times in UTC with `Z`."""
-    return _encoder.encode(value)
-
-
-def _write_instant(value: object) -> object:
-    if isinstance(value, Instant):
-        return value.isoformat().replace("+00:00", "Z")
-    raise NotImplementedError(type(value))
-
-
-_encoder = msgspec.json.Encoder(enc_hook=_write_instant)
 
 
 def _read_instant(kind: type, value: object) -> object:

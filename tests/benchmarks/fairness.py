@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
-from domain.contract.checking import write
 from domain.database import Connection
+from domain.encoding import write
 from domain.lifecycle import RouteStatus
 from tests.benchmarks.harness import Bench, Figure, Stack, busiest, ratios
 from tests.benchmarks.load import Load, drive, send

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from domain.contract.checking import write
+from domain.encoding import write
 from domain.lifecycle import RouteStatus
 from domain.stations.stations import import_stations
 from tests.benchmarks.harness import Bench, Figure, Stack, busiest

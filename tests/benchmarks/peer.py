@@ -18,8 +18,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route as Endpoint
 
-from domain.contract.checking import Invalid, read_body, write
+from domain.contract.checking import Invalid, read_body
 from domain.contract.shapes import RATE_LIMIT_REQUESTS, RouteInput
+from domain.encoding import write
 from domain.ids import new_id
 from domain.lifecycle import RouteStatus
 from domain.tables import ApiKey, Company, Driver, Route, Vehicle

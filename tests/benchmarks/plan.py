@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from domain.contract.checking import read_body, write
+from domain.contract.checking import read_body
 from domain.contract.shapes import RouteInput
 from domain.database import Connection, Tenant
+from domain.encoding import write
 from domain.ids import new_id
 from domain.jobs import JobQueue, build_plan
 from domain.lifecycle import Environment

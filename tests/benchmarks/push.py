@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from domain.contract.checking import write
+from domain.encoding import write
 from tests.benchmarks.harness import Bench, Figure, Run, Stack, rates, ratios
 from tests.benchmarks.load import CONNECTIONS, Address, drive, send
 from tests.benchmarks.loader import FIVE_STOPS, load_fleet, load_keys

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from domain.contract.checking import write
+from domain.encoding import write
 from tests.benchmarks import fairness, feed, imports, passes, plan, push, reads, soak
 from tests.benchmarks.harness import Bench, Figure, new_progress
 

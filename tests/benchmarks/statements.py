@@ -22,8 +22,8 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from deploy.embedded import EmbeddedPostgres, running
-from domain.contract.checking import write
 from domain.database import WORKING, Database, as_json, open_session
+from domain.encoding import write
 from domain.ids import new_id
 from domain.lifecycle import RouteStatus
 from domain.migrations import migrate

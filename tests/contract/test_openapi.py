@@ -7,8 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from domain.contract.checking import read_body, write
+from domain.contract.checking import read_body
 from domain.contract.shapes import RouteInput
+from domain.encoding import write
 from ingress.problems import KINDS
 from tests.contract.checks import PLAN_DOCUMENT, PROBLEM_TYPE, put_in_status
 from tests.contract.conftest import Clients

@@ -15,9 +15,9 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from deploy.explain import print_explanation
-from domain.contract.checking import write
 from domain.contract.shapes import Instant, RouteQuery, StopType
 from domain.database import Connection, Database
+from domain.encoding import write
 from domain.lifecycle import RouteStatus
 from domain.planning import plans
 from domain.planning.tasks import Task, load_task, road_ahead

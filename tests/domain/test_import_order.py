@@ -30,7 +30,6 @@ ORDER = (
 
 STILL_TO_GO = {
     ("accounts.companies", "routes.progress"),
-    ("database", "contract.checking"),
     ("fleet.fleet", "routes.holds"),
     ("fleet.fleet", "routes.progress"),
     ("telematics.tracking", "messages.discarding"),

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from domain.contract.checking import write
+from domain.encoding import write
 from domain.jobs import OUTCOME_CHANNEL, redis_client
 from domain.lifecycle import RouteStatus
 from domain.routes.imports import Outcome

@@ -11,8 +11,9 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from domain.contract.checking import read_body, write
+from domain.contract.checking import read_body
 from domain.contract.shapes import RouteInput
+from domain.encoding import write
 from domain.routes.pushes import Push, store_pushes
 from tests.domain.helpers import refusing
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, route_body

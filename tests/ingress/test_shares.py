@@ -10,9 +10,10 @@ import httpx
 import psycopg
 
 from domain.accounts.keys import revoke_key
-from domain.contract.checking import read_body, write
+from domain.contract.checking import read_body
 from domain.contract.shapes import RouteInput
 from domain.database import Connection
+from domain.encoding import write
 from domain.jobs import redis_client
 from domain.routes.pushes import Push, store_pushes
 from tests.contract.checks import count_routes, problem

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from domain.contract.checking import Invalid, read_body, read_query, write
+from domain.contract.checking import Invalid, read_body, read_query
 from domain.contract.shapes import Instant, Paging, Position, RouteInput, RouteQuery, VehicleQuery
+from domain.encoding import write
 from tests.factories import JOLIET, NEWARK, route_body
 
 START = datetime(2026, 3, 1, 14, tzinfo=UTC)

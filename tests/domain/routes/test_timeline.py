@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from domain.contract.checking import write
 from domain.contract.shapes import Route, StopType
+from domain.encoding import write
 from domain.lifecycle import Environment, RouteStatus
 from domain.planning.plan import FuelPlan, PlanInputs, Policy, build_plan
 from domain.planning.plans import timeline_of
