@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 from psycopg import sql
 
@@ -11,8 +11,21 @@ from domain.database import Connection, Tenant, as_json
 from domain.jobs import JOB_TRUCKS, Job, in_batches, process_positions
 from domain.lifecycle import Environment
 from domain.roads.sphere import MILES_PER_DEGREE
+from domain.statements import Command, NotNull, Statement
 from domain.telematics import arrivals
 from domain.telematics.arrivals import METERS_PER_MILE, Fix
+
+
+class _NewFix(TypedDict):
+    """A fix as `_STORE_FIXES` and `_STORE_NEWEST` read it."""
+
+    vehicle_id: str
+    recorded_at: str
+    latitude: float
+    longitude: float
+    speed_mph: float | None
+    fuel_percent: float | None
+    accuracy_meters: float | None
 
 
 class Feed(NamedTuple):
@@ -41,7 +54,7 @@ def store_positions(
     vehicles = _resolve(connection, tenant.company_id, [position for _, position in positions])
     rejected: list[RejectedPosition] = []
     dropped: dict[str, int] = {}
-    rows: list[dict[str, Any]] = []
+    rows: list[_NewFix] = []
     for (index, position), (vehicle_id, fault) in zip(positions, vehicles, strict=True):
         if vehicle_id is None:
             rejected.append(RejectedPosition(index=index, message=fault))
@@ -74,6 +87,35 @@ def store_positions(
     return Feed(len(positions) - len(rejected), rejected, dropped, jobs)
 
 
+class _Resolved(NamedTuple):
+    kind: str
+    value: str
+    candidates: list[str]
+
+
+_RESOLVE = Statement(
+    _Resolved,
+    """
+    SELECT named.kind, named.value,
+           CASE named.kind WHEN 'vehicle_id'
+               THEN ARRAY(SELECT id FROM vehicles
+                          WHERE company_id = %(company_id)s AND id = named.value AND retired_at IS NULL)
+           ELSE coalesce(
+               (SELECT ARRAY[target_id] FROM mappings m
+                WHERE m.company_id = %(company_id)s AND m.kind = named.kind AND m.value = named.value),
+               CASE named.kind WHEN 'unit_number'
+                   THEN ARRAY(SELECT id FROM vehicles
+                              WHERE company_id = %(company_id)s AND unit_number = named.value
+                                AND retired_at IS NULL LIMIT 2)
+                   ELSE ARRAY(SELECT id FROM vehicles
+                              WHERE company_id = %(company_id)s AND vin = named.value
+                                AND retired_at IS NULL LIMIT 2) END
+           ) END AS candidates
+    FROM unnest(%(kinds)s::text[], %(values)s::text[]) AS named (kind, value)
+    """,
+)
+
+
 def _resolve(connection: Connection, company_id: str, positions: Sequence[Position]) -> list[tuple[str | None, str]]:
     """The vehicle that each position names, by mapping or stored value, or None and what is wrong."""
     named = {
@@ -82,31 +124,14 @@ def _resolve(connection: Connection, company_id: str, positions: Sequence[Positi
         for kind in ("vehicle_id", "unit_number", "vin")
         if (value := getattr(position, kind)) is not None
     }
-    rows = connection.execute(
-        """
-        SELECT named.kind, named.value,
-               CASE named.kind WHEN 'vehicle_id'
-                   THEN ARRAY(SELECT id FROM vehicles
-                              WHERE company_id = %(company_id)s AND id = named.value AND retired_at IS NULL)
-               ELSE coalesce(
-                   (SELECT ARRAY[target_id] FROM mappings m
-                    WHERE m.company_id = %(company_id)s AND m.kind = named.kind AND m.value = named.value),
-                   CASE named.kind WHEN 'unit_number'
-                       THEN ARRAY(SELECT id FROM vehicles
-                                  WHERE company_id = %(company_id)s AND unit_number = named.value
-                                    AND retired_at IS NULL LIMIT 2)
-                       ELSE ARRAY(SELECT id FROM vehicles
-                                  WHERE company_id = %(company_id)s AND vin = named.value
-                                    AND retired_at IS NULL LIMIT 2) END
-               ) END AS candidates
-        FROM unnest(%(kinds)s::text[], %(values)s::text[]) AS named (kind, value)
-        """,
+    rows = _RESOLVE.all(
+        connection,
         {
             "company_id": company_id,
             "kinds": [kind for kind, _ in named],
             "values": [value for _, value in named],
         },
-    ).fetchall()
+    )
     candidates = {(row.kind, row.value): row.candidates for row in rows}
     return [_vehicle_of(position, candidates) for position in positions]
 
@@ -127,49 +152,60 @@ def _vehicle_of(position: Position, candidates: dict[tuple[str, str], list[str]]
     return (found.pop(), "") if len(found) == 1 else (None, "the references name different vehicles")
 
 
+class _StoredFix(NamedTuple):
+    vehicle_id: str
+    recorded_at: datetime
+    latitude: float
+    longitude: float
+
+
+_STORE_FIXES = Statement(
+    _StoredFix,
+    """
+    INSERT INTO positions (vehicle_id, environment, recorded_at, latitude, longitude, speed_mph, fuel_percent,
+                           accuracy_meters, received_at)
+    SELECT vehicle_id, %s, recorded_at, latitude, longitude, speed_mph, fuel_percent, accuracy_meters, %s
+    FROM jsonb_to_recordset(%s) AS fix (vehicle_id text, recorded_at timestamptz, latitude float8,
+         longitude float8, speed_mph float8, fuel_percent float8, accuracy_meters float8)
+    ON CONFLICT DO NOTHING
+    RETURNING vehicle_id, recorded_at, latitude, longitude
+    """,
+)
+
+_STORE_NEWEST = Command(
+    """
+    INSERT INTO tracks AS t (vehicle_id, environment, oldest_at, newest_at, latitude, longitude)
+    SELECT DISTINCT ON (vehicle_id) vehicle_id, %(environment)s,
+           min(recorded_at) OVER (PARTITION BY vehicle_id), recorded_at, latitude, longitude
+    FROM jsonb_to_recordset(%(rows)s) AS fix (vehicle_id text, recorded_at timestamptz, latitude float8,
+         longitude float8)
+    ORDER BY vehicle_id, recorded_at DESC
+    ON CONFLICT (vehicle_id, environment) DO UPDATE SET
+        oldest_at = least(t.oldest_at, excluded.oldest_at),
+        newest_at = greatest(t.newest_at, excluded.newest_at),
+        latitude = CASE WHEN excluded.newest_at >= t.newest_at THEN excluded.latitude ELSE t.latitude END,
+        longitude = CASE WHEN excluded.newest_at >= t.newest_at THEN excluded.longitude ELSE t.longitude END
+    """
+)
+
+
 def _store(
     connection: Connection,
     environment: Environment,
-    rows: Sequence[dict[str, Any]],
+    rows: Sequence[_NewFix],
     dropped: dict[str, int],
     *,
     now: datetime,
-) -> list[Any]:
+) -> list[_StoredFix]:
     """Returns the fixes that are new."""
     if not rows:
         return []
-    stored = connection.execute(
-        """
-        INSERT INTO positions (vehicle_id, environment, recorded_at, latitude, longitude, speed_mph, fuel_percent,
-                               accuracy_meters, received_at)
-        SELECT vehicle_id, %s, recorded_at, latitude, longitude, speed_mph, fuel_percent, accuracy_meters, %s
-        FROM jsonb_to_recordset(%s) AS fix (vehicle_id text, recorded_at timestamptz, latitude float8,
-             longitude float8, speed_mph float8, fuel_percent float8, accuracy_meters float8)
-        ON CONFLICT DO NOTHING
-        RETURNING vehicle_id, recorded_at, latitude, longitude
-        """,
-        (environment, now, as_json(rows)),
-    ).fetchall()
+    stored = _STORE_FIXES.all(connection, (environment, now, as_json(rows)))
     if len(stored) < len(rows):
         dropped["repeated"] = len(rows) - len(stored)
     if not stored:
         return []
-    connection.execute(
-        """
-        INSERT INTO tracks AS t (vehicle_id, environment, oldest_at, newest_at, latitude, longitude)
-        SELECT DISTINCT ON (vehicle_id) vehicle_id, %(environment)s,
-               min(recorded_at) OVER (PARTITION BY vehicle_id), recorded_at, latitude, longitude
-        FROM jsonb_to_recordset(%(rows)s) AS fix (vehicle_id text, recorded_at timestamptz, latitude float8,
-             longitude float8)
-        ORDER BY vehicle_id, recorded_at DESC
-        ON CONFLICT (vehicle_id, environment) DO UPDATE SET
-            oldest_at = least(t.oldest_at, excluded.oldest_at),
-            newest_at = greatest(t.newest_at, excluded.newest_at),
-            latitude = CASE WHEN excluded.newest_at >= t.newest_at THEN excluded.latitude ELSE t.latitude END,
-            longitude = CASE WHEN excluded.newest_at >= t.newest_at THEN excluded.longitude ELSE t.longitude END
-        """,
-        {"environment": environment, "rows": as_json(rows)},
-    )
+    _STORE_NEWEST.execute(connection, {"environment": environment, "rows": as_json(rows)})
     return stored
 
 
@@ -187,12 +223,12 @@ CANDIDATES = """
     (SELECT r.id, r.scheduled_start, r.stops FROM routes r
      WHERE r.vehicle_id = truck.vehicle_id AND r.environment = %(environment)s
        AND r.status = 'draft' AND r.arrived_at IS NULL
-       AND r.scheduled_start BETWEEN truck.newest_at - %(stale)s AND truck.newest_at + %(early)s
+       AND r.scheduled_start BETWEEN truck.newest_at - %(stale)s::interval AND truck.newest_at + %(early)s::interval
      ORDER BY r.scheduled_start, r.id LIMIT 3)
     UNION ALL
     (SELECT r.id, r.scheduled_start, r.stops FROM routes r
      WHERE r.vehicle_id = truck.vehicle_id AND r.environment = %(environment)s
-       AND r.status = 'draft' AND r.arrived_at IS NULL AND r.scheduled_start < truck.newest_at - %(stale)s
+       AND r.status = 'draft' AND r.arrived_at IS NULL AND r.scheduled_start < truck.newest_at - %(stale)s::interval
      ORDER BY r.scheduled_start, r.id LIMIT 2)
 """
 """The routes among which `arrivals.current_route` finds that of a `truck` (vehicle_id, newest_at), however many drafts
@@ -200,7 +236,15 @@ it has: those that are started (hardly ever more than one), and of the drafts th
 are late, the first. And the next ones, for the first may be closed before a worker comes to choose. `stale` is
 `arrivals.STALE_DRAFT_AFTER`."""
 
-_MARK = f"""
+
+class _MarkedTruck(NamedTuple):
+    vehicle_id: str
+    unjudged_since: NotNull[datetime]
+
+
+_MARK = Statement(
+    _MarkedTruck,
+    f"""
     WITH fix AS MATERIALIZED (
         SELECT * FROM unnest(%(vehicles)s::text[], %(recorded_at)s::timestamptz[], %(latitudes)s::float8[],
                              %(longitudes)s::float8[]) AS fix (vehicle_id, recorded_at, latitude, longitude)
@@ -237,7 +281,8 @@ _MARK = f"""
     FROM new
     WHERE t.vehicle_id = new.vehicle_id AND t.environment = %(environment)s
     RETURNING t.vehicle_id, t.unjudged_since
-"""  # noqa: S608 (constants of this module)
+    """,  # noqa: S608 (constants of this module)
+)
 """Which tracks to process, and from when: those of trucks that are at a stop, come near one, or sent a fix that is
 older than a departure. What happens in between moves no route, and is there to be looked back at. So does a fix that is
 too early for the route.
@@ -248,7 +293,7 @@ The cost is that of the fixes and of the stops of a few routes: the drafts of la
 def _mark(
     connection: Connection,
     environment: Environment,
-    fixes: Sequence[Any],
+    fixes: Sequence[_StoredFix],
     *,
     now: datetime,
     near_meters: float,
@@ -260,8 +305,8 @@ def _mark(
     """
     if not fixes:
         return []
-    waiting = connection.execute(
-        _MARK,
+    waiting = _MARK.all(
+        connection,
         {
             "environment": environment,
             "vehicles": [fix.vehicle_id for fix in fixes],
@@ -273,28 +318,41 @@ def _mark(
             "early": early,
             "now": now,
         },
-    ).fetchall()
+    )
     hinted = [truck.vehicle_id for truck in waiting if now - truck.unjudged_since <= _HINTED_FOR]
     return [process_positions(environment, trucks) for trucks in in_batches(hinted, JOB_TRUCKS)]
+
+
+_COUNT_DROPPED = Command(
+    """
+    INSERT INTO dropped_fixes (company_id, environment, day, reason, count)
+    SELECT %s, %s, %s, reason, count FROM unnest(%s::text[], %s::int[]) AS new (reason, count) ORDER BY reason
+    ON CONFLICT (company_id, environment, day, reason)
+    DO UPDATE SET count = dropped_fixes.count + excluded.count
+    """
+)
 
 
 def count_dropped(connection: Connection, tenant: Tenant, dropped: dict[str, int], *, now: datetime) -> None:
     """Adds to the day's counts of dropped fixes, by reason."""
     if not dropped:
         return
-    connection.execute(
-        """
-        INSERT INTO dropped_fixes (company_id, environment, day, reason, count)
-        SELECT %s, %s, %s, reason, count FROM unnest(%s::text[], %s::int[]) AS new (reason, count) ORDER BY reason
-        ON CONFLICT (company_id, environment, day, reason)
-        DO UPDATE SET count = dropped_fixes.count + excluded.count
-        """,
-        (*tenant, now.date(), list(dropped), list(dropped.values())),
-    )
+    _COUNT_DROPPED.execute(connection, (*tenant, now.date(), list(dropped), list(dropped.values())))
 
 
 DAYS_AHEAD = 7
 """So many daily partitions are there in advance, should no housekeeping run for a while."""
+
+
+class _Partition(NamedTuple):
+    name: str
+
+
+_PARTITIONS = Statement(
+    _Partition,
+    "SELECT relname AS name FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid"
+    " WHERE inhparent = 'positions_live'::regclass AND relname <> 'positions_live_other'",
+)
 
 
 def keep_positions(connection: Connection, *, retention_days: float, now: datetime) -> int:
@@ -303,13 +361,7 @@ def keep_positions(connection: Connection, *, retention_days: float, now: dateti
     A position of any other day is kept in the partition `positions_live_other`; see `forget_positions`. Returns how
     many partitions went.
     """
-    days = {
-        date.fromisoformat(row.relname.removeprefix(_PARTITION)): row.relname
-        for row in connection.execute(
-            "SELECT relname FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid"
-            " WHERE inhparent = 'positions_live'::regclass AND relname <> 'positions_live_other'"
-        )
-    }
+    days = {date.fromisoformat(row.name.removeprefix(_PREFIX)): row.name for row in _PARTITIONS.all(connection)}
     for ahead in range(DAYS_AHEAD + 1):
         day = now.date() + timedelta(days=ahead)
         if day not in days:
@@ -329,34 +381,40 @@ def forget_positions(connection: Connection, *, days: float, now: datetime, limi
     when it was. Returns how many went.
     """
     when = {"oldest": now - timedelta(days=days), "limit": limit}
-    return sum(connection.execute(statement, when).rowcount for statement in _FORGET)
+    return sum(statement.execute(connection, when).rowcount for statement in _FORGET)
 
 
 _FORGET = (
-    """
-    DELETE FROM positions_live_other WHERE ctid = ANY(ARRAY(
-        SELECT ctid FROM positions_live_other WHERE least(recorded_at, received_at) < %(oldest)s LIMIT %(limit)s))
-    """,
-    """
-    DELETE FROM positions_sandbox WHERE ctid = ANY(ARRAY(
-        SELECT ctid FROM positions_sandbox WHERE received_at < %(oldest)s LIMIT %(limit)s))
-    """,
-    """
-    DELETE FROM tracks WHERE (vehicle_id, environment) IN (
-        SELECT vehicle_id, environment FROM tracks t
-        WHERE (environment = 'sandbox' OR newest_at < %(oldest)s) AND unjudged_from IS NULL AND NOT EXISTS (
-            SELECT FROM positions p WHERE p.vehicle_id = t.vehicle_id AND p.environment = t.environment)
-        LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
-    """,
+    Command(
+        """
+        DELETE FROM positions_live_other WHERE ctid = ANY(ARRAY(
+            SELECT ctid FROM positions_live_other WHERE least(recorded_at, received_at) < %(oldest)s LIMIT %(limit)s))
+        """
+    ),
+    Command(
+        """
+        DELETE FROM positions_sandbox WHERE ctid = ANY(ARRAY(
+            SELECT ctid FROM positions_sandbox WHERE received_at < %(oldest)s LIMIT %(limit)s))
+        """
+    ),
+    Command(
+        """
+        DELETE FROM tracks WHERE (vehicle_id, environment) IN (
+            SELECT vehicle_id, environment FROM tracks t
+            WHERE (environment = 'sandbox' OR newest_at < %(oldest)s) AND unjudged_from IS NULL AND NOT EXISTS (
+                SELECT FROM positions p WHERE p.vehicle_id = t.vehicle_id AND p.environment = t.environment)
+            LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
+        """
+    ),
 )
 
 
-_PARTITION = "positions_live_"
+_PREFIX = "positions_live_"
 
 
 def _make_partition(connection: Connection, day: date) -> None:
     """With what came in for that day while it had none."""
-    name, bounds = sql.Identifier(f"{_PARTITION}{day:%Y%m%d}"), (day, day + timedelta(days=1))
+    name, bounds = sql.Identifier(f"{_PREFIX}{day:%Y%m%d}"), (day, day + timedelta(days=1))
     connection.execute(sql.SQL("CREATE TABLE {} (LIKE positions INCLUDING DEFAULTS)").format(name))
     connection.execute(
         sql.SQL(
