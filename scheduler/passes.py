@@ -27,7 +27,7 @@ from domain.messages import messages
 from domain.observability import get_logger
 from domain.routes import fuel_plans, holds, review_requests
 from domain.settings import Settings
-from domain.telematics import feed, tracking
+from domain.telematics import partitions, tracking
 
 log = get_logger(__name__)
 
@@ -116,7 +116,9 @@ class Passes:
             log.error("contacts.unreadable", contacts=unreadable)
         # last, for as long as somebody reads the whole table it fails
         with self.database.transaction(limits=KEEPING) as connection:
-            removed = feed.keep_positions(connection, retention_days=self.settings.position_retention_days, now=now)
+            removed = partitions.keep_positions(
+                connection, retention_days=self.settings.position_retention_days, now=now
+            )
         log.info(
             "passes.housekeeping",
             position_days_removed=removed,
@@ -129,7 +131,7 @@ class Passes:
         """Each kind a portion at a time, each portion a transaction. What is left waits for the next hour."""
         settings = self.settings
         kinds: tuple[tuple[str, Callable[..., int], float | None, int], ...] = (
-            ("positions", feed.forget_positions, settings.position_retention_days, _POSITIONS),
+            ("positions", partitions.forget_positions, settings.position_retention_days, _POSITIONS),
             ("evidence", retention.forget_evidence, settings.evidence_retention_days, _PORTION),
             ("explanations", retention.forget_explanations, settings.explanation_retention_days, _PORTION),
             ("texts", retention.forget_texts, settings.message_text_retention_days, _PORTION),

@@ -15,7 +15,8 @@ from domain.settings import Settings
 from domain.statements import Command, IdRow, NotNull, Statement
 from domain.telematics import arrivals
 from domain.telematics.arrivals import Candidate, Evidence, Fix, Visit
-from domain.telematics.feed import CANDIDATES, count_dropped
+from domain.telematics.feed import count_dropped
+from domain.telematics.marking import CANDIDATES
 from domain.telematics.rechecks import STANDING_MINUTES, process_trucks, recheck_trucks
 
 _CONTEXT = timedelta(minutes=10)
@@ -159,7 +160,7 @@ _WAITING_TRUCKS = Statement(
     FROM tracks truck
     WHERE truck.vehicle_id = ANY(%(vehicles)s) AND truck.environment = %(environment)s
       AND truck.unjudged_from IS NOT NULL
-    """,  # noqa: S608 (a constant of `feed`)
+    """,  # noqa: S608 (a constant of `marking`)
 )
 
 

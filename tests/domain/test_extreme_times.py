@@ -27,7 +27,7 @@ from domain.routes.holds import expire_held_routes, routes_that_can_move
 from domain.routes.queries import list_routes, read_routes
 from domain.settings import MAX_DAYS, Settings
 from domain.stations.candidates import Network, offers_along
-from domain.telematics.feed import keep_positions
+from domain.telematics.partitions import keep_positions
 from domain.telematics.tracking import expire_started_routes, process_vehicles
 from tests.conftest import own_database
 from tests.domain.helpers import deliver, imported, positions_at, post, route_row, status_of

@@ -20,7 +20,7 @@ from domain.fleet.fleet import add_mapping
 from domain.jobs import QUEUES, JobQueue, build_plan, redis_client
 from domain.lifecycle import Environment, RouteStatus
 from domain.settings import Settings
-from domain.telematics.feed import keep_positions
+from domain.telematics.partitions import keep_positions
 from domain.telematics.tracking import process_vehicles
 from scheduler.passes import Passes
 from tests.conftest import make_database

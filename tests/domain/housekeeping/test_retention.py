@@ -11,7 +11,7 @@ from domain.housekeeping import retention
 from domain.lifecycle import RouteStatus
 from domain.planning.plans import read_explanation
 from domain.routes.queries import read_routes
-from domain.telematics import feed
+from domain.telematics import partitions
 from tests.conftest import own_database
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, route_row
 from tests.factories import JOLIET, Fleet
@@ -139,8 +139,8 @@ def stored(connection: Connection, fleet: Fleet) -> Stored:
 
 
 def forget(connection: Connection, now: datetime) -> None:
-    feed.keep_positions(connection, retention_days=30, now=now)
-    feed.forget_positions(connection, days=30, now=now, limit=1_000)
+    partitions.keep_positions(connection, retention_days=30, now=now)
+    partitions.forget_positions(connection, days=30, now=now, limit=1_000)
 
 
 def test_positions_of_the_sandbox_go_by_when_they_came_in(
@@ -172,7 +172,7 @@ def test_the_last_position_goes_with_the_others(connection: Connection, fleet: F
     post(connection, fleet.sandbox, positions_at(JOLIET, now + timedelta(days=99), count=1), now=now)
     post(connection, fleet.live, positions_at(JOLIET, now, count=1, unit_number="102"), now=now)
     later = now + timedelta(days=25)
-    feed.keep_positions(connection, retention_days=30, now=later)
+    partitions.keep_positions(connection, retention_days=30, now=later)
     post(connection, fleet.live, positions_at(JOLIET, later, count=1, unit_number="102"), now=later)
 
     forget(connection, now + timedelta(days=29))

@@ -19,7 +19,7 @@ from domain.lifecycle import Environment, RouteStatus
 from domain.routes.fuel_plans import due_plans
 from domain.routes.imports import import_routes
 from domain.settings import Settings
-from domain.telematics import feed, tracking
+from domain.telematics import feed, partitions, tracking
 from domain.telematics.arrivals import Candidate, current_route
 from domain.telematics.rechecks import recheck_trucks
 from tests.conftest import make_database, own_database
@@ -754,8 +754,8 @@ def test_positions_are_kept_by_day_and_go_after_the_retention(
 ) -> None:
     def keep(days_later: float) -> int:
         later = now + timedelta(days=days_later)
-        removed = feed.keep_positions(connection, retention_days=30, now=later)
-        feed.forget_positions(connection, days=30, now=later, limit=1_000)
+        removed = partitions.keep_positions(connection, retention_days=30, now=later)
+        partitions.forget_positions(connection, days=30, now=later, limit=1_000)
         return removed
 
     keep(0)

@@ -1,0 +1,143 @@
+"""Which trucks have to be processed: those whose new fixes are near a stop, or older than a departure."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from domain.database import Connection
+from domain.jobs import JOB_TRUCKS, Job, in_batches, process_positions
+from domain.lifecycle import Environment
+from domain.roads.sphere import MILES_PER_DEGREE
+from domain.statements import NotNull, Statement
+from domain.telematics import arrivals
+from domain.telematics.arrivals import METERS_PER_MILE
+
+
+class StoredFix(NamedTuple):
+    """A fix that was just stored."""
+
+    vehicle_id: str
+    recorded_at: datetime
+    latitude: float
+    longitude: float
+
+
+_FURTHER_METERS = 500.0
+"""How far beyond the arrival radius a fix is still near a stop. It covers the margin of departures, the accuracy of the
+fix, and the error of measuring in degrees."""
+
+_HINTED_FOR = timedelta(minutes=1)
+"""A truck that has waited for longer gets no further job with each post: the workers are behind, and the sweep enqueues
+its job."""
+
+CANDIDATES = """
+    (SELECT r.id, r.scheduled_start, r.stops FROM routes r
+     WHERE r.vehicle_id = truck.vehicle_id AND r.environment = %(environment)s
+       AND (r.status IN ('planned','active') OR r.status = 'draft' AND r.arrived_at IS NOT NULL))
+    UNION ALL
+    (SELECT r.id, r.scheduled_start, r.stops FROM routes r
+     WHERE r.vehicle_id = truck.vehicle_id AND r.environment = %(environment)s
+       AND r.status = 'draft' AND r.arrived_at IS NULL
+       AND r.scheduled_start BETWEEN truck.newest_at - %(stale)s::interval AND truck.newest_at + %(early)s::interval
+     ORDER BY r.scheduled_start, r.id LIMIT 3)
+    UNION ALL
+    (SELECT r.id, r.scheduled_start, r.stops FROM routes r
+     WHERE r.vehicle_id = truck.vehicle_id AND r.environment = %(environment)s
+       AND r.status = 'draft' AND r.arrived_at IS NULL AND r.scheduled_start < truck.newest_at - %(stale)s::interval
+     ORDER BY r.scheduled_start, r.id LIMIT 2)
+"""
+"""A few routes of a `truck` (vehicle_id, newest_at), among which `arrivals.current_route` finds the one that it is on,
+however many drafts it has:
+
+- the started ones (hardly ever more than one);
+- the first 3 of the drafts that can start now;
+- the first 2 of the drafts that are more than a day late (`stale` is `arrivals.STALE_DRAFT_AFTER`).
+
+One of each would do, but it may be closed before a worker chooses."""
+
+
+class _MarkedTruck(NamedTuple):
+    vehicle_id: str
+    unjudged_since: NotNull[datetime]
+
+
+_MARK = Statement(
+    _MarkedTruck,
+    f"""
+    WITH fix AS MATERIALIZED (
+        SELECT * FROM unnest(%(vehicles)s::text[], %(recorded_at)s::timestamptz[], %(latitudes)s::float8[],
+                             %(longitudes)s::float8[]) AS fix (vehicle_id, recorded_at, latitude, longitude)
+    ), truck AS MATERIALIZED (
+        SELECT t.vehicle_id, t.newest_at, fixes.south, fixes.north
+        FROM (SELECT vehicle_id, min(latitude) AS south, max(latitude) AS north FROM fix GROUP BY 1) AS fixes
+        JOIN tracks t ON t.vehicle_id = fixes.vehicle_id AND t.environment = %(environment)s
+    ), route AS MATERIALIZED (
+        SELECT truck.*, candidate.id, candidate.scheduled_start, candidate.stops
+        FROM truck CROSS JOIN LATERAL ({CANDIDATES}) AS candidate
+    ), visited AS MATERIALIZED (
+        SELECT route.vehicle_id, route.scheduled_start,
+               max(coalesce(v.departed_at + interval '10 minutes', 'infinity')) AS until
+        FROM route JOIN visits v ON v.route_id = route.id GROUP BY 1, 2
+    ), stop AS MATERIALIZED (
+        SELECT route.vehicle_id, route.scheduled_start, stop.latitude, stop.longitude
+        FROM route, jsonb_to_recordset(route.stops) AS stop (latitude float8, longitude float8)
+        WHERE stop.latitude BETWEEN south - %(degrees)s AND north + %(degrees)s
+    ), new AS (
+        SELECT vehicle_id, min(recorded_at) AS first_at FROM (
+            SELECT fix.vehicle_id, fix.recorded_at FROM fix JOIN visited ON visited.vehicle_id = fix.vehicle_id
+            WHERE fix.recorded_at < visited.until AND visited.scheduled_start - fix.recorded_at <= %(early)s
+            UNION ALL
+            SELECT fix.vehicle_id, fix.recorded_at FROM fix JOIN stop ON stop.vehicle_id = fix.vehicle_id,
+            LATERAL (SELECT abs(stop.longitude - fix.longitude) AS across) AS apart
+            WHERE abs(stop.latitude - fix.latitude) <= %(degrees)s
+              AND (abs(fix.latitude) > 89
+                   OR least(across, 360 - across) * cosd(fix.latitude) <= %(degrees)s * 1.1)
+              AND stop.scheduled_start - fix.recorded_at <= %(early)s
+        ) AS near GROUP BY vehicle_id
+    )
+    UPDATE tracks t
+    SET unjudged_from = least(t.unjudged_from, new.first_at), unjudged_since = coalesce(t.unjudged_since, %(now)s)
+    FROM new
+    WHERE t.vehicle_id = new.vehicle_id AND t.environment = %(environment)s
+    RETURNING t.vehicle_id, t.unjudged_since
+    """,  # noqa: S608 (a constant of this module)
+)
+"""Marks a track with its earliest new fix that may move a route: one within reach of a stop, or one that is older than
+the latest departure (and ten minutes). Fixes far from every stop move no route, nor do those that are too early for the
+route. They are stored, and rules that look back find them.
+
+The cost is that of the fixes and of the stops of a few routes, not of all drafts of the truck."""
+
+
+def mark_trucks(
+    connection: Connection,
+    environment: Environment,
+    fixes: Sequence[StoredFix],
+    *,
+    now: datetime,
+    near_meters: float,
+    early: timedelta,
+) -> list[Job]:
+    """Marks the trucks whose new fixes may move a route. Returns the jobs that process them, for after the commit.
+
+    It runs after `feed` has stored these fixes and so locked the tracks, as a statement of its own: a route that is
+    imported at this moment is seen here, or its import sees these fixes.
+    """
+    if not fixes:
+        return []
+    waiting = _MARK.all(
+        connection,
+        {
+            "environment": environment,
+            "vehicles": [fix.vehicle_id for fix in fixes],
+            "recorded_at": [fix.recorded_at for fix in fixes],
+            "latitudes": [fix.latitude for fix in fixes],
+            "longitudes": [fix.longitude for fix in fixes],
+            "degrees": (near_meters + _FURTHER_METERS) / METERS_PER_MILE / MILES_PER_DEGREE,
+            "stale": arrivals.STALE_DRAFT_AFTER,
+            "early": early,
+            "now": now,
+        },
+    )
+    hinted = [truck.vehicle_id for truck in waiting if now - truck.unjudged_since <= _HINTED_FOR]
+    return [process_positions(environment, trucks) for trucks in in_batches(hinted, JOB_TRUCKS)]

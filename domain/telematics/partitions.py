@@ -1,0 +1,97 @@
+"""How positions go: a partition for each day of live positions, and the removal of old ones. Housekeeping calls it."""
+
+from datetime import date, datetime, timedelta
+from typing import NamedTuple
+
+from psycopg import sql
+
+from domain.database import Connection
+from domain.statements import Command, Statement
+
+DAYS_AHEAD = 7
+"""Partitions of so many days are made in advance, in case housekeeping does not run for a while."""
+
+_PREFIX = "positions_live_"
+
+
+class _Partition(NamedTuple):
+    name: str
+
+
+_PARTITIONS = Statement(
+    _Partition,
+    "SELECT relname AS name FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid"
+    " WHERE inhparent = 'positions_live'::regclass AND relname <> 'positions_live_other'",
+)
+
+
+def keep_positions(connection: Connection, *, retention_days: float, now: datetime) -> int:
+    """Makes the partitions of the next days, and removes those that are older than the retention.
+
+    Positions of all other days are in the partition `positions_live_other`; see `forget_positions`. Returns how many
+    partitions were removed.
+    """
+    days = {date.fromisoformat(row.name.removeprefix(_PREFIX)): row.name for row in _PARTITIONS.all(connection)}
+    for ahead in range(DAYS_AHEAD + 1):
+        day = now.date() + timedelta(days=ahead)
+        if day not in days:
+            _make_partition(connection, day)
+    oldest = now - timedelta(days=retention_days)
+    old = [name for day, name in days.items() if day + timedelta(days=1) <= oldest.date()]
+    for name in old:
+        connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(name)))
+    return len(old)
+
+
+def forget_positions(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
+    """Removes what is old and not in a partition of its day, up to `limit` of each kind: live positions of other days,
+    positions of the sandbox, and tracks without positions.
+
+    A position of the sandbox is as old as the day it came in, for its own time is simulated and may lie in any year. A
+    live one is old when either it or its arrival here is. Returns how many were removed.
+    """
+    when = {"oldest": now - timedelta(days=days), "limit": limit}
+    return sum(statement.execute(connection, when).rowcount for statement in _FORGET)
+
+
+_FORGET = (
+    Command(
+        """
+        DELETE FROM positions_live_other WHERE ctid = ANY(ARRAY(
+            SELECT ctid FROM positions_live_other WHERE least(recorded_at, received_at) < %(oldest)s LIMIT %(limit)s))
+        """
+    ),
+    Command(
+        """
+        DELETE FROM positions_sandbox WHERE ctid = ANY(ARRAY(
+            SELECT ctid FROM positions_sandbox WHERE received_at < %(oldest)s LIMIT %(limit)s))
+        """
+    ),
+    Command(
+        """
+        DELETE FROM tracks WHERE (vehicle_id, environment) IN (
+            SELECT vehicle_id, environment FROM tracks t
+            WHERE (environment = 'sandbox' OR newest_at < %(oldest)s) AND unjudged_from IS NULL AND NOT EXISTS (
+                SELECT FROM positions p WHERE p.vehicle_id = t.vehicle_id AND p.environment = t.environment)
+            LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
+        """
+    ),
+)
+
+
+def _make_partition(connection: Connection, day: date) -> None:
+    """The partition of a day. Positions of that day that came in earlier move into it."""
+    name, bounds = sql.Identifier(f"{_PREFIX}{day:%Y%m%d}"), (day, day + timedelta(days=1))
+    connection.execute(sql.SQL("CREATE TABLE {} (LIKE positions INCLUDING DEFAULTS)").format(name))
+    connection.execute(
+        sql.SQL(
+            "WITH early AS (DELETE FROM positions_live_other WHERE recorded_at >= %s AND recorded_at < %s RETURNING *)"
+            " INSERT INTO {} SELECT * FROM early"
+        ).format(name),
+        bounds,
+    )
+    connection.execute(
+        sql.SQL("ALTER TABLE positions_live ATTACH PARTITION {} FOR VALUES FROM ({}) TO ({})").format(
+            name, *(sql.Literal(f"{bound}T00:00:00Z") for bound in bounds)
+        )
+    )
