@@ -26,8 +26,10 @@ from domain.jobs import (
 from domain.messages import messages
 from domain.observability import get_logger
 from domain.routes import fuel_plans, holds, review_requests
+from domain.routes.progress import expire_started_routes
 from domain.settings import Settings
-from domain.telematics import partitions, tracking
+from domain.telematics import partitions
+from domain.telematics.tracks import lost_processing
 
 log = get_logger(__name__)
 
@@ -77,7 +79,7 @@ class Passes:
         now = datetime.now(UTC)
         with self.database.transaction() as connection:
             pending = holds.count_due_imports(connection, now=now, maximum=_MAX_IMPORT_JOBS * JOB_ITEMS)
-            tracks = tracking.lost_processing(connection, now=now)
+            tracks = lost_processing(connection, now=now)
             planless = fuel_plans.due_plans(connection, now=now)
             doubtful = review_requests.due_reviews(connection, now=now)
             unsent = messages.due_messages(connection, now=now)
@@ -105,7 +107,7 @@ class Passes:
         """Every hour: started routes without a sign of life free their truck; what is old is forgotten."""
         now = datetime.now(UTC)
         with self.database.transaction() as connection:
-            expired, jobs = tracking.expire_started_routes(
+            expired, jobs = expire_started_routes(
                 connection, expiry_days=self.settings.active_route_expiry_days, now=now
             )
         self.jobs.put(*jobs)

@@ -9,7 +9,8 @@ import psycopg
 from domain.database import is_away
 from domain.jobs import process_positions
 from domain.observability import get_logger
-from domain.telematics.tracking import process_vehicles, record_failed_processing
+from domain.routes.tracking import process_vehicles
+from domain.telematics.tracks import record_failed_processing
 from workers.context import Context
 
 log = get_logger(__name__)

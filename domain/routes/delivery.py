@@ -13,9 +13,9 @@ from domain.messages import messages
 from domain.messages.gateways import Fault
 from domain.messages.messages import Claim, MessageStatus, Settled
 from domain.routes import progress
+from domain.routes.progress import complete_routes
 from domain.settings import Settings
 from domain.statements import Command
-from domain.telematics.tracking import complete_routes
 
 
 class Outcome(NamedTuple):

@@ -3,8 +3,8 @@
 Each is a step inside the caller's transaction. Which status may follow which is in `lifecycle`.
 """
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 from typing import NamedTuple, get_args
 
 from domain.database import Connection, Tenant
@@ -14,6 +14,7 @@ from domain.lifecycle import CANCELABLE, CANCELED_VIA_API, CancelEffect, RouteSt
 from domain.messages.discarding import discard_messages
 from domain.statements import Command, IdRow, Statement
 from domain.telematics.rechecks import recheck_trucks
+from domain.telematics.tracks import free_trucks
 
 NOT_ATTEMPTED = "Accepted and stored; the import has not been attempted yet. Nothing needs to be resent."
 
@@ -234,3 +235,89 @@ def message_given_up(connection: Connection, route_id: str, plan_id: str) -> Non
     """The driver cannot be given this plan. If it is a correction, the plan that was sent stays, and another correction
     may follow. A planned route stays as it is."""
     _DROP_CORRECTION.execute(connection, (route_id, plan_id))
+
+
+# The truck on its way: the first arrival, the last stop, no stop for weeks
+
+
+class _ArrivedRoute(NamedTuple):
+    id: str
+    status: str
+
+
+_STORE_FIRST_ARRIVALS = Statement(
+    _ArrivedRoute,
+    """
+    UPDATE routes r SET arrived_at = first.arrived_at, updated_at = clock_timestamp(),
+        retry_at = CASE WHEN r.arrived_at IS NULL AND r.status = 'draft' THEN %s ELSE r.retry_at END
+    FROM (SELECT route_id, min(arrived_at) AS arrived_at FROM visits WHERE route_id = ANY(%s) GROUP BY 1) AS first
+    WHERE r.id = first.route_id
+    RETURNING r.id, r.status
+    """,
+)
+
+
+def store_first_arrivals(connection: Connection, route_ids: Sequence[str], *, now: datetime) -> set[str]:
+    """The arrival of a route is the first of its visits, which have just changed. Returns those of the routes that are
+    drafts: they wait for a plan."""
+    if not route_ids:
+        return set()
+    rows = _STORE_FIRST_ARRIVALS.all(connection, (now + SWEEP_GRACE, list(route_ids)))
+    return {row.id for row in rows if row.status == RouteStatus.DRAFT}
+
+
+_COMPLETE = Statement(
+    IdRow,
+    """
+    UPDATE routes r SET status = 'completed', completed_at = v.arrived_at, retry_at = NULL,
+                        updated_at = clock_timestamp()
+    FROM visits v
+    WHERE r.id = ANY(%s) AND v.route_id = r.id AND v.stop = jsonb_array_length(r.stops) - 1
+      AND (r.status = 'active' OR r.status = 'planned' AND EXISTS (
+          SELECT FROM messages m WHERE m.plan_id = r.plan_id
+          AND (m.status = 'failed' OR m.status = 'pending' AND m.attempts > 0)))
+    RETURNING r.id
+    """,
+)
+
+
+def complete_routes(connection: Connection, route_ids: Iterable[str], *, now: datetime) -> list[Job]:
+    """Routes whose truck has reached the last stop, and whose plan the driver has (or cannot be given), are completed.
+
+    Returns the jobs to enqueue after the commit: the truck may already stand at the first stop of its next route.
+    """
+    ids = list(route_ids)
+    if not ids:
+        return []
+    completed = [route.id for route in _COMPLETE.all(connection, (ids,))]
+    discard_messages(connection, completed, "The route was completed before delivery")
+    return free_trucks(connection, completed, now=now)
+
+
+_EXPIRE_STARTED = Statement(
+    IdRow,
+    """
+    UPDATE routes r SET status = 'error', retry_at = NULL, review_at = NULL, updated_at = clock_timestamp(),
+        closed_reason = CASE status WHEN 'draft' THEN 'Without a plan' ELSE initcap(status) END
+                        || ', and no stop was reached for ' || %(days)s || ' days'
+    WHERE id IN (
+        SELECT id FROM routes o
+        WHERE (status IN ('planned','active') OR status = 'draft' AND arrived_at IS NOT NULL)
+          AND imported_at < %(since)s
+          AND NOT EXISTS (SELECT FROM visits v WHERE v.route_id = o.id AND v.stored_at >= %(since)s)
+        FOR UPDATE SKIP LOCKED)
+    RETURNING id
+    """,
+)
+
+
+def expire_started_routes(connection: Connection, *, expiry_days: float, now: datetime) -> tuple[int, list[Job]]:
+    """Routes whose truck has arrived somewhere, and then reached and left no stop for so long, become `error`, so that
+    the truck's next route can start. Only the truck's visits are signs of life: plans and messages are made for it.
+
+    Returns how many, and the jobs to enqueue after the commit.
+    """
+    expired = _EXPIRE_STARTED.all(connection, {"days": expiry_days, "since": now - timedelta(days=expiry_days)})
+    ids = [route.id for route in expired]
+    discard_messages(connection, ids, "The route was closed before delivery: its truck reached no stop")
+    return len(ids), recheck_trucks(connection, ids, now=now)

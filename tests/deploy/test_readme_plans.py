@@ -19,11 +19,11 @@ from domain.planning import plans
 from domain.planning.tasks import load_task, road_ahead
 from domain.roads.highways import HighwayRoads
 from domain.routes import fuel_plans
+from domain.routes.tracking import process_vehicles
 from domain.settings import Settings
 from domain.stations.candidates import Network, offers_along
 from domain.stations.stations import import_deals, import_stations, import_taxes
 from domain.telematics.feed import store_positions
-from domain.telematics.tracking import process_vehicles
 from tests.domain.helpers import imported, positions_at
 
 README = Path(__file__).parents[2] / "domain" / "planning" / "README.md"

@@ -24,11 +24,12 @@ from domain.planning.tasks import Task, load_task, road_ahead
 from domain.roads.highways import HighwayRoads
 from domain.routes import fuel_plans, reviews
 from domain.routes.holds import expire_held_routes, routes_that_can_move
+from domain.routes.progress import expire_started_routes
 from domain.routes.queries import list_routes, read_routes
+from domain.routes.tracking import process_vehicles
 from domain.settings import MAX_DAYS, Settings
 from domain.stations.candidates import Network, offers_along
 from domain.telematics.partitions import keep_positions
-from domain.telematics.tracking import expire_started_routes, process_vehicles
 from tests.conftest import own_database
 from tests.domain.helpers import deliver, imported, positions_at, post, route_row, status_of
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet

@@ -32,8 +32,6 @@ STILL_TO_GO = {
     ("accounts.companies", "routes.progress"),
     ("fleet.fleet", "routes.holds"),
     ("fleet.fleet", "routes.progress"),
-    ("telematics.tracking", "messages.discarding"),
-    ("telematics.tracking", "routes.review_requests"),
 }
 """Imports against the order that are to be removed: (importing module, imported module)."""
 

@@ -19,9 +19,9 @@ from domain.database import SERVING, Connection, Database
 from domain.fleet.fleet import add_mapping
 from domain.jobs import QUEUES, JobQueue, build_plan, redis_client
 from domain.lifecycle import Environment, RouteStatus
+from domain.routes.tracking import process_vehicles
 from domain.settings import Settings
 from domain.telematics.partitions import keep_positions
-from domain.telematics.tracking import process_vehicles
 from scheduler.passes import Passes
 from tests.conftest import make_database
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, pushed, status_of

@@ -10,7 +10,7 @@ import pytest
 from domain.database import Database
 from domain.jobs import JobQueue
 from domain.settings import Settings
-from domain.telematics.tracking import lost_processing
+from domain.telematics.tracks import lost_processing
 from tests.domain.helpers import imported, positions_at, post, refusing, visits_of
 from tests.factories import JOLIET, Fleet, make_fleet
 from workers.arrivals import process_batch

@@ -12,8 +12,8 @@ from domain.database import Database
 from domain.jobs import JobQueue, review_plan
 from domain.roads import Point, Road
 from domain.routes import review_requests
+from domain.routes.tracking import process_vehicles
 from domain.settings import Settings
-from domain.telematics.tracking import process_vehicles
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, route_row
 from tests.factories import JOLIET, make_fleet
 from workers import plans

@@ -41,8 +41,8 @@ from domain.messages.messages import due_messages, list_messages
 from domain.routes.holds import routes_that_can_move
 from domain.routes.imports import import_routes
 from domain.routes.queries import read_routes
+from domain.routes.tracking import process_vehicles
 from domain.settings import Settings
-from domain.telematics.tracking import process_vehicles
 from tests.conftest import own_database
 from tests.domain.helpers import (
     imported,

@@ -20,9 +20,9 @@ from domain.lifecycle import Environment
 from domain.routes.holds import expire_held_routes
 from domain.routes.imports import import_routes
 from domain.routes.queries import read_routes
+from domain.routes.tracking import process_vehicles
 from domain.settings import Settings
 from domain.stations.stations import import_deals
-from domain.telematics.tracking import process_vehicles
 from tests.domain.helpers import deliver, imported, planned_by_hand, positions_at, post, pushed, route_row, status_of
 from tests.factories import JOLIET, Fleet
 

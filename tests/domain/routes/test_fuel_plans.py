@@ -17,11 +17,11 @@ from domain.planning.tasks import Task, load_task, road_ahead
 from domain.roads import Point
 from domain.roads.highways import HighwayRoads
 from domain.routes import fuel_plans, progress
+from domain.routes.tracking import process_vehicles
 from domain.settings import Settings
 from domain.stations.candidates import Corridor, Network, offers_along
 from domain.stations.stations import import_stations
 from domain.telematics.feed import store_positions
-from domain.telematics.tracking import process_vehicles
 from tests.domain.helpers import imported, planned_by_hand, positions_at, pushed, route_row, status_of
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet
 

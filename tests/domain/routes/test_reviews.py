@@ -17,10 +17,10 @@ from domain.roads import CIRCUITY, great_circle_miles
 from domain.roads.highways import HighwayRoads
 from domain.routes import fuel_plans, review_requests, reviews
 from domain.routes.reviews import ReviewOutcome
+from domain.routes.tracking import process_vehicles
 from domain.settings import Settings
 from domain.stations.candidates import Network, offers_along
 from domain.stations.stations import import_stations
-from domain.telematics.tracking import process_vehicles
 from tests.domain.helpers import deliver, imported, place_of, positions_at, post, route_row
 from tests.factories import JOLIET, NEWARK, Fleet
 

@@ -16,10 +16,12 @@ from domain.database import Connection, Database
 from domain.ids import new_id
 from domain.jobs import Job, build_plan, in_batches, process_positions
 from domain.lifecycle import Environment, RouteStatus
+from domain.routes import progress
 from domain.routes.fuel_plans import due_plans
 from domain.routes.imports import import_routes
+from domain.routes.tracking import process_vehicles
 from domain.settings import Settings
-from domain.telematics import feed, partitions, tracking
+from domain.telematics import feed, partitions, tracks, window
 from domain.telematics.arrivals import Candidate, current_route
 from domain.telematics.rechecks import recheck_trucks
 from tests.conftest import make_database, own_database
@@ -56,7 +58,7 @@ def hours(number: float) -> timedelta:
 def process(connection: Connection, settings: Settings, fleet: Fleet, *, now: datetime, live: bool = True) -> list[Job]:
     """One run of the arrivals worker over the fleet's trucks."""
     environment = Environment.LIVE if live else Environment.SANDBOX
-    return tracking.process_vehicles(connection, environment, fleet.trucks, settings=settings, now=now)
+    return process_vehicles(connection, environment, fleet.trucks, settings=settings, now=now)
 
 
 def stand_at(
@@ -375,9 +377,7 @@ def test_implausible_fixes_are_counted_in_the_order_of_the_companies(settings: S
 
         def process_both() -> None:
             with database.transaction() as connection:
-                tracking.process_vehicles(
-                    connection, Environment.LIVE, [truck, later_truck], settings=settings, now=now
-                )
+                process_vehicles(connection, Environment.LIVE, [truck, later_truck], settings=settings, now=now)
 
         with database.transaction() as holder:
             count(holder, first)
@@ -582,7 +582,7 @@ def test_fixes_of_the_route_before_do_not_start_the_next_one_at_a_shared_depot(
         (first, now + minutes(5)),
     )
 
-    tracking.complete_routes(connection, [first], now=now + minutes(6))
+    progress.complete_routes(connection, [first], now=now + minutes(6))
     assert status_of(connection, first) is RouteStatus.COMPLETED
     process(connection, settings, fleet, now=now + minutes(6))
 
@@ -715,7 +715,7 @@ def test_processing_is_lost_once_it_has_waited_however_often_the_truck_posts(
     imported(connection, fleet.live, now=now)
 
     def lost(seconds: float) -> bool:
-        found = tracking.lost_processing(connection, now=now + timedelta(seconds=seconds))
+        found = tracks.lost_processing(connection, now=now + timedelta(seconds=seconds))
         return fleet.trucks[0] in found.get("live", [])
 
     for seconds in range(0, 30, 5):
@@ -825,9 +825,9 @@ def test_a_started_route_without_a_visit_for_two_weeks_becomes_error_and_frees_i
     stand_at(connection, settings, fleet, PERRYSBURG, later)
     assert visits_of(connection, following) == {}  # not while the other one is started
 
-    tracking.expire_started_routes(connection, expiry_days=14, now=now + timedelta(days=13))
+    progress.expire_started_routes(connection, expiry_days=14, now=now + timedelta(days=13))
     assert status_of(connection, route_id) is RouteStatus(status)
-    _, jobs = tracking.expire_started_routes(connection, expiry_days=14, now=later)
+    _, jobs = progress.expire_started_routes(connection, expiry_days=14, now=later)
     row = route_row(connection, route_id)
     assert (row.status, row.retry_at) == ("error", None)
     assert row.closed_reason.endswith("no stop was reached for 14 days")
@@ -847,7 +847,7 @@ def test_new_plans_are_no_sign_of_life_of_a_truck(
     later = now + timedelta(days=14, hours=1)
     connection.execute("UPDATE routes SET updated_at = %s WHERE id = %s", (later, route_id))  # as with every new price
 
-    tracking.expire_started_routes(connection, expiry_days=14, now=later)
+    progress.expire_started_routes(connection, expiry_days=14, now=later)
 
     assert status_of(connection, route_id) is RouteStatus.ERROR
 
@@ -860,7 +860,7 @@ def test_a_simulated_truck_lives_by_our_clock(
     process(connection, settings, fleet, now=now, live=False)
     planned_by_hand(connection, route_id, now=now)
 
-    tracking.expire_started_routes(connection, expiry_days=14, now=now + timedelta(days=13))
+    progress.expire_started_routes(connection, expiry_days=14, now=now + timedelta(days=13))
 
     assert status_of(connection, route_id) is RouteStatus.PLANNED
 
@@ -898,13 +898,13 @@ def test_the_cost_of_fixes_does_not_grow_with_the_drafts_of_their_truck(
 def fixes_loaded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many fixes each processing loads from now on."""
     loaded: list[int] = []
-    believed = tracking._believed
+    believed = window.believed_fixes
 
     def counted(window: Any) -> Any:
         loaded.append(len(window))
         return believed(window)
 
-    monkeypatch.setattr(tracking, "_believed", counted)
+    monkeypatch.setattr(window, "believed_fixes", counted)
     return loaded
 
 
@@ -930,7 +930,7 @@ def test_one_old_fix_does_not_open_a_month_of_positions(
 def test_a_truck_with_many_fixes_is_processed_in_portions_to_the_same_visits(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracking, "_MAX_FIXES", 60)
+    monkeypatch.setattr(tracks, "_MAX_FIXES", 60)
     loaded = fixes_loaded(monkeypatch)
     route_id = imported(connection, fleet.live, now=now, start=now, stops=[JOLIET, PERRYSBURG, NEWARK])
     arrivals = [now, now + hours(5), now + hours(20)]
@@ -940,7 +940,7 @@ def test_a_truck_with_many_fixes_is_processed_in_portions_to_the_same_visits(
     rounds = 0
     while jobs := process(connection, settings, fleet, now=now):
         assert jobs == [process_positions("live", [fleet.trucks[0]])]
-        lost = tracking.lost_processing(connection, now=now + timedelta(seconds=9))
+        lost = tracks.lost_processing(connection, now=now + timedelta(seconds=9))
         assert fleet.trucks[0] not in lost.get("live", [])
         rounds += 1
 
@@ -953,8 +953,8 @@ def test_a_truck_with_many_fixes_is_processed_in_portions_to_the_same_visits(
 def test_a_truck_that_sends_many_fixes_a_second_is_processed_to_the_end(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracking, "_MAX_FIXES", 60)
-    monkeypatch.setattr(tracking, "_MAX_CONTEXT_FIXES", 30)
+    monkeypatch.setattr(tracks, "_MAX_FIXES", 60)
+    monkeypatch.setattr(tracks, "_MAX_CONTEXT_FIXES", 30)
     loaded = fixes_loaded(monkeypatch)
     imported(connection, fleet.live, now=now)
     post(connection, fleet.live, positions_at(JOLIET, now, count=1000, seconds_apart=0.01), now=now)
@@ -987,14 +987,14 @@ def test_a_fix_that_comes_in_while_the_routes_are_locked_is_processed_by_another
 ) -> None:
     route_id = imported(connection, fleet.live, now=now)
     post(connection, fleet.live, positions_at(JOLIET, now), now=now)
-    waiting_trucks = tracking._waiting_trucks
+    waiting_trucks = tracks.waiting_trucks
 
-    def overtaken(*arguments: Any) -> Any:
-        waiting = waiting_trucks(*arguments)
+    def overtaken(*arguments: Any, early: timedelta) -> Any:
+        waiting = waiting_trucks(*arguments, early=early)
         post(connection, fleet.live, positions_at(JOLIET, now + minutes(2), count=1), now=now + minutes(2))
         return waiting
 
-    monkeypatch.setattr(tracking, "_waiting_trucks", overtaken)
+    monkeypatch.setattr(tracks, "waiting_trucks", overtaken)
     assert process(connection, settings, fleet, now=now) == [process_positions("live", [fleet.trucks[0]])]
     monkeypatch.undo()
     assert process(connection, settings, fleet, now=now) == [build_plan(route_id)]
@@ -1006,14 +1006,14 @@ def test_a_route_that_is_imported_while_its_truck_is_processed_is_processed_too(
     imported(connection, fleet.live, now=now, start=now + hours(2), stops=[PERRYSBURG, NEWARK])
     post(connection, fleet.live, positions_at(PERRYSBURG, now - minutes(20), count=1), now=now)
     post(connection, fleet.live, positions_at(JOLIET, now), now=now)
-    waiting_trucks, new = tracking._waiting_trucks, []
+    waiting_trucks, new = tracks.waiting_trucks, []
 
-    def overtaken(*arguments: Any) -> Any:
-        waiting = waiting_trucks(*arguments)
+    def overtaken(*arguments: Any, early: timedelta) -> Any:
+        waiting = waiting_trucks(*arguments, early=early)
         new.append(imported(connection, fleet.live, now=now))
         return waiting
 
-    monkeypatch.setattr(tracking, "_waiting_trucks", overtaken)
+    monkeypatch.setattr(tracks, "waiting_trucks", overtaken)
     assert process(connection, settings, fleet, now=now) == [process_positions("live", [fleet.trucks[0]])]
     monkeypatch.undo()
     assert process(connection, settings, fleet, now=now) == [build_plan(new[0])]
@@ -1106,7 +1106,7 @@ def test_fixes_processed_in_portions_or_together_give_the_same_visits(
     stops_meters = (0.0, 5000.0, 10_000.0)
     together = visits_after(connection, settings, drive, stops_meters, size=1000)
 
-    with patch.multiple(tracking, _MAX_FIXES=portion, _MIN_PORTION=portion):
+    with patch.multiple(tracks, _MAX_FIXES=portion, _MIN_PORTION=portion):
         assert visits_after(connection, settings, drive, stops_meters, size=1000) == together
 
 

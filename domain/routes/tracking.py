@@ -1,0 +1,89 @@
+"""A route follows its truck: fixes that wait become visits, and visits move the route on."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from domain.database import Connection
+from domain.jobs import JOB_TRUCKS, Job, build_plan, in_batches, process_positions
+from domain.lifecycle import Environment, RouteStatus
+from domain.routes import review_requests
+from domain.routes.progress import complete_routes, store_first_arrivals
+from domain.routes.visits import load_visits, store_visits
+from domain.settings import Settings
+from domain.statements import Statement
+from domain.telematics import tracks, window
+from domain.telematics.tracks import Flag, WaitingTruck
+from domain.telematics.window import OpenRoute
+
+
+def process_vehicles(
+    connection: Connection, environment: str, vehicle_ids: Sequence[str], *, settings: Settings, now: datetime
+) -> list[Job]:
+    """Compares the unprocessed fixes of these vehicles with the stops of the routes they are on.
+
+    Returns the jobs to enqueue after the commit. Vehicles without unprocessed fixes, and those that another worker
+    processes at this moment, are left alone.
+    """
+    early = timedelta(hours=settings.early_arrival_hours)
+    # Routes are locked before tracks, as everywhere: no two transactions wait for each other.
+    waiting = tracks.waiting_trucks(connection, environment, vehicle_ids, early=early)
+    open_routes = _lock_open_routes(connection, environment, waiting.values())
+    locked, changed_tracks = tracks.lock_tracks(connection, environment, waiting)
+
+    current = window.current_routes(open_routes, locked, early=early)
+    moving = [(track, current[track.vehicle_id]) for track in locked if track.vehicle_id in current]
+    since = {track.vehicle_id: window.first_that_may_count(track, route, early=early) for track, route in moving}
+    windows = tracks.load_windows(connection, environment, since)
+    visits = load_visits(connection, [route.id for _, route in moving])
+
+    flags: list[Flag] = []
+    changed = []
+    standing = []
+    for track, route in moving:
+        believed, new_flags = window.believed_fixes(windows[track.vehicle_id].fixes)
+        flags += (Flag(track.vehicle_id, moment, implausible) for moment, implausible in new_flags.items())
+        before = visits.get(route.id, {})
+        after = window.visits_after(
+            route, track, before, believed, early=early, radius_meters=settings.arrival_radius_meters
+        )
+        if route.status != RouteStatus.DRAFT and all(visit.departed_at is None for visit in before.values()):
+            standing.append(route.id)
+        if after != before:
+            visits[route.id] = after
+            changed.append(route)
+
+    companies = {vehicle_id: route.company_id for vehicle_id, route in current.items()}
+    tracks.flag_implausible(connection, Environment(environment), flags, companies, now=now)
+    store_visits(connection, {route.id: visits[route.id] for route in changed}, now=now)
+    started = store_first_arrivals(connection, [route.id for route in changed], now=now)
+    rest_from = {vehicle_id: rest for vehicle_id, (_, rest) in windows.items() if rest is not None}
+    tracks.note_rest(connection, environment, [track.vehicle_id for track in locked], rest_from, now=now)
+    return [
+        *(process_positions(environment, batch) for batch in in_batches([*rest_from, *changed_tracks], JOB_TRUCKS)),
+        # While fixes are left, nobody knows where the truck is by now. The sweep asks for such a plan later.
+        *(
+            build_plan(route.id)
+            for route in changed
+            if route.id in started and route.arrived_at is None and route.vehicle_id not in rest_from
+        ),
+        *review_requests.after_new_fixes(connection, standing, now=now),
+        *complete_routes(connection, [route.id for route in changed], now=now),
+    ]
+
+
+_LOCK_OPEN_ROUTES = Statement(
+    OpenRoute,
+    """
+    SELECT id, company_id, environment, vehicle_id, status, scheduled_start, stops, arrived_at, imported_at
+    FROM routes
+    WHERE id = ANY(%s) AND vehicle_id = ANY(%s) AND environment = %s AND status IN ('draft', 'planned', 'active')
+    ORDER BY id FOR UPDATE
+    """,
+)
+
+
+def _lock_open_routes(connection: Connection, environment: str, trucks: Iterable[WaitingTruck]) -> list[OpenRoute]:
+    """Those among which the trucks' current routes are, in the order of their ids."""
+    trucks = list(trucks)
+    route_ids = [route_id for truck in trucks for route_id in truck.route_ids]
+    return _LOCK_OPEN_ROUTES.all(connection, (route_ids, [truck.vehicle_id for truck in trucks], environment))

@@ -1,0 +1,313 @@
+"""Tracks: which trucks have fixes that wait to be processed, and those fixes.
+
+The actor of the arrivals queue takes these steps (`routes.tracking`): find the waiting trucks, lock their tracks, load
+their fixes, mark implausible ones, and note what is left.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from domain.database import Connection, Tenant
+from domain.jobs import SWEEP_GRACE, Job
+from domain.lifecycle import Environment
+from domain.statements import Command, NotNull, Statement
+from domain.telematics import arrivals
+from domain.telematics.arrivals import Fix
+from domain.telematics.feed import count_dropped
+from domain.telematics.marking import CANDIDATES
+from domain.telematics.rechecks import process_trucks
+
+_CONTEXT = timedelta(minutes=10)
+_CONTEXT_FIXES = 6
+"""A window begins this long before the first new fix, and with at least so many earlier fixes: a run of fixes may have
+begun before the first new one."""
+_MAX_CONTEXT_FIXES = 600
+"""At most so many earlier fixes, for a truck that sends more than one a second."""
+
+_MAX_FIXES = 5_000
+"""New fixes of all trucks together that one transaction processes. The next job processes the rest."""
+_MIN_PORTION = 50
+"""New fixes of each truck that it processes at least."""
+
+
+# Which trucks wait
+
+
+class WaitingTruck(NamedTuple):
+    vehicle_id: str
+    version: str
+    """Of its track: another one means that the track was changed."""
+    route_ids: list[str]
+    """Those among which its current route is."""
+
+
+_WAITING_TRUCKS = Statement(
+    WaitingTruck,
+    f"""
+    SELECT truck.vehicle_id, truck.ctid AS version,
+           ARRAY(SELECT candidate.id FROM ({CANDIDATES}) AS candidate) AS route_ids
+    FROM tracks truck
+    WHERE truck.vehicle_id = ANY(%(vehicles)s) AND truck.environment = %(environment)s
+      AND truck.unjudged_from IS NOT NULL
+    """,  # noqa: S608 (a constant of `marking`)
+)
+
+
+def waiting_trucks(
+    connection: Connection, environment: str, vehicle_ids: Sequence[str], *, early: timedelta
+) -> dict[str, WaitingTruck]:
+    """Those of the vehicles whose fixes wait to be processed, by vehicle. Nothing is locked."""
+    rows = _WAITING_TRUCKS.all(
+        connection,
+        {
+            "vehicles": list(vehicle_ids),
+            "environment": environment,
+            "early": early,
+            "stale": arrivals.STALE_DRAFT_AFTER,
+        },
+    )
+    return {row.vehicle_id: row for row in rows}
+
+
+class Track(NamedTuple):
+    """A truck whose fixes wait to be processed."""
+
+    version: str
+    vehicle_id: str
+    unjudged_from: NotNull[datetime]
+    """`recorded_at` of the earliest fix that waits."""
+    oldest_at: datetime
+    newest_at: datetime
+    free_since: datetime | None
+    """When the truck completed its last route, by the time of its fixes."""
+    freed_at: datetime | None
+    """The same by our clock."""
+
+
+_LOCK_TRACKS = Statement(
+    Track,
+    "SELECT ctid AS version, vehicle_id, unjudged_from, oldest_at, newest_at, free_since, freed_at FROM tracks"
+    " WHERE vehicle_id = ANY(%s) AND environment = %s AND unjudged_from IS NOT NULL"
+    " ORDER BY vehicle_id FOR UPDATE SKIP LOCKED",
+)
+
+
+def lock_tracks(
+    connection: Connection, environment: str, waiting: Mapping[str, WaitingTruck]
+) -> tuple[list[Track], list[str]]:
+    """The tracks of the waiting trucks, and the vehicles whose track has changed since `waiting` was read.
+
+    A changed track means: a position came in, or a route of the truck was imported or closed. So the truck may be on
+    another route now, and a new job processes it. Trucks that another worker processes are in neither list.
+    """
+    tracks = _LOCK_TRACKS.all(connection, (list(waiting), environment))
+    changed = [track.vehicle_id for track in tracks if track.version != waiting[track.vehicle_id].version]
+    return [track for track in tracks if track.vehicle_id not in changed], changed
+
+
+# Their fixes
+
+
+class ReceivedFix(NamedTuple):
+    fix: Fix
+    received_at: datetime
+
+
+class Window(NamedTuple):
+    """A truck's fixes that wait and those shortly before, in the order of `recorded_at`."""
+
+    fixes: list[ReceivedFix]
+    rest_from: datetime | None
+    """`recorded_at` of the first fix that is left for the next job; None: nothing is left."""
+
+
+class _LoadedFix(NamedTuple):
+    vehicle_id: str
+    recorded_at: datetime
+    latitude: float
+    longitude: float
+    speed_mph: float | None
+    accuracy_meters: float | None
+    implausible: bool
+    received_at: datetime
+    is_new: bool
+
+
+_LOAD_FIXES = Statement(
+    _LoadedFix,
+    """
+    SELECT track.vehicle_id, fix.recorded_at, fix.latitude, fix.longitude, fix.speed_mph, fix.accuracy_meters,
+           fix.implausible, fix.received_at, fix.recorded_at >= track.since AS is_new
+    FROM unnest(%(vehicles)s::text[], %(since)s::timestamptz[]) AS track (vehicle_id, since)
+    CROSS JOIN LATERAL (
+        SELECT coalesce(min(recorded_at), track.since) AS first_at FROM (
+            SELECT recorded_at FROM positions p
+            WHERE p.vehicle_id = track.vehicle_id AND p.environment = %(environment)s
+              AND p.recorded_at < track.since
+            ORDER BY recorded_at DESC LIMIT %(context)s) AS shortly_before
+    ) AS context
+    CROSS JOIN LATERAL (
+        (SELECT recorded_at, latitude, longitude, speed_mph, accuracy_meters, implausible, received_at
+         FROM positions p
+         WHERE p.vehicle_id = track.vehicle_id AND p.environment = %(environment)s
+           AND p.recorded_at >= least(context.first_at, track.since - %(minutes)s::interval)
+           AND p.recorded_at < track.since
+         ORDER BY p.recorded_at DESC LIMIT %(most_context)s)
+        UNION ALL
+        (SELECT recorded_at, latitude, longitude, speed_mph, accuracy_meters, implausible, received_at
+         FROM positions p
+         WHERE p.vehicle_id = track.vehicle_id AND p.environment = %(environment)s
+           AND p.recorded_at >= track.since
+         ORDER BY p.recorded_at LIMIT %(portion)s + 1)
+    ) AS fix
+    ORDER BY track.vehicle_id, fix.recorded_at
+    """,
+)
+
+
+def load_windows(connection: Connection, environment: str, since: Mapping[str, datetime]) -> dict[str, Window]:
+    """The window of each of these vehicles; `since` tells from when on its fixes wait.
+
+    Of a vehicle that has many fixes only the first ones are loaded.
+    """
+    portion = max(_MIN_PORTION, _MAX_FIXES // max(1, len(since)))
+    rows = _LOAD_FIXES.all(
+        connection,
+        {
+            "environment": environment,
+            "vehicles": list(since),
+            "since": list(since.values()),
+            "context": _CONTEXT_FIXES,
+            "most_context": _MAX_CONTEXT_FIXES,
+            "minutes": _CONTEXT,
+            "portion": portion,
+        },
+    )
+    fixes: dict[str, list[ReceivedFix]] = {vehicle_id: [] for vehicle_id in since}
+    rest_from: dict[str, datetime] = {}
+    new: Counter[str] = Counter()
+    for row in rows:
+        new[row.vehicle_id] += row.is_new
+        if new[row.vehicle_id] > portion:
+            rest_from[row.vehicle_id] = row.recorded_at
+            continue
+        fix = Fix(row.recorded_at, row.latitude, row.longitude, row.speed_mph, row.accuracy_meters, row.implausible)
+        fixes[row.vehicle_id].append(ReceivedFix(fix, row.received_at))
+    return {vehicle_id: Window(fixes[vehicle_id], rest_from.get(vehicle_id)) for vehicle_id in since}
+
+
+class Flag(NamedTuple):
+    """A fix that is implausible, or is so no longer."""
+
+    vehicle_id: str
+    recorded_at: datetime
+    implausible: bool
+
+
+_FLAG_IMPLAUSIBLE = Command(
+    """
+    UPDATE positions p SET implausible = new.implausible
+    FROM unnest(%s::text[], %s::timestamptz[], %s::bool[]) AS new (vehicle_id, recorded_at, implausible)
+    WHERE p.vehicle_id = new.vehicle_id AND p.recorded_at = new.recorded_at AND p.environment = %s
+    """
+)
+
+
+def flag_implausible(
+    connection: Connection,
+    environment: Environment,
+    flags: Sequence[Flag],
+    companies: Mapping[str, str],
+    *,
+    now: datetime,
+) -> None:
+    """Stores the flags, and counts the implausible fixes; `companies` are those of the vehicles."""
+    if not flags:
+        return
+    _FLAG_IMPLAUSIBLE.execute(connection, (*map(list, zip(*flags, strict=True)), environment))
+    counts: Counter[str] = Counter()
+    for flag in flags:
+        counts[companies[flag.vehicle_id]] += 1 if flag.implausible else -1
+    for company_id, count in sorted(counts.items()):  # in one order, so that no two transactions wait for each other
+        count_dropped(connection, Tenant(company_id, environment), {"implausible": count}, now=now)
+
+
+# What is left
+
+
+_NOTE_REST = Command(
+    """
+    UPDATE tracks t
+    SET unjudged_from = new.since, unjudged_since = CASE WHEN new.since IS NOT NULL THEN %s::timestamptz END
+    FROM unnest(%s::text[], %s::timestamptz[]) AS new (vehicle_id, since)
+    WHERE t.vehicle_id = new.vehicle_id AND t.environment = %s
+    """
+)
+
+
+def note_rest(
+    connection: Connection,
+    environment: str,
+    vehicle_ids: Collection[str],
+    rest_from: Mapping[str, datetime],
+    *,
+    now: datetime,
+) -> None:
+    """These vehicles are processed: nothing waits any more, or what is recorded from `rest_from` on."""
+    _NOTE_REST.execute(
+        connection, (now, list(vehicle_ids), [rest_from.get(vehicle_id) for vehicle_id in vehicle_ids], environment)
+    )
+
+
+class _Truck(NamedTuple):
+    environment: str
+    vehicle_id: str
+
+
+_FREE_TRUCKS = Statement(
+    _Truck,
+    """
+    UPDATE tracks t SET free_since = r.completed_at, freed_at = %(now)s,
+                        unjudged_from = least(t.unjudged_from, r.completed_at),
+                        unjudged_since = coalesce(t.unjudged_since, %(now)s)
+    FROM routes r
+    WHERE r.id = ANY(%(ids)s) AND t.vehicle_id = r.vehicle_id AND t.environment = r.environment
+    RETURNING t.environment, t.vehicle_id
+    """,
+)
+
+
+def free_trucks(connection: Connection, route_ids: Sequence[str], *, now: datetime) -> list[Job]:
+    """The trucks of these routes, which were just completed, are free for their next ones. What a truck has done since
+    belongs to its next route, and is processed again.
+
+    Returns the jobs for it, to enqueue after the commit.
+    """
+    return process_trucks(_FREE_TRUCKS.all(connection, {"now": now, "ids": list(route_ids)}))
+
+
+_LOST = Statement(
+    _Truck,
+    "SELECT environment, vehicle_id FROM tracks WHERE unjudged_from IS NOT NULL AND unjudged_since <= %s"
+    " ORDER BY unjudged_since LIMIT %s",
+)
+
+
+def lost_processing(connection: Connection, *, now: datetime, limit: int = 10_000) -> dict[str, list[str]]:
+    """Vehicles whose fixes wait although their job should have run, longest first: vehicle ids by environment."""
+    lost: dict[str, list[str]] = {}
+    for row in _LOST.all(connection, (now - SWEEP_GRACE, limit)):
+        lost.setdefault(row.environment, []).append(row.vehicle_id)
+    return lost
+
+
+_RETRY_LATER = Command(
+    "UPDATE tracks SET unjudged_since = %s WHERE vehicle_id = %s AND environment = %s AND unjudged_from IS NOT NULL"
+)
+
+
+def record_failed_processing(connection: Connection, environment: str, vehicle_id: str, *, now: datetime) -> None:
+    """The processing of one truck failed unexpectedly: the sweep asks again in a minute, not at every look."""
+    _RETRY_LATER.execute(connection, (now + timedelta(minutes=1), vehicle_id, environment))
