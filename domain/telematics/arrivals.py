@@ -1,7 +1,7 @@
 """From GPS fixes to visits: when a truck has arrived at a stop, and when it has left. Decisions 10 and 11.
 
-Rules only: no clock, no storage. Fixes are processed in the order of `recorded_at`, whatever the order they came in.
-Hysteresis keeps a drive-by from being an arrival: one fix alone never decides anything.
+Rules only: no clock, no storage. Fixes are processed in the order of `recorded_at`, whatever the order in which they
+came in. One fix alone never decides anything, so a truck that drives by does not arrive.
 """
 
 import math
@@ -21,7 +21,7 @@ WALKING_PACE_MPH = 5.0
 DEPARTURE_MARGIN_METERS = 50.0
 FASTEST_TRUCK_MPH = 120.0
 AGREEING_FIXES = 3
-"""So many fixes in a row that agree with each other are believed, however far they are from the ones before."""
+"""So many implausible fixes in a row are believed after all when each could follow the one before it."""
 WORST_ACCURACY_METERS = 200.0
 FURTHEST_AHEAD = timedelta(minutes=5)
 SAME_PLACE_METERS = 50.0
@@ -55,7 +55,7 @@ class Fix:
 
 
 class Evidence(NamedTuple):
-    """Why a visit was decided: the rule, and the fixes it was satisfied by."""
+    """Why an arrival or a departure was decided: the rule, and the fixes that satisfied it."""
 
     rule: str
     fixes: tuple[Fix, ...]
@@ -72,7 +72,7 @@ class Visit:
 
 
 class Candidate(NamedTuple):
-    """An open route of a truck, as far as the choice of the current one needs it."""
+    """An open route of a truck: what the choice of the current one needs to know of it."""
 
     route_id: str
     status: RouteStatus
@@ -83,9 +83,9 @@ class Candidate(NamedTuple):
 def current_route(
     routes: Iterable[Candidate], newest_fix_at: datetime, *, early: timedelta = timedelta(hours=12)
 ) -> Candidate | None:
-    """The one route a truck is on: the started one, else the earliest draft that can start by now.
+    """The one route that a truck is on: the started one, else the earliest draft that can start by now.
 
-    A draft more than 24 hours past its start stands in nobody's way; where nothing else can start it still may.
+    A draft more than 24 hours past its start gives way to the next one. It can still start when no other can.
     """
     drafts: list[Candidate] = []
     started: list[Candidate] = []
@@ -93,14 +93,14 @@ def current_route(
         (drafts if route.status is RouteStatus.DRAFT and route.arrived_at is None else started).append(route)
     if started:
         return min(started, key=lambda route: (route.arrived_at or route.scheduled_start, route.route_id))
-    # differences of times, for times themselves may lie at the edge of what can be told
+    # Differences of times are compared: a start in the year 1 or 9999 plus some hours is no datetime.
     due = [route for route in drafts if route.scheduled_start - newest_fix_at <= early]
     timely = [route for route in due if newest_fix_at - route.scheduled_start <= STALE_DRAFT_AFTER]
     return min(timely or due, key=lambda route: (route.scheduled_start, route.route_id), default=None)
 
 
 def drop_reason(fix: Fix, *, now: datetime, live: bool) -> str | None:
-    """Why a fix is of no use by itself, or None. In the sandbox simulated time may run ahead of the clock."""
+    """Why a fix is dropped at once, or None. In the sandbox simulated time may run ahead of the clock."""
     if fix.accuracy_meters is not None and fix.accuracy_meters > WORST_ACCURACY_METERS:
         return "inaccurate"
     if live and fix.recorded_at > now + FURTHEST_AHEAD:
@@ -109,9 +109,10 @@ def drop_reason(fix: Fix, *, now: datetime, live: bool) -> str | None:
 
 
 def implausible_fixes(fixes: Sequence[Fix], before: Fix | None = None) -> set[datetime]:
-    """`recorded_at` of the fixes too far from the last believed one to be true; `fixes` are in order of time.
+    """`recorded_at` of the fixes that a truck could reach from the last believed fix only at more than 120 mph; `fixes`
+    are in order of time.
 
-    Three in a row that agree with each other are believed all the same: then it was the last one that was wrong.
+    Three of them in a row that agree with each other are believed after all: the fix before them was the wrong one.
     """
     implausible: set[datetime] = set()
     believed = before
@@ -141,7 +142,11 @@ class _Place:
     point: Point
     stops: list[int]
     outside: list[Fix] = field(default_factory=list)
-    """The run of fixes outside since the arrival, until the departure is decided."""
+    """The fixes in a row outside since the arrival, until they are a departure."""
+
+    def is_left_by(self, fix: Fix, radius_meters: float) -> bool:
+        """Whether a fix is outside the radius, by whatever margin."""
+        return _meters(self.point, fix.point) > radius_meters
 
 
 def process_fixes(
@@ -154,32 +159,47 @@ def process_fixes(
 ) -> dict[int, Visit]:
     """The visits after these fixes (believed ones, in order of time), by position of the stop.
 
-    Visits happen in the order of the stops: a stop that was passed over stays unvisited, and a place that the truck
-    has just been at is not reached again before another one. A trip begins at its first stop also by standing there
-    already; at a later one only by coming there, so that a truck at home does not end a trip home before it has begun.
-    `last_seen` is where the truck was before; None when nothing is known of it.
+    The dwell rule. A truck has arrived when fixes in a row inside the radius span 2 minutes, or two in a row are below
+    5 mph. It has departed when fixes in a row outside the radius and 50 m more span 3 minutes, or two in a row are
+    above 5 mph. The time of a departure is that of the first fix of the run; so is that of an arrival, but of two slow
+    fixes it is the first slow one. For example:
+
+        time   from the stop   speed
+        12:00      180 m       12 mph   inside: a run begins
+        12:01       60 m        6 mph   inside for 1 minute: undecided
+        12:02       20 m        8 mph   inside for 2 minutes: arrived at 12:00
+        12:30      290 m       10 mph   within 250 m and 50 m more: still there
+        12:31      400 m        3 mph   outside: a run begins
+        12:32      900 m       30 mph   one fix above 5 mph: undecided
+        12:33     1500 m       45 mph   a second one in a row: departed at 12:31
+
+    Stops are reached in their order. A stop that was passed over stays unvisited. A place where the truck has just
+    been is not reached again before another one, so a round trip is not complete at its start.
+
+    A trip begins at its first stop also when the truck stands there already. It begins at a later stop only when the
+    truck was seen away from that stop first, so a truck at home does not complete its trip home before the trip has
+    begun. `last_seen` is the truck's last fix before these; None: nothing is known of where it was.
     """
     known = dict(visits)
     places = _places(stops)
-    came = {  # places that the truck has been seen away from
+    can_begin_at = {
         place.stops[0]
         for place in places
-        if last_seen is None or place is places[0] or _meters(place.point, last_seen.point) > radius_meters
+        if place is places[0] or last_seen is None or place.is_left_by(last_seen, radius_meters)
     }
-    run: list[Fix] = []  # fixes in a row inside one place
+    run: list[Fix] = []  # fixes in a row inside `run_place`
     run_place: _Place | None = None
     for fix in fixes:
         for place in places:
             if place.stops[0] in known:
                 _process_departure(place, known, fix, radius_meters)
         here = _place_reached(places, known, fix, radius_meters)
-        if not known:
-            came.update(place.stops[0] for place in places if _meters(place.point, fix.point) > radius_meters)
-            if here is not None and here.stops[0] not in came:
+        if not known:  # the trip has not begun
+            can_begin_at.update(place.stops[0] for place in places if place.is_left_by(fix, radius_meters))
+            if here is not None and here.stops[0] not in can_begin_at:
                 here = None
-        if here is None or here is not run_place:
-            run = []
-        run_place = here
+        if here is not run_place:
+            run, run_place = [], here
         if here is None:
             continue
         run.append(fix)
@@ -204,17 +224,18 @@ def _places(stops: Sequence[Point]) -> list[_Place]:
 def _place_reached(
     places: Sequence[_Place], known: Mapping[int, Visit], fix: Fix, radius_meters: float
 ) -> _Place | None:
-    """The place ahead that the fix lies in: the nearest of several, unless the last one visited is as near."""
+    """The place ahead of the last visited one that the fix lies in. Where several overlap, it is the nearest of them
+    and the last visited one; when that is the last visited one, no place is reached."""
     last = max((index for index, place in enumerate(places) if place.stops[0] in known), default=-1)
     if last >= 0 and fix.recorded_at <= known[places[last].stops[0]].arrived_at:
-        return None
+        return None  # a late fix
     distances = [(_meters(place.point, fix.point), index) for index, place in enumerate(places) if index >= last]
     meters, nearest = min(distances, default=(math.inf, last))
     return places[nearest] if meters <= radius_meters and nearest != last else None
 
 
 def _arrival(run: Sequence[Fix]) -> Evidence | None:
-    """Whether fixes in a row inside a stop are an arrival."""
+    """Why fixes in a row inside a place are an arrival; None: they are none yet."""
     if len(run) >= 2 and run[-2].slow and run[-1].slow:
         return Evidence("two fixes in a row inside below 5 mph", (run[-2], run[-1]))
     if run[-1].recorded_at - run[0].recorded_at >= ARRIVED_AFTER:
@@ -223,6 +244,7 @@ def _arrival(run: Sequence[Fix]) -> Evidence | None:
 
 
 def _process_departure(place: _Place, known: dict[int, Visit], fix: Fix, radius_meters: float) -> None:
+    """Adds a fix to the run outside a visited place, and the departure to `known` when the run decides it."""
     visit = known[place.stops[0]]
     if visit.departed_at is not None or fix.recorded_at <= visit.arrived_at:
         return
@@ -244,8 +266,10 @@ def _process_departure(place: _Place, known: dict[int, Visit], fix: Fix, radius_
 
 
 def merge(before: Mapping[int, Visit], after: Mapping[int, Visit]) -> dict[int, Visit]:
-    """Both judgements together: a late fix may make a time earlier, never undo or delay one, nor tell of a visit
-    that is out of the order of the stops.
+    """The visits known `before`, with what `after` knows better or more.
+
+    An earlier time replaces a later one, for a late fix may tell of it. No visit is undone or delayed, and none is
+    added, or made earlier, that would then be out of the order of the stops.
     """
     merged = dict(before)
     for stop, visit in sorted(after.items()):

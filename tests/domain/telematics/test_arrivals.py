@@ -120,6 +120,23 @@ def test_an_arrival_keeps_its_rule_and_the_fixes_behind_it() -> None:
     assert evidence == Evidence("two fixes in a row inside below 5 mph", tuple(fixes))
 
 
+def test_the_example_of_the_dwell_rule() -> None:
+    """The one in the docstring of `process_fixes`."""
+    fixes = [
+        fix(0, DEPOT, 180, 12),
+        fix(1, DEPOT, 60, 6),
+        fix(2, DEPOT, 20, 8),
+        fix(30, DEPOT, 290, 10),
+        fix(31, DEPOT, 400, 3),
+        fix(32, DEPOT, 900, 30),
+        fix(33, DEPOT, 1500, 45),
+    ]
+
+    assert process_fixes([DEPOT, PORT], {}, fixes[:2]) == {}
+    assert times(process_fixes([DEPOT, PORT], {}, fixes[:6])) == {0: (at(0), None)}
+    assert times(process_fixes([DEPOT, PORT], {}, fixes)) == {0: (at(0), at(31))}
+
+
 # --- Departure -------------------------------------------------------------------------------------------------
 
 ARRIVED = [fix(-1, DEPOT, 0, 0), fix(-0.5, DEPOT, 0, 0)]
