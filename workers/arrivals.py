@@ -1,4 +1,4 @@
-"""The arrivals queue: compare new positions with the stops of the routes that the trucks are on."""
+"""The arrivals queue: new positions are compared with the stops of the routes that the trucks are on."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -23,10 +23,11 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
 
 
 def process_batch(context: Context, environment: str, vehicle_ids: Sequence[str]) -> None:
-    """One transaction for all; when it fails, a job for each truck, so that a bad one costs the others nothing.
+    """Processes all these trucks in one transaction, and enqueues what follows. When that fails, each truck gets a job
+    of its own, so that one that always fails does not hold up the others.
 
-    Raises psycopg.OperationalError where another attempt may soon succeed: for one truck whose route somebody else
-    holds, or when PostgreSQL is away.
+    Raises psycopg.OperationalError when another attempt may soon succeed: somebody else has locked the route of a
+    single truck, or PostgreSQL is away.
     """
     now = datetime.now(UTC)
     try:
@@ -49,4 +50,4 @@ def process_batch(context: Context, environment: str, vehicle_ids: Sequence[str]
             return
     context.jobs.put(*jobs)
     for job in jobs:
-        log.info("arrivals.judged", next_job=job.name, **job.payload)
+        log.info("arrivals.enqueued", job=job.name, **job.payload)

@@ -13,7 +13,6 @@ from domain.messages import messages
 from domain.messages.gateways import Fault
 from domain.messages.messages import Claim, MessageStatus, Settled
 from domain.routes import progress
-from domain.routes.progress import complete_routes
 from domain.settings import Settings
 from domain.statements import Command
 
@@ -58,7 +57,7 @@ def _move_on(connection: Connection, settled: Settled | None, *, now: datetime) 
         case "given_up":
             progress.message_given_up(connection, route_id, plan_id)
     if settled.end != "discarded":  # a discarded message belongs to no plan that the route still has
-        jobs += complete_routes(connection, [route_id], now=now)
+        jobs += progress.complete_routes(connection, [route_id], now=now)
     if settled.end in ("delivered", "discarded"):
         jobs += messages.next_messages(connection, settled.driver_id, settled.environment)
     return Outcome(settled.status, jobs)

@@ -25,20 +25,23 @@ def process_vehicles(
     processes at this moment, are left alone.
     """
     early = timedelta(hours=settings.early_arrival_hours)
-    # Routes are locked before tracks, as everywhere: no two transactions wait for each other.
+
+    # Lock: routes before tracks, as everywhere, so that no two transactions wait for each other.
     waiting = tracks.waiting_trucks(connection, environment, vehicle_ids, early=early)
     open_routes = _lock_open_routes(connection, environment, waiting.values())
     locked, changed_tracks = tracks.lock_tracks(connection, environment, waiting)
 
+    # Load: the route that each truck is on, its fixes, its visits so far.
     current = window.current_routes(open_routes, locked, early=early)
     moving = [(track, current[track.vehicle_id]) for track in locked if track.vehicle_id in current]
     since = {track.vehicle_id: window.first_that_may_count(track, route, early=early) for track, route in moving}
     windows = tracks.load_windows(connection, environment, since)
     visits = load_visits(connection, [route.id for _, route in moving])
 
+    # Decide: which fixes are implausible, and which visits the others make.
     flags: list[Flag] = []
-    changed = []
-    standing = []
+    changed: list[OpenRoute] = []
+    standing: list[str] = []
     for track, route in moving:
         believed, new_flags = window.believed_fixes(windows[track.vehicle_id].fixes)
         flags += (Flag(track.vehicle_id, moment, implausible) for moment, implausible in new_flags.items())
@@ -52,20 +55,22 @@ def process_vehicles(
             visits[route.id] = after
             changed.append(route)
 
+    # Store, and enqueue what follows.
     companies = {vehicle_id: route.company_id for vehicle_id, route in current.items()}
     tracks.flag_implausible(connection, Environment(environment), flags, companies, now=now)
     store_visits(connection, {route.id: visits[route.id] for route in changed}, now=now)
     started = store_first_arrivals(connection, [route.id for route in changed], now=now)
     rest_from = {vehicle_id: rest for vehicle_id, (_, rest) in windows.items() if rest is not None}
     tracks.note_rest(connection, environment, [track.vehicle_id for track in locked], rest_from, now=now)
+    # A truck with fixes left may be elsewhere by now: its plan is made later, when the sweep enqueues it.
+    due = [
+        route.id
+        for route in changed
+        if route.id in started and route.arrived_at is None and route.vehicle_id not in rest_from
+    ]
     return [
         *(process_positions(environment, batch) for batch in in_batches([*rest_from, *changed_tracks], JOB_TRUCKS)),
-        # While fixes are left, nobody knows where the truck is by now. The sweep asks for such a plan later.
-        *(
-            build_plan(route.id)
-            for route in changed
-            if route.id in started and route.arrived_at is None and route.vehicle_id not in rest_from
-        ),
+        *map(build_plan, due),
         *review_requests.after_new_fixes(connection, standing, now=now),
         *complete_routes(connection, [route.id for route in changed], now=now),
     ]

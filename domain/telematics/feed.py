@@ -1,6 +1,6 @@
-"""Positions as they come in: checked, resolved to vehicles, stored, and handed on to be processed."""
+"""Positions as they come in: their vehicles are found, useless ones are dropped, the rest is stored and marked."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypedDict
 
@@ -30,9 +30,12 @@ class Feed(NamedTuple):
     """What became of one request to the feed."""
 
     accepted: int
+    """Positions of known vehicles; also those that were dropped."""
     rejected: list[RejectedPosition]
     dropped: dict[str, int]
+    """How many, by reason."""
     jobs: list[Job]
+    """To enqueue after the commit."""
 
 
 def store_positions(
@@ -46,16 +49,16 @@ def store_positions(
 ) -> Feed:
     """Stores the fixes of known vehicles; `positions` come with their index in the request.
 
-    An unknown vehicle is rejected. A fix that is of no use is accepted, counted and not stored. `near_meters` is the
-    arrival radius, `early` how long before its start a route can start.
+    A position of an unknown vehicle is rejected. A useless one is accepted and counted, but not stored. `near_meters`
+    is the arrival radius, `early` how long before its scheduled start a route can start.
     """
     vehicles = _resolve(connection, tenant.company_id, [position for _, position in positions])
     rejected: list[RejectedPosition] = []
     dropped: dict[str, int] = {}
-    rows: list[_NewFix] = []
-    for (index, position), (vehicle_id, fault) in zip(positions, vehicles, strict=True):
-        if vehicle_id is None:
-            rejected.append(RejectedPosition(index=index, message=fault))
+    new: list[_NewFix] = []
+    for (index, position), vehicle in zip(positions, vehicles, strict=True):
+        if isinstance(vehicle, _Unknown):
+            rejected.append(RejectedPosition(index=index, message=vehicle.fault))
             continue
         fix = Fix(
             position.recorded_at,
@@ -67,9 +70,9 @@ def store_positions(
         if reason is not None:
             dropped[reason] = dropped.get(reason, 0) + 1
             continue
-        rows.append(
+        new.append(
             {
-                "vehicle_id": vehicle_id,
+                "vehicle_id": vehicle,
                 "recorded_at": position.recorded_at.isoformat(),
                 "latitude": position.latitude,
                 "longitude": position.longitude,
@@ -78,14 +81,18 @@ def store_positions(
                 "accuracy_meters": position.accuracy_meters,
             }
         )
-    rows.sort(key=lambda row: (row["vehicle_id"], row["recorded_at"]))  # two requests wait, and never deadlock
-    stored = _store(connection, tenant.environment, rows, dropped, now=now)
+    new.sort(key=lambda fix: (fix["vehicle_id"], fix["recorded_at"]))  # two requests wait, and never deadlock
+    stored = _store(connection, tenant.environment, new, now=now)
+    if len(stored) < len(new):
+        dropped["repeated"] = len(new) - len(stored)
     jobs = mark_trucks(connection, tenant.environment, stored, now=now, near_meters=near_meters, early=early)
     count_dropped(connection, tenant, dropped, now=now)
     return Feed(len(positions) - len(rejected), rejected, dropped, jobs)
 
 
 class _Resolved(NamedTuple):
+    """A reference to a vehicle: how it names it, the name, and at most two vehicles that it fits."""
+
     kind: str
     value: str
     candidates: list[str]
@@ -114,9 +121,16 @@ _RESOLVE = Statement(
 )
 
 
-def _resolve(connection: Connection, company_id: str, positions: Sequence[Position]) -> list[tuple[str | None, str]]:
-    """The vehicle that each position names, by mapping or stored value, or None and what is wrong."""
-    named = {
+class _Unknown(NamedTuple):
+    """No vehicle, or several."""
+
+    fault: str
+    """What is wrong with the references."""
+
+
+def _resolve(connection: Connection, company_id: str, positions: Sequence[Position]) -> list[str | _Unknown]:
+    """The id of the vehicle that each position names. A mapping goes before the stored value."""
+    references = {
         (kind, value)
         for position in positions
         for kind in ("vehicle_id", "unit_number", "vin")
@@ -126,15 +140,16 @@ def _resolve(connection: Connection, company_id: str, positions: Sequence[Positi
         connection,
         {
             "company_id": company_id,
-            "kinds": [kind for kind, _ in named],
-            "values": [value for _, value in named],
+            "kinds": [kind for kind, _ in references],
+            "values": [value for _, value in references],
         },
     )
     candidates = {(row.kind, row.value): row.candidates for row in rows}
     return [_vehicle_of(position, candidates) for position in positions]
 
 
-def _vehicle_of(position: Position, candidates: dict[tuple[str, str], list[str]]) -> tuple[str | None, str]:
+def _vehicle_of(position: Position, candidates: Mapping[tuple[str, str], Sequence[str]]) -> str | _Unknown:
+    """Each reference that a position has must lead to the same one vehicle."""
     found = set()
     for kind, label in (("vehicle_id", "vehicleId"), ("unit_number", "unitNumber"), ("vin", "vin")):
         value = getattr(position, kind)
@@ -142,12 +157,9 @@ def _vehicle_of(position: Position, candidates: dict[tuple[str, str], list[str]]
             continue
         ids = candidates[kind, value]
         if len(ids) != 1:
-            return (
-                None,
-                f"{label}: {'unknown vehicle' if not ids else 'fits more than one vehicle'} {value!r}",
-            )
+            return _Unknown(f"{label}: {'fits more than one vehicle' if ids else 'unknown vehicle'} {value!r}")
         found.add(ids[0])
-    return (found.pop(), "") if len(found) == 1 else (None, "the references name different vehicles")
+    return found.pop() if len(found) == 1 else _Unknown("the references name different vehicles")
 
 
 _STORE_FIXES = Statement(
@@ -181,22 +193,15 @@ _STORE_NEWEST = Command(
 
 
 def _store(
-    connection: Connection,
-    environment: Environment,
-    rows: Sequence[_NewFix],
-    dropped: dict[str, int],
-    *,
-    now: datetime,
+    connection: Connection, environment: Environment, fixes: Sequence[_NewFix], *, now: datetime
 ) -> list[StoredFix]:
-    """Returns the fixes that are new."""
-    if not rows:
+    """Stores the fixes, and each truck's newest one in its track, which is locked from now on. Returns those that were
+    not there yet."""
+    if not fixes:
         return []
-    stored = _STORE_FIXES.all(connection, (environment, now, as_json(rows)))
-    if len(stored) < len(rows):
-        dropped["repeated"] = len(rows) - len(stored)
-    if not stored:
-        return []
-    _STORE_NEWEST.execute(connection, {"environment": environment, "rows": as_json(rows)})
+    stored = _STORE_FIXES.all(connection, (environment, now, as_json(fixes)))
+    if stored:
+        _STORE_NEWEST.execute(connection, {"environment": environment, "rows": as_json(fixes)})
     return stored
 
 

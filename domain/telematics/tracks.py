@@ -1,7 +1,7 @@
 """Tracks: which trucks have fixes that wait to be processed, and those fixes.
 
-The actor of the arrivals queue takes these steps (`routes.tracking`): find the waiting trucks, lock their tracks, load
-their fixes, mark implausible ones, and note what is left.
+`routes.tracking` takes the steps in the order in which they stand here: find the trucks that wait, lock their tracks,
+load their fixes, flag the implausible ones, and note what is left for the next job.
 """
 
 from collections import Counter
@@ -38,9 +38,9 @@ _MIN_PORTION = 50
 class WaitingTruck(NamedTuple):
     vehicle_id: str
     version: str
-    """Of its track: another one means that the track was changed."""
+    """Of its track; it differs after every change of the track."""
     route_ids: list[str]
-    """Those among which its current route is."""
+    """A few open routes of the truck. Its current one is among them."""
 
 
 _WAITING_TRUCKS = Statement(
@@ -58,7 +58,7 @@ _WAITING_TRUCKS = Statement(
 def waiting_trucks(
     connection: Connection, environment: str, vehicle_ids: Sequence[str], *, early: timedelta
 ) -> dict[str, WaitingTruck]:
-    """Those of the vehicles whose fixes wait to be processed, by vehicle. Nothing is locked."""
+    """Which of these vehicles have fixes that wait, by vehicle. Nothing is locked."""
     rows = _WAITING_TRUCKS.all(
         connection,
         {
@@ -223,7 +223,7 @@ def flag_implausible(
     *,
     now: datetime,
 ) -> None:
-    """Stores the flags, and counts the implausible fixes; `companies` are those of the vehicles."""
+    """Stores the flags, and counts the implausible fixes for each company; `companies` are those of the vehicles."""
     if not flags:
         return
     _FLAG_IMPLAUSIBLE.execute(connection, (*map(list, zip(*flags, strict=True)), environment))
@@ -234,7 +234,7 @@ def flag_implausible(
         count_dropped(connection, Tenant(company_id, environment), {"implausible": count}, now=now)
 
 
-# What is left
+# What is left, and what waits again
 
 
 _NOTE_REST = Command(
@@ -255,7 +255,8 @@ def note_rest(
     *,
     now: datetime,
 ) -> None:
-    """These vehicles are processed: nothing waits any more, or what is recorded from `rest_from` on."""
+    """Notes that these vehicles are processed. Of those in `rest_from` the fixes recorded from that time on still wait;
+    of the others none does."""
     _NOTE_REST.execute(
         connection, (now, list(vehicle_ids), [rest_from.get(vehicle_id) for vehicle_id in vehicle_ids], environment)
     )
@@ -280,8 +281,8 @@ _FREE_TRUCKS = Statement(
 
 
 def free_trucks(connection: Connection, route_ids: Sequence[str], *, now: datetime) -> list[Job]:
-    """The trucks of these routes, which were just completed, are free for their next ones. What a truck has done since
-    belongs to its next route, and is processed again.
+    """Frees the trucks of routes that were just completed. What a truck has done since it reached the last stop belongs
+    to its next route, and is processed again.
 
     Returns the jobs for it, to enqueue after the commit.
     """
@@ -296,7 +297,8 @@ _LOST = Statement(
 
 
 def lost_processing(connection: Connection, *, now: datetime, limit: int = 10_000) -> dict[str, list[str]]:
-    """Vehicles whose fixes wait although their job should have run, longest first: vehicle ids by environment."""
+    """Vehicles whose fixes still wait although their job should have run: vehicle ids by environment, those that wait
+    longest first."""
     lost: dict[str, list[str]] = {}
     for row in _LOST.all(connection, (now - SWEEP_GRACE, limit)):
         lost.setdefault(row.environment, []).append(row.vehicle_id)
@@ -309,5 +311,5 @@ _RETRY_LATER = Command(
 
 
 def record_failed_processing(connection: Connection, environment: str, vehicle_id: str, *, now: datetime) -> None:
-    """The processing of one truck failed unexpectedly: the sweep asks again in a minute, not at every look."""
+    """After an unexpected error: the sweep tries this truck again in a minute, not every few seconds."""
     _RETRY_LATER.execute(connection, (now + timedelta(minutes=1), vehicle_id, environment))

@@ -1,8 +1,11 @@
-"""What a window of fixes says about a route: which of its fixes count, and which visits they make. Decision 10.
+"""What a window of fixes says about a truck's route: which fixes count, and which visits they make. Decision 10.
 
-Rules only, on top of `arrivals`. Each fix has two times: `recorded_at`, by the truck's tracker, and `received_at`, by
-our clock. Visits are decided by the first. The second matters only for fixes from before the route was imported, and in
-the sandbox, where simulated time may start over.
+Rules only, on top of `arrivals`. Each fix has the times of two clocks:
+
+- `recorded_at`, the tracker's, decides the visits. It is compared with the route's `scheduled_start`, and with
+  `free_since`, the fix by which the truck completed its route before.
+- `received_at`, ours, tells what was known when. It is compared with the route's `imported_at`, and with `freed_at`,
+  when the route before was completed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -58,10 +61,10 @@ def current_routes(routes: Sequence[OpenRoute], tracks: Sequence[Track], *, earl
 
 
 def first_that_may_count(track: Track, route: OpenRoute, *, early: timedelta) -> datetime:
-    """From when on the track's fixes are worth loading, by the rules of `_counts`. Without it one late fix from last
-    month would load the whole month."""
+    """From when on fixes of the track are loaded: earlier ones do not count, see `_counts`. Otherwise one late fix from
+    last month would load the whole month."""
     since = track.unjudged_from
-    # a difference of times, for the start less some hours may lie before the year one
+    # Differences of times are compared: a start in the year 1 less some hours is no datetime.
     if route.scheduled_start - since > early:
         since = route.scheduled_start - early
     if route.environment == Environment.LIVE and track.free_since is not None:
@@ -71,7 +74,10 @@ def first_that_may_count(track: Track, route: OpenRoute, *, early: timedelta) ->
 
 def believed_fixes(window: Sequence[ReceivedFix]) -> tuple[list[ReceivedFix], dict[datetime, bool]]:
     """The plausible fixes of a window; and `recorded_at` of those whose flag has to change, with the new flag (True:
-    implausible)."""
+    implausible).
+
+    Fixes are judged from the first believed one on. Implausible ones before it stay so.
+    """
     start = next((index for index, (fix, _) in enumerate(window) if not fix.implausible), len(window))
     tail = window[start:]
     wild = arrivals.implausible_fixes([fix for fix, _ in tail])
@@ -92,15 +98,16 @@ def visits_after(
 ) -> dict[int, Visit]:
     """The visits of a route after these fixes, by position of the stop; `before` are those that are stored.
 
-    The fixes are processed twice.
+    The fixes are processed in two passes. The first one starts from the visits known before the first of the fixes, for
+    a late fix may make a stored visit earlier. `merge` rejects what would undo, delay or reorder stored visits. The
+    second pass starts from the outcome: a rejected late fix must not mask a newer one.
 
-    First as if nothing were known of what happened in their time, for a late fix may make a stored visit earlier.
-    `merge` then refuses what would undo, delay or reorder the stored visits.
+    For example, the truck arrived at stop 0 at 12:00. Now its tracker sends what it has kept:
 
-    Then once more, from the merged visits: a rejected late fix must not mask a newer one. For example, the truck has
-    been at stop 0 since noon. Its tracker sends what it kept: it stood at stop 1 at 2:00 in the morning, and again at
-    15:00. The first pass finds stop 1 visited at 2:00, so it does not look for it later. `merge` refuses that, for
-    stop 0 came first. The second pass knows only of noon at stop 0, and finds stop 1 visited at 15:00.
+        02:00  at stop 1    first pass: arrived at stop 1       second pass: before stop 0, moves nothing
+        15:00  at stop 1    first pass: stop 1 is known         second pass: arrived at stop 1
+                            merge: rejects 02:00 at stop 1,     merge: accepts 15:00 at stop 1
+                            for stop 0 was reached at 12:00
     """
     fixes = [received.fix for received in believed if _counts(received, route, track, early=early)]
     if not fixes:
@@ -108,20 +115,19 @@ def visits_after(
     stops = [Point(stop["latitude"], stop["longitude"]) for stop in route.stops]
     last_seen = _last_seen(track, [received.fix for received in believed], fixes)
 
-    def merged_with(stored: Mapping[int, Visit], known: Mapping[int, Visit]) -> dict[int, Visit]:
-        decided = arrivals.process_fixes(stops, known, fixes, radius_meters=radius_meters, last_seen=last_seen)
-        return arrivals.merge(stored, decided)
+    def processed(known: Mapping[int, Visit]) -> dict[int, Visit]:
+        return arrivals.process_fixes(stops, known, fixes, radius_meters=radius_meters, last_seen=last_seen)
 
-    first_pass = merged_with(before, _visits_until(fixes[0].recorded_at, before))
-    return merged_with(first_pass, first_pass)
+    merged = arrivals.merge(before, processed(_known_by(fixes[0].recorded_at, before)))
+    return arrivals.merge(merged, processed(merged))
 
 
 def _counts(received: ReceivedFix, route: OpenRoute, track: Track, *, early: timedelta) -> bool:
-    """Whether a fix can move this route. It cannot when
+    """Whether a fix can move this route. It cannot when it
 
-    - it was recorded too early before the route's start;
-    - it came in before the route was imported, and does not tell where the truck stood then;
-    - it belongs to the truck's route before.
+    - was recorded more than `early` before the route's start,
+    - came in before the route was imported, and was recorded more than 15 minutes before the import,
+    - belongs to the route that the truck completed before.
     """
     fix, received_at = received
     if route.scheduled_start - fix.recorded_at > early:
@@ -131,12 +137,12 @@ def _counts(received: ReceivedFix, route: OpenRoute, track: Track, *, early: tim
         return False
     if track.free_since is None or fix.recorded_at >= track.free_since:
         return True
-    # simulated time may start over: positions that came in after the completion belong to the next route
+    # Simulated time may start over: what came in after the completion belongs to the next route.
     return route.environment == Environment.SANDBOX and track.freed_at is not None and received_at > track.freed_at
 
 
-def _visits_until(moment: datetime, visits: Mapping[int, Visit]) -> dict[int, Visit]:
-    """What was known at that moment: a later arrival is unknown, and so is a later departure."""
+def _known_by(moment: datetime, visits: Mapping[int, Visit]) -> dict[int, Visit]:
+    """The visits without what happened at that moment or later: neither those arrivals nor those departures."""
     known = {}
     for stop, visit in visits.items():
         if visit.arrived_at < moment:
@@ -146,7 +152,10 @@ def _visits_until(moment: datetime, visits: Mapping[int, Visit]) -> dict[int, Vi
 
 
 def _last_seen(track: Track, believed: Sequence[Fix], fixes: Sequence[Fix]) -> Fix | None:
-    """Where the truck was before the fixes that count; None when these are the first that are known of it."""
+    """The truck's last fix before those that count; None: no earlier one is known.
+
+    It is the last believed fix before the first that counts, or from the time of the route before.
+    """
     earlier = [
         fix
         for fix in believed
@@ -155,5 +164,6 @@ def _last_seen(track: Track, believed: Sequence[Fix], fixes: Sequence[Fix]) -> F
     ]
     if earlier:
         return earlier[-1]
-    # the window reaches back further than any run of fixes that decides: where it begins, the truck stands or drives
+    # The window holds no earlier fix. If the truck has one, it is older than the window, and the truck was where the
+    # window begins: a window reaches back further than any run of fixes that decides.
     return None if fixes[0].recorded_at == track.oldest_at else fixes[0]
