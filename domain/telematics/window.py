@@ -21,7 +21,7 @@ from domain.telematics.rechecks import STANDING_MINUTES
 from domain.telematics.tracks import ReceivedFix, Track
 
 
-class _StoredStop(TypedDict):
+class StoredStop(TypedDict):
     """What the arrivals need to know of a stop in `routes.stops`."""
 
     latitude: float
@@ -37,7 +37,7 @@ class OpenRoute(NamedTuple):
     vehicle_id: NotNull[str]
     status: str
     scheduled_start: datetime
-    stops: list[_StoredStop]
+    stops: list[StoredStop]
     arrived_at: datetime | None
     imported_at: NotNull[datetime]
 

@@ -1,0 +1,175 @@
+"""Which trucks are to be processed after new positions, and what finding them costs."""
+
+from datetime import datetime, timedelta
+from time import perf_counter
+
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from domain.contract.shapes import Instant, Position
+from domain.database import Connection
+from domain.ids import new_id
+from domain.jobs import Job, process_positions
+from domain.lifecycle import RouteStatus
+from domain.settings import Settings
+from domain.telematics.arrivals import Candidate, current_route
+from tests.domain.helpers import imported, north_of, positions_at, post
+from tests.domain.trucks import HOME, hours, minutes, position, process, stand_at
+from tests.factories import JOLIET, NEWARK, Fleet
+
+
+def test_a_truck_without_an_open_route_costs_no_job(connection: Connection, fleet: Fleet, now: datetime) -> None:
+    imported(connection, fleet.live, now=now, vehicle={"unitNumber": "102"})
+
+    assert post(connection, fleet.live, [position(now, unit_number="101")], now=now).jobs == []
+
+
+def test_the_trucks_of_open_routes_are_processed_by_one_job(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
+    imported(connection, fleet.live, now=now)
+    imported(connection, fleet.live, now=now, vehicle={"unitNumber": "102"})
+
+    feed = post(connection, fleet.live, [position(now, unit_number="101"), position(now, unit_number="102")], now=now)
+
+    assert len(feed.jobs) == 1
+    assert feed.jobs[0].payload["environment"] == "live"
+    assert sorted(feed.jobs[0].payload["vehicle_ids"]) == sorted(fleet.trucks)
+
+
+def test_a_large_fleet_is_processed_by_several_jobs(connection: Connection, fleet: Fleet, now: datetime) -> None:
+    connection.execute(
+        "INSERT INTO vehicles (id, company_id, unit_number)"
+        " SELECT %s || number, %s, 'T' || number FROM generate_series(1, 100) AS number",
+        (new_id("veh"), fleet.company_id),
+    )
+    fixes = []
+    for number in range(1, 101):
+        imported(connection, fleet.live, now=now, vehicle={"unitNumber": f"T{number}"})
+        fixes += positions_at(JOLIET, now, count=1, unit_number=f"T{number}")
+
+    jobs = post(connection, fleet.live, fixes, now=now).jobs
+
+    assert sorted(len(job.payload["vehicle_ids"]) for job in jobs) == [36, 64]
+
+
+def test_a_truck_that_waits_for_long_adds_no_job_with_every_post(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    imported(connection, fleet.live, now=now)
+
+    def jobs(seconds: float) -> int:
+        moment = now + timedelta(seconds=seconds)
+        return len(post(connection, fleet.live, positions_at(JOLIET, moment, count=1), now=moment).jobs)
+
+    assert [jobs(seconds) for seconds in (0, 30, 60, 65, 3600)] == [1, 1, 1, 0, 0]
+    process(connection, settings, fleet, now=now)
+    assert jobs(3605) == 1
+
+
+def test_what_happens_far_from_every_stop_is_stored_and_not_processed(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    imported(connection, fleet.live, now=now, stops=[JOLIET, NEWARK])
+
+    def jobs(meters: float, at: datetime) -> list[Job]:
+        place = north_of(HOME, meters)
+        stop = {"latitude": place.latitude, "longitude": place.longitude}
+        return post(connection, fleet.live, positions_at(stop, at, count=1), now=at).jobs
+
+    processed = [process_positions("live", [fleet.trucks[0]])]
+    assert jobs(5000, now) == jobs(2000, now + minutes(1)) == []
+    assert jobs(249, now + minutes(2)) == processed
+    process(connection, settings, fleet, now=now + minutes(2))
+    stand_at(connection, settings, fleet, JOLIET, now + minutes(3))
+    assert jobs(5000, now + minutes(10)) == processed  # it may be leaving
+    stand_at(
+        connection, settings, fleet, {"latitude": HOME.latitude + 0.1, "longitude": HOME.longitude}, now + hours(1)
+    )
+    assert jobs(50_000, now + hours(2)) == []
+    assert jobs(60_000, now + minutes(9)) == processed  # late, and older than the departure
+
+
+def drafts_of(connection: Connection, fleet: Fleet, count: int, *, stops: int, now: datetime) -> None:
+    """Drafts of truck 101 that start one after the other, each with so many stops far away."""
+    far = [{"name": f"stop {number}", "latitude": 30.0, "longitude": -100 + number / 10} for number in range(stops)]
+    for number in range(count):
+        imported(connection, fleet.live, now=now, start=now + minutes(5 * number), stops=far)
+
+
+def test_the_cost_of_fixes_does_not_grow_with_the_drafts_of_their_truck(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
+    def seconds(first: datetime) -> float:
+        def once(number: int) -> float:
+            fixes = positions_at(JOLIET, first + minutes(number), count=500, seconds_apart=0.1, speed_mph=60)
+            started = perf_counter()
+            post(connection, fleet.live, fixes, now=now)
+            return perf_counter() - started
+
+        return min(once(number) for number in range(3))
+
+    drafts_of(connection, fleet, 4, stops=50, now=now)
+    few = seconds(now - minutes(10))
+    drafts_of(connection, fleet, 96, stops=50, now=now)
+    many = seconds(now - minutes(5))
+
+    assert many < 5 * few
+
+
+OpenRoutes = list[tuple[float, bool, int]]
+"""Hours until the start, whether its truck has arrived, which of five places its first stop is."""
+
+
+@hypothesis_settings(
+    deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
+)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([-60.0, -30.0, -24.0, -2.0, 0.0, 5.0, 11.0, 12.0, 13.0]), st.booleans(), st.integers(0, 4)
+        ),
+        max_size=8,
+    ),
+    st.lists(st.tuples(st.sampled_from([-20.0, -5.0, -1.0, -0.1, 0.0]), st.integers(0, 5)), min_size=1, max_size=4),
+)
+def test_every_fix_that_can_move_the_current_route_is_marked(
+    connection: Connection, fleet: Fleet, now: datetime, open_routes: OpenRoutes, sent: list[tuple[float, int]]
+) -> None:
+    """By the rule itself, over all open routes: `feed` looks only at a few of them."""
+    places = [north_of(HOME, 5000.0 * number) for number in range(6)]
+    early = hours(12)
+    with connection.transaction(force_rollback=True):
+        candidates, firsts = [], {}
+        for ahead, started, place in open_routes:
+            stop = {"name": "first", "latitude": places[place].latitude, "longitude": places[place].longitude}
+            route_id = imported(connection, fleet.live, now=now, start=now + hours(ahead), stops=[stop, NEWARK])
+            arrived_at = now - hours(1) if started else None
+            connection.execute("UPDATE routes SET arrived_at = %s WHERE id = %s", (arrived_at, route_id))
+            candidates.append(Candidate(route_id, RouteStatus.DRAFT, now + hours(ahead), arrived_at))
+            firsts[route_id] = place
+        fixes = {now + hours(ahead): place for ahead, place in sent}
+        positions = [
+            Position(
+                latitude=places[place].latitude,
+                longitude=places[place].longitude,
+                recorded_at=Instant.fromtimestamp_utc(at),
+                unit_number="101",
+            )
+            for at, place in fixes.items()
+        ]
+        post(connection, fleet.live, positions, now=now)
+        (track,) = connection.execute("SELECT unjudged_from FROM tracks WHERE vehicle_id = %s", (fleet.trucks[0],))
+
+        current = current_route(candidates, max(fixes), early=early)
+        wanted = [
+            at
+            for at, place in fixes.items()
+            if current is not None and place == firsts[current.route_id] and current.scheduled_start - at <= early
+        ]
+        if wanted:
+            assert track.unjudged_from is not None
+            assert track.unjudged_from <= min(wanted)
+        if not firsts.keys() or not set(fixes.values()) & set(firsts.values()):
+            assert track.unjudged_from is None

@@ -1,0 +1,43 @@
+"""How positions are kept by day, and how they go."""
+
+from datetime import datetime, timedelta
+
+from domain.database import Connection
+from domain.telematics import partitions
+from tests.domain.helpers import positions_at, post
+from tests.factories import JOLIET, Fleet
+
+
+def partitions_of(connection: Connection, fleet: Fleet) -> list[str]:
+    """Where each fix of truck 101 is kept, in order of time."""
+    rows = connection.execute(
+        "SELECT tableoid::regclass::text AS name FROM positions WHERE vehicle_id = %s ORDER BY recorded_at",
+        (fleet.trucks[0],),
+    ).fetchall()
+    return [row.name for row in rows]
+
+
+def test_positions_are_kept_by_day_and_go_after_the_retention(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
+    def keep(days_later: float) -> int:
+        later = now + timedelta(days=days_later)
+        removed = partitions.keep_positions(connection, retention_days=30, now=later)
+        partitions.forget_positions(connection, days=30, now=later, limit=1_000)
+        return removed
+
+    keep(0)
+    for days in (-31, -29, 0, 7, 8):
+        at = now + timedelta(days=days)
+        post(connection, fleet.live, positions_at(JOLIET, at, count=1), now=at)
+    post(connection, fleet.sandbox, positions_at(JOLIET, now, count=1), now=now)
+    today, in_a_week, after = (f"positions_live_{now + timedelta(days=days):%Y%m%d}" for days in (0, 7, 8))
+    other, sandbox = "positions_live_other", "positions_sandbox"
+    assert sorted(partitions_of(connection, fleet)) == sorted([other, other, today, in_a_week, other, sandbox])
+
+    assert keep(1) == 0  # what came in before its day had a partition moves into it
+    assert sorted(partitions_of(connection, fleet)) == sorted([other, today, in_a_week, after, sandbox])
+    assert keep(31) == 1
+    assert sorted(partitions_of(connection, fleet)) == sorted([in_a_week, after])
+    assert keep(100) > 7
+    assert partitions_of(connection, fleet) == []

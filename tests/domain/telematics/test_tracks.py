@@ -1,0 +1,99 @@
+"""Trucks whose positions wait: found when their job is lost, counted and locked in one order."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+
+from domain.database import Connection, Database
+from domain.ids import new_id
+from domain.lifecycle import Environment
+from domain.routes.tracking import process_vehicles
+from domain.settings import Settings
+from domain.telematics import feed, tracks
+from domain.telematics.rechecks import recheck_trucks
+from tests.conftest import make_database, own_database
+from tests.domain.helpers import imported, positions_at, post
+from tests.domain.trucks import dropped, minutes, process
+from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
+from tests.service import eventually
+
+
+def test_processing_is_lost_once_it_has_waited_however_often_the_truck_posts(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    imported(connection, fleet.live, now=now)
+
+    def lost(seconds: float) -> bool:
+        found = tracks.lost_processing(connection, now=now + timedelta(seconds=seconds))
+        return fleet.trucks[0] in found.get("live", [])
+
+    for seconds in range(0, 30, 5):
+        moment = now + timedelta(seconds=seconds)
+        post(connection, fleet.live, positions_at(JOLIET, moment, count=1), now=moment)
+        assert lost(seconds) is (seconds >= 10)
+    process(connection, settings, fleet, now=now)
+    assert not lost(300)
+
+
+def test_implausible_fixes_are_counted_in_the_order_of_the_companies(settings: Settings, now: datetime) -> None:
+    def count(connection: Connection, fleet: Fleet) -> None:
+        feed.count_dropped(connection, fleet.live, {"implausible": 1}, now=now)
+
+    with own_database("counts") as database, ThreadPoolExecutor(1) as threads:
+        with database.transaction() as connection:
+            first, second = (make_fleet(connection) for _ in range(2))
+            # the trucks are in the other order
+            truck, later_truck = second.trucks[0], new_id("veh")
+            connection.execute("UPDATE vehicles SET id = %s WHERE id = %s", (later_truck, first.trucks[0]))
+            for fleet in (first, second):
+                imported(connection, fleet.live, now=now)
+                wild = [(PERRYSBURG, -2), (JOLIET, -1), (PERRYSBURG, 0)]
+                fixes = [fix for stop, at in wild for fix in positions_at(stop, now + minutes(at), count=1)]
+                post(connection, fleet.live, fixes, now=now)
+
+        def process_both() -> None:
+            with database.transaction() as connection:
+                process_vehicles(connection, Environment.LIVE, [truck, later_truck], settings=settings, now=now)
+
+        with database.transaction() as holder:
+            count(holder, first)
+            processing = threads.submit(process_both)
+            eventually(lambda: holder.execute("SELECT FROM pg_locks WHERE NOT granted").rowcount, bool)
+            count(holder, second)
+        processing.result()
+
+        with database.transaction() as connection:
+            assert [dropped(connection, fleet) for fleet in (first, second)] == [{"implausible": 2}] * 2
+
+
+def test_trucks_that_are_looked_at_again_are_locked_in_the_order_in_which_the_feed_locks_them(
+    worker_id: str, now: datetime
+) -> None:
+    def free(connection: Connection) -> list[str]:
+        rows = connection.execute("SELECT vehicle_id FROM tracks ORDER BY vehicle_id FOR UPDATE SKIP LOCKED").fetchall()
+        return [row.vehicle_id for row in rows]
+
+    with Database(make_database(f"tracks_{worker_id}")) as database, ThreadPoolExecutor(1) as threads:
+        with database.transaction() as connection:
+            fleet = make_fleet(connection)
+            units = [f"T{number}" for number in range(40)]
+            connection.execute(
+                "INSERT INTO vehicles (id, company_id, unit_number) SELECT 'veh_' || unit, %s, unit"
+                " FROM unnest(%s::text[]) AS unit",
+                (fleet.company_id, units),
+            )
+            routes = [imported(connection, fleet.live, now=now, vehicle={"unitNumber": unit}) for unit in units]
+            for unit in reversed(units):  # as the table holds them
+                post(connection, fleet.live, positions_at(NEWARK, now, count=1, unit_number=unit), now=now)
+            first, *others = free(connection)
+
+        def look_again() -> None:
+            with database.transaction() as connection:
+                recheck_trucks(connection, routes, now=now)
+
+        with database.transaction() as holder:
+            holder.execute("SELECT FROM tracks WHERE vehicle_id = %s FOR UPDATE", (first,))
+            looking = threads.submit(look_again)
+            eventually(lambda: holder.execute("SELECT FROM pg_locks WHERE NOT granted").rowcount, bool)
+            with database.transaction() as connection:
+                assert free(connection) == others
+        looking.result()

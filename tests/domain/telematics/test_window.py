@@ -1,0 +1,93 @@
+"""Which fixes of a window count for a route, and which visits they make (decision 10), by example."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from domain.roads import Point
+from domain.telematics.arrivals import Fix, Visit
+from domain.telematics.tracks import ReceivedFix, Track
+from domain.telematics.window import OpenRoute, StoredStop, first_that_may_count, visits_after
+from tests.factories import JOLIET, NEWARK
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+FIRST_STOP = Point(JOLIET["latitude"], JOLIET["longitude"])
+LAST_STOP = Point(NEWARK["latitude"], NEWARK["longitude"])
+EARLY = timedelta(hours=12)
+
+
+def at(hours: float) -> datetime:
+    """So many hours after noon."""
+    return NOON + timedelta(hours=hours)
+
+
+def route(environment: str = "live", start: datetime = NOON, imported_at: datetime = NOON - EARLY) -> OpenRoute:
+    stops = [StoredStop(latitude=stop.latitude, longitude=stop.longitude) for stop in (FIRST_STOP, LAST_STOP)]
+    return OpenRoute("rte_1", "cmp_1", environment, "veh_1", "draft", start, stops, None, imported_at)
+
+
+def track(free_since: datetime | None = None, freed_at: datetime | None = None) -> Track:
+    return Track("(0,1)", "veh_1", at(-240), at(-240), at(24), free_since, freed_at)
+
+
+def stay(place: Point, hours: float, received: float | None = None) -> list[ReceivedFix]:
+    """Two slow fixes at a place; they come in at once unless told."""
+    moments = [at(hours), at(hours) + timedelta(minutes=1)]
+    fixes = [Fix(moment, place.latitude, place.longitude, speed_mph=0) for moment in moments]
+    return [ReceivedFix(fix, fix.recorded_at if received is None else at(received)) for fix in fixes]
+
+
+def visited(
+    fixes: list[ReceivedFix],
+    *,
+    of: OpenRoute | None = None,
+    by: Track | None = None,
+    before: dict[int, Visit] | None = None,
+) -> dict[int, datetime]:
+    """When the truck arrived at each stop."""
+    after = visits_after(of or route(), by or track(), before or {}, fixes, early=EARLY, radius_meters=250)
+    return {stop: visit.arrived_at for stop, visit in after.items()}
+
+
+def test_a_rejected_late_fix_does_not_mask_a_newer_one() -> None:
+    """The example in the docstring of `visits_after`."""
+    late_and_new = [*stay(LAST_STOP, -10, received=3), *stay(LAST_STOP, 3)]
+
+    assert visited(late_and_new, before={0: Visit(NOON)}) == {0: NOON, 1: at(3)}
+
+
+def test_a_late_fix_makes_a_stored_arrival_earlier() -> None:
+    assert visited(stay(FIRST_STOP, -1, received=1), before={0: Visit(NOON)}) == {0: at(-1)}
+
+
+@pytest.mark.parametrize(("hours", "counts"), [(-11.9, True), (-12.1, False)])
+def test_a_fix_counts_from_twelve_hours_before_the_start(hours: float, counts: bool) -> None:
+    assert bool(visited(stay(FIRST_STOP, hours), of=route(imported_at=at(-48)))) is counts
+
+
+@pytest.mark.parametrize(("hours", "counts"), [(-0.2, True), (-0.3, False)])
+def test_a_fix_from_before_the_import_counts_for_fifteen_minutes(hours: float, counts: bool) -> None:
+    assert bool(visited(stay(FIRST_STOP, hours), of=route(imported_at=NOON))) is counts
+
+
+def test_a_fix_that_comes_in_after_the_import_may_be_older() -> None:
+    assert visited(stay(FIRST_STOP, -5, received=1), of=route(imported_at=NOON)) == {0: at(-5)}
+
+
+@pytest.mark.parametrize(
+    ("environment", "received", "counts"), [("live", 3, False), ("sandbox", 1, False), ("sandbox", 3, True)]
+)
+def test_a_fix_from_before_the_truck_was_free_counts_only_when_simulated_time_starts_over(
+    environment: str, received: float, counts: bool
+) -> None:
+    freed = track(free_since=at(1), freed_at=at(2))
+    fixes = stay(FIRST_STOP, 0, received=received)
+
+    assert bool(visited(fixes, of=route(environment), by=freed)) is counts
+
+
+def test_fixes_are_loaded_from_when_they_may_count() -> None:
+    assert first_that_may_count(track(), route(), early=EARLY) == at(-12)
+    assert first_that_may_count(track(free_since=at(1)), route(), early=EARLY) == at(1)
+    assert first_that_may_count(track(free_since=at(1)), route("sandbox"), early=EARLY) == at(-12)
+    assert first_that_may_count(track(), route(start=at(-500)), early=EARLY) == at(-240)
