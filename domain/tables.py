@@ -264,7 +264,7 @@ class Route(SQLModel, table=True):
     closed_reason: str | None = None
     """Why it is `canceled` or `error`."""
     attempts: int = _default("0")
-    """Failed ones in a row, at the step it waits for: import, plan or a second look."""
+    """Failed ones in a row, at the step it waits for: import, plan or review."""
     retry_at: datetime | None = _time(null=True)
     """When the step it waits for (import or plan) is due again."""
 
@@ -277,11 +277,11 @@ class Route(SQLModel, table=True):
     plan_id: str | None = None
     """The current plan; of a route in `error`, the attempt that explains why there is none."""
     review_at: datetime | None = _time(null=True)
-    """Its plan's inputs have changed: when the plan is due to be looked at again."""
+    """When the review of its plan is due, because fuel or prices have changed; see `routes/reviews.py`."""
     review_requests: int = _default("0")
-    """How often that was asked for: a look takes off only what it has seen."""
+    """How often a review was asked for. A review that ends leaves `review_at` if another was asked for meanwhile."""
     correction_id: str | None = None
-    """The plan that shall replace the one that the driver has: the current one once its message is out."""
+    """The plan that replaces the one that the driver has. It becomes the current one when its message is out."""
     corrected_at: datetime | None = _time(null=True)
     """When a plan that had been sent was replaced. That happens once."""
     distance_miles: float | None = None
@@ -322,11 +322,11 @@ class Plan(SQLModel, table=True):
     explanation: dict[str, Any] | None = _json(null=True)
     """Inputs, candidates, objective and line, from which `fuelroute explain` tells why; NULL once it was forgotten."""
     fuel_percent: float
-    """The level that it was made with, or for which nothing better was found since."""
+    """The level that it was made with, or for which a review found nothing better."""
     fuel_at: datetime | None = _time(null=True)
     """When the truck read the level that it was made with; NULL: none was known."""
     price_set: int | None = Field(default=None, sa_column=Column(BigInteger))
-    """The newest of `price_sets` that it was made or looked at with."""
+    """The newest of `price_sets` that it was made or reviewed with."""
     timeline: list[dict[str, Any]] = _json()
     """Planned arrival and mile of each stop that was left: stop, mile, plannedArrival."""
 

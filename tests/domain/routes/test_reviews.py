@@ -1,4 +1,4 @@
-"""A plan made at the first stop is looked at again when fuel or prices change there: the driver hears of it once."""
+"""A plan made at the first stop is reviewed when fuel or prices change there, and the driver hears of it once."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -168,7 +168,7 @@ def test_a_plan_not_yet_sent_is_replaced_quietly_and_as_often_as_need_be(trip: T
     assert trip.review() == "corrected"
 
 
-def test_leaving_is_the_last_look_and_usually_finds_nothing(trip: Trip) -> None:
+def test_leaving_is_the_last_review_and_usually_finds_nothing(trip: Trip) -> None:
     trip.send()
     assert trip.depart(38) == [review_plan(trip.route_id)]
     assert trip.review() is None
@@ -190,7 +190,7 @@ def test_new_prices_correct_the_plan_where_they_matter(trip: Trip, change: float
     assert len(trip.messages("pending")) == (outcome == "corrected")
 
     trip.connection.execute("UPDATE routes SET review_at = %s WHERE id = %s", (trip.now, trip.route_id))
-    assert trip.review() is None  # it has been looked at with these prices
+    assert trip.review() is None  # it was reviewed with these prices
 
 
 def test_small_changes_do_not_add_up_unseen(trip: Trip) -> None:
@@ -218,7 +218,7 @@ def test_a_plan_that_became_infeasible_stays_as_it_is(trip: Trip) -> None:
     assert trip.report(JOLIET, 5, 5) == []
 
 
-def test_a_look_is_due_until_it_was_taken(trip: Trip) -> None:
+def test_a_review_is_due_until_it_was_taken(trip: Trip) -> None:
     trip.report(JOLIET, 90, 90)
 
     def due(seconds: float) -> bool:
@@ -307,7 +307,7 @@ def test_a_plan_made_hours_into_the_trip_is_not_held_against_the_level_at_the_st
     trip = Trip(connection, fleet, settings, now, fleet.live, planned=False)
     jobs = on_the_way(trip, 40, hours=3.0)
     connection.execute("DELETE FROM visits WHERE departed_at IS NOT NULL AND stop > 0")
-    assert jobs == []  # a draft has no plan to look at
+    assert jobs == []  # a draft has no plan to review
     connection.execute(  # as where the plans queue was faster than the processing
         "UPDATE visits SET departed_at = NULL, departure_evidence = NULL WHERE route_id = %s", (trip.route_id,)
     )
@@ -342,7 +342,7 @@ def test_nobody_is_told_of_prices_while_the_tank_fills(trip: Trip) -> None:
     assert trip.review() == "corrected"  # for the prices, which were not forgotten
 
 
-def test_a_look_that_was_asked_for_while_another_one_runs_is_taken(trip: Trip) -> None:
+def test_a_review_that_was_asked_for_while_another_one_runs_is_taken(trip: Trip) -> None:
     trip.send()
     trip.new_prices(0)
     review = reviews.begin_review(trip.connection, trip.route_id, now=trip.now)
@@ -358,7 +358,7 @@ def test_a_look_that_was_asked_for_while_another_one_runs_is_taken(trip: Trip) -
     assert route_row(trip.connection, trip.route_id).review_at is None
 
 
-def test_a_look_is_due_however_often_it_is_asked_for(trip: Trip) -> None:
+def test_a_review_is_due_however_often_it_is_asked_for(trip: Trip) -> None:
     trip.send()
     began = trip.now
     for _ in range(4):
@@ -368,7 +368,7 @@ def test_a_look_is_due_however_often_it_is_asked_for(trip: Trip) -> None:
     assert trip.route_id in review_requests.due_reviews(trip.connection, now=began + timedelta(minutes=2))
 
 
-def test_a_look_that_fails_is_taken_later_and_later_and_then_given_up(trip: Trip) -> None:
+def test_a_review_that_fails_is_taken_later_and_later_and_then_given_up(trip: Trip) -> None:
     trip.send()
     trip.report(JOLIET, 90, 90)
     plan_id = route_row(trip.connection, trip.route_id).plan_id
@@ -390,7 +390,7 @@ def test_a_look_that_fails_is_taken_later_and_later_and_then_given_up(trip: Trip
     assert route_row(trip.connection, trip.route_id).attempts == 0
 
 
-def test_a_look_at_what_is_over_is_forgotten(trip: Trip) -> None:
+def test_a_review_of_what_is_over_is_forgotten(trip: Trip) -> None:
     trip.send()
     trip.report(JOLIET, 90, 90)
     trip.connection.execute("UPDATE routes SET status = 'completed' WHERE id = %s", (trip.route_id,))
@@ -434,7 +434,7 @@ def test_a_correction_that_failed_for_good_does_not_use_up_the_one_there_is(trip
 
 
 @pytest.mark.parametrize("sent", [False, True])
-def test_a_plan_whose_message_is_on_its_way_is_looked_at_again_afterwards(trip: Trip, sent: bool) -> None:
+def test_a_plan_whose_message_is_on_its_way_is_reviewed_afterwards(trip: Trip, sent: bool) -> None:
     if sent:
         trip.send()
         trip.report(JOLIET, 70, 70)
