@@ -37,7 +37,7 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
 
 
 def import_due(context: Context) -> tuple[dict[str, Outcome], list[Job]]:
-    """A batch of what is due by now, and what other jobs have not taken at this moment."""
+    """Imports a batch of due routes, without those that another job is importing at this moment."""
     now = datetime.now(UTC)
     route_ids: list[str] = []
     try:
@@ -54,7 +54,10 @@ def import_due(context: Context) -> tuple[dict[str, Outcome], list[Job]]:
 def report(
     context: Context, route_ids: Sequence[str], outcomes: dict[str, Outcome], jobs: Sequence[Job], reply_to: str | None
 ) -> None:
-    """Tells whoever waits for these routes, also of those that were not held any more: he looks for himself."""
+    """Announces the outcomes to the ingress process that waits for these routes, and enqueues what follows from them.
+
+    Of routes that were not held any more it gets the revision, and reads them itself.
+    """
     if reply_to is not None:
         context.jobs.announce(reply_to, write(_announced(context, route_ids, outcomes)))
     context.jobs.put(*jobs)
@@ -66,7 +69,7 @@ def report(
 def _announced(
     context: Context, route_ids: Sequence[str], outcomes: Mapping[str, Outcome]
 ) -> Mapping[str, Outcome | int]:
-    """Each outcome, and the revision of what was not held any more."""
+    """Each outcome; of a route that was not held any more, its revision."""
     others = [route_id for route_id in route_ids if route_id not in outcomes]
     if not others:
         return outcomes
@@ -77,9 +80,10 @@ def _announced(
 def import_batch(
     context: Context, route_ids: Sequence[str], *, wait: bool = False, limits: Limits | None = None
 ) -> tuple[dict[str, Outcome], list[Job]]:
-    """One transaction for all; when it fails, each route on its own, so that a bad one costs the others nothing.
+    """Imports all in one transaction; when that fails, each route in its own, so that a bad one does not affect others.
 
-    What another transaction holds is left as it is, at once or after a `wait` in vain: it is still due.
+    Routes that another transaction has locked are left as they are, with `wait` only after the lock's time limit. They
+    are still due.
     """
     now = datetime.now(UTC)
     try:
@@ -116,7 +120,7 @@ def _record_failure(context: Context, route_id: str, now: datetime) -> tuple[dic
         if is_away(error):
             raise DatabaseAway from error
         log.warning("imports.not_recorded", route_id=route_id, error=str(error))
-        return {}, []  # still due: the sweep finds it
+        return {}, []  # the route is still due, so the sweep finds it
     return ({route_id: outcome} if outcome is not None else {}), []
 
 

@@ -24,7 +24,7 @@ from domain.routes.pushes import Push, Pushed
 
 
 class RouteRow(NamedTuple):
-    """What an answer is made of."""
+    """What an answer is made of, as `queries` reads it."""
 
     id: str
     company_id: str
@@ -74,7 +74,8 @@ def route_answer(row: RouteRow) -> Route:
 
 
 def fresh_route(push: Push, pushed: Pushed, outcome: Outcome) -> Route:
-    """The answer to a push that created a route, from what is known of it: nothing has to be read again."""
+    """The answer to a push that created a route. It is made of the push and the outcome of the import, so nothing is
+    read again."""
     route = push.route
     if pushed.created_at is None:
         raise ValueError(f"the push did not create {pushed.route_id}")
@@ -113,9 +114,10 @@ def _fuel_plan(document: FuelPlanDocument | None, status: RouteStatus) -> FuelPl
 
 
 def _stops(row: RouteRow, plan: FuelPlan | None) -> list[RouteStop]:
-    """The pushed stops in order; between them, once the plan is with the driver, its fuel stops by road mile.
+    """The pushed stops in order; between them, once the driver has the plan, its fuel stops by road mile.
 
-    The destination comes last, whatever the miles say: no purchase may be missing.
+    The destination comes last, whatever the miles say, so that no purchase is missing. Example: stops at mile 0, 120
+    and 300, fuel at 90 and 300.004 (rounding): stop, fuel, stop, fuel, destination.
     """
     visits = row.visits or {}
     ahead = {entry["stop"]: entry for entry in row.timeline or ()} if row.status in SHOWS_PLAN else {}

@@ -26,7 +26,7 @@ START_OVER = f"""
     distance_miles = NULL,
     arrived_at = (SELECT min(arrived_at) FROM visits WHERE route_id = r.id), updated_at = clock_timestamp()
 """  # noqa: S608 (constants of this module)
-"""The assignments that bring a route `r` back to before its import. Its one parameter is when that is due."""
+"""The assignments that bring a route `r` back to before its import. The one parameter is when that import is due."""
 
 
 # Canceled, ended, or back to before its import

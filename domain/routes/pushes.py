@@ -28,7 +28,7 @@ class Push(NamedTuple):
     may_supersede: bool = True
     """False where the company is known to have superseding off. It skips the superseding query."""
     key_id: str = ""
-    """Of the key that it came with, for whoever looks at that again."""
+    """The API key that it came with. The ingress checks the key again before it commits."""
 
     @property
     def identity(self) -> tuple[Tenant, str]:
@@ -50,8 +50,8 @@ class Pushed(NamedTuple):
 def create_routes(connection: Connection, pushes: Sequence[Push], *, now: datetime) -> list[Pushed | None]:
     """The quick way for new routes: one statement, which needs no transaction around it.
 
-    None is left to `store_pushes`: there is such a route already, or a push before it in this list creates it, or it
-    may supersede others.
+    A push without a result (None) is left to `store_pushes`: its route exists already, a push before it in this list
+    creates it, or it may supersede others.
 
     The statement does not wait until its commit is on disk, so whoever answers the push makes sure of it: the worker's
     commit of the import writes both to disk, and so does `database.flush`.
@@ -153,7 +153,7 @@ _INSERT_UNFLUSHED = Statement(
 def _insert(
     insert: Statement[_Created], connection: Connection, pushes: Sequence[Push], *, now: datetime
 ) -> list[Pushed | None]:
-    """None: there is such a route already, created by another process or by a push before it in this list."""
+    """None for a push whose route exists already: another process created it, or a push before it in this list."""
     if not pushes:
         return []
     ids = [new_id("rte") for _ in pushes]
@@ -161,7 +161,7 @@ def _insert(
         {"id": route_id, "ordinal": ordinal, **push.tenant._asdict(), **content_of(push.route)}
         for ordinal, (route_id, push) in enumerate(zip(ids, pushes, strict=True))
     ]
-    # in the order of the unique index, so that two processes that create the same routes wait, never deadlock
+    # in the order of the unique index, so that two processes that create the same routes never deadlock
     routes.sort(key=lambda route: (route["company_id"], route["environment"], route["external_id"]))
     created = {row.id: row.created_at for row in insert.all(connection, (now + SWEEP_GRACE, as_json(routes)))}
     return [Pushed(route_id, "create", created[route_id]) if route_id in created else None for route_id in ids]

@@ -12,11 +12,10 @@ from domain.routes.answers import RouteRow, route_answer
 from domain.statements import Statement
 
 NEAR = 1_000
-"""Up to this offset a page is read first: where it is not full, it tells the total. From there on the total is counted
-first: it tells which end is nearer."""
+"""Up to this offset the page is read before the total is counted; see `list_routes`."""
 
 _VERSION = "md5(ROW(r.id, r.updated_at, v.unit_number, d.name)::text)"
-"""Differs whenever the answer does: every change of a route, its visits and its plan renews `updated_at`."""
+"""Differs whenever the answer does: whatever changes a route, its visits or its plan sets `updated_at`."""
 
 _ROUTES = f"""
     SELECT r.id, r.company_id, r.environment, r.external_id, r.reference, r.status, r.pending_reason, r.pending_detail,
@@ -36,9 +35,10 @@ _ROUTES = f"""
 
 
 class Versioned(NamedTuple):
-    """A route as the API answers it, and what tells this answer from any other of the route."""
+    """A route as the API answers it."""
 
     version: str
+    """Another answer about the same route has another version."""
     route: Route
 
 
@@ -49,7 +49,7 @@ class _VersionRow(NamedTuple):
     environment: str
 
 
-# the tenant is compared afterwards, each with its own
+# the rows of other tenants are left out in `_wanted`
 _BY_ID = Statement(RouteRow, _ROUTES + "WHERE r.id = ANY(%s)")
 _VERSIONS_BY_ID = Statement(
     _VersionRow,
@@ -72,7 +72,7 @@ def read_routes(connection: Connection, wanted: Sequence[tuple[Tenant, str]]) ->
 
 
 def read_versions(connection: Connection, wanted: Sequence[tuple[Tenant, str]]) -> list[str | None]:
-    """Only the version of each, for a client that may have it already: neither stops nor plan are loaded."""
+    """Only the version of each, for a client that may have the answer already. Stops and plan are not loaded."""
     return [row.version if row is not None else None for row in _wanted(_VERSIONS_BY_ID, connection, wanted)]
 
 
@@ -96,7 +96,8 @@ _NEWEST = """r.id = ANY(ARRAY(
          ORDER BY canceled.created_at DESC, canceled.id DESC LIMIT 1))
     FROM unnest(%(company_ids)s::text[], %(environments)s::text[], %(external_ids)s::text[])
          AS w (company_id, environment, external_id)))"""
-"""The newest route with each externalId. One that is not canceled is the newest: a push makes another only after it."""
+"""The newest route with each externalId: the one that is not canceled, else the one that was created last. A push
+creates another route only after the one before it was canceled."""
 
 _FIND = Statement(RouteRow, f"{_ROUTES} WHERE {_NEWEST}")
 
@@ -126,7 +127,7 @@ _FILTERS = {
     "vehicle_id": "r.vehicle_id = %(vehicle_id)s",
     "start_from": "r.scheduled_start >= %(start_from)s",
     "start_to": "r.scheduled_start < %(start_to)s",
-    "external_id": _NEWEST,  # the other filters then apply to that one
+    "external_id": _NEWEST,  # the other filters apply to that one route
 }
 
 
@@ -137,8 +138,8 @@ def _source(filters: Iterable[str]) -> str:
 
 
 def _page_of(source: str, order: str) -> str:
-    """In the order of the list whatever the `order` that the page is looked for in. An index alone leads to the page:
-    of what is skipped no row is read."""
+    """The inner query finds the ids of a page, with the entries to skip counted in the given `order`. It needs nothing
+    but an index. The outer query reads those routes, and sorts them as lists are sorted."""
     ids = f"SELECT r.id FROM {source} ORDER BY {order} LIMIT %(limit)s OFFSET %(offset)s"  # noqa: S608
     return f"{_ROUTES}WHERE r.id = ANY(ARRAY({ids})) ORDER BY r.scheduled_start DESC, r.id"
 
@@ -167,10 +168,12 @@ _PAGE_FROM_END = {
 def list_routes(connection: Connection, tenant: Tenant, query: RouteQuery) -> RouteList:
     """One page, newest scheduled start first, ties by id, and how many routes there are in all.
 
-    PostgreSQL walks over every entry that is skipped, so a page in the second half of the list is looked for from the
-    end. Of 10,000 routes, the 50 from offset 9,900 on are those after the last 10,000 - 9,900 - 50 = 50: 50 are skipped
-    instead of 9,900. That takes the total, which is counted anyway; only near the beginning a page that is not full
-    tells it without counting.
+    PostgreSQL passes through every entry that is skipped. So a page in the second half is looked for from the end of
+    the list. Example: 10,000 routes, offset 9,900, limit 50. From the start 9,900 entries are skipped; from the end
+    only the 10,000 - 9,900 - 50 = 50 that follow the page.
+
+    Which end is nearer is known only after counting. Up to an offset of `NEAR` the page is read first, from the start:
+    when it is not full, it is the last one, and the total is known without counting.
     """
     filters = frozenset(name for name in _FILTERS if getattr(query, name) is not None)
     parameters = {**tenant._asdict(), **msgspec.structs.asdict(query), **_newest([(tenant, query.external_id or "")])}
@@ -185,13 +188,13 @@ def list_routes(connection: Connection, tenant: Tenant, query: RouteQuery) -> Ro
     offset, limit = query.offset, query.limit
     if offset <= NEAR:
         data = page(_PAGE, offset, limit)
-        is_last = len(data) < limit and (data or offset == 0)
+        is_last = len(data) < limit and (data or offset == 0)  # an empty page may lie beyond the end
         total = offset + len(data) if is_last else count()
     else:
         total = count()
-        behind = total - offset - limit  # how many follow the page; negative where the list ends before the page does
-        if offset <= behind:
+        following = total - offset - limit  # negative when the list ends before the page does
+        if offset <= following:
             data = page(_PAGE, offset, limit)
         else:
-            data = page(_PAGE_FROM_END, max(0, behind), max(0, min(limit, total - offset)))
+            data = page(_PAGE_FROM_END, max(0, following), max(0, min(limit, total - offset)))
     return RouteList(data=data, total=total, limit=limit, offset=offset)

@@ -25,7 +25,7 @@ _RECHECK = Statement(
         JOIN (SELECT DISTINCT vehicle_id, environment FROM routes WHERE id = ANY(%(ids)s)) AS moved
              USING (vehicle_id, environment)
         WHERE t.newest_at >= %(since)s OR t.unjudged_from IS NOT NULL
-        ORDER BY vehicle_id, environment FOR UPDATE OF t)  -- as the feed: no two transactions wait for each other
+        ORDER BY vehicle_id, environment FOR UPDATE OF t)  -- in the order of the feed, so that they never deadlock
     UPDATE tracks t SET unjudged_from = least(t.unjudged_from, %(since)s),
                         unjudged_since = coalesce(t.unjudged_since, %(now)s)
     FROM locked WHERE t.vehicle_id = locked.vehicle_id AND t.environment = locked.environment
@@ -35,7 +35,8 @@ _RECHECK = Statement(
 
 
 def recheck_trucks(connection: Connection, route_ids: Iterable[str], *, now: datetime) -> list[Job]:
-    """The trucks of these routes may stand at a stop that counts from now on: their last minutes are processed again.
+    """Has the last minutes of these routes' trucks processed again. When a route is imported, canceled or ended, its
+    truck may stand at a stop that counts only from now on.
 
     Returns the jobs for it, to enqueue after the commit.
     """
