@@ -49,8 +49,8 @@ the class, so that a key that a caller has a hand in never meets the lock of ano
 
 
 class Limits(NamedTuple):
-    """How long the server may work at one statement (0: without a bound), and wait in it for a lock that somebody else
-    holds, before it gives up; and how long a process that was stopped in the middle of a transaction keeps its own."""
+    """When the server gives up: on a statement that takes too long (0: never), on a lock that another transaction
+    holds, and on a transaction whose process is silent, whose locks it then frees."""
 
     statement_seconds: float
     lock_seconds: float
@@ -58,33 +58,33 @@ class Limits(NamedTuple):
 
     @property
     def patience_seconds(self) -> float:
-        """How long we wait for an answer. The server gives up before, unless it is silent."""
+        """How long we wait for an answer. A server that still works has given up before that."""
         return self.statement_seconds + _SLACK_SECONDS if self.statement_seconds else math.inf
 
 
 SERVING = Limits(statement_seconds=2.5, lock_seconds=1.5, idle_seconds=10)
-"""For requests, which are answered within 5 s whatever happens: also when they had to wait for a connection first."""
+"""For requests. Each is answered within 5 s, including its wait for a connection."""
 
 WORKING = Limits(statement_seconds=60, lock_seconds=2)
 """For jobs and passes."""
 
 ALONE = Limits(statement_seconds=10, lock_seconds=0.05)
-"""For each part of a batch that failed: the whole of it has waited already."""
+"""For each part of a batch that failed and is done again in parts: the batch as a whole has waited already."""
 
 KEEPING = Limits(statement_seconds=3600, lock_seconds=1)
-"""For housekeeping, which may have much to remove, but rather waits for its next hour than for a lock. What stands in
-line behind it, for a whole table, bears with that: see `SERVING`."""
+"""For housekeeping. It may have much to remove, but waits only briefly for a lock and else for its next hour: while it
+waits for the lock of a whole table, requests stand in line behind it, and those give up after 1.5 s (`SERVING`)."""
 
 LEADING = Limits(statement_seconds=3, lock_seconds=1)
 """For the session that holds the scheduler's lead."""
 
 _COMMANDING = Limits(statement_seconds=0, lock_seconds=60)
-"""For commands: whoever gave one sees how long it takes, and can stop it."""
+"""For commands: a person sees how long one takes, and can stop it."""
 
 _SLACK_SECONDS = 0.5
 
 _LOOK_SECONDS = 5.0
-"""Who has waited so long asks over another connection whether the server answers at all."""
+"""After so long a wait, another connection is opened to see whether the server answers at all."""
 
 _CONNECT_SECONDS = 2
 
@@ -112,8 +112,8 @@ _ANY_TABLE = {"plan_cache_mode": "force_custom_plan"}
 """Tables grow from nothing to millions of rows: a plan made for a small one must not outlive it in a connection."""
 
 _BY_KEY = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off"}
-"""Of statements that find their rows by key: one plan, by the index, is right for a table of any size, and making it
-anew for every batch cost as much as the batch."""
+"""For statements that find their rows by key. One plan, by the index, is right for a table of any size, and planning
+anew for each batch would cost as much as the batch."""
 
 _CLIENT: dict[str, Any] = {
     "row_factory": namedtuple_row,
@@ -132,7 +132,7 @@ _IDLE_SECONDS = 1.0
 
 
 _AWAY_SECONDS = 1.0
-"""For so long after the server did not answer, nobody waits for it who has to answer himself."""
+"""For so long after the server did not answer, requests do not wait for it: they fail at once."""
 
 _HURRY_SECONDS = 0.01
 
@@ -142,7 +142,8 @@ class ServerSilent(psycopg.OperationalError):
 
 
 def is_away(error: BaseException) -> bool:
-    """Whether it was not the server that refused: there is none, it is silent, or the connection broke."""
+    """Whether the error means that PostgreSQL cannot be reached, is silent, or that the connection broke. False where
+    the server itself refused something."""
     return (
         isinstance(error, psycopg.OperationalError)
         and error.sqlstate is None
@@ -155,15 +156,15 @@ class DatabaseProblem(FuelrouteError):
 
 
 class Session(psycopg.Connection[Any]):
-    """A connection whose owner does not wait for ever. A server that was stopped, or hangs, closes nothing, and its
-    own time-outs stand still with it."""
+    """A connection that does not wait for ever. A server that hangs or was frozen closes no connection, and its own
+    time-outs do not run."""
 
     url = ""
     patience_seconds = math.inf
     used_at = 0.0
 
     def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
-        """Raises ServerSilent, and closes the connection: what the server says later answers nothing any more."""
+        """Raises ServerSilent and closes the connection: a late answer would belong to no statement any more."""
         if timeout is not None:
             return super().wait(gen, interval, timeout)
         started = time.monotonic()
@@ -199,8 +200,8 @@ class Database:
         limits: Limits = WORKING,
         fail_fast: bool = False,
     ) -> None:
-        """Users wait `timeout_seconds` for a connection. With `fail_fast`, once that was in vain, others fail at once
-        for a second: who stood in line behind those that waited does not wait as long again."""
+        """A caller waits `timeout_seconds` for a connection. With `fail_fast`, after one has waited in vain, all others
+        fail at once for a second, so those that stood in line do not wait as long again."""
         self.url = url
         self._limits = limits
         self._fail_fast = fail_fast
@@ -270,7 +271,7 @@ class Database:
 
     @contextmanager
     def by_key(self) -> Iterator[Connection]:
-        """For single statements by key, each of which commits by itself: two round trips less than a transaction.
+        """For single statements by key. Each commits by itself, which saves the two round trips of a transaction.
         Raises likewise."""
         with self._lent(self._pool_by_key) as connection:
             yield connection
@@ -301,7 +302,7 @@ class Database:
         connection.used_at = now
 
     def _forget_connections(self, error: ServerSilent) -> None:
-        """Those that wait in the pools are as silent as the one that was tried, and would be tried one by one."""
+        """Drops the idle connections of both pools. They are as silent as this one, and would be tried one by one."""
         log.warning("database.silent", error=str(error))
         self._away_until = time.monotonic() + _AWAY_SECONDS
         for pool in (self._pool, self._pool_by_key):
@@ -337,8 +338,8 @@ def flush(connection: Connection) -> None:
 
 @contextmanager
 def connected(url: str) -> Iterator[Connection]:
-    """One transaction on a connection of its own, for commands. Raises DatabaseProblem when there is none, or when
-    another keeps what it needs locked."""
+    """One transaction on a connection of its own, for commands. Raises DatabaseProblem when PostgreSQL cannot be
+    reached, or when another transaction holds the locks too long."""
     try:
         with _connect(url) as connection:
             yield connection
@@ -365,7 +366,7 @@ def _connect(url: str) -> Connection:
 
 
 def open_session(url: str, limits: Limits, *, autocommit: bool = False) -> Session:
-    """A connection of one's own, outside of the pools. Raises psycopg.Error."""
+    """A connection outside of the pools. Raises psycopg.Error."""
     session = Session.connect(
         url, autocommit=autocommit, connect_timeout=5, options=_options(limits, **_ANY_TABLE), **_CLIENT
     )

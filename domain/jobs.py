@@ -63,7 +63,7 @@ def import_routes(route_ids: Sequence[str], *, reply_to: str | None = None, key:
 
 
 def import_due(portion: int) -> Job:
-    """Import a batch of what is due by then. The portions tell apart jobs that may run at the same time."""
+    """Import a batch of what is due when the job runs. Jobs with different portions may run at the same time."""
     return Job("imports.due", "imports", {"portion": portion}, f"imports.due {portion}")
 
 
@@ -78,13 +78,13 @@ def build_plan(route_id: str) -> Job:
 
 
 def review_plan(route_id: str) -> Job:
-    """Look again at the plan of a route whose fuel or prices have changed at the first stop."""
+    """Review the plan of a route: its fuel or prices have changed while the truck was at its first stop."""
     return Job("plans.review", "plans", {"route_id": route_id}, f"plans.review {route_id}")
 
 
 def send_message(message_id: str, *, called_after: int | None = None) -> Job:
-    """Hand one message to its driver. `called_after`: after so many attempts it had been put off, and its turn has
-    come."""
+    """Send one message to its driver. `called_after`: the message was put off after so many attempts, and now its
+    company's turn has come."""
     if called_after is not None:
         payload = {"message_id": message_id, "called_after": called_after}
         return Job("messages.send", "messages", payload, f"messages.send {message_id} called")
@@ -160,14 +160,14 @@ queue whose id is not there yet, unless too many wait there. Dramatiq keeps a me
 done, and its id in the list until a worker takes it."""
 
 _MAX_WAITING = 10_000
-"""So many hints are enough for workers that are away or behind: what else is due, the sweep finds."""
+"""At most so many jobs wait in a queue while workers are away or behind. The sweep finds the rest."""
 
 _ANY = 2**53
 _PUT_AT_ONCE = 500
 
 
 class JobQueue:
-    """Where jobs are put. Workers of any process take them. Without Redis nothing is put, and nobody waits."""
+    """Where jobs are put for the workers of any process. While Redis is away, nothing is put, and nobody waits."""
 
     def __init__(self, client: redis.Redis, circuit: RedisCircuit | None = None) -> None:
         self.client = client
@@ -182,13 +182,13 @@ class JobQueue:
     def put(self, *jobs: Job) -> bool:
         """False when Redis is away: the sweep will find the work.
 
-        A job whose key waits or runs is put a second time, for the first may have read the state already; no third.
-        None is put where very many wait.
+        A job whose key waits or runs already is put a second time, since the first may have read the state already, but
+        not a third time. Nothing is put into a queue that is full.
         """
         return self._put(jobs, lambda key: (key, f"{key} again"), maximum=_MAX_WAITING)
 
     def put_once(self, *jobs: Job) -> bool:
-        """Likewise, for the sweep: a job whose key waits or runs already is not put again, however many wait."""
+        """Likewise, for the sweep: a job whose key waits or runs already is not put again. A full queue is no limit."""
         return self._put(jobs, lambda key: (key, ""), maximum=_ANY)
 
     def _put(self, jobs: Sequence[Job], ids_of: Callable[[str], tuple[str, str]], *, maximum: int) -> bool:
@@ -210,7 +210,7 @@ class JobQueue:
         return self._circuit.ask(lambda: self.length(queue).waiting, otherwise=0)
 
     def length(self, queue: str) -> QueueLength:
-        """What a queue holds now. Raises redis.RedisError: who measures must know when there is no measurement."""
+        """What a queue holds now. Raises redis.RedisError, so that a metric shows no number when there is none."""
         name = f"{self._broker.namespace}:{queue}"
         with self.client.pipeline(transaction=False) as ask:
             ask.llen(name)
@@ -218,7 +218,7 @@ class JobQueue:
             return QueueLength(*ask.execute())
 
     def announce(self, reply_to: str, outcomes: bytes) -> None:
-        """Tells a waiting ingress process what its job has done; it looks for itself when it hears nothing."""
+        """Tells the ingress process that waits for a job what came of it. Without word it reads the database."""
         self._circuit.ask(lambda: self.client.publish(OUTCOME_CHANNEL + reply_to, outcomes), otherwise=None)
 
 

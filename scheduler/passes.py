@@ -1,4 +1,4 @@
-"""What is done at each tick. Every pass reads what is due from the database and enqueues it; none keeps anything."""
+"""The scheduler's passes. Each reads from the database what is due, and enqueues it. None remembers anything."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -68,14 +68,14 @@ class Passes:
         log.info("passes.imports", movable=len(movable) + len(again), expired=expired)
 
     def _import(self, key: str, route_ids: Sequence[str]) -> None:
-        """At once: whatever else fails in a pass keeps no route from its import."""
+        """Enqueues the imports at once, so that a failure later in the pass does not hold them up."""
         self.jobs.put_once(
             *(import_routes(batch, key=f"{key} {number}") for number, batch in enumerate(in_batches(route_ids)))
         )
 
     def sweep(self) -> None:
-        """Every few seconds: work whose job was lost, or whose next attempt is due. What waits in its queue or runs
-        is not put again, however long it is due."""
+        """Every few seconds: enqueues work whose job was lost, or whose next attempt is due. A job that waits in its
+        queue or runs is not enqueued again, however long it has been due."""
         now = datetime.now(UTC)
         with self.database.transaction() as connection:
             pending = holds.count_due_imports(connection, now=now, maximum=_MAX_IMPORT_JOBS * JOB_ITEMS)
@@ -116,7 +116,7 @@ class Passes:
             sealed, unreadable = Contacts.of(self.settings).seal_stored(connection)
         if unreadable:
             log.error("contacts.unreadable", contacts=unreadable)
-        # last, for as long as somebody reads the whole table it fails
+        # last, since it fails while another transaction reads the whole table
         with self.database.transaction(limits=KEEPING) as connection:
             removed = partitions.keep_positions(
                 connection, retention_days=self.settings.position_retention_days, now=now
@@ -130,7 +130,7 @@ class Passes:
         )
 
     def _forget(self, now: datetime) -> dict[str, int]:
-        """Each kind a portion at a time, each portion a transaction. What is left waits for the next hour."""
+        """Forgets each kind in portions, each in a transaction of its own. What is left waits for the next hour."""
         settings = self.settings
         kinds: tuple[tuple[str, Callable[..., int], float | None, int], ...] = (
             ("positions", partitions.forget_positions, settings.position_retention_days, _POSITIONS),

@@ -1,4 +1,4 @@
-"""The messages queue: hand a plan to its driver, once."""
+"""The messages queue: sends a message to its driver. An attempt is claimed, handed over, settled; see `messages`."""
 
 import threading
 import time
@@ -25,6 +25,8 @@ from workers.context import Context
 log = get_logger(__name__)
 
 _MAX_WAITING = 10_000
+"""Of one company's messages. What is beyond that, the sweep finds."""
+
 _STORE_AGAIN_SECONDS = 1.0
 
 
@@ -55,7 +57,8 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
 
 
 def _store(context: Context, claimed: Claim, fault: Fault | None) -> Outcome:
-    """As long as the claim holds, a database that is away is waited for: what is not stored is sent again."""
+    """Stores how the attempt ended. While the database is away it tries again as long as the claim holds: a message
+    whose outcome is not stored is sent again."""
     while True:
         try:
             with context.database.transaction() as connection:
@@ -75,7 +78,8 @@ _TIME = Statement(_Time, "SELECT clock_timestamp() AS now")
 
 
 def _time_of(connection: Connection) -> datetime:
-    """The database's: with clocks of their own, one worker could take a claim of another one for run out."""
+    """The database's clock, which all workers share. With clocks of their own, a worker whose clock is ahead would take
+    over a message that another one is handing over."""
     return _TIME.one(connection).now
 
 
@@ -83,9 +87,11 @@ Message = TypeVar("Message")
 
 
 class Turns(Generic[Message]):
-    """At most half of a process's threads for the gateways of one company, so that a slow one holds up nobody else.
+    """Shares a process's threads: the gateways of one company get at most half of them, so a slow gateway does not hold
+    up other companies.
 
-    Messages over that wait for their company's next turn, in memory: the database knows when they are due anyway.
+    Further messages of the company wait in memory for its next turn. If the process ends, nothing is lost: the database
+    knows when they are due.
     """
 
     def __init__(self, threads: int, call: Callable[[Message], object]) -> None:
@@ -97,7 +103,7 @@ class Turns(Generic[Message]):
 
     @contextmanager
     def turn(self, company_id: str, message: Message) -> Iterator[bool]:
-        """False when the company has all its turns: the message is called when one of them ends."""
+        """False when the company has no free turn: `call` gets the message when one of its turns ends."""
         with self._lock:
             granted = self._taken[company_id] < self._most
             if granted:

@@ -1,8 +1,8 @@
-"""Message gateways: a hand-over that leaves nothing to the contact.
+"""Calls a message gateway, safely.
 
-A contact is an Apprise URL that drivers and companies bring, so that it is treated as hostile: only what
-`accounts/contacts.py` allows, no address inside our own network, no redirect, no proxy, no second attempt, and an end
-after so many seconds, whatever the URL says or the gateway does.
+A contact is an Apprise URL from drivers and companies, so it is treated as hostile. Only what `accounts/contacts.py`
+allows is called: no address inside our own network, no redirect, no proxy, no second attempt. A call ends after a fixed
+time, whatever the URL says and the gateway does.
 """
 
 import io
@@ -25,27 +25,28 @@ import urllib3
 from domain.accounts.contacts import NOT_PUBLIC, AllowedHosts, UnusableContact, gateway_of, literal_address
 
 _MAX_BYTES = 1 << 20
-"""Of what a gateway answers. It may answer without end, or pack much into little."""
+"""So much of a gateway's answer is read, unpacked. An answer may have no end, or unpack to far more than was sent."""
 
 _LOOK_SECONDS = 0.05
 _BYTES_RECEIVED = struct.Struct("128xQ")  # of Linux's struct tcp_info
 
-_RESET = struct.pack("ii", 1, 0)  # on closing, so that the peer ends too
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing resets the connection, so the gateway's side ends too
 
 _GRACE_SECONDS = 1
-"""So much later a library gives up by itself: until then what was connected is known to have been."""
+"""The libraries' own time-outs are so much longer than ours: the guard cuts a connection before a library closes it,
+and so knows that it was open."""
 
 
 class Fault(NamedTuple):
-    """Why a message was not delivered, in one sentence without secrets. In doubt: it may have been all the same."""
+    """Why a message was not delivered, in one sentence without secrets. `in_doubt`: it may have been delivered."""
 
     sentence: str
     in_doubt: bool = False
 
 
 def hand_over(url: str, title: str, body: str, *, allowed: AllowedHosts, timeout_seconds: float) -> Fault | None:
-    """One attempt to give a plain text to the gateway; None when it took it. Ends within the time, but for what the
-    system's resolver takes."""
+    """One attempt to give a plain text to the gateway; None when the gateway took it. It ends within the time, except
+    for what the system's resolver takes."""
     try:
         gateway = gateway_of(url, allowed)
     except UnusableContact as error:
@@ -53,12 +54,12 @@ def hand_over(url: str, title: str, body: str, *, allowed: AllowedHosts, timeout
     gateway.socket_connect_timeout = gateway.socket_read_timeout = timeout_seconds + _GRACE_SECONDS
     gateway.redirects, gateway.verify_certificate, gateway.optional = False, True, False
     gateway.service_retry, gateway.service_wait = 0, 0.0
-    gateway.throttle = lambda *_, **__: None  # it sleeps, at Discord as long as the answer before says
+    gateway.throttle = lambda *_, **__: None  # it would sleep; for Discord, as long as the last answer demanded
     messenger = apprise.Apprise(asset=gateway.asset)
     messenger.add(gateway)
     with _guarded(allowed, timeout_seconds) as guard:
         try:
-            # as text: what a caller has put into a name is no markup
+            # as plain text: a name from outside must not act as markup
             if messenger.notify(title=title, body=body, body_format=apprise.NotifyFormat.TEXT):
                 return None
             reason = "the gateway did not accept the message"
@@ -72,8 +73,8 @@ def hand_over(url: str, title: str, body: str, *, allowed: AllowedHosts, timeout
 
 
 class _Guard:
-    """Watches what one hand-over does, at the one place that every library has to pass: the interpreter's own report
-    of each connection, before it is made and with the address that the name was resolved to.
+    """Watches one hand-over. Python reports each connection before it is made (its audit events), with the address that
+    the name was resolved to. No library can pass that by.
     """
 
     def __init__(self, allowed: AllowedHosts, timeout_seconds: float) -> None:
@@ -91,7 +92,7 @@ class _Guard:
 
     @property
     def has_cut(self) -> bool:
-        """Whether something was open when the time was over: the gateway may have what it was sent."""
+        """Whether a connection was open when the time was over: the gateway may have received the message."""
         with self._lock:
             return self._cut
 
@@ -116,8 +117,8 @@ class _Guard:
             self._connections.append(connection.dup())  # the library may wrap or replace its own
 
     def look_after_connections(self) -> None:
-        """Ends what is open when the time is over, or too much has come: a gateway that trickles bytes outlives every
-        time-out between two of them."""
+        """Cuts the open connections when the time is over or too many bytes have come. A library's own time-out is not
+        enough: it starts anew with each byte, so a gateway that sends one now and then would keep us for ever."""
         while not self._done.wait(max(0, min(_LOOK_SECONDS, self._ends_at - time.monotonic()))):
             with self._lock:
                 for connection in self._connections:
@@ -127,7 +128,7 @@ class _Guard:
                 return
 
     def _cut_off(self, connection: socket.socket) -> None:
-        with suppress(OSError):  # it never came to be, or is gone
+        with suppress(OSError):  # it was never connected, or is closed already
             connection.shutdown(socket.SHUT_RDWR)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             self._cut = True
@@ -141,7 +142,7 @@ class _Guard:
 
 
 def _bytes_received(connection: socket.socket) -> int:
-    """0 where the system does not tell."""
+    """0 where the system does not tell: only Linux does."""
     if sys.platform != "linux":
         return 0
     with suppress(OSError):
@@ -152,8 +153,8 @@ def _bytes_received(connection: socket.socket) -> int:
 
 
 class _Session(requests.Session):
-    """What Apprise's plugins call by: nothing of our environment (a proxy, which resolves names itself, or passwords of
-    a .netrc), no redirect, and a bound on what is read."""
+    """The HTTP client of Apprise's plugins. It takes nothing from our environment (neither a proxy, which would resolve
+    names itself, nor passwords of a .netrc), follows no redirect, and reads a limited number of bytes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -179,7 +180,7 @@ _current: ContextVar[_Guard | None] = ContextVar("current", default=None)
 
 @cache
 def _watch_this_process() -> None:
-    """From here on, and for good, the interpreter reports to the guard of whoever hands over at that moment."""
+    """Installs the report of connections. It stays for the life of the process, and acts only during a hand-over."""
     requests.sessions.Session = _Session  # type: ignore[misc]  # nothing else here uses it
     sys.addaudithook(_report)
 
