@@ -8,7 +8,6 @@ from functools import partial
 from domain.accounts import companies
 from domain.accounts.contacts import Contacts
 from domain.database import KEEPING, Connection, Database
-from domain.fleet import fleet
 from domain.housekeeping import retention
 from domain.jobs import (
     JOB_ITEMS,
@@ -25,7 +24,7 @@ from domain.jobs import (
 )
 from domain.messages import messages
 from domain.observability import get_logger
-from domain.routes import fuel_plans, holds, review_requests
+from domain.routes import fuel_plans, holds, retiring, review_requests
 from domain.routes.progress import expire_started_routes
 from domain.settings import Settings
 from domain.telematics import partitions
@@ -60,11 +59,11 @@ class Passes:
             movable = holds.routes_that_can_move(connection, now=now)
         self._import("pass", movable)
         with self.database.transaction() as connection:
-            again = fleet.match_again_lately_retired(connection, now=now)
+            again = retiring.match_again_lately_retired(connection, now=now)
         self._import("pass of retired", again)
         with self.database.transaction() as connection:
             for company_id in companies.lately_retired(connection, now=now):
-                companies.close_routes(connection, company_id, wait=False)
+                retiring.close_routes(connection, company_id, wait=False)
         log.info("passes.imports", movable=len(movable) + len(again), expired=expired)
 
     def _import(self, key: str, route_ids: Sequence[str]) -> None:

@@ -15,6 +15,7 @@ from domain.accounts.contacts import Contacts
 from domain.housekeeping import erasure
 from domain.lifecycle import Objective
 from domain.messages import messages
+from domain.routes.retiring import close_routes
 from domain.settings import get_settings
 
 app = typer.Typer(
@@ -187,7 +188,7 @@ def companies_retire(
     closed = 0
     while True:
         with transaction() as connection:
-            portion = companies.close_routes(connection, company_id)
+            portion = close_routes(connection, company_id)
         closed += portion
         if portion == 0:
             break

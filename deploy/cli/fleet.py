@@ -11,9 +11,12 @@ from deploy.cli.output import counted, finish_import, screen, show
 from deploy.cli.storing import enqueue, transaction
 from domain.accounts import companies
 from domain.accounts.contacts import Contacts
-from domain.fleet import fleet
+from domain.fleet.drivers import DriverRow
 from domain.fleet.matching import MAPPING_KINDS, MappingKind, Matched
+from domain.fleet.vehicles import VehicleRow
 from domain.housekeeping import erasure
+from domain.routes import fleet_changes
+from domain.routes.retiring import retire
 from domain.settings import get_settings
 
 vehicles_app = typer.Typer(no_args_is_help=True, help="A company's vehicles.")
@@ -23,7 +26,7 @@ mappings_app = typer.Typer(
 )
 
 
-@vehicles_app.command("import", epilog=columns_of(fleet.VehicleRow))
+@vehicles_app.command("import", epilog=columns_of(VehicleRow))
 def vehicles_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = False) -> None:
     """Adds and updates vehicles, found by unit number, else by VIN.
 
@@ -31,12 +34,12 @@ def vehicles_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = Fals
     """
     with transaction() as connection:
         companies.require_company(connection, company_id)
-        report, jobs = fleet.import_vehicles(connection, company_id, file)
+        report, jobs = fleet_changes.import_vehicles(connection, company_id, file)
     enqueue(jobs)
     finish_import(as_json, "vehicles", report)
 
 
-@drivers_app.command("import", epilog=columns_of(fleet.DriverRow))
+@drivers_app.command("import", epilog=columns_of(DriverRow))
 def drivers_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = False) -> None:
     """Adds and updates drivers, found by external id, else by name.
 
@@ -44,7 +47,7 @@ def drivers_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = False
     """
     with transaction() as connection:
         companies.require_company(connection, company_id)
-        report, jobs = fleet.import_drivers(connection, company_id, file, contacts=Contacts.of(get_settings()))
+        report, jobs = fleet_changes.import_drivers(connection, company_id, file, contacts=Contacts.of(get_settings()))
     enqueue(jobs)
     finish_import(as_json, "drivers", report)
 
@@ -73,7 +76,7 @@ def drivers_retire(
 
 def _retire(company_id: str, kind: Matched, record_id: str, force: bool, as_json: bool) -> None:
     with transaction() as connection:
-        done, jobs = fleet.retire(connection, company_id, kind, record_id, force=force, now=datetime.now(UTC))
+        done, jobs = retire(connection, company_id, kind, record_id, force=force, now=datetime.now(UTC))
     enqueue(jobs)
     show(
         as_json,
@@ -119,7 +122,9 @@ def mappings_add(
     """Says which vehicle or driver a value of the TMS means. Routes that wait for it are imported at once."""
     with transaction() as connection:
         companies.require_company(connection, company_id)
-        waiting, jobs = fleet.add_mapping(connection, company_id, cast(MappingKind, kind.value), value, target_id)
+        waiting, jobs = fleet_changes.add_mapping(
+            connection, company_id, cast(MappingKind, kind.value), value, target_id
+        )
     enqueue(jobs)
     show(
         as_json,

@@ -18,8 +18,8 @@ from domain.accounts.keys import create_key
 from domain.contract.csvfiles import Report
 from domain.contract.shapes import SCOPES
 from domain.database import Connection, Database
-from domain.fleet.fleet import import_drivers, import_vehicles
 from domain.lifecycle import Environment
+from domain.routes.fleet_changes import import_drivers, import_vehicles
 from domain.settings import Settings
 from domain.stations.stations import import_deals, import_stations, import_taxes
 

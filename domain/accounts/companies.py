@@ -12,7 +12,6 @@ from domain.database import Connection
 from domain.errors import FuelrouteError
 from domain.ids import new_id
 from domain.lifecycle import Objective
-from domain.routes.progress import end_routes, unfinished_routes
 from domain.statements import Command, IdRow, Statement
 
 Percent = Annotated[float, Meta(ge=0, le=100)]
@@ -130,9 +129,6 @@ def lock_company(connection: Connection, company_id: str, *, even_retired: bool 
     require_company(connection, company_id, even_retired=even_retired)
 
 
-_PORTION = 1_000
-"""Routes closed in one transaction."""
-
 _IN_FLIGHT = timedelta(hours=1)
 """What was under way when a record was retired has ended by then."""
 
@@ -148,14 +144,6 @@ def retire_company(connection: Connection, company_id: str, *, now: datetime) ->
     """
     if _RETIRE.execute(connection, (now, company_id)).rowcount == 0:
         raise UnknownCompany(company_id)
-
-
-def close_routes(connection: Connection, company_id: str, *, wait: bool = True) -> int:
-    """A portion of a retired company's routes. Returns how many; 0: all are closed, but for those that somebody else
-    has locked unless told to `wait` for them."""
-    ids = unfinished_routes(connection, company_id, limit=_PORTION, wait=wait)
-    end_routes(connection, ids, "The company was retired")
-    return len(ids)
 
 
 def lately_retired(connection: Connection, *, now: datetime) -> list[str]:

@@ -15,10 +15,10 @@ import psycopg
 
 from domain.accounts.companies import UnknownCompany, lock_company, require_company, retire_company
 from domain.database import Connection
-from domain.fleet.fleet import is_driven, retire
 from domain.housekeeping.retention import delete_routes
 from domain.jobs import in_batches
 from domain.routes.progress import end_routes
+from domain.routes.retiring import is_driven, retire
 
 Transaction = Callable[[], AbstractContextManager[Connection]]
 Progress = Callable[[int], object]
@@ -123,7 +123,11 @@ def erase_driver(transaction: Transaction, company_id: str, driver_id: str, *, f
     with transaction() as connection:
         lock_company(connection, company_id, even_retired=True)
         routes = _routes_naming(connection, company_id, driver_id)
-        end_routes(connection, [route.id for route in routes if force or not is_driven(route)], ERASED)
+        end_routes(
+            connection,
+            [route.id for route in routes if force or not is_driven(route.environment, route.status)],
+            ERASED,
+        )
         retire(connection, company_id, "driver", driver_id, force=force, now=now)
     for batch in in_batches([route.id for route in routes], _PORTION):
         with transaction() as connection:

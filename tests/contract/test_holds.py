@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from domain.fleet.fleet import add_mapping
 from domain.fleet.matching import MappingKind
 from domain.ids import new_id
 from domain.jobs import JobQueue
+from domain.routes.fleet_changes import add_mapping
 from tests.contract.checks import accepted, stored_route
 from tests.factories import route_body
 from tests.service import Client, eventually

@@ -13,12 +13,12 @@ from deploy.drive import START_FUEL_PERCENT
 from deploy.explain import print_explanation
 from domain.accounts.companies import Policy, create_company
 from domain.database import Connection, Tenant
-from domain.fleet.fleet import import_drivers, import_vehicles
 from domain.lifecycle import Environment, Objective
 from domain.planning import plans
 from domain.planning.tasks import load_task, road_ahead
 from domain.roads.highways import HighwayRoads
 from domain.routes import fuel_plans
+from domain.routes.fleet_changes import import_drivers, import_vehicles
 from domain.routes.tracking import process_vehicles
 from domain.settings import Settings
 from domain.stations.candidates import Network, offers_along

@@ -16,9 +16,9 @@ from pydantic import SecretStr
 from deploy.embedded import EmbeddedRedis, running
 from domain.accounts.companies import retire_company
 from domain.database import SERVING, Connection, Database
-from domain.fleet.fleet import add_mapping
 from domain.jobs import QUEUES, JobQueue, build_plan, redis_client
 from domain.lifecycle import Environment, RouteStatus
+from domain.routes.fleet_changes import add_mapping
 from domain.routes.tracking import process_vehicles
 from domain.settings import Settings
 from domain.telematics.partitions import keep_positions

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from domain.accounts.companies import Policy, lock_company, set_policy
 from domain.accounts.contacts import Contacts, UnreadableContact
 from domain.database import Connection
-from domain.fleet.fleet import import_drivers
+from domain.routes.fleet_changes import import_drivers
 from domain.settings import CONTACT_KEY_FILE, Settings, UnusableSetting, get_settings
 from tests.conftest import own_database
 from tests.domain.helpers import deliver, imported, planned_by_hand

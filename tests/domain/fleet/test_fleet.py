@@ -13,7 +13,6 @@ import pytest
 from domain.accounts.companies import (
     Policy,
     RetiredCompany,
-    close_routes,
     create_company,
     lately_retired,
     require_company,
@@ -22,25 +21,18 @@ from domain.accounts.companies import (
 from domain.accounts.keys import PresentedKey, create_key, find_callers
 from domain.contract.shapes import DriverQuery, VehicleQuery
 from domain.database import Connection, Database
-from domain.fleet.fleet import (
-    Retirement,
-    StillDriving,
-    UnknownTarget,
-    add_mapping,
-    import_drivers,
-    import_vehicles,
-    match_again_lately_retired,
-    retire,
-)
 from domain.fleet.matching import Matched
 from domain.fleet.queries import list_drivers, list_vehicles
+from domain.fleet.records import UnknownTarget
 from domain.ids import new_id
 from domain.jobs import import_routes as import_job
 from domain.lifecycle import Environment
 from domain.messages.messages import due_messages, list_messages
+from domain.routes.fleet_changes import add_mapping, import_drivers, import_vehicles
 from domain.routes.holds import routes_that_can_move
 from domain.routes.imports import import_routes
 from domain.routes.queries import read_routes
+from domain.routes.retiring import Retirement, StillDriving, close_routes, match_again_lately_retired, retire
 from domain.routes.tracking import process_vehicles
 from domain.settings import Settings
 from tests.conftest import own_database

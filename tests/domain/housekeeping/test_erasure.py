@@ -13,13 +13,15 @@ from domain.accounts.companies import Policy, UnknownCompany, create_company
 from domain.accounts.keys import PresentedKey, create_key, find_callers
 from domain.contract.shapes import FuelPlan
 from domain.database import Connection, Database, Tenant
-from domain.fleet.fleet import StillDriving, UnknownTarget, add_mapping, import_drivers, import_vehicles
+from domain.fleet.records import UnknownTarget
 from domain.housekeeping import erasure
 from domain.housekeeping.erasure import erase_company, erase_driver
 from domain.lifecycle import Environment
+from domain.routes.fleet_changes import add_mapping, import_drivers, import_vehicles
 from domain.routes.holds import expire_held_routes
 from domain.routes.imports import import_routes
 from domain.routes.queries import read_routes
+from domain.routes.retiring import StillDriving
 from domain.routes.tracking import process_vehicles
 from domain.settings import Settings
 from domain.stations.stations import import_deals

@@ -10,12 +10,13 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from domain.database import Connection
-from domain.fleet.fleet import UnknownTarget, add_mapping
 from domain.fleet.matching import MappingKind, Match, Reference, match
+from domain.fleet.records import UnknownTarget
 from domain.ids import new_id
 from domain.jobs import import_routes as import_job
 from domain.lifecycle import PendingReason, RouteStatus
 from domain.routes import holds, imports
+from domain.routes.fleet_changes import add_mapping
 from domain.routes.imports import Decision, decide, import_routes, revisions_settled
 from tests.conftest import own_database
 from tests.domain.helpers import imported, pushed, route_row, status_of

@@ -1,0 +1,83 @@
+"""A company's drivers, as imported from CSV files. Their contacts are stored sealed.
+
+Like every change of a fleet, an import holds the lock of the company's row (`lock_company`).
+"""
+
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+from msgspec import Meta, Struct
+
+from domain.accounts.companies import lock_company
+from domain.accounts.contacts import IN_CLEAR, Contacts, fault_of
+from domain.contract.csvfiles import Report, read_rows
+from domain.contract.shapes import NO_NUL, Reference
+from domain.database import Connection
+from domain.fleet.merging import Record, Value, merge
+from domain.statements import Command, Statement
+
+
+class DriverRow(Struct, frozen=True):
+    """A row of the CSV file: its fields are the columns of the file and of the table."""
+
+    name: Reference
+    display_name: Annotated[str, Meta(max_length=200, pattern=NO_NUL)] | None = None
+    external_id: Reference | None = None
+    contact: Annotated[str, Meta(max_length=2000, pattern=NO_NUL)] | None = None
+
+    def __post_init__(self) -> None:
+        if self.contact is not None and (fault := fault_of(self.contact)) is not None:
+            raise ValueError(f"contact {fault}")
+
+
+class _Stored(NamedTuple):
+    """The id, then the fields of `DriverRow`."""
+
+    id: str
+    name: str | None
+    display_name: str | None
+    external_id: str | None
+    contact: str | None
+
+
+_IN_SERVICE = Statement(
+    _Stored,
+    "SELECT id, name, display_name, external_id, contact FROM drivers"
+    " WHERE company_id = %s AND retired_at IS NULL ORDER BY id",
+)
+_UPDATE = Command(
+    "UPDATE drivers SET name = %s, display_name = %s, external_id = %s, contact = %s WHERE company_id = %s AND id = %s"
+)
+_INSERT = Command(
+    "INSERT INTO drivers (id, company_id, name, display_name, external_id, contact) VALUES (%s, %s, %s, %s, %s, %s)"
+)
+
+
+def store_drivers(
+    connection: Connection, company_id: str, path: Path, *, contacts: Contacts = IN_CLEAR
+) -> tuple[Report, list[DriverRow]]:
+    """Adds and updates drivers, found by external id, else by name. A row that names a retired driver makes a new one.
+    Returns the rows that changed something, too.
+
+    `routes.fleet_changes` calls it, and finds the routes that waited for these drivers. Raises UnknownCompany,
+    RetiredCompany, UnreadableFile.
+    """
+    report = Report()
+    lock_company(connection, company_id)
+    stored = [
+        Record(row.id, row._replace(contact=contacts.open_or_keep(row.contact))._asdict())
+        for row in _IN_SERVICE.all(connection, (company_id,))
+    ]
+    rows = read_rows(path, DriverRow, report, clearing=True)
+    merged = merge(rows, stored, ("external_id", "name"), "drv", report)
+
+    def values(record: Record) -> tuple[Value, ...]:
+        name, display_name, external_id, contact = (record.values[column] for column in DriverRow.__struct_fields__)
+        return name, display_name, external_id, None if contact is None else contacts.seal(str(contact))
+
+    with connection.cursor() as cursor:
+        if merged.updates:
+            cursor.executemany(_UPDATE.text, [(*values(record), company_id, record.id) for record in merged.updates])
+        if merged.inserts:
+            cursor.executemany(_INSERT.text, [(record.id, company_id, *values(record)) for record in merged.inserts])
+    return report, merged.rows

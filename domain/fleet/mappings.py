@@ -1,0 +1,24 @@
+"""Mappings: what a dispatcher decided in the matching screens, such as "`TRUCK-9` is our vehicle 4102"."""
+
+from domain.accounts.companies import lock_company
+from domain.database import Connection
+from domain.fleet.matching import MappingKind, Matched
+from domain.fleet.records import require_in_service
+from domain.statements import Command
+
+_STORE = Command(
+    "INSERT INTO mappings (company_id, kind, value, target_id) VALUES (%s, %s, %s, %s)"
+    " ON CONFLICT (company_id, kind, value) DO UPDATE SET target_id = excluded.target_id"
+)
+
+
+def store_mapping(connection: Connection, company_id: str, kind: MappingKind, value: str, target_id: str) -> None:
+    """From now on `value` means that vehicle or driver; an earlier mapping of the value is replaced.
+
+    `routes.fleet_changes` calls it, and finds the routes that waited for it. Raises UnknownCompany, RetiredCompany,
+    UnknownTarget.
+    """
+    lock_company(connection, company_id)
+    record: Matched = "vehicle" if kind in ("unit_number", "vin") else "driver"
+    require_in_service(connection, company_id, record, target_id)
+    _STORE.execute(connection, (company_id, kind, value, target_id))

@@ -1,0 +1,119 @@
+"""How the rows of a CSV file are merged into the stored vehicles or drivers: which record a row means, and what it
+changes. Rules only."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from domain.contract.csvfiles import Line, Report
+from domain.ids import Kind, new_id
+
+Row = TypeVar("Row", bound=Struct)
+
+Value = str | float | None
+
+
+@dataclass(eq=False, slots=True)
+class Record:
+    """A stored vehicle or driver, or one about to be."""
+
+    id: str
+    values: dict[str, Value]
+    line: int | None = None
+    """The line of the file that meant it."""
+
+
+class Merged(NamedTuple, Generic[Row]):
+    """What is to be written. Updates come first: an insert may take the unit number that an update gives up."""
+
+    updates: list[Record]
+    inserts: list[Record]
+    rows: list[Row]
+    """The rows that changed something."""
+
+
+def merge(
+    lines: Iterable[Line[Row]], stored: Iterable[Record], keys: tuple[str, str], id_kind: Kind, report: Report
+) -> Merged[Row]:
+    """An empty cell leaves a stored value as it is. A row that fits several records, or the same one as an earlier
+    line, goes into the report."""
+    records = _Records(keys, stored)
+    merged: Merged[Row] = Merged([], [], [])
+    for number, row, cleared in lines:
+        named: dict[str, Value] = {
+            name: value for name, value in msgspec.structs.asdict(row).items() if value is not None
+        }
+        given = named | dict.fromkeys(cleared)
+        try:
+            record = records.find(named)
+        except _Ambiguous as error:
+            report.reject(number, str(error))
+            continue
+        if record is None:
+            record = Record(new_id(id_kind), dict.fromkeys(row.__struct_fields__) | given)
+            merged.inserts.append(record)
+            report.created += 1
+        elif record.line is not None:
+            report.reject(number, f"the same one is already on line {record.line}")
+            continue
+        elif record.values == record.values | given:
+            report.unchanged += 1
+            record.line = number
+            continue
+        else:
+            record.values |= given
+            merged.updates.append(record)
+            report.updated += 1
+        record.line = number
+        records.add(record)
+        merged.rows.append(row)
+    return merged
+
+
+class _Ambiguous(Exception):
+    """A row fits more than one stored record."""
+
+
+class _Records:
+    """Stored records by their first key, else by their second.
+
+    With the keys unit number and VIN, and the stored vehicles A (unit 101, VIN X) and B (no unit number, VIN Y):
+
+    | row | means |
+    |---|---|
+    | unit 101, VIN Z | A: the first key decides, and the VIN is corrected |
+    | unit 102, VIN Y | B, which has no unit number yet |
+    | unit 102, VIN X | neither: A has a unit number of its own, so this is a new vehicle |
+    | VIN X | A |
+    """
+
+    def __init__(self, keys: tuple[str, str], records: Iterable[Record]) -> None:
+        self._keys = keys
+        self._by: dict[tuple[str, Value], list[Record]] = {}
+        for record in records:
+            self.add(record)
+
+    def add(self, record: Record) -> None:
+        for key in self._keys:
+            known = self._by.setdefault((key, record.values[key]), [])
+            if record.values[key] is not None and record not in known:
+                known.append(record)
+
+    def find(self, given: dict[str, Value]) -> Record | None:
+        """Raises _Ambiguous."""
+        first, second = self._keys
+        found = self._having(first, given)
+        if not found:
+            found = [
+                record for record in self._having(second, given) if first not in given or record.values[first] is None
+            ]
+        if len(found) > 1:
+            raise _Ambiguous(f"fits {len(found)} stored records: give its {first}")
+        return found[0] if found else None
+
+    def _having(self, key: str, given: dict[str, Value]) -> list[Record]:
+        known = self._by.get((key, given[key]), []) if key in given else []
+        return [record for record in known if record.values[key] == given[key]]  # an earlier line may have cleared it

@@ -1,0 +1,58 @@
+"""What vehicles and drivers have in common: they are the records that routes are matched to, in service until they are
+retired."""
+
+from datetime import datetime, timedelta
+from typing import get_args
+
+from domain.database import Connection
+from domain.errors import FuelrouteError
+from domain.fleet.matching import Matched
+from domain.statements import Command, IdRow, Statement
+
+_KINDS: tuple[Matched, ...] = get_args(Matched)
+
+
+class UnknownTarget(FuelrouteError):
+    def __init__(self, kind: Matched, record_id: str) -> None:
+        super().__init__(f"the company has no {kind} with the id {record_id!r}")
+
+
+_FIND: dict[Matched, Command] = {
+    kind: Command(f"SELECT FROM {kind}s WHERE company_id = %s AND id = %s AND retired_at IS NULL") for kind in _KINDS
+}
+_RETIRE: dict[Matched, Command] = {
+    kind: Command(
+        f"UPDATE {kind}s SET retired_at = coalesce(retired_at, %s) WHERE company_id = %s AND id = %s"  # noqa: S608
+    )
+    for kind in _KINDS
+}
+_FORGET_MAPPINGS = Command("DELETE FROM mappings WHERE company_id = %s AND target_id = %s")
+_RETIRED_SINCE: dict[Matched, Statement[IdRow]] = {
+    kind: Statement(IdRow, f"SELECT id FROM {kind}s WHERE retired_at > %s")  # noqa: S608
+    for kind in _KINDS
+}
+
+_IN_FLIGHT = timedelta(hours=1)
+"""What was under way when a record was retired has ended by then."""
+
+
+def require_in_service(connection: Connection, company_id: str, kind: Matched, record_id: str) -> None:
+    """Raises UnknownTarget, also for a retired record."""
+    if _FIND[kind].first(connection, (company_id, record_id)) is None:
+        raise UnknownTarget(kind, record_id)
+
+
+def retire_record(connection: Connection, company_id: str, kind: Matched, record_id: str, *, now: datetime) -> None:
+    """From now on no reference leads to the vehicle or driver. Its mappings are deleted; its history stays. Retiring
+    twice keeps the first time.
+
+    `routes.retiring` calls it, and does what follows for the record's routes. Raises UnknownTarget.
+    """
+    if _RETIRE[kind].execute(connection, (now, company_id, record_id)).rowcount == 0:
+        raise UnknownTarget(kind, record_id)
+    _FORGET_MAPPINGS.execute(connection, (company_id, record_id))
+
+
+def lately_retired(connection: Connection, kind: Matched, *, now: datetime) -> list[str]:
+    """Records that an import in flight may have given a route after they were retired."""
+    return [row.id for row in _RETIRED_SINCE[kind].all(connection, (now - _IN_FLIGHT,))]

@@ -1,0 +1,91 @@
+"""A company's vehicles, as imported from CSV files.
+
+Whatever changes a fleet holds the lock of its company's row (`lock_company`), so that changes happen one after the
+other.
+"""
+
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+from msgspec import Meta, Struct
+
+from domain.accounts.companies import lock_company
+from domain.contract.csvfiles import Report, read_rows
+from domain.contract.shapes import NO_NUL, Reference, Vin
+from domain.database import Connection
+from domain.fleet.merging import Record, Value, merge
+from domain.statements import Command, Statement
+
+Text = Annotated[str, Meta(max_length=200, pattern=NO_NUL)]
+
+
+class VehicleRow(Struct, frozen=True):
+    """A row of the CSV file: its fields are the columns of the file and of the table."""
+
+    unit_number: Reference | None = None
+    vin: Vin | None = None
+    license_plate: Text | None = None
+    make: Text | None = None
+    model: Text | None = None
+    year: Text | None = None
+    fuel_tank_capacity_gallons: Annotated[float, Meta(gt=0, le=1000)] | None = None
+    mpg: Annotated[float, Meta(gt=0, le=50)] | None = None
+
+    def __post_init__(self) -> None:
+        if self.unit_number is None and self.vin is None:
+            raise ValueError("unit_number or vin is needed")
+
+
+class _Stored(NamedTuple):
+    """The id, then the fields of `VehicleRow`."""
+
+    id: str
+    unit_number: str | None
+    vin: str | None
+    license_plate: str | None
+    make: str | None
+    model: str | None
+    year: str | None
+    fuel_tank_capacity_gallons: float | None
+    mpg: float | None
+
+
+_COLUMNS = VehicleRow.__struct_fields__
+
+_IN_SERVICE = Statement(
+    _Stored,
+    f"SELECT {', '.join(_Stored._fields)} FROM vehicles"  # noqa: S608
+    " WHERE company_id = %s AND retired_at IS NULL ORDER BY id",
+)
+_UPDATE = Command(
+    f"UPDATE vehicles SET {', '.join(f'{name} = %s' for name in _COLUMNS)}"  # noqa: S608
+    " WHERE company_id = %s AND id = %s"
+)
+_INSERT = Command(
+    f"INSERT INTO vehicles (id, company_id, {', '.join(_COLUMNS)})"  # noqa: S608
+    f" VALUES (%s, %s, {', '.join(['%s'] * len(_COLUMNS))})"
+)
+
+
+def store_vehicles(connection: Connection, company_id: str, path: Path) -> tuple[Report, list[VehicleRow]]:
+    """Adds and updates vehicles, found by unit number, else by VIN. A row that names a retired vehicle makes a new one.
+    Returns the rows that changed something, too.
+
+    `routes.fleet_changes` calls it, and finds the routes that waited for these vehicles. Raises UnknownCompany,
+    RetiredCompany, UnreadableFile.
+    """
+    report = Report()
+    lock_company(connection, company_id)
+    stored = [Record(row.id, row._asdict()) for row in _IN_SERVICE.all(connection, (company_id,))]
+    rows = read_rows(path, VehicleRow, report, clearing=True)
+    merged = merge(rows, stored, ("unit_number", "vin"), "veh", report)
+    with connection.cursor() as cursor:
+        if merged.updates:
+            cursor.executemany(_UPDATE.text, [(*_values(record), company_id, record.id) for record in merged.updates])
+        if merged.inserts:
+            cursor.executemany(_INSERT.text, [(record.id, company_id, *_values(record)) for record in merged.inserts])
+    return report, merged.rows
+
+
+def _values(record: Record) -> list[Value]:
+    return [record.values[name] for name in _COLUMNS]

@@ -1,0 +1,56 @@
+"""Changes of a fleet, and the held routes that waited for them: those are imported at once.
+
+Each function returns the jobs that import them, to enqueue after the commit. Raises UnknownCompany, RetiredCompany.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from domain.accounts.contacts import IN_CLEAR, Contacts
+from domain.contract.csvfiles import Report
+from domain.database import Connection
+from domain.fleet.drivers import store_drivers
+from domain.fleet.mappings import store_mapping
+from domain.fleet.matching import MappingKind
+from domain.fleet.vehicles import store_vehicles
+from domain.jobs import Job, import_routes, in_batches
+from domain.routes.holds import routes_waiting_for
+
+
+def import_vehicles(connection: Connection, company_id: str, path: Path) -> tuple[Report, list[Job]]:
+    """Adds and updates vehicles from a CSV file. Raises UnreadableFile."""
+    report, rows = store_vehicles(connection, company_id, path)
+    return report, _jobs_for(
+        connection, company_id, {"unit_number": [row.unit_number for row in rows], "vin": [row.vin for row in rows]}
+    )
+
+
+def import_drivers(
+    connection: Connection, company_id: str, path: Path, *, contacts: Contacts = IN_CLEAR
+) -> tuple[Report, list[Job]]:
+    """Adds and updates drivers from a CSV file. Raises UnreadableFile."""
+    report, rows = store_drivers(connection, company_id, path, contacts=contacts)
+    return report, _jobs_for(
+        connection,
+        company_id,
+        {"driver_external_id": [row.external_id for row in rows], "driver_name": [row.name for row in rows]},
+    )
+
+
+def add_mapping(
+    connection: Connection, company_id: str, kind: MappingKind, value: str, target_id: str
+) -> tuple[int, list[Job]]:
+    """From now on `value` means that vehicle or driver. Returns how many held routes waited for it, too. Raises
+    UnknownTarget."""
+    store_mapping(connection, company_id, kind, value, target_id)
+    waiting = routes_waiting_for(connection, company_id, kind, [value])
+    return len(waiting), [import_routes(batch) for batch in in_batches(waiting)]
+
+
+def _jobs_for(connection: Connection, company_id: str, names: Mapping[MappingKind, Sequence[str | None]]) -> list[Job]:
+    """A route that waits for several of the names is imported once."""
+    waiting: dict[str, None] = {}
+    for kind, given in names.items():
+        if values := [value for value in given if value is not None]:
+            waiting |= dict.fromkeys(routes_waiting_for(connection, company_id, kind, values))
+    return [import_routes(batch) for batch in in_batches(waiting)]

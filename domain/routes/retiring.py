@@ -1,0 +1,82 @@
+"""What retiring a vehicle, a driver or a company does to its routes."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple, get_args
+
+from domain.accounts.companies import lock_company
+from domain.database import Connection
+from domain.errors import FuelrouteError
+from domain.fleet.matching import Matched
+from domain.fleet.records import lately_retired, retire_record
+from domain.jobs import Job, import_routes, in_batches
+from domain.lifecycle import Environment, RouteStatus
+from domain.routes.progress import end_routes, lock_unfinished, match_again, unfinished_routes
+
+_PORTION = 1_000
+"""Routes closed in one transaction."""
+
+
+class StillDriving(FuelrouteError):
+    def __init__(self, kind: Matched, record_id: str, route_ids: Sequence[str]) -> None:
+        some = ", ".join(route_ids[:3]) + (", ..." if len(route_ids) > 3 else "")
+        super().__init__(
+            f"the {kind} {record_id!r} has {len(route_ids)} planned or active routes ({some}): wait until they are"
+            " finished, or end them with --force"
+        )
+
+
+def is_driven(environment: str, status: str) -> bool:
+    """Whether a driver has the plan of such a route, or is about to get it."""
+    return environment == Environment.LIVE and status in (RouteStatus.PLANNED, RouteStatus.ACTIVE)
+
+
+class Retirement(NamedTuple):
+    """What became of the routes of a vehicle or driver that was retired."""
+
+    matched_again: int
+    """Those that had not started: they are imported again."""
+    ended: int
+    """Those that were active; only by force."""
+
+
+def retire(
+    connection: Connection, company_id: str, kind: Matched, record_id: str, *, force: bool, now: datetime
+) -> tuple[Retirement, list[Job]]:
+    """Retires a vehicle or driver. Its routes that have not started are matched again; active ones become `error`.
+
+    Returns what became of its routes, and the jobs to enqueue after the commit. Retiring twice keeps the first time.
+    Raises UnknownCompany, UnknownTarget; StillDriving, unless by force.
+    """
+    lock_company(connection, company_id, even_retired=True)
+    retire_record(connection, company_id, kind, record_id, now=now)
+    routes = lock_unfinished(connection, kind, [record_id])
+    driving = [route.id for route in routes if is_driven(route.environment, route.status)]
+    if driving and not force:
+        raise StillDriving(kind, record_id, driving)
+    again = [route.id for route in routes if route.status != RouteStatus.ACTIVE]
+    active = [route.id for route in routes if route.status == RouteStatus.ACTIVE]
+    match_again(connection, kind, again, now=now)
+    end_routes(connection, active, f"The {kind} was retired")
+    return Retirement(len(again), len(active)), [import_routes(batch) for batch in in_batches(again)]
+
+
+def match_again_lately_retired(connection: Connection, *, now: datetime) -> list[str]:
+    """The five-minute pass: an import that ran while a vehicle or driver was retired may have matched a route to it.
+    Such routes are matched again, but for those that somebody else has locked. Returns their ids, to import."""
+    again: list[str] = []
+    for kind in get_args(Matched):
+        records = lately_retired(connection, kind, now=now)
+        routes = lock_unfinished(connection, kind, records, wait=False)
+        ids = [route.id for route in routes if route.status != RouteStatus.ACTIVE]
+        match_again(connection, kind, ids, now=now)
+        again += ids
+    return again
+
+
+def close_routes(connection: Connection, company_id: str, *, wait: bool = True) -> int:
+    """Ends a portion of a retired company's routes. Returns how many it was; after 0 all are ended. Those that somebody
+    else has locked are left out unless told to `wait` for them."""
+    ids = unfinished_routes(connection, company_id, limit=_PORTION, wait=wait)
+    end_routes(connection, ids, "The company was retired")
+    return len(ids)
