@@ -81,3 +81,13 @@ def store_drivers(
         if merged.inserts:
             cursor.executemany(_INSERT.text, [(record.id, company_id, *values(record)) for record in merged.inserts])
     return report, merged.rows
+
+
+_FORGET = Command(
+    "UPDATE drivers SET name = NULL, display_name = NULL, external_id = NULL, contact = NULL WHERE id = %s"
+)
+
+
+def forget_driver(connection: Connection, driver_id: str) -> None:
+    """Nothing is left of a retired driver but the id, which routes name."""
+    _FORGET.execute(connection, (driver_id,))
