@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, TypedDict
 
 import httpx
 import numpy as np
@@ -20,6 +20,7 @@ from domain.lifecycle import Environment, RouteStatus
 from domain.planning.plan import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
 from domain.roads import Point, Road, default_roads
 from domain.settings import Settings
+from domain.statements import Statement
 from domain.text import printable
 
 FIX_SECONDS = 30
@@ -82,10 +83,10 @@ def drive_route(
     Raises CannotDrive.
     """
     with Database.of(settings) as database:
-        route = _load(database, route_id)
+        route, vehicle_id = _load(database, route_id)
         live = route.environment == Environment.LIVE
         with _feed(settings, database, route, key) as post:
-            truck = _Truck(route.vehicle_id, post, _start_time(route, live), fuel_percent=START_FUEL_PERCENT)
+            truck = _Truck(vehicle_id, post, _start_time(route, live), fuel_percent=START_FUEL_PERCENT)
             if live and jump:
                 _appear_at_stops(database, route, truck, screen)
             else:
@@ -94,45 +95,69 @@ def drive_route(
     return {"route_id": route_id, "fixes": truck.fixes, "status": status}
 
 
-def _load(database: Database, route_id: str) -> Any:
+class _Stop(TypedDict):
+    """What the drive needs of a stop in `routes.stops`."""
+
+    name: str
+    latitude: float
+    longitude: float
+
+
+class _Route(NamedTuple):
+    id: str
+    company_id: str
+    environment: str
+    status: str
+    pending_detail: str | None
+    vehicle_id: str | None
+    scheduled_start: datetime
+    stops: list[_Stop]
+    mpg: float
+    capacity_gallons: float
+    newest_at: datetime | None
+    """Of the truck's last fix."""
+
+
+_ROUTE = Statement(
+    _Route,
+    """
+    SELECT r.id, r.company_id, r.environment, r.status, r.pending_detail, r.vehicle_id, r.scheduled_start, r.stops,
+           coalesce(v.mpg, %s) AS mpg, coalesce(v.fuel_tank_capacity_gallons, %s) AS capacity_gallons, t.newest_at
+    FROM routes r LEFT JOIN vehicles v ON v.id = r.vehicle_id
+    LEFT JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
+    WHERE r.id = %s
+    """,
+)
+
+
+def _load(database: Database, route_id: str) -> tuple[_Route, str]:
+    """The route, and its vehicle's id."""
     with database.transaction() as connection:
-        route = (
-            connection.execute(
-                """
-                SELECT r.*, coalesce(v.mpg, %s) AS mpg, t.newest_at,
-                       coalesce(v.fuel_tank_capacity_gallons, %s) AS capacity_gallons
-                FROM routes r LEFT JOIN vehicles v ON v.id = r.vehicle_id
-                LEFT JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
-                WHERE r.id = %s
-                """,
-                (DEFAULT_MPG, DEFAULT_CAPACITY_GALLONS, route_id),
-            ).fetchone()
-            if is_id(route_id, "rte")
-            else None
-        )
+        given = (DEFAULT_MPG, DEFAULT_CAPACITY_GALLONS, route_id)
+        route = _ROUTE.first(connection, given) if is_id(route_id, "rte") else None
     if route is None:
         raise CannotDrive(f"there is no route {route_id!r}")
-    if route.status != RouteStatus.DRAFT:
+    if route.status != RouteStatus.DRAFT or route.vehicle_id is None:
         why = f": {route.pending_detail}" if route.pending_detail else ""
         raise CannotDrive(f"the route is {route.status}, and only a draft can be driven{why}")
-    return route
+    return route, route.vehicle_id
 
 
-def _start_time(route: Any, live: bool) -> datetime:
+def _start_time(route: _Route, live: bool) -> datetime:
     """Now; in the sandbox not before the truck's last simulated fix, nor long before the route's start."""
     now = datetime.now(UTC)
     if live:
         return now
-    after_last: datetime = route.newest_at + timedelta(seconds=FIX_SECONDS) if route.newest_at else now
+    after_last = route.newest_at + timedelta(seconds=FIX_SECONDS) if route.newest_at else now
     if route.scheduled_start <= now:
         return max(now, after_last)
-    shortly_before: datetime = route.scheduled_start - timedelta(minutes=15)
+    shortly_before = route.scheduled_start - timedelta(minutes=15)
     return max(now, after_last, shortly_before)
 
 
 @contextmanager
 def _feed(
-    settings: Settings, database: Database, route: Any, key: str | None
+    settings: Settings, database: Database, route: _Route, key: str | None
 ) -> Iterator[Callable[[list[dict[str, Any]]], None]]:
     """Posts to the feed, with the key given or one made for the drive and revoked after it."""
     made = None
@@ -163,7 +188,7 @@ def _feed(
                 revoke_key(connection, made.id)
 
 
-def _appear_at_stops(database: Database, route: Any, truck: _Truck, screen: Console | None) -> None:
+def _appear_at_stops(database: Database, route: _Route, truck: _Truck, screen: Console | None) -> None:
     """Three agreeing fixes at each stop: enough to be believed, wherever the truck was before."""
     for index, stop in enumerate(route.stops):
         for _ in range(3):
@@ -180,7 +205,7 @@ def _appear_at_stops(database: Database, route: Any, truck: _Truck, screen: Cons
 def _drive(
     database: Database,
     settings: Settings,
-    route: Any,
+    route: _Route,
     truck: _Truck,
     speed_mph: float,
     *,
@@ -279,30 +304,58 @@ def _trip_shown(screen: Console | None, miles: float) -> Iterator[_Show]:
         yield lambda mile, stop=None: bar.update(task, completed=mile, description=stop)
 
 
+class _FuelStop(TypedDict):
+    milesFromOrigin: float
+    gallonsToFill: float
+
+
+class _FuelPlan(TypedDict):
+    """What the drive needs of the contract's FuelPlan."""
+
+    stops: list[_FuelStop]
+
+
+class _Planned(NamedTuple):
+    document: _FuelPlan | None
+
+
+_PLAN = Statement(_Planned, "SELECT p.document FROM routes r JOIN plans p ON p.id = r.plan_id WHERE r.id = %s")
+
+
 def _fuel_stops(database: Database, route_id: str) -> list[tuple[float, float]]:
     """Mile and gallons of each fuel stop of the route's plan."""
     with database.transaction() as connection:
-        row = connection.execute(
-            "SELECT p.document FROM routes r JOIN plans p ON p.id = r.plan_id WHERE r.id = %s", (route_id,)
-        ).fetchone()
-    return [(stop["milesFromOrigin"], stop["gallonsToFill"]) for stop in row.document["stops"]] if row else []
+        row = _PLAN.first(connection, (route_id,))
+    if row is None or row.document is None:
+        return []
+    return [(stop["milesFromOrigin"], stop["gallonsToFill"]) for stop in row.document["stops"]]
+
+
+class _State(NamedTuple):
+    status: str
+    closed_reason: str | None
+
+
+_STATE = Statement(_State, "SELECT status, closed_reason FROM routes WHERE id = %s")
+
+
+def _state(database: Database, route_id: str) -> _State:
+    """A route that was deleted meanwhile is `gone`."""
+    with database.transaction() as connection:
+        return _STATE.first(connection, (route_id,)) or _State("gone", None)
 
 
 def _wait_for_plan(database: Database, route_id: str) -> None:
     """The truck loads until its plan is with the driver. Raises CannotDrive when there will be none."""
     status = _wait_for(database, route_id, {RouteStatus.ACTIVE, RouteStatus.COMPLETED, RouteStatus.ERROR})
     if status == RouteStatus.ERROR:
-        with database.transaction() as connection:
-            row = connection.execute("SELECT closed_reason FROM routes WHERE id = %s", (route_id,)).fetchone()
-        raise CannotDrive(f"the route is error: {row.closed_reason if row else ''}")
+        raise CannotDrive(f"the route is error: {_state(database, route_id).closed_reason or ''}")
 
 
 def _wait_for(database: Database, route_id: str, wanted: set[RouteStatus]) -> str:
     deadline = time.monotonic() + PLAN_WAIT_SECONDS
     while True:
-        with database.transaction() as connection:
-            row = connection.execute("SELECT status FROM routes WHERE id = %s", (route_id,)).fetchone()
-        status = str(row.status) if row is not None else "gone"
+        status = _state(database, route_id).status
         if status in wanted or time.monotonic() > deadline:
             return status
         time.sleep(0.1)

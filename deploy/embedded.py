@@ -338,7 +338,7 @@ def _copy_programs(installed: Path, copy: Path) -> Path:
     return programs
 
 
-def _hand_over(admin: psycopg.Connection[Any]) -> None:
+def _hand_over(admin: psycopg.Connection[tuple[Any, ...]]) -> None:
     """Gives the service's role what an earlier version, whose role was the superuser, made in the database."""
     statements = admin.execute(
         """

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 from rich.console import Console
@@ -21,6 +21,7 @@ from domain.database import Connection, Database
 from domain.lifecycle import Environment
 from domain.routes.fleet_changes import import_drivers, import_vehicles
 from domain.settings import Settings
+from domain.statements import IdRow, Statement
 from domain.stations.stations import import_deals, import_stations, import_taxes
 
 HERE = Path(__file__).parent
@@ -58,14 +59,17 @@ ONTARIO = {"name": "Ontario airport cargo", "address": "Ontario, CA", "latitude"
 EL_PASO = {"name": "Cross-dock", "address": "El Paso, TX", "latitude": 31.785, "longitude": -106.370}
 
 
+_COMPANIES = Statement(IdRow, "SELECT id FROM companies")
+
+
 def run_demo(settings: Settings, screen: Console, *, stopping: Callable[[], bool] = lambda: False) -> None:
     """Fills an empty database and shows the life of a route; on a database that has data, only says so."""
     file = settings.data / "demo.json"
     with Database.of(settings) as database:
         with database.transaction() as connection:
-            companies = connection.execute("SELECT id FROM companies").fetchall()
+            companies = {row.id for row in _COMPANIES.all(connection)}
         if companies:
-            _show_again(settings, file, {row.id for row in companies}, screen)
+            _show_again(settings, file, companies, screen)
             return
         screen.rule("demo: a fleet, truck stops, prices")
         demo = _fill(database, settings, screen)
@@ -165,14 +169,27 @@ def _drivers(demo: dict[str, Any]) -> list[str]:
     return [driver["name"] for driver in answer.raise_for_status().json()["data"]]
 
 
+class _Life(NamedTuple):
+    """When a route became what."""
+
+    status: str
+    closed_reason: str | None
+    imported_at: datetime | None
+    updated_at: datetime
+    generated_at: datetime | None
+    sent_at: datetime | None
+
+
+_LIFE = Statement(
+    _Life,
+    "SELECT r.status, r.closed_reason, r.imported_at, r.updated_at, p.generated_at, m.sent_at FROM routes r"
+    " LEFT JOIN plans p ON p.id = r.plan_id LEFT JOIN messages m ON m.plan_id = p.id WHERE r.id = %s",
+)
+
+
 def _show_life(database: Database, route_id: str, screen: Console) -> None:
-    """When the route became what, as the database has it."""
     with database.transaction() as connection:
-        row = connection.execute(
-            "SELECT r.status, r.closed_reason, r.imported_at, r.updated_at, p.generated_at, m.sent_at FROM routes r"
-            " LEFT JOIN plans p ON p.id = r.plan_id LEFT JOIN messages m ON m.plan_id = p.id WHERE r.id = %s",
-            (route_id,),
-        ).fetchone()
+        row = _LIFE.first(connection, (route_id,))
     if row is None:
         return
     steps = [("draft", row.imported_at), ("planned", row.generated_at), ("active", row.sent_at)]
