@@ -9,6 +9,7 @@ from domain.accounts import companies
 from domain.accounts.contacts import Contacts
 from domain.database import KEEPING, Connection, Database
 from domain.housekeeping import retention
+from domain.housekeeping.sealing import seal_stored
 from domain.jobs import (
     JOB_ITEMS,
     JOB_TRUCKS,
@@ -112,7 +113,7 @@ class Passes:
         self.jobs.put(*jobs)
         forgotten = self._forget(now)
         with self.database.transaction() as connection:
-            sealed, unreadable = Contacts.of(self.settings).seal_stored(connection)
+            sealed, unreadable = seal_stored(connection, Contacts.of(self.settings))
         if unreadable:
             log.error("contacts.unreadable", contacts=unreadable)
         # last, since it fails while another transaction reads the whole table

@@ -1,5 +1,6 @@
 """Companies: tenants with an import and planning policy."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, NamedTuple
 from zoneinfo import available_timezones
@@ -7,7 +8,8 @@ from zoneinfo import available_timezones
 import msgspec
 from msgspec import Meta, Struct
 
-from domain.accounts.contacts import IN_CLEAR, Contacts, fault_of
+from domain.accounts.contact_urls import fault_of
+from domain.accounts.contacts import IN_CLEAR, Contacts, Sealed, StoredContact
 from domain.database import Connection
 from domain.errors import FuelrouteError
 from domain.ids import new_id
@@ -149,6 +151,38 @@ def retire_company(connection: Connection, company_id: str, *, now: datetime) ->
 def lately_retired(connection: Connection, *, now: datetime) -> list[str]:
     """Companies that a request in flight may have given a route after their routes were closed."""
     return [row.id for row in _RETIRED_SINCE.all(connection, (now - _IN_FLIGHT,))]
+
+
+_LOCK_TO_SEAL = Statement(
+    IdRow,
+    """
+    SELECT id FROM companies c
+    WHERE NOT starts_with(message_url, %(mark)s)
+       OR EXISTS (SELECT FROM drivers d WHERE d.company_id = c.id AND NOT starts_with(contact, %(mark)s))
+    ORDER BY id FOR NO KEY UPDATE
+    """,
+)
+_URLS_TO_SEAL = Statement(
+    StoredContact,
+    "SELECT id, message_url AS contact FROM companies WHERE id = ANY(%s)"
+    " AND NOT starts_with(message_url, %s) ORDER BY id FOR NO KEY UPDATE",
+)
+_SET_URL = Command("UPDATE companies SET message_url = %s WHERE id = %s")
+
+
+def lock_to_seal(connection: Connection, mark: str) -> list[str]:
+    """Locks the companies that have a message URL, or a driver with a contact, that does not begin with the mark of the
+    newest key. Returns their ids."""
+    return [row.id for row in _LOCK_TO_SEAL.all(connection, {"mark": mark})]
+
+
+def seal_message_urls(connection: Connection, company_ids: Sequence[str], contacts: Contacts) -> Sealed:
+    """Those of locked companies that are not sealed with the newest key."""
+    stored = _URLS_TO_SEAL.all(connection, (list(company_ids), contacts.mark))
+    sealed = contacts.seal_anew(stored)
+    with connection.cursor() as cursor:
+        cursor.executemany(_SET_URL.text, sealed)
+    return Sealed(len(sealed), len(stored) - len(sealed))
 
 
 def _checked(policy: Policy, contacts: Contacts) -> dict[str, Any]:

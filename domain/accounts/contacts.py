@@ -1,30 +1,19 @@
-"""Drivers' contacts and companies' message URLs: how they are stored, and which ones may be used at all.
+"""How drivers' contacts and companies' message URLs are stored: sealed, since they hold secrets of gateways.
 
-They hold secrets of gateways: they are stored sealed, with a key that the database does not have. Without a key they
-are stored as they are, and the log says so. Several keys, the newest first, let one be replaced: what an older one
-sealed is still read, and sealed anew by housekeeping.
-
-A contact is an Apprise URL that drivers and companies bring, so that it is treated as hostile: only gateways and
-parameters of the lists below, and no host that is known to be inside our own network. `messages/gateways.py` hands
-messages over.
+They are sealed with a key that the database does not have. Without a key they are stored as they are, and the log says
+so. Several keys, the newest first, let one be replaced: what an older one sealed is still read, and `housekeeping`
+seals it anew.
 """
 
 import hashlib
-import ipaddress
-import re
-import socket
-import unicodedata
-from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
-import apprise
-from apprise.plugins import url_to_dict
-
-from domain.database import Connection
 from domain.errors import FuelrouteError
 from domain.observability import get_logger
-from domain.settings import Settings, get_settings
-from domain.statements import Command, IdRow, NotNull, Statement
+from domain.settings import Settings
+from domain.statements import NotNull
 
 if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet
@@ -48,33 +37,18 @@ class UnreadableContact(FuelrouteError):
         )
 
 
-class _Stored(NamedTuple):
+class StoredContact(NamedTuple):
+    """A contact as it is stored, and the id of its driver or company."""
+
     id: str
-    stored: NotNull[str]
+    contact: NotNull[str]
 
 
-_LOCK_COMPANIES = Statement(
-    IdRow,
-    """
-    SELECT id FROM companies c
-    WHERE NOT starts_with(message_url, %(mark)s)
-       OR EXISTS (SELECT FROM drivers d WHERE d.company_id = c.id AND NOT starts_with(contact, %(mark)s))
-    ORDER BY id FOR NO KEY UPDATE
-    """,
-)
-"""Companies with a contact that does not begin with the mark of a key."""
+class Sealed(NamedTuple):
+    """How many stored contacts were sealed anew, and how many could not be opened."""
 
-_PLACES = [("companies", "message_url", "id"), ("drivers", "contact", "company_id")]
-_OTHERS = {
-    table: Statement(
-        _Stored,
-        f"SELECT id, {column} AS stored FROM {table} WHERE {company_id} = ANY(%s)"  # noqa: S608
-        f" AND NOT starts_with({column}, %s) ORDER BY id FOR NO KEY UPDATE",
-    )
-    for table, column, company_id in _PLACES
-}
-"""Contacts of these companies that do not begin with the mark of a key."""
-_RENEW = {table: Command(f"UPDATE {table} SET {column} = %s WHERE id = %s") for table, column, _ in _PLACES}  # noqa: S608
+    sealed: int = 0
+    unreadable: int = 0
 
 
 class Contacts:
@@ -94,9 +68,10 @@ class Contacts:
 
         return MultiFernet([Fernet(key) for key in self._keys])
 
-    @property
-    def _mark(self) -> str:
-        return f"{_SEALED}{hashlib.sha256(self._keys[0].encode()).hexdigest()[:8]}:"
+    @cached_property
+    def mark(self) -> str | None:
+        """What is sealed with the newest key begins with it; None: there is no key."""
+        return f"{_SEALED}{hashlib.sha256(self._keys[0].encode()).hexdigest()[:8]}:" if self._keys else None
 
     def seal(self, contact: str | None) -> str | None:
         """As it is to be stored. What could not be opened stays as it was."""
@@ -107,7 +82,10 @@ class Contacts:
                 log.warning("contacts.stored_in_clear", hint="set FUELROUTE_CONTACT_KEY; see `fuelroute settings`")
             self._told = True
             return contact
-        return self._mark + self._fernet.encrypt(contact.encode()).decode()
+        return self._sealed(contact)
+
+    def _sealed(self, contact: str) -> str:
+        return f"{self.mark}{self._fernet.encrypt(contact.encode()).decode()}"
 
     def open(self, stored: str | None) -> str | None:
         """The contact itself. Raises UnreadableContact."""
@@ -129,189 +107,12 @@ class Contacts:
         except UnreadableContact:
             return stored
 
-    def seal_stored(self, connection: Connection) -> tuple[int, int]:
-        """Seals what is stored in the clear or under an older key. Returns how many were, and how many could not be
-        opened.
-
-        Locks the companies first: whatever else changes drivers holds their company's row.
-        """
-        if not self._keys:
-            return 0, 0
-        sealed = unreadable = 0
-        companies = [row.id for row in _LOCK_COMPANIES.all(connection, {"mark": self._mark})]
-        for table, others in _OTHERS.items():
-            rows = others.all(connection, (companies, self._mark))
-            opened = [(row.id, str(self.open_or_keep(row.stored))) for row in rows]
-            renewed = [(self.seal(contact), id_) for id_, contact in opened if not is_sealed(contact)]
-            with connection.cursor() as cursor:
-                cursor.executemany(_RENEW[table].text, renewed)
-            sealed += len(renewed)
-            unreadable += len(rows) - len(renewed)
-        return sealed, unreadable
+    def seal_anew(self, stored: Sequence[StoredContact]) -> list[tuple[str, str]]:
+        """What is stored in the clear or under an older key: sealed with the newest key, and whose it is. What cannot
+        be opened is left out."""
+        opened = [(self.open_or_keep(row.contact), row.id) for row in stored]
+        return [(self._sealed(contact), id_) for contact, id_ in opened if contact and not is_sealed(contact)]
 
 
 IN_CLEAR = Contacts()
 """Of a process without a key."""
-
-
-# --- Which ones may be used -------------------------------------------------------------------------------------
-
-_GENERAL = frozenset({"to", "from", "name", "user", "pass", "password", "port", "format"})
-_MAIL = frozenset({"cc", "bcc", "reply", "region", "batch"})
-_WEBHOOK = frozenset({"method"})
-"""And headers, fields and parameters of the request: names that begin with +, : or -."""
-
-_PARAMETERS: dict[str, frozenset[str]] = {
-    # text messages
-    **dict.fromkeys(
-        ("burstsms", "46elks", "clickatell", "httpsms", "infobip", "msgbird", "seven", "telnyx", "voipms"),
-        frozenset({"apikey", "key", "secret", "country"}),
-    ),
-    **dict.fromkeys(("bulksms", "bulkvs", "clicksend", "d7sms"), frozenset({"batch", "key", "source", "unicode"})),
-    **dict.fromkeys(("nexmo", "vonage"), frozenset({"key", "secret", "ttl"})),
-    "plivo": frozenset({"batch", "id", "token"}),
-    "sinch": frozenset({"region", "spi", "token"}),
-    "sns": frozenset({"access", "key", "region", "secret", "token"}),
-    "twilio": frozenset({"apikey", "method", "sid", "token"}),
-    # e-mail
-    **dict.fromkeys(("mailto", "mailtos"), _MAIL | {"mode", "smtp"}),
-    **dict.fromkeys(("brevo", "mailgun", "postmark", "sendgrid", "smtp2go", "sparkpost"), _MAIL),
-    "resend": _MAIL | {"apikey"},
-    "ses": _MAIL | {"access", "key", "secret", "token"},
-    # chat and push
-    "discord": frozenset({"avatar", "footer", "image", "ping", "thread", "tts"}),
-    "gchat": frozenset({"key", "thread", "token", "workspace"}),
-    **dict.fromkeys(("gotify", "gotifys"), frozenset({"priority"})),
-    **dict.fromkeys(("mmost", "mmosts"), frozenset({"botname", "channel", "channels", "image", "mode", "team"})),
-    **dict.fromkeys(("ntfy", "ntfys"), frozenset({"auth", "mode", "priority", "token", "xtags"})),
-    "pbul": frozenset(),
-    "pover": frozenset({"expire", "interval", "key", "priority", "sound"}),
-    **dict.fromkeys(("rocket", "rockets"), frozenset({"avatar", "mode", "webhook"})),
-    **dict.fromkeys(("signal", "signals"), frozenset({"batch", "status"})),
-    "slack": frozenset({"blocks", "footer", "image", "mode", "timestamp", "token"}),
-    "tgram": frozenset({"content", "image", "mdv", "preview", "silent", "thread", "topic"}),
-    **dict.fromkeys(("webex", "wxteams"), frozenset({"mode", "token"})),
-    "whatsapp": frozenset({"lang", "token"}),
-    **dict.fromkeys(
-        ("workflow", "workflows"),
-        frozenset({"api-version", "id", "image", "pa", "powerautomate", "route", "routeid", "sig", "ver", "wrap"}),
-    ),
-    "zulip": frozenset({"token"}),
-    # systems of the company's own
-    **dict.fromkeys(("form", "forms", "json", "jsons", "xml", "xmls"), _WEBHOOK),
-}
-"""What a contact may say beside its address, for each kind of gateway that it may name. All speak HTTP or SMTP. Left
-out are parameters that name a file or a template, follow redirects, trust any certificate, wait, repeat, or report
-success after a failure."""
-
-_OWN_HOST = re.compile(r"(form|json|xml|mailto|gotify|mmost|ntfy|rocket|signal|workflow)s?|workflows|infobip")
-"""Kinds whose URL names the host that is called, unless it is their cloud; the others know theirs."""
-
-_LIKE = "such as mailtos://user:password@host"
-NOT_PUBLIC = "is not on the public internet; FUELROUTE_MESSAGE_ALLOWED_HOSTS names the exceptions"
-
-_ONE_URL = re.compile(r"[^\s\x00-\x1f\x7f-\x9f]+")
-_LOCAL_NAMES = ("localhost", "local", "localdomain", "internal", "intranet", "lan", "home.arpa")
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
-
-_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-
-class AllowedHosts(NamedTuple):
-    """The operator's own gateways: they may stand inside the network."""
-
-    names: frozenset[str] = frozenset()
-    networks: tuple[_Network, ...] = ()
-
-    @classmethod
-    def of(cls, settings: Settings) -> "AllowedHosts":
-        names, networks = set(), []
-        for entry in filter(None, map(str.strip, settings.message_allowed_hosts.split(","))):
-            try:
-                networks.append(ipaddress.ip_network(entry, strict=False))
-            except ValueError:
-                names.add(entry.lower().rstrip("."))
-        return cls(frozenset(names), tuple(networks))
-
-    def have(self, host: str) -> bool:
-        return host.lower().rstrip(".") in self.names
-
-    def take(self, address: _Address) -> bool:
-        """Whether a connection to this address may be made."""
-        return any(address in network for network in self.networks) or _is_public(address)
-
-
-def fault_of(url: str, allowed: AllowedHosts | None = None) -> str | None:
-    """Why a contact cannot be used, as the end of a sentence that names it; None when it can. No name is resolved."""
-    try:
-        gateway_of(url, AllowedHosts.of(get_settings()) if allowed is None else allowed)
-    except UnusableContact as error:
-        return str(error)
-    return None
-
-
-class UnusableContact(Exception):
-    """A contact that must not be used; the text ends a sentence that begins with what it is."""
-
-
-def gateway_of(url: str, allowed: AllowedHosts) -> Any:
-    """The Apprise plugin of a contact. Raises UnusableContact."""
-    if not _ONE_URL.fullmatch(url) or url.count("://") > 1:
-        raise UnusableContact(f"is not exactly one URL that Apprise can use, {_LIKE}")
-    parsed: dict[str, Any] | None = url_to_dict(url)  # type: ignore[no-untyped-call]  # Apprise's carries no types
-    if parsed is None:
-        raise UnusableContact(f"is not a URL that Apprise can use, {_LIKE}")
-    known = _PARAMETERS.get(parsed["schema"])
-    if known is None:
-        raise UnusableContact("names a kind of gateway that is not allowed; the README lists those that are")
-    if not all(name in _GENERAL | known or (known is _WEBHOOK and name[:1] in "+-:") for name in parsed["qsd"]):
-        raise UnusableContact(f"has a parameter that is not allowed with {parsed['schema']}://")
-    gateway = apprise.Apprise.instantiate(parsed, asset=_asset())
-    if gateway is None:
-        raise UnusableContact(f"is not a URL that Apprise can use, {_LIKE}")
-    own_host = _OWN_HOST.fullmatch(parsed["schema"]) and getattr(gateway, "mode", None) != "cloud"
-    if own_host and not _may_be_called(getattr(gateway, "smtp_host", None) or gateway.host or "", allowed):
-        raise UnusableContact(f"names a host that {NOT_PUBLIC}")
-    return gateway
-
-
-@cache
-def _asset() -> apprise.AppriseAsset:
-    # no time limit of its own: it would hand over in a small pool of threads that all share
-    return apprise.AppriseAsset(
-        app_id="Fuelroute", http_redirects=False, allow_templates=False, service_timeout=0, storage_mode="memory"
-    )
-
-
-def _may_be_called(host: str, allowed: AllowedHosts) -> bool:
-    """What can be told of a host without resolving it. It may be written in any way that a resolver understands."""
-    name = unicodedata.normalize("NFKC", host).strip("[]").rstrip(".").lower()
-    if allowed.have(name):
-        return True
-    if (address := literal_address(name)) is not None:
-        return allowed.take(address)
-    return "." in name and not any(name == local or name.endswith(f".{local}") for local in _LOCAL_NAMES)
-
-
-def literal_address(host: str) -> _Address | None:
-    try:
-        return ipaddress.ip_address(host)
-    except ValueError:
-        pass
-    try:
-        return ipaddress.IPv4Address(socket.inet_aton(host))  # 127.1, 0x7f000001, 2130706433, 0177.0.0.1
-    except (OSError, ValueError):
-        return None
-
-
-def _is_public(address: _Address) -> bool:
-    if isinstance(address, ipaddress.IPv6Address):
-        inner = address.ipv4_mapped or address.sixtofour
-        if address in _NAT64:
-            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        if inner is not None:
-            return _is_public(inner)
-        if address.is_site_local or address.teredo is not None:
-            return False
-    return address.is_global and not (address.is_multicast or address.is_reserved)

@@ -3,13 +3,15 @@
 Like every change of a fleet, an import holds the lock of the company's row (`lock_company`).
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
 from msgspec import Meta, Struct
 
 from domain.accounts.companies import lock_company
-from domain.accounts.contacts import IN_CLEAR, Contacts, fault_of
+from domain.accounts.contact_urls import fault_of
+from domain.accounts.contacts import IN_CLEAR, Contacts, Sealed, StoredContact
 from domain.contract.csvfiles import Report, read_rows
 from domain.contract.shapes import NO_NUL, Reference
 from domain.database import Connection
@@ -81,6 +83,23 @@ def store_drivers(
         if merged.inserts:
             cursor.executemany(_INSERT.text, [(record.id, company_id, *values(record)) for record in merged.inserts])
     return report, merged.rows
+
+
+_TO_SEAL = Statement(
+    StoredContact,
+    "SELECT id, contact FROM drivers WHERE company_id = ANY(%s)"
+    " AND NOT starts_with(contact, %s) ORDER BY id FOR NO KEY UPDATE",
+)
+_SET_CONTACT = Command("UPDATE drivers SET contact = %s WHERE id = %s")
+
+
+def seal_contacts(connection: Connection, company_ids: Sequence[str], contacts: Contacts) -> Sealed:
+    """Those of the drivers of locked companies that are not sealed with the newest key."""
+    stored = _TO_SEAL.all(connection, (list(company_ids), contacts.mark))
+    sealed = contacts.seal_anew(stored)
+    with connection.cursor() as cursor:
+        cursor.executemany(_SET_CONTACT.text, sealed)
+    return Sealed(len(sealed), len(stored) - len(sealed))
 
 
 _FORGET = Command(

@@ -1,6 +1,6 @@
 """Calls a message gateway, safely.
 
-A contact is an Apprise URL from drivers and companies, so it is treated as hostile. Only what `accounts/contacts.py`
+A contact is an Apprise URL from drivers and companies, so it is treated as hostile. Only what `accounts/contact_urls.py`
 allows is called: no address inside our own network, no redirect, no proxy, no second attempt. A call ends after a fixed
 time, whatever the URL says and the gateway does.
 """
@@ -22,7 +22,7 @@ import apprise
 import requests
 import urllib3
 
-from domain.accounts.contacts import NOT_PUBLIC, AllowedHosts, UnusableContact, gateway_of, literal_address
+from domain.accounts.contact_urls import NOT_PUBLIC, AllowedHosts, UnusableContact, gateway_of, literal_address
 
 _MAX_BYTES = 1 << 20
 """So much of a gateway's answer is read, unpacked. An answer may have no end, or unpack to far more than was sent."""

@@ -15,7 +15,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple, Protocol
 
-from domain.accounts.contacts import AllowedHosts, Contacts, UnreadableContact, is_sealed
+from domain.accounts.contact_urls import AllowedHosts
+from domain.accounts.contacts import Contacts, UnreadableContact, is_sealed
 from domain.database import Connection
 from domain.ids import new_id
 from domain.jobs import SWEEP_GRACE, Job, send_message

@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 from domain.accounts.companies import Policy, lock_company, set_policy
 from domain.accounts.contacts import Contacts, UnreadableContact
 from domain.database import Connection
+from domain.housekeeping.sealing import seal_stored
 from domain.routes.fleet_changes import import_drivers
 from domain.settings import CONTACT_KEY_FILE, Settings, UnusableSetting, get_settings
 from tests.conftest import own_database
@@ -90,11 +91,11 @@ def test_an_older_key_still_opens_and_housekeeping_seals_with_the_newest(
     connection.execute("UPDATE companies SET message_url = NULL WHERE id <> %s", (fleet.company_id,))
     both = Contacts(f"{new}, {old}")
 
-    assert both.seal_stored(connection) == (2, 0)
-    assert both.seal_stored(connection) == (0, 0)
+    assert seal_stored(connection, both) == (2, 0)
+    assert seal_stored(connection, both) == (0, 0)
     assert Contacts(new).open(stored_contact(connection, fleet)) == URL
-    assert Contacts(old).seal_stored(connection) == (0, 2)
-    assert Contacts().seal_stored(connection) == (0, 0)
+    assert seal_stored(connection, Contacts(old)) == (0, 2)
+    assert seal_stored(connection, Contacts()) == (0, 0)
     with pytest.raises(UnreadableContact):
         Contacts(old).open(stored_contact(connection, fleet))
 
@@ -113,7 +114,7 @@ def test_sealing_and_an_import_of_drivers_lock_in_the_same_order() -> None:
 
         def seal() -> tuple[int, int]:
             with database.transaction() as connection:
-                return contacts.seal_stored(connection)
+                return seal_stored(connection, contacts)
 
         with database.transaction() as importing:
             lock_company(importing, fleet.company_id)

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 import requests
 
-from domain.accounts import contacts
-from domain.accounts.contacts import AllowedHosts, fault_of
+from domain.accounts import contact_urls
+from domain.accounts.contact_urls import AllowedHosts, fault_of
 from domain.messages import gateways
 from domain.messages.gateways import Fault, hand_over
 from domain.settings import Settings
@@ -191,7 +191,7 @@ def test_the_readme_lists_every_kind_that_is_allowed() -> None:
     readme = (Path(__file__).parents[3] / "domain" / "accounts" / "README.md").read_text()
     twins = {"workflow": "workflows", "wxteams": "webex"}
 
-    for kind in contacts._PARAMETERS:
+    for kind in contact_urls._PARAMETERS:
         plain = kind if kind.startswith("mailto") or f"`{kind}`" in readme else kind.removesuffix("s")
         assert f"`{twins.get(kind, plain)}`" in readme
 

@@ -1,0 +1,17 @@
+"""Seals stored contacts that are in the clear or under an older key."""
+
+from domain.accounts.companies import lock_to_seal, seal_message_urls
+from domain.accounts.contacts import Contacts, Sealed
+from domain.database import Connection
+from domain.fleet.drivers import seal_contacts
+
+
+def seal_stored(connection: Connection, contacts: Contacts) -> Sealed:
+    """Without a key nothing is done. Companies are locked first: whatever else changes drivers holds their company's
+    row."""
+    if contacts.mark is None:
+        return Sealed()
+    companies = lock_to_seal(connection, contacts.mark)
+    urls = seal_message_urls(connection, companies, contacts)
+    drivers = seal_contacts(connection, companies, contacts)
+    return Sealed(urls.sealed + drivers.sealed, urls.unreadable + drivers.unreadable)
