@@ -1,15 +1,15 @@
 """The Starlette application: routes, errors, and the life of its services."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import NoReturn
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Lifespan, Receive, Scope, Send
 
 from domain.encoding import write
 from domain.settings import Settings
@@ -60,12 +60,18 @@ def create_app(settings: Settings) -> Starlette:
 class Application(Starlette):
     """Starlette with the gate in place of its layers of middleware: it answers for whatever goes wrong further in."""
 
-    def __init__(self, services: Services, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, services: Services, routes: Sequence[BaseRoute], lifespan: Lifespan[Starlette]) -> None:
+        super().__init__(routes=routes, lifespan=lifespan)
         self._services = services
 
     def build_middleware_stack(self) -> ASGIApp:
         return RequestMiddleware(self.router, self._services)
+
+    def add_middleware(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("Application has no middleware: what is to be done for every request belongs in ingress.gate")
+
+    def add_exception_handler(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("Application has no exception handlers: ingress.gate answers for what is raised")
 
 
 class Endpoint(Route):
