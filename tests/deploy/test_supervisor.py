@@ -106,7 +106,8 @@ def test_port_of_the_environment_does_not_move_the_server(data: Path, monkeypatc
     monkeypatch.setenv("PGPORT", "7777")
     with running(EmbeddedPostgres(data, durable=False)) as url:
         monkeypatch.delenv("PGPORT")
-        psycopg.connect(url).close()
+        with psycopg.connect(url) as connection:
+            assert connection.execute("SHOW port").fetchone() != ("7777",)
 
 
 def test_a_deaf_worker_does_not_cost_the_server_its_clean_end(tmp_path: Path) -> None:

@@ -155,7 +155,15 @@ def test_a_field_that_breaks_a_rule_is_refused_and_named(changes: dict[str, Any]
     ],
 )
 def test_what_the_contract_allows_is_taken(changes: dict[str, Any]) -> None:
-    read_body(json.dumps(route_body(START, **changes)).encode(), RouteInput)
+    body = route_body(START, **changes)
+
+    route = read_body(json.dumps(body).encode(), RouteInput)
+
+    assert (route.external_id, route.reference) == (body["externalId"], body.get("reference"))
+    assert (route.vehicle.unit_number, route.driver.name) == (body["vehicle"]["unitNumber"], body["driver"]["name"])
+    assert [(stop.name, stop.address) for stop in route.stops] == [
+        (stop["name"], stop.get("address")) for stop in body["stops"]
+    ]
 
 
 # --- Bodies that are hardly JSON -------------------------------------------------------------------------------
