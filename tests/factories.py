@@ -18,6 +18,45 @@ JOLIET: dict[str, Any] = {"name": "Joliet terminal", "latitude": 41.462, "longit
 PERRYSBURG: dict[str, Any] = {"name": "Perrysburg yard", "latitude": 41.535, "longitude": -83.470}
 NEWARK: dict[str, Any] = {"name": "Port Newark", "latitude": 40.695, "longitude": -74.155}
 
+PLAN: dict[str, Any] = {
+    "generatedAt": "2026-11-20T10:00:00Z",
+    "totalDistanceMiles": 812.4,
+    "totalGallons": 150.0,
+    "totalCost": 520.5,
+    "averagePricePerGallon": 3.47,
+    "savingsPerGallon": 0.21,
+    "savingsTotal": 31.5,
+    "stops": [
+        {
+            "sequence": 0,
+            "name": "Lakeside Travel Plaza",
+            "address": "100 Exit Rd, Elkhart, IN",
+            "latitude": 41.7,
+            "longitude": -86.0,
+            "milesFromOrigin": 130.4,
+            "gallonsToFill": 100.0,
+            "pricePerGallon": 3.455,
+            "totalCost": 345.5,
+            "arrivalFuelPercent": 31,
+            "estimatedArrival": "2026-11-20T15:00:00Z",
+        },
+        {
+            "sequence": 1,
+            "name": "Keystone Fuel",
+            "address": None,
+            "latitude": 41.0,
+            "longitude": -78.4,
+            "milesFromOrigin": 545.6,
+            "gallonsToFill": 50.0,
+            "pricePerGallon": 3.5,
+            "totalCost": 175.0,
+            "arrivalFuelPercent": 22,
+            "estimatedArrival": None,
+        },
+    ],
+}
+"""A plan's document as it is stored: what the contract shows of it, but for its status."""
+
 _numbers = itertools.count(1)
 
 

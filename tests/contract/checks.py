@@ -11,31 +11,6 @@ from tests.service import Client
 PROBLEM_TYPE = "application/problem+json"
 PROBLEM_FIELDS = {"type", "title", "status", "code", "detail"}
 
-PLAN_DOCUMENT: dict[str, Any] = {
-    "generatedAt": "2026-11-20T10:00:00Z",
-    "totalDistanceMiles": 812.4,
-    "totalGallons": 61.5,
-    "totalCost": 221.4,
-    "averagePricePerGallon": 3.6,
-    "savingsPerGallon": 0.21,
-    "savingsTotal": 12.92,
-    "stops": [
-        {
-            "sequence": 0,
-            "name": "Pilot 4711",
-            "address": None,
-            "latitude": 41.5,
-            "longitude": -83.6,
-            "milesFromOrigin": 241.3,
-            "gallonsToFill": 61.5,
-            "pricePerGallon": 3.6,
-            "totalCost": 221.4,
-            "arrivalFuelPercent": 31,
-            "estimatedArrival": "2026-11-20T15:00:00Z",
-        }
-    ],
-}
-
 
 def problem(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
     """The problem document of an answer, after every check that each must pass (Errors, the table of fields)."""

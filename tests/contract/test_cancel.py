@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.contract.checks import PLAN_DOCUMENT, accepted, problem, put_in_status, stored_route
-from tests.factories import route_body
+from tests.contract.checks import accepted, problem, put_in_status, stored_route
+from tests.factories import PLAN, route_body
 from tests.service import Client
 
 HOLDS: dict[str, dict[str, Any]] = {
@@ -31,7 +31,7 @@ def canceled(client: Client, route_id: str) -> None:
 def test_a_draft_or_planned_route_is_retired(client: Client, now: datetime, status: str) -> None:
     """Transitions: draft or planned -> DELETE -> retired, `Canceled via API`, 204; decision 6: reads `canceled`."""
     route_id = accepted(client.push(route_body(now)), 201)["id"]
-    put_in_status(client, route_id, status, plan=PLAN_DOCUMENT)
+    put_in_status(client, route_id, status, plan=PLAN)
 
     canceled(client, route_id)
 
@@ -57,7 +57,7 @@ def test_a_route_that_was_not_attempted_is_dropped(client: Client, now: datetime
 def test_a_started_or_finished_route_is_not_canceled(client: Client, now: datetime, status: str) -> None:
     """Transitions: active or completed -> DELETE -> unchanged, 409 `route_active`; decision 6: error as well."""
     route_id = accepted(client.push(route_body(now)), 201)["id"]
-    put_in_status(client, route_id, status, plan=PLAN_DOCUMENT)
+    put_in_status(client, route_id, status, plan=PLAN)
     before = client.route(route_id)
 
     problem(client.delete(f"/v1/routes/{route_id}"), 409, "route_active")

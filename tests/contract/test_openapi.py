@@ -11,11 +11,11 @@ from domain.contract.checking import read_body
 from domain.contract.shapes import RouteInput
 from domain.encoding import write
 from ingress.problems import KINDS
-from tests.contract.checks import PLAN_DOCUMENT, PROBLEM_TYPE, put_in_status
+from tests.contract.checks import PROBLEM_TYPE, put_in_status
 from tests.contract.conftest import Clients
 from tests.contract.schema import faults, resolve
 from tests.contract.shapes import STATUSES
-from tests.factories import route_body
+from tests.factories import PLAN, route_body
 from tests.service import Client
 
 Json = dict[str, Any]
@@ -352,7 +352,7 @@ def test_every_answer_has_exactly_the_properties_of_its_schema(
     check_answer(document, "getRoute", client.get("/v1/routes/x"))
     check_answer(document, "cancelRoute", client.delete("/v1/routes/x"))
     for status in sorted(STATUSES):
-        put_in_status(client, created.json()["id"], status, plan=PLAN_DOCUMENT)
+        put_in_status(client, created.json()["id"], status, plan=PLAN)
         check_answer(document, "getRoute", client.get(path))
         check_answer(document, "listRoutes", client.get("/v1/routes"))
     put_in_status(client, created.json()["id"], "active")

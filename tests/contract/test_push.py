@@ -9,7 +9,6 @@ import pytest
 
 from domain.lifecycle import Environment
 from tests.contract.checks import (
-    PLAN_DOCUMENT,
     accepted,
     count_routes,
     invalid_fields,
@@ -18,7 +17,7 @@ from tests.contract.checks import (
     stored_route,
 )
 from tests.contract.conftest import Clients
-from tests.factories import JOLIET, NEWARK, PERRYSBURG, route_body
+from tests.factories import JOLIET, NEWARK, PERRYSBURG, PLAN, route_body
 from tests.service import Client
 
 MISSING = object()
@@ -357,7 +356,7 @@ def test_an_identical_push_may_be_written_differently(client: Client, now: datet
     """Decision 4: key order, unknown fields, null for nothing and another offset make no other body."""
     body = route_body(now, stops=[{**JOLIET, "latitude": 41}, NEWARK])
     first = accepted(client.push(body), 201)
-    put_in_status(client, first["id"], "planned", plan=PLAN_DOCUMENT)
+    put_in_status(client, first["id"], "planned", plan=PLAN)
     planned = client.route(first["id"])
     other = dict(reversed(body.items())) | {"note": "ignored", "reference": None}
     other["vehicle"] = {"vin": None, "unitNumber": "101"}
@@ -417,7 +416,7 @@ def test_an_update_of_a_planned_route_discards_its_plan(client: Client, now: dat
     """Decision 4: on a planned route a changed body discards the plan."""
     body = route_body(now)
     route_id = accepted(client.push(body), 201)["id"]
-    put_in_status(client, route_id, "planned", plan=PLAN_DOCUMENT)
+    put_in_status(client, route_id, "planned", plan=PLAN)
 
     route = accepted(client.push({**body, "reference": "changed"}), 200)
 
@@ -430,7 +429,7 @@ def test_a_started_route_takes_no_push(client: Client, now: datetime, status: st
     """Transitions: active -> POST with the same externalId -> 409 `route_active`; decision 4: completed as well."""
     body = route_body(now)
     route_id = accepted(client.push(body), 201)["id"]
-    put_in_status(client, route_id, status, plan=PLAN_DOCUMENT)
+    put_in_status(client, route_id, status, plan=PLAN)
     before = client.route(route_id)
 
     problem(client.push({**body, **change}), 409, "route_active")

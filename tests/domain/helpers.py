@@ -20,48 +20,9 @@ from domain.routes.imports import import_routes
 from domain.routes.pushes import Push, store_pushes
 from domain.settings import Settings
 from domain.telematics.feed import Feed, store_positions
-from tests.factories import route_input
+from tests.factories import PLAN, route_input
 
 METERS_PER_DEGREE = 6_371_008.8 * math.pi / 180
-
-PLAN = {
-    "status": "planned",
-    "totalDistanceMiles": 812.4,
-    "totalGallons": 150.0,
-    "totalCost": 520.5,
-    "averagePricePerGallon": 3.47,
-    "savingsPerGallon": 0.21,
-    "savingsTotal": 31.5,
-    "stops": [
-        {
-            "sequence": 0,
-            "name": "Lakeside Travel Plaza",
-            "address": "100 Exit Rd, Elkhart, IN",
-            "latitude": 41.7,
-            "longitude": -86.0,
-            "milesFromOrigin": 130.4,
-            "gallonsToFill": 100.0,
-            "pricePerGallon": 3.455,
-            "totalCost": 345.5,
-            "arrivalFuelPercent": 31,
-            "estimatedArrival": None,
-        },
-        {
-            "sequence": 1,
-            "name": "Keystone Fuel",
-            "address": None,
-            "latitude": 41.0,
-            "longitude": -78.4,
-            "milesFromOrigin": 545.6,
-            "gallonsToFill": 50.0,
-            "pricePerGallon": 3.5,
-            "totalCost": 175.0,
-            "arrivalFuelPercent": 22,
-            "estimatedArrival": None,
-        },
-    ],
-}
-"""A plan's document as the contract shows it."""
 
 
 def north_of(place: Point, meters: float) -> Point:

@@ -351,8 +351,8 @@ def test_nothing_is_locked_while_the_gateway_is_spoken_to(load: Load) -> None:
     load.claim()
 
     with load.database.transaction() as connection:
-        connection.execute("SELECT FROM messages WHERE id = %s FOR UPDATE NOWAIT", (load.message_id,))
-        connection.execute("SELECT FROM routes WHERE id = %s FOR UPDATE NOWAIT", (load.route_id,))
+        for table, id_ in (("messages", load.message_id), ("routes", load.route_id)):
+            assert connection.execute(f"SELECT FROM {table} WHERE id = %s FOR UPDATE NOWAIT", (id_,)).rowcount == 1
 
 
 def test_an_outcome_counts_for_its_own_claim_only(load: Load) -> None:

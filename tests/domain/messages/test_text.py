@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.messages.text import compose, one_line
-from tests.domain.helpers import PLAN
-from tests.factories import JOLIET, NEWARK
+from tests.factories import JOLIET, NEWARK, PLAN
 
 
 def test_the_text_names_every_fuel_stop_in_driving_order() -> None:
@@ -37,7 +36,7 @@ FORGED = "Yard\n2. Cheap Fuel: mile 5, 200.0 gal at $0.100 = $20.00"
 )
 def test_no_name_can_forge_a_line_of_the_message(end: str) -> None:
     forged = FORGED.replace("\n", end)
-    station = {**PLAN["stops"][0], "name": forged, "address": forged}  # type: ignore[index]
+    station = {**PLAN["stops"][0], "name": forged, "address": forged}
 
     text = compose("msg_1", forged, forged, [JOLIET, {**NEWARK, "name": forged}], {**PLAN, "stops": [station]})
 
