@@ -44,6 +44,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     _servers.close()
 
 
+_NEED_SERVERS = {"chaos", "contract", "pipeline", "scheduler"}
+"""Folders in which every test needs servers: loading their modules takes longer than the quick tests themselves."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    left_out = collection_path.name in _NEED_SERVERS and collection_path.parent == Path(__file__).parent
+    return True if left_out and "not servers" in config.option.markexpr else None
+
+
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses by the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks the tests that need servers: those with a fixture that has them, and those of a module that imports

@@ -42,8 +42,13 @@ def modules(package: str) -> dict[str, Path]:
     return found
 
 
-def imports(package: str) -> Iterator[tuple[str, str]]:
+@cache
+def imports(package: str) -> list[tuple[str, str]]:
     """(module, what it imports), for imports inside functions as well. No module imports relatively."""
+    return list(_imports(package))
+
+
+def _imports(package: str) -> Iterator[tuple[str, str]]:
     for module, path in modules(package).items():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):

@@ -166,6 +166,7 @@ def test_without_stations_there_are_no_passes() -> None:
     assert passes(road((40.0, -100.0), (40.0, -99.0)), (10.0, 10.0)) == []
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_stations_are_no_trouble() -> None:
     places = np.random.default_rng(1).uniform((30.0, -120.0), (48.0, -75.0), (100_000, 2))
     across = road((47.0, -119.0), (35.0, -90.0), (41.0, -76.0))

@@ -1,7 +1,7 @@
 """The rules of arrival and departure (decisions 10 and 11): by example, and as laws that hold for any fixes."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -428,7 +428,10 @@ def tracks(draw: st.DrawFn) -> list[Fix]:
     return fixes
 
 
-laws = settings(deadline=None, max_examples=300)
+def laws(test: Callable[..., None]) -> Callable[..., None]:
+    """Slow together: `deploy/check` leaves them to `deploy/test`."""
+    slow: Callable[..., None] = pytest.mark.slow(settings(deadline=None, max_examples=300)(test))
+    return slow
 
 
 @laws
