@@ -1,8 +1,8 @@
 """Calls a message gateway, safely.
 
-A contact is an Apprise URL from drivers and companies, so it is treated as hostile. Only what `accounts/contact_urls.py`
-allows is called: no address inside our own network, no redirect, no proxy, no second attempt. A call ends after a fixed
-time, whatever the URL says and the gateway does.
+A contact is an Apprise URL from drivers and companies, so it is treated as hostile. Only what
+`accounts/contact_urls.py` allows is called: no address inside our own network, no redirect, no proxy, no second
+attempt. A call ends after a fixed time, whatever the URL says and the gateway does.
 """
 
 import io
