@@ -258,8 +258,10 @@ _STORE_FIRST_ARRIVALS = Statement(
 
 
 def store_first_arrivals(connection: Connection, route_ids: Sequence[str], *, now: datetime) -> set[str]:
-    """The arrival of a route is the first of its visits, which have just changed. Returns those of the routes that are
-    drafts: they wait for a plan."""
+    """Sets the arrival of each of these routes to the first of its visits, which have just changed.
+
+    Returns those of the routes that are drafts: they wait for a plan.
+    """
     if not route_ids:
         return set()
     rows = _STORE_FIRST_ARRIVALS.all(connection, (now + SWEEP_GRACE, list(route_ids)))
@@ -282,7 +284,8 @@ _COMPLETE = Statement(
 
 
 def complete_routes(connection: Connection, route_ids: Iterable[str], *, now: datetime) -> list[Job]:
-    """Routes whose truck has reached the last stop, and whose plan the driver has (or cannot be given), are completed.
+    """Completes those of the routes whose truck has reached the last stop. A planned route must wait until its message
+    was tried at least once.
 
     Returns the jobs to enqueue after the commit: the truck may already stand at the first stop of its next route.
     """
@@ -312,8 +315,8 @@ _EXPIRE_STARTED = Statement(
 
 
 def expire_started_routes(connection: Connection, *, expiry_days: float, now: datetime) -> tuple[int, list[Job]]:
-    """Routes whose truck has arrived somewhere, and then reached and left no stop for so long, become `error`, so that
-    the truck's next route can start. Only the truck's visits are signs of life: plans and messages are made for it.
+    """Started routes whose truck has reached and left no stop for so many days become `error`, so that its next route
+    can start. Only visits show that a truck is on its way; new plans and messages do not.
 
     Returns how many, and the jobs to enqueue after the commit.
     """

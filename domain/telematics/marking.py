@@ -120,8 +120,8 @@ def mark_trucks(
 ) -> list[Job]:
     """Marks the trucks whose new fixes may move a route. Returns the jobs that process them, for after the commit.
 
-    It runs after `feed` has stored these fixes and so locked the tracks, as a statement of its own: a route that is
-    imported at this moment is seen here, or its import sees these fixes.
+    `feed` has stored these fixes before, and so locked the tracks. This is a statement of its own, for a route may be
+    imported at the same time: either this statement sees the route, or the import sees the fixes.
     """
     if not fixes:
         return []
