@@ -331,9 +331,17 @@ def _limit(connection: Session, limits: Limits) -> None:
     _LIMIT.execute(connection, [str(_milliseconds(one)) for one in seconds])
 
 
+class _Flushed(NamedTuple):
+    position: str
+
+
+_COMMIT_NOTHING = Statement(_Flushed, "SELECT pg_logical_emit_message(true, 'fuelroute', '')::text AS position")
+
+
 def flush(connection: Connection) -> None:
-    """Returns when every commit that any connection has made is on disk: this one, of nothing, waits for all before."""
-    connection.execute("SELECT pg_logical_emit_message(true, 'fuelroute', '')")
+    """Returns when every commit before this call is on disk, whichever connection made it. PostgreSQL writes its log in
+    order, so this commit of nothing waits for all of them."""
+    _COMMIT_NOTHING.one(connection)
 
 
 @contextmanager
