@@ -10,7 +10,6 @@ import msgspec
 import psycopg
 from psycopg.abc import RV, PQGen
 from psycopg.errors import LockNotAvailable, PipelineAborted
-from psycopg.rows import namedtuple_row
 from psycopg.types.json import Jsonb, set_json_dumps, set_json_loads
 from psycopg_pool import ConnectionPool, PoolTimeout
 
@@ -23,8 +22,8 @@ from domain.statements import Command, Statement
 
 log = get_logger(__name__)
 
-Connection = psycopg.Connection[Any]
-"""A connection inside a transaction; rows come as named tuples, times in UTC."""
+Connection = psycopg.Connection[tuple[Any, ...]]
+"""A connection inside a transaction; times come in UTC. Rows are typed by the statements."""
 
 
 class Tenant(NamedTuple):
@@ -116,7 +115,6 @@ _BY_KEY = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off"}
 anew for each batch would cost as much as the batch."""
 
 _CLIENT: dict[str, Any] = {
-    "row_factory": namedtuple_row,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
@@ -155,7 +153,7 @@ class DatabaseProblem(FuelrouteError):
     """The database cannot serve us; the text says what to do."""
 
 
-class Session(psycopg.Connection[Any]):
+class Session(psycopg.Connection[tuple[Any, ...]]):
     """A connection that does not wait for ever. A server that hangs or was frozen closes no connection, and its own
     time-outs do not run."""
 

@@ -19,6 +19,7 @@ from domain.encoding import write
 from domain.ids import new_id
 from domain.lifecycle import SHOWS_PLAN, Environment, PendingReason, RouteStatus
 from tests.factories import JOLIET, NEWARK, PERRYSBURG
+from tests.rows import named
 
 FIVE_STOPS: list[dict[str, Any]] = [
     {**JOLIET, "address": "2000 Centerpoint Way, Joliet, IL 60436"},
@@ -109,9 +110,11 @@ def load_routes(database: Database, lots: Sequence[Lot], advance: Callable[[int]
 @contextmanager
 def _bare_routes(connection: Connection) -> Iterator[None]:
     """The table without secondary indexes and checks of foreign keys while it is filled."""
-    indexes = connection.execute(
-        "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = 'routes' AND indexname <> 'routes_pkey'"
-    ).fetchall()
+    indexes = (
+        named(connection)
+        .execute("SELECT indexname, indexdef FROM pg_indexes WHERE tablename = 'routes' AND indexname <> 'routes_pkey'")
+        .fetchall()
+    )
     connection.execute("SET LOCAL session_replication_role = replica")
     connection.execute("SET LOCAL maintenance_work_mem = '1GB'")
     for index in indexes:

@@ -30,6 +30,7 @@ from domain.migrations import migrate
 from domain.statements import Statement
 from domain.tables import Route
 from tests.benchmarks.loader import FIVE_STOPS, Fleet, Lot, load_fleet, load_routes
+from tests.rows import named
 
 ROUNDS = 7
 ROUTES = 64
@@ -117,7 +118,7 @@ def _layers(database: Database) -> None:
         json_deserializer=msgspec.json.decode,
     )
     with open_session(database.url, WORKING) as ours, engine.connect() as core, sqlmodel.Session(engine) as session:
-        ids = [row.id for row in ours.execute("SELECT id FROM routes").fetchall()]
+        ids = [row.id for row in named(ours).execute("SELECT id FROM routes").fetchall()]
         wanted = sqlmodel.col(Route.id) == sqlalchemy.any_(sqlalchemy.literal(ids, ARRAY(sqlalchemy.Text)))
         by_core = sqlalchemy.select(*(getattr(Route, name) for name in _Route._fields)).where(wanted)
         by_model = sqlmodel.select(Route).where(wanted)

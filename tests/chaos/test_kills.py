@@ -21,6 +21,7 @@ import pytest
 from domain.database import Database
 from domain.settings import STACK_FILE, Settings
 from tests.factories import route_body
+from tests.rows import named
 from tests.service import Service, eventually
 
 pytestmark = pytest.mark.servers
@@ -122,7 +123,11 @@ def test_a_killed_database_has_kept_every_push_that_was_accepted(imported: bool)
         def kept() -> set[str] | None:
             try:
                 with service.database.transaction() as connection:
-                    rows = connection.execute("SELECT id FROM routes WHERE id = ANY(%s)", (list(accepted),)).fetchall()
+                    rows = (
+                        named(connection)
+                        .execute("SELECT id FROM routes WHERE id = ANY(%s)", (list(accepted),))
+                        .fetchall()
+                    )
             except psycopg.OperationalError:
                 return None
             return {row.id for row in rows}

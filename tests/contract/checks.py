@@ -6,6 +6,7 @@ import httpx
 
 from domain.database import as_json
 from domain.ids import new_id
+from tests.rows import named
 from tests.service import Client
 
 PROBLEM_TYPE = "application/problem+json"
@@ -81,7 +82,7 @@ _TIMELINE = [
 def stored_route(client: Client, route_id: str) -> Any:
     """A route's row, for what the API does not show."""
     with client.service.database.transaction() as connection:
-        row = connection.execute("SELECT * FROM routes WHERE id = %s", (route_id,)).fetchone()
+        row = named(connection).execute("SELECT * FROM routes WHERE id = %s", (route_id,)).fetchone()
     assert row is not None
     return row
 
@@ -89,8 +90,10 @@ def stored_route(client: Client, route_id: str) -> Any:
 def count_routes(client: Client) -> int:
     """How many routes the client's company has, in any environment and status."""
     with client.service.database.transaction() as connection:
-        row = connection.execute(
-            "SELECT count(*) AS total FROM routes WHERE company_id = %s", (client.fleet.company_id,)
-        ).fetchone()
+        row = (
+            named(connection)
+            .execute("SELECT count(*) AS total FROM routes WHERE company_id = %s", (client.fleet.company_id,))
+            .fetchone()
+        )
     assert row is not None
     return int(row.total)

@@ -12,6 +12,7 @@ from domain.lifecycle import Environment
 from tests.contract.checks import accepted, count_routes, problem
 from tests.contract.conftest import Clients
 from tests.factories import JOLIET, route_body
+from tests.rows import named
 from tests.service import Client
 
 NO_ROUTE = "rte_" + "0" * 32
@@ -294,9 +295,11 @@ def test_both_environments_share_the_fleet(client: Client, clients: Clients) -> 
 def test_keys_are_stored_as_a_hash_only(client: Client) -> None:
     """Authentication 4: the service stores only a hash."""
     with client.service.database.transaction() as connection:
-        row = connection.execute(
-            "SELECT api_keys::text AS stored FROM api_keys WHERE id = %s", (client.key_id,)
-        ).fetchone()
+        row = (
+            named(connection)
+            .execute("SELECT api_keys::text AS stored FROM api_keys WHERE id = %s", (client.key_id,))
+            .fetchone()
+        )
     assert row is not None
     assert client.key not in row.stored
     assert client.key[20:] not in row.stored

@@ -11,6 +11,7 @@ from domain.lifecycle import Environment
 from tests.contract.checks import accepted, invalid_fields, problem
 from tests.contract.conftest import Clients
 from tests.factories import JOLIET, NEWARK, route_body
+from tests.rows import named
 from tests.service import Client
 
 
@@ -46,10 +47,14 @@ def outcome(answer: httpx.Response) -> tuple[int, list[int]]:
 def stored(client: Client, environment: str = "live") -> list[Any]:
     """The stored fixes of the company's trucks, oldest first."""
     with client.service.database.transaction() as connection:
-        return connection.execute(
-            "SELECT * FROM positions WHERE vehicle_id = ANY(%s) AND environment = %s ORDER BY recorded_at",
-            (list(client.fleet.trucks), environment),
-        ).fetchall()
+        return (
+            named(connection)
+            .execute(
+                "SELECT * FROM positions WHERE vehicle_id = ANY(%s) AND environment = %s ORDER BY recorded_at",
+                (list(client.fleet.trucks), environment),
+            )
+            .fetchall()
+        )
 
 
 # --- good entries ----------------------------------------------------------------------------------------------
@@ -121,9 +126,11 @@ def test_a_useless_fix_is_accepted_and_dropped(client: Client, now: datetime, dr
 
     assert len(stored(client)) == 1
     with client.service.database.transaction() as connection:
-        rows = connection.execute(
-            "SELECT reason, count FROM dropped_fixes WHERE company_id = %s", (client.fleet.company_id,)
-        ).fetchall()
+        rows = (
+            named(connection)
+            .execute("SELECT reason, count FROM dropped_fixes WHERE company_id = %s", (client.fleet.company_id,))
+            .fetchall()
+        )
     assert [row.count for row in rows] == [1]
 
 

@@ -29,6 +29,7 @@ from domain.settings import Settings, get_settings
 from tests.conftest import make_database
 from tests.domain.helpers import deliver, imported, planned_by_hand, route_row
 from tests.factories import Fleet, make_fleet
+from tests.rows import named
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 
@@ -437,7 +438,7 @@ def test_nothing_is_erased_without_a_yes(cli: Cli, fleet: Fleet, database: Datab
         assert erased.document["erased"] if form else f"erased {fleet.company_id}" in erased.out
     assert "there is no company" in cli("companies", "erase", "cmp_x", "--yes").sentence
     with database.transaction() as connection:
-        assert connection.execute("SELECT FROM drivers WHERE company_id = %s", (fleet.company_id,)).rowcount == 0
+        assert named(connection).execute("SELECT FROM drivers WHERE company_id = %s", (fleet.company_id,)).rowcount == 0
 
 
 def test_a_contact_key_seals_what_commands_store_and_is_never_printed(
@@ -452,10 +453,14 @@ def test_a_contact_key_seals_what_commands_store_and_is_never_printed(
 
     assert shown["message_url"] == "mailto://***"
     with database.transaction() as connection:
-        stored = connection.execute(
-            "SELECT contact FROM drivers WHERE id = %s UNION ALL SELECT message_url FROM companies WHERE id = %s",
-            (fleet.drivers[0], fleet.company_id),
-        ).fetchall()
+        stored = (
+            named(connection)
+            .execute(
+                "SELECT contact FROM drivers WHERE id = %s UNION ALL SELECT message_url FROM companies WHERE id = %s",
+                (fleet.drivers[0], fleet.company_id),
+            )
+            .fetchall()
+        )
     assert all(row.contact.startswith("sealed:") for row in stored)
     assert key not in cli("settings").out
     monkeypatch.setenv("FUELROUTE_CONTACT_KEY", "hidden")
@@ -715,7 +720,9 @@ def test_nothing_is_stored_by_a_command_that_fails(cli: Cli, fleet: Fleet, datab
 
     with database.transaction() as connection:
         assert route_row(connection, route_id) == before
-        (company,) = connection.execute("SELECT stop_cost FROM companies WHERE id = %s", (fleet.company_id,)).fetchall()
+        (company,) = (
+            named(connection).execute("SELECT stop_cost FROM companies WHERE id = %s", (fleet.company_id,)).fetchall()
+        )
     assert company.stop_cost == 20
 
 

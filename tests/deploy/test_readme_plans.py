@@ -25,6 +25,7 @@ from domain.stations.candidates import Network, offers_along
 from domain.stations.stations import import_deals, import_stations, import_taxes
 from domain.telematics.feed import store_positions
 from tests.domain.helpers import imported, positions_at
+from tests.rows import named
 
 README = Path(__file__).parents[2] / "domain" / "planning" / "README.md"
 NOW = datetime(2026, 11, 23, 14, tzinfo=UTC)
@@ -73,7 +74,7 @@ def test_a_plan_of_the_demo_is_shown_as_explain_prints_it(
     )
     fixes = positions_at(dict(stops[0]), NOW, unit_number=unit_number, fuel_percent=START_FUEL_PERCENT)
     store_positions(connection, tenant, list(enumerate(fixes)), now=NOW)
-    truck = connection.execute("SELECT vehicle_id FROM routes WHERE id = %s", (route_id,)).fetchone()
+    truck = named(connection).execute("SELECT vehicle_id FROM routes WHERE id = %s", (route_id,)).fetchone()
     assert truck is not None
     process_vehicles(connection, tenant.environment, [truck.vehicle_id], settings=settings, now=NOW)
     task = load_task(connection, route_id, now=NOW + timedelta(minutes=1))

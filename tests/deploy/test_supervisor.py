@@ -15,6 +15,7 @@ import pytest
 from deploy.embedded import EmbeddedPostgres, running
 from deploy.processes import StartFailed, Supervisor
 from tests.deploy.test_embedded import is_running, members, python
+from tests.rows import named
 from tests.service import eventually
 
 NOTES_ITS_END = """
@@ -40,7 +41,7 @@ def says_up(name: str, folder: Path) -> bool:
 
 def test_names_are_compared_without_case_in_any_alphabet(data: Path) -> None:
     with running(EmbeddedPostgres(data, durable=False)) as url, psycopg.connect(url) as connection:
-        assert connection.execute("SELECT lower('JOSÉ MÜLLER')").fetchone() == ("josé müller",)
+        assert named(connection).execute("SELECT lower('JOSÉ MÜLLER')").fetchone() == ("josé müller",)
 
 
 def test_a_data_folder_whose_making_was_cut_short_is_made_again(data: Path) -> None:
@@ -107,7 +108,7 @@ def test_port_of_the_environment_does_not_move_the_server(data: Path, monkeypatc
     with running(EmbeddedPostgres(data, durable=False)) as url:
         monkeypatch.delenv("PGPORT")
         with psycopg.connect(url) as connection:
-            assert connection.execute("SHOW port").fetchone() != ("7777",)
+            assert named(connection).execute("SHOW port").fetchone() != ("7777",)
 
 
 def test_a_deaf_worker_does_not_cost_the_server_its_clean_end(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from domain.routes.pushes import Push, store_pushes
 from domain.settings import Settings
 from domain.telematics.feed import Feed, store_positions
 from tests.factories import PLAN, route_input
+from tests.rows import named
 
 METERS_PER_DEGREE = 6_371_008.8 * math.pi / 180
 
@@ -50,7 +51,7 @@ def imported(
 
 
 def route_row(connection: Connection, route_id: str) -> Any:
-    row = connection.execute("SELECT * FROM routes WHERE id = %s", (route_id,)).fetchone()
+    row = named(connection).execute("SELECT * FROM routes WHERE id = %s", (route_id,)).fetchone()
     assert row is not None
     return row
 
@@ -61,7 +62,7 @@ def status_of(connection: Connection, route_id: str) -> RouteStatus:
 
 def visits_of(connection: Connection, route_id: str) -> dict[int, tuple[datetime, datetime | None]]:
     """Arrival and departure at each stop that was reached."""
-    rows = connection.execute("SELECT * FROM visits WHERE route_id = %s ORDER BY stop", (route_id,)).fetchall()
+    rows = named(connection).execute("SELECT * FROM visits WHERE route_id = %s ORDER BY stop", (route_id,)).fetchall()
     return {row.stop: (row.arrived_at, row.departed_at) for row in rows}
 
 
@@ -92,11 +93,15 @@ def _store_plan(connection: Connection, route_id: str, now: datetime, plan: dict
 
 
 def _queue_message(connection: Connection, route_id: str, plan_id: str, now: datetime) -> str:
-    route = connection.execute(
-        "SELECT r.*, v.unit_number, p.document FROM routes r JOIN vehicles v ON v.id = r.vehicle_id"
-        " JOIN plans p ON p.id = %s WHERE r.id = %s",
-        (plan_id, route_id),
-    ).fetchone()
+    route = (
+        named(connection)
+        .execute(
+            "SELECT r.*, v.unit_number, p.document FROM routes r JOIN vehicles v ON v.id = r.vehicle_id"
+            " JOIN plans p ON p.id = %s WHERE r.id = %s",
+            (plan_id, route_id),
+        )
+        .fetchone()
+    )
     assert route is not None
     return queue_message(connection, route, plan_id, route.document, now=now)
 

@@ -30,6 +30,7 @@ from domain.migrations import engine
 from domain.settings import Settings
 from ingress.process import free_port
 from scheduler.leader import Leadership, LeadershipLost
+from tests.rows import named
 from tests.service import eventually
 from tests.silence import postmaster_of, stopped
 
@@ -78,15 +79,15 @@ def sessions(url: str) -> Iterator[tuple[str, dict[str, str]]]:
     for name, limits in (("serving", SERVING), ("working", WORKING)):
         with Database(url, limits=limits) as database:
             with database.transaction() as connection:
-                yield name, dict(connection.execute(query).fetchall())
+                yield name, dict(named(connection).execute(query).fetchall())
             with database.by_key() as connection:
-                yield f"{name} by key", dict(connection.execute(query).fetchall())
+                yield f"{name} by key", dict(named(connection).execute(query).fetchall())
     with connected(url) as connection:
-        yield "command", dict(connection.execute(query).fetchall())
+        yield "command", dict(named(connection).execute(query).fetchall())
     with engine(url).connect() as migrating:
         yield "migration", {row.name: row.setting for row in migrating.execute(sqlalchemy.text(query))}
     with open_session(url, LEADING) as connection:
-        yield "leader", dict(connection.execute(query).fetchall())
+        yield "leader", dict(named(connection).execute(query).fetchall())
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
@@ -142,9 +143,9 @@ def test_limits_of_a_transaction_end_with_it(settings: Settings, by_key: bool) -
     with Database(settings.require_database_url(), pool_size=1, limits=BRISK) as database:
         transaction = database.transaction_by_key if by_key else database.transaction
         with transaction(limits=Limits(statement_seconds=10, lock_seconds=5)) as connection:
-            connection.execute("SELECT pg_sleep(1.2)").fetchone()
+            named(connection).execute("SELECT pg_sleep(1.2)").fetchone()
         with pytest.raises(psycopg.errors.QueryCanceled), transaction() as connection:
-            connection.execute("SELECT pg_sleep(1.2)").fetchone()
+            named(connection).execute("SELECT pg_sleep(1.2)").fetchone()
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
@@ -155,7 +156,7 @@ def test_a_silent_server_is_waited_for_within_the_limits_and_used_again_when_it_
     postmaster = postmaster_of(urls[address])
     with Database(urls[address], limits=BRISK) as database:
         with pytest.raises(ServerSilent), use(database) as connection, stopped(postmaster):
-            connection.execute("SELECT 1").fetchone()
+            named(connection).execute("SELECT 1").fetchone()
         eventually(lambda: _answers(use(database)), bool, 20, "an answer")
 
 
@@ -186,7 +187,7 @@ def test_a_statement_that_takes_long_is_waited_for_as_long_as_the_server_answers
     with Database(urls["unix"], limits=WORKING) as database:
         for use in (database.transaction(), database.transaction_by_key(), connected(urls["unix"])):
             with use as connection:
-                assert connection.execute("SELECT 7 AS found FROM pg_sleep(1.2)").fetchall() == [(7,)]
+                assert named(connection).execute("SELECT 7 AS found FROM pg_sleep(1.2)").fetchall() == [(7,)]
 
 
 def test_no_job_and_no_command_waits_for_a_silent_server_though_its_statements_may_take_long(
@@ -205,7 +206,7 @@ def test_no_job_and_no_command_waits_for_a_silent_server_though_its_statements_m
 def _answers(use: AbstractContextManager[Connection]) -> bool:
     try:
         with use as connection:
-            return connection.execute("SELECT 1").fetchone() == (1,)
+            return named(connection).execute("SELECT 1").fetchone() == (1,)
     except psycopg.OperationalError:
         return False
 

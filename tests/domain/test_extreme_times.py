@@ -33,6 +33,7 @@ from domain.telematics.partitions import keep_positions
 from tests.conftest import own_database
 from tests.domain.helpers import deliver, imported, positions_at, post, route_row, status_of
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
+from tests.rows import named
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 TODAY = NOW.isoformat()
@@ -120,7 +121,7 @@ def drive(connection: Connection, fleet: Fleet, settings: Settings, route_id: st
     explanation = plans.read_explanation(connection, route_id)
     assert explanation is not None
     print_explanation(explanation, Console(file=io.StringIO()))
-    message = connection.execute("SELECT id FROM messages WHERE route_id = %s", (route_id,)).fetchone()
+    message = named(connection).execute("SELECT id FROM messages WHERE route_id = %s", (route_id,)).fetchone()
     assert message is not None
     deliver(connection, message.id, settings=settings, now=NOW)
     away = {**JOLIET, "latitude": JOLIET["latitude"] + 0.01}

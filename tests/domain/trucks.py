@@ -11,6 +11,7 @@ from domain.routes.tracking import process_vehicles
 from domain.settings import Settings
 from tests.domain.helpers import deliver, place_of, planned_by_hand, positions_at, post
 from tests.factories import JOLIET, Fleet
+from tests.rows import named
 
 HOME = place_of(JOLIET)
 
@@ -54,16 +55,22 @@ def activate(connection: Connection, settings: Settings, route_id: str, *, now: 
 
 
 def dropped(connection: Connection, fleet: Fleet) -> dict[str, int]:
-    rows = connection.execute(
-        "SELECT reason, sum(count)::int AS count FROM dropped_fixes WHERE company_id = %s GROUP BY reason",
-        (fleet.company_id,),
-    ).fetchall()
+    rows = (
+        named(connection)
+        .execute(
+            "SELECT reason, sum(count)::int AS count FROM dropped_fixes WHERE company_id = %s GROUP BY reason",
+            (fleet.company_id,),
+        )
+        .fetchall()
+    )
     return {row.reason: row.count for row in rows}
 
 
 def stored_fixes(connection: Connection, fleet: Fleet) -> int:
-    row = connection.execute(
-        "SELECT count(*) AS count FROM positions WHERE vehicle_id = ANY(%s)", (list(fleet.trucks),)
-    ).fetchone()
+    row = (
+        named(connection)
+        .execute("SELECT count(*) AS count FROM positions WHERE vehicle_id = ANY(%s)", (list(fleet.trucks),))
+        .fetchone()
+    )
     assert row is not None
     return int(row.count)

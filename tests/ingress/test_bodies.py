@@ -19,6 +19,7 @@ from domain.accounts.keys import revoke_key
 from domain.contract.shapes import MAX_BODY_BYTES
 from domain.settings import Settings
 from tests.factories import JOLIET, route_body
+from tests.rows import named
 from tests.service import Client, Service, running_service
 
 SECONDS = 6
@@ -100,11 +101,15 @@ def push(client: Client) -> int:
 
 def count_stored(client: Client) -> tuple[int, int]:
     with client.service.database.transaction() as connection:
-        row = connection.execute(
-            "SELECT (SELECT count(*) FROM routes WHERE company_id = %s) AS routes,"
-            " (SELECT count(*) FROM positions WHERE vehicle_id = ANY(%s)) AS positions",
-            (client.fleet.company_id, list(client.fleet.trucks)),
-        ).fetchone()
+        row = (
+            named(connection)
+            .execute(
+                "SELECT (SELECT count(*) FROM routes WHERE company_id = %s) AS routes,"
+                " (SELECT count(*) FROM positions WHERE vehicle_id = ANY(%s)) AS positions",
+                (client.fleet.company_id, list(client.fleet.trucks)),
+            )
+            .fetchone()
+        )
     assert row is not None
     return row.routes, row.positions
 

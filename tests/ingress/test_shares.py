@@ -18,6 +18,7 @@ from domain.jobs import redis_client
 from domain.routes.pushes import Push, store_pushes
 from tests.contract.checks import count_routes, problem
 from tests.factories import route_body
+from tests.rows import named
 from tests.service import Client, Service, eventually
 
 MANY = 12
@@ -45,9 +46,11 @@ def requests_of(client: Client) -> int:
 
 def blocked_by(connection: Connection) -> list[int]:
     """The processes that wait for what this transaction holds."""
-    rows = connection.execute(
-        "SELECT pid FROM pg_stat_activity WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid))"
-    ).fetchall()
+    rows = (
+        named(connection)
+        .execute("SELECT pid FROM pg_stat_activity WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid))")
+        .fetchall()
+    )
     return [row.pid for row in rows]
 
 

@@ -19,6 +19,7 @@ from tests.conftest import make_database
 from tests.factories import JOLIET, NEWARK, route_body
 from tests.gateway import HOST, Gateway, running_gateway
 from tests.pipeline.world import messages_of, store_prices
+from tests.rows import named
 from tests.service import Client, Service, eventually, running_service
 
 TIMEOUT_SECONDS = 2.0
@@ -94,10 +95,14 @@ def test_a_silent_gateway_holds_no_transaction_open(client: Client, own_service:
     time.sleep(0.5)
 
     with own_service.database.transaction() as connection:
-        idle = connection.execute(
-            "SELECT count(*) AS open FROM pg_stat_activity WHERE datname = current_database()"
-            " AND state = 'idle in transaction' AND now() - xact_start > interval '300 ms'"
-        ).fetchone()
+        idle = (
+            named(connection)
+            .execute(
+                "SELECT count(*) AS open FROM pg_stat_activity WHERE datname = current_database()"
+                " AND state = 'idle in transaction' AND now() - xact_start > interval '300 ms'"
+            )
+            .fetchone()
+        )
     assert idle is not None
     assert idle.open == 0
 
@@ -193,7 +198,7 @@ def test_workers_killed_again_and_again_leave_every_driver_with_the_plan(
 
 def pending(service: Service) -> int:
     with service.database.transaction() as connection:
-        rows = connection.execute("SELECT FROM messages WHERE status = 'pending'").fetchall()
+        rows = named(connection).execute("SELECT FROM messages WHERE status = 'pending'").fetchall()
     return len(rows)
 
 

@@ -9,6 +9,7 @@ import pytest
 from domain.database import LEADER_LOCKS
 from scheduler.leader import Leadership, LeadershipLost
 from tests.conftest import make_database
+from tests.rows import named
 from tests.service import eventually
 
 
@@ -26,11 +27,15 @@ def candidate(database_url: str) -> Iterator[Callable[[], Leadership]]:
 
 def end_leader_s_session(database_url: str) -> None:
     with psycopg.connect(database_url, autocommit=True) as connection:
-        ended = connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
-            " WHERE l.locktype = 'advisory' AND l.classid = %s AND d.datname = current_database()",
-            (LEADER_LOCKS,),
-        ).fetchall()
+        ended = (
+            named(connection)
+            .execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
+                " WHERE l.locktype = 'advisory' AND l.classid = %s AND d.datname = current_database()",
+                (LEADER_LOCKS,),
+            )
+            .fetchall()
+        )
     assert ended == [(True,)]
 
 

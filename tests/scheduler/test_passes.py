@@ -26,6 +26,7 @@ from scheduler.passes import Passes
 from tests.conftest import make_database
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, pushed, status_of
 from tests.factories import JOLIET, Fleet, make_fleet
+from tests.rows import named
 from tests.service import eventually
 
 
@@ -287,7 +288,7 @@ def test_housekeeping_forgets_old_positions_and_frees_trucks_of_dead_routes(
     with passes.database.transaction() as connection:
         assert status_of(connection, dead) is RouteStatus.ERROR
         assert status_of(connection, living) is RouteStatus.ACTIVE
-        (row,) = connection.execute("SELECT count(*) AS count FROM positions").fetchall()
+        (row,) = named(connection).execute("SELECT count(*) AS count FROM positions").fetchall()
     assert row.count == 3
 
 
@@ -314,7 +315,7 @@ def test_a_table_that_housekeeping_waits_for_is_no_reason_to_refuse_positions(
         with pytest.raises(LockNotAvailable):
             housekeeping.result()
     with passes.database.transaction() as connection:
-        old = connection.execute("SELECT FROM positions WHERE environment = 'sandbox'").rowcount
+        old = named(connection).execute("SELECT FROM positions WHERE environment = 'sandbox'").rowcount
     assert old == 0  # what needs no such lock is done all the same
 
 
@@ -346,7 +347,7 @@ def test_housekeeping_forgets_what_is_old_of_finished_routes_in_portions(
 
 
 def count_of(table: str, condition: str) -> Callable[[Connection], int]:
-    return lambda connection: connection.execute(f"SELECT FROM {table} WHERE {condition}").rowcount
+    return lambda connection: named(connection).execute(f"SELECT FROM {table} WHERE {condition}").rowcount
 
 
 def test_housekeeping_seals_what_was_stored_in_the_clear(passes: Passes) -> None:
@@ -420,5 +421,5 @@ def test_without_redis_the_passes_go_on_and_what_was_due_is_due_again(
 
     assert enqueued() == []
     with passes.database.transaction() as connection:
-        (row,) = connection.execute("SELECT retry_at FROM routes WHERE id = %s", (pending,)).fetchall()
+        (row,) = named(connection).execute("SELECT retry_at FROM routes WHERE id = %s", (pending,)).fetchall()
     assert row.retry_at < now + timedelta(minutes=2)

@@ -21,6 +21,7 @@ from domain.settings import CONTACT_KEY_FILE, Settings, UnusableSetting, get_set
 from tests.conftest import own_database
 from tests.domain.helpers import deliver, imported, planned_by_hand
 from tests.factories import Fleet, make_fleet
+from tests.rows import named
 from tests.service import eventually
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
@@ -34,7 +35,7 @@ def new_key() -> str:
 
 
 def stored_contact(connection: Connection, fleet: Fleet) -> str:
-    row = connection.execute("SELECT contact FROM drivers WHERE id = %s", (fleet.drivers[0],)).fetchone()
+    row = named(connection).execute("SELECT contact FROM drivers WHERE id = %s", (fleet.drivers[0],)).fetchone()
     assert row is not None
     return str(row.contact)
 
@@ -75,7 +76,7 @@ def test_a_company_s_message_url_is_stored_sealed(connection: Connection, fleet:
 
     shown = set_policy(connection, fleet.company_id, Policy(message_url=URL), contacts=contacts)
 
-    row = connection.execute("SELECT message_url FROM companies WHERE id = %s", (fleet.company_id,)).fetchone()
+    row = named(connection).execute("SELECT message_url FROM companies WHERE id = %s", (fleet.company_id,)).fetchone()
     assert row is not None
     assert "secret" not in row.message_url
     assert shown.message_url == contacts.open(row.message_url) == URL
@@ -158,7 +159,7 @@ def test_a_message_whose_contact_cannot_be_read_is_retried(
     status, _ = deliver(connection, message_id, settings=blind, now=now)
 
     assert status == "pending"
-    row = connection.execute("SELECT * FROM messages WHERE id = %s", (message_id,)).fetchone()
+    row = named(connection).execute("SELECT * FROM messages WHERE id = %s", (message_id,)).fetchone()
     assert row is not None
     assert "FUELROUTE_CONTACT_KEY" in row.error
     assert "sealed:" not in f"{row.error}{row.channel}"

@@ -21,6 +21,7 @@ from domain.accounts.keys import (
 from domain.database import Connection
 from domain.lifecycle import Environment
 from tests.factories import Fleet, make_fleet
+from tests.rows import named
 
 
 def key(
@@ -59,7 +60,7 @@ def test_a_key_leads_to_its_company_environment_and_scopes(connection: Connectio
 def test_nothing_stored_holds_the_key(connection: Connection, fleet: Fleet) -> None:
     made = key(connection, fleet)
 
-    (row,) = connection.execute("SELECT api_keys::text AS stored, hash FROM api_keys WHERE id = %s", (made.id,))
+    (row,) = named(connection).execute("SELECT api_keys::text AS stored, hash FROM api_keys WHERE id = %s", (made.id,))
 
     secret = made.key.removeprefix(made.prefix)
     assert secret not in row.stored

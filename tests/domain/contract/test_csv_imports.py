@@ -17,6 +17,7 @@ from domain.routes.fleet_changes import import_drivers, import_vehicles
 from domain.stations.stations import import_deals, import_stations, import_taxes
 from tests.domain.helpers import imported
 from tests.factories import Fleet, make_fleet
+from tests.rows import named
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 
@@ -44,12 +45,12 @@ def rejected(report: Report) -> dict[int, str]:
 
 
 def vehicles(connection: Connection, fleet: Fleet) -> dict[str | None, Any]:
-    rows = connection.execute("SELECT * FROM vehicles WHERE company_id = %s", (fleet.company_id,)).fetchall()
+    rows = named(connection).execute("SELECT * FROM vehicles WHERE company_id = %s", (fleet.company_id,)).fetchall()
     return {row.unit_number: row for row in rows}
 
 
 def drivers(connection: Connection, fleet: Fleet) -> dict[str | None, Any]:
-    rows = connection.execute("SELECT * FROM drivers WHERE company_id = %s", (fleet.company_id,)).fetchall()
+    rows = named(connection).execute("SELECT * FROM drivers WHERE company_id = %s", (fleet.company_id,)).fetchall()
     return {row.external_id: row for row in rows}
 
 
@@ -352,9 +353,11 @@ def stations_of(database: Database, csv_file: CsvFile, now: datetime) -> Callabl
 
 def station(database: Database, stations_of: Any, suffix: str = "") -> Any:
     with database.transaction() as connection:
-        (row,) = connection.execute(
-            "SELECT * FROM stations WHERE station_id = %s", (stations_of.unique + suffix,)
-        ).fetchall()
+        (row,) = (
+            named(connection)
+            .execute("SELECT * FROM stations WHERE station_id = %s", (stations_of.unique + suffix,))
+            .fetchall()
+        )
         return row
 
 
@@ -421,11 +424,15 @@ def test_deals_are_upserted_by_station_or_brand(database: Database, csv_file: Cs
     assert set(rejected(report)) == {2, 3, 4, 5, 6, 8}
 
     with database.transaction() as connection:
-        rows = connection.execute(
-            "SELECT station_id, brand, discount_per_gallon, net_price FROM deals WHERE company_id = %s"
-            " ORDER BY station_id, brand",
-            (fleet.company_id,),
-        ).fetchall()
+        rows = (
+            named(connection)
+            .execute(
+                "SELECT station_id, brand, discount_per_gallon, net_price FROM deals WHERE company_id = %s"
+                " ORDER BY station_id, brand",
+                (fleet.company_id,),
+            )
+            .fetchall()
+        )
     assert [tuple(row) for row in rows] == [
         ("S1", None, 0.25, None),
         ("S2", None, 0.3, None),
@@ -486,7 +493,7 @@ def test_taxes_are_upserted_by_state_and_first_day(connection: Connection, csv_f
     assert counts(report) == (1, 0, 1)
     assert set(rejected(report)) == {4}
     assert counts(load("VA,0.32,0.15,2026-01-01", header=with_surcharge)) == (0, 1, 0)
-    rows = connection.execute("SELECT * FROM fuel_taxes WHERE state IN ('PA', 'VA') ORDER BY state").fetchall()
+    rows = named(connection).execute("SELECT * FROM fuel_taxes WHERE state IN ('PA', 'VA') ORDER BY state").fetchall()
     assert [(row.rate_per_gallon, row.surcharge_per_gallon) for row in rows] == [(0, 0), (0.32, 0.15)]
 
 

@@ -47,6 +47,7 @@ from tests.domain.helpers import (
     visits_of,
 )
 from tests.factories import JOLIET, Fleet, make_fleet
+from tests.rows import named
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 
@@ -81,9 +82,11 @@ def test_two_imports_at_once_wait_for_one_another(
 
     assert reports == [(0, 50), (50, 0)]
     with database.transaction() as connection:
-        (row,) = connection.execute(
-            f"SELECT count(*) AS count FROM {table} WHERE company_id = %s", (company_id,)
-        ).fetchall()
+        (row,) = (
+            named(connection)
+            .execute(f"SELECT count(*) AS count FROM {table} WHERE company_id = %s", (company_id,))
+            .fetchall()
+        )
     assert row.count == 50
 
 
@@ -231,7 +234,7 @@ def test_retiring_twice_keeps_the_first_time_and_a_stranger_is_unknown(
     retired(connection, fleet, "vehicle", now=now)
     retired(connection, fleet, "vehicle", now=now + timedelta(days=1))
 
-    row = connection.execute("SELECT retired_at FROM vehicles WHERE id = %s", (fleet.trucks[0],)).fetchone()
+    row = named(connection).execute("SELECT retired_at FROM vehicles WHERE id = %s", (fleet.trucks[0],)).fetchone()
     assert row == (now,)
     for company_id, target in ((fleet.company_id, "veh_0"), (make_fleet(connection).company_id, fleet.trucks[1])):
         with pytest.raises(UnknownTarget):

@@ -27,6 +27,7 @@ from domain.settings import Settings
 from domain.stations.stations import import_deals
 from tests.domain.helpers import deliver, imported, planned_by_hand, positions_at, post, pushed, route_row, status_of
 from tests.factories import JOLIET, Fleet
+from tests.rows import named
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 
@@ -37,19 +38,26 @@ COMPANY = ("Quartermain Haulage", "dispatch-secret", "QH-UNIT-7", "QH-LOAD", "QH
 
 def traces(connection: Connection, *texts: str) -> list[tuple[str, str]]:
     """Every table that holds one of the texts anywhere in a row, and which."""
-    tables = connection.execute(
-        "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'"
-    ).fetchall()
+    tables = (
+        named(connection)
+        .execute(
+            "SELECT table_name FROM information_schema.tables"
+            " WHERE table_schema = 'public' AND table_type = 'BASE TABLE'"
+        )
+        .fetchall()
+    )
     return [
         (table.table_name, text)
         for table in tables
         for text in texts
-        if connection.execute(
+        if named(connection)
+        .execute(
             sql.SQL("SELECT FROM {} AS it WHERE strpos(it::text, %s) > 0 LIMIT 1").format(
                 sql.Identifier(table.table_name)
             ),
             (text,),
-        ).rowcount
+        )
+        .rowcount
     ]
 
 
@@ -76,7 +84,9 @@ def company(database: Database, tmp_path: Path, now: datetime) -> Iterator[Fleet
 
 
 def ids_of(connection: Connection, table: str, company_id: str) -> list[str]:
-    rows = connection.execute(f"SELECT id FROM {table} WHERE company_id = %s ORDER BY id", (company_id,)).fetchall()
+    rows = (
+        named(connection).execute(f"SELECT id FROM {table} WHERE company_id = %s ORDER BY id", (company_id,)).fetchall()
+    )
     return [row.id for row in rows]
 
 
@@ -136,9 +146,11 @@ def test_of_an_erased_driver_only_what_the_books_need_stays(
         assert route_row(connection, draft).closed_reason == erasure.ERASED
         assert status_of(connection, expired) == "error"
         assert status_of(connection, others) == "draft"
-        (message,) = connection.execute("SELECT * FROM messages WHERE route_id = %s", (finished,)).fetchall()
+        (message,) = named(connection).execute("SELECT * FROM messages WHERE route_id = %s", (finished,)).fetchall()
         assert (message.status, message.text) == ("suppressed", None)
-        assert connection.execute("SELECT FROM erasures WHERE subject_id = %s", (company.drivers[0],)).rowcount == 1
+        assert (
+            named(connection).execute("SELECT FROM erasures WHERE subject_id = %s", (company.drivers[0],)).rowcount == 1
+        )
 
 
 def expired_before_she_was_known(connection: Connection, company: Fleet, now: datetime) -> str:
@@ -208,7 +220,7 @@ def test_the_texts_of_a_route_that_somebody_else_drives_now_are_erased_too(
     erase_driver(database.transaction, company.company_id, company.drivers[0], force=False, now=now)
 
     with database.transaction() as connection:
-        rows = connection.execute("SELECT id, text FROM messages WHERE route_id = %s", (route_id,)).fetchall()
+        rows = named(connection).execute("SELECT id, text FROM messages WHERE route_id = %s", (route_id,)).fetchall()
         texts = {row.id: row.text for row in rows}
     assert texts[hers] is None
     assert texts[his] is not None
@@ -326,9 +338,11 @@ def test_a_company_that_a_backup_brought_back_is_erased_again(
 
     with database.transaction() as connection:
         assert traces(connection, *COMPANY, *PERSON) == []
-        erased = connection.execute(
-            "SELECT erased_at FROM erasures WHERE subject_id = %s", (company.company_id,)
-        ).fetchone()
+        erased = (
+            named(connection)
+            .execute("SELECT erased_at FROM erasures WHERE subject_id = %s", (company.company_id,))
+            .fetchone()
+        )
         assert erased == (now,)
 
 

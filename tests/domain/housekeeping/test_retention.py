@@ -15,6 +15,7 @@ from domain.telematics import partitions
 from tests.conftest import own_database
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, route_row
 from tests.factories import JOLIET, Fleet
+from tests.rows import named
 
 FORGET = {
     "evidence": retention.forget_evidence,
@@ -48,13 +49,17 @@ def driven(connection: Connection, fleet: Fleet, *, now: datetime, status: str =
 
 def kept(connection: Connection, route_id: str) -> dict[str, int]:
     """How much there is of each kind."""
-    row = connection.execute(
-        "SELECT (SELECT count(*) FROM visits WHERE route_id = %(id)s AND arrival_evidence IS NOT NULL"
-        "        AND departure_evidence IS NOT NULL) AS evidence,"
-        " (SELECT count(*) FROM plans WHERE route_id = %(id)s AND explanation IS NOT NULL) AS explanations,"
-        " (SELECT count(*) FROM messages WHERE route_id = %(id)s AND text IS NOT NULL) AS texts",
-        {"id": route_id},
-    ).fetchone()
+    row = (
+        named(connection)
+        .execute(
+            "SELECT (SELECT count(*) FROM visits WHERE route_id = %(id)s AND arrival_evidence IS NOT NULL"
+            "        AND departure_evidence IS NOT NULL) AS evidence,"
+            " (SELECT count(*) FROM plans WHERE route_id = %(id)s AND explanation IS NOT NULL) AS explanations,"
+            " (SELECT count(*) FROM messages WHERE route_id = %(id)s AND text IS NOT NULL) AS texts",
+            {"id": route_id},
+        )
+        .fetchone()
+    )
     assert row is not None
     return dict(row._asdict())
 
@@ -130,10 +135,14 @@ Stored = Callable[[], list[Any]]
 @pytest.fixture
 def stored(connection: Connection, fleet: Fleet) -> Stored:
     def look() -> list[Any]:
-        return connection.execute(
-            "SELECT environment, recorded_at FROM positions WHERE vehicle_id = ANY(%s) ORDER BY 1, 2",
-            (list(fleet.trucks),),
-        ).fetchall()
+        return (
+            named(connection)
+            .execute(
+                "SELECT environment, recorded_at FROM positions WHERE vehicle_id = ANY(%s) ORDER BY 1, 2",
+                (list(fleet.trucks),),
+            )
+            .fetchall()
+        )
 
     return look
 
@@ -166,7 +175,9 @@ def test_a_late_live_position_of_long_ago_goes_at_once(
 
 def test_the_last_position_goes_with_the_others(connection: Connection, fleet: Fleet, now: datetime) -> None:
     def tracks() -> int:
-        return connection.execute("SELECT FROM tracks WHERE vehicle_id = ANY(%s)", (list(fleet.trucks),)).rowcount
+        return (
+            named(connection).execute("SELECT FROM tracks WHERE vehicle_id = ANY(%s)", (list(fleet.trucks),)).rowcount
+        )
 
     post(connection, fleet.live, positions_at(JOLIET, now, count=1), now=now)
     post(connection, fleet.sandbox, positions_at(JOLIET, now + timedelta(days=99), count=1), now=now)

@@ -44,6 +44,7 @@ from tests.domain.helpers import (
 )
 from tests.factories import Fleet, make_fleet, route_input
 from tests.gateway import Gateway, running_gateway
+from tests.rows import named
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 
@@ -55,7 +56,7 @@ def gateway() -> Iterator[Gateway]:
 
 
 def message(connection: Connection, message_id: str) -> Any:
-    (row,) = connection.execute("SELECT * FROM messages WHERE id = %s", (message_id,)).fetchall()
+    (row,) = named(connection).execute("SELECT * FROM messages WHERE id = %s", (message_id,)).fetchall()
     return row
 
 
@@ -352,7 +353,9 @@ def test_nothing_is_locked_while_the_gateway_is_spoken_to(load: Load) -> None:
 
     with load.database.transaction() as connection:
         for table, id_ in (("messages", load.message_id), ("routes", load.route_id)):
-            assert connection.execute(f"SELECT FROM {table} WHERE id = %s FOR UPDATE NOWAIT", (id_,)).rowcount == 1
+            assert (
+                named(connection).execute(f"SELECT FROM {table} WHERE id = %s FOR UPDATE NOWAIT", (id_,)).rowcount == 1
+            )
 
 
 def test_an_outcome_counts_for_its_own_claim_only(load: Load) -> None:

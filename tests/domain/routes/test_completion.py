@@ -12,6 +12,7 @@ from domain.settings import Settings
 from tests.domain.helpers import deliver, imported, planned_by_hand, positions_at, post, route_row, status_of, visits_of
 from tests.domain.trucks import activate, hours, minutes, process, stand_at
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet
+from tests.rows import named
 
 # --- Completed ---------------------------------------------------------------------------------------------------
 
@@ -85,7 +86,7 @@ def test_a_completed_route_frees_its_truck(
     activate(connection, settings, route_id, now=now + minutes(3))
     stand_at(connection, settings, fleet, NEWARK, now + hours(14))
 
-    (track,) = connection.execute("SELECT * FROM tracks WHERE vehicle_id = %s", (fleet.trucks[0],)).fetchall()
+    (track,) = named(connection).execute("SELECT * FROM tracks WHERE vehicle_id = %s", (fleet.trucks[0],)).fetchall()
     assert track.free_since == now + hours(14)
 
 
@@ -185,7 +186,7 @@ def test_a_started_route_without_a_visit_for_two_weeks_becomes_error_and_frees_i
     assert (row.status, row.retry_at) == ("error", None)
     assert row.closed_reason.endswith("no stop was reached for 14 days")
     if message_id is not None:
-        (message,) = connection.execute("SELECT status FROM messages WHERE id = %s", (message_id,)).fetchall()
+        (message,) = named(connection).execute("SELECT status FROM messages WHERE id = %s", (message_id,)).fetchall()
         assert message.status == "failed"
     assert fleet.trucks[0] in [truck for job in jobs for truck in job.payload["vehicle_ids"]]
     assert process(connection, settings, fleet, now=later) == [build_plan(following)]

@@ -24,6 +24,7 @@ from domain.stations.stations import import_stations
 from domain.telematics.feed import store_positions
 from tests.domain.helpers import imported, planned_by_hand, positions_at, pushed, route_row, status_of
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet
+from tests.rows import named
 
 STATIONS = Path(__file__).parents[3] / "deploy" / "demo" / "stations.csv"
 STOPS = [JOLIET, PERRYSBURG, NEWARK]
@@ -84,7 +85,7 @@ def test_a_plan_moves_the_route_on_and_queues_its_message(
     assert outcome == "planned"
     row = route_row(connection, route_id)
     assert (row.status, row.retry_at) == ("planned", None)
-    message = connection.execute("SELECT * FROM messages WHERE route_id = %s", (route_id,)).fetchone()
+    message = named(connection).execute("SELECT * FROM messages WHERE route_id = %s", (route_id,)).fetchone()
     assert message is not None
     assert jobs == [send_message(message.id)]
     explanation = plans.read_explanation(connection, route_id)
@@ -154,7 +155,7 @@ def test_a_plan_for_input_that_has_changed_is_not_stored(
     pushed(connection, fleet.live, now=now, start=now, stops=[JOLIET, NEWARK], externalId=task.route.external_id)
 
     assert fuel_plans.finish_plan(connection, task, *plan, now=now) == ("outdated", [])
-    assert connection.execute("SELECT FROM plans WHERE route_id = %s", (route_id,)).fetchone() is None
+    assert named(connection).execute("SELECT FROM plans WHERE route_id = %s", (route_id,)).fetchone() is None
 
 
 def test_an_infeasible_trip_is_an_error_that_says_which_leg(

@@ -21,6 +21,7 @@ from domain.routes.imports import Decision, decide, import_routes, revisions_set
 from tests.conftest import own_database
 from tests.domain.helpers import imported, pushed, route_row, status_of
 from tests.factories import Fleet, make_fleet
+from tests.rows import named
 
 # --- The rules -------------------------------------------------------------------------------------------------
 
@@ -487,7 +488,11 @@ def test_a_name_is_found_without_reading_the_fleet_also_before_its_first_statist
         outcomes, _ = import_routes(connection, routes, now=start)
 
         assert {outcome.status for outcome in outcomes.values()} == {RouteStatus.DRAFT}
-        (read,) = connection.execute(
-            "SELECT idx_tup_fetch + seq_tup_read AS drivers FROM pg_stat_xact_user_tables WHERE relname = 'drivers'"
-        ).fetchall()
+        (read,) = (
+            named(connection)
+            .execute(
+                "SELECT idx_tup_fetch + seq_tup_read AS drivers FROM pg_stat_xact_user_tables WHERE relname = 'drivers'"
+            )
+            .fetchall()
+        )
         assert read.drivers < 200

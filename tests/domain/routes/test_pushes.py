@@ -29,6 +29,7 @@ from tests.domain.helpers import (
     visits_of,
 )
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet, route_input
+from tests.rows import named
 
 BOSTON = {"name": "Boston dock", "latitude": 42.361, "longitude": -71.057}
 
@@ -43,11 +44,15 @@ def effects(results: Sequence[Pushed]) -> list[str]:
 
 
 def open_routes(connection: Connection, tenant: Tenant) -> list[str]:
-    rows = connection.execute(
-        "SELECT external_id FROM routes WHERE company_id = %s AND environment = %s AND status <> 'canceled'"
-        " ORDER BY external_id",
-        tenant,
-    ).fetchall()
+    rows = (
+        named(connection)
+        .execute(
+            "SELECT external_id FROM routes WHERE company_id = %s AND environment = %s AND status <> 'canceled'"
+            " ORDER BY external_id",
+            tenant,
+        )
+        .fetchall()
+    )
     return [row.external_id for row in rows]
 
 
@@ -209,7 +214,7 @@ def test_an_update_discards_the_plan_and_its_message(connection: Connection, fle
 
     row = route_row(connection, route_id)
     assert (row.status, row.plan_id, row.vehicle_id, row.driver_id) == ("pending", None, None, None)
-    (message,) = connection.execute("SELECT * FROM messages WHERE id = %s", (message_id,)).fetchall()
+    (message,) = named(connection).execute("SELECT * FROM messages WHERE id = %s", (message_id,)).fetchall()
     assert (message.status, message.retry_at) == ("failed", None)
 
 
@@ -458,7 +463,7 @@ def test_a_cancel_discards_the_message_that_is_not_out_yet(connection: Connectio
 
     cancel_route(connection, fleet.live, route_id, now=now)
 
-    (message,) = connection.execute("SELECT status, error FROM messages WHERE id = %s", (message_id,)).fetchall()
+    (message,) = named(connection).execute("SELECT status, error FROM messages WHERE id = %s", (message_id,)).fetchall()
     assert message.status == "failed"
     assert "canceled" in message.error
 
@@ -549,15 +554,17 @@ def test_no_lock_outside_of_its_class_stops_a_push_whatever_its_reference(
     with database.transaction() as holder, database.transaction() as connection:
         for hashed in ("hashtextextended(%(text)s, 0)", "hashtext(%(text)s)"):
             text = f"{fleet.company_id} live R"
-            key = holder.execute(f"SELECT {hashed} AS key", {"text": text}).fetchall()[0].key
+            key = named(holder).execute(f"SELECT {hashed} AS key", {"text": text}).fetchall()[0].key
             holder.execute(f"SELECT pg_advisory_xact_lock({numbers})", {"key": key})
         connection.execute("SET LOCAL lock_timeout = '1s'")
 
         assert effects(push(connection, fleet.live, {"externalId": "A", "reference": "R"}, now=now)) == ["create"]
 
-        held = connection.execute(
-            "SELECT classid, objsubid FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
-        ).fetchall()
+        held = (
+            named(connection)
+            .execute("SELECT classid, objsubid FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()")
+            .fetchall()
+        )
         assert held == [(SUPERSEDING_LOCKS, 2)]
 
 

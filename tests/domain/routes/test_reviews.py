@@ -23,6 +23,7 @@ from domain.stations.candidates import Network, offers_along
 from domain.stations.stations import import_stations
 from tests.domain.helpers import deliver, imported, place_of, positions_at, post, route_row
 from tests.factories import JOLIET, NEWARK, Fleet
+from tests.rows import named
 
 STATIONS = Path(__file__).parents[3] / "deploy" / "demo" / "stations.csv"
 ROADS = HighwayRoads()
@@ -104,10 +105,14 @@ class Trip:
         return corridor, plans.compute(task, road, corridor, now=self.now)
 
     def messages(self, *statuses: str) -> Sequence[Any]:
-        return self.connection.execute(
-            "SELECT * FROM messages WHERE route_id = %s AND status = ANY(%s) ORDER BY created_at, id",
-            (self.route_id, list(statuses)),
-        ).fetchall()
+        return (
+            named(self.connection)
+            .execute(
+                "SELECT * FROM messages WHERE route_id = %s AND status = ANY(%s) ORDER BY created_at, id",
+                (self.route_id, list(statuses)),
+            )
+            .fetchall()
+        )
 
     @property
     def start_gallons(self) -> float:
@@ -293,9 +298,11 @@ def test_a_level_read_beyond_the_first_purchase_says_nothing_about_the_departure
 
 
 def route_plan(trip: Trip) -> dict[str, Any]:
-    row = trip.connection.execute(
-        "SELECT p.document FROM routes r JOIN plans p ON p.id = r.plan_id WHERE r.id = %s", (trip.route_id,)
-    ).fetchone()
+    row = (
+        named(trip.connection)
+        .execute("SELECT p.document FROM routes r JOIN plans p ON p.id = r.plan_id WHERE r.id = %s", (trip.route_id,))
+        .fetchone()
+    )
     assert row is not None
     document: dict[str, Any] = row.document
     return document

@@ -14,6 +14,7 @@ from domain.telematics import tracks
 from tests.domain.helpers import imported, positions_at, post, pushed, route_row, visits_of
 from tests.domain.trucks import HOME, activate, dropped, hours, minutes, process, stand_at
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet
+from tests.rows import named
 
 # --- Arriving ----------------------------------------------------------------------------------------------------
 
@@ -37,7 +38,9 @@ def test_the_rule_and_the_fixes_behind_a_visit_are_kept(
 
     stand_at(connection, settings, fleet, JOLIET, now)
 
-    (row,) = connection.execute("SELECT arrival_evidence FROM visits WHERE route_id = %s", (route_id,)).fetchall()
+    (row,) = (
+        named(connection).execute("SELECT arrival_evidence FROM visits WHERE route_id = %s", (route_id,)).fetchall()
+    )
     assert row.arrival_evidence["rule"] == "two fixes in a row inside below 5 mph"
     recorded = [Instant.parse(fix["recordedAt"]) for fix in row.arrival_evidence["fixes"]]
     assert recorded == [now, now + timedelta(seconds=30)]

@@ -14,6 +14,7 @@ from domain.stations.candidates import Corridor, Network, offers_along
 from domain.stations.offers import Offer
 from domain.stations.stations import UnknownStation, import_deals, import_stations, import_taxes, retire_stations
 from tests.factories import Fleet, make_fleet
+from tests.rows import named
 
 STATIONS = Path(__file__).parents[3] / "deploy" / "demo" / "stations.csv"
 
@@ -48,7 +49,7 @@ def test_every_station_within_the_limit_is_found_and_no_other(
 
     dense, _ = densified(ROAD.line, ROAD.line_miles, 0.1)
     vectors = unit_vectors(dense)
-    for station in connection.execute("SELECT station_id, latitude, longitude FROM stations").fetchall():
+    for station in named(connection).execute("SELECT station_id, latitude, longitude FROM stations").fetchall():
         chords = np.linalg.norm(vectors - unit_vectors(np.array([(station.latitude, station.longitude)])), axis=1)
         nearest = miles_of_chords(chords).min()
         assert (station.station_id in found) == (nearest <= 5.0) or abs(nearest - 5.0) < 0.01

@@ -9,6 +9,7 @@ from domain.ids import new_id
 from tests.domain.helpers import positions_at, post
 from tests.domain.trucks import dropped, minutes, position, stored_fixes
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
+from tests.rows import named
 
 
 def test_an_unknown_vehicle_is_rejected_by_its_index_and_costs_the_others_nothing(
@@ -69,7 +70,9 @@ def test_a_mapping_beats_the_stored_value(connection: Connection, fleet: Fleet, 
 
     post(connection, fleet.live, [position(now, **{name: value})], now=now)
 
-    (row,) = connection.execute("SELECT vehicle_id FROM positions WHERE vehicle_id = ANY(%s)", (list(fleet.trucks),))
+    (row,) = named(connection).execute(
+        "SELECT vehicle_id FROM positions WHERE vehicle_id = ANY(%s)", (list(fleet.trucks),)
+    )
     assert row.vehicle_id == fleet.trucks[1]
 
 
@@ -140,7 +143,7 @@ def test_the_last_position_is_the_newest_whatever_came_in_last(
         at = now + timedelta(minutes=minutes_later)
         post(connection, fleet.live, positions_at(place, at, count=2), now=now + timedelta(minutes=15))
 
-    track = connection.execute("SELECT * FROM tracks WHERE vehicle_id = %s", (fleet.trucks[0],)).fetchone()
+    track = named(connection).execute("SELECT * FROM tracks WHERE vehicle_id = %s", (fleet.trucks[0],)).fetchone()
     assert track is not None
     assert (track.latitude, track.longitude) == (NEWARK["latitude"], NEWARK["longitude"])
     assert (track.oldest_at, track.newest_at) == (now, now + timedelta(minutes=10, seconds=30))

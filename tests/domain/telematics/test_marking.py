@@ -17,6 +17,7 @@ from domain.telematics.arrivals import Candidate, current_route
 from tests.domain.helpers import imported, north_of, positions_at, post
 from tests.domain.trucks import HOME, hours, minutes, position, process, stand_at
 from tests.factories import JOLIET, NEWARK, Fleet
+from tests.rows import named
 
 
 def test_a_truck_without_an_open_route_costs_no_job(connection: Connection, fleet: Fleet, now: datetime) -> None:
@@ -160,7 +161,9 @@ def test_every_fix_that_can_move_the_current_route_is_marked(
             for at, place in fixes.items()
         ]
         post(connection, fleet.live, positions, now=now)
-        (track,) = connection.execute("SELECT unjudged_from FROM tracks WHERE vehicle_id = %s", (fleet.trucks[0],))
+        (track,) = named(connection).execute(
+            "SELECT unjudged_from FROM tracks WHERE vehicle_id = %s", (fleet.trucks[0],)
+        )
 
         current = current_route(candidates, max(fixes), early=early)
         wanted = [

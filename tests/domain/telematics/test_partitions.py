@@ -6,14 +6,19 @@ from domain.database import Connection
 from domain.telematics import partitions
 from tests.domain.helpers import positions_at, post
 from tests.factories import JOLIET, Fleet
+from tests.rows import named
 
 
 def partitions_of(connection: Connection, fleet: Fleet) -> list[str]:
     """Where each fix of truck 101 is kept, in order of time."""
-    rows = connection.execute(
-        "SELECT tableoid::regclass::text AS name FROM positions WHERE vehicle_id = %s ORDER BY recorded_at",
-        (fleet.trucks[0],),
-    ).fetchall()
+    rows = (
+        named(connection)
+        .execute(
+            "SELECT tableoid::regclass::text AS name FROM positions WHERE vehicle_id = %s ORDER BY recorded_at",
+            (fleet.trucks[0],),
+        )
+        .fetchall()
+    )
     return [row.name for row in rows]
 
 

@@ -14,6 +14,7 @@ from tests.conftest import make_database, own_database
 from tests.domain.helpers import imported, positions_at, post
 from tests.domain.trucks import dropped, minutes, process
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
+from tests.rows import named
 from tests.service import eventually
 
 
@@ -57,7 +58,7 @@ def test_implausible_fixes_are_counted_in_the_order_of_the_companies(settings: S
         with database.transaction() as holder:
             count(holder, first)
             processing = threads.submit(process_both)
-            eventually(lambda: holder.execute("SELECT FROM pg_locks WHERE NOT granted").rowcount, bool)
+            eventually(lambda: named(holder).execute("SELECT FROM pg_locks WHERE NOT granted").rowcount, bool)
             count(holder, second)
         processing.result()
 
@@ -69,7 +70,11 @@ def test_trucks_that_are_looked_at_again_are_locked_in_the_order_in_which_the_fe
     worker_id: str, now: datetime
 ) -> None:
     def free(connection: Connection) -> list[str]:
-        rows = connection.execute("SELECT vehicle_id FROM tracks ORDER BY vehicle_id FOR UPDATE SKIP LOCKED").fetchall()
+        rows = (
+            named(connection)
+            .execute("SELECT vehicle_id FROM tracks ORDER BY vehicle_id FOR UPDATE SKIP LOCKED")
+            .fetchall()
+        )
         return [row.vehicle_id for row in rows]
 
     with Database(make_database(f"tracks_{worker_id}")) as database, ThreadPoolExecutor(1) as threads:
@@ -93,7 +98,7 @@ def test_trucks_that_are_looked_at_again_are_locked_in_the_order_in_which_the_fe
         with database.transaction() as holder:
             holder.execute("SELECT FROM tracks WHERE vehicle_id = %s FOR UPDATE", (first,))
             looking = threads.submit(look_again)
-            eventually(lambda: holder.execute("SELECT FROM pg_locks WHERE NOT granted").rowcount, bool)
+            eventually(lambda: named(holder).execute("SELECT FROM pg_locks WHERE NOT granted").rowcount, bool)
             with database.transaction() as connection:
                 assert free(connection) == others
         looking.result()
