@@ -1,0 +1,64 @@
+"""Each table is written by the folder of its subject only; housekeeping alone deletes across subjects."""
+
+import re
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+from sqlmodel import SQLModel
+
+import domain.tables  # noqa: F401 (fills the metadata)
+from domain.statements import Statement
+from tests.domain.test_import_order import folder
+from tests.domain.test_statements import MODULES
+
+OWNERS = {
+    "companies": "accounts",
+    "api_keys": "accounts",
+    "vehicles": "fleet",
+    "drivers": "fleet",
+    "mappings": "fleet",
+    "stations": "stations",
+    "deals": "stations",
+    "fuel_taxes": "stations",
+    "price_sets": "stations",
+    "plans": "planning",
+    "positions": "telematics",
+    "tracks": "telematics",
+    "dropped_fixes": "telematics",
+    "messages": "messages",
+    "routes": "routes",
+    "visits": "routes",
+    "erasures": "housekeeping",
+}
+WRITES = re.compile(r"\b(?:INSERT INTO|(?<!DO )(?<!KEY )(?<!FOR )UPDATE|DELETE FROM)\s+(\w+)")
+
+
+def statements_of(value: Any) -> Iterator[Statement[Any]]:
+    """Also those in lists, tuples and dictionaries."""
+    if isinstance(value, Statement):
+        yield value
+    elif isinstance(value, dict):
+        yield from statements_of(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from statements_of(one)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_a_module_writes_tables_of_its_own_subject_only(module: ModuleType) -> None:
+    place = folder(module.__name__) if module.__name__.startswith("domain.") else module.__name__
+    written = {
+        table
+        for value in vars(module).values()
+        for statement in statements_of(value)
+        for table in WRITES.findall(statement.text)
+        if table in OWNERS
+    }
+    others = {table for table in written if OWNERS[table] != place}
+    assert others == set() or place == "housekeeping"
+
+
+def test_every_table_has_an_owner() -> None:
+    assert {str(name) for name in SQLModel.metadata.tables} == set(OWNERS)
