@@ -239,6 +239,7 @@ paths = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @hypothesis_settings(deadline=None, max_examples=300)
 @given(st.lists(st.tuples(paths, json_values), min_size=1, max_size=4))
 def test_a_body_is_read_or_refused_with_at_least_one_fault(changes: list[tuple[tuple[Any, ...], Any]]) -> None:

@@ -110,6 +110,7 @@ def check(route: Route, plan: FuelPlan, stop_miles: list[float]) -> None:
     assert all(before <= after for before, after in pairwise(times))
 
 
+@pytest.mark.slow
 @given(st.data())
 @hypothesis_settings(max_examples=150, deadline=None)
 def test_every_purchase_is_among_the_stops_once_and_in_driving_order(data: st.DataObject) -> None:
