@@ -193,7 +193,10 @@ def test_workers_killed_again_and_again_leave_every_driver_with_the_plan(
         for client, route_id in routes:
             (message,) = messages_of(client, route_id)
             assert message.status == "sent"
-            assert message.attempts == (1 if client is quiet else ids[message.id])
+            if client is quiet:
+                assert message.attempts == 1
+            else:  # an attempt counts from the claim: a worker may be killed before it has called the gateway
+                assert message.attempts >= ids[message.id] >= 1
 
 
 def pending(service: Service) -> int:
