@@ -5,6 +5,7 @@ pytest's parallel workers; a company of its own for each test, which keeps tests
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
@@ -68,18 +69,28 @@ def _starts_servers(module: ModuleType) -> bool:
 
 
 def make_database(name: str, *, template: str = "fuelroute") -> str:
-    """A fresh database with the current schema, or none from the template `template1`. Gives its URL."""
+    """A fresh database with the current schema, or none from the template `template1`. Gives its URL. Its name begins
+    with `name`: a fixture of a module may be made more than once."""
     url = os.environ["TEST_DATABASE_URL"]
     admin = url.replace("//fuelroute@/fuelroute?", "//postgres@/postgres?")  # the service's role makes none
+    name = f"{name}_{uuid4().hex}"
+    deadline = time.monotonic() + 30
     with psycopg.connect(admin, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE {template} OWNER fuelroute')
+        while True:
+            try:
+                connection.execute(f'CREATE DATABASE "{name}" TEMPLATE {template} OWNER fuelroute')
+                break
+            except psycopg.errors.ObjectInUse:  # autovacuum, or whoever has just left the template
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
     return url.replace("/fuelroute?", f"/{name}?")
 
 
 @contextmanager
 def own_database(name: str) -> Iterator[Database]:
     """One that no other test and no running service touches, for what looks at all rows there are."""
-    with Database(make_database(f"{name}_{uuid4().hex}")) as opened:
+    with Database(make_database(name)) as opened:
         yield opened
 
 
