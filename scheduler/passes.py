@@ -23,7 +23,7 @@ from domain.jobs import (
     review_plan,
     send_message,
 )
-from domain.messages import messages
+from domain.messages.queries import due_messages
 from domain.observability import get_logger
 from domain.routes import fuel_plans, holds, retiring, review_requests
 from domain.routes.progress import expire_started_routes
@@ -82,7 +82,7 @@ class Passes:
             tracks = lost_processing(connection, now=now)
             planless = fuel_plans.due_plans(connection, now=now)
             doubtful = review_requests.due_reviews(connection, now=now)
-            unsent = messages.due_messages(connection, now=now)
+            unsent = due_messages(connection, now=now)
         jobs: list[Job] = [import_due(portion) for portion in range(-(-pending // JOB_ITEMS))]
         jobs += [
             process_positions(environment, batch, key=f"sweep {environment} {number}")

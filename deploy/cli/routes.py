@@ -11,7 +11,7 @@ from deploy.cli.output import counted, screen, show
 from deploy.cli.storing import transaction
 from domain.accounts import companies
 from domain.ids import is_id
-from domain.messages import messages
+from domain.messages.queries import list_messages
 from domain.settings import get_settings
 
 app = typer.Typer()
@@ -82,7 +82,7 @@ def messages_list(company_id: CompanyId, as_json: AsJson = False) -> None:
     """Lists the messages to a company's drivers: status, channel, time and text."""
     with transaction() as connection:
         companies.require_company(connection, company_id, even_retired=True)
-        rows = messages.list_messages(connection, company_id)
+        rows = list_messages(connection, company_id)
     documents = [row._asdict() for row in rows]
 
     def text() -> None:

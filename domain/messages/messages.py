@@ -19,13 +19,13 @@ from domain.accounts.contact_urls import AllowedHosts
 from domain.accounts.contacts import Contacts, UnreadableContact, is_sealed
 from domain.database import Connection
 from domain.ids import new_id
-from domain.jobs import SWEEP_GRACE, Job, send_message
+from domain.jobs import SWEEP_GRACE
 from domain.lifecycle import Environment
 from domain.messages import gateways
 from domain.messages.gateways import Fault
 from domain.messages.text import compose, corrected
 from domain.settings import Settings
-from domain.statements import Command, IdRow, NotNull, Statement
+from domain.statements import Command, NotNull, Statement
 
 OUTBOX = "outbox"
 SANDBOX = "sandbox"
@@ -407,65 +407,3 @@ def _wait_in_doubt(first: timedelta, attempts_before: int) -> timedelta:
 def _last_moment(message: _Due | _HandedOver, settings: Settings) -> datetime:
     """After it no attempt begins."""
     return message.created_at + timedelta(hours=settings.message_retry_hours)
-
-
-# --- What is asked about messages ------------------------------------------------------------------------------
-
-_BEING_SENT = Command("SELECT FROM messages WHERE plan_id = %s AND status = 'pending' AND claimed_until > %s")
-
-
-def is_being_sent(connection: Connection, plan_id: str, *, now: datetime) -> bool:
-    """Whether a worker is handing over the message of this plan."""
-    return _BEING_SENT.first(connection, (plan_id, now)) is not None
-
-
-_NEXT = Statement(
-    IdRow,
-    "SELECT id FROM messages WHERE driver_id = %s AND environment = %s AND status = 'pending' AND attempts = 0"
-    " AND claimed_until IS NULL ORDER BY created_at, id",
-)
-
-
-def next_messages(connection: Connection, driver_id: str, environment: str) -> list[Job]:
-    """Jobs for a driver's messages that nobody has tried yet: they may have waited for the one before."""
-    return [send_message(row.id) for row in _NEXT.all(connection, (driver_id, environment))]
-
-
-_OVERDUE = Statement(
-    IdRow, "SELECT id FROM messages WHERE status = 'pending' AND retry_at <= %s ORDER BY retry_at LIMIT %s"
-)
-
-
-def due_messages(connection: Connection, *, now: datetime, limit: int = 10_000) -> list[str]:
-    """Pending messages that are due: for a first attempt whose job was lost, or for their next attempt."""
-    return [row.id for row in _OVERDUE.all(connection, (now, limit))]
-
-
-class Message(NamedTuple):
-    """A message as it is listed."""
-
-    id: str
-    environment: str
-    route_id: str
-    driver_id: str
-    status: str
-    channel: str | None
-    text: str | None
-    """None once it was forgotten."""
-    attempts: int
-    error: str | None
-    created_at: datetime
-    retry_at: datetime | None
-    sent_at: datetime | None
-
-
-_LIST = Statement(
-    Message,
-    "SELECT id, environment, route_id, driver_id, status, channel, text, attempts, error, created_at, retry_at,"
-    " sent_at FROM messages WHERE company_id = %s ORDER BY created_at, id",
-)
-
-
-def list_messages(connection: Connection, company_id: str) -> list[Message]:
-    """A company's messages, oldest first."""
-    return _LIST.all(connection, (company_id,))

@@ -12,6 +12,7 @@ from domain.jobs import Job
 from domain.messages import messages
 from domain.messages.gateways import Fault
 from domain.messages.messages import Claim, MessageStatus, Settled
+from domain.messages.queries import next_messages
 from domain.routes import progress
 from domain.settings import Settings
 from domain.statements import Command
@@ -59,5 +60,5 @@ def _move_on(connection: Connection, settled: Settled | None, *, now: datetime) 
     if settled.end != "discarded":  # a discarded message belongs to no plan that the route still has
         jobs += progress.complete_routes(connection, [route_id], now=now)
     if settled.end in ("delivered", "discarded"):
-        jobs += messages.next_messages(connection, settled.driver_id, settled.environment)
+        jobs += next_messages(connection, settled.driver_id, settled.environment)
     return Outcome(settled.status, jobs)

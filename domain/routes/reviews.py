@@ -22,7 +22,8 @@ from domain.database import Connection
 from domain.jobs import SWEEP_GRACE, Job, send_message
 from domain.lifecycle import RouteStatus
 from domain.messages.discarding import discard_messages
-from domain.messages.messages import is_being_sent, queue_message
+from domain.messages.messages import queue_message
+from domain.messages.queries import is_being_sent
 from domain.planning import reviews
 from domain.planning.plan import FuelPlan, NoPlan
 from domain.planning.plans import store_plan

@@ -28,9 +28,6 @@ ORDER = (
 )
 """Each folder imports only itself and those before it."""
 
-STILL_TO_GO: set[tuple[str, str]] = set()
-"""Imports against the order that are to be removed: (importing module, imported module)."""
-
 
 @cache
 def modules(package: str) -> dict[str, Path]:
@@ -85,11 +82,7 @@ def test_each_folder_of_the_domain_stands_in_the_order() -> None:
 
 
 def test_a_folder_of_the_domain_imports_only_those_before_it() -> None:
-    assert against_the_order() - STILL_TO_GO == set()
-
-
-def test_what_is_listed_as_still_to_go_is_still_there() -> None:
-    assert STILL_TO_GO - against_the_order() == set()
+    assert against_the_order() == set()
 
 
 @pytest.mark.parametrize(("one", "other"), list(permutations(("ingress", "workers", "scheduler"), 2)))

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from domain.messages.messages import list_messages
+from domain.messages.queries import list_messages
 from domain.stations.stations import import_stations
 from tests.service import Client, Service
 

@@ -27,7 +27,7 @@ from domain.fleet.records import UnknownTarget
 from domain.ids import new_id
 from domain.jobs import import_routes as import_job
 from domain.lifecycle import Environment
-from domain.messages.messages import due_messages, list_messages
+from domain.messages.queries import due_messages, list_messages
 from domain.routes.fleet_changes import add_mapping, import_drivers, import_vehicles
 from domain.routes.holds import routes_that_can_move
 from domain.routes.imports import import_routes

@@ -24,9 +24,8 @@ from domain.messages.messages import (
     Claim,
     MessageStatus,
     channel_of,
-    due_messages,
-    list_messages,
 )
+from domain.messages.queries import due_messages, list_messages
 from domain.routes import delivery
 from domain.routes.delivery import Outcome
 from domain.routes.imports import import_routes
