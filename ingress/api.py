@@ -62,7 +62,7 @@ def json_answer(value: object, status: int = 200, headers: dict[str, str] | None
     return Response(write(value), status_code=status, media_type="application/json", headers=headers)
 
 
-def most_bytes_of(request: Request) -> int:
+def max_bytes_of(request: Request) -> int:
     """How large the JSON body can be. Raises ApiError: 415 when it says to be something else, 413 when it is too
     large."""
     content_type, declared = b"application/json", b""
@@ -202,7 +202,7 @@ class Api:
         ApiError 429 when the company has too much open for too long, and like `body_of` and `work`."""
         seconds = self._services.settings.body_timeout_seconds
         try:
-            async with self._services.bodies.part(company, most_bytes_of(request), patience_seconds=seconds):
+            async with self._services.bodies.part(company, max_bytes_of(request), patience_seconds=seconds):
                 return await work(await body_of(request, seconds))
         except NothingFree:
             raise ApiError(

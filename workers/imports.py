@@ -114,7 +114,7 @@ def _record_failure(context: Context, route_id: str, now: datetime) -> tuple[dic
     try:
         with context.database.transaction() as connection:
             outcome = imports.record_failed_import(
-                connection, route_id, most_attempts=context.settings.step_attempts, now=now
+                connection, route_id, max_attempts=context.settings.step_attempts, now=now
             )
     except psycopg.OperationalError as error:
         if is_away(error):

@@ -44,7 +44,7 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
                 raise
             log.exception("plans.failed", route_id=route_id)
             with database.transaction() as connection:
-                progress.planning_failed(connection, route_id, most_attempts=context.settings.step_attempts, now=now)
+                progress.planning_failed(connection, route_id, max_attempts=context.settings.step_attempts, now=now)
             return
         context.jobs.put(*jobs)
         PLANS_MADE.labels(outcome).inc()
@@ -67,7 +67,7 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
             log.exception("plans.review_failed", route_id=route_id)
             with database.transaction() as connection:
                 given_up = reviews.review_failed(
-                    connection, route_id, most_attempts=context.settings.step_attempts, now=now
+                    connection, route_id, max_attempts=context.settings.step_attempts, now=now
                 )
             if given_up:
                 log.error("plans.review_given_up", route_id=route_id, attempts=context.settings.step_attempts)

@@ -144,9 +144,9 @@ def _joined(highways: Network, freeways: Network) -> Network:
     )
 
 
-def _nearest(places: Array, vectors: Array, count: int, most_miles: float) -> tuple[Array, Ids]:
-    """Chords to, and numbers of, the `count` places nearest to each, (n, count); infinite beyond `most_miles`."""
-    found = cKDTree(places).query(vectors, k=list(range(1, count + 1)), distance_upper_bound=chord_of_miles(most_miles))
+def _nearest(places: Array, vectors: Array, count: int, max_miles: float) -> tuple[Array, Ids]:
+    """Chords to, and numbers of, the `count` places nearest to each, (n, count); infinite beyond `max_miles`."""
+    found = cKDTree(places).query(vectors, k=list(range(1, count + 1)), distance_upper_bound=chord_of_miles(max_miles))
     chords, numbers = map(np.asarray, found)
     return chords, numbers
 

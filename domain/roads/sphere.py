@@ -56,15 +56,15 @@ def segment_miles(line: Array) -> Array:
     return miles_of_chords(np.linalg.norm(np.diff(vectors, axis=0), axis=1))
 
 
-def densified(line: Array, line_miles: Array, most_miles: float) -> tuple[Array, Array]:
+def densified(line: Array, line_miles: Array, max_miles: float) -> tuple[Array, Array]:
     """The same line with more vertices, on the great circle between two old ones, so that no two neighbours are
-    further apart than `most_miles`. Road miles are shared out evenly within a segment.
+    further apart than `max_miles`. Road miles are shared out evenly within a segment.
     """
     vectors = unit_vectors(line)
     start, end = vectors[:-1], vectors[1:]
     cosine = np.sum(start * end, axis=1)
     angle = np.arctan2(np.linalg.norm(np.cross(start, end), axis=1), cosine)
-    parts = np.maximum(np.ceil(angle * EARTH_RADIUS_MILES / most_miles), 1).astype(np.intp)
+    parts = np.maximum(np.ceil(angle * EARTH_RADIUS_MILES / max_miles), 1).astype(np.intp)
 
     tangent = end - cosine[:, None] * start
     size = np.linalg.norm(tangent, axis=1)

@@ -277,12 +277,12 @@ _FAIL = Statement(
 )
 
 
-def record_failed_import(connection: Connection, route_id: str, *, most_attempts: int, now: datetime) -> Outcome | None:
+def record_failed_import(connection: Connection, route_id: str, *, max_attempts: int, now: datetime) -> Outcome | None:
     """An attempt failed unexpectedly: the route waits for the next one, or becomes `error` after the last.
 
     Returns None when the route was not held any more.
     """
-    row = _FAIL.first(connection, {"most": most_attempts, "now": now, "id": route_id})
+    row = _FAIL.first(connection, {"most": max_attempts, "now": now, "id": route_id})
     if row is None:
         return None
     reason = PendingReason(row.pending_reason) if row.pending_reason is not None else None

@@ -196,10 +196,10 @@ def no_plan_feasible(connection: Connection, route_id: str, plan_id: str, distan
     _NO_PLAN.execute(connection, (f"No feasible fuel plan: {reason}", plan_id, distance_miles, route_id))
 
 
-def planning_failed(connection: Connection, route_id: str, *, most_attempts: int, now: datetime) -> None:
+def planning_failed(connection: Connection, route_id: str, *, max_attempts: int, now: datetime) -> None:
     """An attempt at a plan failed unexpectedly: it is repeated after a growing wait, then the route is `error`."""
     row = _RETRY_PLAN.first(connection, {"now": now, "id": route_id})
-    if row is not None and row.attempts >= most_attempts:
+    if row is not None and row.attempts >= max_attempts:
         reason = f"Planning failed {row.attempts} times; see the log. Push the route again to retry."
         _PLANNING_ENDED.execute(connection, (reason, route_id))
 

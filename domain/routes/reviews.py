@@ -135,9 +135,9 @@ _RETRY_REVIEW = Statement(
 )
 
 
-def review_failed(connection: Connection, route_id: str, *, most_attempts: int, now: datetime) -> bool:
+def review_failed(connection: Connection, route_id: str, *, max_attempts: int, now: datetime) -> bool:
     """A review failed unexpectedly: it is repeated after a growing wait. After the last attempt the plan stays until a
     review is asked for again. Returns whether this was the last attempt.
     """
-    row = _RETRY_REVIEW.first(connection, {"most": most_attempts, "now": now, "id": route_id})
+    row = _RETRY_REVIEW.first(connection, {"most": max_attempts, "now": now, "id": route_id})
     return row is not None and row.review_at is None

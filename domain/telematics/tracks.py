@@ -154,7 +154,7 @@ _LOAD_FIXES = Statement(
          WHERE p.vehicle_id = track.vehicle_id AND p.environment = %(environment)s
            AND p.recorded_at >= least(context.first_at, track.since - %(minutes)s::interval)
            AND p.recorded_at < track.since
-         ORDER BY p.recorded_at DESC LIMIT %(most_context)s)
+         ORDER BY p.recorded_at DESC LIMIT %(max_context)s)
         UNION ALL
         (SELECT recorded_at, latitude, longitude, speed_mph, accuracy_meters, implausible, received_at
          FROM positions p
@@ -180,7 +180,7 @@ def load_windows(connection: Connection, environment: str, since: Mapping[str, d
             "vehicles": list(since),
             "since": list(since.values()),
             "context": _CONTEXT_FIXES,
-            "most_context": _MAX_CONTEXT_FIXES,
+            "max_context": _MAX_CONTEXT_FIXES,
             "minutes": _CONTEXT,
             "portion": portion,
         },

@@ -79,10 +79,10 @@ class Stranger:
             return False
         return True
 
-    def send_on_and_on(self, data: bytes, *, most_bytes: int, pause: float = 0) -> int:
-        """Sends the same until the connection is closed, or `most_bytes`. Returns how many it took."""
+    def send_on_and_on(self, data: bytes, *, max_bytes: int, pause: float = 0) -> int:
+        """Sends the same until the connection is closed, or `max_bytes`. Returns how many it took."""
         taken = 0
-        while taken < most_bytes and self.send(data):
+        while taken < max_bytes and self.send(data):
             taken += len(data)
             time.sleep(pause)
         return taken
@@ -141,7 +141,7 @@ def test_a_head_without_end_is_refused_before_it_costs_much(
 ) -> None:
     stranger.send(beginning)
 
-    assert stranger.send_on_and_on(endless, most_bytes=40 * MIB) < 20 * MIB  # what sockets hold, and no more
+    assert stranger.send_on_and_on(endless, max_bytes=40 * MIB) < 20 * MIB  # what sockets hold, and no more
 
 
 def test_a_head_just_within_the_bound_is_read_and_one_beyond_it_is_431(strict: Service) -> None:
@@ -155,7 +155,7 @@ def test_trailers_without_end_are_refused(strict: Service, client: Client) -> No
     with Stranger(strict) as stranger:
         head = f"POST /v1/routes HTTP/1.1\r\nAuthorization: Bearer {client.key}\r\n".encode()
         stranger.send(head + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n")
-        assert stranger.send_on_and_on(b"X-Trailer: 1\r\n" * 1000, most_bytes=40 * MIB) < 20 * MIB
+        assert stranger.send_on_and_on(b"X-Trailer: 1\r\n" * 1000, max_bytes=40 * MIB) < 20 * MIB
 
 
 def test_trailers_are_no_headers(strict: Service, client: Client) -> None:
@@ -174,7 +174,7 @@ def test_a_silent_connection_is_closed(stranger: Stranger) -> None:
 def test_a_head_that_trickles_in_is_not_waited_for(stranger: Stranger) -> None:
     stranger.send(b"GET /healthz HTTP/1.1\r\nX-Slow: ")
 
-    assert stranger.send_on_and_on(b"x", most_bytes=100, pause=0.1) < 80
+    assert stranger.send_on_and_on(b"x", max_bytes=100, pause=0.1) < 80
 
 
 def test_a_second_head_that_trickles_in_is_not_waited_for_either(stranger: Stranger) -> None:
@@ -182,7 +182,7 @@ def test_a_second_head_that_trickles_in_is_not_waited_for_either(stranger: Stran
     assert stranger.one_answer() == 200
 
     stranger.send(b"GET /")
-    assert stranger.send_on_and_on(b"x", most_bytes=100, pause=0.1) < 80
+    assert stranger.send_on_and_on(b"x", max_bytes=100, pause=0.1) < 80
 
 
 def test_a_connection_may_rest_between_requests_but_not_for_ever(stranger: Stranger) -> None:
@@ -207,7 +207,7 @@ def test_a_body_that_nobody_wants_does_not_go_on_for_ever(stranger: Stranger) ->
     stranger.send(b"POST /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
     assert stranger.one_answer() == 404
 
-    assert stranger.send_on_and_on(b"1\r\nx\r\n", most_bytes=6 * 100, pause=0.1) < 6 * 80
+    assert stranger.send_on_and_on(b"1\r\nx\r\n", max_bytes=6 * 100, pause=0.1) < 6 * 80
 
 
 def test_some_requests_at_once_are_answered_in_order_and_a_flood_of_them_is_not(strict: Service) -> None:
@@ -227,12 +227,12 @@ def test_answers_that_nobody_reads_are_not_kept(strict: Service) -> None:
     with Stranger(strict, receive_buffer=4096) as stranger:
         stranger.socket.settimeout(0.2)
         request = b"GET /v1/openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
-        stranger.send_on_and_on(request, most_bytes=len(request) * 300, pause=0.001)
+        stranger.send_on_and_on(request, max_bytes=len(request) * 300, pause=0.001)
         stranger.socket.settimeout(10)
         time.sleep(ANSWER_SECONDS + 2)
 
         more = len(GET) * 1000  # reset, though there was more to read
-        assert stranger.send_on_and_on(GET, most_bytes=more, pause=0.01) < more
+        assert stranger.send_on_and_on(GET, max_bytes=more, pause=0.01) < more
 
 
 class Slow(asyncio.Transport):

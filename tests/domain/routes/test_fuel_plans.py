@@ -182,10 +182,10 @@ def test_planning_that_fails_is_retried_later_and_later_and_then_an_error(
     delays = []
     for _ in range(3):
         assert status_of(connection, route_id) is RouteStatus.DRAFT
-        progress.planning_failed(connection, route_id, most_attempts=4, now=now)
+        progress.planning_failed(connection, route_id, max_attempts=4, now=now)
         delays.append(route_row(connection, route_id).retry_at - now)
 
-    progress.planning_failed(connection, route_id, most_attempts=4, now=now)
+    progress.planning_failed(connection, route_id, max_attempts=4, now=now)
 
     assert delays == [timedelta(seconds=10), timedelta(seconds=20), timedelta(seconds=40)]
     assert status_of(connection, route_id) is RouteStatus.ERROR

@@ -312,7 +312,7 @@ def test_a_failed_attempt_is_retried_with_backoff_and_the_last_one_is_an_error(
     route_id = pushed(connection, fleet.live, now=now, start=now)
     waits = []
     for _ in range(3):
-        outcome = imports.record_failed_import(connection, route_id, most_attempts=4, now=now)
+        outcome = imports.record_failed_import(connection, route_id, max_attempts=4, now=now)
         assert outcome is not None
         assert outcome.status is RouteStatus.PENDING
         row = route_row(connection, route_id)
@@ -320,18 +320,18 @@ def test_a_failed_attempt_is_retried_with_backoff_and_the_last_one_is_an_error(
         waits.append((row.retry_at - now).total_seconds())
 
     assert waits == [10, 20, 40]
-    last = imports.record_failed_import(connection, route_id, most_attempts=4, now=now)
+    last = imports.record_failed_import(connection, route_id, max_attempts=4, now=now)
     assert last is not None
     assert last.status is RouteStatus.ERROR
     row = route_row(connection, route_id)
     assert (row.pending_reason, row.pending_detail, row.retry_at) == (None, None, None)
     assert "4 times" in row.closed_reason
-    assert imports.record_failed_import(connection, route_id, most_attempts=4, now=now) is None
+    assert imports.record_failed_import(connection, route_id, max_attempts=4, now=now) is None
 
 
 def test_an_attempt_that_succeeds_forgets_the_failed_ones(connection: Connection, fleet: Fleet, now: datetime) -> None:
     route_id = pushed(connection, fleet.live, now=now, start=now + timedelta(days=30))
-    imports.record_failed_import(connection, route_id, most_attempts=8, now=now)
+    imports.record_failed_import(connection, route_id, max_attempts=8, now=now)
 
     import_routes(connection, [route_id], now=now)
 
@@ -342,7 +342,7 @@ def test_an_attempt_that_succeeds_forgets_the_failed_ones(connection: Connection
 def test_the_backoff_is_capped_at_a_quarter_of_an_hour(connection: Connection, fleet: Fleet, now: datetime) -> None:
     route_id = pushed(connection, fleet.live, now=now, start=now)
     for _ in range(12):
-        imports.record_failed_import(connection, route_id, most_attempts=100, now=now)
+        imports.record_failed_import(connection, route_id, max_attempts=100, now=now)
 
     assert route_row(connection, route_id).retry_at == now + timedelta(minutes=15)
 

@@ -381,12 +381,12 @@ def test_a_review_that_fails_is_taken_later_and_later_and_then_given_up(trip: Tr
     plan_id = route_row(trip.connection, trip.route_id).plan_id
     delays = []
     for _ in range(3):
-        assert not reviews.review_failed(trip.connection, trip.route_id, most_attempts=4, now=trip.now)
+        assert not reviews.review_failed(trip.connection, trip.route_id, max_attempts=4, now=trip.now)
         delays.append(route_row(trip.connection, trip.route_id).review_at - trip.now)
         assert trip.report(JOLIET, 90, 90) == []  # it has been asked for, and waits for its time
         trip.now -= timedelta(minutes=1)
 
-    assert reviews.review_failed(trip.connection, trip.route_id, most_attempts=4, now=trip.now)
+    assert reviews.review_failed(trip.connection, trip.route_id, max_attempts=4, now=trip.now)
 
     assert delays == [timedelta(seconds=10), timedelta(seconds=20), timedelta(seconds=40)]
     route = route_row(trip.connection, trip.route_id)
