@@ -258,6 +258,7 @@ def test_logs_hold_no_secrets_and_no_control_characters(form: str, capsys: pytes
     assert "cache:6379" in written
 
 
+@pytest.mark.slow
 def test_an_unforeseen_error_of_a_process_hides_secrets_too(tmp_path: Path) -> None:
     code = (
         "import os, sys; from deploy import cli\n"

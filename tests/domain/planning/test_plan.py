@@ -382,6 +382,7 @@ def test_what_is_shown_can_be_driven(seed: int) -> None:
         assert all(stop.gallons_to_fill == round(stop.gallons_to_fill, 3) for stop in plan.stops)
 
 
+@pytest.mark.slow
 def test_fifty_stops_across_the_country() -> None:
     rng = random.Random(7)
     cities = [Point(rng.uniform(31, 45), rng.uniform(-118, -80)) for _ in range(50)]

@@ -264,6 +264,7 @@ def stations_of_the_demo() -> list[Point]:
         return [Point(float(row["latitude"]), float(row["longitude"])) for row in csv.DictReader(file)]
 
 
+@pytest.mark.slow
 def test_every_way_between_places_of_the_demo_is_connected_and_not_absurd() -> None:
     rng, places = random.Random("ways"), stations_of_the_demo()
     detours = {}
@@ -283,6 +284,7 @@ latitudes = st.floats(-90, 90) | st.floats(25, 49)
 longitudes = st.floats(-180, 180) | st.floats(-124, -68)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, derandomize=True)
 @example([Point(89.99999999, 0), Point(89.99999999, 180), Point(-89.99999999, 0)])
 @example([Point(0, 0), Point(1e-300, 1e-300), Point(1e-12, 0)])
