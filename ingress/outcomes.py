@@ -51,8 +51,8 @@ class Outcomes:
         self._early: OrderedDict[str, _Announced] = OrderedDict()
 
     async def wait(self, route_id: str, revision: int, seconds: float) -> Outcome | None:
-        """Until that revision of the route, or a later one, has an outcome, `seconds` at most. None: it is of a later
-        one or not known; what it is stands in the database in any case."""
+        """Waits until that revision of the route, or a later one, has an outcome; `seconds` at most. None: no outcome
+        came in time, or it is that of a later revision. The database has the route's state in any case."""
         announced = self._early.get(route_id, 0)
         if _revision_of(announced) < revision:
             announced = await self._announcement(route_id, revision, seconds)
