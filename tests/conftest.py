@@ -99,7 +99,7 @@ def settings(worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> Settin
     """The settings of this parallel worker: a database and a Redis database of its own."""
     return Settings(
         data=tmp_path_factory.mktemp("data"),
-        database_url=make_database(f"test_{worker_id}"),
+        database_url=make_database("test"),
         redis_url=redis_database(worker_id),
     )
 

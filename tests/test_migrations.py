@@ -1,6 +1,5 @@
 """The migrations and the tables are one schema, and bringing a database up to date disturbs nobody."""
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,7 +17,7 @@ def test_the_migrations_make_exactly_the_tables(settings: Settings) -> None:
 
 
 def test_runs_at_the_same_time_wait_for_one_another() -> None:
-    url = make_database(f"migrated_{os.getpid()}", template="template1")
+    url = make_database("migrated", template="template1")
 
     with ThreadPoolExecutor(3) as threads:
         revisions = list(threads.map(migrate, [url] * 3))
@@ -30,7 +29,7 @@ def test_runs_at_the_same_time_wait_for_one_another() -> None:
 
 def test_a_doubled_fleet_is_one_again() -> None:
     """Of two vehicles with one unit number the one that is used stays, with the mappings and routes of both."""
-    url = make_database(f"doubled_{os.getpid()}", template="template1")
+    url = make_database("doubled", template="template1")
     with engine(url).connect() as before:
         command.upgrade(alembic_config(before), "0005")
     with psycopg.connect(url) as connection:
@@ -72,7 +71,7 @@ def test_a_doubled_fleet_is_one_again() -> None:
 
 def test_a_correction_that_waits_or_failed_leaves_the_plan_that_the_driver_has() -> None:
     """The release before made it the route's plan at once; what is shown from now on is what was sent."""
-    url = make_database(f"corrected_{os.getpid()}", template="template1")
+    url = make_database("corrected", template="template1")
     with engine(url).connect() as before:
         command.upgrade(alembic_config(before), "0005")
     with psycopg.connect(url) as connection:

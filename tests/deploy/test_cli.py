@@ -685,9 +685,9 @@ def test_the_servers_of_a_running_stack_are_found_in_its_folder(
 
 
 def test_a_database_without_the_schema_says_to_migrate_and_migrating_helps(
-    cli: Cli, settings: Settings, monkeypatch: pytest.MonkeyPatch, worker_id: str
+    cli: Cli, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url = make_database(f"empty_{worker_id}")
+    url = make_database("empty")
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("DROP SCHEMA public CASCADE")
         connection.execute("CREATE SCHEMA public")

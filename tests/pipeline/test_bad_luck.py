@@ -45,7 +45,7 @@ def test_pushes_wait_for_workers_that_are_stopped(own_settings: Settings, tmp_pa
 
 def test_pushes_pass_while_redis_is_away_and_import_when_it_is_back(tmp_path: Path) -> None:
     redis = EmbeddedRedis(tmp_path, durable=False)
-    settings = Settings(data=tmp_path, database_url=make_database(f"redis_away_{os.getpid()}"), redis_url=redis.url)
+    settings = Settings(data=tmp_path, database_url=make_database("redis_away"), redis_url=redis.url)
     redis.prepare()
     child = Child(redis.spec())
     try:

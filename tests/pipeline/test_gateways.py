@@ -26,9 +26,9 @@ TIMEOUT_SECONDS = 2.0
 
 
 @pytest.fixture(scope="module")
-def own_settings(settings: Settings, worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+def own_settings(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     with running(EmbeddedRedis(tmp_path_factory.mktemp("redis"), durable=False)) as url:
-        yield settings.model_copy(update={"database_url": make_database(f"gateways_{worker_id}"), "redis_url": url})
+        yield settings.model_copy(update={"database_url": make_database("gateways"), "redis_url": url})
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +157,7 @@ def test_a_correction_that_cannot_be_delivered_is_not_shown(client: Client, gate
 def free_settings(tmp_path: Path) -> Iterator[Settings]:
     """A database and a Redis that nobody else uses."""
     with running(EmbeddedRedis(tmp_path, durable=False)) as url:
-        yield Settings(data=tmp_path, database_url=make_database(f"killed_{os.getpid()}"), redis_url=url)
+        yield Settings(data=tmp_path, database_url=make_database("killed"), redis_url=url)
 
 
 def test_workers_killed_again_and_again_leave_every_driver_with_the_plan(

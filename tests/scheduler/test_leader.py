@@ -14,9 +14,9 @@ from tests.service import eventually
 
 
 @pytest.fixture(scope="module")
-def database_url(settings: object, worker_id: str) -> str:
+def database_url(settings: object) -> str:
     """A database where no other scheduler runs."""
-    return make_database(f"leader_{worker_id}")
+    return make_database("leader")
 
 
 @pytest.fixture

@@ -37,10 +37,10 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def quiet(settings: Settings, worker_id: str, redis_url: str) -> Settings:
+def quiet(settings: Settings, redis_url: str) -> Settings:
     """The settings of a database and a Redis that no other scheduler or worker touches."""
     return settings.model_copy(
-        update={"database_url": make_database(f"passes_{worker_id}"), "redis_url": redis_url, "data": Path("nowhere")}
+        update={"database_url": make_database("passes"), "redis_url": redis_url, "data": Path("nowhere")}
     )
 
 

@@ -66,9 +66,7 @@ def test_implausible_fixes_are_counted_in_the_order_of_the_companies(settings: S
             assert [dropped(connection, fleet) for fleet in (first, second)] == [{"implausible": 2}] * 2
 
 
-def test_trucks_that_are_looked_at_again_are_locked_in_the_order_in_which_the_feed_locks_them(
-    worker_id: str, now: datetime
-) -> None:
+def test_trucks_that_are_looked_at_again_are_locked_in_the_order_in_which_the_feed_locks_them(now: datetime) -> None:
     def free(connection: Connection) -> list[str]:
         rows = (
             named(connection)
@@ -77,7 +75,7 @@ def test_trucks_that_are_looked_at_again_are_locked_in_the_order_in_which_the_fe
         )
         return [row.vehicle_id for row in rows]
 
-    with Database(make_database(f"tracks_{worker_id}")) as database, ThreadPoolExecutor(1) as threads:
+    with Database(make_database("tracks")) as database, ThreadPoolExecutor(1) as threads:
         with database.transaction() as connection:
             fleet = make_fleet(connection)
             units = [f"T{number}" for number in range(40)]
