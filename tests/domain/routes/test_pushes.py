@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from domain.contract.shapes import RouteStopInput
 from domain.database import SUPERSEDING_LOCKS, Connection, Database, Tenant
 from domain.jobs import process_positions
 from domain.lifecycle import RouteStatus
@@ -397,14 +398,14 @@ def test_a_visit_of_the_start_does_not_become_one_of_the_destination(
     assert 1 not in visits_of(connection, route_id)
 
 
-places = st.sampled_from([{"latitude": latitude, "longitude": 0.0} for latitude in range(4)])
+places = st.sampled_from([RouteStopInput("stop", latitude, 0.0) for latitude in range(4)])
 stop_lists = st.lists(places, max_size=6)
 
 
 @hypothesis_settings(deadline=None)
 @given(stop_lists, stop_lists)
 def test_stops_that_stay_are_the_same_places_in_the_same_order(
-    old: list[dict[str, Any]], new: list[dict[str, Any]]
+    old: list[RouteStopInput], new: list[RouteStopInput]
 ) -> None:
     moves = stops_that_stay(old, new)
 
@@ -416,10 +417,10 @@ def test_stops_that_stay_are_the_same_places_in_the_same_order(
 
 @hypothesis_settings(deadline=None)
 @given(stop_lists, st.lists(st.tuples(st.integers(0, 6), st.integers(10, 19)), max_size=4))
-def test_stops_that_are_only_added_to_all_stay(old: list[dict[str, Any]], added: list[tuple[int, int]]) -> None:
+def test_stops_that_are_only_added_to_all_stay(old: list[RouteStopInput], added: list[tuple[int, int]]) -> None:
     new = list(old)
     for position, latitude in added:
-        new.insert(position, {"latitude": latitude, "longitude": 0.0})
+        new.insert(position, RouteStopInput("stop", latitude, 0.0))
 
     assert set(stops_that_stay(old, new)) == set(range(len(old)))
     assert stops_that_stay(old, old) == {position: position for position in range(len(old))}
