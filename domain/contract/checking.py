@@ -32,7 +32,7 @@ def read_body(body: bytes, shape: type[S]) -> S:
     first: list[FieldFault] = []
     try:
         fitting: S = _decode(body, _decoder_of(shape))
-        if _LOOSE_OFFSET.search(body) is None and _ESCAPED_ASCII.search(body) is None:
+        if _LOOSE_OFFSET.search(body) is None and _ESCAPED.search(body) is None:
             return fitting
     except msgspec.ValidationError as error:
         first = [_fault_at(error)]
@@ -47,8 +47,8 @@ def read_body(body: bytes, shape: type[S]) -> S:
 
 _LOOSE_OFFSET = re.compile(rb':\d\d(?:\.\d+)?[+-]\d{4}"')
 """The end of a time that msgspec takes but RFC 3339 does not: it writes +06:00, never +0600."""
-_ESCAPED_ASCII = re.compile(rb"\\u00[0-7]")
-"""NUL, which msgspec takes in a text, or a character of such a time."""
+_ESCAPED = re.compile(rb"\\u00(?:00|2[bde]|3[0-9a])", re.IGNORECASE)
+"""NUL, which msgspec takes in a text, or a character of the end of such a time: `+`, `-`, `.`, a digit, `:`."""
 
 _decoder_of = functools.cache(msgspec.json.Decoder)
 _DOCUMENT = msgspec.json.Decoder(float_hook=float)
@@ -91,7 +91,7 @@ def read_value(value: object, shape: type[S]) -> S:
 
 
 def _may_hide_a_fault(value: object) -> bool:
-    """As `_LOOSE_OFFSET` and `_ESCAPED_ASCII` in a body."""
+    """As `_LOOSE_OFFSET` and `_ESCAPED` in a body."""
     return isinstance(value, str) and _HIDDEN_FAULT.search(value) is not None
 
 
@@ -144,12 +144,15 @@ def find_faults(value: Any, kind: Any, path: str = "") -> Iterator[FieldFault]:
         yield from _fault_of(value, kind, path)
 
 
+_fields_of = functools.cache(msgspec.structs.fields)
+
+
 def _faults_of_object(value: Any, shape: type[Struct], path: str) -> Iterator[FieldFault]:
     if not isinstance(value, dict):
         yield FieldFault(field=path, message=f"Expected an object, got {json_name(value)}")
         return
     clean = True
-    for field in msgspec.structs.fields(shape):
+    for field in _fields_of(shape):
         inner = f"{path}.{field.encode_name}" if path else field.encode_name
         if field.encode_name not in value:
             if field.required:

@@ -155,7 +155,13 @@ def _insert(
         return []
     ids = [new_id("rte") for _ in pushes]
     routes = [
-        {"id": ids[ordinal], "ordinal": ordinal, **push.tenant._asdict(), "body": push.route}
+        {
+            "id": ids[ordinal],
+            "ordinal": ordinal,
+            "company_id": push.tenant.company_id,
+            "environment": push.tenant.environment,
+            "body": push.route,
+        }
         # in the order of the unique index, so that two processes that create the same routes never deadlock
         for ordinal, push in sorted(enumerate(pushes), key=lambda entry: entry[1].identity)
     ]
