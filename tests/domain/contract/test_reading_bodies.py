@@ -182,6 +182,18 @@ def test_a_time_is_taken_everywhere_or_nowhere(time: str, often: float, seed: in
     assert taken(lambda: read_query(station, StationRow).priced_at) == moment
 
 
+@pytest.mark.parametrize("time", ["2026-03-01T08:00:00.5+0600", "2026-03-01T08:00:00-0600"])
+@pytest.mark.parametrize("code", ["{:04x}", "{:04X}"])
+def test_an_offset_without_a_colon_is_refused_whichever_character_is_escaped(time: str, code: str) -> None:
+    for position, character in enumerate(time):
+        written = f"{time[:position]}\\u{code.format(ord(character))}{time[position + 1 :]}"
+        body = json.dumps(changed([(("scheduledStart",), "@")])).replace("@", written).encode()
+
+        with pytest.raises(Invalid) as refusal:
+            read_body(body, RouteInput)
+        assert [fault.field for fault in refusal.value.faults] == ["scheduledStart"]
+
+
 def taken(read: Any) -> datetime | None:
     """None: refused."""
     try:
