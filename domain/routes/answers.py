@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from typing import NamedTuple
+from uuid import UUID
 
 import msgspec
 
@@ -17,6 +18,7 @@ from domain.contract.shapes import (
     StopType,
 )
 from domain.documents import FuelPlanDocument, StopDocument, TimelineEntry
+from domain.ids import Kind, shown_id
 from domain.lifecycle import HELD, SHOWS_FUEL_STOPS, SHOWS_PLAN, Environment, PendingReason, RouteStatus
 from domain.routes.imports import Outcome
 from domain.routes.pushes import Push, Pushed
@@ -25,16 +27,16 @@ from domain.routes.pushes import Push, Pushed
 class RouteRow(NamedTuple):
     """What an answer is made of, as `queries` reads it."""
 
-    id: str
-    company_id: str
+    id: UUID
+    company_id: UUID
     environment: str
     external_id: str
     reference: str | None
     status: str
     pending_reason: str | None
     pending_detail: str | None
-    vehicle_id: str | None
-    driver_id: str | None
+    vehicle_id: UUID | None
+    driver_id: UUID | None
     scheduled_start: datetime
     stops: list[StopDocument]
     distance_miles: float | None
@@ -55,15 +57,15 @@ def route_answer(row: RouteRow) -> Route:
     status = RouteStatus(row.status)
     plan = _fuel_plan(row.plan, status)
     return Route(
-        id=row.id,
+        id=shown_id("rte", row.id),
         external_id=row.external_id,
         reference=row.reference,
         name=row.reference or row.external_id,
         status=status,
         environment=Environment(row.environment),
         pending=_pending(status, PendingReason(row.pending_reason) if row.pending_reason else None, row.pending_detail),
-        vehicle=RouteVehicle(id=row.vehicle_id, unit_number=row.unit_number),
-        driver=RouteDriver(id=row.driver_id, name=row.driver_name),
+        vehicle=RouteVehicle(id=_shown("veh", row.vehicle_id), unit_number=row.unit_number),
+        driver=RouteDriver(id=_shown("drv", row.driver_id), name=row.driver_name),
         scheduled_start=row.scheduled_start,
         stops=_stops(row, plan),
         distance_miles=row.distance_miles,
@@ -78,18 +80,22 @@ def fresh_route(push: Push, pushed: Pushed, outcome: Outcome) -> Route:
     route = push.route
     if pushed.created_at is None:
         raise ValueError(f"the push did not create {pushed.route_id}")
-    matched_vehicle, matched_driver = outcome.vehicle_id is not None, outcome.driver_id is not None
+    vehicle_id, driver_id = outcome.vehicle_id, outcome.driver_id
     last = len(route.stops) - 1
     return Route(
-        id=pushed.route_id,
+        id=shown_id("rte", pushed.route_id),
         external_id=route.external_id,
         reference=route.reference,
         name=route.reference or route.external_id,
         status=outcome.status,
         environment=push.tenant.environment,
         pending=_pending(outcome.status, outcome.reason, outcome.detail),
-        vehicle=RouteVehicle(outcome.vehicle_id, outcome.unit_number if matched_vehicle else route.vehicle.unit_number),
-        driver=RouteDriver(outcome.driver_id, outcome.driver_name if matched_driver else route.driver.name),
+        vehicle=RouteVehicle(
+            _shown("veh", vehicle_id), outcome.unit_number if vehicle_id is not None else route.vehicle.unit_number
+        ),
+        driver=RouteDriver(
+            _shown("drv", driver_id), outcome.driver_name if driver_id is not None else route.driver.name
+        ),
         scheduled_start=route.scheduled_start,
         stops=[
             RouteStop(
@@ -109,6 +115,10 @@ def fresh_route(push: Push, pushed: Pushed, outcome: Outcome) -> Route:
         fuel_plan=None,
         created_at=pushed.created_at,
     )
+
+
+def _shown(kind: Kind, id: UUID | None) -> str | None:
+    return shown_id(kind, id) if id is not None else None
 
 
 def _pending(status: RouteStatus, reason: PendingReason | None, detail: str | None) -> RoutePending | None:

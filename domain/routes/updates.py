@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import msgspec
 
@@ -19,7 +20,7 @@ from domain.statements import Command, Statement
 class CurrentRoute(NamedTuple):
     """The route that an `externalId` names now, as far as a push has to know it."""
 
-    id: str
+    id: UUID
     status: RouteStatus
     revision: int
     same_input: bool
@@ -29,13 +30,13 @@ class CurrentRoute(NamedTuple):
 class Update(NamedTuple):
     """A locked route and its new input."""
 
-    route_id: str
+    route_id: UUID
     body: RouteInput
 
 
 class _LockedRow(NamedTuple):
     position: int
-    id: str
+    id: UUID
     status: str
     revision: int
     same_input: bool
@@ -46,7 +47,7 @@ _LOCK = Statement(
     f"""
     SELECT pushed.position, r.id, r.status, r.revision,
            ROW ({COLUMNS}) IS NOT DISTINCT FROM ROW ({VALUES}) AS same_input
-    FROM jsonb_to_recordset(%s) AS pushed (position int, company_id text, environment text, body jsonb)
+    FROM jsonb_to_recordset(%s) AS pushed (position int, company_id uuid, environment text, body jsonb)
     JOIN routes r ON r.company_id = pushed.company_id AND r.environment = pushed.environment
                  AND r.external_id = pushed.body->>'externalId'
     WHERE r.status <> 'canceled'
@@ -72,7 +73,7 @@ def lock_current(connection: Connection, pushed: Sequence[tuple[Tenant, RouteInp
 _REPLACE = Command(
     f"""
     UPDATE routes r SET ({COLUMNS}) = ROW ({VALUES}), {START_OVER}
-    FROM jsonb_to_recordset(%s) AS pushed (id text, body jsonb)
+    FROM jsonb_to_recordset(%s) AS pushed (id uuid, body jsonb)
     WHERE r.id = pushed.id
     """  # noqa: S608 (constants)
 )

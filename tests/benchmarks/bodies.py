@@ -43,8 +43,8 @@ def main() -> None:
             f"{name}, one fault": _reading(body.replace(b"41.462", b"91.462")),
         }
         compare(works, repeats=REPEATS)
-    push = Push(Tenant(new_id("cmp"), Environment.LIVE), read_body(plain, RouteInput))
-    record = {"id": new_id("rte"), "ordinal": 1, "company_id": push.tenant.company_id, "environment": "live"}
+    push = Push(Tenant(new_id(), Environment.LIVE), read_body(plain, RouteInput))
+    record = {"id": new_id(), "ordinal": 1, "company_id": push.tenant.company_id, "environment": "live"}
     records = [{**record, "body": push.route}] * BATCH
     documents = json.loads(write(records))
     works = {
@@ -52,8 +52,8 @@ def main() -> None:
         f"{BATCH} bodies to store": lambda: write(records),
     }
     compare(works, repeats=REPEATS // BATCH)
-    pushed = Pushed(new_id("rte"), "create", start)
-    draft = Outcome(RouteStatus.DRAFT, None, None, new_id("veh"), "00001", new_id("drv"), "Driver 00001")
+    pushed = Pushed(new_id(), "create", start)
+    draft = Outcome(RouteStatus.DRAFT, None, None, new_id(), "00001", new_id(), "Driver 00001")
     held = Outcome(RouteStatus.PENDING_MAPPING, PendingReason.VEHICLE_UNMAPPED, "No vehicle.", None, None, None, None)
     answer = json.loads(write(fresh_route(push, pushed, draft)))
     works = {
