@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
+from math import nextafter
 from threading import Barrier
 from typing import Any
 from uuid import UUID
@@ -207,6 +208,24 @@ def test_changed_content_starts_the_import_again(
     body = {"externalId": "LOAD", "scheduledStart": "2026-03-01T08:00:00Z"}
 
     assert effects(push(connection, fleet.live, body, {**body, **changes}, now=now)) == ["create", "replace"]
+
+
+@pytest.mark.parametrize("latitude", [41.462000000000003, 5e-324, 1e-7, -0.0, 90, -90.0, 1 / 3])
+def test_the_same_coordinates_and_windows_are_no_change(
+    connection: Connection, fleet: Fleet, now: datetime, latitude: float
+) -> None:
+    def body(latitude: float, start: str) -> dict[str, Any]:
+        stop = {**JOLIET, "latitude": latitude, "arrivalWindow": {"start": start, "end": None}}
+        return {"externalId": "LOAD", "stops": [stop, {**NEWARK, "arrivalWindow": {}}]}
+
+    first, again = body(latitude, "2026-03-01T08:00:00.5Z"), body(latitude, "2026-03-01T02:00:00.500-06:00")
+    later, beside = (
+        body(latitude, "2026-03-01T02:00:00.51-06:00"),
+        body(nextafter(latitude, 0.5), "2026-03-01T08:00:00Z"),
+    )
+    results = push(connection, fleet.live, first, again, later, beside, now=now)
+
+    assert effects(results) == ["create", "unchanged", "replace", "replace"]
 
 
 def test_an_update_discards_the_plan_and_its_message(connection: Connection, fleet: Fleet, now: datetime) -> None:
@@ -515,6 +534,28 @@ def test_of_two_pushes_of_one_external_id_at_once_exactly_one_creates(
     by_name = [sorted(pair) for pair in zip(effects(one), effects(other[::-1]), strict=True)]
     assert by_name == [["create", "replace"]] * 20
     assert [result.route_id for result in one] == [result.route_id for result in other[::-1]]
+
+
+def test_a_push_that_waited_for_another_is_compared_with_what_that_one_stored(
+    database: Database, own_fleet: Callable[..., Fleet], now: datetime
+) -> None:
+    fleet = own_fleet()
+    old, new = {"externalId": "LOAD", "reference": "old"}, {"externalId": "LOAD", "reference": "new"}
+    with database.transaction() as connection:
+        push(connection, fleet.live, old, now=now)
+
+    def push_later(body: dict[str, Any]) -> list[str]:
+        with database.transaction() as connection:
+            return effects(push(connection, fleet.live, body, now=now))
+
+    with ThreadPoolExecutor(1) as threads:
+        for body, effect in (new, "unchanged"), (new, "replace"):
+            with database.transaction() as connection:
+                push(connection, fleet.live, new if effect == "unchanged" else old, now=now)
+                waiting = threads.submit(push_later, body)
+                while not connection.execute("SELECT FROM pg_locks WHERE NOT granted").fetchall():
+                    assert not waiting.done()
+            assert waiting.result(10) == [effect]
 
 
 @pytest.mark.parametrize("round_number", range(5))
