@@ -10,6 +10,7 @@ import msgspec
 import psycopg
 from psycopg.abc import RV, PQGen
 from psycopg.errors import LockNotAvailable, PipelineAborted
+from psycopg.pq import TransactionStatus
 from psycopg.types.json import Jsonb, set_json_dumps, set_json_loads
 from psycopg_pool import ConnectionPool, PoolTimeout
 
@@ -110,9 +111,15 @@ def _options(limits: Limits, **more: object) -> str:
 _ANY_TABLE = {"plan_cache_mode": "force_custom_plan"}
 """Tables grow from nothing to millions of rows: a plan made for a small one must not outlive it in a connection."""
 
-_BY_KEY = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off"}
+_BY_KEY = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_mergejoin": "off",
+    "enable_hashjoin": "off",
+}
 """For statements that find their rows by key. One plan, by the index, is right for a table of any size, and planning
-anew for each batch would cost as much as the batch."""
+anew for each batch would cost as much as the batch. Other joins than by key would read a whole index of a table that
+was small when the plan was made."""
 
 _CLIENT: dict[str, Any] = {
     "keepalives_idle": 10,
@@ -327,6 +334,20 @@ def _limit(connection: Session, limits: Limits) -> None:
     connection.patience_seconds = limits.patience_seconds
     seconds = (limits.statement_seconds, limits.lock_seconds)
     _LIMIT.execute(connection, [str(_milliseconds(one)) for one in seconds])
+
+
+@contextmanager
+def together(connection: Connection) -> Iterator[None]:
+    """The statements of the block go out together, and so are one transaction where there is none around them. Their
+    results may be read after the block."""
+    try:
+        with connection.pipeline():
+            yield
+    except psycopg.Error:
+        # psycopg takes statements for prepared that the server skipped; the rollback of a transaction would clear that
+        if connection.info.transaction_status is TransactionStatus.IDLE:
+            connection.close()
+        raise
 
 
 class _Flushed(NamedTuple):

@@ -80,14 +80,16 @@ def _announced(
 def import_batch(
     context: Context, route_ids: Sequence[str], *, wait: bool = False, limits: Limits | None = None
 ) -> tuple[dict[str, Outcome], list[Job]]:
-    """Imports all in one transaction; when that fails, each route in its own, so that a bad one does not affect others.
+    """Imports all together; when that fails, each route in a transaction of its own, so that a bad one does not affect
+    others.
 
     Routes that another transaction has locked are left as they are, with `wait` only after the lock's time limit. They
     are still due.
     """
     now = datetime.now(UTC)
+    database = context.database
     try:
-        with context.database.transaction_by_key(limits=limits) as connection:
+        with database.by_key() if limits is None else database.transaction_by_key(limits=limits) as connection:
             return imports.import_routes(connection, route_ids, now=now, wait=wait)
     except Exception as error:
         if len(route_ids) > 1:
