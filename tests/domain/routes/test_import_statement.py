@@ -85,7 +85,7 @@ def test_the_statement_imports_what_the_rules_import_and_nothing_else(
         ("vehicles", ("unit_number", "vin"), "unit_number, vin", vehicles),
         ("drivers", ("driver_external_id", "driver_name"), "external_id, name", drivers),
     ):
-        ids = [new_id("rec") for _ in stored]
+        ids = [new_id("veh") for _ in stored]
         for record_id, record in zip(ids, stored, strict=True):
             connection.execute(
                 f"INSERT INTO {table} (id, company_id, {columns}, retired_at) VALUES (%s, %s, %s, %s, %s)",
@@ -103,7 +103,7 @@ def test_the_statement_imports_what_the_rules_import_and_nothing_else(
                     "INSERT INTO mappings (company_id, kind, value, target_id) VALUES (%s, %s, %s, %s)",
                     (fleet.company_id, kind, value, target),
                 )
-            lookups[kind] = _lookup(targets, [(record_id, one[position]) for record_id, one in in_service])
+            lookups[kind] = _lookup(targets, [(record_id, one[:2][position]) for record_id, one in in_service])
 
     def found(subject: str, given_references: dict[str, str], kinds: dict[str, tuple[str, str]]) -> Match:
         return match(
@@ -130,8 +130,8 @@ def test_the_statement_imports_what_the_rules_import_and_nothing_else(
         )
         expected = decide(truck, person, opening + more, window_days, now)
         outcome, row = outcomes[route_id], route_row(connection, route_id)
-        assert (outcome.status, outcome.reason, outcome.detail) == expected
-        assert (row.status, row.pending_reason, row.pending_detail) == expected
+        assert (outcome.status, outcome.reason, outcome.detail) == tuple(expected)
+        assert (row.status, row.pending_reason, row.pending_detail) == tuple(expected)
         assert (outcome.vehicle_id, outcome.driver_id) == (row.vehicle_id, row.driver_id) == (truck.id, person.id)
         assert (row.imported_at, row.retry_at) == (now if expected.status == "draft" else None, None)
 
