@@ -7,6 +7,7 @@ when, is in `holds`.
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import msgspec
 from msgspec import Struct
@@ -89,13 +90,13 @@ def _clear(one: str, other: str) -> str:
 class _Attempted(NamedTuple):
     """A held route after its attempt. Vehicle and driver are the first candidates."""
 
-    id: str
+    id: UUID
     revision: int
     imported: bool
     has_arrived: bool
-    vehicle_id: str | None
+    vehicle_id: UUID | None
     unit_number: str | None
-    driver_id: str | None
+    driver_id: UUID | None
     driver_name: str | None
     held: dict[str, Any] | None
     """A `_Held`; NULL of one that was imported."""
@@ -145,17 +146,17 @@ class Outcome(Struct, frozen=True, array_like=True):
     status: RouteStatus
     reason: PendingReason | None
     detail: str | None
-    vehicle_id: str | None
+    vehicle_id: UUID | None
     unit_number: str | None
-    driver_id: str | None
+    driver_id: UUID | None
     driver_name: str | None
     revision: int = 0
     """Of the input that was imported; 0 from a worker of an earlier release."""
 
 
 def import_routes(
-    connection: Connection, route_ids: Sequence[str], *, now: datetime, wait: bool = False
-) -> tuple[dict[str, Outcome], list[Job]]:
+    connection: Connection, route_ids: Sequence[UUID], *, now: datetime, wait: bool = False
+) -> tuple[dict[UUID, Outcome], list[Job]]:
     """One import attempt of each held route among `route_ids`, as one batch.
 
     Returns the outcome of each, and the jobs to enqueue after the commit. Routes that are not held are left alone, so
@@ -198,21 +199,21 @@ class _Held(Struct):
     status: str
     pending_reason: str | None
     pending_detail: str | None
-    vehicle_id: str | None
-    driver_id: str | None
+    vehicle_id: UUID | None
+    driver_id: UUID | None
     scheduled_start: datetime
     import_window_days: float
     vehicle_unit_number: str | None
     vehicle_vin: str | None
     driver_name: str | None
     driver_external_id: str | None
-    unit_number_candidates: list[str] | None
-    vin_candidates: list[str] | None
-    driver_name_candidates: list[str] | None
-    driver_external_id_candidates: list[str] | None
+    unit_number_candidates: list[UUID] | None
+    vin_candidates: list[UUID] | None
+    driver_name_candidates: list[UUID] | None
+    driver_external_id_candidates: list[UUID] | None
 
     @property
-    def state(self) -> tuple[str | None, ...]:
+    def state(self) -> tuple[str | UUID | None, ...]:
         """What an attempt decides of it, as it was stored before."""
         return self.status, self.pending_reason, self.pending_detail, self.vehicle_id, self.driver_id
 
@@ -220,14 +221,14 @@ class _Held(Struct):
 class _Change(Struct):
     """What a route waits for, which is not what it waited for before."""
 
-    id: str
+    id: UUID
     updated_at: str
     """Of the route that was looked at."""
     status: RouteStatus
     reason: PendingReason | None
     detail: str | None
-    vehicle_id: str | None
-    driver_id: str | None
+    vehicle_id: UUID | None
+    driver_id: UUID | None
 
 
 class RulesDiffer(Exception):
@@ -239,8 +240,8 @@ _HOLD = Statement(
     """
     WITH unchanged AS MATERIALIZED (
         SELECT o.* FROM jsonb_to_recordset(%s)
-             AS o (id text, updated_at timestamptz, status text, reason text, detail text, vehicle_id text,
-                   driver_id text)
+             AS o (id uuid, updated_at timestamptz, status text, reason text, detail text, vehicle_id uuid,
+                   driver_id uuid)
         JOIN routes r ON r.id = o.id AND r.updated_at = o.updated_at
         ORDER BY r.id FOR UPDATE OF r SKIP LOCKED)
     UPDATE routes r SET
@@ -252,9 +253,9 @@ _HOLD = Statement(
 )
 
 
-def _hold(connection: Connection, routes: Sequence[_Attempted], *, now: datetime) -> dict[str, Outcome]:
+def _hold(connection: Connection, routes: Sequence[_Attempted], *, now: datetime) -> dict[UUID, Outcome]:
     """Stores what these routes wait for. Those that have changed since the attempt, or are locked, are left out."""
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[UUID, Outcome] = {}
     changes: list[_Change] = []
     for route in routes:
         held = msgspec.convert(route.held, _Held)
@@ -298,7 +299,7 @@ def _matches(held: _Held) -> tuple[Match, Match]:
     )
 
 
-def _references(*given: tuple[str, str | None, Sequence[str] | None]) -> list[Reference]:
+def _references(*given: tuple[str, str | None, Sequence[UUID] | None]) -> list[Reference]:
     """Those that were pushed."""
     return [
         Reference(kind, value, candidates)
@@ -335,7 +336,7 @@ _FAIL = Statement(
 )
 
 
-def record_failed_import(connection: Connection, route_id: str, *, max_attempts: int, now: datetime) -> Outcome | None:
+def record_failed_import(connection: Connection, route_id: UUID, *, max_attempts: int, now: datetime) -> Outcome | None:
     """An attempt failed unexpectedly: the route waits for the next one, or becomes `error` after the last.
 
     Returns None when the route was not held any more.
@@ -348,13 +349,13 @@ def record_failed_import(connection: Connection, route_id: str, *, max_attempts:
 
 
 class _Revision(NamedTuple):
-    id: str
+    id: UUID
     revision: int
 
 
 _SETTLED = Statement(_Revision, "SELECT id, revision FROM routes WHERE id = ANY(%s) AND status <> ALL(%s)")
 
 
-def revisions_settled(connection: Connection, route_ids: Iterable[str]) -> dict[str, int]:
+def revisions_settled(connection: Connection, route_ids: Iterable[UUID]) -> dict[UUID, int]:
     """The current revision of each of these routes, without those that are still held."""
     return {row.id: row.revision for row in _SETTLED.all(connection, (list(route_ids), sorted(HELD)))}

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
+from uuid import UUID
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -80,12 +81,12 @@ def test_the_statement_imports_what_the_rules_import_and_nothing_else(
     fleet = make_fleet(connection, import_window_days=window_days)
     for table in ("vehicles", "drivers"):
         connection.execute(f"DELETE FROM {table} WHERE company_id = %s", (fleet.company_id,))
-    lookups: dict[str, Callable[[str], list[str]]] = {}
+    lookups: dict[str, Callable[[str], list[UUID]]] = {}
     for table, kinds, columns, stored in (
         ("vehicles", ("unit_number", "vin"), "unit_number, vin", vehicles),
         ("drivers", ("driver_external_id", "driver_name"), "external_id, name", drivers),
     ):
-        ids = [new_id("veh") for _ in stored]
+        ids = [new_id() for _ in stored]
         for record_id, record in zip(ids, stored, strict=True):
             connection.execute(
                 f"INSERT INTO {table} (id, company_id, {columns}, retired_at) VALUES (%s, %s, %s, %s, %s)",
@@ -136,10 +137,10 @@ def test_the_statement_imports_what_the_rules_import_and_nothing_else(
         assert (row.imported_at, row.retry_at) == (now if expected.status == "draft" else None, None)
 
 
-def _lookup(mapped: dict[str, str], stored: Sequence[tuple[str, str | None]]) -> Callable[[str], list[str]]:
+def _lookup(mapped: dict[str, UUID], stored: Sequence[tuple[UUID, str | None]]) -> Callable[[str], list[UUID]]:
     """What a value can mean, as the fleet's README says it."""
 
-    def candidates(value: str) -> list[str]:
+    def candidates(value: str) -> list[UUID]:
         return [mapped[value]] if value in mapped else [record_id for record_id, one in stored if one == value]
 
     return candidates
