@@ -69,7 +69,7 @@ def report(
     context.jobs.put(*jobs)
     for status, count in Counter(outcome.status for outcome in outcomes.values()).items():
         ROUTES_IMPORTED.labels(status).inc(count)
-    log.info("routes.imported", routes=len(outcomes), first_route_id=route_ids[0] if route_ids else None)
+    log.debug("routes.imported", routes=len(outcomes), first_route_id=route_ids[0] if route_ids else None)
 
 
 def _announced(

@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from domain.database import Connection, as_json, together
+from domain.database import Connection, as_ids, as_json, together
 from domain.fleet.matching import MappingKind, Match, Reference, match
 from domain.jobs import SWEEP_GRACE, Job, build_plan
 from domain.lifecycle import HELD, PendingReason, RouteStatus
@@ -112,7 +112,7 @@ _ATTEMPT = f"""
                    AS import_window_days,
                {", ".join(_CANDIDATES.format(**reference._asdict()) for reference in REFERENCES)}
         FROM routes r
-        WHERE r.id = ANY(%(ids)s) AND r.status IN ('pending', 'pending_mapping', 'pending_window')
+        WHERE r.id = ANY(%(ids)s::uuid[]) AND r.status IN ('pending', 'pending_mapping', 'pending_window')
         ORDER BY r.id {{lock}}
     ), attempted AS MATERIALIZED (
         SELECT held.*,
@@ -166,11 +166,10 @@ def import_routes(
     plainly matches is a draft, and its truck is looked at again. For the rest, the rules say what they wait for; that
     is stored unless the route has changed meanwhile.
     """
-    ids = list(route_ids)
     with together(connection):
-        parameters = {"ids": ids, "now": now, "retry_at": now + SWEEP_GRACE}
+        parameters = {"ids": as_ids(route_ids), "now": now, "retry_at": now + SWEEP_GRACE}
         attempt = (_ATTEMPT_ALL if wait else _ATTEMPT_FREE).execute(connection, parameters)
-        trucks = recheck_imported(connection, ids, now=now)
+        trucks = recheck_imported(connection, route_ids, now=now)
     routes = attempt.fetchall()
     imported = [route for route in routes if route.imported]
     outcomes = {

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from psycopg import Cursor
 
-from domain.database import Connection
+from domain.database import Connection, as_ids
 from domain.jobs import JOB_TRUCKS, Job, in_batches, process_positions
 from domain.statements import Statement
 
@@ -32,8 +32,8 @@ _RECHECK = """
     FROM locked WHERE t.vehicle_id = locked.vehicle_id AND t.environment = locked.environment
     RETURNING t.environment, t.vehicle_id
 """
-_RECHECK_ALL = Statement(_Truck, _RECHECK.format(moved="id = ANY(%(ids)s)"))
-_RECHECK_IMPORTED = Statement(_Truck, _RECHECK.format(moved="id = ANY(%(ids)s) AND imported_at = %(now)s"))
+_RECHECK_ALL = Statement(_Truck, _RECHECK.format(moved="id = ANY(%(ids)s::uuid[])"))
+_RECHECK_IMPORTED = Statement(_Truck, _RECHECK.format(moved="id = ANY(%(ids)s::uuid[]) AND imported_at = %(now)s"))
 
 
 def recheck_trucks(connection: Connection, route_ids: Iterable[UUID], *, now: datetime) -> list[Job]:
@@ -53,7 +53,7 @@ def recheck_imported(connection: Connection, route_ids: Sequence[UUID], *, now: 
 
 
 def _parameters(route_ids: Sequence[UUID], now: datetime) -> dict[str, object]:
-    return {"since": now - timedelta(minutes=STANDING_MINUTES), "now": now, "ids": route_ids}
+    return {"since": now - timedelta(minutes=STANDING_MINUTES), "now": now, "ids": as_ids(route_ids)}
 
 
 def process_trucks(trucks: Iterable[tuple[str, UUID]]) -> list[Job]:
