@@ -1,8 +1,8 @@
 """From pushed to held or draft: vehicle, driver and import window.
 
 `import_routes` makes one attempt at a batch of routes. One statement imports those whose references are clear and whose
-window is open. `match` and `decide` are the rules: they tell what the others wait for, and a test compares the statement
-with them. Which routes are tried, and when, is in `holds`.
+window is open. `match` and `decide` are the rules: they tell what the others wait for, and a test compares the
+statement with them. Which routes are tried, and when, is in `holds`.
 """
 
 from collections.abc import Iterable, Sequence
