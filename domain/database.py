@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -11,6 +11,7 @@ import msgspec
 import psycopg
 from psycopg.abc import RV, PQGen
 from psycopg.errors import LockNotAvailable, PipelineAborted
+from psycopg.pq import TransactionStatus
 from psycopg.types.json import Jsonb, set_json_dumps, set_json_loads
 from psycopg_pool import ConnectionPool, PoolTimeout
 
@@ -111,9 +112,15 @@ def _options(limits: Limits, **more: object) -> str:
 _ANY_TABLE = {"plan_cache_mode": "force_custom_plan"}
 """Tables grow from nothing to millions of rows: a plan made for a small one must not outlive it in a connection."""
 
-_BY_KEY = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off"}
+_BY_KEY = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_mergejoin": "off",
+    "enable_hashjoin": "off",
+}
 """For statements that find their rows by key. One plan, by the index, is right for a table of any size, and planning
-anew for each batch would cost as much as the batch."""
+anew for each batch would cost as much as the batch. Other joins than by key would read a whole index of a table that
+was small when the plan was made."""
 
 _CLIENT: dict[str, Any] = {
     "keepalives_idle": 10,
@@ -330,6 +337,20 @@ def _limit(connection: Session, limits: Limits) -> None:
     _LIMIT.execute(connection, [str(_milliseconds(one)) for one in seconds])
 
 
+@contextmanager
+def together(connection: Connection) -> Iterator[None]:
+    """The statements of the block go out together, and so are one transaction where there is none around them. Their
+    results may be read after the block."""
+    try:
+        with connection.pipeline():
+            yield
+    except psycopg.Error:
+        # psycopg takes statements for prepared that the server skipped; the rollback of a transaction would clear that
+        if connection.info.transaction_status is TransactionStatus.IDLE:
+            connection.close()
+        raise
+
+
 class _Flushed(NamedTuple):
     position: str
 
@@ -384,3 +405,8 @@ def open_session(url: str, limits: Limits, *, autocommit: bool = False) -> Sessi
 def as_json(value: object) -> Jsonb:
     """`value` as one jsonb parameter; msgspec shapes and times included."""
     return Jsonb(value)
+
+
+def as_ids(ids: Iterable[UUID]) -> str:
+    """`ids` as one parameter for `%s::uuid[]`. psycopg writes an array element by element, at many times the cost."""
+    return "{" + ",".join([id.hex for id in ids]) + "}"

@@ -273,8 +273,10 @@ class Route(SQLModel, table=True):
     retry_at: datetime | None = _time(null=True)
     """When the step it waits for (import or plan) is due again."""
 
-    vehicle_id: UUID | None = Field(default=None, foreign_key="vehicles.id")
-    driver_id: UUID | None = Field(default=None, foreign_key="drivers.id")
+    vehicle_id: UUID | None = None
+    driver_id: UUID | None = None
+    """Neither is a foreign key, whose checks would be an eighth of what an import costs. Vehicles and drivers are
+    deleted only with their company, after its routes; see `housekeeping.erasure`."""
     imported_at: datetime | None = _time(null=True)
     arrived_at: datetime | None = _time(null=True)
     """First arrival at any stop: from here on a plan is due."""

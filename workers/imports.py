@@ -69,7 +69,7 @@ def report(
     context.jobs.put(*jobs)
     for status, count in Counter(outcome.status for outcome in outcomes.values()).items():
         ROUTES_IMPORTED.labels(status).inc(count)
-    log.info("routes.imported", routes=len(outcomes), first_route_id=route_ids[0] if route_ids else None)
+    log.debug("routes.imported", routes=len(outcomes), first_route_id=route_ids[0] if route_ids else None)
 
 
 def _announced(
@@ -86,14 +86,16 @@ def _announced(
 def import_batch(
     context: Context, route_ids: Sequence[UUID], *, wait: bool = False, limits: Limits | None = None
 ) -> tuple[dict[UUID, Outcome], list[Job]]:
-    """Imports all in one transaction; when that fails, each route in its own, so that a bad one does not affect others.
+    """Imports all together; when that fails, each route in a transaction of its own, so that a bad one does not affect
+    others.
 
     Routes that another transaction has locked are left as they are, with `wait` only after the lock's time limit. They
     are still due.
     """
     now = datetime.now(UTC)
+    database = context.database
     try:
-        with context.database.transaction_by_key(limits=limits) as connection:
+        with database.by_key() if limits is None else database.transaction_by_key(limits=limits) as connection:
             return imports.import_routes(connection, route_ids, now=now, wait=wait)
     except Exception as error:
         if len(route_ids) > 1:

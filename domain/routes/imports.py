@@ -1,23 +1,24 @@
 """From pushed to held or draft: vehicle, driver and import window.
 
-`decide` is the rule, `import_routes` applies it to a batch of routes in one transaction. Which routes are tried, and
-when, is in `holds`.
+`import_routes` makes one attempt at a batch of routes. One statement imports those whose references are clear and whose
+window is open. `match` and `decide` are the rules: they tell what the others wait for, and a test compares the
+statement with them. Which routes are tried, and when, is in `holds`.
 """
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
+import msgspec
 from msgspec import Struct
-from psycopg import Cursor
 
-from domain.database import Connection, as_json
+from domain.database import Connection, as_ids, as_json, together
 from domain.fleet.matching import MappingKind, Match, Reference, match
 from domain.jobs import SWEEP_GRACE, Job, build_plan
 from domain.lifecycle import HELD, PendingReason, RouteStatus
-from domain.statements import Statement
-from domain.telematics.rechecks import recheck_trucks
+from domain.statements import IdRow, Statement
+from domain.telematics.rechecks import process_trucks, recheck_imported
 
 
 class Decision(NamedTuple):
@@ -67,24 +68,6 @@ REFERENCES = (
 )
 
 
-class _Held(NamedTuple):
-    """A held route. Of each reference that was pushed, the candidates are the records that it can mean."""
-
-    id: UUID
-    revision: int
-    scheduled_start: datetime
-    arrived_at: datetime | None
-    import_window_days: float
-    vehicle_unit_number: str | None
-    vehicle_vin: str | None
-    driver_name: str | None
-    driver_external_id: str | None
-    unit_number_candidates: list[UUID] | None
-    vin_candidates: list[UUID] | None
-    driver_name_candidates: list[UUID] | None
-    driver_external_id_candidates: list[UUID] | None
-
-
 _CANDIDATES = """
     CASE WHEN r.{column} IS NOT NULL THEN coalesce(
         (SELECT ARRAY[m.target_id] FROM mappings m
@@ -97,19 +80,65 @@ _CANDIDATES = """
 """What a pushed value can mean: the target of its mapping, else the records that store it. Two of these are enough to
 know that it is not clear."""
 
-_LOAD = f"""
-    WITH locked AS MATERIALIZED (
-        SELECT id, company_id, status, revision, scheduled_start, arrived_at, vehicle_unit_number, vehicle_vin,
-               driver_name, driver_external_id
-        FROM routes WHERE id = ANY(%s) ORDER BY id {{lock}})
-    SELECT r.id, r.revision, r.scheduled_start, r.arrived_at, c.import_window_days,
-           r.vehicle_unit_number, r.vehicle_vin, r.driver_name, r.driver_external_id,
-           {", ".join(_CANDIDATES.format(**reference._asdict()) for reference in REFERENCES)}
-    FROM locked r JOIN companies c ON c.id = r.company_id
-    WHERE c.retired_at IS NULL AND r.status IN ('pending', 'pending_mapping', 'pending_window')
+
+def _clear(one: str, other: str) -> str:
+    """All of these two references that were pushed lead to one record, and to no other. Where this is false, `match`
+    says why."""
+    one, other = f"{one}_candidates", f"{other}_candidates"
+    return f"coalesce({one}, {other}) = coalesce({other}, {one}) AND cardinality(coalesce({one}, {other})) = 1"
+
+
+class _Attempted(NamedTuple):
+    """A held route after its attempt. Vehicle and driver are the first candidates."""
+
+    id: UUID
+    revision: int
+    imported: bool
+    has_arrived: bool
+    vehicle_id: UUID | None
+    unit_number: str | None
+    driver_id: UUID | None
+    driver_name: str | None
+    held: dict[str, Any] | None
+    """A `_Held`; NULL of one that was imported."""
+
+
+# What is looked up for one route is a subquery: joined, a batch would read a small table from end to end.
+_ATTEMPT = f"""
+    WITH held AS MATERIALIZED (
+        SELECT r.id, r.revision, r.updated_at, r.status, r.pending_reason, r.pending_detail, r.vehicle_id, r.driver_id,
+               r.scheduled_start, r.arrived_at, r.vehicle_unit_number, r.vehicle_vin, r.driver_name,
+               r.driver_external_id,
+               (SELECT c.import_window_days FROM companies c WHERE c.id = r.company_id AND c.retired_at IS NULL)
+                   AS import_window_days,
+               {", ".join(_CANDIDATES.format(**reference._asdict()) for reference in REFERENCES)}
+        FROM routes r
+        WHERE r.id = ANY(%(ids)s::uuid[]) AND r.status IN ('pending', 'pending_mapping', 'pending_window')
+        ORDER BY r.id {{lock}}
+    ), attempted AS MATERIALIZED (
+        SELECT held.*,
+               (coalesce(unit_number_candidates, vin_candidates))[1] AS vehicle,
+               (coalesce(driver_name_candidates, driver_external_id_candidates))[1] AS driver,
+               ({_clear("unit_number", "vin")}
+                AND {_clear("driver_name", "driver_external_id")}
+                AND scheduled_start <= %(now)s::timestamptz + import_window_days * interval '1 day') IS TRUE AS imported
+        FROM held WHERE import_window_days IS NOT NULL
+    ), stored AS (
+        UPDATE routes r SET
+            status = 'draft', pending_reason = NULL, pending_detail = NULL, vehicle_id = a.vehicle,
+            driver_id = a.driver, attempts = 0, imported_at = %(now)s,
+            retry_at = CASE WHEN a.arrived_at IS NOT NULL THEN %(retry_at)s::timestamptz END,
+            updated_at = clock_timestamp()
+        FROM attempted a WHERE r.id = a.id AND a.imported
+    )
+    SELECT id, revision, imported, arrived_at IS NOT NULL AS has_arrived,
+           vehicle AS vehicle_id, (SELECT v.unit_number FROM vehicles v WHERE v.id = vehicle) AS unit_number,
+           driver AS driver_id, (SELECT d.name FROM drivers d WHERE d.id = driver) AS driver_name,
+           CASE WHEN NOT imported THEN to_jsonb(attempted) END AS held
+    FROM attempted
 """  # noqa: S608 (constants of this module)
-_LOAD_FREE = Statement(_Held, _LOAD.format(lock="FOR UPDATE SKIP LOCKED"))
-_LOAD_ALL = Statement(_Held, _LOAD.format(lock="FOR UPDATE"))
+_ATTEMPT_FREE = Statement(_Attempted, _ATTEMPT.format(lock="FOR UPDATE SKIP LOCKED"))
+_ATTEMPT_ALL = Statement(_Attempted, _ATTEMPT.format(lock="FOR UPDATE"))
 
 
 class Outcome(Struct, frozen=True, array_like=True):
@@ -133,24 +162,68 @@ def import_routes(
 
     Returns the outcome of each, and the jobs to enqueue after the commit. Routes that are not held are left alone, so
     the same job may run twice. Routes that another transaction has locked are left alone too, unless told to `wait`.
+
+    It needs no transaction around it. The first two statements go out together, which makes them one transaction: what
+    plainly matches is a draft, and its truck is looked at again. For the rest, the rules say what they wait for; that
+    is stored unless the route has changed meanwhile.
     """
-    held = (_LOAD_ALL if wait else _LOAD_FREE).all(connection, (list(route_ids),))
-    if not held:
-        return {}, []
-    decided = [_decided(route, now) for route in held]
-    stored = _store(connection, decided, now=now)  # read after the next statement, so that the two go out together
-    drafts = [route.id for route in decided if route.status is RouteStatus.DRAFT]
-    jobs = recheck_trucks(connection, drafts, now=now)
-    arrived = {route.id for route in held if route.arrived_at is not None}
-    jobs += [build_plan(route_id) for route_id in drafts if route_id in arrived]
-    return {row.id: _outcome(row) for row in stored}, jobs
+    with together(connection):
+        parameters = {"ids": as_ids(route_ids), "now": now, "retry_at": now + SWEEP_GRACE}
+        attempt = (_ATTEMPT_ALL if wait else _ATTEMPT_FREE).execute(connection, parameters)
+        trucks = recheck_imported(connection, route_ids, now=now)
+    routes = attempt.fetchall()
+    imported = [route for route in routes if route.imported]
+    outcomes = {
+        route.id: Outcome(
+            RouteStatus.DRAFT,
+            None,
+            None,
+            route.vehicle_id,
+            route.unit_number,
+            route.driver_id,
+            route.driver_name,
+            route.revision,
+        )
+        for route in imported
+    }
+    jobs = process_trucks(trucks) + [build_plan(route.id) for route in imported if route.has_arrived]
+    if len(imported) < len(routes):
+        outcomes |= _hold(connection, [route for route in routes if not route.imported], now=now)
+    return outcomes, jobs
 
 
-class _Decided(Struct, frozen=True):
-    """What is to be stored of a route."""
+class _Held(Struct):
+    """A held route. Of each reference that was pushed, the candidates are the records that it can mean."""
+
+    updated_at: str
+    status: str
+    pending_reason: str | None
+    pending_detail: str | None
+    vehicle_id: UUID | None
+    driver_id: UUID | None
+    scheduled_start: datetime
+    import_window_days: float
+    vehicle_unit_number: str | None
+    vehicle_vin: str | None
+    driver_name: str | None
+    driver_external_id: str | None
+    unit_number_candidates: list[UUID] | None
+    vin_candidates: list[UUID] | None
+    driver_name_candidates: list[UUID] | None
+    driver_external_id_candidates: list[UUID] | None
+
+    @property
+    def state(self) -> tuple[str | UUID | None, ...]:
+        """What an attempt decides of it, as it was stored before."""
+        return self.status, self.pending_reason, self.pending_detail, self.vehicle_id, self.driver_id
+
+
+class _Change(Struct):
+    """What a route waits for, which is not what it waited for before."""
 
     id: UUID
-    revision: int
+    updated_at: str
+    """Of the route that was looked at."""
     status: RouteStatus
     reason: PendingReason | None
     detail: str | None
@@ -158,23 +231,72 @@ class _Decided(Struct, frozen=True):
     driver_id: UUID | None
 
 
-def _decided(route: _Held, now: datetime) -> _Decided:
-    vehicle = match(
-        "vehicle",
-        _references(
-            ("unit number", route.vehicle_unit_number, route.unit_number_candidates),
-            ("VIN", route.vehicle_vin, route.vin_candidates),
+class RulesDiffer(Exception):
+    """The statement that imports what plainly matches, and the rules, do not agree about a route."""
+
+
+_HOLD = Statement(
+    IdRow,
+    """
+    WITH unchanged AS MATERIALIZED (
+        SELECT o.* FROM jsonb_to_recordset(%s)
+             AS o (id uuid, updated_at timestamptz, status text, reason text, detail text, vehicle_id uuid,
+                   driver_id uuid)
+        JOIN routes r ON r.id = o.id AND r.updated_at = o.updated_at
+        ORDER BY r.id FOR UPDATE OF r SKIP LOCKED)
+    UPDATE routes r SET
+        status = o.status, pending_reason = o.reason, pending_detail = o.detail, vehicle_id = o.vehicle_id,
+        driver_id = o.driver_id, attempts = 0, imported_at = NULL, retry_at = NULL, updated_at = clock_timestamp()
+    FROM unchanged o WHERE r.id = o.id
+    RETURNING r.id
+    """,
+)
+
+
+def _hold(connection: Connection, routes: Sequence[_Attempted], *, now: datetime) -> dict[UUID, Outcome]:
+    """Stores what these routes wait for. Those that have changed since the attempt, or are locked, are left out."""
+    outcomes: dict[UUID, Outcome] = {}
+    changes: list[_Change] = []
+    for route in routes:
+        held = msgspec.convert(route.held, _Held)
+        vehicle, driver = _matches(held)
+        decision = decide(vehicle, driver, held.scheduled_start, held.import_window_days, now)
+        if decision.status is RouteStatus.DRAFT:
+            raise RulesDiffer(f"{route.id} was not imported, though the rules find nothing that it waits for")
+        outcomes[route.id] = Outcome(
+            *decision,
+            vehicle.id,
+            route.unit_number if vehicle.id is not None else None,
+            driver.id,
+            route.driver_name if driver.id is not None else None,
+            route.revision,
+        )
+        if (*decision, vehicle.id, driver.id) != held.state:
+            changes.append(_Change(route.id, held.updated_at, *decision, vehicle.id, driver.id))
+    stored = {row.id for row in _HOLD.all(connection, (as_json(changes),))} if changes else set()
+    for missed in {change.id for change in changes} - stored:
+        del outcomes[missed]
+    return outcomes
+
+
+def _matches(held: _Held) -> tuple[Match, Match]:
+    """Its vehicle and its driver."""
+    return (
+        match(
+            "vehicle",
+            _references(
+                ("unit number", held.vehicle_unit_number, held.unit_number_candidates),
+                ("VIN", held.vehicle_vin, held.vin_candidates),
+            ),
+        ),
+        match(
+            "driver",
+            _references(
+                ("name", held.driver_name, held.driver_name_candidates),
+                ("external id", held.driver_external_id, held.driver_external_id_candidates),
+            ),
         ),
     )
-    driver = match(
-        "driver",
-        _references(
-            ("name", route.driver_name, route.driver_name_candidates),
-            ("external id", route.driver_external_id, route.driver_external_id_candidates),
-        ),
-    )
-    status, reason, detail = decide(vehicle, driver, route.scheduled_start, route.import_window_days, now)
-    return _Decided(route.id, route.revision, status, reason, detail, vehicle.id, driver.id)
 
 
 def _references(*given: tuple[str, str | None, Sequence[UUID] | None]) -> list[Reference]:
@@ -184,70 +306,6 @@ def _references(*given: tuple[str, str | None, Sequence[UUID] | None]) -> list[R
         for kind, value, candidates in given
         if value is not None and candidates is not None
     ]
-
-
-class _Stored(NamedTuple):
-    id: UUID
-    revision: int
-    status: str
-    reason: str | None
-    detail: str | None
-    vehicle_id: UUID | None
-    driver_id: UUID | None
-    unit_number: str | None
-    driver_name: str | None
-
-
-_STORE = Statement(
-    _Stored,
-    """
-        WITH decided AS (
-            SELECT o.*,
-                   -- one at a time: joined, a batch would read a small fleet from end to end
-                   (SELECT unit_number FROM vehicles WHERE id = o.vehicle_id) AS unit_number,
-                   (SELECT name FROM drivers WHERE id = o.driver_id) AS driver_name
-            FROM jsonb_to_recordset(%(decisions)s)
-                 AS o (id uuid, revision int, status text, reason text, detail text, vehicle_id uuid, driver_id uuid)
-        ), stored AS (
-            UPDATE routes r SET
-                status = o.status, pending_reason = o.reason, pending_detail = o.detail,
-                vehicle_id = o.vehicle_id, driver_id = o.driver_id, attempts = 0,
-                imported_at = CASE WHEN o.status = 'draft' THEN %(now)s::timestamptz END,
-                retry_at = CASE WHEN o.status = 'draft' AND r.arrived_at IS NOT NULL THEN %(retry_at)s::timestamptz END,
-                updated_at = clock_timestamp()
-            FROM decided o
-            WHERE r.id = ANY(%(ids)s) AND r.id = o.id
-              AND (r.status, r.pending_reason, r.pending_detail, r.vehicle_id, r.driver_id)
-                  IS DISTINCT FROM (o.status, o.reason, o.detail, o.vehicle_id, o.driver_id)
-        )
-        SELECT id, revision, status, reason, detail, vehicle_id, driver_id, unit_number, driver_name FROM decided
-        """,
-)
-
-
-def _store(connection: Connection, decided: Sequence[_Decided], *, now: datetime) -> Cursor[_Stored]:
-    """Writes the routes that change. Gives all of them, with the names of their vehicles and drivers."""
-    parameters = {
-        "now": now,
-        "retry_at": now + SWEEP_GRACE,
-        "ids": [route.id for route in decided],
-        "decisions": as_json(decided),
-    }
-    return _STORE.execute(connection, parameters)
-
-
-def _outcome(row: _Stored) -> Outcome:
-    reason = PendingReason(row.reason) if row.reason is not None else None
-    return Outcome(
-        RouteStatus(row.status),
-        reason,
-        row.detail,
-        row.vehicle_id,
-        row.unit_number,
-        row.driver_id,
-        row.driver_name,
-        row.revision,
-    )
 
 
 class _Failed(NamedTuple):

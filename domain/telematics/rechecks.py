@@ -1,11 +1,13 @@
 """Trucks whose last positions are processed again: a stop where the truck stands may count from now on."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection
+from psycopg import Cursor
+
+from domain.database import Connection, as_ids
 from domain.jobs import JOB_TRUCKS, Job, in_batches, process_positions
 from domain.statements import Statement
 
@@ -18,12 +20,10 @@ class _Truck(NamedTuple):
     vehicle_id: UUID
 
 
-_RECHECK = Statement(
-    _Truck,
-    """
+_RECHECK = """
     WITH locked AS MATERIALIZED (
         SELECT vehicle_id, environment FROM tracks t
-        JOIN (SELECT DISTINCT vehicle_id, environment FROM routes WHERE id = ANY(%(ids)s)) AS moved
+        JOIN (SELECT DISTINCT vehicle_id, environment FROM routes WHERE {moved}) AS moved
              USING (vehicle_id, environment)
         WHERE t.newest_at >= %(since)s OR t.unprocessed_from IS NOT NULL
         ORDER BY vehicle_id, environment FOR UPDATE OF t)  -- in the order of the feed, so that they never deadlock
@@ -31,8 +31,9 @@ _RECHECK = Statement(
                         unprocessed_since = coalesce(t.unprocessed_since, %(now)s)
     FROM locked WHERE t.vehicle_id = locked.vehicle_id AND t.environment = locked.environment
     RETURNING t.environment, t.vehicle_id
-    """,
-)
+"""
+_RECHECK_ALL = Statement(_Truck, _RECHECK.format(moved="id = ANY(%(ids)s::uuid[])"))
+_RECHECK_IMPORTED = Statement(_Truck, _RECHECK.format(moved="id = ANY(%(ids)s::uuid[]) AND imported_at = %(now)s"))
 
 
 def recheck_trucks(connection: Connection, route_ids: Iterable[UUID], *, now: datetime) -> list[Job]:
@@ -42,10 +43,17 @@ def recheck_trucks(connection: Connection, route_ids: Iterable[UUID], *, now: da
     Returns the jobs for it, to enqueue after the commit.
     """
     ids = list(route_ids)
-    if not ids:
-        return []
-    since = now - timedelta(minutes=STANDING_MINUTES)
-    return process_trucks(_RECHECK.all(connection, {"since": since, "now": now, "ids": ids}))
+    return process_trucks(_RECHECK_ALL.all(connection, _parameters(ids, now))) if ids else []
+
+
+def recheck_imported(connection: Connection, route_ids: Sequence[UUID], *, now: datetime) -> Cursor[_Truck]:
+    """Likewise for those of the routes that are imported at `now`. The trucks are for `process_trucks`. They are not
+    read here, so that the statement can go out together with the one that imports."""
+    return _RECHECK_IMPORTED.execute(connection, _parameters(route_ids, now))
+
+
+def _parameters(route_ids: Sequence[UUID], now: datetime) -> dict[str, object]:
+    return {"since": now - timedelta(minutes=STANDING_MINUTES), "now": now, "ids": as_ids(route_ids)}
 
 
 def process_trucks(trucks: Iterable[tuple[str, UUID]]) -> list[Job]:

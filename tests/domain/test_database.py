@@ -25,11 +25,13 @@ from domain.database import (
     ServerSilent,
     connected,
     open_session,
+    together,
 )
 from domain.migrations import engine
 from domain.settings import Settings
 from ingress.process import free_port
 from scheduler.leader import Leadership, LeadershipLost
+from tests.conftest import own_database
 from tests.rows import named
 from tests.service import eventually
 from tests.silence import postmaster_of, stopped
@@ -219,3 +221,33 @@ def test_a_leader_whose_server_falls_silent_learns_that_it_cannot_know_to_lead(u
             leader.check()
     with closing(Leadership(urls["unix"])) as other:
         assert eventually(other.try_to_lead, bool)
+
+
+def test_what_goes_out_together_is_stored_together_and_a_failure_spoils_no_later_statement() -> None:
+    """PostgreSQL skips what follows the failure, also statements that psycopg has it prepare."""
+    with own_database("together") as database:
+        with database.transaction() as connection:
+            connection.execute("CREATE TABLE kept (number int)")
+
+        def store(number: int) -> int | None:
+            with database.by_key() as connection:
+                with together(connection):
+                    connection.execute("INSERT INTO kept SELECT 10 / %s::int", (number,))
+                    count = named(connection).execute("SELECT count(*) AS kept FROM kept")
+                row = count.fetchone()
+                return row.kept if row is not None else None
+
+        for attempt in range(1, 9):  # psycopg prepares what it has seen five times
+            with pytest.raises(psycopg.errors.DivisionByZero):
+                store(0)
+            assert store(attempt) == attempt
+
+        def store_and_fail() -> None:
+            with database.by_key() as connection, together(connection):
+                connection.execute("INSERT INTO kept VALUES (1)")
+                connection.execute("SELECT 1 / 0")
+
+        for _ in range(6):
+            with pytest.raises(psycopg.errors.DivisionByZero):
+                store_and_fail()
+        assert store(1) == 9

@@ -62,3 +62,15 @@ def test_a_module_writes_tables_of_its_own_subject_only(module: ModuleType) -> N
 
 def test_every_table_has_an_owner() -> None:
     assert {str(name) for name in SQLModel.metadata.tables} == set(OWNERS)
+
+
+def test_only_an_erasure_deletes_vehicles_and_drivers() -> None:
+    """Routes name them without a foreign key: an erasure has deleted the routes of the company before."""
+    deleting = {
+        module.__name__
+        for module in MODULES
+        for value in vars(module).values()
+        for statement in statements_of(value)
+        if re.search(r"\b(?:DELETE FROM|TRUNCATE)\s+(?:vehicles|drivers)\b", statement.text)
+    }
+    assert deleting == {"domain.housekeeping.erasure"}

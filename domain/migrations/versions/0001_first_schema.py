@@ -272,14 +272,6 @@ def upgrade() -> None:
             ["company_id"],
             ["companies.id"],
         ),
-        sa.ForeignKeyConstraint(
-            ["driver_id"],
-            ["drivers.id"],
-        ),
-        sa.ForeignKeyConstraint(
-            ["vehicle_id"],
-            ["vehicles.id"],
-        ),
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index(

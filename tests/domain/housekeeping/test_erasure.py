@@ -1,6 +1,7 @@
 """After an erasure no table holds anything that tells who it was: every row of the database is searched."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from domain.stations.stations import import_deals
 from tests.domain.helpers import deliver, imported, planned_by_hand, positions_at, post, pushed, route_row, status_of
 from tests.factories import JOLIET, Fleet
 from tests.rows import named
+from tests.service import eventually
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 
@@ -325,6 +327,26 @@ def test_what_a_request_in_flight_stores_is_erased_too(
 
     with database.transaction() as connection:
         assert traces(connection, *COMPANY, *company.trucks) == []
+
+
+def test_an_import_in_flight_leaves_no_route_of_a_vehicle_that_is_gone(
+    database: Database, company: Fleet, now: datetime
+) -> None:
+    person = {"name": "Zoë Quartermain"}
+    with database.transaction() as connection:
+        route_id = pushed(
+            connection, company.live, now=now, start=now, vehicle={"unitNumber": "QH-UNIT-7"}, driver=person
+        )
+    with ThreadPoolExecutor(1) as threads:
+        with database.transaction() as importing:
+            outcomes, _ = import_routes(importing, [route_id], now=now)
+            erasing = threads.submit(erase_company, database.transaction, company.company_id, now=now)
+            eventually(lambda: named(importing).execute("SELECT FROM pg_locks WHERE NOT granted").rowcount, bool)
+        erasing.result()
+
+    assert outcomes[route_id].vehicle_id == company.trucks[0]
+    with database.transaction() as connection:
+        assert traces(connection, route_id, *company.trucks, *company.drivers) == []
 
 
 def test_a_company_that_a_backup_brought_back_is_erased_again(

@@ -1,0 +1,146 @@
+"""The statement that imports what plainly matches, against the rules: random fleets, on real PostgreSQL."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from domain.database import Connection
+from domain.fleet.matching import Match, Reference, match
+from domain.ids import new_id
+from domain.routes.imports import decide, import_routes
+from tests.domain.helpers import pushed, route_row
+from tests.factories import make_fleet
+
+VINS = ("1XKAD49X0CJ000001", "1XKAD49X0CJ000002")
+NAMES = ("Ann Lee", "Bo Diaz")
+
+
+class Record(NamedTuple):
+    """A vehicle with unit number and VIN, or a driver with external id and name."""
+
+    unique: str | None
+    shared: str | None
+    retired: bool
+
+
+def records(shared: Sequence[str]) -> st.SearchStrategy[list[Record]]:
+    """In a fleet a unit number or external id is unique, a VIN or name is not."""
+    record = st.builds(Record, st.sampled_from([None, "1", "2"]), st.sampled_from([None, *shared]), st.booleans())
+    return st.lists(record, max_size=4, unique_by=lambda one: one.unique or object())
+
+
+def references(unique: str, shared: str, values: Sequence[str]) -> st.SearchStrategy[dict[str, str]]:
+    """What a push names: either, or both; `3` is always unknown."""
+    either = {unique: st.sampled_from(["1", "2", "3"]), shared: st.sampled_from(values)}
+    return st.fixed_dictionaries({}, optional=either).filter(bool)
+
+
+routes = st.tuples(
+    references("unitNumber", "vin", VINS),
+    references("externalId", "name", NAMES),
+    st.sampled_from([timedelta(days=-9), timedelta(microseconds=-1), timedelta(0), timedelta(microseconds=1)]),
+)
+KINDS = {
+    "unit_number": ("1", "2", "3"),
+    "vin": VINS,
+    "driver_external_id": ("1", "2", "3"),
+    "driver_name": NAMES,
+}
+mappings = st.dictionaries(
+    st.sampled_from([(kind, value) for kind, values in KINDS.items() for value in values]),
+    st.integers(0, 3),
+    max_size=4,
+)
+"""By kind and value, the number of a record in service."""
+
+
+@pytest.mark.slow
+@hypothesis_settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    vehicles=records(VINS),
+    drivers=records(NAMES),
+    mapped=mappings,
+    wanted=st.lists(routes, min_size=1, max_size=8),
+    window_days=st.floats(0, 3660, allow_subnormal=False),
+)
+def test_the_statement_imports_what_the_rules_import_and_nothing_else(
+    connection: Connection,
+    now: datetime,
+    vehicles: list[Record],
+    drivers: list[Record],
+    mapped: dict[tuple[str, str], int],
+    wanted: list[tuple[dict[str, str], dict[str, str], timedelta]],
+    window_days: float,
+) -> None:
+    fleet = make_fleet(connection, import_window_days=window_days)
+    for table in ("vehicles", "drivers"):
+        connection.execute(f"DELETE FROM {table} WHERE company_id = %s", (fleet.company_id,))
+    lookups: dict[str, Callable[[str], list[UUID]]] = {}
+    for table, kinds, columns, stored in (
+        ("vehicles", ("unit_number", "vin"), "unit_number, vin", vehicles),
+        ("drivers", ("driver_external_id", "driver_name"), "external_id, name", drivers),
+    ):
+        ids = [new_id() for _ in stored]
+        for record_id, record in zip(ids, stored, strict=True):
+            connection.execute(
+                f"INSERT INTO {table} (id, company_id, {columns}, retired_at) VALUES (%s, %s, %s, %s, %s)",
+                (record_id, fleet.company_id, record.unique, record.shared, now if record.retired else None),
+            )
+        in_service = [(record_id, one) for record_id, one in zip(ids, stored, strict=True) if not one.retired]
+        for position, kind in enumerate(kinds):
+            targets = {
+                value: in_service[number % len(in_service)][0]
+                for (mapped_kind, value), number in mapped.items()
+                if mapped_kind == kind and in_service
+            }
+            for value, target in targets.items():
+                connection.execute(
+                    "INSERT INTO mappings (company_id, kind, value, target_id) VALUES (%s, %s, %s, %s)",
+                    (fleet.company_id, kind, value, target),
+                )
+            lookups[kind] = _lookup(targets, [(record_id, one[:2][position]) for record_id, one in in_service])
+
+    def found(subject: str, given_references: dict[str, str], kinds: dict[str, tuple[str, str]]) -> Match:
+        return match(
+            subject,
+            [
+                Reference(text, given_references[field], lookups[kind](given_references[field]))
+                for field, (text, kind) in kinds.items()
+                if field in given_references
+            ],
+        )
+
+    opening = now + timedelta(days=window_days)
+    ids = [
+        pushed(connection, fleet.live, now=now, start=opening + more, vehicle=vehicle, driver=driver)
+        for vehicle, driver, more in wanted
+    ]
+
+    outcomes, _ = import_routes(connection, ids, now=now)
+
+    for route_id, (vehicle, driver, more) in zip(ids, wanted, strict=True):
+        truck = found("vehicle", vehicle, {"unitNumber": ("unit number", "unit_number"), "vin": ("VIN", "vin")})
+        person = found(
+            "driver", driver, {"name": ("name", "driver_name"), "externalId": ("external id", "driver_external_id")}
+        )
+        expected = decide(truck, person, opening + more, window_days, now)
+        outcome, row = outcomes[route_id], route_row(connection, route_id)
+        assert (outcome.status, outcome.reason, outcome.detail) == tuple(expected)
+        assert (row.status, row.pending_reason, row.pending_detail) == tuple(expected)
+        assert (outcome.vehicle_id, outcome.driver_id) == (row.vehicle_id, row.driver_id) == (truck.id, person.id)
+        assert (row.imported_at, row.retry_at) == (now if expected.status == "draft" else None, None)
+
+
+def _lookup(mapped: dict[str, UUID], stored: Sequence[tuple[UUID, str | None]]) -> Callable[[str], list[UUID]]:
+    """What a value can mean, as the fleet's README says it."""
+
+    def candidates(value: str) -> list[UUID]:
+        return [mapped[value]] if value in mapped else [record_id for record_id, one in stored if one == value]
+
+    return candidates
