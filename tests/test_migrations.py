@@ -7,6 +7,7 @@ import psycopg
 from alembic import command
 
 from domain.migrations import alembic_config, engine, migrate
+from domain.routes.counts import mend
 from domain.settings import Settings
 from tests.conftest import make_database
 
@@ -14,6 +15,15 @@ from tests.conftest import make_database
 def test_the_migrations_make_exactly_the_tables(settings: Settings) -> None:
     with engine(settings.require_database_url()).connect() as connection:
         command.check(alembic_config(connection))
+
+
+def test_every_change_of_routes_is_counted_by_a_trigger(settings: Settings) -> None:
+    """The comparison above knows nothing of triggers."""
+    with psycopg.connect(settings.require_database_url()) as connection:
+        assert connection.execute(
+            "SELECT tgname, tgenabled FROM pg_trigger WHERE tgrelid = 'routes'::regclass AND NOT tgisinternal"
+            " AND tgname LIKE 'count_routes_on_%' ORDER BY tgname"
+        ).fetchall() == [(f"count_routes_on_{event}", "O") for event in ("delete", "insert", "truncate", "update")]
 
 
 def test_runs_at_the_same_time_wait_for_one_another() -> None:
@@ -57,6 +67,7 @@ def test_a_doubled_fleet_is_one_again() -> None:
         def look(query: str) -> list[Any]:
             return connection.execute(query).fetchall()
 
+        assert mend(connection) == []
         assert look("SELECT id FROM vehicles WHERE retired_at IS NOT NULL") == [("v1",)]
         assert look("SELECT id FROM drivers WHERE retired_at IS NOT NULL") == [("d2",)]
         assert look("SELECT target_id FROM mappings") == [("v2",)]

@@ -49,7 +49,9 @@ class RouteRow(NamedTuple):
     visits: dict[str, list[str | None]] | None = None
     """Arrival and departure, by the position of the stop."""
     version: str = ""
-    """Differs whenever the answer does."""
+    """Differs whenever the answer does; lists have none."""
+    total: int = 0
+    """How many routes the list has that it was read for."""
 
 
 def route_answer(row: RouteRow) -> Route:
