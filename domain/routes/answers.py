@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
+from msgspec import Struct
 
 from domain.contract.shapes import (
     FuelPlan,
@@ -16,7 +17,7 @@ from domain.contract.shapes import (
     RouteVehicle,
     StopType,
 )
-from domain.documents import FuelPlanDocument, StopDocument, TimelineEntry
+from domain.encoding import write
 from domain.lifecycle import HELD, SHOWS_FUEL_STOPS, SHOWS_PLAN, Environment, PendingReason, RouteStatus
 from domain.routes.content import stop_document
 from domain.routes.imports import Outcome
@@ -37,16 +38,17 @@ class RouteRow(NamedTuple):
     vehicle_id: str | None
     driver_id: str | None
     scheduled_start: datetime
-    stops: list[StopDocument]
+    stops: str
+    """JSON, as the other documents below: what is read of them is read into shapes at once."""
     distance_miles: float | None
     created_at: datetime
     unit_number: str | None
     """The vehicle's; what was pushed until there is a vehicle."""
     driver_name: str | None
     """Likewise."""
-    plan: FuelPlanDocument | None = None
-    timeline: list[TimelineEntry] | None = None
-    visits: dict[str, list[str | None]] | None = None
+    plan: str | None = None
+    timeline: str | None = None
+    visits: str | None = None
     """Arrival and departure, by the position of the stop."""
     version: str = ""
     """Differs whenever the answer does; lists have none."""
@@ -94,7 +96,7 @@ def fresh_route(push: Push, pushed: Pushed, outcome: Outcome) -> Route:
             vehicle_id=outcome.vehicle_id,
             driver_id=outcome.driver_id,
             scheduled_start=route.scheduled_start,
-            stops=[stop_document(stop) for stop in route.stops],
+            stops=write([stop_document(stop) for stop in route.stops]).decode(),
             distance_miles=None,
             created_at=pushed.created_at,
             unit_number=route.vehicle.unit_number if outcome.vehicle_id is None else outcome.unit_number,
@@ -109,10 +111,42 @@ def _pending(row: RouteRow, status: RouteStatus) -> RoutePending | None:
     return RoutePending(reason=PendingReason(row.pending_reason), detail=row.pending_detail)
 
 
-def _fuel_plan(document: FuelPlanDocument | None, status: RouteStatus) -> FuelPlan | None:
+class _Stop(Struct, gc=False):
+    """What an answer tells of a `StopDocument`."""
+
+    name: str
+    latitude: float
+    longitude: float
+    address: str | None = None
+
+
+class _FuelPlan(FuelPlan, kw_only=True):
+    """A `FuelPlanDocument`. Its status is that of its route."""
+
+    status: FuelPlanStatus = FuelPlanStatus.PLANNED
+
+
+class _Ahead(Struct, rename="camel", gc=False):
+    """A `TimelineEntry`."""
+
+    stop: int
+    mile: float | None
+    planned_arrival: datetime | None
+
+
+_read_stops = msgspec.json.Decoder(list[_Stop]).decode
+_read_plan = msgspec.json.Decoder(_FuelPlan).decode
+_read_timeline = msgspec.json.Decoder(list[_Ahead]).decode
+_read_visits = msgspec.json.Decoder(dict[int, tuple[datetime, datetime | None]]).decode
+_NOT_AHEAD = _Ahead(stop=-1, mile=None, planned_arrival=None)
+
+
+def _fuel_plan(document: str | None, status: RouteStatus) -> FuelPlan | None:
     if document is None or status not in SHOWS_PLAN:
         return None
-    return msgspec.convert({**document, "status": FuelPlanStatus(status.value)}, FuelPlan)
+    plan = _read_plan(document)
+    plan.status = FuelPlanStatus(status.value)
+    return plan
 
 
 def _stops(row: RouteRow, plan: FuelPlan | None) -> list[RouteStop]:
@@ -121,27 +155,31 @@ def _stops(row: RouteRow, plan: FuelPlan | None) -> list[RouteStop]:
     The destination comes last, whatever the miles say, so that no purchase is missing. Example: stops at mile 0, 120
     and 300, fuel at 90 and 300.004 (rounding): stop, fuel, stop, fuel, destination.
     """
-    visits = row.visits or {}
-    ahead = {entry["stop"]: entry for entry in row.timeline or ()} if row.status in SHOWS_PLAN else {}
+    pushed = _read_stops(row.stops)
+    visits = _read_visits(row.visits) if row.visits is not None else {}
+    timeline = _read_timeline(row.timeline) if row.timeline is not None and row.status in SHOWS_PLAN else ()
+    ahead = {entry.stop: entry for entry in timeline}
     fuel_stops = list(plan.stops) if plan is not None and row.status in SHOWS_FUEL_STOPS else []
-    last = len(row.stops) - 1
+    last = len(pushed) - 1
     stops: list[RouteStop] = []
-    for index, stop in enumerate(row.stops):
-        mile = ahead[index]["mile"] if index in ahead else None
-        while fuel_stops and (index == last or (mile is not None and fuel_stops[0].miles_from_origin <= mile)):
+    for index, stop in enumerate(pushed):
+        there = ahead.get(index, _NOT_AHEAD)
+        while fuel_stops and (
+            index == last or (there.mile is not None and fuel_stops[0].miles_from_origin <= there.mile)
+        ):
             stops.append(_fuel_stop(len(stops), fuel_stops.pop(0)))
-        arrived, departed = visits.get(str(index), [None, None])
+        arrived, departed = visits.get(index, (None, None))
         stops.append(
             RouteStop(
-                sequence=len(stops),
-                name=stop["name"],
-                address=stop.get("address"),
-                latitude=stop["latitude"],
-                longitude=stop["longitude"],
-                type=StopType.DESTINATION if index == last else StopType.WAYPOINT,
-                planned_arrival=_moment(ahead[index]["plannedArrival"]) if index in ahead else None,
-                actual_arrival=_moment(arrived),
-                actual_departure=_moment(departed),
+                len(stops),
+                stop.name,
+                stop.address,
+                stop.latitude,
+                stop.longitude,
+                StopType.DESTINATION if index == last else StopType.WAYPOINT,
+                planned_arrival=there.planned_arrival,
+                actual_arrival=arrived,
+                actual_departure=departed,
             )
         )
     return stops
@@ -159,8 +197,3 @@ def _fuel_stop(sequence: int, stop: FuelPlanStop) -> RouteStop:
         actual_arrival=None,
         actual_departure=None,
     )
-
-
-def _moment(text: str | None) -> datetime | None:
-    """A time from inside a jsonb document."""
-    return msgspec.convert(text, datetime) if text is not None else None

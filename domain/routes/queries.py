@@ -17,11 +17,12 @@ _VERSION = "md5(ROW(r.id, r.updated_at, v.unit_number, d.name)::text)"
 
 _ROUTE = """
     r.id, r.company_id, r.environment, r.external_id, r.reference, r.status, r.pending_reason, r.pending_detail,
-    r.vehicle_id, r.driver_id, r.scheduled_start, r.stops, r.distance_miles, r.created_at,
+    r.vehicle_id, r.driver_id, r.scheduled_start, r.stops::text AS stops, r.distance_miles, r.created_at,
     CASE WHEN v.id IS NULL THEN r.vehicle_unit_number ELSE v.unit_number END AS unit_number,
     CASE WHEN d.id IS NULL THEN r.driver_name ELSE d.name END AS driver_name
 """
-_VISITS = "jsonb_object_agg(visit.stop, jsonb_build_array(visit.arrived_at, visit.departed_at))"
+_PLAN = "p.document::text AS plan, p.timeline::text AS timeline"
+_VISITS = "jsonb_object_agg(visit.stop, jsonb_build_array(visit.arrived_at, visit.departed_at))::text"
 _JOINED = """
     FROM routes r
     LEFT JOIN vehicles v ON v.id = r.vehicle_id
@@ -29,7 +30,7 @@ _JOINED = """
     LEFT JOIN plans p ON p.id = r.plan_id
 """
 _ROUTES = f"""
-    SELECT {_ROUTE}, p.document AS plan, p.timeline,
+    SELECT {_ROUTE}, {_PLAN},
            CASE WHEN r.arrived_at IS NOT NULL THEN (
                SELECT {_VISITS} FROM visits visit WHERE visit.route_id = r.id) END AS visits,
            {_VERSION} AS version, 0 AS total
@@ -193,7 +194,7 @@ def _page(filters: frozenset[str]) -> str:
         ), reached AS MATERIALIZED (
             SELECT visit.route_id, {_VISITS} AS visits FROM visits visit
             WHERE visit.route_id = ANY(ARRAY(SELECT id FROM page)) GROUP BY visit.route_id)
-        SELECT {_ROUTE}, p.document AS plan, p.timeline, reached.visits, '' AS version, ({total}) AS total
+        SELECT {_ROUTE}, {_PLAN}, reached.visits, '' AS version, ({total}) AS total
         {_JOINED} LEFT JOIN reached ON reached.route_id = r.id
         WHERE r.id = ANY(ARRAY(SELECT id FROM page)) ORDER BY r.scheduled_start DESC, r.id
     """  # noqa: S608
