@@ -5,7 +5,9 @@ externalId, each tenant its own.
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+import msgspec
 import psycopg
+import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -166,3 +168,52 @@ def test_the_newest_route_with_an_external_id_is_found_through_cancels_and_fresh
         assert canceled is not None
         assert (canceled.id, canceled.status) == (fresh, RouteStatus.CANCELED)
         assert list_routes(connection, fleet.live, RouteQuery(external_id="LOAD")).data == [canceled]
+
+
+A_DAY, DAYS = 120, 50
+"""A company has so many routes on each of so many days."""
+
+
+@pytest.fixture
+def busy(connection: Connection, fleet: Fleet) -> Fleet:
+    connection.execute(
+        "INSERT INTO routes (id, company_id, environment, external_id, scheduled_start, stops, status)"
+        " SELECT 'rte_' || n, %(company_id)s, 'live', n, %(first)s + n * interval '24 hours' / %(a_day)s, '[]',"
+        " CASE WHEN n %% 4 = 0 THEN 'completed' ELSE 'canceled' END FROM generate_series(0, %(last)s) AS n",
+        {"company_id": fleet.company_id, "first": STARTS[0], "a_day": A_DAY, "last": A_DAY * DAYS - 1},
+    )
+    fold(connection, limit=1_000)
+    connection.execute("ANALYZE routes")
+    return fleet
+
+
+def entries_read(connection: Connection) -> int:
+    """Of the routes and their indexes, in this transaction so far."""
+    row = connection.execute(
+        "SELECT sum(pg_stat_get_xact_tuples_returned(it)) FROM ("
+        "SELECT 'routes'::regclass AS it UNION ALL SELECT indexrelid FROM pg_index WHERE indrelid = 'routes'::regclass)"
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+@pytest.mark.parametrize("offset", [0, 200, 777, 1_490, 3_210, 5_990, 2**62])
+@pytest.mark.parametrize(
+    ("query", "total"),
+    [
+        (RouteQuery(), DAYS * A_DAY),
+        (RouteQuery(status=RouteStatus.COMPLETED), DAYS * A_DAY // 4),
+        (RouteQuery(start_from=STARTS[1], start_to=STARTS[-1]), 2 * A_DAY - A_DAY // 3),
+    ],
+)
+def test_a_page_and_its_total_cost_no_more_than_a_few_days_have(
+    connection: Connection, busy: Fleet, query: RouteQuery, total: int, offset: int
+) -> None:
+    """Wherever in the list it is: else the far pages of a large company take long."""
+    before = entries_read(connection)
+
+    page = list_routes(connection, busy.live, msgspec.structs.replace(query, limit=20, offset=offset))
+
+    assert page.total == total
+    assert len(page.data) == max(0, min(20, total - offset))
+    assert entries_read(connection) - before <= 3 * A_DAY
