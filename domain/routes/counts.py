@@ -7,6 +7,7 @@ at any moment, whatever is folded meanwhile.
 """
 
 from typing import NamedTuple
+from uuid import UUID
 
 from domain.database import Connection
 from domain.statements import Command, Statement
@@ -45,7 +46,7 @@ def fold(connection: Connection, *, limit: int) -> int:
 class Difference(NamedTuple):
     """A count that was wrong."""
 
-    company_id: str
+    company_id: UUID
     environment: str
     status: str
     routes: int

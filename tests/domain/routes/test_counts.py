@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -55,13 +56,13 @@ def count_of(connection: Connection, table: str) -> int:
     return int(row[1])
 
 
-def insert(connection: Connection, tenant: Tenant, *routes: tuple[RouteStatus, datetime]) -> list[str]:
+def insert(connection: Connection, tenant: Tenant, *routes: tuple[RouteStatus, datetime]) -> list[UUID]:
     """All in one statement."""
-    ids = [new_id("rte") for _ in routes]
+    ids = [new_id() for _ in routes]
     connection.execute(
         "INSERT INTO routes (id, company_id, environment, external_id, scheduled_start, stops, status)"
         " SELECT id, %s, %s, id, start, '[]', status"
-        " FROM unnest(%s::text[], %s::timestamptz[], %s::text[]) AS pushed (id, start, status)",
+        " FROM unnest(%s::uuid[], %s::timestamptz[], %s::text[]) AS pushed (id, start, status)",
         (*tenant, ids, [start for _, start in routes], [str(status) for status, _ in routes]),
     )
     return ids
@@ -93,7 +94,7 @@ steps = st.lists(
 def test_every_statement_is_counted(database: Database, steps: list[Any]) -> None:
     """Inserts, updates of status and start, deletes, what is rolled back to a savepoint; summed up in any portions."""
     with database.transaction() as connection:
-        fleet, ids = make_fleet(connection), list[str]()
+        fleet, ids = make_fleet(connection), list[UUID]()
         for step in steps:
             match step:
                 case "insert", sandbox, pushed:
