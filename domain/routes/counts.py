@@ -9,7 +9,7 @@ at any moment, whatever is folded meanwhile.
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection
+from domain.database import COUNTING_LOCKS, Connection
 from domain.statements import Command, Statement
 
 COUNTED = "(TABLE route_counts UNION ALL TABLE route_count_deltas)"
@@ -53,7 +53,7 @@ class Difference(NamedTuple):
     """How many were missing; negative: how many it had too many."""
 
 
-_ONE_AT_A_TIME = Command("LOCK TABLE route_counts IN SHARE UPDATE EXCLUSIVE MODE")
+_ONE_AT_A_TIME = Command(f"SELECT FROM pg_advisory_xact_lock({COUNTING_LOCKS}, 0)")
 _FORGET_EMPTY = Command(
     "DELETE FROM route_counts WHERE ctid = ANY(ARRAY("
     "SELECT ctid FROM route_counts WHERE routes = 0 FOR UPDATE SKIP LOCKED))"
