@@ -172,11 +172,13 @@ class Api:
         request: Request,
         permission: str | None,
         read: Callable[[Connection, Caller], Read],
+        *,
+        by_key: bool = False,
     ) -> Read:
         """What `read` finds in a transaction of its own. Raises ApiError like `_admit`."""
 
         def in_transaction(caller: Caller) -> Read:
-            with self._services.transaction(caller) as connection:
+            with self._services.transaction(caller, by_key=by_key) as connection:
                 return read(connection, caller)
 
         return await self._work(request, permission, in_transaction)
@@ -263,7 +265,9 @@ class Api:
             found = [route] if route is not None else []
             return json_answer(RouteList(data=found, total=len(found), limit=query.limit, offset=0))
         return json_answer(
-            await self._read(request, "routes:read", lambda c, caller: list_routes(c, caller.tenant, query))
+            await self._read(
+                request, "routes:read", lambda c, caller: list_routes(c, caller.tenant, query), by_key=True
+            )
         )
 
     async def get_route(self, request: Request) -> Response:

@@ -114,10 +114,10 @@ class Services:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     @contextmanager
-    def transaction(self, caller: Caller) -> Iterator[Connection]:
+    def transaction(self, caller: Caller, *, by_key: bool = False) -> Iterator[Connection]:
         """A transaction for a caller, who may have waited for it: at its end the key is looked at again. Raises
-        ApiError 401 when it is not valid any more; then nothing is stored."""
-        with self.database.transaction() as connection:
+        ApiError 401 when it is not valid any more; then nothing is stored. `by_key` as in `transaction_by_key`."""
+        with self.database.transaction_by_key() if by_key else self.database.transaction() as connection:
             yield connection
             if not still_valid(connection, [caller.key_id]):
                 raise unauthorized()

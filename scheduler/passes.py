@@ -26,7 +26,7 @@ from domain.jobs import (
 )
 from domain.messages.queries import due_messages
 from domain.observability import get_logger
-from domain.routes import fuel_plans, holds, retiring, review_requests
+from domain.routes import counts, fuel_plans, holds, retiring, review_requests
 from domain.routes.progress import expire_started_routes
 from domain.settings import Settings
 from domain.telematics import partitions
@@ -40,9 +40,10 @@ _MAX_IMPORT_JOBS = 400
 
 _PORTION = 1_000
 _POSITIONS = 20_000
-"""Rows forgotten in one transaction."""
+_DELTAS = 20_000
+"""Rows of one kind in one transaction: those that are forgotten, and the changes of counts that are summed up."""
 _MAX_PORTIONS = 50
-"""Of each kind in an hour: the scheduler can be stopped in between."""
+"""Of each kind at a time: the scheduler can be stopped in between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class Passes:
 
     def sweep(self) -> None:
         """Every few seconds: enqueues work whose job was lost, or whose next attempt is due. A job that waits in its
-        queue or runs is not enqueued again, however long it has been due."""
+        queue or runs is not enqueued again, however long it has been due. What was counted since is summed up."""
         now = datetime.now(UTC)
         with self.database.transaction() as connection:
             pending = holds.count_due_imports(connection, now=now, maximum=_MAX_IMPORT_JOBS * JOB_ITEMS)
@@ -103,9 +104,11 @@ class Passes:
                 reviews=len(doubtful),
                 messages=len(unsent),
             )
+        self._in_portions(partial(counts.fold, limit=_DELTAS), _DELTAS)
 
     def housekeeping(self) -> None:
-        """Every hour: started routes without a sign of life free their truck; what is old is forgotten."""
+        """Every hour: started routes without a sign of life free their truck; what is old is forgotten; the
+        counts of routes are held against the routes."""
         now = datetime.now(UTC)
         with self.database.transaction() as connection:
             expired, jobs = expire_started_routes(
@@ -117,6 +120,9 @@ class Passes:
             sealed, unreadable = seal_stored(connection, Contacts.of(self.settings))
         if unreadable:
             log.error("contacts.unreadable", contacts=unreadable)
+        with self.database.transaction(limits=KEEPING) as connection:
+            for wrong in counts.mend(connection):
+                log.error("counts.mended", **wrong._asdict())
         # last, since it fails while another transaction reads the whole table
         with self.database.transaction(limits=KEEPING) as connection:
             removed = partitions.keep_positions(
@@ -146,12 +152,12 @@ class Passes:
             if days is not None
         }
 
-    def _in_portions(self, forget: Callable[[Connection], int], limit: int) -> int:
-        forgotten = 0
+    def _in_portions(self, work: Callable[[Connection], int], limit: int) -> int:
+        done = 0
         for _ in range(_MAX_PORTIONS):
             with self.database.transaction() as connection:
-                portion = forget(connection)
-            forgotten += portion
+                portion = work(connection)
+            done += portion
             if portion < limit:
                 break
-        return forgotten
+        return done

@@ -17,6 +17,15 @@ def test_the_migrations_make_exactly_the_tables(settings: Settings) -> None:
         command.check(alembic_config(connection))
 
 
+def test_every_change_of_routes_is_counted_by_a_trigger(settings: Settings) -> None:
+    """The comparison above knows nothing of triggers."""
+    with psycopg.connect(settings.require_database_url()) as connection:
+        assert connection.execute(
+            "SELECT tgname, tgenabled FROM pg_trigger WHERE tgrelid = 'routes'::regclass AND NOT tgisinternal"
+            " AND tgname LIKE 'count_routes_on_%' ORDER BY tgname"
+        ).fetchall() == [(f"count_routes_on_{event}", "O") for event in ("delete", "insert", "truncate", "update")]
+
+
 def test_runs_at_the_same_time_wait_for_one_another() -> None:
     url = make_database("migrated", template="template1")
 

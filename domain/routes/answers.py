@@ -5,6 +5,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
+from msgspec import Struct
 
 from domain.contract.shapes import (
     FuelPlan,
@@ -17,7 +18,6 @@ from domain.contract.shapes import (
     RouteVehicle,
     StopType,
 )
-from domain.documents import FuelPlanDocument, StopDocument, TimelineEntry
 from domain.ids import Kind, shown_id
 from domain.lifecycle import HELD, SHOWS_FUEL_STOPS, SHOWS_PLAN, Environment, PendingReason, RouteStatus
 from domain.routes.imports import Outcome
@@ -38,19 +38,22 @@ class RouteRow(NamedTuple):
     vehicle_id: UUID | None
     driver_id: UUID | None
     scheduled_start: datetime
-    stops: list[StopDocument]
+    stops: str
+    """JSON, as the other documents below: what is read of them is read into shapes at once."""
     distance_miles: float | None
     created_at: datetime
     unit_number: str | None
     """The vehicle's; what was pushed until there is a vehicle."""
     driver_name: str | None
     """Likewise."""
-    plan: FuelPlanDocument | None = None
-    timeline: list[TimelineEntry] | None = None
-    visits: dict[str, list[str | None]] | None = None
+    plan: str | None = None
+    timeline: str | None = None
+    visits: str | None = None
     """Arrival and departure, by the position of the stop."""
     version: str = ""
-    """Differs whenever the answer does."""
+    """Differs whenever the answer does; lists have none."""
+    total: int = 0
+    """How many routes the list has that it was read for."""
 
 
 def route_answer(row: RouteRow) -> Route:
@@ -127,10 +130,42 @@ def _pending(status: RouteStatus, reason: PendingReason | None, detail: str | No
     return RoutePending(reason, detail)
 
 
-def _fuel_plan(document: FuelPlanDocument | None, status: RouteStatus) -> FuelPlan | None:
+class _Stop(Struct, gc=False):
+    """What an answer tells of a `StopDocument`."""
+
+    name: str
+    latitude: float
+    longitude: float
+    address: str | None = None
+
+
+class _FuelPlan(FuelPlan, kw_only=True):
+    """A `FuelPlanDocument`. Its status is that of its route."""
+
+    status: FuelPlanStatus = FuelPlanStatus.PLANNED
+
+
+class _Ahead(Struct, rename="camel", gc=False):
+    """A `TimelineEntry`."""
+
+    stop: int
+    mile: float | None
+    planned_arrival: datetime | None
+
+
+_read_stops = msgspec.json.Decoder(list[_Stop]).decode
+_read_plan = msgspec.json.Decoder(_FuelPlan).decode
+_read_timeline = msgspec.json.Decoder(list[_Ahead]).decode
+_read_visits = msgspec.json.Decoder(dict[int, tuple[datetime, datetime | None]]).decode
+_NOT_AHEAD = _Ahead(stop=-1, mile=None, planned_arrival=None)
+
+
+def _fuel_plan(document: str | None, status: RouteStatus) -> FuelPlan | None:
     if document is None or status not in SHOWS_PLAN:
         return None
-    return msgspec.convert({**document, "status": FuelPlanStatus(status.value)}, FuelPlan)
+    plan = _read_plan(document)
+    plan.status = FuelPlanStatus(status.value)
+    return plan
 
 
 def _stops(row: RouteRow, plan: FuelPlan | None) -> list[RouteStop]:
@@ -139,27 +174,31 @@ def _stops(row: RouteRow, plan: FuelPlan | None) -> list[RouteStop]:
     The destination comes last, whatever the miles say, so that no purchase is missing. Example: stops at mile 0, 120
     and 300, fuel at 90 and 300.004 (rounding): stop, fuel, stop, fuel, destination.
     """
-    visits = row.visits or {}
-    ahead = {entry["stop"]: entry for entry in row.timeline or ()} if row.status in SHOWS_PLAN else {}
+    pushed = _read_stops(row.stops)
+    visits = _read_visits(row.visits) if row.visits is not None else {}
+    timeline = _read_timeline(row.timeline) if row.timeline is not None and row.status in SHOWS_PLAN else ()
+    ahead = {entry.stop: entry for entry in timeline}
     fuel_stops = list(plan.stops) if plan is not None and row.status in SHOWS_FUEL_STOPS else []
-    last = len(row.stops) - 1
+    last = len(pushed) - 1
     stops: list[RouteStop] = []
-    for index, stop in enumerate(row.stops):
-        mile = ahead[index]["mile"] if index in ahead else None
-        while fuel_stops and (index == last or (mile is not None and fuel_stops[0].miles_from_origin <= mile)):
+    for index, stop in enumerate(pushed):
+        there = ahead.get(index, _NOT_AHEAD)
+        while fuel_stops and (
+            index == last or (there.mile is not None and fuel_stops[0].miles_from_origin <= there.mile)
+        ):
             stops.append(_fuel_stop(len(stops), fuel_stops.pop(0)))
-        arrived, departed = visits.get(str(index), [None, None])
+        arrived, departed = visits.get(index, (None, None))
         stops.append(
             RouteStop(
-                sequence=len(stops),
-                name=stop["name"],
-                address=stop.get("address"),
-                latitude=stop["latitude"],
-                longitude=stop["longitude"],
-                type=StopType.DESTINATION if index == last else StopType.WAYPOINT,
-                planned_arrival=_moment(ahead[index]["plannedArrival"]) if index in ahead else None,
-                actual_arrival=_moment(arrived),
-                actual_departure=_moment(departed),
+                len(stops),
+                stop.name,
+                stop.address,
+                stop.latitude,
+                stop.longitude,
+                StopType.DESTINATION if index == last else StopType.WAYPOINT,
+                planned_arrival=there.planned_arrival,
+                actual_arrival=arrived,
+                actual_departure=departed,
             )
         )
     return stops
@@ -177,8 +216,3 @@ def _fuel_stop(sequence: int, stop: FuelPlanStop) -> RouteStop:
         actual_arrival=None,
         actual_departure=None,
     )
-
-
-def _moment(text: str | None) -> datetime | None:
-    """A time from inside a jsonb document."""
-    return msgspec.convert(text, datetime) if text is not None else None

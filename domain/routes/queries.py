@@ -11,28 +11,32 @@ from domain.contract.shapes import Route, RouteList, RouteQuery
 from domain.database import Connection, Tenant
 from domain.ids import read_id
 from domain.routes.answers import RouteRow, route_answer
+from domain.routes.counts import COUNTED
 from domain.statements import Statement
-
-NEAR = 1_000
-"""Up to this offset the page is read before the total is counted; see `list_routes`."""
 
 _VERSION = "md5(ROW(r.id, r.updated_at, v.unit_number, d.name)::text)"
 """Differs whenever the answer does: whatever changes a route, its visits or its plan sets `updated_at`."""
 
-_ROUTES = f"""
-    SELECT r.id, r.company_id, r.environment, r.external_id, r.reference, r.status, r.pending_reason, r.pending_detail,
-           r.vehicle_id, r.driver_id, r.scheduled_start, r.stops, r.distance_miles, r.created_at,
-           CASE WHEN v.id IS NULL THEN r.vehicle_unit_number ELSE v.unit_number END AS unit_number,
-           CASE WHEN d.id IS NULL THEN r.driver_name ELSE d.name END AS driver_name,
-           p.document AS plan, p.timeline,
-           CASE WHEN r.arrived_at IS NOT NULL THEN (
-               SELECT jsonb_object_agg(visit.stop, jsonb_build_array(visit.arrived_at, visit.departed_at))
-               FROM visits visit WHERE visit.route_id = r.id) END AS visits,
-           {_VERSION} AS version
+_ROUTE = """
+    r.id, r.company_id, r.environment, r.external_id, r.reference, r.status, r.pending_reason, r.pending_detail,
+    r.vehicle_id, r.driver_id, r.scheduled_start, r.stops::text AS stops, r.distance_miles, r.created_at,
+    CASE WHEN v.id IS NULL THEN r.vehicle_unit_number ELSE v.unit_number END AS unit_number,
+    CASE WHEN d.id IS NULL THEN r.driver_name ELSE d.name END AS driver_name
+"""
+_PLAN = "p.document::text AS plan, p.timeline::text AS timeline"
+_VISITS = "jsonb_object_agg(visit.stop, jsonb_build_array(visit.arrived_at, visit.departed_at))::text"
+_JOINED = """
     FROM routes r
     LEFT JOIN vehicles v ON v.id = r.vehicle_id
     LEFT JOIN drivers d ON d.id = r.driver_id
     LEFT JOIN plans p ON p.id = r.plan_id
+"""
+_ROUTES = f"""
+    SELECT {_ROUTE}, {_PLAN},
+           CASE WHEN r.arrived_at IS NOT NULL THEN (
+               SELECT {_VISITS} FROM visits visit WHERE visit.route_id = r.id) END AS visits,
+           {_VERSION} AS version, 0 AS total
+    {_JOINED}
 """  # noqa: S608 (constants of this module)
 
 
@@ -131,6 +135,12 @@ _FILTERS = {
     "start_to": "r.scheduled_start < %(start_to)s",
     "external_id": _NEWEST,  # the other filters apply to that one route
 }
+_SELECTIVE = {"vehicle_id", "external_id"}
+"""What they leave is few, and counted. With the other filters, `counts` tells how many routes there are."""
+
+_DAY_OF_START = "date_bin('1 day', %(start_{end})s::timestamptz, timestamptz 'epoch')"
+_FIRST_DAY, _LAST_DAY = _DAY_OF_START.format(end="from"), _DAY_OF_START.format(end="to")
+_DAY = "interval '24 hours'"
 
 
 def _source(filters: Iterable[str]) -> str:
@@ -139,72 +149,81 @@ def _source(filters: Iterable[str]) -> str:
     return "routes r WHERE " + " AND ".join(clauses)
 
 
-def _page_of(source: str, order: str) -> str:
-    """The inner query finds the ids of a page, with the entries to skip counted in the given `order`. It needs nothing
-    but an index. The outer query reads those routes, and sorts them as lists are sorted."""
-    ids = f"SELECT r.id FROM {source} ORDER BY {order} LIMIT %(limit)s OFFSET %(offset)s"  # noqa: S608
-    return f"{_ROUTES}WHERE r.id = ANY(ARRAY({ids})) ORDER BY r.scheduled_start DESC, r.id"
+def _counted(filters: frozenset[str]) -> str:
+    """How many of these routes start on each day. Of the days that `from` and `to` cut through, the part that is wanted
+    is counted. Example: from Monday 08:00 to Thursday 17:00; Tuesday and Wednesday need no counting.
+    """
+    whole = ["company_id = %(company_id)s AND environment = %(environment)s"]
+    parts = []
+    if "status" in filters:
+        whole.append("status = %(status)s")
+    if "start_from" in filters:
+        whole.append(f"day > {_FIRST_DAY}")
+        parts.append((_FIRST_DAY, f"r.scheduled_start < {_FIRST_DAY} + {_DAY}"))
+    if "start_to" in filters:
+        whole.append(f"day < {_LAST_DAY}")
+        parts.append((_LAST_DAY, f"r.scheduled_start >= {_LAST_DAY}"))
+    if len(parts) == 2:  # both may cut through the same day
+        parts[1] = (_LAST_DAY, f"r.scheduled_start >= greatest({_LAST_DAY}, {_FIRST_DAY} + {_DAY})")
+    counted = [f"SELECT day, routes FROM {COUNTED} AS parts WHERE {' AND '.join(whole)}"]  # noqa: S608
+    counted += [f"SELECT {day}, count(*) FROM {_source(filters)} AND {bound}" for day, bound in parts]  # noqa: S608
+    return f"SELECT day, sum(routes)::int AS routes FROM ({' UNION ALL '.join(counted)}) AS counted GROUP BY day"  # noqa: S608
 
 
-_SOURCES = {
-    frozenset(filters): _source(filters)
-    for size in range(len(_FILTERS) + 1)
-    for filters in combinations(_FILTERS, size)
-}
-"""The routes that a query asks for, by the names of the filters that it gives: 32 combinations."""
+def _total(filters: frozenset[str]) -> str:
+    if filters & _SELECTIVE:
+        return f"SELECT count(*) AS total FROM {_source(filters)}"  # noqa: S608
+    return f"SELECT coalesce(sum(routes), 0) AS total FROM ({_counted(filters)}) AS days"  # noqa: S608
 
-_COUNT = {
-    filters: Statement(_Total, "SELECT count(*) AS total FROM " + source)  # noqa: S608
-    for filters, source in _SOURCES.items()
-}
-_PAGE = {
-    filters: Statement(RouteRow, _page_of(source, "r.scheduled_start DESC, r.id"))
-    for filters, source in _SOURCES.items()
-}
-_PAGE_FROM_END = {
-    filters: Statement(RouteRow, _page_of(source, "r.scheduled_start, r.id DESC"))
-    for filters, source in _SOURCES.items()
-}
+
+def _page(filters: frozenset[str]) -> str:
+    """The routes of a page, in order, each with the total. What is skipped is looked for in an index, and only from the
+    day on which the page begins: the days before it are skipped by their counts."""
+    source, skipped, days = _source(filters), "%(offset)s::int", ""
+    if not filters & _SELECTIVE:
+        days = f"""
+            days AS MATERIALIZED ({_counted(filters)}),
+            first AS MATERIALIZED (
+                SELECT day + {_DAY} AS before, %(offset)s::int - (through - routes) AS skipped
+                FROM (SELECT day, routes, sum(routes) OVER (ORDER BY day DESC) AS through FROM days) AS running
+                WHERE through > %(offset)s::int ORDER BY day DESC LIMIT 1),"""  # noqa: S608
+        source += " AND r.scheduled_start < (SELECT before FROM first)"
+        skipped = "(SELECT skipped FROM first)"
+    total = "SELECT sum(routes) FROM days" if days else _total(filters)
+    return f"""
+        WITH {days} page AS MATERIALIZED (
+            SELECT r.id FROM {source} ORDER BY r.scheduled_start DESC, r.id LIMIT %(limit)s OFFSET {skipped}
+        ), reached AS MATERIALIZED (
+            SELECT visit.route_id, {_VISITS} AS visits FROM visits visit
+            WHERE visit.route_id = ANY(ARRAY(SELECT id FROM page)) GROUP BY visit.route_id)
+        SELECT {_ROUTE}, {_PLAN}, reached.visits, '' AS version, ({total}) AS total
+        {_JOINED} LEFT JOIN reached ON reached.route_id = r.id
+        WHERE r.id = ANY(ARRAY(SELECT id FROM page)) ORDER BY r.scheduled_start DESC, r.id
+    """  # noqa: S608
+
+
+_COMBINATIONS = [frozenset(filters) for size in range(len(_FILTERS) + 1) for filters in combinations(_FILTERS, size)]
+_TOTALS = {filters: Statement(_Total, _total(filters)) for filters in _COMBINATIONS}
+_PAGES = {filters: Statement(RouteRow, _page(filters)) for filters in _COMBINATIONS}
+"""By the names of the filters that a query gives."""
+
+_FURTHEST = 2**31 - 1
+"""No list has more entries: an offset beyond is as good as this one."""
 
 
 _NO_VEHICLE = UUID(int=0)
 
 
 def list_routes(connection: Connection, tenant: Tenant, query: RouteQuery) -> RouteList:
-    """One page, newest scheduled start first, ties by id, and how many routes there are in all.
-
-    PostgreSQL passes through every entry that is skipped. So a page in the second half is looked for from the end of
-    the list. Example: 10,000 routes, offset 9,900, limit 50. From the start 9,900 entries are skipped; from the end
-    only the 10,000 - 9,900 - 50 = 50 that follow the page.
-
-    Which end is nearer is known only after counting. Up to an offset of `NEAR` the page is read first, from the start:
-    when it is not full, it is the last one, and the total is known without counting.
-    """
+    """One page, newest scheduled start first, ties by id, and how many routes there are in all, as of one moment."""
     filters = frozenset(name for name in _FILTERS if getattr(query, name) is not None)
     parameters = {
         **tenant._asdict(),
         **msgspec.structs.asdict(query),
         **_newest([(tenant, query.external_id or "")]),
         "vehicle_id": read_id("veh", query.vehicle_id or "") or _NO_VEHICLE,
+        "offset": min(query.offset, _FURTHEST),
     }
-
-    def count() -> int:
-        return _COUNT[filters].one(connection, parameters).total
-
-    def page(pages: dict[frozenset[str], Statement[RouteRow]], offset: int, limit: int) -> list[Route]:
-        rows = pages[filters].all(connection, {**parameters, "offset": offset, "limit": limit})
-        return [route_answer(row) for row in rows]
-
-    offset, limit = query.offset, query.limit
-    if offset <= NEAR:
-        data = page(_PAGE, offset, limit)
-        is_last = len(data) < limit and (data or offset == 0)  # an empty page may lie beyond the end
-        total = offset + len(data) if is_last else count()
-    else:
-        total = count()
-        following = total - offset - limit  # negative when the list ends before the page does
-        if offset <= following:
-            data = page(_PAGE, offset, limit)
-        else:
-            data = page(_PAGE_FROM_END, max(0, following), max(0, min(limit, total - offset)))
-    return RouteList(data=data, total=total, limit=limit, offset=offset)
+    rows = _PAGES[filters].all(connection, parameters)
+    total = rows[0].total if rows else _TOTALS[filters].one(connection, parameters).total
+    return RouteList(data=[route_answer(row) for row in rows], total=total, limit=query.limit, offset=query.offset)

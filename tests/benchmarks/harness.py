@@ -26,6 +26,7 @@ from domain.migrations import migrate
 from domain.settings import Settings
 from ingress.process import free_port
 from tests.benchmarks.load import Address, Load, LoadFailed, drive, send
+from tests.rows import named
 
 HOST = "127.0.0.1"
 
@@ -211,9 +212,9 @@ class Stack:
             connection.execute(statement, parameters)
 
     def query(self, statement: str, *parameters: Any) -> list[Any]:
-        """The rows of a look at the database."""
+        """The rows of a look at the database, with the columns' names."""
         with self.database.transaction() as connection:
-            return connection.execute(statement, parameters).fetchall()
+            return named(connection).execute(statement, parameters).fetchall()
 
     def wait_until(self, statement: str, *, seconds: float) -> None:
         """Until a query gives true. Raises LoadFailed."""

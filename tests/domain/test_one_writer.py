@@ -29,6 +29,8 @@ OWNERS = {
     "dropped_fixes": "telematics",
     "messages": "messages",
     "routes": "routes",
+    "route_counts": "routes",
+    "route_count_deltas": "routes",
     "visits": "routes",
     "erasures": "housekeeping",
 }

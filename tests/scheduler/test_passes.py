@@ -351,6 +351,29 @@ def count_of(table: str, condition: str) -> Callable[[Connection], int]:
     return lambda connection: named(connection).execute(f"SELECT FROM {table} WHERE {condition}").rowcount
 
 
+def test_the_sweep_sums_up_counts_and_housekeeping_holds_them_against_the_routes(
+    passes: Passes, now: datetime, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with passes.database.transaction() as connection:
+        fleet = make_fleet(connection)
+        for _ in range(2):
+            imported(connection, fleet.live, now=now)
+
+    def counted(connection: Connection) -> list[tuple[Any, ...]]:
+        return connection.execute("SELECT company_id, environment, status, routes FROM route_counts").fetchall()
+
+    assert in_transaction(passes, counted) == []
+    passes.sweep()
+    assert in_transaction(passes, counted) == [(*fleet.live, "draft", 2)]
+
+    in_transaction(passes, lambda connection: connection.execute("UPDATE route_counts SET routes = 5"))
+    passes.housekeeping()
+    passes.sweep()
+
+    assert in_transaction(passes, counted) == [(*fleet.live, "draft", 2)]
+    assert "counts.mended" in capsys.readouterr().out
+
+
 def test_housekeeping_seals_what_was_stored_in_the_clear(passes: Passes) -> None:
     with passes.database.transaction() as connection:
         fleet = make_fleet(connection)

@@ -72,6 +72,24 @@ def upgrade() -> None:
         postgresql_partition_by="LIST (environment)",
     )
     op.create_table(
+        "route_count_deltas",
+        sa.Column("company_id", sa.Uuid(), nullable=False),
+        sa.Column("environment", sa.String(), nullable=False),
+        sa.Column("status", sa.String(), nullable=False),
+        sa.Column("day", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("routes", sa.Integer(), nullable=False),
+    )
+    op.create_index("route_count_deltas_by_tenant", "route_count_deltas", ["company_id", "environment"], unique=False)
+    op.create_table(
+        "route_counts",
+        sa.Column("company_id", sa.Uuid(), nullable=False),
+        sa.Column("environment", sa.String(), nullable=False),
+        sa.Column("status", sa.String(), nullable=False),
+        sa.Column("day", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("routes", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("company_id", "environment", "status", "day"),
+    )
+    op.create_table(
         "stations",
         sa.Column("station_id", sa.String(), nullable=False),
         sa.Column("name", sa.String(), nullable=False),
@@ -303,7 +321,6 @@ def upgrade() -> None:
         unique=False,
         postgresql_where=sa.text("status = 'canceled'"),
     )
-    op.create_index("routes_counted", "routes", ["company_id", "environment", "status"], unique=False)
     op.create_index(
         "routes_external_id",
         "routes",
@@ -517,7 +534,40 @@ def upgrade() -> None:
         "CREATE TABLE positions_live PARTITION OF positions FOR VALUES IN ('live') PARTITION BY RANGE (recorded_at)"
     )
     op.execute("CREATE TABLE positions_live_other PARTITION OF positions_live DEFAULT")
-    # vacuumed early, so that counting reads no rows
+    # vacuumed early, so that a list reads no rows of what it skips
     op.execute(
         "ALTER TABLE routes SET (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.05)"
+    )
+    for event, change in _CHANGES_OF_COUNTS.items():
+        insert = f"INSERT INTO route_count_deltas (company_id, environment, status, day, routes) {change}"
+        _count_routes_on(event, f"REFERENCING {_TRANSITION_TABLES[event]}", insert)
+    _count_routes_on("truncate", "", "TRUNCATE route_counts, route_count_deltas")
+
+
+_COUNTED = "company_id, environment, status, date_bin('1 day', scheduled_start, timestamptz 'epoch')"
+_CHANGES_OF_COUNTS = {
+    "insert": f"SELECT {_COUNTED}, count(*) FROM new_routes GROUP BY 1, 2, 3, 4",  # noqa: S608
+    "update": f"""
+        SELECT {_COUNTED}, sum(change) FROM (
+            SELECT company_id, environment, status, scheduled_start, 1 AS change FROM new_routes UNION ALL
+            SELECT company_id, environment, status, scheduled_start, -1 FROM old_routes) AS changed
+        GROUP BY 1, 2, 3, 4 HAVING sum(change) <> 0""",  # noqa: S608
+    "delete": f"SELECT {_COUNTED}, -count(*) FROM old_routes GROUP BY 1, 2, 3, 4",  # noqa: S608
+}
+"""By how much a statement changes the number of routes of a tenant, a status and a day; see `domain/routes/counts.py`."""
+_TRANSITION_TABLES = {
+    "insert": "NEW TABLE AS new_routes",
+    "update": "OLD TABLE AS old_routes NEW TABLE AS new_routes",
+    "delete": "OLD TABLE AS old_routes",
+}
+
+
+def _count_routes_on(event: str, referencing: str, command: str) -> None:
+    function = f"count_routes_on_{event}"
+    op.execute(
+        f"CREATE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {command}; RETURN NULL; END $$"
+    )
+    op.execute(
+        f"CREATE TRIGGER {function} AFTER {event.upper()} ON routes {referencing}"
+        f" FOR EACH STATEMENT EXECUTE FUNCTION {function}()"
     )

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
+import msgspec
 import psycopg
 import pytest
 from hypothesis import given
@@ -16,14 +17,15 @@ from domain.contract.shapes import Route, RouteQuery
 from domain.database import Connection, Database
 from domain.ids import new_id
 from domain.lifecycle import RouteStatus
-from domain.routes import queries
+from domain.routes.counts import fold
 from domain.routes.progress import cancel_route
 from domain.routes.queries import find_by_external_id, list_routes
 from tests.domain.helpers import imported
 from tests.factories import Fleet, make_fleet
 from tests.rows import stored_id
 
-DAYS = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=day) for day in range(4)]
+STARTS = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=hours) for hours in range(0, 56, 8)]
+"""On three days, from a midnight to a midnight."""
 EXTERNAL_IDS = ["A", "B", "C", "D", "E", "F"]
 
 
@@ -44,16 +46,19 @@ stored_routes = st.lists(
         st.sampled_from([False, False, True]),
         st.sampled_from(RouteStatus),
         st.sampled_from([None, 0, 1]),
-        st.sampled_from(DAYS),
+        st.sampled_from(STARTS),
     ),
     max_size=15,
 )
 
 
-def store(connection: Connection, fleet: Fleet, routes: list[Stored]) -> list[tuple[UUID, Stored]]:
-    """Stores them one after the other. Gives each with its id, as it stands in the end."""
+def store(connection: Connection, fleet: Fleet, routes: list[Stored], folded: int) -> list[tuple[UUID, Stored]]:
+    """Stores them one after the other. Gives each with its id, as it stands in the end. The counts of so many are
+    folded."""
     stored: dict[UUID, Stored] = {}
-    for route in routes:
+    for number, route in enumerate(routes):
+        if number == folded:
+            fold(connection, limit=1_000)
         for route_id, before in stored.items():
             if (before.sandbox, before.external_id) == (route.sandbox, route.external_id):
                 connection.execute("UPDATE routes SET status = 'canceled' WHERE id = %s", (route_id,))
@@ -79,11 +84,11 @@ def store(connection: Connection, fleet: Fleet, routes: list[Stored]) -> list[tu
     routes=stored_routes,
     status=st.none() | st.sampled_from(RouteStatus),
     truck=st.sampled_from([None, None, 0, 1]),
-    start_from=st.none() | st.sampled_from(DAYS),
-    start_to=st.none() | st.sampled_from(DAYS),
+    start_from=st.none() | st.sampled_from(STARTS),
+    start_to=st.none() | st.sampled_from(STARTS),
     external_id=st.none() | st.sampled_from(EXTERNAL_IDS),
     limit=st.integers(1, 5),
-    near=st.integers(-1, 5),
+    folded=st.integers(0, 15),
 )
 @hypothesis_settings(max_examples=100, deadline=None)
 def test_every_total_is_exact_and_every_page_a_slice(
@@ -95,12 +100,13 @@ def test_every_total_is_exact_and_every_page_a_slice(
     start_to: datetime | None,
     external_id: str | None,
     limit: int,
-    near: int,
+    folded: int,
 ) -> None:
-    with database.transaction() as connection, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(queries, "NEAR", near)
+    with database.transaction() as connection:
         fleet = make_fleet(connection)
-        of_tenant = [(route_id, route) for route_id, route in store(connection, fleet, routes) if not route.sandbox]
+        of_tenant = [
+            (route_id, route) for route_id, route in store(connection, fleet, routes, folded) if not route.sandbox
+        ]
         newest = {route.external_id: route_id for route_id, route in of_tenant}
         listed = [
             route_id
@@ -162,3 +168,52 @@ def test_the_newest_route_with_an_external_id_is_found_through_cancels_and_fresh
         assert canceled is not None
         assert (stored_id(canceled.id), canceled.status) == (fresh, RouteStatus.CANCELED)
         assert list_routes(connection, fleet.live, RouteQuery(external_id="LOAD")).data == [canceled]
+
+
+A_DAY, DAYS = 120, 50
+"""A company has so many routes on each of so many days."""
+
+
+@pytest.fixture
+def busy(connection: Connection, fleet: Fleet) -> Fleet:
+    connection.execute(
+        "INSERT INTO routes (id, company_id, environment, external_id, scheduled_start, stops, status)"
+        " SELECT gen_random_uuid(), %(company_id)s, 'live', n, %(first)s + n * interval '24 hours' / %(a_day)s, '[]',"
+        " CASE WHEN n %% 4 = 0 THEN 'completed' ELSE 'canceled' END FROM generate_series(0, %(last)s) AS n",
+        {"company_id": fleet.company_id, "first": STARTS[0], "a_day": A_DAY, "last": A_DAY * DAYS - 1},
+    )
+    fold(connection, limit=1_000)
+    connection.execute("ANALYZE routes")
+    return fleet
+
+
+def entries_read(connection: Connection) -> int:
+    """Of the routes and their indexes, in this transaction so far."""
+    row = connection.execute(
+        "SELECT sum(pg_stat_get_xact_tuples_returned(it)) FROM ("
+        "SELECT 'routes'::regclass AS it UNION ALL SELECT indexrelid FROM pg_index WHERE indrelid = 'routes'::regclass)"
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+@pytest.mark.parametrize("offset", [0, 200, 777, 1_490, 3_210, 5_990, 2**62])
+@pytest.mark.parametrize(
+    ("query", "total"),
+    [
+        (RouteQuery(), DAYS * A_DAY),
+        (RouteQuery(status=RouteStatus.COMPLETED), DAYS * A_DAY // 4),
+        (RouteQuery(start_from=STARTS[1], start_to=STARTS[-1]), 2 * A_DAY - A_DAY // 3),
+    ],
+)
+def test_a_page_and_its_total_cost_no_more_than_a_few_days_have(
+    connection: Connection, busy: Fleet, query: RouteQuery, total: int, offset: int
+) -> None:
+    """Wherever in the list it is: else the far pages of a large company take long."""
+    before = entries_read(connection)
+
+    page = list_routes(connection, busy.live, msgspec.structs.replace(query, limit=20, offset=offset))
+
+    assert page.total == total
+    assert len(page.data) == max(0, min(20, total - offset))
+    assert entries_read(connection) - before <= 3 * A_DAY

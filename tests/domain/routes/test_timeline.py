@@ -1,6 +1,5 @@
 """A route's `stops` with the plan's fuel stops among them: each once, in driving order, the destination last."""
 
-import json
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -80,9 +79,9 @@ def planned(
         scheduled_start=scheduled_start,
         created_at=NOW,
         distance_miles=plan.trip.distance_miles,
-        stops=json.loads(write(stops)),
-        plan=json.loads(write(plan.document())),
-        timeline=json.loads(write(timeline_of(task, plan))),
+        stops=write(stops).decode(),
+        plan=write(plan.document()).decode(),
+        timeline=write(timeline_of(task, plan)).decode(),
         visits=None,
     )
     return route_answer(row), plan

@@ -1,0 +1,89 @@
+"""How many routes there are, without counting them: by company, environment, status and day of the scheduled start.
+
+Triggers on `routes` write into `route_count_deltas` what each statement changes, in its own transaction: whatever
+commits is counted, and whatever is rolled back never was. Each transaction only adds rows, so none waits for another's
+counter. `fold` sums the deltas up in `route_counts`. Whoever reads adds the two in one statement, so a count is exact
+at any moment, whatever is folded meanwhile.
+"""
+
+from typing import NamedTuple
+from uuid import UUID
+
+from domain.database import COUNTING_LOCKS, Connection
+from domain.statements import Command, Statement
+
+COUNTED = "(TABLE route_counts UNION ALL TABLE route_count_deltas)"
+"""Every count, in parts that are to be summed up."""
+
+
+class _Folded(NamedTuple):
+    deltas: int
+
+
+_FOLD = Statement(
+    _Folded,
+    """
+    WITH folded AS (
+        DELETE FROM route_count_deltas WHERE ctid = ANY(ARRAY(
+            SELECT ctid FROM route_count_deltas LIMIT %s FOR UPDATE SKIP LOCKED))
+        RETURNING company_id, environment, status, day, routes
+    ), kept AS (
+        INSERT INTO route_counts AS kept (company_id, environment, status, day, routes)
+        SELECT company_id, environment, status, day, sum(routes) FROM folded
+        GROUP BY company_id, environment, status, day HAVING sum(routes) <> 0
+        ORDER BY company_id, environment, status, day
+        ON CONFLICT (company_id, environment, status, day) DO UPDATE SET routes = kept.routes + excluded.routes)
+    SELECT count(*) AS deltas FROM folded
+    """,
+)
+
+
+def fold(connection: Connection, *, limit: int) -> int:
+    """Sums up to `limit` deltas up and returns how many. Those that another fold has in hand are left to it."""
+    return _FOLD.one(connection, (limit,)).deltas
+
+
+class Difference(NamedTuple):
+    """A count that was wrong."""
+
+    company_id: UUID
+    environment: str
+    status: str
+    routes: int
+    """How many were missing; negative: how many it had too many."""
+
+
+_ONE_AT_A_TIME = Command(f"SELECT FROM pg_advisory_xact_lock({COUNTING_LOCKS}, 0)")
+_FORGET_EMPTY = Command(
+    "DELETE FROM route_counts WHERE ctid = ANY(ARRAY("
+    "SELECT ctid FROM route_counts WHERE routes = 0 FOR UPDATE SKIP LOCKED))"
+)
+_MEND = Statement(
+    Difference,
+    f"""
+    WITH counted AS (
+        SELECT company_id, environment, status, day, -routes AS routes FROM {COUNTED} AS parts
+        UNION ALL
+        SELECT company_id, environment, status, date_bin('1 day', scheduled_start, timestamptz 'epoch'), count(*)
+        FROM routes GROUP BY 1, 2, 3, 4
+    ), mended AS (
+        INSERT INTO route_count_deltas (company_id, environment, status, day, routes)
+        SELECT company_id, environment, status, day, sum(routes) FROM counted
+        GROUP BY company_id, environment, status, day HAVING sum(routes) <> 0
+        RETURNING company_id, environment, status, routes)
+    SELECT company_id, environment, status, sum(routes) AS routes FROM mended
+    GROUP BY company_id, environment, status ORDER BY company_id, environment, status
+    """,  # noqa: S608 (constants of this module)
+)
+
+
+def mend(connection: Connection) -> list[Difference]:
+    """Counts all routes and mends what is counted wrongly; gives what that was.
+
+    One statement sees the routes and their counts as of one moment. What it finds it adds as one more delta, so it
+    holds nobody up and what others change meanwhile counts as well. Of two that mend at the same time one waits.
+    """
+    _ONE_AT_A_TIME.execute(connection)
+    differences = _MEND.all(connection)
+    _FORGET_EMPTY.execute(connection)
+    return differences
