@@ -43,7 +43,7 @@ def ifta_report(
     """
     with transaction() as connection:
         driven = find_driven(connection, company_id, quarter)
-        with counting("routes", len(driven.route_ids), quiet=as_json) as progress:
+        with counting("routes", len(driven.route_ids), quiet=as_json or not driven.route_ids) as progress:
             report = make_report(connection, driven, now=datetime.now(UTC), progress=progress)
     if csv_file is not None:
         _write_csv(csv_file, report)
