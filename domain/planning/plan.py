@@ -338,6 +338,7 @@ def _explanation(inputs: PlanInputs, trip: Trip, gallons: Mapping[int, float]) -
             for index, (candidate, offer) in enumerate(zip(trip.candidates, inputs.offers, strict=True))
         ],
         "line": np.round(inputs.road.line, DEGREE_DECIMALS).tolist(),
+        "line_miles": np.round(inputs.road.line_miles, MILE_DECIMALS).tolist(),
     }
 
 

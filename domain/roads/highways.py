@@ -16,9 +16,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from domain.roads import CIRCUITY, Leg, Point, Road
+from domain.roads.packing import Ints, packed, unpacked
 from domain.roads.sphere import EARTH_RADIUS_MILES, Array, great_circle_miles, miles_of_chords, unit_vectors
 
 FILE = Path(__file__).with_name("highways.npz")
@@ -55,8 +55,6 @@ TOWN_MILES = 10.0
 
 NO_ROAD = "no main road leads all the way: stations on the straight line may not lie on the way"
 
-Ints = NDArray[np.int32]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HighwayGraph:
@@ -78,13 +76,13 @@ class HighwayGraph:
         length = self.cost // np.where(self.through == FREEWAY, FREEWAY_COST, OTHER_COST)
         np.savez_compressed(
             path,
-            places=_packed(np.asarray(np.diff(places, prepend=0), dtype=np.int64)),
+            places=packed(np.asarray(np.diff(places, prepend=0), dtype=np.int64)),
             degree=np.diff(self.first).astype(np.uint8),
-            head=_packed(self.head - tail),
+            head=packed(self.head - tail),
             kind=np.minimum(self.through, 0).astype(np.int8),
-            length=_packed(length[~shortcut]),
-            cost=_packed(self.cost[shortcut]),
-            through=_packed((self.through - tail)[shortcut]),
+            length=packed(length[~shortcut]),
+            cost=packed(self.cost[shortcut]),
+            through=packed((self.through - tail)[shortcut]),
         )
 
     @classmethod
@@ -95,23 +93,12 @@ class HighwayGraph:
         through = kind.astype(np.int32)
         cost = np.empty(len(through), dtype=np.int32)
         shortcut = through == 0
-        through[shortcut] = _unpacked(shortcut_through) + tail[shortcut]
-        cost[shortcut] = _unpacked(shortcut_cost)
-        cost[~shortcut] = _unpacked(length) * np.where(through[~shortcut] == FREEWAY, FREEWAY_COST, OTHER_COST)
-        nodes = np.cumsum(_unpacked(places).reshape(2, -1), axis=1).T / PER_DEGREE
+        through[shortcut] = unpacked(shortcut_through) + tail[shortcut]
+        cost[shortcut] = unpacked(shortcut_cost)
+        cost[~shortcut] = unpacked(length) * np.where(through[~shortcut] == FREEWAY, FREEWAY_COST, OTHER_COST)
+        nodes = np.cumsum(unpacked(places).reshape(2, -1), axis=1).T / PER_DEGREE
         first = np.concatenate([[0], np.cumsum(degree, dtype=np.int32)]).astype(np.int32)
-        return cls(nodes, first, _unpacked(head) + tail, cost, through)
-
-
-def _packed(values: NDArray[np.int64] | Ints) -> NDArray[np.uint8]:
-    """Signs moved to the last bit and bytes of one rank put together: both make long runs of zeros."""
-    flat = values.astype(np.int32).ravel()
-    return ((flat << 1) ^ (flat >> 31)).astype("<i4").view(np.uint8).reshape(-1, 4).T.copy()
-
-
-def _unpacked(packed: NDArray[np.uint8]) -> Ints:
-    flat = packed.T.copy().view("<u4").ravel()
-    return ((flat >> 1) ^ -(flat & 1).astype(np.uint32)).astype(np.int32)
+        return cls(nodes, first, unpacked(head) + tail, cost, through)
 
 
 class HighwayRoads:

@@ -1,5 +1,6 @@
 """The administrator's commands: one JSON document or readable text, and every failure one sentence with status 1."""
 
+import csv
 import json
 import logging
 import os
@@ -9,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -475,6 +476,57 @@ def test_a_contact_key_seals_what_commands_store_and_is_never_printed(
     assert "hidden" not in cli("settings").sentence
 
 
+# --- Fuel tax --------------------------------------------------------------------------------------------------
+
+
+def drive_live(database: Database, fleet: Fleet) -> None:
+    """A live route of the company that reached both its stops, Joliet and Newark, in 2026Q4; it has no plan."""
+    arrived_at = datetime(2026, 11, 20, 12, tzinfo=UTC)
+    with database.transaction() as connection:
+        route_id = imported(connection, fleet.live, now=arrived_at)
+        for stop in (0, 1):
+            connection.execute(
+                "INSERT INTO visits (company_id, environment, route_id, stop, arrived_at)"
+                " SELECT company_id, environment, id, %s, %s FROM routes WHERE id = %s",
+                (stop, arrived_at, route_id),
+            )
+        connection.execute("UPDATE routes SET arrived_at = %s WHERE id = %s", (arrived_at, route_id))
+
+
+def test_a_quarter_s_miles_are_reported_by_state(cli: Cli, fleet: Fleet, database: Database, tmp_path: Path) -> None:
+    drive_live(database, fleet)
+    file = tmp_path / "ifta.csv"
+    arguments = ("ifta", "report", "--company", fleet.shown_company_id, "--quarter", "2026Q4")
+
+    shown, document = cli(*arguments, "--csv", str(file)), cli(*arguments, "--json").document
+
+    assert shown.status == 0
+    assert "planned, not bought" in shown.out
+    assert "1 leg of 1 route in 2026Q4 (2026-10-01 to 2026-12-31, UTC)" in shown.out
+    assert "1 leg without a plan" in shown.out
+    assert f"wrote {file}" in shown.out.replace("\n", "")
+    assert document["company_id"] == fleet.shown_company_id
+    assert (document["basis"].partition(":")[0], document["legs_without_plan"]) == ("planned, not bought", 1)
+    assert {line["state"] for line in document["states"]} == {"IL", "IN", "OH", "PA", "NJ"}
+    assert document["totals"]["miles"] == pytest.approx(sum(line["miles"] for line in document["states"]))
+    with file.open(newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    assert [row["state"] for row in rows] == [line["state"] for line in document["states"]]
+    assert [float(row["miles"]) for row in rows] == [line["miles"] for line in document["states"]]
+    assert {row["quarter"] for row in rows} == {"2026Q4"}
+    for row in rows:
+        assert row["state"] in shown.out
+
+
+def test_a_quarter_without_a_drive_says_so(cli: Cli, fleet: Fleet) -> None:
+    arguments = ("ifta", "report", "--company", fleet.shown_company_id, "--quarter", "2025Q1")
+
+    assert cli(*arguments).out == "no leg was driven in 2025Q1\n"
+    assert cli(*arguments, "--json").document["states"] == []
+    ahead = cli("ifta", "report", "--company", fleet.shown_company_id, "--quarter", "2099Q4").out
+    assert ahead == "no leg was driven in 2099Q4 so far: the quarter is not over\n"
+
+
 # --- The system ------------------------------------------------------------------------------------------------
 
 
@@ -595,6 +647,15 @@ def test_an_unknown_company_is_one_sentence(
         ),
         (("explain", "rte_nothing"), "has no plan to explain"),
         (("explain", "rte_" + "0" * 32), "has no plan to explain"),
+        (
+            ("ifta", "report", "--company", "COMPANY", "--quarter", "2026Q5"),
+            "there is no quarter '2026Q5'",
+        ),
+        (
+            ("ifta", "report", "--company", "COMPANY", "--quarter", "2026Q4", "--csv", "/nowhere/ifta.csv"),
+            "cannot write /nowhere/ifta.csv: No such file or directory",
+        ),
+        (("roads", "build-states", "/nowhere.tgz", "/nowhere.tgz"), "`npm pack us-atlas@3.0.1` fetches it"),
         (("workers", "--queues", "imports,dreams"), "no such queue: dreams"),
         (("workers", "--queues", ","), "no such queue"),
     ],

@@ -24,6 +24,7 @@ ORDER = (
     "telematics",
     "messages",
     "routes",
+    "ifta",
     "housekeeping",
 )
 """Each folder imports only itself and those before it."""

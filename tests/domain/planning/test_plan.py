@@ -192,6 +192,8 @@ def test_the_explanation_names_every_input_and_candidate() -> None:
     assert explanation["infeasible"] is None
     assert explanation["line"][0] == [30.0, -100.0]
     assert explanation["line"][-1] == [pytest.approx(30.0 + 400 / MILES_PER_DEGREE, abs=1e-6), -100.0]
+    assert len(explanation["line_miles"]) == len(explanation["line"])
+    assert (explanation["line_miles"][0], explanation["line_miles"][-1]) == (0, 400)
 
 
 def test_without_a_plan_the_explanation_names_the_leg_that_fails() -> None:

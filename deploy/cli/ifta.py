@@ -1,0 +1,93 @@
+"""Fuel tax by state."""
+
+import csv
+from dataclasses import asdict, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from deploy.cli.arguments import AsJson, CompanyId
+from deploy.cli.failures import CommandFailed
+from deploy.cli.output import counted, counting, print_table, screen, show
+from deploy.cli.storing import transaction
+from domain.ids import with_shown_ids
+from domain.ifta.quarters import Quarter
+from domain.ifta.reading import find_driven
+from domain.ifta.report import BASIS, Report, StateLine, Totals, make_report
+
+app = typer.Typer(no_args_is_help=True, help="Miles and gallons by state, for the International Fuel Tax Agreement.")
+
+
+@app.command("report")
+def ifta_report(
+    company_id: CompanyId,
+    quarter: Annotated[
+        Quarter,
+        typer.Option(
+            "--quarter", parser=Quarter.parse, metavar="YEARQn", help="Such as 2026Q4, in the company's time."
+        ),
+    ],
+    csv_file: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write the lines of the states to a CSV file.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Reports a quarter's miles and gallons by state, as they were planned.
+
+    It counts each leg of a live route that was driven: from a stop that the truck reached to the next one, in the
+    quarter in which it got there. Miles are those of the plan's road. Gallons burned are miles by the truck's mpg,
+    gallons planned are those that the plan buys on these legs. Nothing here was read from a pump or an odometer, and
+    miles between routes are not in it: compare it with your fuel card and your logs before you file anything.
+    """
+    with transaction() as connection:
+        driven = find_driven(connection, company_id, quarter)
+        with counting("routes", len(driven.route_ids), quiet=as_json or not driven.route_ids) as progress:
+            report = make_report(connection, driven, now=datetime.now(UTC), progress=progress)
+    if csv_file is not None:
+        _write_csv(csv_file, report)
+    show(as_json, with_shown_ids(asdict(report)), lambda: _print(report, csv_file))
+
+
+def _write_csv(file: Path, report: Report) -> None:
+    try:
+        with file.open("w", newline="", encoding="utf-8") as lines:
+            writer = csv.writer(lines)
+            writer.writerow(["quarter", *(field.name for field in fields(StateLine)), "basis"])
+            for line in report.states:
+                writer.writerow([report.quarter, *asdict(line).values(), BASIS])
+    except OSError as error:
+        raise CommandFailed(f"cannot write {file}: {error.strerror}") from None
+
+
+def _print(report: Report, csv_file: Path | None) -> None:
+    so_far = "" if report.ended else " so far: the quarter is not over"
+    if not report.states:
+        screen.print(f"no leg was driven in {report.quarter}{so_far}")
+    else:
+        print_table([*map(_row, report.states), {**_row(report.totals), "state": "all"}], *_row(report.states[0]))
+        screen.print(
+            f"{counted(report.legs, 'leg')} of {counted(report.routes, 'route')} in {report.quarter} "
+            f"({report.first_day} to {report.last_day}, {report.time_zone}){so_far}"
+        )
+        screen.print(BASIS)
+        if report.legs_rebuilt:
+            screen.print(f"{counted(report.legs_rebuilt, 'leg')}: the plan's road is forgotten, it was found anew")
+        if report.legs_without_plan:
+            screen.print(f"{counted(report.legs_without_plan, 'leg')} without a plan: miles of the embedded roads")
+        if any(line.tax_dollars is None for line in report.states):
+            screen.print("where no tax is shown, the tax table had no rate on the quarter's first day")
+    if csv_file is not None:
+        screen.print(f"wrote {csv_file}")
+
+
+def _row(line: StateLine | Totals) -> dict[str, Any]:
+    row = {"state": "", "tax_per_gallon": None, "surcharge_per_gallon": None, **asdict(line)}
+    decimals = {"tax_per_gallon": 4, "surcharge_per_gallon": 4}
+    return {
+        field.name: row[field.name]
+        if row[field.name] is None or field.name == "state"
+        else f"{row[field.name]:,.{decimals.get(field.name, 2)}f}"
+        for field in fields(StateLine)
+    }

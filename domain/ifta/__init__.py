@@ -1,0 +1,1 @@
+"""Quarterly fuel tax (International Fuel Tax Agreement): miles and gallons by state."""

@@ -1,0 +1,138 @@
+"""The legs that were driven, with their miles by state and the purchases planned on them.
+
+A leg runs from one stop that the truck reached to the next one that it reached. It counts for the quarter in which it
+ended. What is not known is taken from the plan: the way, the miles, the purchases.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from domain.documents import StopDocument
+from domain.planning.plan import DEFAULT_MPG
+from domain.planning.tasks import place_of
+from domain.roads import Point, Road, Roads, great_circle_miles
+from domain.roads.sphere import Array
+from domain.roads.states import States
+
+AT_STOP_MILES = 1.0
+"""A plan that begins no further from the stop before it begins there. Else the truck had driven on before the plan was
+made, and the road to its beginning is added."""
+
+
+class Purchase(NamedTuple):
+    """`state` is the station's own; None where nobody said."""
+
+    mile: float
+    gallons: float
+    place: Point
+    state: str | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlannedRoad:
+    """What a plan tells of the road: the mile of each stop that was ahead, by its position in the route's stops.
+
+    `line` with its `line_miles` and `mpg` are None once the plan's explanation was forgotten.
+    """
+
+    miles: Mapping[int, float]
+    purchases: Sequence[Purchase]
+    line: Array | None = None
+    line_miles: Array | None = None
+    mpg: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DrivenRoute:
+    """A route with the arrival at each stop that was reached, by the stop's position, and its plans, the newest first.
+    `mpg` is the vehicle's."""
+
+    stops: Sequence[StopDocument]
+    arrivals: Mapping[int, datetime]
+    plans: Sequence[PlannedRoad]
+    mpg: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """Miles by state, the miles a gallon lasts, gallons planned to be bought by state.
+
+    `planned`: a plan led over it. `rebuilt`: its line was made anew from the route's stops.
+    """
+
+    miles: Mapping[str, float]
+    mpg: float
+    purchases: Sequence[tuple[str, float]]
+    planned: bool
+    rebuilt: bool
+
+
+RoadsMaker = Callable[[], Roads]
+"""Called for a way that no plan tells any more: most reports need none."""
+
+
+def driven_legs(route: DrivenRoute, start: datetime, end: datetime, roads: RoadsMaker, states: States) -> Iterator[Leg]:
+    """Those that ended from `start` to before `end`."""
+    for before, stop in pairwise(sorted(route.arrivals)):
+        if start <= route.arrivals[stop] < end:
+            yield _leg(route, before, stop, roads, states)
+
+
+def _leg(route: DrivenRoute, before: int, stop: int, roads: RoadsMaker, states: States) -> Leg:
+    def anew() -> Road:
+        return roads().through([place_of(each) for each in route.stops[before : stop + 1]])
+
+    plan = next((plan for plan in route.plans if stop in plan.miles), None)
+    if plan is None:
+        road = anew()
+        return Leg(states.miles(road.line, road.line_miles), route.mpg or DEFAULT_MPG, (), planned=False, rebuilt=True)
+
+    starts_here = before not in plan.miles
+    first, last = plan.miles.get(before, 0.0), plan.miles[stop]
+    purchases = [
+        (_state(purchase, states), purchase.gallons)
+        for purchase in plan.purchases
+        if (starts_here or first < purchase.mile) and purchase.mile <= last
+    ]
+    mpg = plan.mpg or route.mpg or DEFAULT_MPG
+    if plan.line is None or plan.line_miles is None:
+        road = anew()
+        # the plan's miles, shared out as on the road that was found anew
+        miles = _scaled(states.miles(road.line, road.line_miles), last - first)
+        if not miles and last > first:  # the stops are one place
+            miles = {states.at(place_of(route.stops[stop])): last - first}
+        return Leg(miles, mpg, purchases, planned=True, rebuilt=True)
+
+    miles = states.miles(*_part(plan.line, plan.line_miles, first, last))
+    left = place_of(route.stops[before])
+    begin = Point(*plan.line[0].tolist())
+    if starts_here and great_circle_miles(left, begin) > AT_STOP_MILES:
+        road = roads().through([left, begin])
+        for state, more in states.miles(road.line, road.line_miles).items():
+            miles[state] = miles.get(state, 0.0) + more
+    return Leg(miles, mpg, purchases, planned=True, rebuilt=False)
+
+
+def _state(purchase: Purchase, states: States) -> str:
+    """What the station's owner says, else where it stands: borders are not drawn that finely."""
+    said = (purchase.state or "").upper()
+    return said if said in states.names else states.at(purchase.place)
+
+
+def _part(line: Array, line_miles: Array, first: float, last: float) -> tuple[Array, Array]:
+    """The line from one road mile to another."""
+    inside = (line_miles > first) & (line_miles < last)
+    miles = np.concatenate([[first], line_miles[inside], [last]])
+    ends = np.array([[np.interp(mile, line_miles, degrees) for degrees in line.T] for mile in (first, last)])
+    return np.concatenate([ends[:1], line[inside], ends[1:]]), miles
+
+
+def _scaled(miles: Mapping[str, float], to: float) -> dict[str, float]:
+    total = math.fsum(miles.values())
+    return {state: one * to / total for state, one in miles.items()}

@@ -1,0 +1,158 @@
+"""What a report is made from, read from the tables: driven routes, their plans, rates of tax."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from domain.accounts.companies import require_company
+from domain.database import Connection, Tenant
+from domain.documents import FuelPlanDocument, StopDocument, TimelineEntry
+from domain.ifta.legs import DrivenRoute, PlannedRoad, Purchase
+from domain.ifta.quarters import Quarter
+from domain.lifecycle import Environment
+from domain.roads import Point
+from domain.statements import IdRow, NotNull, Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Driven:
+    """What a report is made from: routes with an arrival in the quarter, which runs from `start` to before `end`."""
+
+    tenant: Tenant
+    quarter: Quarter
+    time_zone: str
+    start: datetime
+    end: datetime
+    route_ids: Sequence[UUID]
+
+
+class _Company(NamedTuple):
+    time_zone: str
+
+
+_COMPANY = Statement(_Company, "SELECT time_zone FROM companies WHERE id = %s")
+
+_DRIVEN = Statement(
+    IdRow,
+    """
+    SELECT r.id FROM routes r
+    WHERE r.company_id = %(company_id)s AND r.environment = %(environment)s AND r.arrived_at < %(end)s
+      AND EXISTS (SELECT FROM visits v WHERE v.route_id = r.id AND v.arrived_at >= %(start)s AND v.arrived_at < %(end)s)
+    ORDER BY r.id
+    """,
+)
+
+
+def find_driven(connection: Connection, company_id: UUID, quarter: Quarter) -> Driven:
+    """The company's live routes that reached a stop in the quarter, by its time zone. Raises UnknownCompany."""
+    require_company(connection, company_id, even_retired=True)
+    time_zone = _COMPANY.one(connection, (company_id,)).time_zone
+    start, end = (
+        datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(time_zone))
+        for day in (quarter.first_day, quarter.next_day)
+    )
+    tenant = Tenant(company_id, Environment.LIVE)
+    rows = _DRIVEN.all(connection, {**tenant._asdict(), "start": start, "end": end})
+    return Driven(tenant, quarter, time_zone, start, end, [row.id for row in rows])
+
+
+class _Route(NamedTuple):
+    id: UUID
+    stops: list[StopDocument]
+    mpg: float | None
+
+
+_ROUTES = Statement(
+    _Route,
+    "SELECT r.id, r.stops, v.mpg FROM routes r LEFT JOIN vehicles v ON v.id = r.vehicle_id"
+    " WHERE r.company_id = %s AND r.environment = %s AND r.id = ANY(%s) ORDER BY r.id",
+)
+
+
+class _Arrival(NamedTuple):
+    route_id: UUID
+    stop: int
+    arrived_at: datetime
+
+
+_ARRIVALS = Statement(
+    _Arrival,
+    "SELECT route_id, stop, arrived_at FROM visits WHERE company_id = %s AND environment = %s AND route_id = ANY(%s)",
+)
+
+
+class _Plan(NamedTuple):
+    route_id: UUID
+    document: NotNull[FuelPlanDocument]
+    timeline: list[TimelineEntry]
+    line: list[tuple[float, float]] | None
+    line_miles: list[float] | None
+    mpg: float | None
+    purchase_states: list[str | None] | None
+
+
+_PLANS = Statement(
+    _Plan,
+    """
+    SELECT p.route_id, p.document, p.timeline, p.explanation->'line' AS line,
+           p.explanation->'line_miles' AS line_miles, (p.explanation->'inputs'->>'mpg')::float AS mpg,
+           jsonb_path_query_array(p.explanation, '$.candidates[*] ? (@.gallons > 0).state') AS purchase_states
+    FROM routes r JOIN plans p ON p.route_id = r.id AND p.revision = r.revision
+    WHERE r.company_id = %s AND r.environment = %s AND r.id = ANY(%s) AND p.document IS NOT NULL
+      AND (p.id = r.plan_id OR EXISTS (SELECT FROM messages m WHERE m.plan_id = p.id AND m.status = 'sent'))
+    ORDER BY p.route_id, p.generated_at DESC
+    """,
+)
+"""The current plans of routes, and those that they replaced after the driver had them."""
+
+
+def read_routes(connection: Connection, tenant: Tenant, route_ids: Sequence[UUID]) -> Iterator[DrivenRoute]:
+    which = (*tenant, list(route_ids))
+    arrivals: dict[UUID, dict[int, datetime]] = {}
+    for arrival in _ARRIVALS.all(connection, which):
+        arrivals.setdefault(arrival.route_id, {})[arrival.stop] = arrival.arrived_at
+    plans: dict[UUID, list[PlannedRoad]] = {}
+    for plan in _PLANS.all(connection, which):
+        plans.setdefault(plan.route_id, []).append(_planned_road(plan))
+    for route in _ROUTES.all(connection, which):
+        yield DrivenRoute(route.stops, arrivals.get(route.id, {}), plans.get(route.id, ()), route.mpg)
+
+
+def _planned_road(plan: _Plan) -> PlannedRoad:
+    stops = plan.document["stops"]
+    said = plan.purchase_states or []
+    states = said if len(said) == len(stops) else [None] * len(stops)
+    known = plan.line is not None and plan.line_miles is not None
+    return PlannedRoad(
+        miles={entry["stop"]: entry["mile"] for entry in plan.timeline if entry["mile"] is not None},
+        purchases=[
+            Purchase(stop["milesFromOrigin"], stop["gallonsToFill"], Point(stop["latitude"], stop["longitude"]), state)
+            for stop, state in zip(stops, states, strict=True)
+        ],
+        line=np.array(plan.line, dtype=np.float64) if known else None,
+        line_miles=np.array(plan.line_miles, dtype=np.float64) if known else None,
+        mpg=plan.mpg,
+    )
+
+
+class Rate(NamedTuple):
+    state: str
+    rate_per_gallon: float
+    surcharge_per_gallon: float
+
+
+_RATES = Statement(
+    Rate,
+    "SELECT DISTINCT ON (state) state, rate_per_gallon, surcharge_per_gallon FROM fuel_taxes WHERE valid_from <= %s"
+    " ORDER BY state, valid_from DESC",
+)
+
+
+def read_rates(connection: Connection, quarter: Quarter) -> dict[str, Rate]:
+    """The states' rates on the first day of the quarter: they hold for all of it."""
+    return {rate.state: rate for rate in _RATES.all(connection, (quarter.first_day,))}

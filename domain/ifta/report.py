@@ -1,0 +1,155 @@
+"""The report of a quarter: miles, gallons burned, gallons planned to be bought and the tax on them, by state.
+
+All of it is planned: nothing here knows what a driver really bought, or the odometer.
+"""
+
+import functools
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from uuid import UUID
+
+from domain.database import Connection
+from domain.ifta.legs import Leg, driven_legs
+from domain.ifta.reading import Driven, Rate, read_rates, read_routes
+from domain.jobs import in_batches
+from domain.roads import Roads, default_roads
+from domain.roads.states import default_states
+
+BASIS = "planned, not bought: miles of plans over the legs driven, gallons as planned"
+
+_PORTION = 50
+"""Routes read at once."""
+
+DECIMALS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class StateLine:
+    """One line of the report. Taxes are in dollars, None where the rate is not known."""
+
+    state: str
+    miles: float
+    gallons_burned: float
+    gallons_planned: float
+    tax_per_gallon: float | None
+    surcharge_per_gallon: float | None
+    tax_dollars: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The sums of the lines; the tax is None where one of them has none."""
+
+    miles: float
+    gallons_burned: float
+    gallons_planned: float
+    tax_dollars: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """`ended`: the quarter was over when the report was made. `routes` and `legs` are what was driven; of the legs
+    `legs_rebuilt` had no line any more and `legs_without_plan` no plan."""
+
+    basis: str
+    company_id: UUID
+    quarter: str
+    first_day: date
+    last_day: date
+    time_zone: str
+    ended: bool
+    routes: int
+    legs: int
+    legs_rebuilt: int
+    legs_without_plan: int
+    states: Sequence[StateLine]
+    totals: Totals
+
+
+def make_report(
+    connection: Connection, driven: Driven, *, now: datetime, progress: Callable[[int], object] = lambda _: None
+) -> Report:
+    """`progress` is told how many routes are done."""
+    miles, burned, planned = (defaultdict[str, float](float) for _ in range(3))
+    counts: Counter[str] = Counter()
+    states = default_states()
+    for portion in in_batches(driven.route_ids, _PORTION):
+        for route in read_routes(connection, driven.tenant, portion):
+            legs = list(driven_legs(route, driven.start, driven.end, _embedded_roads, states))
+            for leg in legs:
+                for state, driven_miles in leg.miles.items():
+                    miles[state] += driven_miles
+                    burned[state] += driven_miles / leg.mpg
+                for state, gallons in leg.purchases:
+                    planned[state] += gallons
+            counts.update(_counts(legs))
+        progress(len(portion))
+    rates = read_rates(connection, driven.quarter)
+    lines = [
+        _line(state, miles[state], burned[state], planned[state], rates.get(state))
+        for state in sorted(miles.keys() | planned.keys())
+    ]
+    return Report(
+        basis=BASIS,
+        company_id=driven.tenant.company_id,
+        quarter=str(driven.quarter),
+        first_day=driven.quarter.first_day,
+        last_day=driven.quarter.next_day - timedelta(days=1),
+        time_zone=driven.time_zone,
+        ended=driven.end <= now,
+        routes=counts["routes"],
+        legs=counts["legs"],
+        legs_rebuilt=counts["rebuilt"],
+        legs_without_plan=counts["without_plan"],
+        states=lines,
+        totals=_totals(lines),
+    )
+
+
+def _counts(legs: Sequence[Leg]) -> Mapping[str, int]:
+    return {
+        "routes": int(bool(legs)),
+        "legs": len(legs),
+        "rebuilt": sum(leg.rebuilt and leg.planned for leg in legs),
+        "without_plan": sum(not leg.planned for leg in legs),
+    }
+
+
+def _line(state: str, miles: float, burned: float, planned: float, rate: Rate | None) -> StateLine:
+    """A purchase is credited the rate. The surcharge is owed on what was burned, whatever was bought."""
+    burned, planned = round(burned, DECIMALS), round(planned, DECIMALS)
+    tax = None
+    if rate is not None:
+        tax = round(rate.rate_per_gallon * (burned - planned) + rate.surcharge_per_gallon * burned, DECIMALS)
+    return StateLine(
+        state,
+        round(miles, DECIMALS),
+        burned,
+        planned,
+        rate.rate_per_gallon if rate is not None else None,
+        rate.surcharge_per_gallon if rate is not None else None,
+        tax,
+    )
+
+
+def _totals(lines: Sequence[StateLine]) -> Totals:
+    def total(values: Iterable[float]) -> float:
+        return round(math.fsum(values), DECIMALS)
+
+    taxes = [line.tax_dollars for line in lines]
+    known = [tax for tax in taxes if tax is not None]
+    return Totals(
+        miles=total(line.miles for line in lines),
+        gallons_burned=total(line.gallons_burned for line in lines),
+        gallons_planned=total(line.gallons_planned for line in lines),
+        tax_dollars=total(known) if len(known) == len(taxes) else None,
+    )
+
+
+@functools.cache
+def _embedded_roads() -> Roads:
+    """Loaded when the first way has to be found anew."""
+    return default_roads(None)

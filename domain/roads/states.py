@@ -1,0 +1,100 @@
+"""In which state a road runs: its miles in each, and the state of a place.
+
+A state here is one of the United States (`AZ`) or the District of Columbia, a province or territory of Canada (`ON`),
+or Mexico as a whole (`MX`). `states.npz` holds their borders; `build_states.py` makes it from the borders at
+1:10,000,000 that `states-licence.txt` names. They are simplified, so a border may lie a mile beside the true one.
+"""
+
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from domain.roads.packing import packed, unpacked
+from domain.roads.sphere import Array, Point, densified
+
+FILE = Path(__file__).with_name("states.npz")
+
+ELSEWHERE = "elsewhere"
+"""Not in a state, nor near one."""
+
+PER_DEGREE = 1_000
+"""In the file coordinates are whole thousandths of a degree."""
+
+STEP_MILES = 0.25
+"""A road is looked at so often. That decides to an eighth of a mile where it crosses a border."""
+
+NEAR_DEGREES = 0.4
+"""About 25 miles. The borders end at the shore, so a bridge over a bay lies in no state: it counts for the nearest."""
+
+
+class States:
+    """States by their codes, each as the polygons it consists of."""
+
+    def __init__(self, codes: Sequence[str], polygons: Sequence[shapely.Polygon]) -> None:
+        """`codes[n]` is the state of `polygons[n]`, which is in degrees: longitude, latitude. Of polygons that
+        overlap the first one counts."""
+        self.names = [*sorted(set(codes)), ELSEWHERE]
+        self._codes, self._polygons = list(codes), list(polygons)
+        self._state_of = np.array([self.names.index(code) for code in codes], dtype=np.intp)
+        self._tree = shapely.STRtree(self._polygons)
+        shapely.prepare(self._polygons)  # so that each asks only its edges near a point: ten times faster
+
+    def at(self, place: Point) -> str:
+        """The code of the state that a place is in."""
+        return self.names[int(self._states(np.array([place]))[0])]
+
+    def miles(self, line: Array, line_miles: Array) -> dict[str, float]:
+        """The miles in each state, by its code, of the road along an (n, 2) line with the road mile at each vertex.
+
+        Their sum is the length of the road.
+        """
+        dense, dense_miles = densified(line, line_miles, STEP_MILES)
+        halves = np.diff(dense_miles) / 2  # each vertex stands for the road halfway to its neighbours
+        weights = np.concatenate([halves, [0.0]]) + np.concatenate([[0.0], halves])
+        miles = np.bincount(self._states(dense), weights, minlength=len(self.names))
+        return {self.names[state]: float(miles[state]) for state in np.flatnonzero(miles)}
+
+    def _states(self, places: Array) -> NDArray[np.intp]:
+        """Of each of (n, 2) places the position of its state in `names`."""
+        points = shapely.points(places[:, 1], places[:, 0])
+        states = np.full(len(points), len(self.names) - 1, dtype=np.intp)
+        boxed, box = self._tree.query(points)
+        for polygon in np.unique(box)[::-1]:  # the first one last, over the others
+            within = boxed[box == polygon]
+            within = within[shapely.intersects_xy(self._polygons[polygon], places[within, 1], places[within, 0])]
+            states[within] = self._state_of[polygon]
+        outside = np.flatnonzero(states == len(self.names) - 1)
+        near, polygon = self._tree.query_nearest(points[outside], max_distance=NEAR_DEGREES, all_matches=False)
+        states[outside[near]] = self._state_of[polygon]
+        return states
+
+    def save(self, path: Path) -> None:
+        rings = [[polygon.exterior, *polygon.interiors] for polygon in self._polygons]
+        flat = [ring for of_polygon in rings for ring in of_polygon]
+        places = np.rint(shapely.get_coordinates(flat) * PER_DEGREE).astype(np.int64)
+        np.savez_compressed(
+            path,
+            codes=np.array(self._codes, dtype="U2"),
+            rings=np.array([len(of_polygon) for of_polygon in rings], dtype=np.uint16),
+            sizes=np.array([len(ring.coords) for ring in flat], dtype=np.uint16),
+            places=packed(np.diff(places.T, prepend=0)),
+        )
+
+    @classmethod
+    def load(cls, path: Path) -> "States":
+        with np.load(path) as file:
+            codes, rings, sizes, places = (file[name] for name in ("codes", "rings", "sizes", "places"))
+        degrees = np.cumsum(unpacked(places).reshape(2, -1), axis=1).T / PER_DEGREE
+        flat = shapely.linearrings(degrees, indices=np.repeat(np.arange(len(sizes)), sizes))
+        polygons = shapely.polygons(flat, indices=np.repeat(np.arange(len(rings)), rings))  # the first is the shell
+        return cls(codes.tolist(), polygons)
+
+
+@functools.cache
+def default_states() -> States:
+    """Those of the package's file, read once in each process that needs them."""
+    return States.load(FILE)
