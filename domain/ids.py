@@ -5,7 +5,7 @@ from typing import Literal
 
 import uuid_utils
 
-Kind = Literal["cmp", "key", "veh", "drv", "rte", "pln", "msg"]
+Kind = Literal["cmp", "key", "veh", "drv", "rte", "pln", "msg", "usr"]
 
 _SHAPE = re.compile(r"[a-z]{3}_[0-9a-f]{32}")
 

@@ -54,7 +54,7 @@ _DELETE_POSITIONS = Command("DELETE FROM positions WHERE vehicle_id = ANY(%s)")
 _DELETE_TRACKS = Command("DELETE FROM tracks WHERE vehicle_id = ANY(%s)")
 _DELETE_OF_COMPANY = [
     Command(f"DELETE FROM {table} WHERE company_id = %s")  # noqa: S608
-    for table in ("mappings", "api_keys", "deals", "dropped_fixes", "price_sets", "vehicles", "drivers")
+    for table in ("mappings", "api_keys", "users", "deals", "dropped_fixes", "price_sets", "vehicles", "drivers")
 ]
 """What belongs to the company itself, once its routes, positions and tracks are gone."""
 _DELETE_COMPANY = Command("DELETE FROM companies WHERE id = %s")
