@@ -16,6 +16,8 @@ from domain.contract.csvfiles import Report, read_rows
 from domain.contract.shapes import NO_NUL, Reference
 from domain.database import Connection
 from domain.fleet.merging import Record, Value, merge
+from domain.fleet.records import AlreadyInFleet
+from domain.ids import new_id
 from domain.statements import Command, Statement
 
 
@@ -83,6 +85,23 @@ def store_drivers(
         if merged.inserts:
             cursor.executemany(_INSERT.text, [(record.id, company_id, *values(record)) for record in merged.inserts])
     return report, merged.rows
+
+
+def store_driver(connection: Connection, company_id: str, row: DriverRow, *, contacts: Contacts = IN_CLEAR) -> str:
+    """Adds one driver and returns the id. Two drivers may have the same name.
+
+    `routes.fleet_changes` calls it. Raises UnknownCompany, RetiredCompany, AlreadyInFleet.
+    """
+    lock_company(connection, company_id)
+    stored = _IN_SERVICE.all(connection, (company_id,))
+    if row.external_id is not None and any(one.external_id == row.external_id for one in stored):
+        raise AlreadyInFleet("driver", "external id", row.external_id)
+    driver_id = new_id("drv")
+    _INSERT.execute(
+        connection,
+        (driver_id, company_id, row.name, row.display_name, row.external_id, contacts.seal(row.contact)),
+    )
+    return driver_id
 
 
 _TO_SEAL = Statement(

@@ -23,6 +23,15 @@ class Reference(NamedTuple):
     candidates: Sequence[str]
 
 
+def to_blame(references: Sequence[Reference]) -> list[Reference]:
+    """The references for which `match` finds no record: the first that fits none or several, else all when they lead to
+    different ones. Empty: there is a match."""
+    for reference in references:
+        if len(reference.candidates) != 1:
+            return [reference]
+    return list(references) if len({reference.candidates[0] for reference in references}) > 1 else []
+
+
 class Match(NamedTuple):
     """The record a reference leads to; without one, `detail` says why and what to do."""
 

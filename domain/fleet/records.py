@@ -17,6 +17,11 @@ class UnknownTarget(FuelrouteError):
         super().__init__(f"the company has no {kind} with the id {record_id!r}")
 
 
+class AlreadyInFleet(FuelrouteError):
+    def __init__(self, kind: Matched, name: str, value: str) -> None:
+        super().__init__(f"there is a {kind} with the {name} '{value}' already: map to that one instead")
+
+
 _FIND: dict[Matched, Command] = {
     kind: Command(f"SELECT FROM {kind}s WHERE company_id = %s AND id = %s AND retired_at IS NULL") for kind in _KINDS
 }

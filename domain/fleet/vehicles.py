@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Annotated, NamedTuple
 
 from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from domain.accounts.companies import lock_company
 from domain.contract.csvfiles import Report, read_rows
 from domain.contract.shapes import NO_NUL, Reference, Vin
 from domain.database import Connection
 from domain.fleet.merging import Record, Value, merge
+from domain.fleet.records import AlreadyInFleet
+from domain.ids import new_id
 from domain.statements import Command, Statement
 
 Text = Annotated[str, Meta(max_length=200, pattern=NO_NUL)]
@@ -85,6 +88,18 @@ def store_vehicles(connection: Connection, company_id: str, path: Path) -> tuple
         if merged.inserts:
             cursor.executemany(_INSERT.text, [(record.id, company_id, *_values(record)) for record in merged.inserts])
     return report, merged.rows
+
+
+def store_vehicle(connection: Connection, company_id: str, row: VehicleRow) -> str:
+    """Adds one vehicle and returns its id. `routes.fleet_changes` calls it. Raises UnknownCompany, RetiredCompany,
+    AlreadyInFleet."""
+    lock_company(connection, company_id)
+    stored = _IN_SERVICE.all(connection, (company_id,))
+    if row.unit_number is not None and any(one.unit_number == row.unit_number for one in stored):
+        raise AlreadyInFleet("vehicle", "unit number", row.unit_number)
+    record = Record(new_id("veh"), asdict(row))
+    _INSERT.execute(connection, (record.id, company_id, *_values(record)))
+    return record.id
 
 
 def _values(record: Record) -> list[Value]:
