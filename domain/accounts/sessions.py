@@ -116,11 +116,17 @@ def sign_in(
             if step is None or _USE_STEP.execute(connection, {"step": step, "id": user.id}).rowcount == 0:
                 return Refused()
         forgive(connection, subjects)
-        signed_in = SignedIn(new_token(), device or new_token())
-        _BEGIN.execute(connection, (hash_of_token(signed_in.session), user.id, address, now, now))
+        signed_in = SignedIn(begin_session(connection, user.id, address=address, now=now), device or new_token())
         if device is None:
             _ADD_DEVICE.execute(connection, (hash_of_token(signed_in.device), user.id, now))
     return signed_in
+
+
+def begin_session(connection: Connection, user_id: str, *, address: str, now: datetime) -> str:
+    """The token of a new session of somebody who has proved who they are."""
+    token = new_token()
+    _BEGIN.execute(connection, (hash_of_token(token), user_id, address, now, now))
+    return token
 
 
 def step_of_code(secret: str, code: str, now: datetime) -> int | None:

@@ -18,8 +18,8 @@ _LEADING_ZEROS = re.compile(r"\b0+(?=\w)")
 
 class Candidate(NamedTuple):
     record: FleetRecord
-    percent: int
-    """100: the same but for case, punctuation, the order of words, and leading zeros."""
+    percent: int | None
+    """None: it was not compared. 100: the same but for case, punctuation, the order of words, and leading zeros."""
 
 
 def tidy(value: str) -> str:

@@ -97,7 +97,8 @@ def _with_candidates(
 
 
 def candidates(page: Page) -> Response:
-    """The part of a page that lists records for a search: those that contain the text, then those that resemble it."""
+    """The part of a page that lists records for a search: those that contain the text, then those that resemble it.
+    Without a text the first ones."""
     subject = subject_of(page)
     kind, value, text = kind_of(page, subject), page.form.packed("value"), page.form.text("q")
     records = list_records(page.connection, page.company_id, subject)
@@ -113,10 +114,10 @@ def candidates(page: Page) -> Response:
 
 def _search(records: list[FleetRecord], kind: MappingKind, text: str) -> list[Candidate]:
     if not text:
-        return []
+        return [Candidate(record, None) for record in records[:_FOUND]]
     wanted = text.lower()
     containing = [
-        Candidate(record, 100)
+        Candidate(record, None)
         for record in records
         if any(wanted in part.lower() for part in (record.name or "", record.other or "", record.about))
     ][:_FOUND]
