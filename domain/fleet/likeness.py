@@ -12,6 +12,8 @@ from domain.fleet.queries import FleetRecord
 LEAST_PERCENT = 55
 """Below it two values have nothing in common that a person would see."""
 
+_TIED = 20
+
 _NOT_ALPHANUMERIC = re.compile(r"[\W_]+")
 _LEADING_ZEROS = re.compile(r"\b0+(?=\w)")
 
@@ -38,5 +40,10 @@ class Likeness:
 
     def rank(self, value: str, *, limit: int) -> list[Candidate]:
         """The records that resemble the value, the most alike first."""
-        found = process.extract(tidy(value), self._tidied, scorer=self._scorer, limit=limit, score_cutoff=LEAST_PERCENT)
-        return [Candidate(self._records[index], round(score)) for _, score, index in found]
+        wanted = tidy(value)
+        found = process.extract(
+            wanted, self._tidied, scorer=self._scorer, limit=limit + _TIED, score_cutoff=LEAST_PERCENT
+        )
+        # 101 and 4101 are parts of `unit 4101` alike: the one that leaves less over comes first
+        found.sort(key=lambda one: (one[1], fuzz.ratio(wanted, one[0])), reverse=True)
+        return [Candidate(self._records[index], round(score)) for _, score, index in found[:limit]]

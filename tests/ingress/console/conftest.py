@@ -25,6 +25,9 @@ from tests.service import eventually
 
 PASSWORD = "correct horse battery"
 
+Fields = dict[str, Any]
+"""Of a form or an address."""
+
 _TOKEN = re.compile(r'name="form_token" value="(\w+)"')
 
 
@@ -50,7 +53,7 @@ class Browser(httpx.Client):
         self._remember(answer)
         return answer
 
-    def sign_in(self, email: str, password: str = PASSWORD, **more: str) -> httpx.Response:
+    def sign_in(self, email: str, password: str = PASSWORD, **more: Any) -> httpx.Response:
         self.look("/sign-in")
         answer = self.submit("/sign-in", email=email, password=password, **more)
         if answer.status_code == 303:

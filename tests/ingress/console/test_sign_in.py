@@ -10,7 +10,7 @@ import pytest
 from domain.accounts.sessions import IDLE_HOURS, LONGEST_DAYS
 from domain.accounts.users import find_user, make_password_link, remove_user
 from domain.lifecycle import Role
-from tests.ingress.console.conftest import PASSWORD, World, words
+from tests.ingress.console.conftest import PASSWORD, Fields, World, words
 
 
 def cookies_of(answer: httpx.Response) -> dict[str, str]:
@@ -237,7 +237,7 @@ def test_one_time_codes(world: World) -> None:
 def test_changing_the_password_needs_the_present_one_and_ends_all_sessions(world: World) -> None:
     email, browser = world.new_user(), world.browser()
     browser.sign_in(email)
-    fresh = {"password": "another good one", "again": "another good one"}
+    fresh: Fields = {"password": "another good one", "again": "another good one"}
     assert browser.submit("/account/password", present="wrong", **fresh).status_code == 403
     assert browser.submit("/account/password", present=PASSWORD, **{**fresh, "again": "x"}).status_code == 400
     assert (
