@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from uuid import UUID
 
 import psycopg
 from psycopg_pool import PoolTimeout
@@ -23,7 +24,7 @@ class KeyUse:
     def __init__(self, database: Database, *, every_seconds: float = _WRITE_SECONDS) -> None:
         self._database = database
         self._every_seconds = every_seconds
-        self._used: set[str] = set()
+        self._used: set[UUID] = set()
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._writer = threading.Thread(target=self._write_again_and_again, name="key-use", daemon=True)
@@ -36,7 +37,7 @@ class KeyUse:
         self._ended.set()
         self._writer.join(timeout=5)
 
-    def note(self, key_ids: Iterable[str]) -> None:
+    def note(self, key_ids: Iterable[UUID]) -> None:
         with self._lock:
             self._used.update(key_ids)
 

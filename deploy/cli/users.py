@@ -3,19 +3,27 @@
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
+from uuid import UUID
 
 import typer
 
-from deploy.cli.arguments import AsJson, Yes, confirm, read_secret
+from deploy.cli.arguments import AsJson, Yes, confirm, read_company_id, read_secret
 from deploy.cli.output import print_table, screen, show
 from deploy.cli.storing import transaction
 from domain.accounts import companies, users
 from domain.accounts.contacts import IN_CLEAR
+from domain.ids import shown_id, with_shown_ids
 from domain.lifecycle import Role
 from domain.settings import get_settings
 
 app = typer.Typer(no_args_is_help=True, help="People who sign in to the console.")
 
+CompanyOption = Annotated[
+    UUID | None,
+    typer.Option(
+        "--company", parser=read_company_id, metavar="ID", help="The company's id; without it operators, or everybody."
+    ),
+]
 Email = Annotated[str, typer.Argument(metavar="EMAIL", help="The user's e-mail address, with which they sign in.")]
 
 
@@ -25,9 +33,7 @@ def users_create(
     role: Annotated[
         Role, typer.Option("--role", help="What the user may do; an operator may do all for every company.")
     ],
-    company_id: Annotated[
-        str | None, typer.Option("--company", metavar="ID", help="The user's company; none for an operator.")
-    ] = None,
+    company_id: CompanyOption = None,
     password_file: Annotated[
         Path | None,
         typer.Option(
@@ -46,19 +52,17 @@ def users_create(
             companies.require_company(connection, company_id)
         user_id = users.create_user(connection, email=email, role=role, company_id=company_id, password=password)
         token = None if password is not None else users.make_password_link(connection, user_id, now=datetime.now(UTC))
-    _show_link(as_json, {"id": user_id, "email": users.tidy_email(email), "role": role}, token)
+    _show_link(as_json, {"id": shown_id("usr", user_id), "email": users.tidy_email(email), "role": role}, token)
 
 
 @app.command("list")
 def users_list(
-    company_id: Annotated[
-        str | None, typer.Option("--company", metavar="ID", help="Only this company's; everybody unless given.")
-    ] = None,
+    company_id: CompanyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Lists who can sign in."""
     with transaction() as connection:
-        rows = [row._asdict() for row in users.list_users(connection, company_id)]
+        rows = [with_shown_ids(row._asdict(), id="usr") for row in users.list_users(connection, company_id)]
     show(as_json, rows, lambda: print_table(rows, "email", "role", "company_id", "has_password", "has_totp"))
 
 
@@ -76,7 +80,7 @@ def users_reset(
         if without_codes:
             users.set_totp(connection, user_id, None, contacts=IN_CLEAR)
         token = users.make_password_link(connection, user_id, now=datetime.now(UTC))
-    _show_link(as_json, {"id": user_id, "email": users.tidy_email(email)}, token)
+    _show_link(as_json, {"id": shown_id("usr", user_id), "email": users.tidy_email(email)}, token)
 
 
 @app.command("remove")
@@ -86,7 +90,11 @@ def users_remove(email: Email, yes: Yes = False, as_json: AsJson = False) -> Non
     with transaction() as connection:
         user_id = users.find_user(connection, email)
         users.remove_user(connection, user_id)
-    show(as_json, {"id": user_id, "removed": True}, lambda: screen.print(f"removed {email}", highlight=False))
+    show(
+        as_json,
+        {"id": shown_id("usr", user_id), "removed": True},
+        lambda: screen.print(f"removed {email}", highlight=False),
+    )
 
 
 def _show_link(as_json: bool, document: dict[str, Any], token: str | None) -> None:

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
+from uuid import UUID
 
 import pyotp
 
@@ -49,18 +50,18 @@ class Refused:
 class Session(NamedTuple):
     """Who is signed in, and whose pages are shown."""
 
-    user_id: str
+    user_id: UUID
     email: str
     role: Role
     has_totp: bool
-    company_id: str | None
+    company_id: UUID | None
     """None: an operator who has not chosen a company."""
     company_name: str | None
     time_zone: str
 
 
 class _User(NamedTuple):
-    id: str
+    id: UUID
     password_hash: str | None
     totp_secret: str | None
     totp_used_step: int
@@ -122,7 +123,7 @@ def sign_in(
     return signed_in
 
 
-def begin_session(connection: Connection, user_id: str, *, address: str, now: datetime) -> str:
+def begin_session(connection: Connection, user_id: UUID, *, address: str, now: datetime) -> str:
     """The token of a new session of somebody who has proved who they are."""
     token = new_token()
     _BEGIN.execute(connection, (hash_of_token(token), user_id, address, now, now))
@@ -143,11 +144,11 @@ def step_of_code(secret: str, code: str, now: datetime) -> int | None:
 
 
 class _Found(NamedTuple):
-    user_id: str
+    user_id: UUID
     email: str
     role: str
     has_totp: bool
-    company_id: str | None
+    company_id: UUID | None
     company_name: str | None
     time_zone: str | None
     seen_at: datetime
@@ -184,7 +185,7 @@ def find_session(connection: Connection, token: str, *, now: datetime) -> Sessio
 
 
 class ChoosableCompany(NamedTuple):
-    id: str
+    id: UUID
     name: str
 
 
@@ -204,7 +205,7 @@ def choosable_companies(connection: Connection, text: str, *, limit: int) -> lis
     return _COMPANIES.all(connection, (text, limit))
 
 
-def choose_company(connection: Connection, token: str, company_id: str) -> bool:
+def choose_company(connection: Connection, token: str, company_id: UUID) -> bool:
     """From now on an operator's session shows that company. False: there is none, or the user is no operator."""
     return _CHOOSE.execute(connection, (hash_of_token(token), company_id)).rowcount == 1
 
@@ -212,7 +213,7 @@ def choose_company(connection: Connection, token: str, company_id: str) -> bool:
 _PASSWORD_OF = Statement(_User, "SELECT id, password_hash, totp_secret, totp_used_step FROM users WHERE id = %s")
 
 
-def is_password_of(connection: Connection, user_id: str, password: str) -> bool:
+def is_password_of(connection: Connection, user_id: UUID, password: str) -> bool:
     """For whoever changes how they sign in. Raises TooManyChecks."""
     user = _PASSWORD_OF.first(connection, (user_id,))
     return is_password(user.password_hash if user is not None else None, password)
@@ -234,11 +235,11 @@ def sign_out(connection: Connection, token: str) -> None:
     _END.execute(connection, (hash_of_token(token),))
 
 
-def sign_out_everywhere(connection: Connection, user_id: str) -> None:
+def sign_out_everywhere(connection: Connection, user_id: UUID) -> None:
     _END_ALL.execute(connection, (user_id,))
 
 
-def count_sessions(connection: Connection, user_id: str, *, now: datetime) -> int:
+def count_sessions(connection: Connection, user_id: UUID, *, now: datetime) -> int:
     """In how many browsers the user is signed in."""
     return _COUNT.one(connection, {"user_id": user_id, "now": now}).sessions
 

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import NamedTuple
+from uuid import UUID
 
 from domain.accounts.contacts import Contacts, Sealed, StoredContact
 from domain.accounts.passwords import hash_password
@@ -31,8 +32,8 @@ class UnusableUser(FuelrouteError):
 class StoredUser(NamedTuple):
     """A user without any secret."""
 
-    id: str
-    company_id: str | None
+    id: UUID
+    company_id: UUID | None
     email: str
     role: str
     has_password: bool
@@ -52,8 +53,8 @@ _INSERT = Command(
 
 
 def create_user(
-    connection: Connection, *, email: str, role: Role, company_id: str | None, password: str | None = None
-) -> str:
+    connection: Connection, *, email: str, role: Role, company_id: UUID | None, password: str | None = None
+) -> UUID:
     """Stores a user and returns the id. Without a password the user needs a link that sets one.
 
     The caller has looked at the company. Raises UnusableUser, UnusablePassword.
@@ -66,7 +67,7 @@ def create_user(
         raise UnusableUser(f"an e-mail address has at most {MAX_EMAIL_CHARACTERS} characters")
     if (role is Role.OPERATOR) != (company_id is None):
         raise UnusableUser("an operator belongs to no company; every other user belongs to one")
-    user_id = new_id("usr")
+    user_id = new_id()
     hashed = hash_password(password, email) if password is not None else None
     if _INSERT.execute(connection, (user_id, company_id, email, role, hashed)).rowcount == 0:
         raise UnusableUser(f"there is a user {email!r} already")
@@ -77,18 +78,18 @@ _LIST = Statement(
     StoredUser,
     "SELECT id, company_id, email, role, password_hash IS NOT NULL AS has_password,"
     " totp_secret IS NOT NULL AS has_totp, created_at FROM users"
-    " WHERE %(company_id)s::text IS NULL OR company_id = %(company_id)s ORDER BY email",
+    " WHERE %(company_id)s::uuid IS NULL OR company_id = %(company_id)s ORDER BY email",
 )
 _BY_EMAIL = Statement(IdRow, "SELECT id FROM users WHERE email = %s")
 _DELETE = Command("DELETE FROM users WHERE id = %s")
 
 
-def list_users(connection: Connection, company_id: str | None) -> list[StoredUser]:
+def list_users(connection: Connection, company_id: UUID | None) -> list[StoredUser]:
     """A company's users; None: all there are, operators too."""
     return _LIST.all(connection, {"company_id": company_id})
 
 
-def find_user(connection: Connection, email: str) -> str:
+def find_user(connection: Connection, email: str) -> UUID:
     """The user's id. Raises UnknownUser."""
     row = _BY_EMAIL.first(connection, (tidy_email(email),))
     if row is None:
@@ -96,7 +97,7 @@ def find_user(connection: Connection, email: str) -> str:
     return row.id
 
 
-def remove_user(connection: Connection, user_id: str) -> None:
+def remove_user(connection: Connection, user_id: UUID) -> None:
     """With all sessions, which end at once."""
     _DELETE.execute(connection, (user_id,))
 
@@ -110,7 +111,7 @@ _FORGET_LINKS = Command("DELETE FROM password_links WHERE user_id = %s")
 
 
 class _Link(NamedTuple):
-    user_id: str
+    user_id: UUID
     email: str
 
 
@@ -124,7 +125,7 @@ _SIGN_OUT = Command("DELETE FROM sessions WHERE user_id = %s")
 _FORGET_DEVICES = Command("DELETE FROM devices WHERE user_id = %s")
 
 
-def make_password_link(connection: Connection, user_id: str, *, now: datetime) -> str:
+def make_password_link(connection: Connection, user_id: UUID, *, now: datetime) -> str:
     """The token of a link that sets the user's password, once, within `LINK_HOURS`. Earlier links end."""
     token = new_token()
     _FORGET_LINKS.execute(connection, (user_id,))
@@ -151,7 +152,7 @@ def _find_link(connection: Connection, token: str, now: datetime) -> _Link | Non
     return _LINK.first(connection, (hash_of_token(token), now - timedelta(hours=LINK_HOURS)))
 
 
-def set_password(connection: Connection, user_id: str, email: str, password: str) -> None:
+def set_password(connection: Connection, user_id: UUID, email: str, password: str) -> None:
     """Whoever knew the old one is signed out, and links that were not used yet end. Raises UnusablePassword."""
     _SET_PASSWORD.execute(connection, (hash_password(password, email), user_id))
     for forget in (_FORGET_LINKS, _FORGET_DEVICES, _SIGN_OUT):
@@ -164,7 +165,7 @@ _SET_TOTP = Command("UPDATE users SET totp_secret = %s, totp_used_step = %s WHER
 
 
 def set_totp(
-    connection: Connection, user_id: str, secret: str | None, *, used_step: int = 0, contacts: Contacts
+    connection: Connection, user_id: UUID, secret: str | None, *, used_step: int = 0, contacts: Contacts
 ) -> None:
     """From now on a code is asked for at every sign-in; None: no more. `used_step` is that of the code that proved
     that the user's app knows the secret."""

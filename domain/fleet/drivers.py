@@ -6,6 +6,7 @@ Like every change of a fleet, an import holds the lock of the company's row (`lo
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
+from uuid import UUID
 
 from msgspec import Meta, Struct
 
@@ -37,7 +38,7 @@ class DriverRow(Struct, frozen=True):
 class _Stored(NamedTuple):
     """The id, then the fields of `DriverRow`."""
 
-    id: str
+    id: UUID
     name: str | None
     display_name: str | None
     external_id: str | None
@@ -58,7 +59,7 @@ _INSERT = Command(
 
 
 def store_drivers(
-    connection: Connection, company_id: str, path: Path, *, contacts: Contacts = IN_CLEAR
+    connection: Connection, company_id: UUID, path: Path, *, contacts: Contacts = IN_CLEAR
 ) -> tuple[Report, list[DriverRow]]:
     """Adds and updates drivers, found by external id, else by name. A row that names a retired driver makes a new one.
     Returns the rows that changed something, too.
@@ -73,7 +74,7 @@ def store_drivers(
         for row in _IN_SERVICE.all(connection, (company_id,))
     ]
     rows = read_rows(path, DriverRow, report, clearing=True)
-    merged = merge(rows, stored, ("external_id", "name"), "drv", report)
+    merged = merge(rows, stored, ("external_id", "name"), report)
 
     def values(record: Record) -> tuple[Value, ...]:
         name, display_name, external_id, contact = (record.values[column] for column in DriverRow.__struct_fields__)
@@ -87,7 +88,7 @@ def store_drivers(
     return report, merged.rows
 
 
-def store_driver(connection: Connection, company_id: str, row: DriverRow, *, contacts: Contacts = IN_CLEAR) -> str:
+def store_driver(connection: Connection, company_id: UUID, row: DriverRow, *, contacts: Contacts = IN_CLEAR) -> UUID:
     """Adds one driver and returns the id. Two drivers may have the same name.
 
     `routes.fleet_changes` calls it. Raises UnknownCompany, RetiredCompany, AlreadyInFleet.
@@ -96,7 +97,7 @@ def store_driver(connection: Connection, company_id: str, row: DriverRow, *, con
     stored = _IN_SERVICE.all(connection, (company_id,))
     if row.external_id is not None and any(one.external_id == row.external_id for one in stored):
         raise AlreadyInFleet("driver", "external id", row.external_id)
-    driver_id = new_id("drv")
+    driver_id = new_id()
     _INSERT.execute(
         connection,
         (driver_id, company_id, row.name, row.display_name, row.external_id, contacts.seal(row.contact)),
@@ -112,7 +113,7 @@ _TO_SEAL = Statement(
 _SET_CONTACT = Command("UPDATE drivers SET contact = %s WHERE id = %s")
 
 
-def seal_contacts(connection: Connection, company_ids: Sequence[str], contacts: Contacts) -> Sealed:
+def seal_contacts(connection: Connection, company_ids: Sequence[UUID], contacts: Contacts) -> Sealed:
     """Those of the drivers of locked companies that are not sealed with the newest key."""
     stored = _TO_SEAL.all(connection, (list(company_ids), contacts.mark))
     sealed = contacts.seal_anew(stored)
@@ -126,6 +127,6 @@ _FORGET = Command(
 )
 
 
-def forget_driver(connection: Connection, driver_id: str) -> None:
+def forget_driver(connection: Connection, driver_id: UUID) -> None:
     """Nothing is left of a retired driver but the id, which routes name."""
     _FORGET.execute(connection, (driver_id,))

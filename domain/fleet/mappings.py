@@ -3,17 +3,13 @@
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
+from uuid import UUID
 
 from domain.accounts.companies import lock_company
 from domain.database import Connection
-from domain.fleet.matching import MappingKind, Matched
+from domain.fleet.matching import KINDS, MATCHED_BY, MappingKind, Matched
 from domain.fleet.records import require_in_service
 from domain.statements import Command, Statement
-
-KINDS: dict[Matched, tuple[MappingKind, MappingKind]] = {
-    "vehicle": ("unit_number", "vin"),
-    "driver": ("driver_name", "driver_external_id"),
-}
 
 _STORE = Command(
     "INSERT INTO mappings (company_id, kind, value, target_id) VALUES (%s, %s, %s, %s)"
@@ -21,14 +17,14 @@ _STORE = Command(
 )
 
 
-def store_mapping(connection: Connection, company_id: str, kind: MappingKind, value: str, target_id: str) -> None:
+def store_mapping(connection: Connection, company_id: UUID, kind: MappingKind, value: str, target_id: UUID) -> None:
     """From now on `value` means that vehicle or driver; an earlier mapping of the value is replaced.
 
     `routes.fleet_changes` calls it, and finds the routes that waited for it. Raises UnknownCompany, RetiredCompany,
     UnknownTarget.
     """
     lock_company(connection, company_id)
-    require_in_service(connection, company_id, "vehicle" if kind in KINDS["vehicle"] else "driver", target_id)
+    require_in_service(connection, company_id, MATCHED_BY[kind], target_id)
     _STORE.execute(connection, (company_id, kind, value, target_id))
 
 
@@ -37,7 +33,7 @@ class StoredMapping(NamedTuple):
 
     kind: str
     value: str
-    target_id: str
+    target_id: UUID
     target_name: str | None
     target_other: str | None
     """Unit number and VIN, or name and external id."""
@@ -62,7 +58,7 @@ _LIST: dict[Matched, Statement[StoredMapping]] = {
 
 
 def list_mappings(
-    connection: Connection, company_id: str, subject: Matched, text: str, *, limit: int, offset: int
+    connection: Connection, company_id: UUID, subject: Matched, text: str, *, limit: int, offset: int
 ) -> list[StoredMapping]:
     """Those whose value, or whose record's names, contain `text`; the newest first."""
     return _LIST[subject].all(
@@ -74,7 +70,7 @@ def list_mappings(
 class MappedValue(NamedTuple):
     kind: str
     value: str
-    target_id: str
+    target_id: UUID
 
 
 _OF_VALUES = Statement(
@@ -84,8 +80,8 @@ _OF_VALUES = Statement(
 
 
 def mappings_of(
-    connection: Connection, company_id: str, subject: Matched, values: Sequence[str]
-) -> dict[tuple[str, str], str]:
+    connection: Connection, company_id: UUID, subject: Matched, values: Sequence[str]
+) -> dict[tuple[str, str], UUID]:
     """What these values are mapped to, by kind and value."""
     rows = _OF_VALUES.all(connection, (company_id, list(KINDS[subject]), list(values)))
     return {(row.kind, row.value): row.target_id for row in rows}
@@ -94,7 +90,7 @@ def mappings_of(
 _REMOVE = Command("DELETE FROM mappings WHERE company_id = %s AND kind = %s AND value = %s")
 
 
-def remove_mapping(connection: Connection, company_id: str, kind: MappingKind, value: str) -> bool:
+def remove_mapping(connection: Connection, company_id: UUID, kind: MappingKind, value: str) -> bool:
     """Routes that were matched through it stay as they are. False: there is no such mapping. Raises UnknownCompany,
     RetiredCompany."""
     lock_company(connection, company_id)

@@ -6,6 +6,7 @@ other.
 
 from pathlib import Path
 from typing import Annotated, NamedTuple
+from uuid import UUID
 
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
@@ -42,7 +43,7 @@ class VehicleRow(Struct, frozen=True):
 class _Stored(NamedTuple):
     """The id, then the fields of `VehicleRow`."""
 
-    id: str
+    id: UUID
     unit_number: str | None
     vin: str | None
     license_plate: str | None
@@ -70,7 +71,7 @@ _INSERT = Command(
 )
 
 
-def store_vehicles(connection: Connection, company_id: str, path: Path) -> tuple[Report, list[VehicleRow]]:
+def store_vehicles(connection: Connection, company_id: UUID, path: Path) -> tuple[Report, list[VehicleRow]]:
     """Adds and updates vehicles, found by unit number, else by VIN. A row that names a retired vehicle makes a new one.
     Returns the rows that changed something, too.
 
@@ -81,7 +82,7 @@ def store_vehicles(connection: Connection, company_id: str, path: Path) -> tuple
     lock_company(connection, company_id)
     stored = [Record(row.id, row._asdict()) for row in _IN_SERVICE.all(connection, (company_id,))]
     rows = read_rows(path, VehicleRow, report, clearing=True)
-    merged = merge(rows, stored, ("unit_number", "vin"), "veh", report)
+    merged = merge(rows, stored, ("unit_number", "vin"), report)
     with connection.cursor() as cursor:
         if merged.updates:
             cursor.executemany(_UPDATE.text, [(*_values(record), company_id, record.id) for record in merged.updates])
@@ -90,14 +91,14 @@ def store_vehicles(connection: Connection, company_id: str, path: Path) -> tuple
     return report, merged.rows
 
 
-def store_vehicle(connection: Connection, company_id: str, row: VehicleRow) -> str:
+def store_vehicle(connection: Connection, company_id: UUID, row: VehicleRow) -> UUID:
     """Adds one vehicle and returns its id. `routes.fleet_changes` calls it. Raises UnknownCompany, RetiredCompany,
     AlreadyInFleet."""
     lock_company(connection, company_id)
     stored = _IN_SERVICE.all(connection, (company_id,))
     if row.unit_number is not None and any(one.unit_number == row.unit_number for one in stored):
         raise AlreadyInFleet("vehicle", "unit number", row.unit_number)
-    record = Record(new_id("veh"), asdict(row))
+    record = Record(new_id(), asdict(row))
     _INSERT.execute(connection, (record.id, company_id, *_values(record)))
     return record.id
 

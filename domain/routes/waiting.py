@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
+from uuid import UUID
 
 from domain.database import Connection
-from domain.fleet.mappings import KINDS, mappings_of
-from domain.fleet.matching import MappingKind, Matched, Reference, to_blame
+from domain.fleet.mappings import mappings_of
+from domain.fleet.matching import KINDS, MappingKind, Matched, Reference, to_blame
 from domain.fleet.queries import FleetRecord
 from domain.lifecycle import PendingReason
 from domain.statements import NotNull, Statement
@@ -55,12 +56,12 @@ class WaitingReference:
     routes: int
     sandbox_routes: int
     earliest_start: datetime
-    fits: tuple[str, ...]
+    fits: tuple[UUID, ...]
     """The records that it can mean: none, several, or one that another reference of the same route contradicts."""
 
 
 def waiting_references(
-    connection: Connection, company_id: str, subject: Matched, records: Sequence[FleetRecord]
+    connection: Connection, company_id: UUID, subject: Matched, records: Sequence[FleetRecord]
 ) -> list[WaitingReference]:
     """What a company's held routes wait for, the most waited-for first. `records` is its fleet."""
     groups = _GROUPS[subject].all(connection, (company_id,))
@@ -72,11 +73,11 @@ def waiting_references(
 def _merged(
     subject: Matched,
     groups: Iterable[_Group],
-    mapped: Mapping[tuple[str, str], str],
+    mapped: Mapping[tuple[str, str], UUID],
     records: Sequence[FleetRecord],
 ) -> list[WaitingReference]:
     kinds = KINDS[subject]
-    stored: dict[tuple[str, str], list[str]] = {}
+    stored: dict[tuple[str, str], list[UUID]] = {}
     for record in records:
         for kind in kinds:
             value = record.stored(kind)
@@ -113,7 +114,7 @@ def _add(
 class RouteNow(NamedTuple):
     """Where a route stands that waited for a reference."""
 
-    id: str
+    id: UUID
     external_id: str
     environment: str
     status: str
@@ -127,6 +128,6 @@ _NOW = Statement(
 )
 
 
-def routes_now(connection: Connection, company_id: str, route_ids: Sequence[str]) -> list[RouteNow]:
+def routes_now(connection: Connection, company_id: UUID, route_ids: Sequence[UUID]) -> list[RouteNow]:
     """Of these routes those that are the company's."""
     return _NOW.all(connection, (company_id, list(route_ids)))

@@ -7,7 +7,7 @@ from domain.accounts import sessions
 from domain.accounts.attempts import DEVICE, Subject, forgive, take_attempt
 from domain.accounts.passwords import MIN_CHARACTERS, UnusablePassword
 from domain.accounts.users import set_password, set_totp
-from domain.ids import is_id
+from domain.ids import read_id
 from domain.lifecycle import Role
 from ingress.console.browser import SESSION, remove_cookie
 from ingress.console.frame import Page, Refused, not_found, see_other
@@ -82,7 +82,7 @@ def remove_codes(page: Page) -> Response:
 
 def _knows_password(page: Page) -> bool:
     """Guessing is slowed down here too: the browser may have been left open."""
-    subjects = [Subject.of(DEVICE, "account", page.session.user_id)]
+    subjects = [Subject.of(DEVICE, "account", str(page.session.user_id))]
     wait = take_attempt(page.connection, subjects, now=page.now)
     if wait:
         raise Refused(429, "Too many attempts", f"Try again in {counted(round(wait.total_seconds()) or 1, 'second')}.")
@@ -101,7 +101,7 @@ def list_companies(page: Page) -> Response:
 
 
 def choose_company(page: Page) -> Response:
-    company_id = page.form.text("company_id")
-    if not is_id(company_id, "cmp") or not sessions.choose_company(page.connection, page.token, company_id):
+    company_id = read_id("cmp", page.form.text("company_id"))
+    if company_id is None or not sessions.choose_company(page.connection, page.token, company_id):
         raise not_found()
     return see_other("/")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
+from uuid import UUID
 
 import psycopg
 from psycopg_pool import PoolTimeout
@@ -92,7 +93,7 @@ class Page:
     """Enqueued after the commit."""
 
     @property
-    def company_id(self) -> str:
+    def company_id(self) -> UUID:
         """Whose pages these are: the first argument of every query. Raises ChooseCompany."""
         if self.session.company_id is None:
             raise ChooseCompany

@@ -1,13 +1,14 @@
 """The page API Keys: making, rotating and revoking them."""
 
 from datetime import datetime, time, timedelta
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
 
 from domain.accounts.keys import NewKey, StoredKey, create_key, list_keys, revoke_key_of, rotate_key
 from domain.contract.shapes import SCOPES
-from domain.ids import is_id
+from domain.ids import read_id
 from domain.lifecycle import Environment
 from ingress.console.frame import Page, Refused, not_found, see_other
 
@@ -117,8 +118,8 @@ def rotate(page: Page) -> Response:
     return _made(page, made, name, None, old_ends_at=page.now + overlap)
 
 
-def _key_id(page: Page) -> str:
-    key_id: str = page.request.path_params["id"]
-    if not is_id(key_id, "key"):
+def _key_id(page: Page) -> UUID:
+    key_id = read_id("key", page.request.path_params["id"])
+    if key_id is None:
         raise not_found()
     return key_id

@@ -1,15 +1,17 @@
 """The page Matching: which vehicle or driver is meant by a reference that held routes wait for."""
 
+from uuid import UUID
+
 from starlette.responses import Response
 
 from domain.contract.checking import Invalid, read_query
 from domain.fleet.drivers import DriverRow
 from domain.fleet.likeness import Candidate, Likeness
-from domain.fleet.mappings import KINDS
-from domain.fleet.matching import MappingKind, Matched
+from domain.fleet.matching import KINDS, MappingKind, Matched
 from domain.fleet.queries import FleetRecord, list_records
+from domain.fleet.records import ID_KIND
 from domain.fleet.vehicles import VehicleRow
-from domain.ids import Kind, is_id
+from domain.ids import read_id
 from domain.routes.fleet_changes import add_driver, add_mapping, add_vehicle
 from domain.routes.holds import routes_waiting_for
 from domain.routes.waiting import WaitingReference, routes_now, waiting_references
@@ -29,7 +31,6 @@ KIND_NAMES: dict[MappingKind, str] = {
     "driver_name": "name",
     "driver_external_id": "external id",
 }
-_ID_KINDS: dict[Matched, Kind] = {"vehicle": "veh", "driver": "drv"}
 
 
 def home(_: Page) -> Response:
@@ -69,6 +70,7 @@ def _matching(page: Page, subject: Matched) -> Response:
         "matching.html",
         section="matching",
         subject=subject,
+        id_kind=ID_KIND[subject],
         references=_with_candidates(shown, records),
         total=len(found),
         waiting=len(waiting),
@@ -105,6 +107,7 @@ def candidates(page: Page) -> Response:
     return page.render(
         "_candidates.html",
         subject=subject,
+        id_kind=ID_KIND[subject],
         kind=kind,
         value=value,
         candidates=_search(records, kind, text),
@@ -129,8 +132,9 @@ def _search(records: list[FleetRecord], kind: MappingKind, text: str) -> list[Ca
 def map_reference(page: Page) -> Response:
     """One click: from now on the value means that record, and the routes that wait for it are imported."""
     subject = subject_of(page)
-    kind, value, target_id = kind_of(page, subject), page.form.packed("value"), page.form.text("target_id")
-    if not value or not is_id(target_id, _ID_KINDS[subject]):
+    kind, value = kind_of(page, subject), page.form.packed("value")
+    target_id = read_id(ID_KIND[subject], page.form.text("target_id"))
+    if not value or target_id is None:
         raise not_found()
     waiting = routes_waiting_for(page.connection, page.company_id, kind, [value])
     _, jobs = add_mapping(page.connection, page.company_id, kind, value, target_id)
@@ -167,7 +171,7 @@ def _fields(subject: Matched) -> tuple[str, ...]:
     return VehicleRow.__struct_fields__ if subject == "vehicle" else DriverRow.__struct_fields__
 
 
-def _watch(page: Page, subject: Matched, kind: MappingKind, value: str, waiting: list[str]) -> Response:
+def _watch(page: Page, subject: Matched, kind: MappingKind, value: str, waiting: list[UUID]) -> Response:
     """In place of the reference: what becomes of its routes."""
     if not page.is_fragment:
         return see_other(f"/matching/{subject}s")
@@ -176,20 +180,20 @@ def _watch(page: Page, subject: Matched, kind: MappingKind, value: str, waiting:
 
 def progress(page: Page) -> Response:
     subject = subject_of(page)
-    watched = [route_id for route_id in page.form.all("route") if is_id(route_id, "rte")][:_WATCHED]
+    watched = [route_id for text in page.form.all("route") if (route_id := read_id("rte", text)) is not None]
     return _progress(
         page,
         subject,
         kind_of(page, subject),
         page.form.packed("value"),
-        watched,
+        watched[:_WATCHED],
         page.form.number("routes"),
         looks=page.form.number("looks") + 1,
     )
 
 
 def _progress(
-    page: Page, subject: Matched, kind: MappingKind, value: str, watched: list[str], routes: int, *, looks: int
+    page: Page, subject: Matched, kind: MappingKind, value: str, watched: list[UUID], routes: int, *, looks: int
 ) -> Response:
     left = len(routes_waiting_for(page.connection, page.company_id, kind, [value]))
     return page.render(

@@ -10,6 +10,8 @@ from zoneinfo import ZoneInfo
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from domain.ids import shown_id
+
 STATIC = Path(__file__).parent / "static"
 
 _UNITS = (("day", timedelta(days=1)), ("h", timedelta(hours=1)), ("min", timedelta(minutes=1)))
@@ -55,5 +57,6 @@ def make_templates() -> Environment:
         lstrip_blocks=True,
     )
     templates.filters["pack"] = partial(quote, safe="")
+    templates.filters["shown"] = lambda id, kind: shown_id(kind, id)
     templates.globals |= {"counted": counted, "static_url": static_url}
     return templates

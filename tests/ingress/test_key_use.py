@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 from domain.accounts.keys import create_key, list_keys
 from domain.database import Database
@@ -11,7 +12,7 @@ from ingress.key_use import KeyUse
 from tests.factories import make_fleet
 
 
-def new_keys(database: Database, count: int) -> tuple[str, list[str]]:
+def new_keys(database: Database, count: int) -> tuple[UUID, list[UUID]]:
     """A company and its keys."""
     with database.transaction() as connection:
         company_id = make_fleet(connection).company_id
@@ -21,7 +22,7 @@ def new_keys(database: Database, count: int) -> tuple[str, list[str]]:
         ]
 
 
-def last_used(database: Database, company_id: str) -> Sequence[datetime | None]:
+def last_used(database: Database, company_id: UUID) -> Sequence[datetime | None]:
     with database.transaction() as connection:
         return [key.last_used_at for key in list_keys(connection, company_id)]
 

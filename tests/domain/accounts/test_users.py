@@ -1,6 +1,7 @@
 """Users of the console: what makes one, what ends with one, and how secrets are kept."""
 
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 import pytest
 from cryptography.fernet import Fernet
@@ -36,10 +37,10 @@ from tests.factories import Fleet, make_fleet
 
 
 def fresh_email() -> str:
-    return f"{new_id('usr')}@example.com"
+    return f"{new_id().hex}@example.com"
 
 
-def new_user(connection: Connection, fleet: Fleet, role: Role = Role.OWNER) -> str:
+def new_user(connection: Connection, fleet: Fleet, role: Role = Role.OWNER) -> UUID:
     return create_user(connection, email=fresh_email(), role=role, company_id=fleet.company_id)
 
 

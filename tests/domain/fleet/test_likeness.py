@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from domain.fleet.likeness import Likeness, tidy
 from domain.fleet.matching import MappingKind, Reference, match, to_blame
 from domain.fleet.queries import FleetRecord
+from domain.ids import new_id
 
 NAMES = ("Ann Lee", "Bo Diaz", "Maria Villanueva", "Annette Leeson")
 UNITS = ("101", "102", "4101", "T-77")
 
 
 def ranked(value: str, names: Sequence[str | None], kind: MappingKind) -> list[str]:
-    records = [FleetRecord(str(number), name, None, "") for number, name in enumerate(names)]
+    records = [FleetRecord(new_id(), name, None, "") for name in names]
     return [candidate.record.name or "" for candidate in Likeness(records, kind).rank(value, limit=3)]
 
 
@@ -52,8 +53,10 @@ def test_a_record_that_differs_in_nothing_that_counts_is_found(value: str) -> No
     assert found == [value] or tidy(value) != tidy(f" {value.upper()}-") or not tidy(value)
 
 
+IDS = [new_id() for _ in range(3)]
+
 REFERENCES = st.lists(
-    st.builds(Reference, st.just("unit number"), st.text(), st.lists(st.sampled_from("abc"), unique=True, max_size=3)),
+    st.builds(Reference, st.just("unit number"), st.text(), st.lists(st.sampled_from(IDS), unique=True, max_size=3)),
     min_size=1,
     max_size=2,
 )

@@ -80,7 +80,7 @@ class World:
 
     def new_user(self, role: Role = Role.OWNER, fleet: Fleet | None = None, password: str | None = PASSWORD) -> str:
         """Somebody's e-mail address."""
-        email = f"{new_id('usr')}@example.com"
+        email = f"{new_id().hex}@example.com"
         company_id = None if role is Role.OPERATOR else (fleet or self.new_fleet()).company_id
         with self.database.transaction() as connection:
             create_user(connection, email=email, role=role, company_id=company_id, password=password)

@@ -8,6 +8,7 @@ import pytest
 
 from domain.accounts.keys import list_keys
 from domain.contract.shapes import SCOPES
+from domain.ids import shown_id
 from domain.lifecycle import Environment, Role
 from tests.factories import Fleet
 from tests.ingress.console.conftest import Browser, Fields, World, words
@@ -29,7 +30,7 @@ def make_key(browser: Browser, **changes: str | list[str]) -> str:
 def id_of(world: World, fleet: Fleet) -> str:
     """Of the company's newest key."""
     with world.database.transaction() as connection:
-        return list_keys(connection, fleet.company_id)[-1].id
+        return shown_id("key", list_keys(connection, fleet.company_id)[-1].id)
 
 
 def test_a_key_made_in_the_console_works_until_it_is_revoked_there(world: World, service: Service) -> None:
@@ -183,7 +184,7 @@ def test_an_operator_manages_the_keys_of_the_chosen_company(world: World) -> Non
         operator.submit("/keys", name="TMS", environment="live", scope="routes:read").headers["location"]
         == "/companies"
     )
-    operator.submit("/companies", company_id=fleet.company_id)
+    operator.submit("/companies", company_id=shown_id("cmp", fleet.company_id))
     make_key(operator, name="Made by us")
 
     with world.database.transaction() as connection:

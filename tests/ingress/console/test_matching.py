@@ -3,10 +3,12 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
+from uuid import UUID
 
 import pytest
 
 from domain.fleet.mappings import store_mapping
+from domain.ids import shown_id
 from domain.lifecycle import Role, RouteStatus
 from tests.domain.helpers import imported, status_of
 from tests.factories import Fleet
@@ -14,7 +16,7 @@ from tests.ingress.console.conftest import Fields, World, words
 from tests.service import Service, eventually
 
 
-def hold(world: World, fleet: Fleet, *, sandbox: bool = False, **changes: Any) -> str:
+def hold(world: World, fleet: Fleet, *, sandbox: bool = False, **changes: Any) -> UUID:
     """The id of a route that waits for a mapping."""
     now = datetime.now(UTC)
     with world.database.transaction() as connection:
@@ -24,9 +26,9 @@ def hold(world: World, fleet: Fleet, *, sandbox: bool = False, **changes: Any) -
     return route_id
 
 
-def mapping(fleet: Fleet, value: str, *, kind: str = "unit_number", target: str | None = None) -> Fields:
+def mapping(fleet: Fleet, value: str, *, kind: str = "unit_number", target: UUID | None = None) -> Fields:
     """The fields of the form that maps."""
-    return {"kind": kind, "value": quote(value, safe=""), "target_id": target or fleet.trucks[0]}
+    return {"kind": kind, "value": quote(value, safe=""), "target_id": shown_id("veh", target or fleet.trucks[0])}
 
 
 def test_what_most_routes_wait_for_comes_first(world: World) -> None:
@@ -51,14 +53,14 @@ def test_one_click_maps_and_the_route_is_imported_while_one_watches(world: World
     browser = world.browser(Role.DISPATCHER, fleet)
     page = browser.look("/matching/vehicles")
     assert "TRUCK-0101" in page
-    assert fleet.trucks[0] in page, "truck 101 is suggested"
+    assert shown_id("veh", fleet.trucks[0]) in page, "truck 101 is suggested"
 
     answer = browser.submit("/matching/vehicles/map", part=True, **mapping(fleet, "TRUCK-0101"))
     assert answer.status_code == 200
     assert "LOAD-7" in answer.text
 
     def progress() -> str:
-        query: Fields = {"kind": "unit_number", "value": "TRUCK-0101", "routes": 1, "route": route_id}
+        query: Fields = {"kind": "unit_number", "value": "TRUCK-0101", "routes": 1, "route": shown_id("rte", route_id)}
         return words(browser.look("/matching/vehicles/progress", **query))
 
     assert "LOAD-7 draft" in eventually(progress, lambda said: "1 route no longer waits" in said)
@@ -109,7 +111,7 @@ def test_a_new_driver_is_made_there_and_then(world: World, service: Service) -> 
     eventually(lambda: _status(world, route_id), lambda status: status is RouteStatus.DRAFT)
 
 
-def _status(world: World, route_id: str) -> RouteStatus:
+def _status(world: World, route_id: UUID) -> RouteStatus:
     with world.database.transaction() as connection:
         return status_of(connection, route_id)
 
@@ -197,7 +199,7 @@ def test_another_companys_routes_records_and_mappings_do_not_exist(world: World)
 
     assert "THEIRS-9" not in browser.look("/matching/vehicles")
     assert "THEIR-MAPPING" not in browser.look("/mappings/vehicles")
-    query: Fields = {"kind": "unit_number", "value": "THEIRS-9", "routes": 1, "route": route_id}
+    query: Fields = {"kind": "unit_number", "value": "THEIRS-9", "routes": 1, "route": shown_id("rte", route_id)}
     assert "THEIR-LOAD" not in browser.look("/matching/vehicles/progress", **query)
     answer = browser.submit("/matching/vehicles/map", **mapping(theirs, "THEIRS-9"))
     assert answer.status_code == 409
@@ -247,7 +249,12 @@ def test_pushed_text_is_text(world: World) -> None:
     fleet = world.new_fleet()
     route_id = hold(world, fleet, externalId="<script>1</script>", vehicle={"unitNumber": "<script>2</script>"})
     browser = world.browser(Role.OWNER, fleet)
-    query: Fields = {"kind": "unit_number", "value": "<script>2</script>", "routes": 1, "route": route_id}
+    query: Fields = {
+        "kind": "unit_number",
+        "value": "<script>2</script>",
+        "routes": 1,
+        "route": shown_id("rte", route_id),
+    }
     for page in (browser.look("/matching/vehicles"), browser.look("/matching/vehicles/progress", **query)):
         assert "<script>2" not in page
         assert "<script>1" not in page

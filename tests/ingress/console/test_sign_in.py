@@ -9,6 +9,7 @@ import pytest
 
 from domain.accounts.sessions import IDLE_HOURS, LONGEST_DAYS
 from domain.accounts.users import find_user, make_password_link, remove_user
+from domain.ids import shown_id
 from domain.lifecycle import Role
 from tests.ingress.console.conftest import PASSWORD, Fields, World, words
 
@@ -260,13 +261,13 @@ def test_an_operator_chooses_whose_pages_to_see(world: World) -> None:
         connection.execute("UPDATE companies SET name = 'Zephyr Lines' WHERE id = %s", (fleet.company_id,))
     operator, owner = world.browser(Role.OPERATOR), world.browser(Role.OWNER)
     assert "Choose whose pages" in operator.look("/keys")
-    assert fleet.company_id in operator.look("/companies", q="zephyr")
+    assert shown_id("cmp", fleet.company_id) in operator.look("/companies", q="zephyr")
 
-    assert operator.submit("/companies", company_id=fleet.company_id).status_code == 303
+    assert operator.submit("/companies", company_id=shown_id("cmp", fleet.company_id)).status_code == 303
     assert "Zephyr Lines" in operator.look("/keys")
 
     assert operator.submit("/companies", company_id="cmp_" + "0" * 32).status_code == 404
-    assert owner.submit("/companies", company_id=fleet.company_id).status_code == 403
+    assert owner.submit("/companies", company_id=shown_id("cmp", fleet.company_id)).status_code == 403
     assert owner.get("/companies").status_code == 404
 
 

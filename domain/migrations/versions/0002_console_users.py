@@ -1,14 +1,14 @@
 """users of the console: their sessions, known devices, links that set a password, and attempts to sign in
 
-Revision ID: 0012
-Revises: 0009
+Revision ID: 0002
+Revises: 0001
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0012"
-down_revision = "0009"
+revision = "0002"
+down_revision = "0001"
 branch_labels = None
 depends_on = None
 
@@ -16,8 +16,8 @@ depends_on = None
 def upgrade() -> None:
     op.create_table(
         "users",
-        sa.Column("id", sa.String(), nullable=False),
-        sa.Column("company_id", sa.String(), nullable=True),
+        sa.Column("id", sa.Uuid(), nullable=False),
+        sa.Column("company_id", sa.Uuid(), nullable=True),
         sa.Column("email", sa.String(), nullable=False),
         sa.Column("role", sa.String(), nullable=False),
         sa.Column("password_hash", sa.String(), nullable=True),
@@ -36,8 +36,8 @@ def upgrade() -> None:
     op.create_table(
         "sessions",
         sa.Column("token_hash", sa.LargeBinary(), nullable=False),
-        sa.Column("user_id", sa.String(), nullable=False),
-        sa.Column("company_id", sa.String(), nullable=True),
+        sa.Column("user_id", sa.Uuid(), nullable=False),
+        sa.Column("company_id", sa.Uuid(), nullable=True),
         sa.Column("address", sa.String(), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("seen_at", sa.DateTime(timezone=True), nullable=False),
@@ -50,7 +50,7 @@ def upgrade() -> None:
         op.create_table(
             table,
             sa.Column("token_hash", sa.LargeBinary(), nullable=False),
-            sa.Column("user_id", sa.String(), nullable=False),
+            sa.Column("user_id", sa.Uuid(), nullable=False),
             sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
             sa.ForeignKeyConstraint(["user_id"], ["users.id"], ondelete="CASCADE"),
             sa.PrimaryKeyConstraint("token_hash"),
