@@ -99,7 +99,7 @@ def _with_candidates(
 
 
 def candidates(page: Page) -> Response:
-    """The part of a page that lists records for a search: those that contain the text, then those that resemble it.
+    """The part of a page that lists records for a search: those that contain the text, else those that resemble it.
     Without a text the first ones."""
     subject = subject_of(page)
     kind, value, text = kind_of(page, subject), page.form.packed("value"), page.form.text("q")
@@ -124,9 +124,7 @@ def _search(records: list[FleetRecord], kind: MappingKind, text: str) -> list[Ca
         for record in records
         if any(wanted in part.lower() for part in (record.name or "", record.other or "", record.about))
     ][:_FOUND]
-    known = {candidate.record.id for candidate in containing}
-    alike = Likeness(records, kind).rank(text, limit=_FOUND)
-    return [*containing, *(one for one in alike if one.record.id not in known)][:_FOUND]
+    return containing or Likeness(records, kind).rank(text, limit=_FOUND)
 
 
 def map_reference(page: Page) -> Response:
