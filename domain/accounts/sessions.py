@@ -34,14 +34,16 @@ Transaction = Callable[[], AbstractContextManager[Connection]]
 
 @dataclass(frozen=True, slots=True)
 class SignedIn:
-    """The tokens for the browser's cookies."""
+    """Who signed in, and the tokens for the browser's cookies."""
+
+    user_id: UUID
 
     session: str
     device: str
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class SignInRefused:
     """`wait` is how long the next attempt has to wait; zero: e-mail, password or code is wrong."""
 
     wait: timedelta = timedelta()
@@ -77,7 +79,7 @@ _KNOWN_DEVICE = Command(
     " WHERE token_hash = %s AND email = %s AND d.created_at > %s::timestamptz"
 )
 _USE_STEP = Command("UPDATE users SET totp_used_step = %(step)s WHERE id = %(id)s AND totp_used_step < %(step)s")
-_STILL_HAS = Command("SELECT FROM users WHERE id = %s AND password_hash = %s FOR SHARE")
+_STILL_HAS = Command("SELECT FROM users WHERE id = %s AND password_hash = %s FOR NO KEY UPDATE")
 _BEGIN = Command("INSERT INTO sessions (token_hash, user_id, address, created_at, seen_at) VALUES (%s, %s, %s, %s, %s)")
 _ADD_DEVICE = Command("INSERT INTO devices (token_hash, user_id, created_at) VALUES (%s, %s, %s)")
 
@@ -92,7 +94,7 @@ def sign_in(
     address: str,
     contacts: Contacts,
     now: datetime,
-) -> SignedIn | Refused:
+) -> SignedIn | SignInRefused:
     """Whoever is refused does not learn which of the three was wrong, nor who is a user. The password is checked
     outside of the transactions: it takes long. Raises TooManyChecks, UnreadableContact."""
     email = tidy_email(email)
@@ -104,20 +106,22 @@ def sign_in(
         subjects = subjects_of(email, address, device)
         wait = take_attempt(connection, subjects, now=now)
         if wait:
-            return Refused(wait)
+            return SignInRefused(wait)
         user = _USER.first(connection, (email,))
     right = is_password(user.password_hash if user is not None else None, password)
     if user is None or not right:
-        return Refused()
+        return SignInRefused()
     with transaction() as connection:
         if _STILL_HAS.first(connection, (user.id, user.password_hash)) is None:
-            return Refused()  # the password was replaced meanwhile
+            return SignInRefused()  # the password was replaced meanwhile
         if user.totp_secret is not None:
             step = step_of_code(contacts.open(user.totp_secret) or "", code, now)
             if step is None or _USE_STEP.execute(connection, {"step": step, "id": user.id}).rowcount == 0:
-                return Refused()
+                return SignInRefused()
         forgive(connection, subjects)
-        signed_in = SignedIn(begin_session(connection, user.id, address=address, now=now), device or new_token())
+        signed_in = SignedIn(
+            user.id, begin_session(connection, user.id, address=address, now=now), device or new_token()
+        )
         if device is None:
             _ADD_DEVICE.execute(connection, (hash_of_token(signed_in.device), user.id, now))
     return signed_in

@@ -10,7 +10,10 @@ from domain.accounts.keys import NewKey, StoredKey, create_key, list_keys, revok
 from domain.contract.shapes import SCOPES
 from domain.ids import read_id
 from domain.lifecycle import Environment
+from domain.observability import get_logger
 from ingress.console.frame import Page, Refused, not_found, see_other
+
+log = get_logger(__name__)
 
 _OVERLAPS = {
     "1": "1 hour",
@@ -76,6 +79,7 @@ def create(page: Page) -> Response:
         scopes=scopes,
         expires_at=expires_at,
     )
+    log.info("console.key_created", key_id=made.id, company_id=company_id, user_id=page.session.user_id)
     return _made(page, made, name, expires_at)
 
 
@@ -101,8 +105,10 @@ def _made(
 
 
 def revoke(page: Page) -> Response:
-    if not revoke_key_of(page.connection, page.company_id, _key_id(page)):
+    key_id = _key_id(page)
+    if not revoke_key_of(page.connection, page.company_id, key_id):
         raise not_found()
+    log.info("console.key_revoked", key_id=key_id, company_id=page.company_id, user_id=page.session.user_id)
     return see_other("/keys?done=revoked")
 
 
@@ -115,6 +121,13 @@ def rotate(page: Page) -> Response:
     made = rotate_key(page.connection, page.company_id, key_id, overlap=overlap, now=page.now)
     if made is None:
         raise not_found()
+    log.info(
+        "console.key_rotated",
+        key_id=key_id,
+        new_key_id=made.id,
+        company_id=page.company_id,
+        user_id=page.session.user_id,
+    )
     return _made(page, made, name, None, old_ends_at=page.now + overlap)
 
 

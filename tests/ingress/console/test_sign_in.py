@@ -1,14 +1,16 @@
 """Who gets into the console, and what an attacker of sessions and forms gets."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import httpx
 import pyotp
 import pytest
 
+from domain.accounts.contacts import IN_CLEAR
 from domain.accounts.sessions import IDLE_HOURS, LONGEST_DAYS
-from domain.accounts.users import find_user, make_password_link, remove_user
+from domain.accounts.users import find_user, make_password_link, remove_user, set_totp
 from domain.ids import shown_id
 from domain.lifecycle import Role
 from tests.ingress.console.conftest import PASSWORD, Fields, World, words
@@ -316,3 +318,36 @@ def test_what_is_no_form_is_refused(world: World, content: bytes, media_type: st
 )
 def test_no_address_fails(world: World, path: str) -> None:
     assert world.browser(Role.OWNER).get(path).status_code in (200, 404, 405)
+
+
+def test_many_at_once_count_each(world: World) -> None:
+    """Attempts are counted before the password is looked at."""
+    email = world.new_user()
+    browsers = [world.browser() for _ in range(8)]
+    for browser in browsers:
+        browser.look("/sign-in")
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(
+            threads.map(lambda one: one.submit("/sign-in", email=email, password="guess and guess"), browsers)
+        )
+
+    assert sorted(answer.status_code for answer in answers).count(429) >= 2
+
+
+def test_a_user_with_codes_signs_in_from_two_places_at_once(world: World) -> None:
+    email = world.new_user()
+    secret = pyotp.random_base32()
+    with world.database.transaction() as connection:
+        set_totp(connection, find_user(connection, email), secret, contacts=IN_CLEAR)
+    browsers = [world.browser() for _ in range(2)]
+    for browser in browsers:
+        browser.look("/sign-in")
+    code = pyotp.TOTP(secret).now()
+    with ThreadPoolExecutor(2) as threads:
+        answers = list(
+            threads.map(lambda one: one.submit("/sign-in", email=email, password=PASSWORD, code=code), browsers)
+        )
+
+    with world.database.transaction() as connection:
+        remove_user(connection, find_user(connection, email))
+    assert sorted(answer.status_code for answer in answers) == [303, 403], "a code is used once"
