@@ -9,7 +9,7 @@ from domain.fleet.drivers import DriverRow
 from domain.fleet.likeness import Candidate, Likeness
 from domain.fleet.matching import KINDS, MappingKind, Matched
 from domain.fleet.queries import FleetRecord, list_records
-from domain.fleet.records import ID_KIND
+from domain.fleet.records import ID_KIND, UnknownTarget
 from domain.fleet.vehicles import VehicleRow
 from domain.ids import read_id
 from domain.routes.fleet_changes import add_driver, add_mapping, add_vehicle
@@ -135,7 +135,10 @@ def map_reference(page: Page) -> Response:
     if not value or target_id is None:
         raise not_found()
     waiting = routes_waiting_for(page.connection, page.company_id, kind, [value])
-    _, jobs = add_mapping(page.connection, page.company_id, kind, value, target_id)
+    try:
+        _, jobs = add_mapping(page.connection, page.company_id, kind, value, target_id)
+    except UnknownTarget:  # of another company, or retired meanwhile
+        raise not_found() from None
     page.jobs += jobs
     return _watch(page, subject, kind, value, waiting)
 

@@ -24,11 +24,11 @@ def show(console: Console, request: Request, query: Form) -> Response:
         "everywhere": "You are signed out in every browser.",
         "password": "Your password is set: sign in with it.",
     }.get(query.text("done"), "")
-    return console.render(request, "sign_in.html", email="", next=_own_path(query.text("next")), done=done, fault="")
+    return console.render(request, "sign_in.html", email="", next=own_path(query.text("next")), done=done, fault="")
 
 
 def act(console: Console, request: Request, form: Form) -> Response:
-    email, next_path = form.text("email"), _own_path(form.text("next"))
+    email, next_path = form.text("email"), own_path(form.text("next"))
     answer = sessions.sign_in(
         partial(console.database.transaction),
         email=email,
@@ -105,7 +105,7 @@ def _link_page(console: Console, request: Request, email: str | None, fault: str
     )
 
 
-def _own_path(path: str) -> str:
+def own_path(path: str) -> str:
     """Where to go after signing in: a page of ours, never another site."""
     is_own = path.startswith("/") and not path.startswith("//") and "\\" not in path and path.isprintable()
     return path if is_own else "/"
