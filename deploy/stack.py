@@ -20,7 +20,7 @@ from domain.jobs import QUEUES, check_redis
 from domain.migrations import migrate
 from domain.settings import CONTACT_KEY_FILE, Settings
 from domain.text import printable, without_secrets
-from ingress.process import CONSOLE_PORT_CHOICES, free_port
+from ingress.process import free_port
 
 
 class StackScreen(Terminal):
@@ -60,7 +60,9 @@ def run_stack(settings: Settings, *, demo: bool, screen: Terminal) -> int:
         screen.print(f"schema is at revision {revision}", highlight=False)
         port = free_port(settings.host, settings.port)
         url = f"http://{_reachable(settings.host)}:{port}"
-        console_port = free_port(settings.console_host, settings.console_port_or_next(), CONSOLE_PORT_CHOICES)
+        console_port = free_port(
+            settings.console_host, settings.console_port_or_next(), "--console-port or FUELROUTE_CONSOLE_PORT"
+        )
         console_url = f"http://{_reachable(settings.console_host)}:{console_port}"
         env = {
             "FUELROUTE_DATABASE_URL": database_url,

@@ -20,7 +20,6 @@ _OTHER_OPEN_FILES = 256
 
 
 PORT_CHOICES = "--port or FUELROUTE_PORT"
-CONSOLE_PORT_CHOICES = "--console-port or FUELROUTE_CONSOLE_PORT"
 
 
 class PortTaken(FuelrouteError):
@@ -75,6 +74,7 @@ def within_open_files(bounds: Bounds) -> Bounds:
 
 def listen(host: str, port: int, variable: str = PORT_CHOICES) -> socket.socket:
     """Raises PortTaken, which names the variable."""
+    listener = None
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.socket(family, socket.SOCK_STREAM)
@@ -82,5 +82,7 @@ def listen(host: str, port: int, variable: str = PORT_CHOICES) -> socket.socket:
         listener.bind((host, port))
         listener.listen(2048)
     except OSError as error:
+        if listener is not None:
+            listener.close()
         raise PortTaken(host, port, error.strerror or str(error), variable) from None
     return listener

@@ -8,14 +8,14 @@ from domain.observability import get_logger
 from domain.settings import Settings
 from ingress.connections import Bounds, bounded_connections
 from ingress.console.app import create_console
-from ingress.process import CONSOLE_PORT_CHOICES, listen, within_open_files
+from ingress.process import listen, within_open_files
 
 log = get_logger(__name__)
 
 
 def run(settings: Settings) -> int:
     """Serves until SIGTERM or SIGINT. Raises PortTaken."""
-    listener = listen(settings.console_host, settings.console_port_or_next(), CONSOLE_PORT_CHOICES)
+    listener = listen(settings.console_host, settings.console_port_or_next(), "--port or FUELROUTE_CONSOLE_PORT")
     config = uvicorn.Config(
         create_console(settings),
         loop="uvloop",

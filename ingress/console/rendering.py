@@ -30,7 +30,10 @@ def relative(moment: datetime, now: datetime) -> str:
 
 def when(moment: datetime, now: datetime, time_zone: str) -> Markup:
     """A time as people of the company read it: relative, and absolute in their zone."""
-    local = moment.astimezone(ZoneInfo(time_zone))
+    try:
+        local = moment.astimezone(ZoneInfo(time_zone))
+    except OverflowError:  # the first and the last day that there are
+        local = moment.astimezone(UTC)
     absolute = f"{local:%b} {local.day}, {local:%Y %H:%M %Z}"
     return Markup('<time datetime="{}">{} <span class="absolute">{}</span></time>').format(
         moment.astimezone(UTC).isoformat(), relative(moment, now), absolute

@@ -1,6 +1,6 @@
 """What comes out of a form is what went into it; times as people read them; parts of pages."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from urllib.parse import quote, urlencode, urlsplit
 
 import pytest
@@ -83,6 +83,22 @@ def test_times_are_told_in_the_companys_zone() -> None:
     assert when(NOW, NOW, "America/Chicago") == (
         '<time datetime="2026-11-20T12:00:00+00:00">now <span class="absolute">Nov 20, 2026 06:00 CST</span></time>'
     )
+
+
+@given(
+    st.datetimes(timezones=st.just(UTC)),
+    st.sampled_from(["UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago", "Asia/Kolkata"]),
+)
+def test_any_time_can_be_told(moment: datetime, time_zone: str) -> None:
+    assert f"{moment:%M}" in when(moment, NOW, "UTC")
+    assert when(moment, NOW, time_zone).startswith("<time")
+
+
+@pytest.mark.parametrize(
+    ("moment", "time_zone"), [(datetime.max, "Pacific/Kiritimati"), (datetime.min, "America/Chicago")]
+)
+def test_what_the_zone_cannot_tell_is_told_in_utc(moment: datetime, time_zone: str) -> None:
+    assert "UTC" in when(moment.replace(tzinfo=UTC), NOW, time_zone)
 
 
 def test_a_part_of_a_page_is_refused_at_the_top_and_leaves_the_rest(world: World) -> None:
