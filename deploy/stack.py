@@ -60,18 +60,25 @@ def run_stack(settings: Settings, *, demo: bool, screen: Terminal) -> int:
         screen.print(f"schema is at revision {revision}", highlight=False)
         port = free_port(settings.host, settings.port)
         url = f"http://{_reachable(settings.host)}:{port}"
+        console_port = free_port(
+            settings.console_host, settings.console_port_or_next(), "--console-port or FUELROUTE_CONSOLE_PORT"
+        )
+        console_url = f"http://{_reachable(settings.console_host)}:{console_port}"
         env = {
             "FUELROUTE_DATABASE_URL": database_url,
             "FUELROUTE_REDIS_URL": redis_url,
             "FUELROUTE_DATA": str(data),
             "FUELROUTE_HOST": settings.host,
             "FUELROUTE_PORT": str(port),
+            "FUELROUTE_CONSOLE_HOST": settings.console_host,
+            "FUELROUTE_CONSOLE_PORT": str(console_port),
             **contact_key(settings, data),
             "FUELROUTE_METRICS_PORT": metrics_ports or "",
         }
         supervisor.start([process_spec(name, arguments, folder.logs, env, url) for name, arguments in _PROCESSES])
-        folder.announce(database_url=database_url, redis_url=redis_url, http_url=url)
+        folder.announce(database_url=database_url, redis_url=redis_url, http_url=url, console_url=console_url)
         screen.print(f"ready {url}", style="bold green", highlight=False, soft_wrap=True)
+        screen.print(f"console {console_url}", highlight=False, soft_wrap=True)
         if metrics_ports is not None:
             screen.print(f"metrics on {settings.metrics_host}, ports {metrics_ports}", highlight=False)
         screen.print(f"logs in {folder.logs}; Ctrl-C stops everything", highlight=False, soft_wrap=True)
@@ -85,6 +92,7 @@ def run_stack(settings: Settings, *, demo: bool, screen: Terminal) -> int:
 
 _PROCESSES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("ingress", ("ingress",)),
+    ("console", ("console",)),
     *((queue, ("workers", "--queues", queue)) for queue in QUEUES),
     ("scheduler", ("scheduler",)),
 )

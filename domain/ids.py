@@ -10,11 +10,12 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-Kind = Literal["cmp", "key", "veh", "drv", "rte", "pln", "msg"]
+Kind = Literal["cmp", "key", "veh", "drv", "rte", "pln", "msg", "usr"]
 
 KIND_OF: dict[str, Kind] = {
     "company_id": "cmp",
     "key_id": "key",
+    "new_key_id": "key",
     "vehicle_id": "veh",
     "vehicle_ids": "veh",
     "driver_id": "drv",
@@ -23,6 +24,7 @@ KIND_OF: dict[str, Kind] = {
     "first_route_id": "rte",
     "plan_id": "pln",
     "message_id": "msg",
+    "user_id": "usr",
 }
 """What an id is of, by the name that log events and documents give it."""
 

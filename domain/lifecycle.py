@@ -33,6 +33,15 @@ class Environment(StrEnum):
     SANDBOX = "sandbox"
 
 
+class Role(StrEnum):
+    """What a user of the console may do; an operator may do it for every company."""
+
+    VIEWER = "viewer"
+    DISPATCHER = "dispatcher"
+    OWNER = "owner"
+    OPERATOR = "operator"
+
+
 class Objective(StrEnum):
     """What a plan makes least.
 

@@ -59,6 +59,21 @@ class Settings(BaseSettings):
 
     host: str = Field("127.0.0.1", description="Address the ingress listens on")
     port: int = Field(8080, ge=0, le=65535, description="Port the ingress listens on")
+    console_host: str = Field("127.0.0.1", description="Address the console listens on")
+    console_port: int | None = Field(
+        None, ge=0, le=65535, description="Port the console listens on; the one after the ingress's unless set"
+    )
+    console_proxies: str = Field(
+        "",
+        description="Proxies in front of the console, addresses or networks separated by commas: what they say of the"
+        " client's address and of https is believed",
+    )
+    console_url: Annotated[str, AfterValidator(http_address)] | None = Field(
+        None, description="The console's address for people, as links in it begin; its own host and port when not set"
+    )
+    api_url: Annotated[str, AfterValidator(http_address)] | None = Field(
+        None, description="The API's address for its callers, as the console shows it; host and port when not set"
+    )
     connections: int = Field(4096, ge=0, description="Connections to one ingress process, at most; 0 is no bound")
     connections_per_address: int = Field(
         2048, ge=0, description="Of them from one address, such as a proxy's, at most; 0 is no bound"
@@ -219,6 +234,21 @@ class Settings(BaseSettings):
     def http_url(self) -> str:
         """Where the ingress answers: that of the stack running in `data`, else this process's own settings."""
         return self._of_running_stack("http_url") or f"http://{self.host}:{self.port}"
+
+    def api_address(self) -> str:
+        """Where callers reach the API."""
+        return (self.api_url or self.http_url()).rstrip("/")
+
+    def console_address(self) -> str:
+        """Where people reach the console."""
+        own = self._of_running_stack("console_url") or f"http://{self.console_host}:{self.console_port_or_next()}"
+        return (self.console_url or own).rstrip("/")
+
+    def console_port_or_next(self) -> int:
+        """0 is a free one, as for the ingress."""
+        if self.console_port is not None:
+            return self.console_port
+        return min(self.port + 1, 65535) if self.port else 0
 
     def _of_running_stack(self, name: str) -> str | None:
         try:

@@ -27,7 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlmodel import Field, SQLModel
 
-from domain.lifecycle import Environment, Objective, PendingReason, RouteStatus
+from domain.lifecycle import Environment, Objective, PendingReason, Role, RouteStatus
 
 
 def _time(*, now: bool = False, null: bool = False) -> Any:
@@ -99,6 +99,78 @@ class ApiKey(SQLModel, table=True):
     created_at: datetime = _time(now=True)
     expires_at: datetime | None = _time(null=True)
     revoked_at: datetime | None = _time(null=True)
+    last_used_at: datetime | None = _time(null=True)
+    """To the minute: the ingress writes it from its memory."""
+
+
+class User(SQLModel, table=True):
+    """A person who signs in to the console: one of a company, or an operator, who sees all of them."""
+
+    __tablename__ = "users"
+    __table_args__ = (
+        UniqueConstraint("email", name="users_email"),
+        CheckConstraint(_one_of("role", Role), name="role"),
+        CheckConstraint("(role = 'operator') = (company_id IS NULL)", name="users_company"),
+    )
+
+    id: UUID = Field(primary_key=True)
+    company_id: UUID | None = Field(default=None, foreign_key="companies.id", index=True)
+    email: str
+    """In lower case."""
+    role: str
+    password_hash: str | None = None
+    """Argon2id; NULL until a password was set through a link."""
+    totp_secret: str | None = None
+    """Sealed like contacts; NULL: no one-time code is asked for."""
+    totp_used_step: int = Field(default=0, sa_column=Column(BigInteger, nullable=False, server_default=text("0")))
+    """The time step of the last accepted code: none is accepted twice."""
+    created_at: datetime = _time(now=True)
+
+
+class Session(SQLModel, table=True):
+    """A browser that is signed in. The token in its cookie is not stored, only the token's hash."""
+
+    __tablename__ = "sessions"
+
+    token_hash: bytes = Field(sa_column=Column(LargeBinary, primary_key=True))
+    user_id: UUID = Field(foreign_key="users.id", index=True, ondelete="CASCADE")
+    company_id: UUID | None = Field(default=None, foreign_key="companies.id", ondelete="SET NULL")
+    """The one that an operator has chosen."""
+    address: str
+    created_at: datetime = _time()
+    seen_at: datetime = _time()
+
+
+class Device(SQLModel, table=True):
+    """A browser in which a user has signed in before: what strangers attempt elsewhere does not slow it down."""
+
+    __tablename__ = "devices"
+
+    token_hash: bytes = Field(sa_column=Column(LargeBinary, primary_key=True))
+    user_id: UUID = Field(foreign_key="users.id", index=True, ondelete="CASCADE")
+    created_at: datetime = _time()
+
+
+class PasswordLink(SQLModel, table=True):
+    """A one-time link with which a user sets a password."""
+
+    __tablename__ = "password_links"
+
+    token_hash: bytes = Field(sa_column=Column(LargeBinary, primary_key=True))
+    user_id: UUID = Field(foreign_key="users.id", index=True, ondelete="CASCADE")
+    created_at: datetime = _time()
+
+
+class SignInAttempts(SQLModel, table=True):
+    """How often somebody has tried to sign in lately without success."""
+
+    __tablename__ = "sign_in_attempts"
+
+    subject: bytes = Field(sa_column=Column(LargeBinary, primary_key=True))
+    """A hash of who tried: a device, an account from an address, or an address."""
+    attempts: float
+    """At the time of the last one. They are forgotten bit by bit; see `attempts`."""
+    last_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False, index=True))
 
 
 class Vehicle(SQLModel, table=True):

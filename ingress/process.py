@@ -19,14 +19,17 @@ _OTHER_OPEN_FILES = 256
 """What the process needs beside its connections: those to its servers, libraries, logs."""
 
 
+PORT_CHOICES = "--port or FUELROUTE_PORT"
+
+
 class PortTaken(FuelrouteError):
-    def __init__(self, host: str, port: int, reason: str) -> None:
-        super().__init__(f"cannot listen on {host}:{port} ({reason}): choose another with --port or FUELROUTE_PORT")
+    def __init__(self, host: str, port: int, reason: str, variable: str) -> None:
+        super().__init__(f"cannot listen on {host}:{port} ({reason}): choose another port with {variable}")
 
 
 def run(settings: Settings) -> int:
     """Serves until SIGTERM or SIGINT. Raises PortTaken."""
-    listener = _listen(settings.host, settings.port)
+    listener = listen(settings.host, settings.port)
     config = uvicorn.Config(
         create_app(settings),
         loop="uvloop",
@@ -49,9 +52,9 @@ def run(settings: Settings) -> int:
     return 0
 
 
-def free_port(host: str, port: int) -> int:
+def free_port(host: str, port: int, variable: str = PORT_CHOICES) -> int:
     """`port` if it can be listened on, a free one for 0. Raises PortTaken."""
-    with _listen(host, port) as listener:
+    with listen(host, port, variable) as listener:
         return int(listener.getsockname()[1])
 
 
@@ -69,7 +72,9 @@ def within_open_files(bounds: Bounds) -> Bounds:
     return bounds
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int, variable: str = PORT_CHOICES) -> socket.socket:
+    """Raises PortTaken, which names the variable."""
+    listener = None
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.socket(family, socket.SOCK_STREAM)
@@ -77,5 +82,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
         listener.listen(2048)
     except OSError as error:
-        raise PortTaken(host, port, error.strerror or str(error)) from None
+        if listener is not None:
+            listener.close()
+        raise PortTaken(host, port, error.strerror or str(error), variable) from None
     return listener

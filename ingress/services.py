@@ -32,6 +32,7 @@ from ingress.auth import (
     unauthorized,
 )
 from ingress.batching import Batcher
+from ingress.key_use import KeyUse
 from ingress.limits import RateLimiter
 from ingress.outcomes import Outcomes
 from ingress.problems import ApiError
@@ -93,6 +94,7 @@ class Services:
         self.versions: AuthorizedBatcher[UUID, str | None] = self._reader("versions", read_versions)
         self._flushes: Batcher[None, None] = Batcher("flushes", self._flush, max_items=_MAX_FLUSHED, at_once=1)
         self._known: dict[bytes, KnownKey] = {}
+        self._key_use = KeyUse(self.database)
         body_bytes = settings.body_memory_megabytes << 20
         self.bodies = Shares(body_bytes, of_one=body_bytes // 32)
         """Bytes, held from before a body is read until what it says is stored: who has to wait, waits in its socket."""
@@ -100,12 +102,14 @@ class Services:
     async def run(self) -> "asyncio.Task[None]":
         """Opens what is needed. The returned task listens until it is canceled."""
         self.database.__enter__()
+        self._key_use.start()
         return asyncio.get_running_loop().create_task(self.outcomes.listen())
 
     def close(self) -> None:
         for batcher in (self.authentications, self.pushes, self.reads, self.finds, self.versions, self._flushes):
             batcher.close()
         self._threads.shutdown()
+        self._key_use.close()
         self.database.__exit__()
 
     async def in_thread(self, caller: Caller, work: Callable[[], Result]) -> Result:
@@ -161,6 +165,7 @@ class Services:
             return []
         with self.database.by_key() as connection:
             callers = find_callers(connection, [one.key for one in credentials])
+        self._key_use.note(caller.key_id for caller in callers if caller is not None)
         allowances = self._limiter.take(
             [
                 caller.key_id if caller is not None and one.counted else None

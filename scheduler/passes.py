@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import partial
 from uuid import UUID
 
-from domain.accounts import companies
+from domain.accounts import attempts, companies, sessions
 from domain.accounts.contacts import Contacts
 from domain.database import KEEPING, Connection, Database
 from domain.housekeeping import retention
@@ -145,6 +145,8 @@ class Passes:
             ("explanations", retention.forget_explanations, settings.explanation_retention_days, _PORTION),
             ("texts", retention.forget_texts, settings.message_text_retention_days, _PORTION),
             ("routes", retention.forget_routes, settings.route_retention_days, _PORTION),
+            ("sessions", sessions.forget_sessions, sessions.LONGEST_DAYS, _PORTION),
+            ("sign_in_attempts", attempts.forget_attempts, attempts.COUNTED_DAYS, _PORTION),
         )
         return {
             f"{kind}_forgotten": self._in_portions(partial(forget, days=days, now=now, limit=limit), limit)

@@ -2,7 +2,7 @@
 
 import typer
 
-from deploy.cli import companies, fleet, ifta, keys, measuring, roads, routes, running, stations
+from deploy.cli import companies, fleet, ifta, keys, measuring, roads, routes, running, stations, users
 from deploy.cli.failures import run
 from domain.observability import configure_logging
 from domain.settings import get_settings
@@ -19,6 +19,7 @@ for commands in (running.app, routes.app, measuring.app):
 for name, group in (
     ("companies", companies.app),
     ("keys", keys.app),
+    ("users", users.app),
     ("vehicles", fleet.vehicles_app),
     ("drivers", fleet.drivers_app),
     ("mappings", fleet.mappings_app),

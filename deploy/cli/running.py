@@ -18,6 +18,11 @@ from domain.text import without_secrets
 
 app = typer.Typer()
 
+ConsolePort = Annotated[
+    int | None,
+    typer.Option("--console-port", metavar="N", help="Port of the console; the one after the API's unless set."),
+]
+
 
 @app.command()
 def up(
@@ -35,6 +40,7 @@ def up(
         int | None,
         typer.Option("--port", metavar="N", help="Port to listen on; 8080 unless set, and 0 takes a free one."),
     ] = None,
+    console_port: ConsolePort = None,
 ) -> None:
     """Runs the whole service on this machine until Ctrl-C.
 
@@ -42,7 +48,7 @@ def up(
     """
     from deploy.stack import StackScreen, run_stack  # each command imports what it runs: the others start faster
 
-    settings = _settings_with(data=data, host=host, port=port)
+    settings = _settings_with(data=data, host=host, port=port, console_port=console_port)
     configure_logging(settings, "up")
     raise SystemExit(run_stack(settings, demo=demo, screen=StackScreen(width=screen.width)))
 
@@ -61,6 +67,25 @@ def ingress(
     configure_logging(settings, "ingress")
     _prepare_to_serve(settings, redis_needed=False)
     serve_metrics(settings, "ingress")
+    raise SystemExit(run(settings))
+
+
+@app.command()
+def console(
+    host: Annotated[
+        str | None, typer.Option("--host", metavar="H", help="Address to listen on; 127.0.0.1 unless set.")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", metavar="N", help="Port to listen on; the one after the API's unless set.")
+    ] = None,
+) -> None:
+    """Runs one process that serves the console: API keys, matching, for people in a browser."""
+    from ingress.console.process import run
+
+    settings = _settings_with(console_host=host, console_port=port)
+    configure_logging(settings, "console")
+    _prepare_to_serve(settings, redis_needed=False)
+    serve_metrics(settings, "console")
     raise SystemExit(run(settings))
 
 

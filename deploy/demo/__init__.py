@@ -1,6 +1,7 @@
 """`fuelroute up --demo`: a company with a fleet and prices, pushed routes, one truck driven and one that jumps."""
 
 import json
+import secrets
 import shlex
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -16,11 +17,12 @@ from deploy.drive import drive_route
 from deploy.embedded import write_private
 from domain.accounts.companies import Policy, create_company
 from domain.accounts.keys import create_key
+from domain.accounts.users import create_user
 from domain.contract.csvfiles import Report
 from domain.contract.shapes import SCOPES
 from domain.database import Connection, Database
 from domain.ids import read_id, shown_id
-from domain.lifecycle import Environment
+from domain.lifecycle import Environment, Role
 from domain.routes.fleet_changes import import_drivers, import_vehicles
 from domain.settings import Settings
 from domain.statements import IdRow, Statement
@@ -60,6 +62,7 @@ KANSAS_CITY = {
 ONTARIO = {"name": "Ontario airport cargo", "address": "Ontario, CA", "latitude": 34.060, "longitude": -117.590}
 EL_PASO = {"name": "Cross-dock", "address": "El Paso, TX", "latitude": 31.785, "longitude": -106.370}
 
+_USER = "demo@example.com"
 
 _COMPANIES = Statement(IdRow, "SELECT id FROM companies")
 
@@ -77,6 +80,7 @@ def run_demo(settings: Settings, screen: Console, *, stopping: Callable[[], bool
         demo = _fill(database, settings, screen)
         _store(file, demo)
         screen.print(f"live and sandbox keys are in {file}", soft_wrap=True, highlight=False)
+        _show_user(settings, demo, screen)
         screen.rule("routes")
         demo["routes"] = _push_routes(demo, screen)
         _store(file, demo)
@@ -106,6 +110,8 @@ def _fill(database: Database, settings: Settings, screen: Console) -> dict[str, 
             "deals": import_deals(connection, company_id, HERE / "deals.csv", now=now),
         }
         keys = {environment: _make_key(connection, company_id, environment) for environment in Environment}
+        password = secrets.token_urlsafe(12)
+        create_user(connection, email=_USER, role=Role.OWNER, company_id=company_id, password=password)
     screen.print(", ".join(f"{_stored(report)} {what}" for what, report in reports.items()), highlight=False)
     screen.print("the places are real; brands, prices, trucks and people are invented", style="dim")
     return {
@@ -113,8 +119,22 @@ def _fill(database: Database, settings: Settings, screen: Console) -> dict[str, 
         "company_id": shown_id("cmp", company_id),
         "live_key": keys[Environment.LIVE],
         "sandbox_key": keys[Environment.SANDBOX],
+        "console_url": settings.console_address(),
+        "console_user": _USER,
+        "console_password": password,
         "routes": {},
     }
+
+
+def _show_user(settings: Settings, demo: dict[str, Any], screen: Console) -> None:
+    """The one secret that is shown, and only now: it opens nothing but this demo's company."""
+    screen.print(
+        f"sign in to the console {settings.console_address()} as {demo['console_user']}, password "
+        f"{demo['console_password']}",
+        soft_wrap=True,
+        highlight=False,
+        markup=False,
+    )
 
 
 def _stored(report: Report) -> int:
@@ -247,9 +267,11 @@ def _show_again(settings: Settings, file: Path, companies: set[str], screen: Con
     if demo.get("company_id") not in companies:
         screen.print("the database has data of its own: the demo is left out")
         return
-    demo["url"] = settings.http_url()
+    demo["url"], demo["console_url"] = settings.http_url(), settings.console_address()
     _store(file, demo)
-    screen.print(f"the demo is there already; its keys are in {file}", soft_wrap=True, highlight=False)
+    screen.print(
+        f"the demo is there already; its keys and the console's user are in {file}", soft_wrap=True, highlight=False
+    )
     if "sandbox" in demo["routes"]:
         _show_plan(demo, screen)
     _say_what_next(file, demo, screen)

@@ -11,7 +11,7 @@ import secrets
 import string
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
@@ -93,6 +93,53 @@ def revoke_key(connection: Connection, key_id: UUID) -> bool:
     return _REVOKE.execute(connection, (key_id,)).rowcount == 1
 
 
+_REVOKE_OF_COMPANY = Command(
+    "UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE company_id = %s AND id = %s"
+)
+
+
+def revoke_key_of(connection: Connection, company_id: UUID, key_id: UUID) -> bool:
+    """The same, for a caller who sees one company. False: it has no such key."""
+    return _REVOKE_OF_COMPANY.execute(connection, (company_id, key_id)).rowcount == 1
+
+
+class _Rotated(NamedTuple):
+    name: str
+    environment: str
+    scopes: list[str]
+
+
+_END_BY = Statement(
+    _Rotated,
+    "UPDATE api_keys SET expires_at = least(expires_at, %s) WHERE company_id = %s AND id = %s"
+    " AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > %s) RETURNING name, environment, scopes",
+)
+
+
+def rotate_key(
+    connection: Connection, company_id: UUID, key_id: UUID, *, overlap: timedelta, now: datetime
+) -> NewKey | None:
+    """A key with the same name, environment and scopes, and no end. Both are valid for the overlap, in which the
+    programs that use the old one are changed. None: the company has no such key, or it is not valid any more."""
+    row = _END_BY.first(connection, (now + overlap, company_id, key_id, now))
+    if row is None:
+        return None
+    return create_key(
+        connection, company_id, name=row.name, environment=Environment(row.environment), scopes=row.scopes
+    )
+
+
+_USED = Command(
+    "UPDATE api_keys SET last_used_at = greatest(last_used_at, %s) WHERE id = ANY(ARRAY("
+    "SELECT id FROM api_keys WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED))"
+)
+
+
+def note_use(connection: Connection, key_ids: Collection[UUID], *, now: datetime) -> None:
+    """That these keys were used since the last note. It is shown to people and decides nothing."""
+    _USED.execute(connection, (now, list(key_ids)))
+
+
 class StoredKey(NamedTuple):
     """A key without its hash."""
 
@@ -104,11 +151,12 @@ class StoredKey(NamedTuple):
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
+    last_used_at: datetime | None
 
 
 _OF_COMPANY = Statement(
     StoredKey,
-    "SELECT id, name, environment, scopes, prefix, created_at, expires_at, revoked_at FROM api_keys"
+    "SELECT id, name, environment, scopes, prefix, created_at, expires_at, revoked_at, last_used_at FROM api_keys"
     " WHERE company_id = %s ORDER BY created_at, id",
 )
 

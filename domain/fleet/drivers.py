@@ -17,6 +17,8 @@ from domain.contract.csvfiles import Report, read_rows
 from domain.contract.shapes import Reference, Text
 from domain.database import Connection
 from domain.fleet.merging import Record, Value, merge
+from domain.fleet.records import AlreadyInFleet
+from domain.ids import new_id
 from domain.statements import Command, Statement
 
 
@@ -84,6 +86,23 @@ def store_drivers(
         if merged.inserts:
             cursor.executemany(_INSERT.text, [(record.id, company_id, *values(record)) for record in merged.inserts])
     return report, merged.rows
+
+
+def store_driver(connection: Connection, company_id: UUID, row: DriverRow, *, contacts: Contacts = IN_CLEAR) -> UUID:
+    """Adds one driver and returns the id. Two drivers may have the same name.
+
+    `routes.fleet_changes` calls it. Raises UnknownCompany, RetiredCompany, AlreadyInFleet.
+    """
+    lock_company(connection, company_id)
+    stored = _IN_SERVICE.all(connection, (company_id,))
+    if row.external_id is not None and any(one.external_id == row.external_id for one in stored):
+        raise AlreadyInFleet("driver", "external id", row.external_id)
+    driver_id = new_id()
+    _INSERT.execute(
+        connection,
+        (driver_id, company_id, row.name, row.display_name, row.external_id, contacts.seal(row.contact)),
+    )
+    return driver_id
 
 
 _TO_SEAL = Statement(

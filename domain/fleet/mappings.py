@@ -1,12 +1,15 @@
 """Mappings: what a dispatcher decided in the matching screens, such as "`TRUCK-9` is our vehicle 4102"."""
 
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from domain.accounts.companies import lock_company
 from domain.database import Connection
-from domain.fleet.matching import MATCHED_BY, MappingKind
+from domain.fleet.matching import KINDS, MATCHED_BY, MappingKind, Matched
 from domain.fleet.records import require_in_service
-from domain.statements import Command
+from domain.statements import Command, Statement
 
 _STORE = Command(
     "INSERT INTO mappings (company_id, kind, value, target_id) VALUES (%s, %s, %s, %s)"
@@ -23,3 +26,72 @@ def store_mapping(connection: Connection, company_id: UUID, kind: MappingKind, v
     lock_company(connection, company_id)
     require_in_service(connection, company_id, MATCHED_BY[kind], target_id)
     _STORE.execute(connection, (company_id, kind, value, target_id))
+
+
+class StoredMapping(NamedTuple):
+    """A mapping and the record that it leads to."""
+
+    kind: str
+    value: str
+    target_id: UUID
+    target_name: str | None
+    target_other: str | None
+    """Unit number and VIN, or name and external id."""
+    created_at: datetime
+
+
+_COLUMNS: tuple[tuple[Matched, str, str], ...] = (
+    ("vehicle", "unit_number", "vin"),
+    ("driver", "name", "external_id"),
+)
+_LIST: dict[Matched, Statement[StoredMapping]] = {
+    subject: Statement(
+        StoredMapping,
+        f"SELECT m.kind, m.value, m.target_id, t.{name} AS target_name, t.{other} AS target_other, m.created_at"  # noqa: S608
+        f" FROM mappings m JOIN {subject}s t ON t.company_id = m.company_id AND t.id = m.target_id"
+        " WHERE m.company_id = %(company_id)s AND m.kind = ANY(%(kinds)s) AND"
+        f" strpos(lower(concat_ws(' ', m.value, t.{name}, t.{other})), lower(%(text)s)) > 0"
+        " ORDER BY m.created_at DESC, m.value LIMIT %(limit)s OFFSET %(offset)s",
+    )
+    for subject, name, other in _COLUMNS
+}
+
+
+def list_mappings(
+    connection: Connection, company_id: UUID, subject: Matched, text: str, *, limit: int, offset: int
+) -> list[StoredMapping]:
+    """Those whose value, or whose record's names, contain `text`; the newest first."""
+    return _LIST[subject].all(
+        connection,
+        {"company_id": company_id, "kinds": list(KINDS[subject]), "text": text, "limit": limit, "offset": offset},
+    )
+
+
+class MappedValue(NamedTuple):
+    kind: str
+    value: str
+    target_id: UUID
+
+
+_OF_VALUES = Statement(
+    MappedValue,
+    "SELECT kind, value, target_id FROM mappings WHERE company_id = %s AND kind = ANY(%s) AND value = ANY(%s)",
+)
+
+
+def mappings_of(
+    connection: Connection, company_id: UUID, subject: Matched, values: Sequence[str]
+) -> dict[tuple[str, str], UUID]:
+    """What these values are mapped to, by kind and value."""
+    rows = _OF_VALUES.all(connection, (company_id, list(KINDS[subject]), list(values)))
+    return {(row.kind, row.value): row.target_id for row in rows}
+
+
+_REMOVE = Command("DELETE FROM mappings WHERE company_id = %s AND kind = %s AND value = %s")
+
+
+def remove_mapping(connection: Connection, company_id: UUID, kind: MappingKind, value: str) -> bool:
+    """Routes that were matched through it stay as they are. False: there is no such mapping. Raises UnknownCompany,
+    RetiredCompany."""
+    lock_company(connection, company_id)
+    return _REMOVE.execute(connection, (company_id, kind, value)).rowcount == 1

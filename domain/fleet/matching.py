@@ -22,6 +22,11 @@ MATCHED_BY: dict[MappingKind, Matched] = {
     "driver_external_id": "driver",
 }
 
+KINDS: dict[Matched, tuple[MappingKind, MappingKind]] = {
+    "vehicle": ("unit_number", "vin"),
+    "driver": ("driver_name", "driver_external_id"),
+}
+
 
 class Reference(NamedTuple):
     """One pushed value and the records it can mean."""
@@ -30,6 +35,15 @@ class Reference(NamedTuple):
     """As people read it: `unit number`, `VIN`, `name`, `external id`."""
     value: str
     candidates: Sequence[UUID]
+
+
+def to_blame(references: Sequence[Reference]) -> list[Reference]:
+    """The references for which `match` finds no record: the first that fits none or several, else all when they lead to
+    different ones. Empty: there is a match."""
+    for reference in references:
+        if len(reference.candidates) != 1:
+            return [reference]
+    return list(references) if len({reference.candidates[0] for reference in references}) > 1 else []
 
 
 class Match(NamedTuple):

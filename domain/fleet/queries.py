@@ -1,4 +1,4 @@
-"""What the API answers about a fleet: lists of vehicles and of drivers."""
+"""What the API answers about a fleet: lists of vehicles and of drivers; and what the matching screens choose from."""
 
 from itertools import chain, combinations
 from typing import NamedTuple
@@ -8,6 +8,7 @@ import msgspec
 
 from domain.contract.shapes import Driver, DriverList, DriverQuery, Vehicle, VehicleList, VehicleQuery
 from domain.database import Connection
+from domain.fleet.matching import MappingKind, Matched
 from domain.ids import with_shown_ids
 from domain.statements import Statement
 
@@ -98,3 +99,37 @@ def list_drivers(connection: Connection, company_id: UUID, query: DriverQuery) -
     data = [Driver(**with_shown_ids(row._asdict(), id="drv")) for row in page.all(connection, parameters)]
     total = count.one(connection, parameters).total
     return DriverList(data=data, total=total, limit=query.limit, offset=query.offset)
+
+
+class FleetRecord(NamedTuple):
+    """A vehicle or driver in service, as people tell it from others."""
+
+    id: UUID
+    name: str | None
+    """The unit number, or the driver's name."""
+    other: str | None
+    """The VIN, or the driver's external id."""
+    about: str
+
+    def stored(self, kind: MappingKind) -> str | None:
+        """The value that a reference of that kind is compared with."""
+        return self.name if kind in ("unit_number", "driver_name") else self.other
+
+
+_RECORDS: dict[Matched, Statement[FleetRecord]] = {
+    "vehicle": Statement(
+        FleetRecord,
+        "SELECT id, unit_number AS name, vin AS other, concat_ws(', ', nullif(concat_ws(' ', year, make, model), ''),"
+        " license_plate) AS about FROM vehicles WHERE company_id = %s AND retired_at IS NULL ORDER BY unit_number, id",
+    ),
+    "driver": Statement(
+        FleetRecord,
+        "SELECT id, name, external_id AS other, coalesce(nullif(display_name, name), '') AS about"
+        " FROM drivers WHERE company_id = %s AND retired_at IS NULL ORDER BY name, id",
+    ),
+}
+
+
+def list_records(connection: Connection, company_id: UUID, subject: Matched) -> list[FleetRecord]:
+    """All that a reference can be mapped to."""
+    return _RECORDS[subject].all(connection, (company_id,))

@@ -27,6 +27,11 @@ def shown_record(kind: Matched, record_id: UUID) -> str:
     return shown_id(ID_KIND[kind], record_id)
 
 
+class AlreadyInFleet(FuelrouteError):
+    def __init__(self, kind: Matched, name: str, value: str) -> None:
+        super().__init__(f"there is a {kind} with the {name} '{value}' already: map to that one instead")
+
+
 _FIND: dict[Matched, Command] = {
     kind: Command(f"SELECT FROM {kind}s WHERE company_id = %s AND id = %s AND retired_at IS NULL") for kind in _KINDS
 }

@@ -9,12 +9,15 @@ from typing import Annotated, NamedTuple
 from uuid import UUID
 
 from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from domain.accounts.companies import lock_company
 from domain.contract.csvfiles import Report, read_rows
 from domain.contract.shapes import Reference, Text, Vin
 from domain.database import Connection
 from domain.fleet.merging import Record, Value, merge
+from domain.fleet.records import AlreadyInFleet
+from domain.ids import new_id
 from domain.statements import Command, Statement
 
 Words = Annotated[Text, Meta(max_length=200)]
@@ -86,6 +89,18 @@ def store_vehicles(connection: Connection, company_id: UUID, path: Path) -> tupl
         if merged.inserts:
             cursor.executemany(_INSERT.text, [(record.id, company_id, *_values(record)) for record in merged.inserts])
     return report, merged.rows
+
+
+def store_vehicle(connection: Connection, company_id: UUID, row: VehicleRow) -> UUID:
+    """Adds one vehicle and returns its id. `routes.fleet_changes` calls it. Raises UnknownCompany, RetiredCompany,
+    AlreadyInFleet."""
+    lock_company(connection, company_id)
+    stored = _IN_SERVICE.all(connection, (company_id,))
+    if row.unit_number is not None and any(one.unit_number == row.unit_number for one in stored):
+        raise AlreadyInFleet("vehicle", "unit number", row.unit_number)
+    record = Record(new_id(), asdict(row))
+    _INSERT.execute(connection, (record.id, company_id, *_values(record)))
+    return record.id
 
 
 def _values(record: Record) -> list[Value]:

@@ -56,7 +56,7 @@ _DELETE_TRACKS = Command("DELETE FROM tracks WHERE vehicle_id = ANY(%s)")
 _DELETE_OF_COMPANY = [
     Command(f"DELETE FROM {table} WHERE company_id = %s")  # noqa: S608
     for table in (
-        *("mappings", "api_keys", "deals", "dropped_fixes", "price_sets", "vehicles", "drivers"),
+        *("mappings", "api_keys", "users", "deals", "dropped_fixes", "price_sets", "vehicles", "drivers"),
         *("route_count_deltas", "route_counts"),  # in this order: what is being folded goes from the one to the other
     )
 ]

@@ -1,7 +1,8 @@
-"""Seals stored contacts that are in the clear or under an older key."""
+"""Seals stored contacts, and secrets of one-time codes, that are in the clear or under an older key."""
 
 from domain.accounts.companies import lock_to_seal, seal_message_urls
 from domain.accounts.contacts import Contacts, Sealed
+from domain.accounts.users import seal_totp_secrets
 from domain.database import Connection
 from domain.fleet.drivers import seal_contacts
 
@@ -14,4 +15,7 @@ def seal_stored(connection: Connection, contacts: Contacts) -> Sealed:
     companies = lock_to_seal(connection, contacts.mark)
     urls = seal_message_urls(connection, companies, contacts)
     drivers = seal_contacts(connection, companies, contacts)
-    return Sealed(urls.sealed + drivers.sealed, urls.unreadable + drivers.unreadable)
+    secrets = seal_totp_secrets(connection, contacts)
+    return Sealed(
+        urls.sealed + drivers.sealed + secrets.sealed, urls.unreadable + drivers.unreadable + secrets.unreadable
+    )

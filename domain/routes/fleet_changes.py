@@ -10,10 +10,10 @@ from uuid import UUID
 from domain.accounts.contacts import IN_CLEAR, Contacts
 from domain.contract.csvfiles import Report
 from domain.database import Connection
-from domain.fleet.drivers import store_drivers
+from domain.fleet.drivers import DriverRow, store_driver, store_drivers
 from domain.fleet.mappings import store_mapping
 from domain.fleet.matching import MappingKind
-from domain.fleet.vehicles import store_vehicles
+from domain.fleet.vehicles import VehicleRow, store_vehicle, store_vehicles
 from domain.jobs import Job, import_routes, in_batches
 from domain.routes.holds import routes_waiting_for
 
@@ -46,6 +46,21 @@ def add_mapping(
     store_mapping(connection, company_id, kind, value, target_id)
     waiting = routes_waiting_for(connection, company_id, kind, [value])
     return len(waiting), [import_routes(batch) for batch in in_batches(waiting)]
+
+
+def add_vehicle(connection: Connection, company_id: UUID, row: VehicleRow) -> tuple[UUID, list[Job]]:
+    """Adds one vehicle. Returns its id, too. Raises AlreadyInFleet."""
+    vehicle_id = store_vehicle(connection, company_id, row)
+    return vehicle_id, _jobs_for(connection, company_id, {"unit_number": [row.unit_number], "vin": [row.vin]})
+
+
+def add_driver(
+    connection: Connection, company_id: UUID, row: DriverRow, *, contacts: Contacts = IN_CLEAR
+) -> tuple[UUID, list[Job]]:
+    """Adds one driver. Returns the id, too. Raises AlreadyInFleet."""
+    driver_id = store_driver(connection, company_id, row, contacts=contacts)
+    names: dict[MappingKind, list[str | None]] = {"driver_external_id": [row.external_id], "driver_name": [row.name]}
+    return driver_id, _jobs_for(connection, company_id, names)
 
 
 def _jobs_for(connection: Connection, company_id: UUID, names: Mapping[MappingKind, Sequence[str | None]]) -> list[Job]:

@@ -72,7 +72,7 @@ def test_too_few_ports_are_told_before_anything_starts(settings: Settings, tmp_p
     with fuelroute(settings, tmp_path, "up", "--port", "0", FUELROUTE_METRICS_PORT="9100-9102") as process:
         assert process.wait(timeout=40) == 1
         output = process.stdout.read() if process.stdout is not None else ""
-    assert "FUELROUTE_METRICS_PORT: 9100-9102 is not enough for 6 processes" in output
+    assert "FUELROUTE_METRICS_PORT: 9100-9102 is not enough for 7 processes" in output
 
 
 @pytest.mark.parametrize(

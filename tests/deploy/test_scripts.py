@@ -115,6 +115,10 @@ def test_up_reaches_ready_shows_the_demo_and_stops_twice(clone: Path, tmp_path: 
 
         demo = json.loads((data / "demo.json").read_text())
         assert demo["url"] == url
+        console = up.wait_for(r"console (http://\S+)", 5).group(1)
+        assert demo["console_url"] == console
+        assert "Sign in" in httpx.get(f"{console}/sign-in").text
+        assert (demo["console_password"] in up.screen.read_text()) == (attempt == "first"), "it is shown once"
         assert not [name for name in ("live_key", "sandbox_key") if demo[name] in up.screen.read_text()]
         me = httpx.get(f"{url}/v1/me", headers={"Authorization": f"Bearer {demo['live_key']}"})
         assert (me.status_code, me.json()["company"]["name"]) == (200, "Prairie Demo Freight")

@@ -16,6 +16,11 @@ from tests.domain.test_statements import MODULES
 OWNERS = {
     "companies": "accounts",
     "api_keys": "accounts",
+    "users": "accounts",
+    "sessions": "accounts",
+    "devices": "accounts",
+    "password_links": "accounts",
+    "sign_in_attempts": "accounts",
     "vehicles": "fleet",
     "drivers": "fleet",
     "mappings": "fleet",

@@ -13,13 +13,15 @@ from psycopg import sql
 
 from domain.accounts.companies import Policy, UnknownCompany, create_company
 from domain.accounts.keys import PresentedKey, create_key, find_callers
+from domain.accounts.sessions import begin_session
+from domain.accounts.users import create_user
 from domain.contract.shapes import FuelPlan
 from domain.database import Connection, Database, Tenant
 from domain.fleet.records import UnknownTarget
 from domain.housekeeping import erasure
 from domain.housekeeping.erasure import erase_company, erase_driver
 from domain.ids import new_id
-from domain.lifecycle import Environment
+from domain.lifecycle import Environment, Role
 from domain.routes.fleet_changes import add_mapping, import_drivers, import_vehicles
 from domain.routes.holds import expire_held_routes
 from domain.routes.imports import import_routes
@@ -37,7 +39,15 @@ pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:Deprecati
 
 PERSON = ("Zoë Quartermain", "Zoë Q.", "EMP-4711", "zoe@example.org", "Q. ZOE")
 """Name, display name, external id, contact, and what a mapping calls her."""
-COMPANY = ("Quartermain Haulage", "dispatch-secret", "QH-UNIT-7", "QH-LOAD", "QH-REF", "qh key")
+COMPANY = (
+    "Quartermain Haulage",
+    "dispatch-secret",
+    "QH-UNIT-7",
+    "QH-LOAD",
+    "QH-REF",
+    "qh key",
+    "qh-boss@example.com",
+)
 
 
 def traces(connection: Connection, *marks: str | UUID) -> list[tuple[str, str | UUID]]:
@@ -83,6 +93,8 @@ def company(database: Database, tmp_path: Path, now: datetime) -> Iterator[Fleet
         import_deals(connection, company_id, deals, now=now)
         trucks, people = (ids_of(connection, table, company_id) for table in ("vehicles", "drivers"))
         add_mapping(connection, company_id, "driver_name", "Q. ZOE", people[0])
+        boss = create_user(connection, email="qh-boss@example.com", role=Role.OWNER, company_id=company_id)
+        begin_session(connection, boss, address="192.0.2.1", now=now)
     yield Fleet(company_id, (trucks[0], trucks[0]), (people[0], people[1]))
     erase_company(database.transaction, company_id, now=now)
 

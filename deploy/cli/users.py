@@ -1,0 +1,108 @@
+"""People who sign in to the console."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+from uuid import UUID
+
+import typer
+
+from deploy.cli.arguments import AsJson, Yes, confirm, read_company_id, read_secret
+from deploy.cli.output import print_table, screen, show
+from deploy.cli.storing import transaction
+from domain.accounts import companies, users
+from domain.accounts.contacts import IN_CLEAR
+from domain.ids import shown_id, with_shown_ids
+from domain.lifecycle import Role
+from domain.settings import get_settings
+
+app = typer.Typer(no_args_is_help=True, help="People who sign in to the console.")
+
+CompanyOption = Annotated[
+    UUID | None,
+    typer.Option(
+        "--company", parser=read_company_id, metavar="ID", help="The company's id; without it operators, or everybody."
+    ),
+]
+Email = Annotated[str, typer.Argument(metavar="EMAIL", help="The user's e-mail address, with which they sign in.")]
+
+
+@app.command("create")
+def users_create(
+    email: Annotated[str, typer.Option("--email", metavar="EMAIL", help="With which the user signs in.")],
+    role: Annotated[
+        Role, typer.Option("--role", help="What the user may do; an operator may do all for every company.")
+    ],
+    company_id: CompanyOption = None,
+    password_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--password-file",
+            metavar="FILE",
+            help="Its first line is the password; - is standard input. Without it a"
+            " one-time link is printed, with which the user sets one.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Makes a user."""
+    password = read_secret(password_file) if password_file is not None else None
+    with transaction() as connection:
+        if company_id is not None:
+            companies.require_company(connection, company_id)
+        user_id = users.create_user(connection, email=email, role=role, company_id=company_id, password=password)
+        token = None if password is not None else users.make_password_link(connection, user_id, now=datetime.now(UTC))
+    _show_link(as_json, {"id": shown_id("usr", user_id), "email": users.tidy_email(email), "role": role}, token)
+
+
+@app.command("list")
+def users_list(
+    company_id: CompanyOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Lists who can sign in."""
+    with transaction() as connection:
+        rows = [with_shown_ids(row._asdict(), id="usr") for row in users.list_users(connection, company_id)]
+    show(as_json, rows, lambda: print_table(rows, "email", "role", "company_id", "has_password", "has_totp"))
+
+
+@app.command("reset")
+def users_reset(
+    email: Email,
+    without_codes: Annotated[
+        bool, typer.Option("--without-codes", help="Ask for no one-time code any more: the phone is lost.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Prints a link with which a user sets a new password, once. Until then the old one works."""
+    with transaction() as connection:
+        user_id = users.find_user(connection, email)
+        if without_codes:
+            users.set_totp(connection, user_id, None, contacts=IN_CLEAR)
+        token = users.make_password_link(connection, user_id, now=datetime.now(UTC))
+    _show_link(as_json, {"id": shown_id("usr", user_id), "email": users.tidy_email(email)}, token)
+
+
+@app.command("remove")
+def users_remove(email: Email, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Removes a user, who is signed out at once."""
+    confirm(yes, f"{email} can sign in no more")
+    with transaction() as connection:
+        user_id = users.find_user(connection, email)
+        users.remove_user(connection, user_id)
+    show(
+        as_json,
+        {"id": shown_id("usr", user_id), "removed": True},
+        lambda: screen.print(f"removed {email}", highlight=False),
+    )
+
+
+def _show_link(as_json: bool, document: dict[str, Any], token: str | None) -> None:
+    link = f"{get_settings().console_address()}/set-password/{token}" if token is not None else None
+
+    def text() -> None:
+        screen.print(f"user {document['id']} {document['email']}", highlight=False)
+        if link is not None:
+            screen.print(f"{link}\nIt works once, within {users.LINK_HOURS} hours.", highlight=False, soft_wrap=True)
+
+    show(as_json, {**document, "link": link}, text)

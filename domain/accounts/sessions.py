@@ -1,0 +1,266 @@
+"""Signing in to the console, and who is signed in.
+
+A session is looked up at every request, so one that ended ends at once. It ends by signing out, with a new password,
+`IDLE_HOURS` after its last request, `LONGEST_DAYS` after it began, and when its user or company is removed.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+import pyotp
+
+from domain.accounts.attempts import forgive, subjects_of, take_attempt
+from domain.accounts.contacts import Contacts
+from domain.accounts.passwords import is_password
+from domain.accounts.tokens import hash_of_token, new_token
+from domain.accounts.users import tidy_email
+from domain.database import Connection
+from domain.lifecycle import Role
+from domain.statements import Command, Statement
+
+IDLE_HOURS = 12
+LONGEST_DAYS = 7
+DEVICE_DAYS = 365
+
+_SEEN_EACH = timedelta(minutes=1)
+_CODE_SECONDS = 30
+
+Transaction = Callable[[], AbstractContextManager[Connection]]
+
+
+@dataclass(frozen=True, slots=True)
+class SignedIn:
+    """Who signed in, and the tokens for the browser's cookies."""
+
+    user_id: UUID
+
+    session: str
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class SignInRefused:
+    """`wait` is how long the next attempt has to wait; zero: e-mail, password or code is wrong."""
+
+    wait: timedelta = timedelta()
+
+
+class Session(NamedTuple):
+    """Who is signed in, and whose pages are shown."""
+
+    user_id: UUID
+    email: str
+    role: Role
+    has_totp: bool
+    company_id: UUID | None
+    """None: an operator who has not chosen a company."""
+    company_name: str | None
+    time_zone: str
+
+
+class _User(NamedTuple):
+    id: UUID
+    password_hash: str | None
+    totp_secret: str | None
+    totp_used_step: int
+
+
+_USER = Statement(
+    _User,
+    "SELECT u.id, password_hash, totp_secret, totp_used_step FROM users u LEFT JOIN companies c ON c.id = u.company_id"
+    " WHERE email = %s AND c.retired_at IS NULL",
+)
+_KNOWN_DEVICE = Command(
+    "SELECT FROM devices d JOIN users u ON u.id = d.user_id"
+    " WHERE token_hash = %s AND email = %s AND d.created_at > %s::timestamptz"
+)
+_USE_STEP = Command("UPDATE users SET totp_used_step = %(step)s WHERE id = %(id)s AND totp_used_step < %(step)s")
+_STILL_HAS = Command("SELECT FROM users WHERE id = %s AND password_hash = %s FOR NO KEY UPDATE")
+_BEGIN = Command("INSERT INTO sessions (token_hash, user_id, address, created_at, seen_at) VALUES (%s, %s, %s, %s, %s)")
+_ADD_DEVICE = Command("INSERT INTO devices (token_hash, user_id, created_at) VALUES (%s, %s, %s)")
+
+
+def sign_in(
+    transaction: Transaction,
+    *,
+    email: str,
+    password: str,
+    code: str,
+    device: str | None,
+    address: str,
+    contacts: Contacts,
+    now: datetime,
+) -> SignedIn | SignInRefused:
+    """Whoever is refused does not learn which of the three was wrong, nor who is a user. The password is checked
+    outside of the transactions: it takes long. Raises TooManyChecks, UnreadableContact."""
+    email = tidy_email(email)
+    with transaction() as connection:
+        oldest = now - timedelta(days=DEVICE_DAYS)
+        if device is not None:
+            known = _KNOWN_DEVICE.first(connection, (hash_of_token(device), email, oldest)) is not None
+            device = device if known else None
+        subjects = subjects_of(email, address, device)
+        wait = take_attempt(connection, subjects, now=now)
+        if wait:
+            return SignInRefused(wait)
+        user = _USER.first(connection, (email,))
+    right = is_password(user.password_hash if user is not None else None, password)
+    if user is None or not right:
+        return SignInRefused()
+    with transaction() as connection:
+        if _STILL_HAS.first(connection, (user.id, user.password_hash)) is None:
+            return SignInRefused()  # the password was replaced meanwhile
+        if user.totp_secret is not None:
+            step = step_of_code(contacts.open(user.totp_secret) or "", code, now)
+            if step is None or _USE_STEP.execute(connection, {"step": step, "id": user.id}).rowcount == 0:
+                return SignInRefused()
+        forgive(connection, subjects)
+        signed_in = SignedIn(
+            user.id, begin_session(connection, user.id, address=address, now=now), device or new_token()
+        )
+        if device is None:
+            _ADD_DEVICE.execute(connection, (hash_of_token(signed_in.device), user.id, now))
+    return signed_in
+
+
+def begin_session(connection: Connection, user_id: UUID, *, address: str, now: datetime) -> str:
+    """The token of a new session of somebody who has proved who they are."""
+    token = new_token()
+    _BEGIN.execute(connection, (hash_of_token(token), user_id, address, now, now))
+    return token
+
+
+def step_of_code(secret: str, code: str, now: datetime) -> int | None:
+    """The time step of a one-time code, at most one away from now; None: it is not the code of any."""
+    code = "".join(code.split())
+    if not (len(code) == 6 and code.isascii() and code.isdecimal()):
+        return None
+    totp = pyotp.TOTP(secret, interval=_CODE_SECONDS)
+    current = int(now.timestamp()) // _CODE_SECONDS
+    for step in (current, current - 1, current + 1):
+        if pyotp.utils.strings_equal(totp.at(step * _CODE_SECONDS), code):
+            return step
+    return None
+
+
+class _Found(NamedTuple):
+    user_id: UUID
+    email: str
+    role: str
+    has_totp: bool
+    company_id: UUID | None
+    company_name: str | None
+    time_zone: str | None
+    seen_at: datetime
+
+
+_ALIVE = (
+    f"seen_at > %(now)s::timestamptz - interval '{IDLE_HOURS} hours'"
+    f" AND s.created_at > %(now)s::timestamptz - interval '{LONGEST_DAYS} days'"
+)
+_FIND = Statement(
+    _Found,
+    f"""
+    SELECT u.id AS user_id, u.email, u.role, u.totp_secret IS NOT NULL AS has_totp,
+           c.id AS company_id, c.name AS company_name, c.time_zone, s.seen_at
+    FROM sessions s JOIN users u ON u.id = s.user_id
+         LEFT JOIN companies c ON c.id = coalesce(u.company_id, s.company_id) AND c.retired_at IS NULL
+    WHERE s.token_hash = %(hash)s AND {_ALIVE} AND (u.company_id IS NULL OR c.id IS NOT NULL)
+    """,  # noqa: S608 (constants of this module)
+)
+_SEEN = Command("UPDATE sessions SET seen_at = %s WHERE token_hash = %s")
+
+
+def find_session(connection: Connection, token: str, *, now: datetime) -> Session | None:
+    """Who is signed in with this token; None: nobody."""
+    token_hash = hash_of_token(token)
+    row = _FIND.first(connection, {"hash": token_hash, "now": now})
+    if row is None:
+        return None
+    if now - row.seen_at > _SEEN_EACH:
+        _SEEN.execute(connection, (now, token_hash))
+    return Session(
+        row.user_id, row.email, Role(row.role), row.has_totp, row.company_id, row.company_name, row.time_zone or "UTC"
+    )
+
+
+class ChoosableCompany(NamedTuple):
+    id: UUID
+    name: str
+
+
+_COMPANIES = Statement(
+    ChoosableCompany,
+    "SELECT id, name FROM companies WHERE retired_at IS NULL AND strpos(lower(name), lower(%s)) > 0"
+    " ORDER BY lower(name), id LIMIT %s",
+)
+_CHOOSE = Command(
+    "UPDATE sessions s SET company_id = c.id FROM users u, companies c WHERE s.token_hash = %s AND u.id = s.user_id"
+    " AND u.role = 'operator' AND c.id = %s AND c.retired_at IS NULL"
+)
+
+
+def choosable_companies(connection: Connection, text: str, *, limit: int) -> list[ChoosableCompany]:
+    """What an operator may choose from: those whose name contains `text`."""
+    return _COMPANIES.all(connection, (text, limit))
+
+
+def choose_company(connection: Connection, token: str, company_id: UUID) -> bool:
+    """From now on an operator's session shows that company. False: there is none, or the user is no operator."""
+    return _CHOOSE.execute(connection, (hash_of_token(token), company_id)).rowcount == 1
+
+
+_PASSWORD_OF = Statement(_User, "SELECT id, password_hash, totp_secret, totp_used_step FROM users WHERE id = %s")
+
+
+def is_password_of(connection: Connection, user_id: UUID, password: str) -> bool:
+    """For whoever changes how they sign in. Raises TooManyChecks."""
+    user = _PASSWORD_OF.first(connection, (user_id,))
+    return is_password(user.password_hash if user is not None else None, password)
+
+
+class _Count(NamedTuple):
+    sessions: int
+
+
+_END = Command("DELETE FROM sessions WHERE token_hash = %s")
+_END_ALL = Command("DELETE FROM sessions WHERE user_id = %s")
+_COUNT = Statement(
+    _Count,
+    f"SELECT count(*) AS sessions FROM sessions s WHERE user_id = %(user_id)s AND {_ALIVE}",  # noqa: S608
+)
+
+
+def sign_out(connection: Connection, token: str) -> None:
+    _END.execute(connection, (hash_of_token(token),))
+
+
+def sign_out_everywhere(connection: Connection, user_id: UUID) -> None:
+    _END_ALL.execute(connection, (user_id,))
+
+
+def count_sessions(connection: Connection, user_id: UUID, *, now: datetime) -> int:
+    """In how many browsers the user is signed in."""
+    return _COUNT.one(connection, {"user_id": user_id, "now": now}).sessions
+
+
+_FORGET = {
+    table: Command(
+        f"DELETE FROM {table} WHERE token_hash = ANY(ARRAY("  # noqa: S608
+        f"SELECT token_hash FROM {table} WHERE created_at < %s LIMIT %s FOR UPDATE SKIP LOCKED))"
+    )
+    for table in ("sessions", "devices", "password_links")
+}
+
+
+def forget_sessions(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
+    """Sessions, known browsers and links that have ended, up to `limit` of each. `days` is how long sessions last."""
+    kept = {"sessions": days, "devices": float(DEVICE_DAYS), "password_links": days}
+    return max(
+        forget.execute(connection, (now - timedelta(days=kept[table]), limit)).rowcount
+        for table, forget in _FORGET.items()
+    )

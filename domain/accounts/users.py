@@ -1,0 +1,189 @@
+"""People who sign in to the console: users of a company, and operators, who see every company."""
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+from domain.accounts.contacts import Contacts, Sealed, StoredContact
+from domain.accounts.passwords import hash_password
+from domain.accounts.tokens import hash_of_token, new_token
+from domain.database import Connection
+from domain.errors import FuelrouteError
+from domain.ids import new_id
+from domain.lifecycle import Role
+from domain.statements import Command, IdRow, Statement
+
+MAY_MATCH: Collection[Role] = frozenset({Role.DISPATCHER, Role.OWNER, Role.OPERATOR})
+MAY_MANAGE_KEYS: Collection[Role] = frozenset({Role.OWNER, Role.OPERATOR})
+
+MAX_EMAIL_CHARACTERS = 200
+
+
+class UnknownUser(FuelrouteError):
+    def __init__(self, email: str) -> None:
+        super().__init__(f"there is no user {email!r}")
+
+
+class UnusableUser(FuelrouteError):
+    """A user that cannot be made; the text says why."""
+
+
+class StoredUser(NamedTuple):
+    """A user without any secret."""
+
+    id: UUID
+    company_id: UUID | None
+    email: str
+    role: str
+    has_password: bool
+    has_totp: bool
+    created_at: datetime
+
+
+def tidy_email(email: str) -> str:
+    """As it is stored and compared."""
+    return email.strip().lower()
+
+
+_INSERT = Command(
+    "INSERT INTO users (id, company_id, email, role, password_hash) VALUES (%s, %s, %s, %s, %s)"
+    " ON CONFLICT (email) DO NOTHING"
+)
+
+
+def create_user(
+    connection: Connection, *, email: str, role: Role, company_id: UUID | None, password: str | None = None
+) -> UUID:
+    """Stores a user and returns the id. Without a password the user needs a link that sets one.
+
+    The caller has looked at the company. Raises UnusableUser, UnusablePassword.
+    """
+    email = tidy_email(email)
+    name, at, host = email.partition("@")
+    if not (name and at and host) or any(character.isspace() or not character.isprintable() for character in email):
+        raise UnusableUser(f"{email!r} is not an e-mail address")
+    if len(email) > MAX_EMAIL_CHARACTERS:
+        raise UnusableUser(f"an e-mail address has at most {MAX_EMAIL_CHARACTERS} characters")
+    if (role is Role.OPERATOR) != (company_id is None):
+        raise UnusableUser("an operator belongs to no company; every other user belongs to one")
+    user_id = new_id()
+    hashed = hash_password(password, email) if password is not None else None
+    if _INSERT.execute(connection, (user_id, company_id, email, role, hashed)).rowcount == 0:
+        raise UnusableUser(f"there is a user {email!r} already")
+    return user_id
+
+
+_LIST = Statement(
+    StoredUser,
+    "SELECT id, company_id, email, role, password_hash IS NOT NULL AS has_password,"
+    " totp_secret IS NOT NULL AS has_totp, created_at FROM users"
+    " WHERE %(company_id)s::uuid IS NULL OR company_id = %(company_id)s ORDER BY email",
+)
+_BY_EMAIL = Statement(IdRow, "SELECT id FROM users WHERE email = %s")
+_DELETE = Command("DELETE FROM users WHERE id = %s")
+
+
+def list_users(connection: Connection, company_id: UUID | None) -> list[StoredUser]:
+    """A company's users; None: all there are, operators too."""
+    return _LIST.all(connection, {"company_id": company_id})
+
+
+def find_user(connection: Connection, email: str) -> UUID:
+    """The user's id. Raises UnknownUser."""
+    row = _BY_EMAIL.first(connection, (tidy_email(email),))
+    if row is None:
+        raise UnknownUser(email)
+    return row.id
+
+
+def remove_user(connection: Connection, user_id: UUID) -> None:
+    """With all sessions, which end at once."""
+    _DELETE.execute(connection, (user_id,))
+
+
+# --- Passwords ---------------------------------------------------------------------------------------------------
+
+LINK_HOURS = 24
+
+_ADD_LINK = Command("INSERT INTO password_links (token_hash, user_id, created_at) VALUES (%s, %s, %s)")
+_FORGET_LINKS = Command("DELETE FROM password_links WHERE user_id = %s")
+
+
+class _Link(NamedTuple):
+    user_id: UUID
+    email: str
+
+
+_LINK = Statement(
+    _Link,
+    "SELECT l.user_id, u.email FROM password_links l JOIN users u ON u.id = l.user_id"
+    " WHERE token_hash = %s AND l.created_at > %s FOR UPDATE",
+)
+_SET_PASSWORD = Command("UPDATE users SET password_hash = %s WHERE id = %s")
+_SIGN_OUT = Command("DELETE FROM sessions WHERE user_id = %s")
+_FORGET_DEVICES = Command("DELETE FROM devices WHERE user_id = %s")
+
+
+def make_password_link(connection: Connection, user_id: UUID, *, now: datetime) -> str:
+    """The token of a link that sets the user's password, once, within `LINK_HOURS`. Earlier links end."""
+    token = new_token()
+    _FORGET_LINKS.execute(connection, (user_id,))
+    _ADD_LINK.execute(connection, (hash_of_token(token), user_id, now))
+    return token
+
+
+def email_of_link(connection: Connection, token: str, *, now: datetime) -> str | None:
+    """Whose password a link sets; None: it was used already, or is too old."""
+    row = _find_link(connection, token, now)
+    return row.email if row is not None else None
+
+
+def set_password_by_link(connection: Connection, token: str, password: str, *, now: datetime) -> bool:
+    """Sets the password and uses the link up. False: it was used already, or is too old. Raises UnusablePassword."""
+    row = _find_link(connection, token, now)
+    if row is None:
+        return False
+    set_password(connection, row.user_id, row.email, password)
+    return True
+
+
+def _find_link(connection: Connection, token: str, now: datetime) -> _Link | None:
+    return _LINK.first(connection, (hash_of_token(token), now - timedelta(hours=LINK_HOURS)))
+
+
+def set_password(connection: Connection, user_id: UUID, email: str, password: str) -> None:
+    """Whoever knew the old one is signed out, and links that were not used yet end. Raises UnusablePassword."""
+    _SET_PASSWORD.execute(connection, (hash_password(password, email), user_id))
+    for forget in (_FORGET_LINKS, _FORGET_DEVICES, _SIGN_OUT):
+        forget.execute(connection, (user_id,))
+
+
+# --- One-time codes ----------------------------------------------------------------------------------------------
+
+_SET_TOTP = Command("UPDATE users SET totp_secret = %s, totp_used_step = %s WHERE id = %s")
+
+
+def set_totp(
+    connection: Connection, user_id: UUID, secret: str | None, *, used_step: int = 0, contacts: Contacts
+) -> None:
+    """From now on a code is asked for at every sign-in; None: no more. `used_step` is that of the code that proved
+    that the user's app knows the secret."""
+    _SET_TOTP.execute(connection, (contacts.seal(secret), used_step, user_id))
+
+
+_TO_SEAL = Statement(
+    StoredContact,
+    "SELECT id, totp_secret AS contact FROM users WHERE NOT starts_with(totp_secret, %s)"
+    " ORDER BY id FOR NO KEY UPDATE SKIP LOCKED",
+)
+_SET_SECRET = Command("UPDATE users SET totp_secret = %s WHERE id = %s")
+
+
+def seal_totp_secrets(connection: Connection, contacts: Contacts) -> Sealed:
+    """Those that are not sealed with the newest key."""
+    stored = _TO_SEAL.all(connection, (contacts.mark,))
+    sealed = contacts.seal_anew(stored)
+    with connection.cursor() as cursor:
+        cursor.executemany(_SET_SECRET.text, sealed)
+    return Sealed(len(sealed), len(stored) - len(sealed))

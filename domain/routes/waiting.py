@@ -1,0 +1,133 @@
+"""What the matching screens show: the references that held routes wait for, and what becomes of these routes.
+
+A mapping counts for both environments, so the routes of both are shown together.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from domain.database import Connection
+from domain.fleet.mappings import mappings_of
+from domain.fleet.matching import KINDS, MappingKind, Matched, Reference, to_blame
+from domain.fleet.queries import FleetRecord
+from domain.lifecycle import PendingReason
+from domain.statements import NotNull, Statement
+
+MOST_GROUPS = 2_000
+"""Of different vehicles or drivers, as the TMS names them: those that the most routes wait for."""
+
+
+class _Group(NamedTuple):
+    """Held routes that name the same vehicle or driver."""
+
+    first: str | None
+    second: str | None
+    """Unit number and VIN, or name and external id."""
+    routes: int
+    sandbox_routes: int
+    earliest_start: NotNull[datetime]
+
+
+_COLUMNS: tuple[tuple[Matched, str, str, PendingReason], ...] = (
+    ("vehicle", "vehicle_unit_number", "vehicle_vin", PendingReason.VEHICLE_UNMAPPED),
+    ("driver", "driver_name", "driver_external_id", PendingReason.DRIVER_UNMAPPED),
+)
+_GROUPS: dict[Matched, Statement[_Group]] = {
+    subject: Statement(
+        _Group,
+        f"SELECT {first} AS first, {second} AS second, count(*) AS routes,"  # noqa: S608
+        " count(*) FILTER (WHERE environment = 'sandbox') AS sandbox_routes, min(scheduled_start) AS earliest_start"
+        " FROM routes WHERE company_id = %s AND environment IN ('live', 'sandbox') AND status = 'pending_mapping'"
+        f" AND pending_reason = '{reason}' GROUP BY 1, 2 ORDER BY routes DESC, earliest_start LIMIT {MOST_GROUPS}",
+    )
+    for subject, first, second, reason in _COLUMNS
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingReference:
+    """A value that leads to no record, or not to one alone."""
+
+    kind: MappingKind
+    value: str
+    routes: int
+    sandbox_routes: int
+    earliest_start: datetime
+    fits: tuple[UUID, ...]
+    """The records that it can mean: none, several, or one that another reference of the same route contradicts."""
+
+
+def waiting_references(
+    connection: Connection, company_id: UUID, subject: Matched, records: Sequence[FleetRecord]
+) -> list[WaitingReference]:
+    """What a company's held routes wait for, the most waited-for first. `records` is its fleet."""
+    groups = _GROUPS[subject].all(connection, (company_id,))
+    values = {value for group in groups for value in (group.first, group.second) if value is not None}
+    mapped = mappings_of(connection, company_id, subject, list(values)) if values else {}
+    return _merged(subject, groups, mapped, records)
+
+
+def _merged(
+    subject: Matched,
+    groups: Iterable[_Group],
+    mapped: Mapping[tuple[str, str], UUID],
+    records: Sequence[FleetRecord],
+) -> list[WaitingReference]:
+    kinds = KINDS[subject]
+    stored: dict[tuple[str, str], list[UUID]] = {}
+    for record in records:
+        for kind in kinds:
+            value = record.stored(kind)
+            if value is not None:
+                stored.setdefault((kind, value), []).append(record.id)
+    merged: dict[tuple[str, str], WaitingReference] = {}
+    for group in groups:
+        references = [
+            Reference(kind, value, [mapped[kind, value]] if (kind, value) in mapped else stored.get((kind, value), []))
+            for kind, value in zip(kinds, (group.first, group.second), strict=True)
+            if value is not None
+        ]
+        for kind in kinds:
+            for reference in to_blame(references):
+                if reference.kind == kind:
+                    _add(merged, kind, reference, group)
+    return sorted(merged.values(), key=lambda one: (-one.routes, one.earliest_start, one.kind, one.value))
+
+
+def _add(
+    merged: dict[tuple[str, str], WaitingReference], kind: MappingKind, reference: Reference, group: _Group
+) -> None:
+    known = merged.get((kind, reference.value))
+    merged[kind, reference.value] = WaitingReference(
+        kind,
+        reference.value,
+        group.routes + (known.routes if known else 0),
+        group.sandbox_routes + (known.sandbox_routes if known else 0),
+        min(group.earliest_start, known.earliest_start) if known else group.earliest_start,
+        tuple(reference.candidates),
+    )
+
+
+class RouteNow(NamedTuple):
+    """Where a route stands that waited for a reference."""
+
+    id: UUID
+    external_id: str
+    environment: str
+    status: str
+    pending_detail: str | None
+
+
+_NOW = Statement(
+    RouteNow,
+    "SELECT id, external_id, environment, status, pending_detail FROM routes"
+    " WHERE company_id = %s AND id = ANY(%s) ORDER BY scheduled_start, id",
+)
+
+
+def routes_now(connection: Connection, company_id: UUID, route_ids: Sequence[UUID]) -> list[RouteNow]:
+    """Of these routes those that are the company's."""
+    return _NOW.all(connection, (company_id, list(route_ids)))

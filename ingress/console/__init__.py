@@ -1,0 +1,1 @@
+"""The console: pages for the people beside the API, served by a process of its own."""

@@ -1,0 +1,107 @@
+"""What users change of themselves: password, one-time codes; and which company an operator looks at."""
+
+import pyotp
+from starlette.responses import Response
+
+from domain.accounts import sessions
+from domain.accounts.attempts import DEVICE, Subject, forgive, take_attempt
+from domain.accounts.passwords import MIN_CHARACTERS, UnusablePassword
+from domain.accounts.users import set_password, set_totp
+from domain.ids import read_id
+from domain.lifecycle import Role
+from ingress.console.browser import SESSION, remove_cookie
+from ingress.console.frame import Page, Refused, not_found, see_other
+from ingress.console.rendering import counted
+
+_DONE = {
+    "codes": "From now on a one-time code is asked for when you sign in.",
+    "no-codes": "No one-time code is asked for any more.",
+}
+_MAX_COMPANIES = 100
+
+
+def show(page: Page) -> Response:
+    return _account(page)
+
+
+def _account(page: Page, *, fault: str = "", status: int = 200, secret: str = "") -> Response:
+    secret = secret or pyotp.random_base32()
+    return page.render(
+        "account.html",
+        status=status,
+        section="account",
+        browsers=sessions.count_sessions(page.connection, page.session.user_id, now=page.now),
+        min_characters=MIN_CHARACTERS,
+        secret=secret,
+        secret_uri=pyotp.TOTP(secret).provisioning_uri(name=page.session.email, issuer_name="Fuelroute"),
+        done=_DONE.get(page.form.text("done"), ""),
+        fault=fault,
+    )
+
+
+def change_password(page: Page) -> Response:
+    """Ends every session, this one too."""
+    if page.form.secret("password") != page.form.secret("again"):
+        return _account(page, fault="The two passwords differ.", status=400)
+    if not _knows_password(page):
+        return _account(page, fault="This is not your present password.", status=403)
+    try:
+        set_password(page.connection, page.session.user_id, page.session.email, page.form.secret("password"))
+    except UnusablePassword as error:
+        return _account(page, fault=f"{str(error)[:1].upper()}{str(error)[1:]}.", status=400)
+    response = see_other("/sign-in?done=password")
+    remove_cookie(page.request, response, SESSION)
+    return response
+
+
+def use_codes(page: Page) -> Response:
+    """Once the user's app has shown that it knows the secret."""
+    secret = page.form.text("secret")
+    if not (len(secret) == 32 and secret.isascii() and secret.isalnum() and secret.isupper()):
+        return _account(page, fault="Load the page again: the secret was lost.", status=400)
+    if not _knows_password(page):
+        return _account(page, fault="This is not your present password.", status=403, secret=secret)
+    try:
+        step = sessions.step_of_code(secret, page.form.text("code"), page.now)
+    except ValueError:  # letters and digits that are not base32
+        step = None
+    if step is None:
+        return _account(
+            page, fault="The code is not right: type the one that your app shows now.", status=400, secret=secret
+        )
+    set_totp(page.connection, page.session.user_id, secret, used_step=step, contacts=page.console.contacts)
+    return see_other("/account?done=codes")
+
+
+def remove_codes(page: Page) -> Response:
+    if not _knows_password(page):
+        return _account(page, fault="This is not your present password.", status=403)
+    set_totp(page.connection, page.session.user_id, None, contacts=page.console.contacts)
+    return see_other("/account?done=no-codes")
+
+
+def _knows_password(page: Page) -> bool:
+    """Guessing is slowed down here too: the browser may have been left open."""
+    subjects = [Subject.of(DEVICE, "account", str(page.session.user_id))]
+    wait = take_attempt(page.connection, subjects, now=page.now)
+    if wait:
+        raise Refused(429, "Too many attempts", f"Try again in {counted(round(wait.total_seconds()) or 1, 'second')}.")
+    is_right = sessions.is_password_of(page.connection, page.session.user_id, page.form.secret("present"))
+    if is_right:
+        forgive(page.connection, subjects)
+    return is_right
+
+
+def list_companies(page: Page) -> Response:
+    if page.session.role is not Role.OPERATOR:
+        raise not_found()
+    text = page.form.text("q")
+    found = sessions.choosable_companies(page.connection, text, limit=_MAX_COMPANIES)
+    return page.render("companies.html", section="companies", companies=found, q=text, most=_MAX_COMPANIES)
+
+
+def choose_company(page: Page) -> Response:
+    company_id = read_id("cmp", page.form.text("company_id"))
+    if company_id is None or not sessions.choose_company(page.connection, page.token, company_id):
+        raise not_found()
+    return see_other("/")

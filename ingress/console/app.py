@@ -1,0 +1,112 @@
+"""The console's application: its addresses, its life, and what every answer carries."""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from domain.accounts.users import MAY_MANAGE_KEYS, MAY_MATCH
+from domain.lifecycle import Role
+from domain.observability import REQUESTS, get_logger
+from domain.settings import Settings
+from ingress.console import account, keys, mappings, matching, sign_in
+from ingress.console.browser import protect
+from ingress.console.frame import EVERYBODY, Console, Refused, action, not_found, open_page, page, refusal
+from ingress.console.rendering import STATIC
+
+log = get_logger(__name__)
+
+
+def create_console(settings: Settings) -> Starlette:
+    """The whole console of one process."""
+    console = Console(settings)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        with console.database:
+            yield
+
+    async def refused(request: Request, error: Exception) -> Response:
+        """What Starlette's router refuses."""
+        if isinstance(error, HTTPException) and error.status_code == 405:
+            return refusal(console, request, Refused(405, "This address takes no such request", "Start from a page."))
+        return refusal(console, request, not_found())
+
+    app = Starlette(
+        routes=[
+            page(console, "/", matching.home),
+            open_page(console, "/sign-in", sign_in.show, sign_in.act),
+            open_page(console, "/set-password/{token}", sign_in.show_link, sign_in.use_link),
+            action(console, "/sign-out", sign_in.sign_out, by=EVERYBODY),
+            action(console, "/sign-out-everywhere", sign_in.sign_out_everywhere, by=EVERYBODY),
+            page(console, "/account", account.show),
+            action(console, "/account/password", account.change_password, by=EVERYBODY),
+            action(console, "/account/codes", account.use_codes, by=EVERYBODY),
+            action(console, "/account/codes/remove", account.remove_codes, by=EVERYBODY),
+            page(console, "/companies", account.list_companies),
+            action(console, "/companies", account.choose_company, by={Role.OPERATOR}),
+            page(console, "/keys", keys.show),
+            action(console, "/keys", keys.create, by=MAY_MANAGE_KEYS),
+            action(console, "/keys/{id}/revoke", keys.revoke, by=MAY_MANAGE_KEYS),
+            action(console, "/keys/{id}/rotate", keys.rotate, by=MAY_MANAGE_KEYS),
+            page(console, "/matching/{subject}", matching.show),
+            page(console, "/matching/{subject}/candidates", matching.candidates),
+            page(console, "/matching/{subject}/progress", matching.progress),
+            action(console, "/matching/{subject}/map", matching.map_reference, by=MAY_MATCH),
+            action(console, "/matching/{subject}/new", matching.make_record, by=MAY_MATCH),
+            page(console, "/mappings/{subject}", mappings.show),
+            action(console, "/mappings/{subject}/remove", mappings.remove, by=MAY_MATCH),
+            Route("/healthz", _healthy),
+            Mount("/static", StaticFiles(directory=STATIC)),
+        ],
+        middleware=[Middleware(Guard)],
+        exception_handlers={HTTPException: refused},
+        lifespan=lifespan,
+    )
+    app.router.redirect_slashes = False
+    return app
+
+
+class Guard:
+    """What every answer carries, and its measurement. Plain ASGI."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started, status = time.perf_counter(), 500
+
+        async def send_protected(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                if scope["path"].startswith("/static/") and b"v=" in scope["query_string"] and status == 200:
+                    headers["Cache-Control"] = "public, max-age=31536000, immutable"
+                protect(headers, is_https=scope["scheme"] == "https")
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_protected)
+        finally:
+            # the address as it is written above, not as it was sent: there may be a token in it
+            route = getattr(scope.get("route"), "path", "(none)")
+            seconds = time.perf_counter() - started
+            REQUESTS.labels(scope["method"] if route != "(none)" else "-", route, status).observe(seconds)
+            log.debug("request.done", method=scope["method"], path=route, status=status, seconds=round(seconds, 4))
+
+
+async def _healthy(_: Request) -> Response:
+    return PlainTextResponse("ok\n")

@@ -1,0 +1,143 @@
+"""What a browser sends: a form, cookies, and where it comes from. Bad input is refused here, and never fails later."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, unquote
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import Response
+
+_MAX_FORM_BYTES = 64 << 10
+_MAX_FIELDS = 200
+
+
+class BadForm(Exception):
+    """A form that no page of ours sends; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The fields of a form, or of an address: each is a text that PostgreSQL can store."""
+
+    values: Mapping[str, list[str]] = field(default_factory=dict)
+
+    def text(self, name: str, *, most: int = 200) -> str:
+        """Without spaces around it; empty when there is none. Raises BadForm when it is too long."""
+        value = self.values.get(name, [""])[-1].strip()
+        if len(value) > most:
+            raise BadForm(f"{name} is too long: {most} characters are the limit")
+        return value
+
+    def secret(self, name: str) -> str:
+        """As it was typed."""
+        return self.values.get(name, [""])[-1]
+
+    def packed(self, name: str) -> str:
+        """A text that a template wrote with the filter `pack`, as it was before: browsers change the ends of lines."""
+        return unquote(self.values.get(name, [""])[-1]).replace("\x00", "")
+
+    def number(self, name: str, *, otherwise: int = 0, most: int = 1_000_000) -> int:
+        """Not below 0. Whatever is no number counts as `otherwise`."""
+        value = self.values.get(name, [""])[-1]
+        return min(int(value[:9]), most) if value.isascii() and value.isdecimal() else otherwise
+
+    def all(self, name: str) -> list[str]:
+        return [value for value in self.values.get(name, ()) if value]
+
+
+def _form_of(text: str) -> Form:
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS)
+    except ValueError:
+        raise BadForm("the form has too many fields") from None
+    values: dict[str, list[str]] = {}
+    for name, value in pairs:
+        values.setdefault(name, []).append(value.replace("\x00", ""))
+    return Form(values)
+
+
+async def read_form(request: Request) -> Form:
+    """Raises BadForm, and starlette.requests.ClientDisconnect."""
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/x-www-form-urlencoded":
+        raise BadForm("a form is sent as application/x-www-form-urlencoded")
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _MAX_FORM_BYTES:
+            raise BadForm(f"the form is too large: {_MAX_FORM_BYTES >> 10} KiB are the limit")
+    return _form_of(body.decode("ascii", errors="replace"))
+
+
+def read_query(request: Request) -> Form:
+    """Raises BadForm."""
+    return _form_of(request.scope["query_string"].decode("ascii", errors="replace"))
+
+
+def is_from_our_pages(request: Request) -> bool:
+    """What browsers say of a form's origin; a browser that says nothing has the form's token to show."""
+    return request.headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
+
+
+def address_of_client(request: Request) -> str:
+    return request.client.host if request.client is not None else "unknown"
+
+
+# --- Cookies -----------------------------------------------------------------------------------------------------
+
+SESSION = "fuelroute"
+DEVICE = "fuelroute-device"
+
+
+def _cookie_name(request: Request, name: str) -> str:
+    """Behind TLS with the prefix that keeps other hosts of the domain from setting it."""
+    return f"__Host-{name}" if request.url.scheme == "https" else name
+
+
+def read_cookie(request: Request, name: str) -> str | None:
+    value = request.cookies.get(_cookie_name(request, name), "")
+    return value if 20 <= len(value) <= 100 else None
+
+
+def set_cookie(request: Request, response: Response, name: str, value: str, *, seconds: int | None = None) -> None:
+    """Scripts cannot read it, other sites' requests do not carry it, but for following a link. Without `seconds` it
+    ends with the browser."""
+    response.set_cookie(
+        _cookie_name(request, name),
+        value,
+        max_age=seconds,
+        httponly=True,
+        samesite="lax",
+        secure=request.url.scheme == "https",
+    )
+
+
+def remove_cookie(request: Request, response: Response, name: str) -> None:
+    response.delete_cookie(
+        _cookie_name(request, name), httponly=True, samesite="lax", secure=request.url.scheme == "https"
+    )
+
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self';"
+    " base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+def protect(headers: MutableHeaders, *, is_https: bool) -> None:
+    """What every answer tells the browser: nothing inline runs, nothing comes from elsewhere, pages are not kept."""
+    for name, value in _HEADERS.items():
+        headers[name] = value
+    if is_https:
+        headers["Strict-Transport-Security"] = "max-age=31536000"
+    headers.setdefault("Cache-Control", "no-store")

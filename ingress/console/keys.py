@@ -1,0 +1,138 @@
+"""The page API Keys: making, rotating and revoking them."""
+
+from datetime import datetime, time, timedelta
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from starlette.responses import Response
+
+from domain.accounts.keys import NewKey, StoredKey, create_key, list_keys, revoke_key_of, rotate_key
+from domain.contract.shapes import SCOPES
+from domain.ids import read_id
+from domain.lifecycle import Environment
+from domain.observability import get_logger
+from ingress.console.frame import Page, Refused, not_found, see_other
+
+log = get_logger(__name__)
+
+_OVERLAPS = {
+    "1": "1 hour",
+    "24": "1 day",
+    "168": "7 days",
+    "720": "30 days",
+}
+"""By their hours."""
+
+_DONE = {"revoked": "The key is revoked. Requests that use it are refused from now on."}
+
+
+def show(page: Page) -> Response:
+    return _keys(page)
+
+
+def _keys(page: Page, *, fault: str = "", status: int = 200) -> Response:
+    keys = sorted(list_keys(page.connection, page.company_id), key=lambda key: key.created_at, reverse=True)
+    states = {key.id: _state(key, page.now) for key in keys}
+    return page.render(
+        "keys.html",
+        status=status,
+        section="keys",
+        keys=[key for key in keys if states[key.id] == "valid"],
+        ended=[key for key in keys if states[key.id] != "valid"],
+        states=states,
+        scopes=SCOPES,
+        environments=list(Environment),
+        overlaps=_OVERLAPS,
+        form=page.form,
+        done=_DONE.get(page.form.text("done"), ""),
+        fault=fault,
+    )
+
+
+def _state(key: StoredKey, now: datetime) -> str:
+    if key.revoked_at is not None:
+        return "revoked"
+    return "expired" if key.expires_at is not None and key.expires_at <= now else "valid"
+
+
+def create(page: Page) -> Response:
+    name, scopes, day = page.form.text("name"), page.form.all("scope"), page.form.text("expires_on")
+    environment = page.form.text("environment")
+    company_id = page.company_id
+    if not name:
+        return _keys(page, fault="Give the key a name, such as the system that will use it.", status=400)
+    if environment not in list(Environment):
+        return _keys(page, fault="Choose an environment.", status=400)
+    if not scopes or not set(scopes) <= set(SCOPES):
+        return _keys(page, fault="Choose at least one scope.", status=400)
+    try:
+        expires_at = _end_of(day, page.session.time_zone) if day else None
+    except (ValueError, OverflowError):
+        return _keys(page, fault="The day on which the key expires is no date.", status=400)
+    if expires_at is not None and expires_at <= page.now:
+        return _keys(page, fault="The day on which the key expires is past.", status=400)
+    made = create_key(
+        page.connection,
+        company_id,
+        name=name,
+        environment=Environment(environment),
+        scopes=scopes,
+        expires_at=expires_at,
+    )
+    log.info("console.key_created", key_id=made.id, company_id=company_id, user_id=page.session.user_id)
+    return _made(page, made, name, expires_at)
+
+
+def _end_of(day: str, time_zone: str) -> datetime:
+    """The key is valid on that day still."""
+    midnight = datetime.combine(datetime.fromisoformat(day).date(), time(), ZoneInfo(time_zone))
+    return midnight + timedelta(days=1)
+
+
+def _made(
+    page: Page, made: NewKey, name: str, expires_at: datetime | None, *, old_ends_at: datetime | None = None
+) -> Response:
+    """The only page that ever shows the key: it is rendered here, and never loaded again."""
+    return page.render(
+        "key_made.html",
+        section="keys",
+        key=made.key,
+        name=name,
+        expires_at=expires_at,
+        old_ends_at=old_ends_at,
+        api_url=page.console.settings.api_address(),
+    )
+
+
+def revoke(page: Page) -> Response:
+    key_id = _key_id(page)
+    if not revoke_key_of(page.connection, page.company_id, key_id):
+        raise not_found()
+    log.info("console.key_revoked", key_id=key_id, company_id=page.company_id, user_id=page.session.user_id)
+    return see_other("/keys?done=revoked")
+
+
+def rotate(page: Page) -> Response:
+    key_id, hours = _key_id(page), page.form.text("overlap_hours")
+    if hours not in _OVERLAPS:
+        raise Refused(400, "How long shall both keys work?", "Go back and choose one of the lengths.")
+    name = next((key.name for key in list_keys(page.connection, page.company_id) if key.id == key_id), "")
+    overlap = timedelta(hours=int(hours))
+    made = rotate_key(page.connection, page.company_id, key_id, overlap=overlap, now=page.now)
+    if made is None:
+        raise not_found()
+    log.info(
+        "console.key_rotated",
+        key_id=key_id,
+        new_key_id=made.id,
+        company_id=page.company_id,
+        user_id=page.session.user_id,
+    )
+    return _made(page, made, name, None, old_ends_at=page.now + overlap)
+
+
+def _key_id(page: Page) -> UUID:
+    key_id = read_id("key", page.request.path_params["id"])
+    if key_id is None:
+        raise not_found()
+    return key_id

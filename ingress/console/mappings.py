@@ -1,0 +1,39 @@
+"""The page Mappings: what was decided in the matching screens; searched, changed, removed."""
+
+from starlette.responses import Response
+
+from domain.fleet.mappings import list_mappings, remove_mapping
+from ingress.console.frame import Page, not_found, see_other
+from ingress.console.matching import KIND_NAMES, kind_of, subject_of
+
+_PAGE_SIZE = 50
+
+
+def show(page: Page) -> Response:
+    subject, number = subject_of(page), page.form.number("page", most=10_000)
+    found = list_mappings(
+        page.connection,
+        page.company_id,
+        subject,
+        page.form.text("q"),
+        limit=_PAGE_SIZE + 1,
+        offset=number * _PAGE_SIZE,
+    )
+    return page.render(
+        "mappings.html",
+        section="mappings",
+        subject=subject,
+        mappings=found[:_PAGE_SIZE],
+        has_more=len(found) > _PAGE_SIZE,
+        page_number=number,
+        q=page.form.text("q"),
+        kind_names=KIND_NAMES,
+        done="The mapping is removed." if page.form.text("done") == "removed" else "",
+    )
+
+
+def remove(page: Page) -> Response:
+    subject = subject_of(page)
+    if not remove_mapping(page.connection, page.company_id, kind_of(page, subject), page.form.packed("value")):
+        raise not_found()
+    return see_other(f"/mappings/{subject}s?done=removed")

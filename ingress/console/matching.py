@@ -1,0 +1,212 @@
+"""The page Matching: which vehicle or driver is meant by a reference that held routes wait for."""
+
+from uuid import UUID
+
+from starlette.responses import Response
+
+from domain.contract.checking import Invalid, read_query
+from domain.fleet.drivers import DriverRow
+from domain.fleet.likeness import Candidate, Likeness
+from domain.fleet.matching import KINDS, MappingKind, Matched
+from domain.fleet.queries import FleetRecord, list_records
+from domain.fleet.records import ID_KIND, UnknownTarget
+from domain.fleet.vehicles import VehicleRow
+from domain.ids import read_id
+from domain.routes.fleet_changes import add_driver, add_mapping, add_vehicle
+from domain.routes.holds import routes_waiting_for
+from domain.routes.waiting import WaitingReference, routes_now, waiting_references
+from ingress.console.frame import Page, Refused, not_found, see_other
+
+PAGE_SIZE = 20
+_SUGGESTED = 3
+_FOUND = 8
+_WATCHED = 5
+"""Routes that are named one by one after a mapping."""
+_MOST_LOOKS = 60
+"""A second apart: a worker that has done nothing by then is away."""
+
+KIND_NAMES: dict[MappingKind, str] = {
+    "unit_number": "unit number",
+    "vin": "VIN",
+    "driver_name": "name",
+    "driver_external_id": "external id",
+}
+
+
+def home(_: Page) -> Response:
+    return see_other("/matching/vehicles")
+
+
+def subject_of(page: Page) -> Matched:
+    """Of an address such as /matching/vehicles. Raises Refused."""
+    match page.request.path_params["subject"]:
+        case "vehicles":
+            return "vehicle"
+        case "drivers":
+            return "driver"
+    raise not_found()
+
+
+def kind_of(page: Page, subject: Matched) -> MappingKind:
+    """Raises Refused."""
+    kind = page.form.text("kind")
+    if kind not in KINDS[subject]:
+        raise not_found()
+    return kind
+
+
+def show(page: Page) -> Response:
+    return _matching(page, subject_of(page))
+
+
+def _matching(page: Page, subject: Matched) -> Response:
+    records = list_records(page.connection, page.company_id, subject)
+    waiting = waiting_references(page.connection, page.company_id, subject, records)
+    text = page.form.text("q").lower()
+    found = [reference for reference in waiting if text in reference.value.lower()]
+    number = page.form.number("page")
+    shown = found[number * PAGE_SIZE : (number + 1) * PAGE_SIZE]
+    return page.render(
+        "matching.html",
+        section="matching",
+        subject=subject,
+        id_kind=ID_KIND[subject],
+        references=_with_candidates(shown, records),
+        total=len(found),
+        waiting=len(waiting),
+        fleet_size=len(records),
+        page_number=number,
+        pages=-(-len(found) // PAGE_SIZE),
+        q=page.form.text("q"),
+        kind_names=KIND_NAMES,
+    )
+
+
+def _with_candidates(
+    references: list[WaitingReference], records: list[FleetRecord]
+) -> list[tuple[WaitingReference, list[FleetRecord], list[Candidate]]]:
+    """Each with the records that it fits, and otherwise those that it resembles."""
+    by_id = {record.id: record for record in records}
+    likeness = {kind: Likeness(records, kind) for kind in {reference.kind for reference in references}}
+    return [
+        (
+            reference,
+            [by_id[record_id] for record_id in reference.fits if record_id in by_id],
+            [] if reference.fits else likeness[reference.kind].rank(reference.value, limit=_SUGGESTED),
+        )
+        for reference in references
+    ]
+
+
+def candidates(page: Page) -> Response:
+    """The part of a page that lists records for a search: those that contain the text, else those that resemble it.
+    Without a text the first ones."""
+    subject = subject_of(page)
+    kind, value, text = kind_of(page, subject), page.form.packed("value"), page.form.text("q")
+    records = list_records(page.connection, page.company_id, subject)
+    return page.render(
+        "_candidates.html",
+        subject=subject,
+        id_kind=ID_KIND[subject],
+        kind=kind,
+        value=value,
+        candidates=_search(records, kind, text),
+        text=text,
+    )
+
+
+def _search(records: list[FleetRecord], kind: MappingKind, text: str) -> list[Candidate]:
+    if not text:
+        return [Candidate(record, None) for record in records[:_FOUND]]
+    wanted = text.lower()
+    containing = [
+        Candidate(record, None)
+        for record in records
+        if any(wanted in part.lower() for part in (record.name or "", record.other or "", record.about))
+    ][:_FOUND]
+    return containing or Likeness(records, kind).rank(text, limit=_FOUND)
+
+
+def map_reference(page: Page) -> Response:
+    """One click: from now on the value means that record, and the routes that wait for it are imported."""
+    subject = subject_of(page)
+    kind, value = kind_of(page, subject), page.form.packed("value")
+    target_id = read_id(ID_KIND[subject], page.form.text("target_id"))
+    if not value or target_id is None:
+        raise not_found()
+    waiting = routes_waiting_for(page.connection, page.company_id, kind, [value])
+    try:
+        _, jobs = add_mapping(page.connection, page.company_id, kind, value, target_id)
+    except UnknownTarget:  # of another company, or retired meanwhile
+        raise not_found() from None
+    page.jobs += jobs
+    return _watch(page, subject, kind, value, waiting)
+
+
+def make_record(page: Page) -> Response:
+    """A new vehicle or driver, for a reference that none of the fleet fits."""
+    subject = subject_of(page)
+    kind, value = kind_of(page, subject), page.form.packed("value")
+    if not value:
+        raise not_found()
+    waiting = routes_waiting_for(page.connection, page.company_id, kind, [value])
+    given = {name: page.form.text(name, most=2000) for name in _fields(subject) if page.form.text(name, most=2000)}
+    try:
+        if subject == "vehicle":
+            row = read_query(given, VehicleRow)
+            stored = row.unit_number if kind == "unit_number" else row.vin
+            record_id, jobs = add_vehicle(page.connection, page.company_id, row)
+        else:
+            driver = read_query(given, DriverRow)
+            stored = driver.name if kind == "driver_name" else driver.external_id
+            record_id, jobs = add_driver(page.connection, page.company_id, driver, contacts=page.console.contacts)
+    except Invalid as invalid:
+        raise Refused(400, f"This is no {subject} yet", f"{invalid}. Go back and correct it.") from None
+    if stored != value:  # the fleet calls it something else
+        jobs += add_mapping(page.connection, page.company_id, kind, value, record_id)[1]
+    page.jobs += jobs
+    return _watch(page, subject, kind, value, waiting)
+
+
+def _fields(subject: Matched) -> tuple[str, ...]:
+    return VehicleRow.__struct_fields__ if subject == "vehicle" else DriverRow.__struct_fields__
+
+
+def _watch(page: Page, subject: Matched, kind: MappingKind, value: str, waiting: list[UUID]) -> Response:
+    """In place of the reference: what becomes of its routes."""
+    if not page.is_fragment:
+        return see_other(f"/matching/{subject}s")
+    return _progress(page, subject, kind, value, waiting[:_WATCHED], len(waiting), looks=0)
+
+
+def progress(page: Page) -> Response:
+    subject = subject_of(page)
+    watched = [route_id for text in page.form.all("route") if (route_id := read_id("rte", text)) is not None]
+    return _progress(
+        page,
+        subject,
+        kind_of(page, subject),
+        page.form.packed("value"),
+        watched[:_WATCHED],
+        page.form.number("routes"),
+        looks=page.form.number("looks") + 1,
+    )
+
+
+def _progress(
+    page: Page, subject: Matched, kind: MappingKind, value: str, watched: list[UUID], routes: int, *, looks: int
+) -> Response:
+    left = len(routes_waiting_for(page.connection, page.company_id, kind, [value]))
+    return page.render(
+        "_progress.html",
+        subject=subject,
+        kind=kind,
+        value=value,
+        kind_name=KIND_NAMES[kind],
+        routes=routes,
+        moved=max(routes - left, 0),
+        watched=routes_now(page.connection, page.company_id, watched),
+        is_done=left == 0,
+        is_stuck=left > 0 and looks >= _MOST_LOOKS,
+        looks=looks,
+    )

@@ -1,0 +1,65 @@
+"""Pages are made of Jinja2 templates. Whatever stands in them is escaped, so what was pushed is text, never markup."""
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+from functools import cache, partial
+from pathlib import Path
+from urllib.parse import quote
+from zoneinfo import ZoneInfo
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from domain.ids import shown_id
+
+STATIC = Path(__file__).parent / "static"
+
+_UNITS = (("day", timedelta(days=1)), ("h", timedelta(hours=1)), ("min", timedelta(minutes=1)))
+
+
+def relative(moment: datetime, now: datetime) -> str:
+    """`in 3 h`, `2 days ago`, `now` within a minute."""
+    distance = abs(moment - now)
+    for name, size in _UNITS:
+        if distance >= size:
+            count = distance // size
+            length = f"{count:,} {name}{'s' if name == 'day' and count != 1 else ''}"
+            return f"in {length}" if moment > now else f"{length} ago"
+    return "now"
+
+
+def when(moment: datetime, now: datetime, time_zone: str) -> Markup:
+    """A time as people of the company read it: relative, and absolute in their zone."""
+    try:
+        local = moment.astimezone(ZoneInfo(time_zone))
+    except OverflowError:  # the first and the last day that there are
+        local = moment.astimezone(UTC)
+    absolute = f"{local:%b} {local.day}, {local:%Y %H:%M %Z}"
+    return Markup('<time datetime="{}">{} <span class="absolute">{}</span></time>').format(
+        moment.astimezone(UTC).isoformat(), relative(moment, now), absolute
+    )
+
+
+def counted(count: int, one: str, several: str | None = None) -> str:
+    """`1 route`, `1,204 routes`."""
+    return f"{count:,} {one if count == 1 else several or one + 's'}"
+
+
+@cache
+def static_url(name: str) -> str:
+    """Changes with the file, so that browsers may keep it for ever."""
+    return f"/static/{name}?v={hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]}"
+
+
+def make_templates() -> Environment:
+    templates = Environment(
+        loader=PackageLoader("ingress.console"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters["pack"] = partial(quote, safe="")
+    templates.filters["shown"] = lambda id, kind: shown_id(kind, id)
+    templates.globals |= {"counted": counted, "static_url": static_url}
+    return templates

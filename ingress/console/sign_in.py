@@ -1,0 +1,111 @@
+"""Signing in and out, and the one-time link that sets a password."""
+
+from datetime import UTC, datetime
+from functools import partial
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from domain.accounts import sessions
+from domain.accounts.passwords import MIN_CHARACTERS, UnusablePassword
+from domain.accounts.sessions import DEVICE_DAYS, SignInRefused
+from domain.accounts.users import LINK_HOURS, email_of_link, set_password_by_link
+from domain.observability import get_logger
+from ingress.console.browser import DEVICE, SESSION, Form, address_of_client, read_cookie, remove_cookie, set_cookie
+from ingress.console.frame import Console, Page, see_other
+from ingress.console.rendering import counted
+
+log = get_logger(__name__)
+
+
+def show(console: Console, request: Request, query: Form) -> Response:
+    done = {
+        "out": "You are signed out.",
+        "everywhere": "You are signed out in every browser.",
+        "password": "Your password is set: sign in with it.",
+    }.get(query.text("done"), "")
+    return console.render(request, "sign_in.html", email="", next=own_path(query.text("next")), done=done, fault="")
+
+
+def act(console: Console, request: Request, form: Form) -> Response:
+    email, next_path = form.text("email"), own_path(form.text("next"))
+    answer = sessions.sign_in(
+        partial(console.database.transaction),
+        email=email,
+        password=form.secret("password"),
+        code=form.text("code"),
+        device=read_cookie(request, DEVICE),
+        address=address_of_client(request),
+        contacts=console.contacts,
+        now=datetime.now(UTC),
+    )
+    if isinstance(answer, SignInRefused):
+        fault = "E-mail, password or one-time code is wrong."
+        if answer.wait:
+            seconds = max(1, round(answer.wait.total_seconds()))
+            fault = f"Too many attempts: try again in {counted(seconds, 'second')}."
+        status = 429 if answer.wait else 403
+        log.warning("console.sign_in_refused", address=address_of_client(request), status=status)
+        return console.render(request, "sign_in.html", status=status, email=email, next=next_path, done="", fault=fault)
+    log.info("console.signed_in", user_id=answer.user_id, address=address_of_client(request))
+    response = see_other(next_path)
+    # a fresh token: whoever knew the browser's earlier one is not signed in with it
+    set_cookie(request, response, SESSION, answer.session)
+    set_cookie(request, response, DEVICE, answer.device, seconds=DEVICE_DAYS * 86_400)
+    return response
+
+
+def sign_out(page: Page) -> Response:
+    sessions.sign_out(page.connection, page.token)
+    return _signed_out(page, "out")
+
+
+def sign_out_everywhere(page: Page) -> Response:
+    sessions.sign_out_everywhere(page.connection, page.session.user_id)
+    return _signed_out(page, "everywhere")
+
+
+def _signed_out(page: Page, done: str) -> Response:
+    response = see_other(f"/sign-in?done={done}")
+    remove_cookie(page.request, response, SESSION)
+    return response
+
+
+def show_link(console: Console, request: Request, _: Form) -> Response:
+    """Looking does not use the link up: mail programs look at links too."""
+    with console.database.transaction() as connection:
+        email = email_of_link(connection, request.path_params["token"], now=datetime.now(UTC))
+    return _link_page(console, request, email)
+
+
+def use_link(console: Console, request: Request, form: Form) -> Response:
+    now, token = datetime.now(UTC), request.path_params["token"]
+    fault = "" if form.secret("password") == form.secret("again") else "The two passwords differ."
+    with console.database.transaction() as connection:
+        email = email_of_link(connection, token, now=now)
+        if email is not None and not fault:
+            try:
+                set_password_by_link(connection, token, form.secret("password"), now=now)
+                return see_other("/sign-in?done=password")
+            except UnusablePassword as error:
+                fault = f"{error}."
+    return _link_page(console, request, email, fault)
+
+
+def _link_page(console: Console, request: Request, email: str | None, fault: str = "") -> Response:
+    status = 404 if email is None else 400 if fault else 200
+    return console.render(
+        request,
+        "set_password.html",
+        status=status,
+        email=email,
+        fault=fault[:1].upper() + fault[1:],
+        min_characters=MIN_CHARACTERS,
+        link_hours=LINK_HOURS,
+    )
+
+
+def own_path(path: str) -> str:
+    """Where to go after signing in: a page of ours, never another site."""
+    is_own = path.startswith("/") and not path.startswith("//") and "\\" not in path and path.isprintable()
+    return path if is_own else "/"

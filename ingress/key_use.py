@@ -1,0 +1,59 @@
+"""When each key was last used, for the people who look at their keys: kept in memory, written once a minute."""
+
+import threading
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from uuid import UUID
+
+import psycopg
+from psycopg_pool import PoolTimeout
+
+from domain.accounts.keys import note_use
+from domain.database import Database
+from domain.observability import get_logger
+
+log = get_logger(__name__)
+
+_WRITE_SECONDS = 60.0
+
+
+class KeyUse:
+    """A request costs a place in a set. What could not be written is written the next time; what a killed process had
+    not written yet is lost."""
+
+    def __init__(self, database: Database, *, every_seconds: float = _WRITE_SECONDS) -> None:
+        self._database = database
+        self._every_seconds = every_seconds
+        self._used: set[UUID] = set()
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._writer = threading.Thread(target=self._write_again_and_again, name="key-use", daemon=True)
+
+    def start(self) -> None:
+        self._writer.start()
+
+    def close(self) -> None:
+        """Writes what there is."""
+        self._ended.set()
+        self._writer.join(timeout=5)
+
+    def note(self, key_ids: Iterable[UUID]) -> None:
+        with self._lock:
+            self._used.update(key_ids)
+
+    def _write_again_and_again(self) -> None:
+        while not self._ended.wait(self._every_seconds):
+            self.write()
+        self.write()
+
+    def write(self) -> None:
+        with self._lock:
+            used, self._used = self._used, set()
+        if not used:
+            return
+        try:
+            with self._database.by_key() as connection:
+                note_use(connection, used, now=datetime.now(UTC))
+        except (PoolTimeout, psycopg.OperationalError) as error:
+            log.warning("keys.use_not_written", keys=len(used), error=str(error))
+            self.note(used)

@@ -1,0 +1,108 @@
+"""The rule that slows down guessing: free attempts, then waits that double, and no one else is held up."""
+
+from datetime import datetime, timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from domain.accounts.attempts import (
+    ACCOUNT_FROM_ADDRESS,
+    ADDRESS,
+    DEVICE,
+    LONGEST_WAIT,
+    Bound,
+    forget_attempts,
+    forgive,
+    subjects_of,
+    take_attempt,
+)
+from domain.database import Connection
+from tests.domain.accounts.test_users import fresh_email
+
+BOUNDS = st.sampled_from([DEVICE, ACCOUNT_FROM_ADDRESS, ADDRESS])
+PAUSES = st.lists(st.timedeltas(min_value=timedelta(), max_value=timedelta(hours=3)), max_size=60)
+NOW = datetime.fromisoformat("2026-11-20T12:00:00+00:00")
+
+
+@given(BOUNDS, PAUSES)
+def test_no_wait_is_longer_than_the_longest(bound: Bound, pauses: list[timedelta]) -> None:
+    attempts, last_at, now = 0.0, NOW, NOW
+    for pause in pauses:
+        now += pause
+        wait = bound.wait(attempts, last_at, now)
+        assert timedelta() <= wait <= LONGEST_WAIT
+        if not wait:
+            attempts, last_at = bound.left_of(attempts, last_at, now) + 1, now
+
+
+@settings(deadline=None, max_examples=20)
+@given(BOUNDS, st.integers(1, 14))
+def test_in_any_span_of_days_the_guesses_are_few(bound: Bound, days: int) -> None:
+    """Somebody who never stops guessing gets the free ones, one for each leak or longest wait, and a few on the way."""
+    attempts, last_at, now, made = 0.0, NOW, NOW, 0
+    while now < NOW + timedelta(days=days):
+        wait = bound.wait(attempts, last_at, now)
+        if wait:
+            now += wait
+            continue
+        attempts, last_at = bound.left_of(attempts, last_at, now) + 1, now
+        made += 1
+    steady = timedelta(days=days) / LONGEST_WAIT + timedelta(days=days) / bound.leak
+    assert made <= bound.free + 20 + steady
+
+
+@given(BOUNDS, st.integers(0, 1000), st.timedeltas(timedelta(), timedelta(days=40)))
+def test_attempts_are_forgotten(bound: Bound, attempts: int, pause: timedelta) -> None:
+    left = bound.left_of(attempts, NOW, NOW + pause)
+    assert 0 <= left <= attempts
+    assert left == 0 or pause < attempts * bound.leak
+
+
+def test_free_attempts_then_waits(connection: Connection, now: datetime) -> None:
+    subjects = subjects_of(fresh_email(), "192.0.2.1", None)
+    for _ in range(ACCOUNT_FROM_ADDRESS.free):
+        assert take_attempt(connection, subjects, now=now) == timedelta()
+
+    assert take_attempt(connection, subjects, now=now) == timedelta(seconds=1)
+    assert take_attempt(connection, subjects, now=now + timedelta(seconds=1)) == timedelta()
+    wait = take_attempt(connection, subjects, now=now + timedelta(seconds=1))
+    assert timedelta(seconds=1.9) < wait <= timedelta(seconds=2)
+
+
+def test_neither_another_address_nor_a_known_browser_nor_another_account_waits(
+    connection: Connection, now: datetime
+) -> None:
+    email = fresh_email()
+    while not take_attempt(connection, subjects_of(email, "192.0.2.2", None), now=now):
+        pass
+
+    assert not take_attempt(connection, subjects_of(email, "192.0.2.3", None), now=now)
+    assert not take_attempt(connection, subjects_of(email, "192.0.2.2", "a known browser's token"), now=now)
+    assert not take_attempt(connection, subjects_of(fresh_email(), "192.0.2.2", None), now=now)
+
+
+def test_who_guesses_at_many_accounts_waits_too(connection: Connection, now: datetime) -> None:
+    for _ in range(ADDRESS.free):
+        assert not take_attempt(connection, subjects_of(fresh_email(), "192.0.2.4", None), now=now)
+
+    assert take_attempt(connection, subjects_of(fresh_email(), "192.0.2.4", None), now=now)
+    assert not take_attempt(connection, subjects_of(fresh_email(), "192.0.2.4", "a known browser's token"), now=now)
+
+
+def test_a_success_frees_the_account_but_not_the_address(connection: Connection, now: datetime) -> None:
+    mine = subjects_of(fresh_email(), "192.0.2.5", None)
+    for _ in range(ADDRESS.free - 1):
+        take_attempt(connection, subjects_of(fresh_email(), "192.0.2.5", None), now=now)
+    assert not take_attempt(connection, mine, now=now)
+    forgive(connection, mine)
+
+    assert not take_attempt(connection, mine, now=now)
+    assert take_attempt(connection, subjects_of(fresh_email(), "192.0.2.5", None), now=now)
+
+
+def test_old_attempts_are_deleted(connection: Connection, now: datetime) -> None:
+    take_attempt(connection, subjects_of(fresh_email(), "192.0.2.6", None), now=now - timedelta(days=4))
+    take_attempt(connection, subjects_of(fresh_email(), "192.0.2.7", None), now=now)
+
+    assert forget_attempts(connection, days=3, now=now, limit=1000) == 2
+    assert forget_attempts(connection, days=3, now=now, limit=1000) == 0

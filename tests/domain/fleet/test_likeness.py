@@ -1,0 +1,67 @@
+"""Candidates for a reference that fits nothing, and which of a route's references is to blame."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.fleet.likeness import Likeness, tidy
+from domain.fleet.matching import MappingKind, Reference, match, to_blame
+from domain.fleet.queries import FleetRecord
+from domain.ids import new_id
+
+NAMES = ("Ann Lee", "Bo Diaz", "Maria Villanueva", "Annette Leeson")
+UNITS = ("101", "102", "4101", "T-77")
+
+
+def ranked(value: str, names: Sequence[str | None], kind: MappingKind) -> list[str]:
+    records = [FleetRecord(new_id(), name, None, "") for name in names]
+    return [candidate.record.name or "" for candidate in Likeness(records, kind).rank(value, limit=3)]
+
+
+@pytest.mark.parametrize(
+    ("value", "likely"),
+    [("LEE, ANN", "Ann Lee"), ("ann  lee", "Ann Lee"), ("Bo Días", "Bo Diaz"), ("M. Villanueva", "Maria Villanueva")],
+)
+def test_names_in_another_order_or_case_come_first(value: str, likely: str) -> None:
+    assert ranked(value, NAMES, "driver_name")[0] == likely
+
+
+@pytest.mark.parametrize(
+    ("value", "likely"), [("TRUCK-101", "101"), ("0102", "102"), ("t77", "T-77"), ("Unit 4101", "4101")]
+)
+def test_unit_numbers_within_what_the_tms_says_come_first(value: str, likely: str) -> None:
+    assert ranked(value, UNITS, "unit_number")[0] == likely
+
+
+def test_what_has_nothing_in_common_is_not_suggested() -> None:
+    assert ranked("ZZZ", UNITS, "unit_number") == []
+    assert ranked("", UNITS, "unit_number") == []
+    assert ranked("---", [*UNITS, None, ""], "unit_number") == []
+
+
+@given(st.text(max_size=40), st.lists(st.one_of(st.none(), st.text(max_size=40)), max_size=8))
+def test_any_text_can_be_compared(value: str, names: list[str | None]) -> None:
+    for kind in ("unit_number", "driver_name"):
+        assert set(ranked(value, names, kind)) <= {name or "" for name in names}
+
+
+@given(st.text(min_size=1, max_size=40))
+def test_a_record_that_differs_in_nothing_that_counts_is_found(value: str) -> None:
+    found = ranked(f" {value.upper()}-", [value], "unit_number")
+    assert found == [value] or tidy(value) != tidy(f" {value.upper()}-") or not tidy(value)
+
+
+IDS = [new_id() for _ in range(3)]
+
+REFERENCES = st.lists(
+    st.builds(Reference, st.just("unit number"), st.text(), st.lists(st.sampled_from(IDS), unique=True, max_size=3)),
+    min_size=1,
+    max_size=2,
+)
+
+
+@given(REFERENCES)
+def test_something_is_to_blame_exactly_when_nothing_matches(references: list[Reference]) -> None:
+    assert (match("vehicle", references).id is None) == bool(to_blame(references))

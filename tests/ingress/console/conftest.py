@@ -1,0 +1,138 @@
+"""A real console process for these tests, and browsers that speak to it: clients with cookies that read forms."""
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from html import unescape
+from typing import Any
+
+import httpx
+import pytest
+
+from deploy.processes import Supervisor
+from deploy.stack import process_spec
+from domain.accounts.sessions import begin_session
+from domain.accounts.users import create_user, find_user
+from domain.database import Database
+from domain.ids import new_id
+from domain.lifecycle import Role
+from domain.settings import Settings
+from ingress.process import free_port
+from tests.conftest import redis_database
+from tests.factories import Fleet, make_fleet
+from tests.service import eventually
+
+PASSWORD = "correct horse battery"
+
+Fields = dict[str, Any]
+"""Of a form or an address."""
+
+_TOKEN = re.compile(r'name="form_token" value="(\w+)"')
+
+
+class Browser(httpx.Client):
+    """Somebody's browser. Forms are sent with the token of the page that was loaded last, as browsers do."""
+
+    def __init__(self, url: str, **more: Any) -> None:
+        super().__init__(base_url=url, timeout=30, verify=False, **more)  # reads no certificates: it is quick
+        self.token = ""
+
+    def look(self, path: str, *, status: int = 200, **query: str | int) -> str:
+        """The page as text, after redirects."""
+        answer = self.get(path, params=query or None, follow_redirects=True)
+        assert answer.status_code == status, answer.text
+        self._remember(answer)
+        return answer.text
+
+    def submit(self, path: str, *, part: bool = False, token: str | None = None, **fields: Any) -> httpx.Response:
+        """The answer to a form, without following a redirect. `part`: as htmx asks, for a part of the page."""
+        headers = {"HX-Request": "true"} if part else {}
+        data = {"form_token": self.token if token is None else token, **fields}
+        answer = self.post(path, data=data, headers=headers)
+        self._remember(answer)
+        return answer
+
+    def sign_in(self, email: str, password: str = PASSWORD, **more: Any) -> httpx.Response:
+        self.look("/sign-in")
+        answer = self.submit("/sign-in", email=email, password=password, **more)
+        if answer.status_code == 303:
+            self.look("/account")  # the session's own token
+        return answer
+
+    def _remember(self, answer: httpx.Response) -> None:
+        found = _TOKEN.search(answer.text)
+        self.token = found[1] if found else self.token
+
+
+class World:
+    """A console, its database, and people."""
+
+    def __init__(self, url: str, database: Database) -> None:
+        self.url = url
+        self.database = database
+        self.open = ExitStack()
+        """Browsers, closed after the test."""
+
+    def new_fleet(self, **policy: Any) -> Fleet:
+        with self.database.transaction() as connection:
+            return make_fleet(connection, **policy)
+
+    def new_user(self, role: Role = Role.OWNER, fleet: Fleet | None = None, password: str | None = PASSWORD) -> str:
+        """Somebody's e-mail address."""
+        email = f"{new_id().hex}@example.com"
+        company_id = None if role is Role.OPERATOR else (fleet or self.new_fleet()).company_id
+        with self.database.transaction() as connection:
+            create_user(connection, email=email, role=role, company_id=company_id, password=password)
+        return email
+
+    def browser(self, role: Role | None = None, fleet: Fleet | None = None) -> Browser:
+        """A browser in which a new user of that role is signed in; None: nobody."""
+        if role is None:
+            return self.browser_with()
+        email = self.new_user(role, fleet, password=None)
+        with self.database.transaction() as connection:  # hashing a password takes long
+            user_id = find_user(connection, email)
+            token = begin_session(connection, user_id, address="127.0.0.1", now=datetime.now(UTC))
+        browser = self.browser_with(cookies={"fuelroute": token})
+        browser.look("/account")
+        return browser
+
+    def browser_with(self, **more: Any) -> Browser:
+        """One with cookies or headers of its own."""
+        return self.open.enter_context(Browser(self.url, **more))
+
+
+@pytest.fixture
+def world(console_url: str, database: Database) -> Iterator[World]:
+    one = World(console_url, database)
+    with one.open:
+        yield one
+
+
+@pytest.fixture(scope="session")
+def console_url(settings: Settings, worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Of a running console."""
+    port = free_port("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{port}"
+    env = {
+        "FUELROUTE_DATABASE_URL": settings.require_database_url(),
+        "FUELROUTE_REDIS_URL": redis_database(worker_id, running=True),
+        "FUELROUTE_DATA": str(settings.data),
+        "FUELROUTE_CONSOLE_PORT": str(port),
+        "FUELROUTE_CONSOLE_PROXIES": "127.0.0.1",
+        "FUELROUTE_API_URL": "https://api.example.com/",
+    }
+    supervisor = Supervisor(print)
+    try:
+        spec = process_spec("console", ("console",), tmp_path_factory.mktemp("logs"), env, url)
+        supervisor.start([spec], seconds=60)
+        eventually(lambda: httpx.get(f"{url}/healthz").status_code, lambda status: status == 200)
+        yield url
+    finally:
+        supervisor.stop()
+
+
+def words(html: str) -> str:
+    """What a page says, without its markup."""
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", " ", html)))

@@ -1,0 +1,114 @@
+"""What comes out of a form is what went into it; times as people read them; parts of pages."""
+
+from datetime import UTC, datetime, timedelta
+from urllib.parse import quote, urlencode, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.requests import Request
+
+from domain.lifecycle import Role
+from ingress.console.browser import BadForm, Form, read_query
+from ingress.console.rendering import make_templates, relative, when
+from ingress.console.sign_in import own_path
+from tests.ingress.console.conftest import World
+
+NOW = datetime.fromisoformat("2026-11-20T12:00:00+00:00")
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=60)
+
+
+def form_of(query: bytes) -> Form:
+    return read_query(Request({"type": "http", "query_string": query, "headers": []}))
+
+
+@given(TEXTS)
+def test_a_packed_text_comes_back_as_it_was(text: str) -> None:
+    """Also where a browser writes the ends of lines its own way: there are none in what is packed."""
+    packed = make_templates().from_string("{{ text|pack }}").render(text=text)
+    assert packed.isascii()
+    assert not set(packed) & set("\r\n \"'<>&+")
+    assert form_of(urlencode({"value": packed}).encode()).packed("value") == text
+
+
+@given(st.dictionaries(TEXTS.filter(bool), TEXTS, max_size=5))
+def test_every_field_is_read(fields: dict[str, str]) -> None:
+    form = form_of(urlencode(fields).encode())
+    assert all(form.secret(name) == value for name, value in fields.items())
+
+
+@given(st.binary(max_size=200))
+def test_any_address_is_read(query: bytes) -> None:
+    form = form_of(query)
+    assert all("\x00" not in value for values in form.values.values() for value in values)
+    assert 0 <= form.number("page") <= 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("given_text", "number"), [("7", 7), ("-1", 0), ("", 0), ("x", 0), ("²", 0), ("9" * 30, 1_000_000), (" 7", 0)]
+)
+def test_numbers_stay_within_bounds(given_text: str, number: int) -> None:
+    assert form_of(urlencode({"page": given_text}).encode()).number("page") == number
+
+
+def test_what_is_too_long_is_refused() -> None:
+    with pytest.raises(BadForm, match="too long"):
+        form_of(b"name=" + b"x" * 201).text("name")
+
+
+@given(st.text(max_size=40) | st.text("/\\.:evl@?#\t", max_size=12))
+def test_after_signing_in_one_stays_here(path: str) -> None:
+    there = own_path(path)
+    assert there.startswith("/")
+    assert not there.startswith(("//", "/\\"))
+    assert not urlsplit(there).netloc
+
+
+@pytest.mark.parametrize(
+    ("distance", "told"),
+    [
+        (timedelta(), "now"),
+        (timedelta(seconds=-59), "now"),
+        (timedelta(minutes=-1), "1 min ago"),
+        (timedelta(hours=2, minutes=59), "in 2 h"),
+        (timedelta(days=1), "in 1 day"),
+        (timedelta(days=-400), "400 days ago"),
+    ],
+)
+def test_times_are_told_from_now(distance: timedelta, told: str) -> None:
+    assert relative(NOW + distance, NOW) == told
+
+
+def test_times_are_told_in_the_companys_zone() -> None:
+    assert when(NOW, NOW, "America/Chicago") == (
+        '<time datetime="2026-11-20T12:00:00+00:00">now <span class="absolute">Nov 20, 2026 06:00 CST</span></time>'
+    )
+
+
+@given(
+    st.datetimes(timezones=st.just(UTC)),
+    st.sampled_from(["UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago", "Asia/Kolkata"]),
+)
+def test_any_time_can_be_told(moment: datetime, time_zone: str) -> None:
+    assert f"{moment:%M}" in when(moment, NOW, "UTC")
+    assert when(moment, NOW, time_zone).startswith("<time")
+
+
+@pytest.mark.parametrize(
+    ("moment", "time_zone"), [(datetime.max, "Pacific/Kiritimati"), (datetime.min, "America/Chicago")]
+)
+def test_what_the_zone_cannot_tell_is_told_in_utc(moment: datetime, time_zone: str) -> None:
+    assert "UTC" in when(moment.replace(tzinfo=UTC), NOW, time_zone)
+
+
+def test_a_part_of_a_page_is_refused_at_the_top_and_leaves_the_rest(world: World) -> None:
+    answer = world.browser(Role.VIEWER).submit("/matching/vehicles/map", part=True, value=quote("X"))
+    assert answer.status_code == 403
+    assert (answer.headers["HX-Retarget"], answer.headers["HX-Reswap"]) == ("#notices", "innerHTML")
+    assert "<html" not in answer.text
+
+
+def test_a_part_for_somebody_who_is_signed_out_leads_to_the_sign_in(world: World) -> None:
+    answer = world.browser().get("/matching/vehicles/candidates?kind=vin", headers={"HX-Request": "true"})
+    assert answer.headers["HX-Redirect"] == "/sign-in"
+    assert answer.text == ""

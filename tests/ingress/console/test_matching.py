@@ -1,0 +1,260 @@
+"""The pages Matching and Mappings: one click, and the routes that waited are imported."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+from uuid import UUID
+
+import pytest
+
+from domain.fleet.mappings import store_mapping
+from domain.ids import shown_id
+from domain.lifecycle import Role, RouteStatus
+from tests.domain.helpers import imported, status_of
+from tests.factories import Fleet
+from tests.ingress.console.conftest import Fields, World, words
+from tests.service import Service, eventually
+
+
+def hold(world: World, fleet: Fleet, *, sandbox: bool = False, **changes: Any) -> UUID:
+    """The id of a route that waits for a mapping."""
+    now = datetime.now(UTC)
+    with world.database.transaction() as connection:
+        tenant = fleet.sandbox if sandbox else fleet.live
+        route_id = imported(connection, tenant, now=now, start=now + timedelta(hours=5), **changes)
+        assert status_of(connection, route_id) is RouteStatus.PENDING_MAPPING
+    return route_id
+
+
+def mapping(fleet: Fleet, value: str, *, kind: str = "unit_number", target: UUID | None = None) -> Fields:
+    """The fields of the form that maps."""
+    return {"kind": kind, "value": quote(value, safe=""), "target_id": shown_id("veh", target or fleet.trucks[0])}
+
+
+def test_what_most_routes_wait_for_comes_first(world: World) -> None:
+    fleet = world.new_fleet()
+    for value, routes in (("ONE-9", 1), ("THREE-9", 3), ("TWO-9", 2)):
+        for number in range(routes):
+            hold(world, fleet, sandbox=number > 0, vehicle={"unitNumber": value})
+    page = words(world.browser(Role.VIEWER, fleet).look("/matching/vehicles"))
+
+    assert (
+        page.index("THREE-9 3 routes wait 2 sandbox")
+        < page.index("TWO-9 2 routes wait")
+        < page.index("ONE-9 1 route waits")
+    )
+    assert "in 4 h" in page
+    assert "THREE-9" not in words(world.browser(Role.VIEWER, fleet).look("/matching/vehicles", q="two"))
+
+
+def test_one_click_maps_and_the_route_is_imported_while_one_watches(world: World, service: Service) -> None:
+    fleet = world.new_fleet()
+    route_id = hold(world, fleet, externalId="LOAD-7", vehicle={"unitNumber": "TRUCK-0101"})
+    browser = world.browser(Role.DISPATCHER, fleet)
+    page = browser.look("/matching/vehicles")
+    assert "TRUCK-0101" in page
+    assert shown_id("veh", fleet.trucks[0]) in page, "truck 101 is suggested"
+
+    answer = browser.submit("/matching/vehicles/map", part=True, **mapping(fleet, "TRUCK-0101"))
+    assert answer.status_code == 200
+    assert "LOAD-7" in answer.text
+
+    def progress() -> str:
+        query: Fields = {"kind": "unit_number", "value": "TRUCK-0101", "routes": 1, "route": shown_id("rte", route_id)}
+        return words(browser.look("/matching/vehicles/progress", **query))
+
+    assert "LOAD-7 draft" in eventually(progress, lambda said: "1 route no longer waits" in said)
+    assert "No route waits for a vehicle" in words(browser.look("/matching/vehicles"))
+    assert "TRUCK-0101 → 101" in words(browser.look("/mappings/vehicles"))
+
+
+def test_a_new_truck_is_made_there_and_then(world: World, service: Service) -> None:
+    fleet = world.new_fleet()
+    route_id = hold(world, fleet, vehicle={"unitNumber": "TRUCK 88"})
+    browser = world.browser(Role.OWNER, fleet)
+    browser.look("/matching/vehicles")
+    reference: Fields = {"kind": "unit_number", "value": quote("TRUCK 88")}
+    assert (
+        "there is a vehicle with the unit number"
+        in words(browser.submit("/matching/vehicles/new", part=True, **reference, unit_number="101").text).lower()
+    )
+    assert browser.submit("/matching/vehicles/new", **reference).status_code == 400
+    assert browser.submit("/matching/vehicles/new", **reference, unit_number="88", mpg="fast").status_code == 400
+
+    answer = browser.submit(
+        "/matching/vehicles/new", part=True, **reference, unit_number="88", fuel_tank_capacity_gallons="240"
+    )
+
+    assert answer.status_code == 200
+    eventually(lambda: _status(world, route_id), lambda status: status is RouteStatus.DRAFT)
+    with world.database.transaction() as connection:
+        row = connection.execute(
+            "SELECT v.unit_number, v.fuel_tank_capacity_gallons FROM vehicles v JOIN mappings m ON m.target_id = v.id"
+            " WHERE m.company_id = %s AND m.value = 'TRUCK 88'",
+            (fleet.company_id,),
+        ).fetchone()
+    assert row == ("88", 240)
+
+
+def test_a_new_driver_is_made_there_and_then(world: World, service: Service) -> None:
+    fleet = world.new_fleet()
+    route_id = hold(world, fleet, driver={"name": "Cy Young"})
+    browser = world.browser(Role.DISPATCHER, fleet)
+    assert "Cy Young" in browser.look("/matching/drivers")
+    reference: Fields = {"kind": "driver_name", "value": quote("Cy Young")}
+    assert browser.submit("/matching/drivers/new", **reference, name="Cy Young", contact="ftp://x").status_code == 400
+
+    assert (
+        browser.submit("/matching/drivers/new", **reference, name="Cy Young").headers["location"] == "/matching/drivers"
+    )
+
+    eventually(lambda: _status(world, route_id), lambda status: status is RouteStatus.DRAFT)
+
+
+def _status(world: World, route_id: UUID) -> RouteStatus:
+    with world.database.transaction() as connection:
+        return status_of(connection, route_id)
+
+
+def test_a_reference_that_fits_several_shows_them_side_by_side(world: World) -> None:
+    fleet = world.new_fleet()
+    with world.database.transaction() as connection:
+        connection.execute("UPDATE drivers SET name = 'Al Ford' WHERE company_id = %s", (fleet.company_id,))
+    hold(world, fleet, driver={"name": "Al Ford"})
+    page = world.browser(Role.OWNER, fleet).look("/matching/drivers")
+
+    assert "It fits 2 drivers" in words(page)
+    assert "id D-1" in words(page)
+    assert "id D-2" in words(page)
+    assert page.count("Map to this one") == 2
+
+
+def test_references_that_contradict_each_other_are_both_shown(world: World) -> None:
+    fleet = world.new_fleet()
+    hold(world, fleet, vehicle={"unitNumber": "101", "vin": "1XKAD49X0CJ000102"})
+    page = words(world.browser(Role.OWNER, fleet).look("/matching/vehicles"))
+
+    assert "unit number 101" in page
+    assert "VIN 1XKAD49X0CJ000102" in page
+    assert page.count("routes name another vehicle beside it") == 2
+
+
+def test_searching_for_another_truck(world: World) -> None:
+    fleet = world.new_fleet()
+    browser = world.browser(Role.OWNER, fleet)
+
+    def found(text: str) -> str:
+        return words(browser.look("/matching/vehicles/candidates", kind="unit_number", value="9", q=text))
+
+    assert "101" not in found("000102")
+    assert found("TRUCK 102").index("102") < found("TRUCK 102").index("101"), "the most alike first"
+    assert "101" in found("")
+    assert "No vehicle is called anything like this" in found("zebra")
+
+
+@pytest.mark.parametrize(
+    "value", [" TRUCK  9 ", "TRUCK\n9", "TRUCK\r\n9", "100%41", "a+b&c=d", '"><script>', "Müller ☃", "'"]
+)
+def test_a_reference_is_mapped_exactly_as_it_was_pushed(world: World, value: str) -> None:
+    """Browsers change ends of lines and strip nothing else: the form carries the value packed."""
+    fleet = world.new_fleet()
+    hold(world, fleet, vehicle={"unitNumber": value})
+    browser = world.browser(Role.DISPATCHER, fleet)
+    page = browser.look("/matching/vehicles")
+    assert f'name="value" value="{quote(value, safe="")}"' in page
+    assert "<script>" not in page
+
+    browser.submit("/matching/vehicles/map", **mapping(fleet, value))
+
+    with world.database.transaction() as connection:
+        rows = connection.execute("SELECT value FROM mappings WHERE company_id = %s", (fleet.company_id,)).fetchall()
+    assert rows == [(value,)]
+
+
+def test_mappings_are_searched_changed_and_removed(world: World) -> None:
+    fleet = world.new_fleet()
+    with world.database.transaction() as connection:
+        store_mapping(connection, fleet.company_id, "unit_number", "BIG-ONE", fleet.trucks[0])
+        store_mapping(connection, fleet.company_id, "driver_name", "Annie", fleet.drivers[0])
+    browser = world.browser(Role.DISPATCHER, fleet)
+    assert "Annie → Ann Lee" in words(browser.look("/mappings/drivers"))
+    assert "BIG-ONE → 101" in words(browser.look("/mappings/vehicles", q="big"))
+    assert "BIG-ONE → 101" in words(browser.look("/mappings/vehicles", q="101"))
+    assert "No mapping contains" in words(browser.look("/mappings/vehicles", q="small"))
+
+    browser.submit("/matching/vehicles/map", **mapping(fleet, "BIG-ONE", target=fleet.trucks[1]))
+    assert "BIG-ONE → 102" in words(browser.look("/mappings/vehicles"))
+
+    gone: Fields = {"kind": "unit_number", "value": "BIG-ONE"}
+    assert browser.submit("/mappings/vehicles/remove", **gone).headers["location"] == "/mappings/vehicles?done=removed"
+    assert "There is no mapping yet" in words(browser.look("/mappings/vehicles"))
+    assert browser.submit("/mappings/vehicles/remove", **gone).status_code == 404
+
+
+def test_another_companys_routes_records_and_mappings_do_not_exist(world: World) -> None:
+    theirs, ours = world.new_fleet(), world.new_fleet()
+    route_id = hold(world, theirs, externalId="THEIR-LOAD", vehicle={"unitNumber": "THEIRS-9"})
+    with world.database.transaction() as connection:
+        store_mapping(connection, theirs.company_id, "unit_number", "THEIR-MAPPING", theirs.trucks[0])
+    browser = world.browser(Role.OWNER, ours)
+
+    assert "THEIRS-9" not in browser.look("/matching/vehicles")
+    assert "THEIR-MAPPING" not in browser.look("/mappings/vehicles")
+    query: Fields = {"kind": "unit_number", "value": "THEIRS-9", "routes": 1, "route": shown_id("rte", route_id)}
+    assert "THEIR-LOAD" not in browser.look("/matching/vehicles/progress", **query)
+    assert browser.submit("/matching/vehicles/map", **mapping(theirs, "THEIRS-9")).status_code == 404
+    assert browser.submit("/mappings/vehicles/remove", kind="unit_number", value="THEIR-MAPPING").status_code == 404
+    with world.database.transaction() as connection:
+        rows = connection.execute("SELECT value FROM mappings WHERE company_id = %s", (theirs.company_id,)).fetchall()
+    assert rows == [("THEIR-MAPPING",)]
+
+
+def test_a_viewer_sees_no_buttons_and_is_refused(world: World) -> None:
+    fleet = world.new_fleet()
+    hold(world, fleet, vehicle={"unitNumber": "TRUCK-0101"})
+    with world.database.transaction() as connection:
+        store_mapping(connection, fleet.company_id, "unit_number", "X", fleet.trucks[0])
+    browser = world.browser(Role.VIEWER, fleet)
+
+    for path in ("/matching/vehicles", "/mappings/vehicles"):
+        page = browser.look(path).partition("<main")[2]
+        assert 'method="post"' not in page
+        assert "hx-post" not in page
+    answers = [
+        browser.submit("/matching/vehicles/map", **mapping(fleet, "TRUCK-0101")),
+        browser.submit("/matching/vehicles/new", kind="unit_number", value="TRUCK-0101", unit_number="9"),
+        browser.submit("/mappings/vehicles/remove", kind="unit_number", value="X"),
+    ]
+    assert [answer.status_code for answer in answers] == [403] * 3
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/matching/vehicles/map", {"kind": "driver_name", "value": "X", "target_id": "veh_" + "0" * 32}),
+        ("/matching/vehicles/map", {"kind": "unit_number", "value": "X", "target_id": "drv_" + "0" * 32}),
+        ("/matching/vehicles/map", {"kind": "unit_number", "value": "", "target_id": "veh_" + "0" * 32}),
+        ("/matching/vehicles/map", {}),
+        ("/matching/trucks/map", {"kind": "unit_number", "value": "X"}),
+        ("/matching/drivers/new", {"kind": "driver_name"}),
+        ("/mappings/drivers/remove", {"kind": "unit_number", "value": "X"}),
+    ],
+)
+def test_a_form_that_no_page_sends_finds_nothing(world: World, path: str, fields: Fields) -> None:
+    assert world.browser(Role.OWNER).submit(path, **fields).status_code == 404
+
+
+def test_pushed_text_is_text(world: World) -> None:
+    fleet = world.new_fleet()
+    route_id = hold(world, fleet, externalId="<script>1</script>", vehicle={"unitNumber": "<script>2</script>"})
+    browser = world.browser(Role.OWNER, fleet)
+    query: Fields = {
+        "kind": "unit_number",
+        "value": "<script>2</script>",
+        "routes": 1,
+        "route": shown_id("rte", route_id),
+    }
+    for page in (browser.look("/matching/vehicles"), browser.look("/matching/vehicles/progress", **query)):
+        assert "<script>2" not in page
+        assert "<script>1" not in page
+        assert "&lt;script&gt;2&lt;/script&gt;" in page

@@ -1,0 +1,29 @@
+"""Where the console listens, and what it says when it cannot."""
+
+import socket
+
+import pytest
+
+from domain.settings import Settings
+from ingress.console.process import run
+from ingress.process import PortTaken
+
+
+@pytest.mark.parametrize(
+    ("port", "console_port", "expected"), [(8080, None, 8081), (0, None, 0), (8080, 9000, 9000), (8080, 0, 0)]
+)
+def test_the_console_listens_beside_the_ingress(port: int, console_port: int | None, expected: int) -> None:
+    assert Settings(port=port, console_port=console_port).console_port_or_next() == expected
+
+
+def test_addresses_are_those_that_people_use() -> None:
+    assert Settings(port=8080).console_address() == "http://127.0.0.1:8081"
+    told = Settings(console_url="https://fuel.example.com/", api_url="https://api.example.com/")
+    assert (told.console_address(), told.api_address()) == ("https://fuel.example.com", "https://api.example.com")
+
+
+def test_a_port_that_is_taken_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(PortTaken, match=f"cannot listen on 127.0.0.1:{port} .* FUELROUTE_CONSOLE_PORT"):
+            run(Settings(console_port=port))

@@ -1,0 +1,353 @@
+"""Who gets into the console, and what an attacker of sessions and forms gets."""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+import httpx
+import pyotp
+import pytest
+
+from domain.accounts.contacts import IN_CLEAR
+from domain.accounts.sessions import IDLE_HOURS, LONGEST_DAYS
+from domain.accounts.users import find_user, make_password_link, remove_user, set_totp
+from domain.ids import shown_id
+from domain.lifecycle import Role
+from tests.ingress.console.conftest import PASSWORD, Fields, World, words
+
+
+def cookies_of(answer: httpx.Response) -> dict[str, str]:
+    """Each cookie that is set, with its attributes."""
+    return {line.partition("=")[0]: line for line in answer.headers.get_list("set-cookie")}
+
+
+def test_a_user_signs_in_and_out(world: World) -> None:
+    email = world.new_user()
+    browser = world.browser()
+
+    assert "Sign in" in browser.look("/keys")
+    assert browser.sign_in(email.upper()).headers["location"] == "/"
+    assert "API keys" in browser.look("/keys")
+
+    assert browser.submit("/sign-out").headers["location"] == "/sign-in?done=out"
+    assert "You are signed out" in browser.look("/sign-in", done="out")
+    assert browser.get("/keys").headers["location"] == "/sign-in?next=/keys"
+
+
+@pytest.mark.parametrize("path", ["/", "/keys", "/matching/vehicles", "/mappings/drivers", "/account", "/companies"])
+def test_pages_are_only_for_those_who_are_signed_in(world: World, path: str) -> None:
+    answer = world.browser_with().get(path)
+
+    assert answer.status_code == 303
+    assert answer.headers["location"].startswith("/sign-in?next=/")
+
+
+def test_a_wrong_password_and_an_unknown_user_are_told_the_same(world: World) -> None:
+    email = world.new_user()
+    pages = []
+    for name, password in ((email, "wrong horse battery"), (f"not-{email}", PASSWORD), (email, "x" * 300), (email, "")):
+        browser = world.browser()
+        answer = browser.sign_in(name, password)
+        pages.append(words(answer.text))
+        assert answer.status_code == 403
+
+    assert len(set(pages)) == 1
+
+
+def test_a_user_without_a_password_cannot_sign_in(world: World) -> None:
+    email = world.new_user(password=None)
+    assert world.browser().sign_in(email, "").status_code == 403
+
+
+def test_cookies_are_for_this_site_alone(world: World) -> None:
+    email = world.new_user()
+    plain, secure = world.browser_with(), world.browser_with(headers={"X-Forwarded-Proto": "https"})
+    plain.look("/sign-in")
+    cookies = cookies_of(plain.submit("/sign-in", email=email, password=PASSWORD))
+    assert set(cookies) == {"fuelroute", "fuelroute-device"}
+    assert all("HttpOnly" in cookie and "SameSite=lax" in cookie for cookie in cookies.values())
+
+    first = secure.get("/sign-in")
+    name, value = cookies_of(first)["__Host-fuelroute"].partition(";")[0].split("=")
+    token = re.search(r'form_token" value="(\w+)"', first.text)
+    assert token is not None
+    answer = httpx.post(
+        f"{world.url}/sign-in",
+        data={"form_token": token[1], "email": email, "password": PASSWORD},
+        headers={"X-Forwarded-Proto": "https", "Cookie": f"{name}={value}"},
+    )
+    assert answer.status_code == 303
+    assert all("Secure" in cookie and cookie.startswith("__Host-") for cookie in cookies_of(answer).values())
+    assert "max-age" in answer.headers["strict-transport-security"]
+
+
+def test_only_hashes_of_tokens_are_stored(world: World) -> None:
+    browser = world.browser(Role.OWNER)
+    token = browser.cookies["fuelroute"]
+    with world.database.transaction() as connection:
+        row = connection.execute("SELECT count(*) FROM sessions WHERE encode(token_hash, 'escape') = %s", (token,))
+        assert row.fetchone() == (0,)
+    assert world.browser_with(cookies={"fuelroute": token}).get("/keys").status_code == 200
+
+
+def test_the_token_before_signing_in_is_worth_nothing_after(world: World) -> None:
+    """Session fixation: an attacker gives a victim a browser with a cookie that the attacker knows."""
+    known = "attackers-token-attackers-token-attackers"
+    victim = world.browser_with(cookies={"fuelroute": known})
+    victim.look("/sign-in")
+    answer = victim.submit("/sign-in", email=world.new_user(), password=PASSWORD)
+
+    assert answer.status_code == 303
+    assert cookies_of(answer)["fuelroute"].partition(";")[0] != f"fuelroute={known}"
+    assert world.browser_with(cookies={"fuelroute": known}).get("/keys").status_code == 303
+
+
+@pytest.mark.parametrize("path", ["/sign-in", "/sign-out", "/keys", "/matching/vehicles/map", "/account/password"])
+def test_a_form_without_the_browsers_own_token_does_nothing(world: World, path: str) -> None:
+    browser, other = world.browser(Role.OWNER), world.browser(Role.OWNER)
+    for token in ("", "0" * 64, other.token):
+        assert browser.submit(path, token=token).status_code == 403
+    assert browser.get("/keys").status_code == 200
+
+
+def test_a_form_of_another_site_does_nothing(world: World) -> None:
+    browser = world.browser(Role.OWNER)
+    for site in ("cross-site", "same-site"):
+        browser.headers["Sec-Fetch-Site"] = site
+        assert browser.submit("/sign-out").status_code == 403
+
+
+@pytest.mark.parametrize("next_path", ["//evil.example", "https://evil.example", "/\\evil.example", "evil", "/\tx"])
+def test_signing_in_leads_to_no_other_site(world: World, next_path: str) -> None:
+    browser = world.browser()
+    assert browser.sign_in(world.new_user(), next=next_path).headers["location"] == "/"
+
+
+def test_signing_out_everywhere_ends_every_session_at_once(world: World) -> None:
+    email = world.new_user()
+    browsers = [world.browser() for _ in range(2)]
+    for browser in browsers:
+        browser.sign_in(email)
+    assert "signed in in 2 browsers" in words(browsers[0].look("/account"))
+
+    browsers[0].submit("/sign-out-everywhere")
+
+    assert [browser.get("/keys").status_code for browser in browsers] == [303, 303]
+
+
+def test_a_removed_user_is_out_at_once(world: World) -> None:
+    email = world.new_user()
+    browser = world.browser()
+    browser.sign_in(email)
+    with world.database.transaction() as connection:
+        remove_user(connection, find_user(connection, email))
+
+    assert browser.get("/keys").status_code == 303
+
+
+def test_the_users_of_a_retired_company_are_out_at_once(world: World) -> None:
+    fleet = world.new_fleet()
+    email, browser = world.new_user(fleet=fleet), world.browser()
+    browser.sign_in(email)
+    with world.database.transaction() as connection:
+        connection.execute("UPDATE companies SET retired_at = now() WHERE id = %s", (fleet.company_id,))
+
+    assert browser.get("/keys").status_code == 303
+    assert world.browser().sign_in(email).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("column", "age"), [("seen_at", timedelta(hours=IDLE_HOURS)), ("created_at", timedelta(days=LONGEST_DAYS))]
+)
+def test_a_session_ends_by_itself(world: World, column: str, age: timedelta) -> None:
+    email, browser = world.new_user(), world.browser()
+    browser.sign_in(email)
+    with world.database.transaction() as connection:
+        connection.execute(
+            f"UPDATE sessions SET {column} = %s WHERE user_id = (SELECT id FROM users WHERE email = %s)",
+            (datetime.now(UTC) - age, email),
+        )
+
+    assert browser.get("/keys").status_code == 303
+
+
+def test_guessing_is_slowed_down_and_locks_nobody_out(world: World) -> None:
+    email = world.new_user()
+    own, guesser, elsewhere = world.browser(), world.browser(), world.browser()
+    own.sign_in(email)
+    own.submit("/sign-out")
+
+    statuses = [guesser.sign_in(email, f"guess number {number}").status_code for number in range(7)]
+
+    assert statuses[:5] == [403] * 5
+    assert 429 in statuses
+    assert "Too many attempts" in guesser.sign_in(email, PASSWORD).text
+    assert own.sign_in(email).status_code == 303, "a browser that signed in before is not slowed down"
+    elsewhere.headers["X-Forwarded-For"] = "198.51.100.7"
+    assert elsewhere.sign_in(email).status_code == 303, "nor is another address"
+
+
+def test_a_link_sets_the_password_once(world: World) -> None:
+    email = world.new_user()
+    signed_in = world.browser()
+    signed_in.sign_in(email)
+    with world.database.transaction() as connection:
+        path = f"/set-password/{make_password_link(connection, find_user(connection, email), now=datetime.now(UTC))}"
+    browser = world.browser()
+    assert email in browser.look(path)
+    assert email in browser.look(path), "looking does not use it up"
+    assert browser.submit(path, password="another good one", again="a different one").status_code == 400
+    assert browser.submit(path, password="short", again="short").status_code == 400
+    assert browser.submit(path, password="another good one", again="another good one").status_code == 303
+
+    assert signed_in.get("/keys").status_code == 303, "whoever knew the old password is out"
+    assert "used already" in browser.look(path, status=404)
+    assert browser.submit(path, password="yet another one", again="yet another one").status_code == 404
+    assert browser.sign_in(email, PASSWORD).status_code == 403
+    assert browser.sign_in(email, "another good one").status_code == 303
+
+
+def test_an_old_link_is_no_longer_good(world: World) -> None:
+    email = world.new_user()
+    with world.database.transaction() as connection:
+        day_before = datetime.now(UTC) - timedelta(hours=25)
+        token = make_password_link(connection, find_user(connection, email), now=day_before)
+
+    assert "older than 24 hours" in world.browser().look(f"/set-password/{token}", status=404)
+
+
+def test_one_time_codes(world: World) -> None:
+    email, browser = world.new_user(), world.browser()
+    browser.sign_in(email)
+    secret = re.search(r'id="secret">(\w+)<', browser.look("/account"))
+    assert secret is not None
+    totp = pyotp.TOTP(secret[1])
+    used = totp.now()
+    assert browser.submit("/account/codes", secret=secret[1], code="000000", present=PASSWORD).status_code == 400
+    assert browser.submit("/account/codes", secret=secret[1], code=used, present="wrong").status_code == 403
+    assert browser.submit("/account/codes", secret=secret[1], code=used, present=PASSWORD).status_code == 303
+    assert "A code from your app is asked for" in browser.look("/account")
+
+    other = world.browser()
+    assert other.sign_in(email).status_code == 403
+    assert other.sign_in(email, code=used).status_code == 403, "a code that was seen is used up"
+    soon = totp.at(datetime.now(UTC) + timedelta(seconds=30))
+    assert other.sign_in(email, code=soon).status_code == 303
+    assert browser.submit("/account/codes/remove", present=PASSWORD).status_code == 303
+    assert world.browser().sign_in(email).status_code == 303
+
+
+def test_changing_the_password_needs_the_present_one_and_ends_all_sessions(world: World) -> None:
+    email, browser = world.new_user(), world.browser()
+    browser.sign_in(email)
+    fresh: Fields = {"password": "another good one", "again": "another good one"}
+    assert browser.submit("/account/password", present="wrong", **fresh).status_code == 403
+    assert browser.submit("/account/password", present=PASSWORD, **{**fresh, "again": "x"}).status_code == 400
+    assert (
+        browser.submit("/account/password", present=PASSWORD, **fresh).headers["location"] == "/sign-in?done=password"
+    )
+
+    assert browser.get("/keys").status_code == 303
+    assert browser.sign_in(email, "another good one").status_code == 303
+
+
+def test_guessing_the_present_password_is_slowed_down_too(world: World) -> None:
+    browser = world.browser(Role.VIEWER)
+    statuses = {browser.submit("/account/codes/remove", present=f"guess {number}").status_code for number in range(13)}
+    assert statuses == {403, 429}
+
+
+def test_an_operator_chooses_whose_pages_to_see(world: World) -> None:
+    fleet = world.new_fleet()
+    with world.database.transaction() as connection:
+        connection.execute("UPDATE companies SET name = 'Zephyr Lines' WHERE id = %s", (fleet.company_id,))
+    operator, owner = world.browser(Role.OPERATOR), world.browser(Role.OWNER)
+    assert "Choose whose pages" in operator.look("/keys")
+    assert shown_id("cmp", fleet.company_id) in operator.look("/companies", q="zephyr")
+
+    assert operator.submit("/companies", company_id=shown_id("cmp", fleet.company_id)).status_code == 303
+    assert "Zephyr Lines" in operator.look("/keys")
+
+    assert operator.submit("/companies", company_id="cmp_" + "0" * 32).status_code == 404
+    assert owner.submit("/companies", company_id=shown_id("cmp", fleet.company_id)).status_code == 403
+    assert owner.get("/companies").status_code == 404
+
+
+def test_nothing_inline_may_run_and_no_page_is_kept(world: World) -> None:
+    browser = world.browser(Role.OWNER)
+    for path in ("/keys", "/matching/vehicles", "/mappings/vehicles", "/account", "/nothing", "/sign-in"):
+        answer = browser.get(path)
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert answer.headers["cache-control"] == "no-store"
+        assert not re.search(r"<style|<script(?![^>]*src=)|\son\w+=|\sstyle=|https?://(?!api\.example)", answer.text)
+    assert "immutable" in browser.get("/static/console.css?v=1").headers["cache-control"]
+
+
+@pytest.mark.parametrize(
+    ("content", "media_type"),
+    [
+        (b"\xff\xfe", "application/x-www-form-urlencoded"),
+        (b"a=%00&email=%ff%00", "application/x-www-form-urlencoded"),
+        (b"&".join(b"a=1" for _ in range(300)), "application/x-www-form-urlencoded"),
+        (b"a=" + b"x" * 70_000, "application/x-www-form-urlencoded"),
+        (b"{}", "application/json"),
+        (b"", "multipart/form-data; boundary=x"),
+    ],
+)
+def test_what_is_no_form_is_refused(world: World, content: bytes, media_type: str) -> None:
+    browser = world.browser(Role.OWNER)
+    for path in ("/sign-in", "/keys", "/matching/vehicles/map"):
+        answer = browser.post(path, content=content, headers={"Content-Type": media_type})
+        assert answer.status_code in (400, 403)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/keys?done=%00",
+        "/matching/vehicles?q=%00%ff&page=99999999999999999999",
+        "/matching/x",
+        "/mappings/vehicles?page=-1&q=%ed%a0%80",
+        "/set-password/%00",
+        "/keys/%00/revoke",
+        "/matching/drivers/progress?kind=vin",
+        "/matching/drivers/progress?kind=driver_name&route=x",
+    ],
+)
+def test_no_address_fails(world: World, path: str) -> None:
+    assert world.browser(Role.OWNER).get(path).status_code in (200, 404, 405)
+
+
+def test_many_at_once_count_each(world: World) -> None:
+    """Attempts are counted before the password is looked at."""
+    email = world.new_user()
+    browsers = [world.browser() for _ in range(8)]
+    for browser in browsers:
+        browser.look("/sign-in")
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(
+            threads.map(lambda one: one.submit("/sign-in", email=email, password="guess and guess"), browsers)
+        )
+
+    assert sorted(answer.status_code for answer in answers).count(429) >= 2
+
+
+def test_a_user_with_codes_signs_in_from_two_places_at_once(world: World) -> None:
+    email = world.new_user()
+    secret = pyotp.random_base32()
+    with world.database.transaction() as connection:
+        set_totp(connection, find_user(connection, email), secret, contacts=IN_CLEAR)
+    browsers = [world.browser() for _ in range(2)]
+    for browser in browsers:
+        browser.look("/sign-in")
+    code = pyotp.TOTP(secret).now()
+    with ThreadPoolExecutor(2) as threads:
+        answers = list(
+            threads.map(lambda one: one.submit("/sign-in", email=email, password=PASSWORD, code=code), browsers)
+        )
+
+    with world.database.transaction() as connection:
+        remove_user(connection, find_user(connection, email))
+    assert sorted(answer.status_code for answer in answers) == [303, 403], "a code is used once"

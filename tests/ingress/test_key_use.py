@@ -1,0 +1,54 @@
+"""When a key was last used is written now and then, and again after the database was away."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from domain.accounts.keys import create_key, list_keys
+from domain.database import Database
+from domain.lifecycle import Environment
+from domain.settings import Settings
+from ingress.key_use import KeyUse
+from tests.factories import make_fleet
+
+
+def new_keys(database: Database, count: int) -> tuple[UUID, list[UUID]]:
+    """A company and its keys."""
+    with database.transaction() as connection:
+        company_id = make_fleet(connection).company_id
+        return company_id, [
+            create_key(connection, company_id, name="TMS", environment=Environment.LIVE, scopes=["routes:read"]).id
+            for _ in range(count)
+        ]
+
+
+def last_used(database: Database, company_id: UUID) -> Sequence[datetime | None]:
+    with database.transaction() as connection:
+        return [key.last_used_at for key in list_keys(connection, company_id)]
+
+
+def test_used_keys_are_written_when_it_closes(database: Database) -> None:
+    company_id, (first, _) = new_keys(database, 2)
+    use = KeyUse(database)
+    use.start()
+    use.note([first, first])
+    use.close()
+
+    used, unused = last_used(database, company_id)
+    assert used is not None
+    assert datetime.now(UTC) - used < timedelta(minutes=1)
+    assert unused is None
+
+
+def test_what_could_not_be_written_is_written_the_next_time(database: Database, settings: Settings) -> None:
+    company_id, (key_id,) = new_keys(database, 1)
+    not_yet_open = Database.of(settings)
+    use = KeyUse(not_yet_open)
+    use.note([key_id])
+    use.write()
+    assert last_used(database, company_id) == [None]
+
+    with not_yet_open:
+        use.write()
+
+    assert last_used(database, company_id) != [None]
