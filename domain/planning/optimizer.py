@@ -178,8 +178,9 @@ def _explained(
             f"fuel can last be bought at mile {from_mile:.1f}"
         )
     else:
+        fuel = "without touching its reserve" if trip.reserve_gallons > 0 else "with the fuel in its tank"
         reason = (
-            f"the truck cannot get from mile {from_mile:.1f} to mile {to_mile:.1f} without touching its reserve, "
+            f"the truck cannot get from mile {from_mile:.1f} to mile {to_mile:.1f} {fuel}, "
             "and no station between them can be used"
         )
     return Infeasible(from_mile, to_mile, reason)
