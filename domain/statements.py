@@ -40,6 +40,7 @@ read by people and by Alembic.
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar, overload
+from uuid import UUID
 
 import psycopg
 
@@ -124,7 +125,7 @@ class Command(Statement[tuple[()]]):
 class IdRow(NamedTuple):
     """A row that is just an id."""
 
-    id: str
+    id: UUID
 
 
 class NoRow(LookupError):

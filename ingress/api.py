@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TypeVar
+from uuid import UUID
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -29,7 +30,7 @@ from domain.contract.shapes import (
 from domain.database import Connection
 from domain.encoding import write
 from domain.fleet.queries import list_drivers, list_vehicles
-from domain.ids import is_id
+from domain.ids import read_id
 from domain.lifecycle import HELD, CancelEffect, RouteStatus
 from domain.observability import FIXES_RECEIVED
 from domain.routes.answers import fresh_route
@@ -197,7 +198,7 @@ class Api:
             await self._admit(request, permission)
             raise
 
-    async def _with_body(self, request: Request, company: str, work: Callable[[bytes], Awaitable[Read]]) -> Read:
+    async def _with_body(self, request: Request, company: UUID, work: Callable[[bytes], Awaitable[Read]]) -> Read:
         """What comes of `work` with the body, which counts against what its company may have open until then. Raises
         ApiError 429 when the company has too much open for too long, and like `body_of` and `work`."""
         seconds = self._services.settings.body_timeout_seconds
@@ -345,10 +346,10 @@ def _remembered(failure: Failure, request: Request) -> Failure:
     return failure
 
 
-def _route_id_of(request: Request) -> str:
+def _route_id_of(request: Request) -> UUID:
     """Raises ApiError 404 for what cannot be one."""
-    route_id: str = request.path_params["id"]
-    if not is_id(route_id, "rte"):
+    route_id = read_id("rte", request.path_params["id"])
+    if route_id is None:
         raise ApiError("not_found", _NO_SUCH_ROUTE)
     return route_id
 

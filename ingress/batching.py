@@ -4,7 +4,7 @@ Where more has arrived than goes into a batch, every owner has his turn.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
 
@@ -37,7 +37,7 @@ class Batcher(Generic[Item, Result]):
         self._tasks: set[asyncio.Task[None]] = set()
         self._threads = ThreadPoolExecutor(at_once, thread_name_prefix=name)
 
-    async def submit(self, item: Item, owner: str) -> Result:
+    async def submit(self, item: Item, owner: Hashable) -> Result:
         """The result for `item`; raises what `work` raised for it. `owner` is who takes turns with the others."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Result] = loop.create_future()

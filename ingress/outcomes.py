@@ -3,7 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from typing import Any, NamedTuple
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import msgspec
 import redis
@@ -28,7 +28,7 @@ _MAX_EARLY = 5_000
 _Announced = Outcome | int
 """What an import made of a route; or, where another import was first, only the revision that the route is at."""
 
-_decoder = msgspec.json.Decoder(dict[str, _Announced])
+_decoder = msgspec.json.Decoder(dict[UUID, _Announced])
 
 
 class _Waiting(NamedTuple):
@@ -47,10 +47,10 @@ class Outcomes:
         self.reply_to = uuid4().hex
         self._url = redis_url
         self._deaf = False
-        self._waiting: dict[str, list[_Waiting]] = {}
-        self._early: OrderedDict[str, _Announced] = OrderedDict()
+        self._waiting: dict[UUID, list[_Waiting]] = {}
+        self._early: OrderedDict[UUID, _Announced] = OrderedDict()
 
-    async def wait(self, route_id: str, revision: int, seconds: float) -> Outcome | None:
+    async def wait(self, route_id: UUID, revision: int, seconds: float) -> Outcome | None:
         """Waits until that revision of the route, or a later one, has an outcome; `seconds` at most. None: no outcome
         came in time, or it is that of a later revision. The database has the route's state in any case."""
         announced = self._early.get(route_id, 0)
@@ -58,7 +58,7 @@ class Outcomes:
             announced = await self._announcement(route_id, revision, seconds)
         return announced if isinstance(announced, Outcome) and announced.revision == revision else None
 
-    async def _announcement(self, route_id: str, revision: int, seconds: float) -> _Announced:
+    async def _announcement(self, route_id: UUID, revision: int, seconds: float) -> _Announced:
         loop = asyncio.get_running_loop()
         one = _Waiting(revision, loop.create_future())
         waiting = self._waiting.setdefault(route_id, [])

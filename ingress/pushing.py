@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Protocol, TypeVar
+from uuid import UUID
 
 import psycopg
 
@@ -115,14 +116,14 @@ class _Store(Protocol[Kept]):
 class _KeysGone(Exception):
     """Keys were revoked or expired while their pushes waited."""
 
-    def __init__(self, key_ids: set[str]) -> None:
+    def __init__(self, key_ids: set[UUID]) -> None:
         super().__init__(key_ids)
         self.key_ids = key_ids
 
 
 def _check_keys_again(connection: Connection, pushes: Sequence[Push]) -> None:
     """Raises _KeysGone, which rolls the transaction back."""
-    key_ids = {push.key_id for push in pushes}
+    key_ids = {push.key_id for push in pushes if push.key_id is not None}
     gone = key_ids - still_valid(connection, key_ids)
     if gone:
         raise _KeysGone(gone)

@@ -5,11 +5,12 @@ Every company has its turn in the batches, and its share of the threads.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
+from uuid import UUID
 
 from domain.accounts.keys import Caller, find_callers, still_valid
 from domain.contract.shapes import Route, RouteInput
@@ -53,7 +54,7 @@ class KnownKey(NamedTuple):
     """What was found of a key when it was last looked at. It permits nothing, but makes its request likely enough to be
     read before the key is looked at again."""
 
-    company_id: str
+    company_id: UUID
     within_limit: bool
 
 
@@ -87,9 +88,9 @@ class Services:
         self.pushes: AuthorizedBatcher[RouteInput, Stored] = Batcher(
             "pushes", partial(self._authorized, self._push_for), max_items=most
         )
-        self.reads: AuthorizedBatcher[str, Versioned | None] = self._reader("reads", read_routes)
+        self.reads: AuthorizedBatcher[UUID, Versioned | None] = self._reader("reads", read_routes)
         self.finds: AuthorizedBatcher[str, Route | None] = self._reader("finds", find_by_external_id)
-        self.versions: AuthorizedBatcher[str, str | None] = self._reader("versions", read_versions)
+        self.versions: AuthorizedBatcher[UUID, str | None] = self._reader("versions", read_versions)
         self._flushes: Batcher[None, None] = Batcher("flushes", self._flush, max_items=_MAX_FLUSHED, at_once=1)
         self._known: dict[bytes, KnownKey] = {}
         body_bytes = settings.body_memory_megabytes << 20
@@ -149,7 +150,7 @@ class Services:
         """None: the key was not valid when it was last looked at, or never looked at."""
         return self._known.get(credentials.key.hash)
 
-    def owner_of(self, credentials: Credentials) -> str:
+    def owner_of(self, credentials: Credentials) -> Hashable:
         """Who takes turns with the others: the company of a key that was valid when it was last looked at."""
         known = self.known_of(credentials)
         return known.company_id if known is not None else _NOBODY_KNOWN
@@ -202,11 +203,11 @@ class Services:
         return [AuthorizedResponse(auth_result, results[position]) for position, auth_result in enumerate(auth_results)]
 
     def _reader(
-        self, name: str, read: Callable[[Connection, Sequence[tuple[Tenant, str]]], Sequence[Result]]
-    ) -> AuthorizedBatcher[str, Result]:
+        self, name: str, read: Callable[[Connection, Sequence[tuple[Tenant, Item]]], Sequence[Result]]
+    ) -> AuthorizedBatcher[Item, Result]:
         """Many requests' reads in one query."""
 
-        def work(wanted: Sequence[tuple[Caller, str]]) -> Sequence[Result]:
+        def work(wanted: Sequence[tuple[Caller, Item]]) -> Sequence[Result]:
             with self.database.by_key() as connection:
                 return read(connection, [(caller.tenant, one) for caller, one in wanted])
 

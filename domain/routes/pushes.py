@@ -6,6 +6,7 @@ Pushes are stored in batches, each inside one transaction.
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
+from uuid import UUID
 
 from domain.contract.shapes import RouteInput
 from domain.database import Connection, Tenant, as_json
@@ -27,7 +28,7 @@ class Push(NamedTuple):
     route: RouteInput
     may_supersede: bool = True
     """False where the company is known to have superseding off. It skips the superseding query."""
-    key_id: str = ""
+    key_id: UUID | None = None
     """The API key that it came with. The ingress checks the key again before it commits."""
 
     @property
@@ -39,7 +40,7 @@ class Push(NamedTuple):
 class Pushed(NamedTuple):
     """What became of a push."""
 
-    route_id: str
+    route_id: UUID
     effect: PushEffect
     created_at: datetime | None = None
     """Of a route that it created."""
@@ -78,7 +79,7 @@ def store_pushes(connection: Connection, pushes: Sequence[Push], *, now: datetim
         ((push.tenant, push.route.reference) for push in pushes if push.may_supersede and push.route.reference),
     )
     results: dict[int, Pushed] = {}
-    superseded: list[str] = []
+    superseded: list[UUID] = []
     waiting = list(range(len(pushes)))
     while waiting:
         stored = _store_round(connection, pushes, _first_of_each_route(pushes, waiting), now=now)
@@ -127,7 +128,7 @@ def _store_round(
 
 
 class _Created(NamedTuple):
-    id: str
+    id: UUID
     created_at: datetime
 
 
@@ -139,7 +140,7 @@ _NEW_ROUTES = f"""
            driver_name, driver_external_id, scheduled_start, stops,
            'pending', 'not_attempted', '{NOT_ATTEMPTED}', %s,
            statement_timestamp() + ordinal * interval '1 microsecond'
-    FROM jsonb_to_recordset(%s) AS pushed (id text, ordinal int, {COLUMNS}){{more}}
+    FROM jsonb_to_recordset(%s) AS pushed (id uuid, ordinal int, {COLUMNS}){{more}}
     ON CONFLICT (company_id, environment, external_id) WHERE status <> 'canceled' DO NOTHING
     RETURNING id, created_at
 """  # noqa: S608 (constants)
@@ -156,7 +157,7 @@ def _insert(
     """None for a push whose route exists already: another process created it, or a push before it in this list."""
     if not pushes:
         return []
-    ids = [new_id("rte") for _ in pushes]
+    ids = [new_id() for _ in pushes]
     routes = [
         {"id": route_id, "ordinal": ordinal, **push.tenant._asdict(), **content_of(push.route)}
         for ordinal, (route_id, push) in enumerate(zip(ids, pushes, strict=True))

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import combinations
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
 
 import msgspec
 
 from domain.contract.shapes import Route, RouteList, RouteQuery
 from domain.database import Connection, Tenant
+from domain.ids import read_id
 from domain.routes.answers import RouteRow, route_answer
 from domain.statements import Statement
 
@@ -44,8 +46,8 @@ class Versioned(NamedTuple):
 
 class _VersionRow(NamedTuple):
     version: str
-    id: str
-    company_id: str
+    id: UUID
+    company_id: UUID
     environment: str
 
 
@@ -63,7 +65,7 @@ _VERSIONS_BY_ID = Statement(
 )
 
 
-def read_routes(connection: Connection, wanted: Sequence[tuple[Tenant, str]]) -> list[Versioned | None]:
+def read_routes(connection: Connection, wanted: Sequence[tuple[Tenant, UUID]]) -> list[Versioned | None]:
     """Each wanted route, in order; None where that tenant has no such route. One query for all."""
     return [
         Versioned(row.version, route_answer(row)) if row is not None else None
@@ -71,7 +73,7 @@ def read_routes(connection: Connection, wanted: Sequence[tuple[Tenant, str]]) ->
     ]
 
 
-def read_versions(connection: Connection, wanted: Sequence[tuple[Tenant, str]]) -> list[str | None]:
+def read_versions(connection: Connection, wanted: Sequence[tuple[Tenant, UUID]]) -> list[str | None]:
     """Only the version of each, for a client that may have the answer already. Stops and plan are not loaded."""
     return [row.version if row is not None else None for row in _wanted(_VERSIONS_BY_ID, connection, wanted)]
 
@@ -79,7 +81,7 @@ def read_versions(connection: Connection, wanted: Sequence[tuple[Tenant, str]]) 
 _Row = TypeVar("_Row", RouteRow, _VersionRow)
 
 
-def _wanted(by_id: Statement[_Row], connection: Connection, wanted: Sequence[tuple[Tenant, str]]) -> list[_Row | None]:
+def _wanted(by_id: Statement[_Row], connection: Connection, wanted: Sequence[tuple[Tenant, UUID]]) -> list[_Row | None]:
     rows = by_id.all(connection, (list({route_id for _, route_id in wanted}),))
     by_key = {(row.company_id, row.environment, row.id): row for row in rows}
     return [by_key.get((tenant.company_id, tenant.environment, route_id)) for tenant, route_id in wanted]
@@ -94,7 +96,7 @@ _NEWEST = """r.id = ANY(ARRAY(
          WHERE (canceled.company_id, canceled.environment, canceled.external_id)
              = (w.company_id, w.environment, w.external_id) AND canceled.status = 'canceled'
          ORDER BY canceled.created_at DESC, canceled.id DESC LIMIT 1))
-    FROM unnest(%(company_ids)s::text[], %(environments)s::text[], %(external_ids)s::text[])
+    FROM unnest(%(company_ids)s::uuid[], %(environments)s::text[], %(external_ids)s::text[])
          AS w (company_id, environment, external_id)))"""
 """The newest route with each externalId: the one that is not canceled, else the one that was created last. A push
 creates another route only after the one before it was canceled."""
@@ -109,7 +111,7 @@ def find_by_external_id(connection: Connection, wanted: Sequence[tuple[Tenant, s
     return [by_key.get((*tenant, external_id)) for tenant, external_id in wanted]
 
 
-def _newest(wanted: Sequence[tuple[Tenant, str]]) -> dict[str, list[str]]:
+def _newest(wanted: Sequence[tuple[Tenant, str]]) -> dict[str, list[Any]]:
     """The parameters of `_NEWEST`."""
     return {
         "company_ids": [tenant.company_id for tenant, _ in wanted],
@@ -165,6 +167,9 @@ _PAGE_FROM_END = {
 }
 
 
+_NO_VEHICLE = UUID(int=0)
+
+
 def list_routes(connection: Connection, tenant: Tenant, query: RouteQuery) -> RouteList:
     """One page, newest scheduled start first, ties by id, and how many routes there are in all.
 
@@ -176,7 +181,12 @@ def list_routes(connection: Connection, tenant: Tenant, query: RouteQuery) -> Ro
     when it is not full, it is the last one, and the total is known without counting.
     """
     filters = frozenset(name for name in _FILTERS if getattr(query, name) is not None)
-    parameters = {**tenant._asdict(), **msgspec.structs.asdict(query), **_newest([(tenant, query.external_id or "")])}
+    parameters = {
+        **tenant._asdict(),
+        **msgspec.structs.asdict(query),
+        **_newest([(tenant, query.external_id or "")]),
+        "vehicle_id": read_id("veh", query.vehicle_id or "") or _NO_VEHICLE,
+    }
 
     def count() -> int:
         return _COUNT[filters].one(connection, parameters).total

@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -16,23 +17,24 @@ from domain.routes.imports import Outcome
 from ingress.outcomes import Outcomes
 from tests.servers import OwnRedis, own_redis, silent_proxy
 
-DRAFT = Outcome(RouteStatus.DRAFT, None, None, "veh_1", "101", "drv_1", "Ann Lee", 1)
-SECOND = msgspec.structs.replace(DRAFT, vehicle_id="veh_2", revision=2)
+A, B = UUID(int=1), UUID(int=2)
+DRAFT = Outcome(RouteStatus.DRAFT, None, None, UUID(int=3), "101", UUID(int=4), "Ann Lee", 1)
+SECOND = msgspec.structs.replace(DRAFT, vehicle_id=UUID(int=5), revision=2)
 
 
 def run(scenario: Callable[[Outcomes], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(asyncio.wait_for(scenario(Outcomes("redis://127.0.0.1:1")), 20))
 
 
-def announcement(**outcomes: Outcome | int) -> bytes:
+def announcement(outcomes: dict[UUID, Outcome | int]) -> bytes:
     return write(outcomes)
 
 
 def test_everybody_who_waits_for_a_route_gets_its_outcome() -> None:
     async def scenario(outcomes: Outcomes) -> None:
-        waiting = [asyncio.create_task(outcomes.wait(name, 1, 10)) for name in ("a", "a", "b")]
+        waiting = [asyncio.create_task(outcomes.wait(route_id, 1, 10)) for route_id in (A, A, B)]
         await asyncio.sleep(0)
-        outcomes.announced(announcement(a=DRAFT, b=1))
+        outcomes.announced(announcement({A: DRAFT, B: 1}))
         assert await asyncio.gather(*waiting) == [DRAFT, DRAFT, None]
 
     run(scenario)
@@ -40,24 +42,24 @@ def test_everybody_who_waits_for_a_route_gets_its_outcome() -> None:
 
 def test_an_outcome_may_come_before_anybody_waits_for_it() -> None:
     async def scenario(outcomes: Outcomes) -> None:
-        outcomes.announced(announcement(a=DRAFT))
-        assert await outcomes.wait("a", 1, 10) == DRAFT
-        assert await outcomes.wait("a", 1, 10) == DRAFT  # two pushes of one job may both come late
+        outcomes.announced(announcement({A: DRAFT}))
+        assert await outcomes.wait(A, 1, 10) == DRAFT
+        assert await outcomes.wait(A, 1, 10) == DRAFT  # two pushes of one job may both come late
 
     run(scenario)
 
 
 def test_an_outcome_of_an_earlier_revision_wakes_nobody() -> None:
     async def scenario(outcomes: Outcomes) -> None:
-        outcomes.announced(announcement(a=DRAFT))
-        waiting = asyncio.create_task(outcomes.wait("a", 2, 10))
+        outcomes.announced(announcement({A: DRAFT}))
+        waiting = asyncio.create_task(outcomes.wait(A, 2, 10))
         await asyncio.sleep(0)
-        outcomes.announced(announcement(a=1))
-        outcomes.announced(announcement(a=DRAFT))
-        outcomes.announced(announcement(a=msgspec.structs.replace(DRAFT, revision=0)))  # of an earlier release
+        outcomes.announced(announcement({A: 1}))
+        outcomes.announced(announcement({A: DRAFT}))
+        outcomes.announced(announcement({A: msgspec.structs.replace(DRAFT, revision=0)}))  # of an earlier release
         await asyncio.sleep(0)
         assert not waiting.done()
-        outcomes.announced(announcement(a=SECOND))
+        outcomes.announced(announcement({A: SECOND}))
         assert await waiting == SECOND
 
     run(scenario)
@@ -65,21 +67,21 @@ def test_an_outcome_of_an_earlier_revision_wakes_nobody() -> None:
 
 def test_an_outcome_of_a_later_revision_says_only_that_there_is_one() -> None:
     async def scenario(outcomes: Outcomes) -> None:
-        waiting = asyncio.create_task(outcomes.wait("a", 1, 10))
+        waiting = asyncio.create_task(outcomes.wait(A, 1, 10))
         await asyncio.sleep(0)
-        outcomes.announced(announcement(a=SECOND))
+        outcomes.announced(announcement({A: SECOND}))
         assert await waiting is None
-        assert await outcomes.wait("a", 1, 10) is None  # at once
+        assert await outcomes.wait(A, 1, 10) is None  # at once
 
     run(scenario)
 
 
 def test_an_outcome_that_comes_out_of_order_replaces_no_later_one() -> None:
     async def scenario(outcomes: Outcomes) -> None:
-        outcomes.announced(announcement(a=SECOND))
-        outcomes.announced(announcement(a=2))
-        outcomes.announced(announcement(a=DRAFT))
-        assert await outcomes.wait("a", 2, 10) == SECOND
+        outcomes.announced(announcement({A: SECOND}))
+        outcomes.announced(announcement({A: 2}))
+        outcomes.announced(announcement({A: DRAFT}))
+        assert await outcomes.wait(A, 2, 10) == SECOND
 
     run(scenario)
 
@@ -87,9 +89,9 @@ def test_an_outcome_that_comes_out_of_order_replaces_no_later_one() -> None:
 def test_nobody_waits_longer_than_he_wants_to() -> None:
     async def scenario(outcomes: Outcomes) -> None:
         started = time.monotonic()
-        assert await outcomes.wait("a", 1, 0.05) is None
+        assert await outcomes.wait(A, 1, 0.05) is None
         assert time.monotonic() - started >= 0.05
-        outcomes.announced(announcement(a=DRAFT))  # too late, and for nobody
+        outcomes.announced(announcement({A: DRAFT}))  # too late, and for nobody
 
     run(scenario)
 
@@ -116,9 +118,9 @@ async def hears(outcomes: Outcomes, redis: OwnRedis, *, within_seconds: float) -
     """Fails unless an outcome that is announced again and again is heard within the time."""
     with redis_client(redis.url) as client:
         for number in range(int(within_seconds / 0.1)):
-            route_id = f"rte_{number}"
+            route_id = UUID(int=number)
             await asyncio.to_thread(
-                client.publish, OUTCOME_CHANNEL + outcomes.reply_to, announcement(**{route_id: DRAFT})
+                client.publish, OUTCOME_CHANNEL + outcomes.reply_to, announcement({route_id: DRAFT})
             )
             if await outcomes.wait(route_id, 1, 0.1) == DRAFT:
                 return
@@ -167,7 +169,7 @@ def test_an_announcement_that_cannot_be_read_costs_no_other(redis: OwnRedis) -> 
             async with listening(redis.url) as outcomes:
                 await hears(outcomes, redis, within_seconds=10)
                 client.publish(OUTCOME_CHANNEL + outcomes.reply_to, b"of another release")
-                client.publish(OUTCOME_CHANNEL + outcomes.reply_to, announcement(a=DRAFT))
-                assert await outcomes.wait("a", 1, 5) == DRAFT
+                client.publish(OUTCOME_CHANNEL + outcomes.reply_to, announcement({A: DRAFT}))
+                assert await outcomes.wait(A, 1, 5) == DRAFT
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
