@@ -215,11 +215,12 @@ def least_sum(forward: Function, backward: Function) -> tuple[float, Line, Line]
     negative. The cost is infinite where they have no level in common.
     """
     least, lines = math.inf, (_END[2], _END[2])
-    pieces, next_one = backward[::-1], 0
+    at = len(backward) - 1  # from right to left, which is from low levels to high ones
     for low, high, line in forward:
-        while next_one < len(pieces) and -pieces[next_one][0] < low:
-            next_one += 1
-        for other_low, other_high, other in pieces[next_one:]:
+        while at >= 0 and -backward[at][0] < low:
+            at -= 1
+        for index in range(at, -1, -1):
+            other_low, other_high, other = backward[index]
             if -other_high > high:
                 break
             slope = line.slope - other.slope

@@ -100,7 +100,7 @@ def _by_rule(name: str, trip: Trip, choose: Callable[[Sequence[int]], int]) -> A
             one = trip.candidates[index]
             on_arrival = fuel - (one.mile - mile + one.detour_miles_in) / trip.mpg
             room = trip.usable_gallons - on_arrival
-            if on_arrival >= trip.reserve_gallons - GALLONS and room >= max(trip.min_purchase_gallons, GALLONS):
+            if on_arrival >= trip.reserve_gallons - GALLONS and room >= max(trip.smallest_purchase(one), GALLONS):
                 reachable.append(index)
         if not reachable:
             return Alternative(name, None, None, len(purchases), _gallons(purchases), None)

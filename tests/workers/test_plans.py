@@ -96,7 +96,7 @@ def test_a_truck_below_its_reserve_is_sent_to_the_only_station_there_is(context:
         post(connection, fleet.live, fixes, now=now)
         process_vehicles(connection, "live", fleet.trucks, settings=context.settings, now=now)
 
-    broker.get_actor("plans.build").fn(str(route_id))
+    broker.get_actor("plans.build").fn(route_id.hex)
 
     with context.database.transaction() as connection:
         explanation = read_explanation(connection, route_id)

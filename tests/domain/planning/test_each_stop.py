@@ -1,6 +1,9 @@
-"""What a stop at each candidate would cost is what a plan with that stop costs, worked out for each anew."""
+"""What a stop at each candidate would cost is what a plan with that stop costs, worked out for each anew. And nothing
+that the optimizer drops would have been cheaper.
+"""
 
 import math
+import random
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -11,15 +14,17 @@ from hypothesis import strategies as st
 from domain.planning.each_stop import costs_with_each_stop
 from domain.planning.least_cost import Function, Line, after_stops, at_least, cheaper, stations_of
 from domain.planning.optimizer import solve
-from domain.planning.trips import GALLONS, Infeasible, Solution, Trip
+from domain.planning.trips import GALLONS, Candidate, Infeasible, Solution, Trip
 from tests.benchmarks.optimizer import dense_trip, truck_trip
 from tests.domain.planning.test_optimizer import VARIANTS, coarse_trips, milp_objective, random_trip, trip
 
 pytestmark = pytest.mark.slow
 
 
-def cost_with_stop(trip: Trip, must_stop_at: int) -> float | None:
-    """The slow way: the whole trip once more, where the candidate may not be passed without a stop."""
+def cost_with_stop(trip: Trip, must_stop_at: int | None) -> float | None:
+    """The slow way: the whole trip once more, where the candidate may not be passed without a stop. Nothing that can be
+    reached is dropped.
+    """
     layers: list[Function] = [[(trip.start_usable_gallons, trip.start_usable_gallons, Line(0.0, 0.0))]]
     layers += [[]] * (trip.max_stops or 0)
     for index, station in enumerate(stations_of(trip)):
@@ -35,6 +40,48 @@ def cost_with_stop(trip: Trip, must_stop_at: int) -> float | None:
         for level in (low, high)
     ]
     return min(costs, default=None)
+
+
+def agree_on_the_least_cost(trip: Trip) -> bool:
+    """Whether there is a plan."""
+    solution, slow = solve(trip), cost_with_stop(trip, None)
+    assert isinstance(solution, Solution) == (slow is not None)
+    if isinstance(solution, Solution):
+        assert solution.objective == pytest.approx(slow, abs=1e-6)
+    return slow is not None
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(coarse_trips())
+def test_what_is_dropped_would_not_have_been_cheaper(trip: Trip) -> None:
+    agree_on_the_least_cost(trip)
+
+
+@pytest.mark.parametrize("prices", ["as they are", "two prices", "one price", "rising", "falling"])
+def test_what_is_dropped_in_a_dense_network_would_not_have_been_cheaper(prices: str) -> None:
+    """With any smallest purchase, cost of a stop, worth of what is left, and limit on stops."""
+    rng = random.Random(prices)
+    feasible = 0
+    for seed in range(40):
+        trip = dense_trip(80, seed)
+
+        def price(one: Candidate, end: float = trip.distance_miles) -> float:
+            share = one.mile / end
+            same = {"two prices": rng.choice([3.999, 4.199]), "one price": 3.999, "rising": 3 + share}
+            return same.get(prices, 4 - share if prices == "falling" else one.price)
+
+        trip = replace(
+            trip,
+            candidates=tuple(replace(one, price=price(one)) for one in trip.candidates),
+            start_gallons=rng.choice([trip.start_gallons, rng.uniform(30, 190)]),
+            end_gallons=rng.choice([0.0, 50.0, 180.0]),
+            min_purchase_gallons=rng.choice([0.0, 5.0, 30.0, 100.0]),
+            stop_cost=rng.choice([0.0, 20.0]),
+            leftover_value_per_gallon=rng.choice([0.0, 0.0, 3.9, 4.3]),
+            max_stops=rng.choice([None, None, 1, 2]),
+        )
+        feasible += agree_on_the_least_cost(trip)
+    assert feasible > 20
 
 
 def agree_on_each_stop(trip: Trip) -> int:
