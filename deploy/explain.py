@@ -30,7 +30,7 @@ def _facts(explanation: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     given_up = {one["limit"]: one["policy"] for one in explanation.get("relaxed", ())}
 
     def limit(name: str) -> str:
-        return f"given up from {given_up[name]:g}, {policy}" if name in given_up else policy
+        return f"given up; {policy} is {given_up[name]:g}" if name in given_up else policy
 
     yield (
         "road",
