@@ -117,6 +117,8 @@ class _Finish:
     are still to be bought, in one stop or more, and none costs less than the cheapest price ahead:
 
         cost to the end >= V(h) + c + (wanted - h) * price
+
+    That holds where no price ahead is below what a gallon left at the end is worth.
     """
 
     def __init__(self, wanted: float, trip: Trip) -> None:
@@ -140,7 +142,7 @@ class _Finish:
 
     def cheaper_from(self, V: Function, price: float) -> Function:
         """The part of V that can lead to a cheaper one, where `price` is the lowest ahead."""
-        if self.line is None or price < self._worth:  # or more fuel may pay for itself
+        if self.line is None or price < self._worth:
             return V
         kept, most = [], self._cost + self.wanted * self._worth + DOLLARS
         for low, high, line in V:
