@@ -27,6 +27,11 @@ def _facts(explanation: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     fuel, position, roads, prices = (sources[name] for name in ("fuel", "position", "roads", "prices"))
     made_at = sources["made_at"]
     policy = "the company's policy"
+    given_up = {one["limit"]: one["policy"] for one in explanation.get("relaxed", ())}
+
+    def limit(name: str) -> str:
+        return f"given up; {policy} is {given_up[name]:g}" if name in given_up else policy
+
     yield (
         "road",
         f"{inputs['distance_miles']:,.1f} mi",
@@ -41,12 +46,12 @@ def _facts(explanation: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         f"{inputs['start_gallons']:,.1f} gal",
         (f"{fuel['from']}, {fuel['percent']:g} %{_age(fuel['at'], made_at)}"),
     )
-    yield "reserve", f"{inputs['reserve_gallons']:,.1f} gal", policy
-    yield "wanted at the end", f"{inputs['end_gallons']:,.1f} gal", policy
-    yield "smallest purchase", f"{inputs['min_purchase_gallons']:,.1f} gal", policy
+    yield "reserve", f"{inputs['reserve_gallons']:,.1f} gal", limit("reserve_gallons")
+    yield "wanted at the end", f"{inputs['end_gallons']:,.1f} gal", limit("end_gallons")
+    yield "smallest purchase", f"{inputs['min_purchase_gallons']:,.1f} gal", limit("min_purchase_gallons")
     yield "cost of a stop", f"${inputs['stop_cost']:.2f}", policy
-    yield "furthest detour", f"{inputs['max_detour_miles']:g} mi", policy
-    yield "most stops", "any" if inputs["max_stops"] is None else str(inputs["max_stops"]), policy
+    yield "furthest detour", f"{inputs['max_detour_miles']:g} mi", limit("max_detour_miles")
+    yield "most stops", "any" if inputs["max_stops"] is None else str(inputs["max_stops"]), limit("max_stops")
     if inputs["leftover_value_per_gallon"]:
         yield "fuel left is worth", f"${inputs['leftover_value_per_gallon']:.3f}", policy
     yield "objective", inputs["objective"], policy

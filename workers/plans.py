@@ -8,6 +8,7 @@ from psycopg.errors import LockNotAvailable
 
 from domain.database import is_away
 from domain.observability import PLANS_MADE, get_logger
+from domain.planning.giving_up import FURTHEST_DETOUR_MILES
 from domain.planning.plan import FuelPlan, NoPlan
 from domain.planning.plans import compute
 from domain.planning.tasks import Task, load_task, road_ahead
@@ -25,9 +26,17 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
         """No transaction is open while the road is looked up, nor while the plan is computed."""
         road = road_ahead(task, roads)
         route = task.route
-        with database.transaction(snapshot=True) as connection:
-            corridor = offers_along(connection, route.company_id, road, route.max_detour_miles, network, now=now)
-        return corridor, compute(task, road, corridor, now=now)
+
+        def corridor_within(miles: float) -> Corridor:
+            with database.transaction(snapshot=True) as connection:
+                return offers_along(connection, route.company_id, road, miles, network, now=now)
+
+        corridor = corridor_within(route.max_detour_miles)
+        plan = compute(task, road, corridor, now=now)
+        if isinstance(plan, NoPlan):
+            further = corridor_within(max(route.max_detour_miles, FURTHEST_DETOUR_MILES))
+            plan = compute(task, road, corridor, further=further, now=now)
+        return corridor, plan
 
     @dramatiq.actor(broker=broker, actor_name="plans.build", queue_name="plans")
     def build(route_id: str) -> None:

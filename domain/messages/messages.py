@@ -118,12 +118,18 @@ _INSERT = Command(
 
 
 def queue_message(
-    connection: Connection, route: PlannedRoute, plan_id: UUID, plan: Mapping[str, Any], *, now: datetime
+    connection: Connection,
+    route: PlannedRoute,
+    plan_id: UUID,
+    plan: Mapping[str, Any],
+    *,
+    now: datetime,
+    low_fuel: bool = False,
 ) -> UUID:
     """Stores the message of a fresh plan, to be sent. Returns its id."""
     message_id = new_id()
     name = route.reference or route.external_id
-    text = compose(message_id, name, route.unit_number, route.stops, plan)
+    text = compose(message_id, name, route.unit_number, route.stops, plan, low_fuel=low_fuel)
     if _earlier_messages(connection, message_id, route.id, route.driver_id, route.environment).sent:
         text = corrected(text)
     _INSERT.execute(

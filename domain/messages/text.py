@@ -9,6 +9,7 @@ from domain.ids import shown_id
 
 _OPENING = "Fuel plan"
 _OPENING_CORRECTED = "CORRECTED fuel plan"
+_LOW_FUEL = "LOW FUEL"
 
 _LONGEST_NAME = 200
 _NOT_IN_A_LINE = re.compile(
@@ -23,6 +24,8 @@ def compose(
     unit_number: str | None,
     stops: Sequence[Mapping[str, Any]],
     plan: Mapping[str, Any],
+    *,
+    low_fuel: bool = False,
 ) -> str:
     """The message of a plan, with its fuel stops in driving order. `stops` and `plan` are documents of the API:
 
@@ -32,9 +35,12 @@ def compose(
     2. Keystone Fuel: mile 546, 50.0 gal at $3.500 = $175.00
     2 fuel stops, 150.0 gal, $520.50
     Message msg_01k4...
+
+    Where the truck has to use some of its reserve, a line before these says so, and where to fuel first.
     """
     truck = f", truck {one_line(unit_number)}" if unit_number else ""
-    lines = [f"{_OPENING} for {one_line(route_name)}{truck}", f"To: {one_line(stops[-1]['name'])}"]
+    lines = [_low_fuel(plan)] if low_fuel else []
+    lines += [f"{_OPENING} for {one_line(route_name)}{truck}", f"To: {one_line(stops[-1]['name'])}"]
     for stop in plan["stops"]:
         where = f", {one_line(stop['address'])}" if stop["address"] else ""
         lines.append(
@@ -52,8 +58,19 @@ def compose(
     return "\n".join(lines)
 
 
+def _low_fuel(plan: Mapping[str, Any]) -> str:
+    if not plan["stops"]:
+        return f"{_LOW_FUEL}: the tank will be below its reserve at the destination. No station on the way can help."
+    first = plan["stops"][0]
+    where, percent = f"{one_line(first['name'])}, mile {first['milesFromOrigin']:.0f}", first["arrivalFuelPercent"]
+    return f"{_LOW_FUEL}: drive to {where}, before anything else. The tank will be at {percent} % there."
+
+
 def corrected(text: str) -> str:
     """The same text for a driver who has another plan for this load, or may have it. Twice changes nothing more."""
+    first, line_end, rest = text.partition("\n")
+    if first.startswith(_LOW_FUEL):
+        return first + line_end + corrected(rest)
     return _OPENING_CORRECTED + text.removeprefix(_OPENING) if text.startswith(_OPENING) else text
 
 

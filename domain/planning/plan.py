@@ -6,7 +6,7 @@ shows, and a truck that drives it by these numbers keeps every limit.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from statistics import fmean
@@ -16,10 +16,10 @@ import numpy as np
 
 from domain.documents import FuelPlanDocument, FuelStopDocument
 from domain.lifecycle import Objective
-from domain.planning.optimizer import solve
-from domain.planning.rounding import round_and_replay
+from domain.planning.giving_up import GivenUp, Limits, least_given_up
+from domain.planning.rounding import solve_rounded
 from domain.planning.schedule import Call, arrivals
-from domain.planning.trips import Candidate, Infeasible, Purchase, Trip, replay
+from domain.planning.trips import Candidate, Infeasible, Purchase, Solution, Trip, replay
 from domain.roads import Road
 from domain.stations.offers import Offer, Station
 from domain.stations.prices import PRICE_DECIMALS
@@ -59,6 +59,8 @@ class PlanInputs:
 
     - `fuel_percent`: the truck's reading, if it is fresh enough; with None the policy's assumed level is taken.
     - `offers`: those of the road's corridor, in driving order.
+    - `further_offers`: with them limits may be given up where no plan keeps the policy. Of those up to
+      `FURTHEST_DETOUR_MILES` off the road, the ones beyond the policy's furthest detour count. None: not looked up.
     - `departure`: when the truck leaves the road's first point.
     - `opens`: when the arrival window of each point after the first opens, where that is known.
     - `sources`: tells people where the inputs came from and how old they are. Nothing is decided by it.
@@ -69,6 +71,7 @@ class PlanInputs:
     policy: Policy
     offers: Sequence[Offer]
     departure: datetime
+    further_offers: Sequence[Offer] | None = None
     opens: Sequence[datetime | None] = ()
     capacity_gallons: float | None = None
     mpg: float | None = None
@@ -92,6 +95,25 @@ class PlanInputs:
     @property
     def start_gallons(self) -> float:
         return min(self.gallons_of(self.start_percent), self.usable_gallons)
+
+    @property
+    def limits(self) -> Limits:
+        """Those of the policy."""
+        policy = self.policy
+        return Limits(
+            end_gallons=self.gallons_of(policy.end_fuel_percent),
+            min_purchase_gallons=policy.min_purchase_gallons,
+            max_stops=policy.max_stops,
+            max_detour_miles=policy.max_detour_miles,
+            reserve_gallons=self.gallons_of(policy.reserve_percent),
+        )
+
+    def within(self, max_detour_miles: float) -> "PlanInputs":
+        """The same with the offers up to this far off the road."""
+        nearest = self.policy.max_detour_miles
+        further = [one for one in self.further_offers or () if nearest < one.detour_miles <= max_detour_miles]
+        offers = sorted([*self.offers, *further], key=lambda one: one.mile) if further else self.offers
+        return replace(self, offers=offers, further_offers=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +162,13 @@ class NoPlan:
     """No plan is feasible: what was tried, and the leg that cannot be driven."""
 
     inputs: PlanInputs
+    limits: Limits
     trip: Trip
     infeasible: Infeasible
 
     def explanation(self) -> dict[str, Any]:
         """Why there is none, as JSON values."""
-        return _explanation(self.inputs, self.trip, {}) | {
+        return _explanation(self.inputs, self.limits, self.trip, {}) | {
             "objective": None,
             "infeasible": {
                 "from_mile": self.infeasible.from_mile,
@@ -157,9 +180,13 @@ class NoPlan:
 
 @dataclass(frozen=True, slots=True)
 class FuelPlan:
-    """The cheapest feasible way to fuel a trip, with all that it was made from. Totals are the sums of the stops."""
+    """The cheapest feasible way to fuel a trip, with all that it was made from. Totals are the sums of the stops.
+
+    It keeps `limits`: those of the policy, or what could be kept of them.
+    """
 
     inputs: PlanInputs
+    limits: Limits
     generated_at: datetime
     trip: Trip
     objective: float
@@ -191,6 +218,16 @@ class FuelPlan:
         return round(corridor_price - self.average_price_per_gallon, AVERAGE_DECIMALS)
 
     @property
+    def relaxed(self) -> list[GivenUp]:
+        """What was given up of the policy."""
+        return self.limits.given_up_from(self.inputs.limits)
+
+    @property
+    def is_low_on_fuel(self) -> bool:
+        """The truck has to use some of its reserve."""
+        return self.limits.reserve_gallons < self.inputs.limits.reserve_gallons
+
+    @property
     def savings_total(self) -> float | None:
         saved = self.savings_per_gallon
         return None if saved is None else float(_cents(Decimal(str(saved)) * Decimal(str(self.total_gallons))))
@@ -210,18 +247,21 @@ class FuelPlan:
 
     def explanation(self) -> dict[str, Any]:
         """Why this plan, as JSON values: what it was made from, every candidate, and the value of the objective."""
-        explanation = _explanation(self.inputs, self.trip, dict(self.purchases))
+        explanation = _explanation(self.inputs, self.limits, self.trip, dict(self.purchases))
         return explanation | {"objective": round(self.objective, AVERAGE_DECIMALS), "infeasible": None}
 
 
 def build_plan(inputs: PlanInputs, *, now: datetime | None = None) -> FuelPlan | NoPlan:
     """The plan, generated at `now` (else at the departure); or the leg that cannot be driven, and why."""
-    trip = _trip(inputs)
-    solution = solve(trip)
-    if not isinstance(solution, Infeasible):
-        solution = round_and_replay(trip, solution)
+    limits = inputs.limits
+    solution = _solve(inputs, limits)
+    if isinstance(solution, Infeasible) and inputs.further_offers is not None:
+        limits = least_given_up(limits, lambda given: _solve(inputs, given)) or limits.given_up_entirely
+        solution = _solve(inputs, limits)
+    inputs = inputs.within(limits.max_detour_miles)
+    trip = _trip(inputs, limits)
     if isinstance(solution, Infeasible):
-        return NoPlan(inputs, trip, solution)
+        return NoPlan(inputs, limits, trip, solution)
     at_stations, points = _arrivals(inputs, trip, solution.purchases)
     stops = tuple(
         _stop(inputs, sequence, purchase, arriving_gallons, arrival)
@@ -229,11 +269,16 @@ def build_plan(inputs: PlanInputs, *, now: datetime | None = None) -> FuelPlan |
             zip(solution.purchases, replay(trip, solution.purchases), at_stations, strict=False)
         )
     )
-    return FuelPlan(inputs, now or inputs.departure, trip, solution.objective, solution.purchases, stops, points)
+    generated_at = now or inputs.departure
+    return FuelPlan(inputs, limits, generated_at, trip, solution.objective, solution.purchases, stops, points)
 
 
-def _trip(inputs: PlanInputs) -> Trip:
-    """The trip that the optimizer is given."""
+def _solve(inputs: PlanInputs, limits: Limits) -> Solution | Infeasible:
+    return solve_rounded(_trip(inputs.within(limits.max_detour_miles), limits))
+
+
+def _trip(inputs: PlanInputs, limits: Limits) -> Trip:
+    """The trip that the optimizer is given, with these offers and limits."""
     policy = inputs.policy
     candidates = []
     for offer in inputs.offers:
@@ -251,13 +296,13 @@ def _trip(inputs: PlanInputs) -> Trip:
     return Trip(
         distance_miles=round(inputs.road.distance_miles, MILE_DECIMALS),
         start_gallons=inputs.start_gallons,
-        end_gallons=inputs.gallons_of(policy.end_fuel_percent),
-        reserve_gallons=inputs.gallons_of(policy.reserve_percent),
+        end_gallons=limits.end_gallons,
+        reserve_gallons=limits.reserve_gallons,
         usable_gallons=inputs.usable_gallons,
-        min_purchase_gallons=policy.min_purchase_gallons,
+        min_purchase_gallons=limits.min_purchase_gallons,
         stop_cost=policy.stop_cost,
         mpg=inputs.mpg or DEFAULT_MPG,
-        max_stops=policy.max_stops,
+        max_stops=limits.max_stops,
         candidates=tuple(candidates),
         leftover_value_per_gallon=policy.leftover_value_per_gallon,
     )
@@ -303,7 +348,7 @@ def _stop(
     )
 
 
-def _explanation(inputs: PlanInputs, trip: Trip, gallons: Mapping[int, float]) -> dict[str, Any]:
+def _explanation(inputs: PlanInputs, limits: Limits, trip: Trip, gallons: Mapping[int, float]) -> dict[str, Any]:
     policy = inputs.policy
     return {
         "inputs": {
@@ -317,11 +362,12 @@ def _explanation(inputs: PlanInputs, trip: Trip, gallons: Mapping[int, float]) -
             "leftover_value_per_gallon": trip.leftover_value_per_gallon,
             "mpg": trip.mpg,
             "distance_miles": trip.distance_miles,
-            "max_detour_miles": policy.max_detour_miles,
+            "max_detour_miles": limits.max_detour_miles,
             "max_stops": trip.max_stops,
             "objective": policy.objective,
             "roads": inputs.road.source,
         },
+        "relaxed": [one._asdict() for one in limits.given_up_from(inputs.limits)],
         "sources": dict(inputs.sources),
         "candidates": [
             {

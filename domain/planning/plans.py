@@ -18,8 +18,12 @@ from domain.statements import Command, NotNull, Statement
 from domain.stations.candidates import Corridor
 
 
-def compute(task: Task, road: Road, corridor: Corridor, *, now: datetime) -> FuelPlan | NoPlan:
-    """The cheapest feasible plan of a task on its road."""
+def compute(
+    task: Task, road: Road, corridor: Corridor, *, further: Corridor | None = None, now: datetime
+) -> FuelPlan | NoPlan:
+    """The cheapest feasible plan of a task on its road. With the `further` corridor, which reaches as far off the road
+    as `FURTHEST_DETOUR_MILES`, limits of the policy are given up where no plan keeps them all.
+    """
     route = task.route
     policy = Policy(
         reserve_percent=route.reserve_percent,
@@ -40,6 +44,7 @@ def compute(task: Task, road: Road, corridor: Corridor, *, now: datetime) -> Fue
             fuel_percent=task.fuel.percent if task.fuel is not None else None,
             policy=policy,
             offers=corridor.offers,
+            further_offers=further.offers if further is not None else None,
             departure=task.departure,
             opens=[_opens(route.stops[stop]) for stop in task.stops_left] or [None],
             sources=_sources(task, road, corridor, now),

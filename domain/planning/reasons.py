@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from domain.planning.optimizer import solve
-from domain.planning.trips import DOLLARS, GALLONS, Candidate, Infeasible, Purchase, Trip, replay
+from domain.planning.each_stop import costs_with_each_stop
+from domain.planning.trips import DOLLARS, GALLONS, Candidate, Purchase, Trip, replay
 
 CHOSEN = "chosen"
 NOT_NEEDED = "not needed"
@@ -100,7 +100,7 @@ def _by_rule(name: str, trip: Trip, choose: Callable[[Sequence[int]], int]) -> A
             one = trip.candidates[index]
             on_arrival = fuel - (one.mile - mile + one.detour_miles_in) / trip.mpg
             room = trip.usable_gallons - on_arrival
-            if on_arrival >= trip.reserve_gallons - GALLONS and room >= max(trip.min_purchase_gallons, GALLONS):
+            if on_arrival >= trip.reserve_gallons - GALLONS and room >= max(trip.smallest_purchase(one), GALLONS):
                 reachable.append(index)
         if not reachable:
             return Alternative(name, None, None, len(purchases), _gallons(purchases), None)
@@ -128,6 +128,7 @@ def _gallons(purchases: Sequence[Purchase]) -> float:
 def _reasons(trip: Trip, gallons: Sequence[float], objective: float | None) -> Iterator[Reason]:
     purchases = [Purchase(index, amount) for index, amount in enumerate(gallons) if amount]
     arriving = replay(trip, purchases) if objective is not None else ()
+    costs = costs_with_each_stop(trip) if objective is not None else []
     made = 0
     mile, fuel = 0.0, min(trip.start_gallons, trip.usable_gallons)  # where the road was last rejoined, and with what
     for index, one in enumerate(trip.candidates):
@@ -138,8 +139,8 @@ def _reasons(trip: Trip, gallons: Sequence[float], objective: float | None) -> I
             made += 1
             yield Reason(CHOSEN, f"{gallons[index]:.1f} gal", 0.0)
         else:
-            forced = solve(trip, must_stop_at=index)
-            extra_cost = None if isinstance(forced, Infeasible) else max(0.0, round(forced.objective - objective, 2))
+            cost = costs[index]
+            extra_cost = None if cost is None else max(0.0, round(cost - objective, 2))
             before = trip.candidates[purchases[made - 1].candidate_index] if made else None
             after = trip.candidates[purchases[made].candidate_index] if made < len(purchases) else None
             on_arrival = fuel - (one.mile - mile + one.detour_miles_in) / trip.mpg

@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import accumulate, pairwise
 
+from domain.planning.optimizer import solve
 from domain.planning.trips import (
     Infeasible,
     Purchase,
@@ -20,6 +22,32 @@ STEPS_GALLONS = (0.1, 0.01, 0.001)
 MAX_LOST_TO_ROUNDING = 0.50
 """Dollars. Tenths cost less than this on all but trips with many stops at very different prices: they lose less than a
 tenth of the last price, and less than a tenth of each change of price from stop to stop."""
+
+
+SPARE_GALLONS = 0.01
+"""With so much to spare at each limit there is room to round to a thousandth."""
+
+
+def solve_rounded(trip: Trip) -> Solution | Infeasible:
+    """The cheapest purchases that a pump can show. Where those of the optimum take every last thousandth of a gallon in
+    the tank, the optimum with a little to spare is taken.
+    """
+    solution = solve(trip)
+    if isinstance(solution, Infeasible):
+        return solution
+    rounded = round_and_replay(trip, solution)
+    if isinstance(rounded, Solution):
+        return rounded
+    tight = solve(
+        replace(
+            trip,
+            reserve_gallons=trip.reserve_gallons + SPARE_GALLONS,
+            end_gallons=trip.end_gallons + SPARE_GALLONS,
+            usable_gallons=trip.usable_gallons - SPARE_GALLONS,
+            min_purchase_gallons=trip.min_purchase_gallons + SPARE_GALLONS,
+        )
+    )
+    return round_and_replay(trip, tight) if isinstance(tight, Solution) else rounded
 
 
 def round_and_replay(trip: Trip, solution: Solution) -> Solution | Infeasible:

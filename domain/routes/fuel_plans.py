@@ -33,7 +33,7 @@ def finish_plan(
         progress.no_plan_feasible(connection, route.id, plan_id, plan.trip.distance_miles, plan.infeasible.reason)
         return "infeasible", []
     progress.planned(connection, route.id, plan_id, plan.trip.distance_miles)
-    message_id = queue_message(connection, route, plan_id, plan.document(), now=now)
+    message_id = queue_message(connection, route, plan_id, plan.document(), now=now, low_fuel=plan.is_low_on_fuel)
     return "planned", [send_message(message_id)]
 
 

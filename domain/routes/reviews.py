@@ -112,7 +112,7 @@ def finish_review(
         _CORRECT.execute(connection, (plan_id, route.id))
     else:
         _REPLACE.execute(connection, (plan_id, new.trip.distance_miles, route.id))
-    message_id = queue_message(connection, route, plan_id, new.document(), now=now)
+    message_id = queue_message(connection, route, plan_id, new.document(), now=now, low_fuel=new.is_low_on_fuel)
     return "corrected" if was_sent else "replaced", [send_message(message_id)]
 
 

@@ -45,8 +45,10 @@ def net_price(retail_price: float | None, deals: Iterable[Deal]) -> float | None
 
 
 def adjusted_price(net_price: float, tax_per_gallon: float | None) -> float:
-    """The net price less the tax in it, which the company is credited. Where the tax is not known: the net price.
+    """The net price less the tax in it, which the company is credited. Where the tax is not known: the net price. A tax
+    that leaves zero or less is a mistake in the data and is ignored.
 
     A surcharge is not taken off. It is owed by miles driven, and no purchase is credited for it.
     """
-    return round(net_price - (tax_per_gallon or 0.0), PRICE_DECIMALS)
+    untaxed = round(net_price - (tax_per_gallon or 0.0), PRICE_DECIMALS)
+    return untaxed if untaxed > 0 else net_price

@@ -60,6 +60,33 @@ def truck_trip(candidates: int, seed: int) -> Trip:
     )
 
 
+def dense_trip(candidates: int, seed: int) -> Trip:
+    """An hour's drive through a city, or ten hours along its interstate, past a great many stations, some miles off the
+    road. Each chain has one price; every other trip has a price for each station instead.
+    """
+    rng = random.Random(f"{candidates} candidates, dense trip {seed}")
+    distance = rng.choice([60.0, 600.0])
+    chains = [round(rng.uniform(3.6, 4.6), 3) for _ in range(5)]
+    miles = sorted(round(rng.uniform(0, distance), 2) for _ in range(candidates))
+    stations = []
+    for mile in miles:
+        detour_miles = round(rng.uniform(0, 5), 2)
+        price = rng.choice(chains) if seed % 2 else round(rng.gauss(4.1, 0.2), 3)
+        stations.append(Candidate("S", mile, detour_miles, detour_miles, price))
+    return Trip(
+        distance_miles=distance,
+        start_gallons=round(rng.uniform(36, 60), 1),
+        end_gallons=50.0,
+        reserve_gallons=30.0,
+        usable_gallons=190.0,
+        min_purchase_gallons=30.0,
+        stop_cost=20.0,
+        mpg=6.5,
+        max_stops=None,
+        candidates=tuple(stations),
+    )
+
+
 def compare(candidates: int, trips: int) -> dict[str, Any]:
     """Milliseconds of both and the ratios of each trip, where there is a plan; whether all optima are the same."""
     highs_ms, ours_ms, differing = [], [], 0

@@ -3,7 +3,7 @@
 import random
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -19,7 +19,10 @@ from domain.ids import new_id
 from domain.jobs import JobQueue, build_plan
 from domain.lifecycle import Environment
 from domain.planning import plan as planning
+from domain.planning.each_stop import costs_with_each_stop
+from domain.planning.optimizer import solve
 from domain.planning.plan import FuelPlan, PlanInputs, Policy
+from domain.planning.trips import Trip
 from domain.roads import Point, Road
 from domain.roads.highways import FILE, FREEWAY, HighwayGraph, HighwayRoads
 from domain.roads.sphere import MILES_PER_DEGREE
@@ -38,12 +41,15 @@ MAX_STATIONS = 100_000
 MILES = 1_500
 TRIPS = 60
 ROUTES = 200
+DENSE = 1_105
+"""Candidates of an hour's drive around Los Angeles."""
+MANY = 2_000
 RATIOS = {20: 20, 100: 12, 400: 6}
 """At least so many times faster than HiGHS, by the number of candidates."""
 
 
 def run(bench: Bench) -> list[Figure]:
-    return [*_against_highs(bench), *_in_memory(bench), *_through_a_worker(bench), *_roads()]
+    return [*_against_highs(bench), *_dense(bench), *_in_memory(bench), *_through_a_worker(bench), *_roads()]
 
 
 def _roads() -> list[Figure]:
@@ -92,6 +98,31 @@ def _against_highs(bench: Bench) -> list[Figure]:
             Figure(f"plan: optimizer, {candidates} candidates, other optima", "trips", [found["differing"]], at_most=0)
         )
     return figures
+
+
+def _dense(bench: Bench) -> list[Figure]:
+    """Roads past a great many stations: the optimizer, and what a stop at each of them would cost."""
+
+    def milliseconds(work: Callable[[Trip], object], trips: Sequence[Trip]) -> list[float]:
+        times = []
+        for trip in trips:
+            started = time.perf_counter()
+            work(trip)
+            times.append((time.perf_counter() - started) * 1000)
+        return times
+
+    with bench.task(f"plan: {DENSE:,} and {MANY:,} candidates"):
+        dense = [optimizer.dense_trip(DENSE, seed) for seed in range(20)]
+        many = [optimizer.truck_trip(MANY, seed) for seed in range(10)]
+        optima = milliseconds(solve, dense)
+        of_many = milliseconds(solve, many)
+        explained = milliseconds(costs_with_each_stop, dense)
+    name = f"plan: optimizer, {DENSE:,} candidates in a dense network"
+    return [
+        Figure(name, "ms", optima, at_most=50),
+        Figure(f"{name}, a stop at each", "ms", explained, at_most=500),
+        Figure(f"plan: optimizer, {MANY:,} candidates", "ms", of_many, at_most=100),
+    ]
 
 
 def stations(count: int) -> list[Station]:

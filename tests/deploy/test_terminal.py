@@ -124,6 +124,7 @@ def test_an_explanation_of_hostile_stations_is_harmless(capsys: pytest.CaptureFi
     explanation = {
         "inputs": {**dict.fromkeys(inputs, 1.0), "max_stops": None, "objective": "pump"},
         "sources": {**sources, **moments, "prices": prices},
+        "relaxed": [{"limit": "reserve_gallons", "policy": 30.0, "used": 1.0}],
         "candidates": [candidate],
         "infeasible": {"from_mile": 0.0, "to_mile": 1.0, "reason": FORGED},
     }
@@ -134,6 +135,8 @@ def test_an_explanation_of_hostile_stations_is_harmless(capsys: pytest.CaptureFi
     assert steers(printed) == []
     assert not [line for line in printed.splitlines() if line.lstrip().startswith("rte_forged")]
     assert "[red]x[/nothing]" in printed
+    (reserve,) = [line.rstrip().split(None, 3) for line in printed.splitlines() if line.startswith("reserve ")]
+    assert reserve == ["reserve", "1.0", "gal", "given up; the company's policy is 30"]
 
 
 def test_refused_rows_of_a_hostile_file_are_harmless(cli: Cli, fleet: Fleet, tmp_path: Path) -> None:  # noqa: F811

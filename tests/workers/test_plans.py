@@ -1,7 +1,8 @@
 """The plans worker around the rule: what fails is tried later and later, not for ever, and what counts as failed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -10,12 +11,15 @@ from dramatiq.brokers.stub import StubBroker
 
 from domain.database import Database
 from domain.jobs import JobQueue, review_plan
+from domain.planning.plans import read_explanation
 from domain.roads import Point, Road
 from domain.routes import review_requests
 from domain.routes.tracking import process_vehicles
 from domain.settings import Settings
+from domain.stations.stations import import_stations
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, route_row
-from tests.factories import JOLIET, make_fleet
+from tests.factories import JOLIET, PERRYSBURG, make_fleet
+from tests.rows import named
 from workers import plans
 from workers.context import Context
 
@@ -63,6 +67,50 @@ def test_a_look_that_always_fails_is_given_up_and_the_plan_stays(context: Contex
     assert {(route.status, route.plan_id) for route in routes} == {("active", routes[0].plan_id)}
     with context.database.transaction() as connection:
         assert review_requests.after_new_prices(connection, fleet.company_id, now=now) == [review_plan(route_id)]
+
+
+@pytest.fixture
+def one_station(context: Context, now: datetime, tmp_path: Path) -> Iterator[None]:
+    """At Joliet, 20 miles off the road."""
+    file = tmp_path / "stations.csv"
+    file.write_text(
+        "station_id,name,brand,address,city,state,latitude,longitude,retail_price\n"
+        f"LONELY,Lonely Fuel,,,Wilton,IL,{JOLIET['latitude'] - 0.15},{JOLIET['longitude'] - 0.15},3.999\n"
+    )
+    with context.database.transaction() as connection:
+        import_stations(connection, file, now=now)
+    yield
+    with context.database.transaction() as connection:
+        connection.execute("DELETE FROM stations WHERE station_id = 'LONELY'")
+
+
+@pytest.mark.usefixtures("one_station")
+def test_a_truck_below_its_reserve_is_sent_to_the_only_station_there_is(context: Context, now: datetime) -> None:
+    """Off the road by more than the policy allows, with less in the tank than the policy's reserve."""
+    broker = StubBroker()
+    plans.register(broker, context)
+    with context.database.transaction() as connection:
+        fleet = make_fleet(connection)
+        route_id = imported(connection, fleet.live, now=now, stops=[JOLIET, PERRYSBURG])
+        fixes = positions_at(JOLIET, now - timedelta(minutes=5), fuel_percent=12)
+        post(connection, fleet.live, fixes, now=now)
+        process_vehicles(connection, "live", fleet.trucks, settings=context.settings, now=now)
+
+    broker.get_actor("plans.build").fn(route_id.hex)
+
+    with context.database.transaction() as connection:
+        explanation = read_explanation(connection, route_id)
+        message = named(connection).execute("SELECT text FROM messages WHERE route_id = %s", (route_id,)).fetchone()
+    assert explanation is not None
+    relaxed = {one["limit"]: one for one in explanation["relaxed"]}
+    assert list(relaxed) == ["max_detour_miles", "reserve_gallons"]
+    assert relaxed["max_detour_miles"]["policy"] == 5.0
+    assert 5.0 < relaxed["max_detour_miles"]["used"] < 25.0
+    assert relaxed["reserve_gallons"]["policy"] == 30.0
+    assert 20.0 < relaxed["reserve_gallons"]["used"] < 24.0
+    assert [one["station_id"] for one in explanation["candidates"]] == ["LONELY"]
+    assert message is not None
+    assert message.text.startswith("LOW FUEL: drive to Lonely Fuel, mile 0, before anything else.")
 
 
 def test_a_route_that_somebody_else_holds_has_not_failed(

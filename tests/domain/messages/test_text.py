@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.messages.text import compose, one_line
+from domain.messages.text import compose, corrected, one_line
 from tests.factories import JOLIET, NEWARK, PLAN
 
 MESSAGE_ID = UUID(int=1)
@@ -30,6 +30,28 @@ def test_a_plan_without_stops_says_so() -> None:
 
     assert text.splitlines()[0] == "Fuel plan for LOAD-7"
     assert "No fuel stop is needed" in text
+
+
+def test_a_driver_who_is_low_on_fuel_reads_so_first_and_what_to_do() -> None:
+    low = compose(MESSAGE_ID, "LOAD-7", "101", [JOLIET, NEWARK], PLAN, low_fuel=True)
+    percent = PLAN["stops"][0]["arrivalFuelPercent"]
+
+    first, rest = low.split("\n", 1)
+    assert first.startswith("LOW FUEL: drive to Lakeside Travel Plaza, mile 130, before anything else.")
+    assert first.endswith(f" {percent} % there.")
+    assert rest == compose(MESSAGE_ID, "LOAD-7", "101", [JOLIET, NEWARK], PLAN)
+    without = compose(MESSAGE_ID, "LOAD-7", "101", [JOLIET, NEWARK], {**PLAN, "stops": []}, low_fuel=True)
+    assert without.startswith("LOW FUEL: ")
+
+
+def test_a_corrected_message_says_so_and_still_begins_with_low_fuel() -> None:
+    plain = compose(MESSAGE_ID, "LOAD-7", "101", [JOLIET, NEWARK], PLAN)
+    low = compose(MESSAGE_ID, "LOAD-7", "101", [JOLIET, NEWARK], PLAN, low_fuel=True)
+
+    assert corrected(plain) == "CORRECTED fuel plan" + plain.removeprefix("Fuel plan")
+    assert corrected(low).split("\n", 1) == [low.split("\n", 1)[0], corrected(plain)]
+    for text in (plain, low):
+        assert corrected(corrected(text)) == corrected(text)
 
 
 FORGED = "Yard\n2. Cheap Fuel: mile 5, 200.0 gal at $0.100 = $20.00"

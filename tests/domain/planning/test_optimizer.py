@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from domain.planning.optimizer import solve
 from domain.planning.rounding import round_and_replay
-from domain.planning.trips import BrokenPlan, Candidate, Infeasible, Purchase, Solution, Trip, replay
+from domain.planning.trips import BrokenPlan, Candidate, Infeasible, Purchase, Solution, Trip, objective_of, replay
 
 pytestmark = pytest.mark.slow
 
@@ -139,9 +139,9 @@ def random_trip(seed: int) -> Trip:
     )
 
 
-def agree(trip: Trip, must_stop_at: int | None = None) -> bool:
+def agree(trip: Trip) -> bool:
     """Same feasibility, same cost, and the rounded plan drives. Whether there is one."""
-    solution, expected = solve(trip, must_stop_at=must_stop_at), milp_objective(trip, must_stop_at)
+    solution, expected = solve(trip), milp_objective(trip)
     if isinstance(solution, Infeasible):
         assert expected is None
         assert 0 <= solution.from_mile <= solution.to_mile <= trip.distance_miles
@@ -153,8 +153,6 @@ def agree(trip: Trip, must_stop_at: int | None = None) -> bool:
     assert isinstance(rounded, Solution)
     replay(trip, rounded.purchases)
     assert solution.objective - 1e-6 <= rounded.objective <= solution.objective + DOLLARS_LOST_TO_ROUNDING
-    if must_stop_at is not None:
-        assert must_stop_at in [index for index, _ in rounded.purchases]
     return True
 
 
@@ -195,15 +193,6 @@ VARIANTS: dict[str, Callable[[Trip], Trip]] = {
 def test_trips_with_and_without_each_limit_agree_with_the_milp(variant: str) -> None:
     for seed in range(1000, 1030):
         agree(VARIANTS[variant](random_trip(seed)))
-
-
-def test_trips_with_a_forced_stop_agree_with_the_milp() -> None:
-    feasible = 0
-    for seed in range(2000, 2150):
-        trip = random_trip(seed)
-        if trip.candidates:
-            feasible += agree(trip, must_stop_at=seed % len(trip.candidates))
-    assert 30 < feasible < 120
 
 
 @st.composite
@@ -279,19 +268,6 @@ def test_of_equal_costs_the_one_with_the_fewest_stops_is_taken(trip: Trip) -> No
         assert len(free.purchases) == len(for_a_cent.purchases)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
-@given(coarse_trips())
-def test_a_forced_stop_costs_nothing_where_the_plan_stops_anyway(trip: Trip) -> None:
-    """It costs the same with a stop forced where it has one, and no less with one anywhere else."""
-    solution = solve(trip)
-    forced = [solve(trip, must_stop_at=index) for index in range(len(trip.candidates))]
-    costs = [plan.objective if isinstance(plan, Solution) else math.inf for plan in forced]
-    assert all(cost >= objective(trip) - 1e-6 for cost in costs)
-    if isinstance(solution, Solution):
-        for index, _ in solution.purchases:
-            assert costs[index] == pytest.approx(solution.objective, abs=1e-6)
-
-
 # --- One limit at a time ---------------------------------------------------------------------------------------
 
 
@@ -314,14 +290,14 @@ def trip(*candidates: tuple[float, float], **changes: float | int | None) -> Tri
     return replace(given, **changes)  # type: ignore[arg-type]
 
 
-def bought(trip: Trip, *, must_stop_at: int | None = None) -> list[tuple[int, float]]:
-    solution = solve(trip, must_stop_at=must_stop_at)
+def bought(trip: Trip) -> list[tuple[int, float]]:
+    solution = solve(trip)
     assert isinstance(solution, Solution), solution
     return [(index, round(gallons, 6)) for index, gallons in solution.purchases]
 
 
-def infeasible(trip: Trip, *, must_stop_at: int | None = None) -> Infeasible:
-    solution = solve(trip, must_stop_at=must_stop_at)
+def infeasible(trip: Trip) -> Infeasible:
+    solution = solve(trip)
     assert isinstance(solution, Infeasible), solution
     return solution
 
@@ -425,20 +401,6 @@ def test_a_negative_price_fills_the_tank_again_and_again() -> None:
     assert bought(replace(paid, stop_cost=50.0)) == [(0, 60.0)]
 
 
-def test_a_forced_stop_buys_at_the_station() -> None:
-    two = trip((100, 3.5), (250, 3.0), min_purchase_gallons=30.0)
-    assert bought(two) == [(1, 50.0)]
-    assert bought(two, must_stop_at=0) == [(0, 50.0)]
-    assert bought(two, must_stop_at=1) == [(1, 50.0)]
-    assert bought(replace(two, min_purchase_gallons=5.0), must_stop_at=0) == [(0, 5.0), (1, 45.0)]
-
-
-def test_a_forced_stop_counts_toward_the_limit_on_stops() -> None:
-    far_apart = trip((50, 2.0), (100, 3.5), (300, 3.0), min_purchase_gallons=5.0)
-    assert bought(far_apart, must_stop_at=1) == [(0, 45.0), (1, 5.0)]
-    assert bought(replace(far_apart, max_stops=1), must_stop_at=1) == [(1, 50.0)]
-
-
 def test_a_purchase_that_never_fits_is_infeasible() -> None:
     assert infeasible(trip((10, 3.0), (20, 3.0), min_purchase_gallons=60.0)).from_mile == 0.0
 
@@ -506,21 +468,6 @@ def test_too_few_stops_are_named() -> None:
     assert "more than 1 fuel stops" in too_few.reason
 
 
-def test_a_forced_stop_that_no_plan_has_room_for_is_named() -> None:
-    no_room = infeasible(trip((10, 3.0), (250, 3.0), min_purchase_gallons=50.0), must_stop_at=0)
-    assert (no_room.from_mile, no_room.to_mile) == (10.0, 10.0)
-    assert "a stop at mile 10.0" in no_room.reason
-    one_too_many = trip((100, 3.0), (200, 3.0), (600, 3.0), distance_miles=900.0, max_stops=2)
-    assert len(bought(one_too_many)) == 2
-    assert "a stop at mile 100.0" in infeasible(one_too_many, must_stop_at=0).reason
-
-
-def test_a_trip_that_cannot_be_made_anyway_says_so_with_a_forced_stop_too() -> None:
-    gap = trip((10, 3.0), (200, 3.0), (700, 3.0), distance_miles=800.0, min_purchase_gallons=50.0)
-    assert infeasible(gap).from_mile == 200.0
-    assert infeasible(gap, must_stop_at=0) == infeasible(gap)
-
-
 # --- Rounding and replay ---------------------------------------------------------------------------------------
 
 
@@ -547,13 +494,13 @@ def test_a_full_tank_to_be_left_is_rounded_down() -> None:
 
 def test_a_purchase_is_never_rounded_to_less_than_its_detour_burns() -> None:
     """59.95 and 69.96 gal in total, rounded up to 60.0 and 70.0, would leave 10.0 for a detour of 10.01."""
-    forced = replace(
+    both = replace(
         trip(distance_miles=550.0, start_gallons=60.05, usable_gallons=120.0),
         candidates=(Candidate("S0", 100.0, 0.0, 0.0, 2.0), Candidate("S1", 400.0, 25.0, 25.05, 3.0)),
     )
-    solution = solve(forced, must_stop_at=1)
-    assert isinstance(solution, Solution)
-    plan = round_and_replay(forced, solution)
+    purchases = Purchase(0, 59.95), Purchase(1, 10.01)
+    replay(both, purchases)
+    plan = round_and_replay(both, Solution(purchases, objective_of(both, purchases)))
     assert isinstance(plan, Solution)
     assert plan.purchases[-1] == (1, 10.1)
 

@@ -1,0 +1,72 @@
+"""What a trip costs at least with a stop at each candidate: one way forward and one backward, not a plan for each.
+
+A trip with a stop at candidate i is the way there, the stop, and the way on:
+
+    least cost = min over h of S_i(h) + T_i(h)
+
+S_i(h) is the least cost of coming back to the road from the stop with the level h, as in `optimizer`. T_i(h) is the
+least cost from there to the destination. T is found like V, by following the truck backward from the destination. Seen
+from there, levels are negative and a stop leads from -h to -g; it buys the same gallons at the same price.
+"""
+
+import math
+
+from domain.planning.least_cost import (
+    Function,
+    Line,
+    after_stops,
+    at_least,
+    cheaper,
+    least_sum,
+    stations_of,
+    stops_before,
+)
+from domain.planning.trips import GALLONS, Trip
+
+
+def costs_with_each_stop(trip: Trip) -> list[float | None]:
+    """The least cost of the trip with a stop at each candidate, in their order; None where no plan has one there."""
+    costs, most_stops = _costs(trip, None)
+    # A limit on stops multiplies the work, so it is tried without first.
+    if trip.max_stops is not None and most_stops > trip.max_stops:
+        costs, _ = _costs(trip, trip.max_stops)
+    return [cost if math.isfinite(cost) else None for cost in costs]
+
+
+def _costs(trip: Trip, max_stops: int | None) -> tuple[list[float], int]:
+    """The costs, infinite where there is no plan, and the most stops that one of these plans makes."""
+    stations, counted = stations_of(trip), max_stops is not None
+    ahead = _ahead(trip, max_stops)
+    layers: list[Function] = [[(trip.start_usable_gallons, trip.start_usable_gallons, Line(0.0, 0.0))]]
+    layers += [[]] * (max_stops or 0)
+    costs, most_stops = [], 0
+    for station in stations:
+        layers = [at_least(V, station.floor) for V in layers]
+        stopped = after_stops(layers, station, trip.stop_cost, counted=counted)
+        # The more stops were made with this one, the fewer may be made ahead.
+        found = [least_sum(S, T) for S, T in zip(stopped, reversed(ahead.pop()), strict=True)]
+        cost, before, after = min(found, key=lambda one: one[0])
+        costs.append(cost)
+        most_stops = max(most_stops, stops_before(before) + stops_before(after))
+        layers = [*map(cheaper, layers, stopped)]
+    return costs, most_stops
+
+
+def _ahead(trip: Trip, max_stops: int | None) -> list[list[Function]]:
+    """T of each candidate, from the last to the first; where stops are counted, for each number of stops that may still
+    be made.
+    """
+    burned = trip.distance_miles / trip.mpg
+    most, wanted = trip.usable_gallons + GALLONS, max(trip.reserve_gallons, trip.end_gallons) - GALLONS
+    worth = trip.leftover_value_per_gallon
+    at_destination = Line(worth * (burned + trip.end_gallons), worth)
+    arriving: Function = [(-most - burned, -wanted - burned, at_destination)] if wanted <= most else []
+    layers = [arriving] * (1 if max_stops is None else max_stops + 1)
+    ahead = []
+    for station in reversed(stations_of(trip)):
+        backward = station.backward()
+        layers = [at_least(T, backward.floor) for T in layers]
+        ahead.append(layers)
+        stopped = after_stops(layers, backward, trip.stop_cost, counted=max_stops is not None)
+        layers = [*map(cheaper, layers, stopped)]
+    return ahead

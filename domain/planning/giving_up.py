@@ -1,0 +1,88 @@
+"""What of a policy is given up where no plan keeps all of it: the least that lets the truck reach fuel.
+
+Limits are given up in the order of `Limits`, each only where all before it are not enough. So the last one is the
+dearest, and it is settled first: with all others given up entirely, how little of it must go? Then the one before it,
+with the dearer ones as settled. In the end none can be kept any better without giving up more of a dearer one.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from domain.planning.trips import Infeasible, Solution
+
+FURTHEST_DETOUR_MILES = 25.0
+SMALLEST_PURCHASE_GALLONS = 5.0
+STEP = 0.1
+"""Gallons and miles are given up in steps of this size."""
+
+
+class GivenUp(NamedTuple):
+    """A limit of the policy that the plan does not keep, and the one that it keeps instead."""
+
+    limit: str
+    policy: float | None
+    used: float | None
+
+
+class Limits(NamedTuple):
+    """What a plan has to keep, in the order in which it is given up."""
+
+    end_gallons: float
+    min_purchase_gallons: float
+    max_stops: int | None
+    max_detour_miles: float
+    reserve_gallons: float
+
+    @property
+    def given_up_entirely(self) -> "Limits":
+        return Limits(
+            end_gallons=0.0,  # the reserve is wanted anyway
+            min_purchase_gallons=min(self.min_purchase_gallons, SMALLEST_PURCHASE_GALLONS),
+            max_stops=None,
+            max_detour_miles=max(self.max_detour_miles, FURTHEST_DETOUR_MILES),
+            reserve_gallons=0.0,
+        )
+
+    def given_up_from(self, policy: "Limits") -> list[GivenUp]:
+        pairs = zip(self._fields, policy, self, strict=True)
+        return [GivenUp(name, before, used) for name, before, used in pairs if used != before]
+
+
+Attempt = Callable[[Limits], Solution | Infeasible]
+
+
+def least_given_up(policy: Limits, attempt: Attempt) -> Limits | None:
+    """The limits that a plan can keep and that give up the least of the policy. None where the trip cannot be made with
+    any. `attempt` plans with limits.
+    """
+    limits = policy.given_up_entirely
+    if isinstance(attempt(limits), Infeasible):
+        return None
+    for name in reversed(Limits._fields):
+        steps = _steps(name, policy, limits, attempt)
+
+        def drivable(step: Any, name: str = name, others: Limits = limits) -> bool:
+            return isinstance(attempt(others._replace(**{name: step})), Solution)
+
+        # Most limits can be kept, so that is tried before a search. The last step is known to be drivable.
+        least = 0 if len(steps) == 1 or drivable(steps[0]) else bisect_left(steps[:-1], True, lo=1, key=drivable)
+        limits = limits._replace(**{name: steps[least]})
+    return limits
+
+
+def _steps(name: str, policy: Limits, limits: Limits, attempt: Attempt) -> Sequence[Any]:
+    """The values of a limit, from the policy's to the last one, with which the trip can be made."""
+    if name == "max_stops":
+        if policy.max_stops is None:
+            return [None]
+        unlimited = attempt(limits)
+        made = len(unlimited.purchases) if isinstance(unlimited, Solution) else 0
+        return range(policy.max_stops, max(made, policy.max_stops) + 1)
+    first, last = getattr(policy, name), getattr(limits, name)
+    if name == "end_gallons":
+        last = min(first, limits.reserve_gallons)
+    step = STEP if last > first else -STEP
+    count = math.ceil((last - first) / step - 1e-9)  # the last step may be a shorter one
+    return [first, *(round(first + step * number, 6) for number in range(1, count)), last]

@@ -1,0 +1,248 @@
+"""Least-cost functions of a level: piecewise linear and exact, without a grid. `optimizer` says what a level is.
+
+What a stop makes of such a function, which of two is cheaper, what two cost together, and the purchases behind a cost.
+
+**Pieces are merged by cost, never by slope:** two lines are taken as equal where their costs differ by less than 1e-9
+dollars at both ends of a range. Over 200 gallons even a tiny difference in slope is a difference in dollars.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from domain.planning.trips import DOLLARS, GALLONS, Purchase, Trip
+
+
+class Station(NamedTuple):
+    """A candidate in gallons. A truck that leaves the road at the level g and is back on it at the level h has bought
+    `h - g + detour`, no less than `smallest`; g is `lowest` or more, h is `highest` or less.
+    """
+
+    candidate_index: int
+    price: float
+    lowest: float
+    highest: float
+    detour: float
+    smallest: float
+    floor: float
+    """The lowest level on passing by."""
+    ceiling: float
+    """The highest level on passing by."""
+
+    def backward(self) -> "Station":
+        """The same stop of a truck that is followed backward, with negative levels: from -h to -g."""
+        return self._replace(lowest=-self.highest, highest=-self.lowest, floor=-self.ceiling, ceiling=-self.floor)
+
+
+def stations_of(trip: Trip) -> list[Station]:
+    """The candidates in gallons, in driving order."""
+    reserve, usable = trip.reserve_gallons - GALLONS, trip.usable_gallons + GALLONS
+    stations = []
+    for index, candidate in enumerate(trip.candidates):
+        into, out = candidate.detour_miles_in / trip.mpg, candidate.detour_miles_out / trip.mpg
+        floor, ceiling = reserve + candidate.mile / trip.mpg, usable + candidate.mile / trip.mpg
+        smallest = trip.smallest_purchase(candidate)
+        stations.append(
+            Station(index, candidate.price, floor + into, ceiling - out, into + out, smallest, floor, ceiling)
+        )
+    return stations
+
+
+class Line(NamedTuple):
+    """Costs of `base + slope * level`, and how a truck comes to have them.
+
+    The last stop was at `station`, and the line `before` held on arriving there. `arrival` is the level on arriving,
+    the same for every level of this line. None: exactly the smallest purchase was bought, so the level on arriving
+    follows from the level after it.
+    """
+
+    base: float
+    slope: float
+    before: "Line | None" = None
+    station: Station | None = None
+    arrival: float | None = None
+
+
+Function = list[tuple[float, float, Line]]
+"""A least-cost function: pieces in order of level, each with its lowest level, its highest, and its line. Where two
+pieces meet at a level, the cheaper one counts. Levels without a piece cannot be reached.
+"""
+
+_END = math.inf, math.inf, Line(math.inf, 0.0)
+"""What follows the last piece."""
+
+
+def at_least(V: Function, level: float) -> Function:
+    """The part of a function with this level or more."""
+    for i, (low, high, line) in enumerate(V):
+        if high >= level:
+            return V if i == 0 and low >= level else [(max(low, level), high, line), *V[i + 1 :]]
+    return []
+
+
+def after_stop(V: Function, station: Station, stop_cost: float) -> Function:
+    """S: the least cost of each level on coming back to the road from a stop at `station`.
+
+    W, the cost of arriving less the price of the fuel on board, is walked from left to right, and only its running
+    minimum counts. Where W falls to a new minimum, the truck buys exactly the smallest purchase. Where W is above the
+    minimum so far, it is cheaper to arrive with the level of that minimum and to buy more. For example, at 3 dollars a
+    gallon, arriving with 40 gallons for 100 dollars and with 60 gallons for 130 dollars:
+
+        W(40) = 100 - 3 * 40 = -20        W(60) = 130 - 3 * 60 = -50, the minimum from here on
+
+    So whoever leaves with 150 gallons arrived with 60 and bought 90, for 130 + 270 dollars and the cost of the stop.
+    """
+    price = station.price
+    shift = station.smallest - station.detour  # from the level before the smallest purchase to the one after it
+    highest = station.highest - shift
+    where_it_stays = stop_cost + price * station.detour  # + price * h + the minimum of W
+    where_it_falls = stop_cost + price * station.smallest  # + V(h - shift)
+    S: Function = []
+    least, arrival, attained = math.inf, math.inf, None  # the running minimum of W, and where it was last attained
+    for low, high, line in at_least(V, station.lowest):
+        if low > highest:
+            break
+        if high > highest:
+            high = highest
+        slope = line.slope - price
+        at_low, at_high = line.base + slope * low, line.base + slope * high
+        if at_low >= least - DOLLARS and at_high >= least - DOLLARS:
+            continue
+        if at_low > least:  # this piece starts above the minimum so far: skip to where it crosses that
+            low, at_low = min(low + (least - at_low) / slope, high), least
+        if arrival < low:
+            S.append((arrival + shift, low + shift, Line(where_it_stays + least, price, attained, station, arrival)))
+        least, arrival, attained = at_low, low, line
+        if slope < 0 and low < high:
+            falling = Line(where_it_falls + line.base - line.slope * shift, line.slope, line, station)
+            S.append((low + shift, high + shift, falling))
+            least, arrival = at_high, high
+    if attained is not None:
+        S.append((arrival + shift, highest + shift, Line(where_it_stays + least, price, attained, station, arrival)))
+    return S
+
+
+def cheaper(first: Function, second: Function) -> Function:
+    """The lower envelope of two functions: for each level the cheaper of the two; where both cost the same, `first`.
+
+    Both are walked together from left to right, range by range. A range ends wherever a piece of either function starts
+    or ends. So in a range there is one line of `first` (a), or one of `second` (b), or one of each, which cross at most
+    once. For example, a costs 5 from level 10 to 30, and b costs 6 at level 20 and falls to 2 at level 40:
+
+        range 10 to 20: only a            range 20 to 30: a, then b, for they cross at 25
+        range 30 to 40: only b            envelope: a from 10 to 25, b from 25 to 40
+    """
+    untouched, second = _below(first, second)
+    if untouched == len(first) or not second:
+        return first + second
+    envelope = first[:untouched]
+    rest_a, rest_b = iter(first[untouched:]), iter(second)
+    (a_low, a_high, a), (b_low, b_high, b) = next(rest_a), next(rest_b)
+    line, since, until = None, math.nan, math.nan  # the line at the end of the ranges so far: not yet in the envelope
+    while b is not _END[2] or a is line:
+        # The range from `low` to `high`: its line is `left` up to the level `crossing`, and `right` from there on.
+        if a_low < b_low:
+            low, high = a_low, a_high if a_high < b_low else b_low
+            left, crossing, right = a, high, a
+        elif b_low < a_low:
+            low, high = b_low, b_high if b_high < a_low else a_low
+            left, crossing, right = b, high, b
+        else:
+            low, high = a_low, a_high if a_high < b_high else b_high
+            left, crossing, right = _lower(a, b, low, high)
+        # What the last range ended with either goes on here or is a finished piece.
+        if left is not line:
+            if line is not None:
+                envelope.append((since, until, line))
+            since = low
+        if right is not left:
+            envelope.append((since, crossing, left))
+            since = crossing
+        line, until = right, high
+        # Each function goes on behind the range: with the rest of its piece, or with the next one.
+        if a_low == low:
+            a_low, a_high, a = (high, a_high, a) if a_high > high else next(rest_a, _END)
+        if b_low == low:
+            b_low, b_high, b = (high, b_high, b) if b_high > high else next(rest_b, _END)
+    envelope.append((since, until, right))
+    if a is not _END[2]:  # `second` ends here
+        envelope.append((a_low, a_high, a))
+        envelope.extend(rest_a)
+    return envelope
+
+
+def _below(first: Function, second: Function) -> tuple[int, Function]:
+    """How many pieces at the start of `first` cost no more than anything in `second`, or lie left of it; and the part
+    of `second` that is right of them. Most stops change little of a function, and so the rest of it costs little time.
+    """
+    if not second:
+        return len(first), second
+    least = min([min(line.base + line.slope * low, line.base + line.slope * high) for low, high, line in second])
+    untouched, end = 0, second[0][0]
+    for low, high, line in first:
+        if high >= end:
+            # In a gap of `first` there may be something of `second`.
+            if low > end or line.base + line.slope * low > least or line.base + line.slope * high > least:
+                break
+            end = high
+        untouched += 1
+    return untouched, [(max(low, end), high, line) for low, high, line in second if high > end]
+
+
+def _lower(a: Line, b: Line, low: float, high: float) -> tuple[Line, float, Line]:
+    """Of two lines from `low` to `high`: the cheaper one at first, the level where they cross, and the cheaper one from
+    there on. Where they do not cross that is the same line twice, and `high`.
+    """
+    base, slope = a.base - b.base, a.slope - b.slope
+    at_low, at_high = base + slope * low, base + slope * high
+    if at_low <= DOLLARS and at_high <= DOLLARS:
+        return a, high, a
+    if at_low >= -DOLLARS and at_high >= -DOLLARS:
+        return b, high, b
+    return (a, -base / slope, b) if at_low < 0 else (b, -base / slope, a)
+
+
+def after_stops(layers: Sequence[Function], station: Station, stop_cost: float, *, counted: bool) -> list[Function]:
+    """The same for one function, or where stops are counted for one of each number of stops: a stop leads from each to
+    the next one, and from the last nowhere.
+    """
+    stopping = [[], *layers[:-1]] if counted else layers
+    return [after_stop(V, station, stop_cost) for V in stopping]
+
+
+def least_sum(forward: Function, backward: Function) -> tuple[float, Line, Line]:
+    """The least of what two functions cost together at one level, and their lines there. The levels of the second are
+    negative. The cost is infinite where they have no level in common.
+    """
+    least, lines = math.inf, (_END[2], _END[2])
+    at = len(backward) - 1  # from right to left, which is from low levels to high ones
+    for low, high, line in forward:
+        while at >= 0 and -backward[at][0] < low:
+            at -= 1
+        for index in range(at, -1, -1):
+            other_low, other_high, other = backward[index]
+            if -other_high > high:
+                break
+            slope = line.slope - other.slope
+            level = max(low, -other_high) if slope >= 0 else min(high, -other_low)
+            cost = line.base + other.base + slope * level
+            if cost < least:
+                least, lines = cost, (line, other)
+    return least, *lines
+
+
+def purchases_of(line: Line, level: float) -> Iterator[Purchase]:
+    """The purchases that lead to a level of a line, from the last to the first."""
+    while line.station is not None and line.before is not None:
+        station = line.station
+        arrival = level + station.detour - station.smallest if line.arrival is None else line.arrival
+        yield Purchase(station.candidate_index, level + station.detour - arrival)
+        line, level = line.before, arrival
+
+
+def stops_before(line: Line) -> int:
+    """How many stops lead to it."""
+    stops = 0
+    while line.before is not None:
+        line, stops = line.before, stops + 1
+    return stops

@@ -1,0 +1,175 @@
+"""Inputs that are allowed and make little sense have a plan that can be driven, or a reason why there is none."""
+
+import math
+import random
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from domain.lifecycle import Objective
+from domain.planning.giving_up import FURTHEST_DETOUR_MILES
+from domain.planning.plan import FuelPlan, NoPlan, PlanInputs, Policy, build_plan
+from domain.planning.reasons import trip_of, with_reasons
+from domain.planning.trips import Purchase, replay
+from domain.roads import Leg, Road
+from domain.stations.offers import Offer
+from tests.domain.planning.test_plan import NOW, feasible, inputs, meridian, offers, priced
+
+
+def driven(plan: FuelPlan | NoPlan) -> FuelPlan | NoPlan:
+    """The plan, driven from its explanation alone; or one that says why there is none."""
+    explanation = with_reasons(plan.explanation())
+    if isinstance(plan, NoPlan):
+        assert plan.infeasible.reason
+        assert 0 <= plan.infeasible.from_mile <= plan.infeasible.to_mile <= plan.trip.distance_miles
+        assert {one["why"] for one in explanation["candidates"]} <= {"no plan"}
+        return plan
+    bought = [Purchase(at, one["gallons"]) for at, one in enumerate(explanation["candidates"]) if one["gallons"]]
+    replay(trip_of(explanation), bought)
+    document = plan.document()
+    numbers = [document["totalGallons"], document["totalCost"], document["averagePricePerGallon"]]
+    assert all(math.isfinite(number) and number >= 0 for number in numbers)
+    return plan
+
+
+def beside(road: Road, count: int, *, detour_miles: float = 5.0, prices: tuple[float, ...] = ()) -> list[Offer]:
+    """Offers all along a road, without stations to look up."""
+    rng = random.Random(count)
+    station = priced(0, 1.0).station
+    return [
+        Offer(
+            replace(station, station_id=f"S{number}"),
+            mile,
+            rng.uniform(0, detour_miles),
+            rng.choice(prices) if prices else rng.uniform(3, 4.6),
+        )
+        for number, mile in enumerate(sorted(rng.uniform(0, road.distance_miles) for _ in range(count)))
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("prices", [(), (3.999,), (3.899, 3.999, 4.199)])
+@pytest.mark.parametrize("miles", [60.0, 2000.0])
+def test_a_corridor_of_five_thousand_candidates(miles: float, prices: tuple[float, ...]) -> None:
+    """A plan takes tens of milliseconds, its reasons some seconds. The bounds have room for a busy machine."""
+    road = meridian(miles)
+    given = replace(inputs(road, fuel_percent=22.0), offers=beside(road, 5_000, prices=prices))
+    started = time.process_time()
+    plan = feasible(given)
+    assert time.process_time() - started < 2
+    driven(plan)
+    assert time.process_time() - started < 60
+
+
+@pytest.mark.slow
+def test_a_truck_that_is_low_on_fuel_among_five_thousand_stations() -> None:
+    road = meridian(60.0)
+    given = replace(
+        inputs(road, fuel_percent=6.0),
+        offers=beside(road, 1_000),
+        further_offers=beside(road, 5_000, detour_miles=FURTHEST_DETOUR_MILES),
+    )
+    started = time.process_time()
+    plan = feasible(given)
+    assert time.process_time() - started < 20
+    assert plan.is_low_on_fuel
+
+
+def test_stations_at_one_point() -> None:
+    """Two thousand of them: the cheapest is chosen, and of equal ones the first."""
+    road = meridian(600.0)
+    station = priced(300, 1.0, east_miles=2.0).station
+    given = [Offer(replace(station, station_id=f"S{number}"), 300.0, 2.0, 3.5 + number % 7) for number in range(2_000)]
+    plan = feasible(replace(inputs(road), offers=given))
+    assert [stop.station.station_id for stop in plan.stops] == ["S0"]
+    driven(plan)
+
+
+def test_a_station_passed_twice_at_one_mile_is_bought_from_once() -> None:
+    twice = [Offer(priced(300, 3.5).station, 300.0, 0.0, 3.5)] * 2
+    assert len(feasible(replace(inputs(meridian(600.0)), offers=twice)).stops) == 1
+
+
+def test_a_road_through_no_state() -> None:
+    """Stations without a state, an address or a tax rate, with prices less the tax asked for."""
+    nowhere = priced(300, 3.5, state=None, city=None, address=None)
+    plan = feasible(inputs(meridian(600.0), nowhere, objective=Objective.TAX_ADJUSTED))
+    assert plan.document()["stops"][0]["address"] is None
+    assert with_reasons(plan.explanation())["candidates"][0]["adjusted_price"] == 3.5
+
+
+def test_a_tax_as_high_as_the_price_is_ignored() -> None:
+    taxed = [priced(290, 3.6, tax=9.0), priced(300, 3.5, tax=0.2)]
+    plan = feasible(inputs(meridian(600.0), *taxed, objective=Objective.TAX_ADJUSTED))
+    assert [stop.price_per_gallon for stop in plan.stops] == [3.5]
+
+
+def test_a_reserve_above_what_the_tank_may_hold() -> None:
+    plan = build_plan(inputs(meridian(100.0), priced(50, 3.0), reserve_percent=100.0, fuel_percent=100.0))
+    assert isinstance(driven(plan), NoPlan)
+    lower = replace(plan.inputs, further_offers=())
+    assert feasible(lower).explanation()["relaxed"][-1]["limit"] == "reserve_gallons"
+
+
+@st.composite
+def allowed_inputs(draw: st.DrawFn) -> PlanInputs:
+    """What the checks of commands and bodies let through."""
+
+    def number(low: float, high: float) -> st.SearchStrategy[float]:
+        return st.floats(low, high, allow_nan=False) | st.sampled_from([low, high])
+
+    percent = number(0, 100)
+    miles = draw(st.lists(number(0, 3000), min_size=1, max_size=3).map(sorted))
+    road = meridian(*miles)
+    stations = [
+        priced(mile, price, east_miles=east, tax=tax)
+        for mile, price, east, tax in draw(
+            st.lists(
+                st.tuples(number(0, miles[-1]), number(0.0001, 99.99), number(-30, 30), st.none() | number(0, 9.99)),
+                max_size=8,
+            )
+        )
+    ]
+    policy = Policy(
+        reserve_percent=draw(percent),
+        end_fuel_percent=draw(percent),
+        assumed_fuel_percent=draw(percent),
+        min_purchase_gallons=draw(number(0, 1000)),
+        stop_cost=draw(number(0, 10_000)),
+        max_detour_miles=draw(number(0, 100)),
+        max_stops=draw(st.none() | st.integers(0, 100)),
+        leftover_value_per_gallon=draw(number(0, 99.99)),
+        objective=draw(st.sampled_from(Objective)),
+    )
+    return PlanInputs(
+        road=road,
+        fuel_percent=draw(st.none() | number(0, 150)),
+        policy=policy,
+        offers=offers(road, stations, policy.max_detour_miles),
+        further_offers=offers(road, stations, max(policy.max_detour_miles, FURTHEST_DETOUR_MILES)),
+        departure=NOW,
+        capacity_gallons=draw(st.none() | number(0.01, 1000)),
+        mpg=draw(st.none() | number(0.001, 50)),
+    )
+
+
+@pytest.mark.slow
+@settings(max_examples=250, deadline=None, derandomize=True)
+@given(allowed_inputs())
+def test_whatever_is_allowed_has_a_plan_or_a_reason(given: PlanInputs) -> None:
+    driven(build_plan(given))
+
+
+def test_a_road_of_one_point() -> None:
+    place = np.array([(30.0, -100.0), (30.0, -100.0)])
+    road = Road.of([Leg(place, np.array([0.0, 0.0]), 0.0, "test")])
+    changes: dict[str, Any] = {"fuel_percent": 5.0, "end_fuel_percent": 0.0}
+    assert isinstance(driven(build_plan(inputs(road, **changes))), NoPlan)
+    plan = feasible(replace(inputs(road, **changes), further_offers=()))
+    assert plan.is_low_on_fuel
+    assert plan.stops == ()

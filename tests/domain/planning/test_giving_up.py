@@ -1,0 +1,220 @@
+"""A truck that can reach fuel gets a plan: what is given up of the policy is the least, in the order of `Limits`."""
+
+import math
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from domain.planning.giving_up import FURTHEST_DETOUR_MILES, SMALLEST_PURCHASE_GALLONS, STEP, Limits, least_given_up
+from domain.planning.plan import FuelPlan, NoPlan, PlanInputs, build_plan
+from domain.planning.rounding import solve_rounded
+from domain.planning.trips import Candidate, Infeasible, Solution, Trip, replay
+from tests.domain.planning.test_optimizer import DOLLARS_LOST_TO_ROUNDING, milp_objective
+from tests.domain.planning.test_plan import Priced, feasible, inputs, meridian, offers, priced, replayed
+
+
+def may_give_up(given: PlanInputs, *stations: Priced) -> PlanInputs:
+    return replace(given, further_offers=offers(given.road, stations, FURTHEST_DETOUR_MILES))
+
+
+def low(miles: float, *stations: Priced, **changes: Any) -> PlanInputs:
+    """A truck of 200 gal and 5 mpg, as in `inputs`; limits may be given up."""
+    given = inputs(meridian(miles), *stations, **changes)
+    return may_give_up(given, *stations)
+
+
+def relaxed(plan: FuelPlan | NoPlan) -> dict[str, tuple[float | None, float | None]]:
+    return {one["limit"]: (one["policy"], one["used"]) for one in plan.explanation()["relaxed"]}
+
+
+# --- One limit at a time ---------------------------------------------------------------------------------------
+
+
+def test_where_the_policy_has_a_plan_nothing_is_given_up() -> None:
+    given = inputs(meridian(600.0), priced(300, 3.5))
+    plan = feasible(may_give_up(given, priced(300, 3.5), priced(200, 1.0, east_miles=20.0)))
+    assert relaxed(plan) == {}
+    assert not plan.is_low_on_fuel
+    assert plan.document() == feasible(given).document()
+
+
+def test_a_truck_below_its_reserve_uses_it_no_further_than_to_the_first_station() -> None:
+    """20 gal are 10 %; the reserve is 30 gal. After 10 miles 18 are left, after 40 miles 12."""
+    plan = feasible(low(600.0, priced(10, 3.9), priced(40, 3.5), fuel_percent=10.0))
+    assert relaxed(plan) == {"reserve_gallons": (30.0, 18.0)}
+    assert plan.is_low_on_fuel
+    assert plan.stops[0].miles_from_origin == 10.0
+    replayed(plan.document(), plan.explanation())
+
+
+def test_a_destination_too_far_from_the_last_station_is_reached_with_less_than_wanted() -> None:
+    """From 190 gal at mile 100, 45 are left at mile 825."""
+    plan = feasible(low(825.0, priced(100, 3.5)))
+    assert relaxed(plan) == {"end_gallons": (50.0, 45.0)}
+    assert not plan.is_low_on_fuel
+
+
+def test_a_full_tank_takes_less_than_the_smallest_purchase() -> None:
+    """95 % full, and only at mile 50 is there a station: 10 gal fit, and without them 22 are left at the end."""
+    plan = feasible(low(840.0, priced(50, 3.5), fuel_percent=95.0))
+    assert relaxed(plan) == {"end_gallons": (50.0, 32.0), "min_purchase_gallons": (30.0, 10.0)}
+
+
+def test_one_stop_more_than_allowed() -> None:
+    plan = feasible(low(1500.0, priced(300, 3.5), priced(1000, 3.5), max_stops=1))
+    assert relaxed(plan) == {"max_stops": (1, 2)}
+
+
+def test_a_station_further_off_the_road_than_allowed() -> None:
+    """Of two the nearer is taken, though it is dearer: no detour is longer than needed."""
+    plan = feasible(low(600.0, priced(200, 3.9, east_miles=12.0), priced(210, 3.0, east_miles=20.0)))
+    assert list(relaxed(plan)) == ["max_detour_miles"]
+    assert plan.explanation()["inputs"]["max_detour_miles"] == pytest.approx(12.0, abs=2 * STEP)
+    assert [stop.miles_from_origin for stop in plan.stops] == [pytest.approx(200.0, abs=0.5)]
+
+
+def test_the_first_limits_are_given_up_before_the_last_ones() -> None:
+    """At mile 340, 32 gal are on board, and 190 after it: enough for the destination, but not with 50 left there. The
+    station at mile 700, off the road, would do that; the fuel wanted at the destination goes first.
+    """
+    plan = feasible(low(1130.0, priced(340, 3.5), priced(700, 3.5, east_miles=15.0)))
+    assert relaxed(plan) == {"end_gallons": (50.0, 32.0)}
+
+
+def test_without_any_station_there_is_no_plan() -> None:
+    plan = build_plan(low(600.0))
+    assert isinstance(plan, NoPlan)
+    assert (plan.infeasible.from_mile, plan.infeasible.to_mile) == (0.0, 600.0)
+    assert "with the fuel in its tank" in plan.infeasible.reason
+    assert plan.explanation()["relaxed"][-1] == {"limit": "reserve_gallons", "policy": 30.0, "used": 0.0}
+
+
+def test_a_gap_longer_than_the_tank_has_no_plan() -> None:
+    plan = build_plan(low(1500.0, priced(300, 3.0), priced(1300, 3.0)))
+    assert isinstance(plan, NoPlan)
+    assert (plan.infeasible.from_mile, plan.infeasible.to_mile) == (300.0, 1300.0)
+
+
+def test_an_empty_tank_at_a_station_is_filled() -> None:
+    plan = feasible(low(100.0, priced(0, 3.0), fuel_percent=0.0))
+    assert relaxed(plan) == {"reserve_gallons": (30.0, 0.0)}
+    assert plan.stops[0].arrival_fuel_percent == 0
+
+
+def test_a_reserve_that_is_needed_where_no_station_is_leaves_a_plan_without_stops() -> None:
+    plan = feasible(low(50.0, fuel_percent=12.5))
+    assert relaxed(plan) == {"end_gallons": (50.0, 15.0), "reserve_gallons": (30.0, 15.0)}
+    assert plan.stops == ()
+
+
+# --- The laws, against the oracle ------------------------------------------------------------------------------
+
+
+def hard_trip(seed: int) -> tuple[Trip, Limits]:
+    """Few stations, many far off the road, little fuel on board, and a policy that asks for much."""
+    rng = random.Random(f"hard trip {seed}")
+    distance = rng.choice([rng.uniform(20, 400), rng.uniform(400, 2500)])
+    candidates = [
+        Candidate(f"S{i}", mile, detour, detour, round(rng.uniform(3, 4.5), 3))
+        for i, mile in enumerate(sorted(rng.uniform(0, distance) for _ in range(rng.randint(0, 14))))
+        for detour in [round(rng.choice([rng.uniform(0, 5), rng.uniform(0, 28)]), 2)]
+    ]
+    trip = Trip(
+        distance_miles=distance,
+        start_gallons=rng.choice([rng.uniform(2, 40), rng.uniform(40, 190), 190.0]),
+        end_gallons=math.nan,
+        reserve_gallons=math.nan,
+        usable_gallons=190.0,
+        min_purchase_gallons=math.nan,
+        stop_cost=rng.choice([0.0, 20.0]),
+        mpg=rng.uniform(5, 8),
+        max_stops=None,
+        candidates=tuple(candidates),
+    )
+    policy = Limits(
+        end_gallons=rng.choice([0.0, 50.0, rng.uniform(50, 195)]),
+        min_purchase_gallons=rng.choice([2.0, 30.0, rng.uniform(30, 180)]),
+        max_stops=rng.choice([None, 0, 1, 2, 3]),
+        max_detour_miles=rng.choice([0.0, 5.0, 30.0]),
+        reserve_gallons=rng.choice([30.0, rng.uniform(10, 60)]),
+    )
+    return trip, policy
+
+
+def under(trip: Trip, limits: Limits) -> Trip:
+    near = tuple(one for one in trip.candidates if one.detour_miles_in <= limits.max_detour_miles)
+    return replace(
+        trip,
+        end_gallons=limits.end_gallons,
+        min_purchase_gallons=limits.min_purchase_gallons,
+        max_stops=limits.max_stops,
+        reserve_gallons=limits.reserve_gallons,
+        candidates=near,
+    )
+
+
+def nearer_to_the_policy(name: str, used: Any, policy: Any) -> Any:
+    """One step less of a limit given up."""
+    if name == "max_stops":
+        return used - 1
+    return min(used + STEP, policy) if used < policy else max(used - STEP, policy)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(5))
+def test_what_is_given_up_is_the_least_and_in_order(block: int) -> None:
+    """By the oracle: the plan exists and is the cheapest; with one step less of any limit there is none, not even when
+    all limits that go before it are given up entirely.
+    """
+    given_up: set[str] = set()
+    for seed in range(block * 50, block * 50 + 50):
+        trip, policy = hard_trip(seed)
+        limits = least_given_up(policy, lambda limits, trip=trip: solve_rounded(under(trip, limits)))  # type: ignore[misc]
+        entirely = policy.given_up_entirely
+        if limits is None:
+            assert milp_objective(under(trip, entirely)) is None
+            continue
+        solution, least = solve_rounded(under(trip, limits)), milp_objective(under(trip, limits))
+        assert isinstance(solution, Solution)
+        assert least is not None
+        assert least - 1e-6 <= solution.objective <= least + DOLLARS_LOST_TO_ROUNDING
+        replay(under(trip, limits), solution.purchases)
+        if milp_objective(under(trip, policy)) is not None:
+            assert limits == policy
+        for number, (name, used, wanted) in enumerate(zip(Limits._fields, limits, policy, strict=True)):
+            if used == wanted:
+                continue
+            given_up.add(name)
+            less = dict(zip(Limits._fields[:number], entirely, strict=False))
+            before = limits._replace(**less | {name: nearer_to_the_policy(name, used, wanted)})
+            assert milp_objective(under(trip, before)) is None, (seed, name)
+    assert given_up == set(Limits._fields)
+
+
+def test_nothing_is_given_up_beyond_its_bound() -> None:
+    for seed in range(300):
+        trip, policy = hard_trip(seed)
+        limits = least_given_up(policy, lambda limits, trip=trip: solve_rounded(under(trip, limits)))  # type: ignore[misc]
+        if limits is None:
+            continue
+        assert 0 <= limits.reserve_gallons <= policy.reserve_gallons
+        assert min(policy.end_gallons, limits.reserve_gallons) <= limits.end_gallons <= policy.end_gallons
+        assert min(policy.min_purchase_gallons, SMALLEST_PURCHASE_GALLONS) <= limits.min_purchase_gallons
+        assert limits.min_purchase_gallons <= policy.min_purchase_gallons
+        furthest = max(policy.max_detour_miles, FURTHEST_DETOUR_MILES)
+        assert policy.max_detour_miles <= limits.max_detour_miles <= furthest
+        assert policy.max_stops is None or (limits.max_stops or 0) >= policy.max_stops
+
+
+def test_an_impossible_trip_takes_one_attempt() -> None:
+    attempts = []
+
+    def attempt(limits: Limits) -> Infeasible:
+        attempts.append(limits)
+        return Infeasible(0.0, 1.0, "no")
+
+    policy = Limits(50.0, 30.0, 2, 5.0, 30.0)
+    assert least_given_up(policy, attempt) is None
+    assert attempts == [Limits(0.0, 5.0, None, 25.0, 0.0)]
