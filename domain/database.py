@@ -118,6 +118,7 @@ _BY_KEY = {
     "enable_seqscan": "off",
     "enable_mergejoin": "off",
     "enable_hashjoin": "off",
+    "enable_material": "off",
 }
 """For statements that find their rows by key. One plan, by the index, is right for a table of any size, and planning
 anew for each batch would cost as much as the batch. Other joins than by key would read a whole index of a table that
