@@ -30,26 +30,18 @@ from domain.database import Connection
 from domain.encoding import write
 from domain.fleet.queries import list_drivers, list_vehicles
 from domain.ids import is_id
-from domain.lifecycle import HELD, CancelEffect, RouteStatus
+from domain.lifecycle import HELD
 from domain.observability import FIXES_RECEIVED
-from domain.routes.answers import fresh_route
 from domain.routes.progress import cancel_route
 from domain.routes.queries import list_routes
-from domain.telematics.feed import store_positions
-from ingress.auth import (
-    AUTH_RESULT,
-    NOBODY,
-    AuthorizedRequest,
-    AuthResult,
-    Item,
-    Result,
-    credentials_of,
-    refusal_of,
-    unauthorized,
-)
+from domain.telematics.feed import Feed, store_positions
+from ingress.admission import Item, Result
+from ingress.admission import Request as Wanted
+from ingress.auth import AUTH_RESULT, NOBODY, AuthResult, credentials_of, refusal_of, unauthorized
 from ingress.connections import BODY_IS_HERE
 from ingress.problems import ApiError
-from ingress.services import AuthorizedBatcher, Services, Stored
+from ingress.pushing import Answered
+from ingress.services import Batches, Services
 from ingress.turns import NothingFree
 
 Shape = TypeVar("Shape", bound=msgspec.Struct)
@@ -139,7 +131,9 @@ class Api:
         auth_result: AuthResult | None = request.scope.get(AUTH_RESULT)
         if auth_result is None:
             credentials = credentials_of(request.scope)
-            auth_result = await self._services.authenticate(credentials) if credentials is not None else NOBODY
+            auth_result = (
+                await self._services.admission.authenticate(credentials) if credentials is not None else NOBODY
+            )
             request.scope[AUTH_RESULT] = auth_result
         refusal = refusal_of(auth_result, permission)
         if refusal is not None:
@@ -147,24 +141,20 @@ class Api:
         assert auth_result.caller is not None  # noqa: S101 (it would have been refused)
         return auth_result.caller
 
-    async def _ask(
-        self, request: Request, permission: str, batcher: AuthorizedBatcher[Item, Result], item: Item
-    ) -> Result:
-        """What the batcher finds for `item`. It looks at the key in the same turn, also when the request has been
+    async def _ask(self, request: Request, permission: str, batches: Batches[Item, Result], item: Item) -> Result:
+        """What the batch finds for `item`. It looks at the key in the same turn, also when the request has been
         admitted before, but counts a request once. Raises ApiError like `_admit`, and what the work raised."""
         credentials = credentials_of(request.scope)
         if credentials is None:
             raise unauthorized()
         known: AuthResult | None = request.scope.get(AUTH_RESULT)
-        asker = credentials if known is None else credentials._replace(counted=False)
-        answered = await batcher.submit(
-            AuthorizedRequest(asker, permission, item), self._services.owner_of(credentials)
-        )
+        by = credentials if known is None else credentials._replace(counted=False)
+        answer = await batches.submit(Wanted(by, permission, item), self._services.admission.owner_of(credentials))
         if known is None:
-            request.scope[AUTH_RESULT] = answered.auth_result
-        if isinstance(answered.result, BaseException):
-            raise _remembered(answered.result, request)
-        return answered.result
+            request.scope[AUTH_RESULT] = answer.auth_result
+        if isinstance(answer.result, BaseException):
+            raise _remembered(answer.result, request)
+        return answer.result
 
     async def _read(
         self,
@@ -215,44 +205,27 @@ class Api:
         return json_answer(await self._read(request, None, read_me))
 
     async def create_or_update_route(self, request: Request) -> Response:
-        stored = await self._push(request)
-        pushed = stored.pushed
-        if pushed.effect == "refuse":
-            raise ApiError("route_active", "The route has started; its stops cannot change.")
-        outcome = None
-        if stored.import_asked:
-            outcome = await self._services.outcomes.wait(
-                pushed.route_id, pushed.revision, self._services.settings.import_wait_seconds
-            )
-        if pushed.effect == "create" and (outcome is None or outcome.status == RouteStatus.PENDING):
-            await self._services.flushed()  # no worker's commit has written it to disk
-        if outcome is not None and pushed.effect == "create":
-            answer = fresh_route(stored.push, pushed, outcome)
+        """Without permission the answer is its error, never details of the body. The body of a stranger is not even
+        read, nor that of a key over its limit."""
+        credentials = credentials_of(request.scope)
+        known = self._services.admission.known_of(credentials) if credentials is not None else None
+        if known is not None and known.within_limit:
+            caller = known.caller
         else:
-            found = await self._ask(request, "routes:write", self._services.reads, pushed.route_id)
-            if found is None:
-                raise LookupError(pushed.route_id)
-            answer = found.route
-        if pushed.effect != "create":
-            return json_answer(answer)
-        return json_answer(answer, 202 if answer.status in HELD else 201)
+            caller = await self._admit(request, "routes:write")
 
-    async def _push(self, request: Request) -> Stored:
-        async def store(body: bytes) -> Stored:
+        async def push(body: bytes) -> Answered:
             route = checked(lambda: read_body(body, RouteInput), "The body")
             return await self._ask(request, "routes:write", self._services.pushes, route)
 
-        credentials = credentials_of(request.scope)
-        known = self._services.known_of(credentials) if credentials is not None else None
-        if known is not None and known.within_limit:
-            company = known.company_id
-        else:
-            company = (await self._admit(request, "routes:write")).company_id  # the body of a stranger is not read
         try:
-            return await self._with_body(request, company, store)
+            effect, route = await self._with_body(request, caller.company_id, push)
         except ApiError:
-            await self._admit(request, "routes:write")  # without permission: its error, not the body's
+            await self._admit(request, "routes:write")
             raise
+        if effect != "create":
+            return json_answer(route)
+        return json_answer(route, 202 if route.status in HELD else 201)
 
     async def list_routes(self, request: Request) -> Response:
         query = await self._checked(request, "routes:read", lambda: query_of(request, RouteQuery))
@@ -279,14 +252,12 @@ class Api:
 
     async def cancel_route(self, request: Request) -> Response:
         route_id = await self._checked(request, "routes:write", lambda: _route_id_of(request))
-
-        def cancel(caller: Caller) -> CancelEffect | None:
-            with self._services.transaction(caller) as connection:
-                effect, jobs = cancel_route(connection, caller.tenant, route_id, now=datetime.now(UTC))
-            self._services.jobs.put(*jobs)
-            return effect
-
-        effect = await self._work(request, "routes:write", cancel)
+        effect, jobs = await self._read(
+            request,
+            "routes:write",
+            lambda connection, caller: cancel_route(connection, caller.tenant, route_id, now=datetime.now(UTC)),
+        )
+        await self._services.jobs.put(*jobs)
         if effect is None:
             raise ApiError("not_found", _NO_SUCH_ROUTE)
         if effect == "refuse":
@@ -307,32 +278,38 @@ class Api:
 
     async def post_positions(self, request: Request) -> Response:
         """The telematics feed: one bad entry never costs the others."""
-
-        def store(body: bytes) -> Awaitable[PositionsAccepted]:
-            return self._work(request, "positions:write", partial(self._store_positions, body))
-
         caller = await self._admit(request, "positions:write")
+
+        async def store(body: bytes) -> PositionsAccepted:
+            positions, rejected = await self._work(request, "positions:write", lambda _: _read_positions(body))
+            await self._services.count_positions(caller, len(positions) + len(rejected))
+            feed = await self._read(request, "positions:write", partial(self._store_positions, positions))
+            await self._services.jobs.put(*feed.jobs)
+            _count(feed.accepted, feed.dropped, len(rejected) + len(feed.rejected))
+            rejected = sorted([*rejected, *feed.rejected], key=lambda entry: entry.index)
+            return PositionsAccepted(accepted=feed.accepted, rejected=rejected)
+
         return json_answer(await self._with_body(request, caller.company_id, store), 202)
 
-    def _store_positions(self, body: bytes, caller: Caller) -> PositionsAccepted:
-        batch = checked(lambda: read_body(body, PositionBatch), "The body")
-        self._services.count_positions(caller, len(batch.positions))
-        good: list[tuple[int, Position]] = []
-        rejected: list[RejectedPosition] = []
-        for index, entry in enumerate(batch.positions):
-            try:
-                good.append((index, read_value(entry, Position)))
-            except Invalid as invalid:
-                rejected.append(RejectedPosition(index=index, message=str(invalid)))
+    def _store_positions(self, positions: list[tuple[int, Position]], connection: Connection, caller: Caller) -> Feed:
         radius = self._services.settings.arrival_radius_meters
         early = timedelta(hours=self._services.settings.early_arrival_hours)
         now = datetime.now(UTC)
-        with self._services.transaction(caller) as connection:
-            feed = store_positions(connection, caller.tenant, good, now=now, near_meters=radius, early=early)
-        self._services.jobs.put(*feed.jobs)
-        _count(feed.accepted, feed.dropped, len(rejected) + len(feed.rejected))
-        rejected = sorted([*rejected, *feed.rejected], key=lambda entry: entry.index)
-        return PositionsAccepted(accepted=feed.accepted, rejected=rejected)
+        return store_positions(connection, caller.tenant, positions, now=now, near_meters=radius, early=early)
+
+
+def _read_positions(body: bytes) -> tuple[list[tuple[int, Position]], list[RejectedPosition]]:
+    """Those that can be read, each with its place in the body, and the others. Raises ApiError for the body as a
+    whole."""
+    batch = checked(lambda: read_body(body, PositionBatch), "The body")
+    positions: list[tuple[int, Position]] = []
+    rejected: list[RejectedPosition] = []
+    for index, entry in enumerate(batch.positions):
+        try:
+            positions.append((index, read_value(entry, Position)))
+        except Invalid as invalid:
+            rejected.append(RejectedPosition(index=index, message=str(invalid)))
+    return positions, rejected
 
 
 Failure = TypeVar("Failure", bound=BaseException)

@@ -1,8 +1,7 @@
 """The Starlette application: routes, errors, and the life of its services."""
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import NoReturn
 
 from starlette.applications import Starlette
@@ -27,12 +26,8 @@ def create_app(settings: Settings) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        listener = await services.run()
-        yield
-        listener.cancel()
-        with suppress(asyncio.CancelledError):
-            await listener
-        services.close()
+        async with services.running():
+            yield
 
     async def openapi(_: Request) -> Response:
         return Response(description, media_type="application/json")

@@ -1,16 +1,13 @@
 """Who makes a request: its key and rate limit, looked at together with what the request asks for."""
 
 import re
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from starlette.types import Scope
 
 from domain.accounts.keys import Caller, PresentedKey
 from ingress.limits import Allowance
 from ingress.problems import ApiError
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 AUTH_RESULT = "fuelroute.auth_result"
 """Where the finding about a request is kept in its scope."""
@@ -36,21 +33,6 @@ class AuthResult(NamedTuple):
 
 
 NOBODY = AuthResult(None, None)
-
-
-class AuthorizedRequest(NamedTuple, Generic[Item]):
-    """What a request wants with its key, for which it needs a permission."""
-
-    by: Credentials
-    permission: str
-    item: Item
-
-
-class AuthorizedResponse(NamedTuple, Generic[Result]):
-    """What came of it: a refusal and a failure are exceptions."""
-
-    auth_result: AuthResult
-    result: Result | BaseException
 
 
 def credentials_of(scope: Scope) -> Credentials | None:

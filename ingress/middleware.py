@@ -81,7 +81,7 @@ class RequestMiddleware:
             if credentials is None:
                 return []
             try:
-                scope[AUTH_RESULT] = await self._services.authenticate(credentials)
+                scope[AUTH_RESULT] = await self._services.admission.authenticate(credentials)
             except Exception:  # whatever is being answered, it is not for this to fail
                 log.warning("request.not_counted", exc_info=True)
                 return []

@@ -1,6 +1,6 @@
 """How routes are read: by id, by externalId, and in lists."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 from typing import NamedTuple, TypeVar
 
@@ -9,7 +9,7 @@ import msgspec
 from domain.contract.shapes import Route, RouteList, RouteQuery
 from domain.database import Connection, Tenant
 from domain.routes.answers import RouteRow, route_answer
-from domain.statements import Statement
+from domain.statements import Query, Statement
 
 NEAR = 1_000
 """Up to this offset the page is read before the total is counted; see `list_routes`."""
@@ -63,26 +63,29 @@ _VERSIONS_BY_ID = Statement(
 )
 
 
-def read_routes(connection: Connection, wanted: Sequence[tuple[Tenant, str]]) -> list[Versioned | None]:
+def read_routes(wanted: Sequence[tuple[Tenant, str]]) -> Query[list[Versioned | None]]:
     """Each wanted route, in order; None where that tenant has no such route. One query for all."""
-    return [
-        Versioned(row.version, route_answer(row)) if row is not None else None
-        for row in _wanted(_BY_ID, connection, wanted)
-    ]
+    return _wanted(_BY_ID, wanted, lambda row: Versioned(row.version, route_answer(row)))
 
 
-def read_versions(connection: Connection, wanted: Sequence[tuple[Tenant, str]]) -> list[str | None]:
+def read_versions(wanted: Sequence[tuple[Tenant, str]]) -> Query[list[str | None]]:
     """Only the version of each, for a client that may have the answer already. Stops and plan are not loaded."""
-    return [row.version if row is not None else None for row in _wanted(_VERSIONS_BY_ID, connection, wanted)]
+    return _wanted(_VERSIONS_BY_ID, wanted, lambda row: row.version)
 
 
 _Row = TypeVar("_Row", RouteRow, _VersionRow)
+_Answer = TypeVar("_Answer")
 
 
-def _wanted(by_id: Statement[_Row], connection: Connection, wanted: Sequence[tuple[Tenant, str]]) -> list[_Row | None]:
-    rows = by_id.all(connection, (list({route_id for _, route_id in wanted}),))
-    by_key = {(row.company_id, row.environment, row.id): row for row in rows}
-    return [by_key.get((tenant.company_id, tenant.environment, route_id)) for tenant, route_id in wanted]
+def _wanted(
+    by_id: Statement[_Row], wanted: Sequence[tuple[Tenant, str]], answer: Callable[[_Row], _Answer]
+) -> Query[list[_Answer | None]]:
+    def read(rows: list[_Row]) -> list[_Answer | None]:
+        by_key = {(row.company_id, row.environment, row.id): row for row in rows}
+        found = [by_key.get((tenant.company_id, tenant.environment, route_id)) for tenant, route_id in wanted]
+        return [answer(row) if row is not None else None for row in found]
+
+    return Query(by_id, (list({route_id for _, route_id in wanted}),), read)
 
 
 _NEWEST = """r.id = ANY(ARRAY(
@@ -102,11 +105,14 @@ creates another route only after the one before it was canceled."""
 _FIND = Statement(RouteRow, f"{_ROUTES} WHERE {_NEWEST}")
 
 
-def find_by_external_id(connection: Connection, wanted: Sequence[tuple[Tenant, str]]) -> list[Route | None]:
+def find_by_external_id(wanted: Sequence[tuple[Tenant, str]]) -> Query[list[Route | None]]:
     """The newest route with each externalId, in order; None where that tenant has no such route. One query for all."""
-    rows = _FIND.all(connection, _newest(wanted))
-    by_key = {(row.company_id, row.environment, row.external_id): route_answer(row) for row in rows}
-    return [by_key.get((*tenant, external_id)) for tenant, external_id in wanted]
+
+    def read(rows: list[RouteRow]) -> list[Route | None]:
+        by_key = {(row.company_id, row.environment, row.external_id): route_answer(row) for row in rows}
+        return [by_key.get((*tenant, external_id)) for tenant, external_id in wanted]
+
+    return Query(_FIND, _newest(wanted), read)
 
 
 def _newest(wanted: Sequence[tuple[Tenant, str]]) -> dict[str, list[str]]:

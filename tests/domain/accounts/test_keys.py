@@ -50,10 +50,10 @@ def test_a_key_shows_its_environment_and_its_prefix_is_how_it_starts(connection:
 def test_a_key_leads_to_its_company_environment_and_scopes(connection: Connection, fleet: Fleet) -> None:
     made = key(connection, fleet, "routes:write", "routes:read", "routes:write", live=False)
 
-    (caller,) = find_callers(connection, [PresentedKey.of(made.key)])
+    (caller,) = find_callers([PresentedKey.of(made.key)]).on(connection)
 
     scopes = frozenset({"routes:read", "routes:write"})
-    assert caller == Caller(made.id, fleet.company_id, Environment.SANDBOX, scopes, superseding=False)
+    assert caller == Caller(made.id, fleet.company_id, Environment.SANDBOX, scopes)
     assert caller.tenant == fleet.sandbox
 
 
@@ -71,9 +71,8 @@ def test_many_keys_are_found_at_once_in_order(connection: Connection, fleet: Fle
     first, second = key(connection, fleet), key(connection, make_fleet(connection))
 
     found = find_callers(
-        connection,
-        [PresentedKey.of(key) for key in (second.key, "svc_live_unknown", first.key, second.key, "")],
-    )
+        [PresentedKey.of(key) for key in (second.key, "svc_live_unknown", first.key, second.key, "")]
+    ).on(connection)
 
     assert [caller.key_id if caller else None for caller in found] == [second.id, None, first.id, second.id, None]
 
@@ -85,7 +84,7 @@ def test_a_revoked_key_is_gone_and_revoking_again_keeps_the_first_time(connectio
     (row,) = list_keys(connection, fleet.company_id)
     assert revoke_key(connection, made.id)
 
-    assert find_callers(connection, [PresentedKey.of(made.key)]) == [None]
+    assert find_callers([PresentedKey.of(made.key)]).on(connection) == [None]
     assert [one.revoked_at for one in list_keys(connection, fleet.company_id)] == [row.revoked_at]
 
 
@@ -99,7 +98,7 @@ def test_an_expired_key_is_gone(connection: Connection, fleet: Fleet, now: datet
 
     assert [
         caller is not None
-        for caller in find_callers(connection, [PresentedKey.of(past.key), PresentedKey.of(future.key)])
+        for caller in find_callers([PresentedKey.of(past.key), PresentedKey.of(future.key)]).on(connection)
     ] == [False, True]
 
 
@@ -138,7 +137,7 @@ def test_what_cannot_be_a_key_is_nobody(connection: Connection, fleet: Fleet) ->
     made = key(connection, fleet)
 
     others = [PresentedKey.of(key) for key in (made.key + "\ud800", made.prefix, made.key[:-1] + "é")]
-    assert find_callers(connection, others) == [None, None, None]
+    assert find_callers(others).on(connection) == [None, None, None]
 
 
 @hypothesis_settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -160,7 +159,7 @@ def test_whatever_is_not_the_key_itself_is_nobody(connection: Connection, fleet:
         )
     )
 
-    found = find_callers(connection, [PresentedKey.of(forged), PresentedKey.of(made.key)])
+    found = find_callers([PresentedKey.of(forged), PresentedKey.of(made.key)]).on(connection)
 
     assert (found[0] is not None) is (forged == made.key)
     assert found[1] is not None
