@@ -24,7 +24,7 @@ class KnownKey(NamedTuple):
     within_limit: bool
 
 
-class Request(NamedTuple, Generic[Item]):
+class Ask(NamedTuple, Generic[Item]):
     """What a request wants with its key, for which it needs a permission."""
 
     by: Credentials
@@ -32,14 +32,14 @@ class Request(NamedTuple, Generic[Item]):
     item: Item
 
 
-class Answer(NamedTuple, Generic[Result]):
+class Answered(NamedTuple, Generic[Result]):
     """What came of it: a refusal and a failure are exceptions."""
 
     auth_result: AuthResult
     result: Result | BaseException
 
 
-Asked = Submission[Request[Item], Answer[Result]]
+Asked = Submission[Ask[Item], Answered[Result]]
 """A request that waits for its answer."""
 
 
@@ -91,7 +91,7 @@ class Admission:
         for one, auth_result in zip(batch, auth_results, strict=True):
             refusal = refusal_of(auth_result, one.item.permission)
             if refusal is not None:
-                one.settle(Answer(auth_result, refusal))
+                one.settle(Answered(auth_result, refusal))
             elif auth_result.caller is not None:
                 admitted.append(Admitted(one, auth_result, auth_result.caller))
         return admitted
@@ -147,4 +147,4 @@ class Admitted(NamedTuple, Generic[Item, Result]):
     caller: Caller
 
     def settle(self, result: Result | BaseException) -> None:
-        self.asked.settle(Answer(self.auth_result, result))
+        self.asked.settle(Answered(self.auth_result, result))

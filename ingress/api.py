@@ -1,22 +1,18 @@
 """The endpoints: check, store, enqueue, answer. Rules and statements live in `domain`."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TypeVar
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.datastructures import QueryParams
 
 from domain.accounts.keys import Caller
 from domain.accounts.queries import read_me
 from domain.contract.checking import Invalid, read_body, read_query, read_value
 from domain.contract.shapes import (
-    MAX_BODY_BYTES,
     DriverQuery,
-    FieldFault,
     Position,
     PositionBatch,
     PositionsAccepted,
@@ -35,14 +31,12 @@ from domain.observability import FIXES_RECEIVED
 from domain.routes.progress import cancel_route
 from domain.routes.queries import list_routes
 from domain.telematics.feed import Feed, store_positions
-from ingress.admission import Item, Result
-from ingress.admission import Request as Wanted
-from ingress.auth import AUTH_RESULT, NOBODY, AuthResult, credentials_of, refusal_of, unauthorized
-from ingress.connections import BODY_IS_HERE
+from ingress.admission import Ask, Item, Result
+from ingress.auth import NOBODY, refusal_of, unauthorized
 from ingress.problems import ApiError
-from ingress.pushing import Answered
+from ingress.request import JSON, Answer, Request
 from ingress.services import Batches, Services
-from ingress.turns import NothingFree
+from ingress.turns import NothingFree, Part
 
 Shape = TypeVar("Shape", bound=msgspec.Struct)
 Read = TypeVar("Read")
@@ -50,59 +44,8 @@ Read = TypeVar("Read")
 _NO_SUCH_ROUTE = "No route with that id belongs to this company."
 
 
-def json_answer(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(write(value), status_code=status, media_type="application/json", headers=headers)
-
-
-def max_bytes_of(request: Request) -> int:
-    """How large the JSON body can be. Raises ApiError: 415 when it says to be something else, 413 when it is too
-    large."""
-    content_type, declared = b"application/json", b""
-    for name, value in reversed(request.scope["headers"]):  # of several, the first counts
-        if name == b"content-type":
-            content_type = value
-        elif name == b"content-length":
-            declared = value
-    if content_type != b"application/json":
-        media_type = content_type.decode("latin-1").partition(";")[0].strip().lower()
-        if media_type != "application/json" and not media_type.endswith("+json"):
-            raise ApiError("unsupported_media_type", f"Send `Content-Type: application/json`, not `{media_type}`.")
-    if not declared.isdigit():
-        return MAX_BODY_BYTES
-    if int(declared) > MAX_BODY_BYTES:
-        raise _too_large()
-    return int(declared)
-
-
-async def body_of(request: Request, timeout_seconds: float) -> bytes:
-    """The body. Raises ApiError: 413 when it is too large, 400 when it only trickles in, for it holds a place that
-    others wait for."""
-    if BODY_IS_HERE in request.scope:
-        return await _received(request)
-    try:
-        async with asyncio.timeout(timeout_seconds):
-            return await _received(request)
-    except TimeoutError:
-        fault = FieldFault(field="", message=f"did not arrive within {timeout_seconds:g} s")
-        raise ApiError("validation_error", "The body has 1 invalid field.", errors=[fault]) from None
-
-
-async def _received(request: Request) -> bytes:
-    body = bytearray()
-    more = True
-    while more:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        body += message.get("body", b"")
-        if len(body) > MAX_BODY_BYTES:
-            raise _too_large()
-        more = message.get("more_body", False)
-    return bytes(body)
-
-
-def _too_large() -> ApiError:
-    return ApiError("content_too_large", f"The body may have {MAX_BODY_BYTES} bytes at most.")
+def json_answer(value: object, status: int = 200, *headers: tuple[bytes, bytes]) -> Answer:
+    return Answer(status, write(value), JSON, headers)
 
 
 def checked(read: Callable[[], Shape], what: str) -> Shape:
@@ -116,7 +59,7 @@ def checked(read: Callable[[], Shape], what: str) -> Shape:
 
 
 def query_of(request: Request, shape: type[Shape]) -> Shape:
-    return checked(lambda: read_query(request.query_params, shape), "The query")
+    return checked(lambda: read_query(QueryParams(request.scope["query_string"]), shape), "The query")
 
 
 class Api:
@@ -128,13 +71,13 @@ class Api:
     async def _admit(self, request: Request, permission: str | None = None) -> Caller:
         """Who makes the request; looked up once. Raises ApiError: 401 without a valid key, 429 over the limit, 403
         without the permission."""
-        auth_result: AuthResult | None = request.scope.get(AUTH_RESULT)
+        auth_result = request.auth_result
         if auth_result is None:
-            credentials = credentials_of(request.scope)
+            credentials = request.credentials
             auth_result = (
                 await self._services.admission.authenticate(credentials) if credentials is not None else NOBODY
             )
-            request.scope[AUTH_RESULT] = auth_result
+            request.auth_result = auth_result
         refusal = refusal_of(auth_result, permission)
         if refusal is not None:
             raise refusal
@@ -144,17 +87,16 @@ class Api:
     async def _ask(self, request: Request, permission: str, batches: Batches[Item, Result], item: Item) -> Result:
         """What the batch finds for `item`. It looks at the key in the same turn, also when the request has been
         admitted before, but counts a request once. Raises ApiError like `_admit`, and what the work raised."""
-        credentials = credentials_of(request.scope)
+        credentials = request.credentials
         if credentials is None:
             raise unauthorized()
-        known: AuthResult | None = request.scope.get(AUTH_RESULT)
-        by = credentials if known is None else credentials._replace(counted=False)
-        answer = await batches.submit(Wanted(by, permission, item), self._services.admission.owner_of(credentials))
-        if known is None:
-            request.scope[AUTH_RESULT] = answer.auth_result
-        if isinstance(answer.result, BaseException):
-            raise _remembered(answer.result, request)
-        return answer.result
+        by = credentials if request.auth_result is None else credentials._replace(counted=False)
+        answered = await batches.submit(Ask(by, permission, item), self._services.admission.owner_of(credentials))
+        if request.auth_result is None:
+            request.auth_result = answered.auth_result
+        if isinstance(answered.result, BaseException):
+            raise _remembered(answered.result, request)
+        return answered.result
 
     async def _read(
         self,
@@ -187,47 +129,38 @@ class Api:
             await self._admit(request, permission)
             raise
 
-    async def _with_body(self, request: Request, company: str, work: Callable[[bytes], Awaitable[Read]]) -> Read:
-        """What comes of `work` with the body, which counts against what its company may have open until then. Raises
-        ApiError 429 when the company has too much open for too long, and like `body_of` and `work`."""
+    def _room(self, request: Request, company: str) -> Part:
+        """For its body, within what its company may have open. Raises ApiError like `max_body_bytes`, and on entry 429
+        when the company has too much open for too long."""
         seconds = self._services.settings.body_timeout_seconds
-        try:
-            async with self._services.bodies.part(company, max_bytes_of(request), patience_seconds=seconds):
-                return await work(await body_of(request, seconds))
-        except NothingFree:
-            raise ApiError(
-                "rate_limited",
-                "Too many bodies of this company are on their way at a time; retry in 1 s.",
-                headers={"Retry-After": "1"},
-            ) from None
+        return self._services.bodies.part(company, request.max_body_bytes(), patience_seconds=seconds)
 
-    async def get_me(self, request: Request) -> Response:
+    async def get_me(self, request: Request) -> Answer:
         return json_answer(await self._read(request, None, read_me))
 
-    async def create_or_update_route(self, request: Request) -> Response:
+    async def create_or_update_route(self, request: Request) -> Answer:
         """Without permission the answer is its error, never details of the body. The body of a stranger is not even
         read, nor that of a key over its limit."""
-        credentials = credentials_of(request.scope)
+        credentials = request.credentials
         known = self._services.admission.known_of(credentials) if credentials is not None else None
         if known is not None and known.within_limit:
             caller = known.caller
         else:
             caller = await self._admit(request, "routes:write")
 
-        async def push(body: bytes) -> Answered:
-            route = checked(lambda: read_body(body, RouteInput), "The body")
-            return await self._ask(request, "routes:write", self._services.pushes, route)
-
         try:
-            effect, route = await self._with_body(request, caller.company_id, push)
-        except ApiError:
+            async with self._room(request, caller.company_id):
+                body = await request.body(self._services.settings.body_timeout_seconds)
+                route = checked(lambda: read_body(body, RouteInput), "The body")
+                pushed = await self._ask(request, "routes:write", self._services.pushes, route)
+        except (ApiError, NothingFree):
             await self._admit(request, "routes:write")
             raise
-        if effect != "create":
-            return json_answer(route)
-        return json_answer(route, 202 if route.status in HELD else 201)
+        if pushed.effect != "create":
+            return json_answer(pushed.route)
+        return json_answer(pushed.route, 202 if pushed.route.status in HELD else 201)
 
-    async def list_routes(self, request: Request) -> Response:
+    async def list_routes(self, request: Request) -> Answer:
         query = await self._checked(request, "routes:read", lambda: query_of(request, RouteQuery))
         if query.external_id is not None and query == RouteQuery(external_id=query.external_id, limit=query.limit):
             # how a TMS polls: in batches
@@ -238,19 +171,19 @@ class Api:
             await self._read(request, "routes:read", lambda c, caller: list_routes(c, caller.tenant, query))
         )
 
-    async def get_route(self, request: Request) -> Response:
+    async def get_route(self, request: Request) -> Answer:
         route_id = await self._checked(request, "routes:read", lambda: _route_id_of(request))
-        known = request.headers.get("if-none-match")
-        if known is not None:
+        if request.if_none_match is not None:
+            known = request.if_none_match.decode("latin-1")
             version = await self._ask(request, "routes:read", self._services.versions, route_id)
             if version is not None and _names(known, _etag(version)):
-                return Response(status_code=304, headers={"ETag": _etag(version)})
+                return Answer(304, headers=((b"etag", _etag(version).encode()),))
         found = await self._ask(request, "routes:read", self._services.reads, route_id)
         if found is None:
             raise ApiError("not_found", _NO_SUCH_ROUTE)
-        return json_answer(found.route, headers={"ETag": _etag(found.version)})
+        return json_answer(found.route, 200, (b"etag", _etag(found.version).encode()))
 
-    async def cancel_route(self, request: Request) -> Response:
+    async def cancel_route(self, request: Request) -> Answer:
         route_id = await self._checked(request, "routes:write", lambda: _route_id_of(request))
         effect, jobs = await self._read(
             request,
@@ -262,34 +195,33 @@ class Api:
             raise ApiError("not_found", _NO_SUCH_ROUTE)
         if effect == "refuse":
             raise ApiError("route_active", "The route is active or finished; it cannot be canceled through the API.")
-        return Response(status_code=204)
+        return Answer(204)
 
-    async def list_vehicles(self, request: Request) -> Response:
+    async def list_vehicles(self, request: Request) -> Answer:
         query = await self._checked(request, "vehicles:read", lambda: query_of(request, VehicleQuery))
         return json_answer(
             await self._read(request, "vehicles:read", lambda c, caller: list_vehicles(c, caller.company_id, query))
         )
 
-    async def list_drivers(self, request: Request) -> Response:
+    async def list_drivers(self, request: Request) -> Answer:
         query = await self._checked(request, "drivers:read", lambda: query_of(request, DriverQuery))
         return json_answer(
             await self._read(request, "drivers:read", lambda c, caller: list_drivers(c, caller.company_id, query))
         )
 
-    async def post_positions(self, request: Request) -> Response:
+    async def post_positions(self, request: Request) -> Answer:
         """The telematics feed: one bad entry never costs the others."""
         caller = await self._admit(request, "positions:write")
 
-        async def store(body: bytes) -> PositionsAccepted:
+        async with self._room(request, caller.company_id):
+            body = await request.body(self._services.settings.body_timeout_seconds)
             positions, rejected = await self._work(request, "positions:write", lambda _: _read_positions(body))
             await self._services.count_positions(caller, len(positions) + len(rejected))
             feed = await self._read(request, "positions:write", partial(self._store_positions, positions))
             await self._services.jobs.put(*feed.jobs)
-            _count(feed.accepted, feed.dropped, len(rejected) + len(feed.rejected))
-            rejected = sorted([*rejected, *feed.rejected], key=lambda entry: entry.index)
-            return PositionsAccepted(accepted=feed.accepted, rejected=rejected)
-
-        return json_answer(await self._with_body(request, caller.company_id, store), 202)
+        _count(feed.accepted, feed.dropped, len(rejected) + len(feed.rejected))
+        rejected = sorted([*rejected, *feed.rejected], key=lambda entry: entry.index)
+        return json_answer(PositionsAccepted(accepted=feed.accepted, rejected=rejected), 202)
 
     def _store_positions(self, positions: list[tuple[int, Position]], connection: Connection, caller: Caller) -> Feed:
         radius = self._services.settings.arrival_radius_meters
@@ -318,13 +250,13 @@ Failure = TypeVar("Failure", bound=BaseException)
 def _remembered(failure: Failure, request: Request) -> Failure:
     """The failure; a key that was admitted before and is refused now is told nothing of its limit."""
     if isinstance(failure, ApiError) and failure.code == "unauthorized":
-        request.scope[AUTH_RESULT] = NOBODY
+        request.auth_result = NOBODY
     return failure
 
 
 def _route_id_of(request: Request) -> str:
     """Raises ApiError 404 for what cannot be one."""
-    route_id: str = request.path_params["id"]
+    route_id = request.path_id
     if not is_id(route_id, "rte"):
         raise ApiError("not_found", _NO_SUCH_ROUTE)
     return route_id

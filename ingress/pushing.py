@@ -34,25 +34,25 @@ kept it in vain, the others do not until a worker is heard of again."""
 _STORING_THREADS = 2
 
 
-class Answered(NamedTuple):
+class RouteAnswer(NamedTuple):
     """What a push is answered with."""
 
     effect: PushEffect
     route: Route
 
 
-Asking = Asked[RouteInput, Answered]
+Asking = Asked[RouteInput, RouteAnswer]
 
 
 class _Stored(NamedTuple):
     """A push that is stored and waits for its answer."""
 
-    admitted: Admitted[RouteInput, Answered]
+    admitted: Admitted[RouteInput, RouteAnswer]
     push: Push
     pushed: Pushed
 
     def answer(self, route: Route) -> None:
-        self.admitted.settle(Answered(self.pushed.effect, route))
+        self.admitted.settle(RouteAnswer(self.pushed.effect, route))
 
 
 class Pushing:

@@ -17,16 +17,16 @@ from domain.redis_circuit import RedisCircuit
 from domain.routes.queries import Versioned, find_by_external_id, read_routes, read_versions
 from domain.settings import Settings
 from domain.statements import Query
-from ingress.admission import Admission, Answer, Asked, Item, Request, Result
+from ingress.admission import Admission, Answered, Ask, Asked, Item, Result
 from ingress.auth import unauthorized
 from ingress.batching import Batcher
 from ingress.limits import RateLimiter
 from ingress.outcomes import Outcomes
 from ingress.problems import ApiError
-from ingress.pushing import Answered, Pushing
+from ingress.pushing import Pushing, RouteAnswer
 from ingress.turns import Shares
 
-Batches = Batcher[Request[Item], Answer[Result]]
+Batches = Batcher[Ask[Item], Answered[Result]]
 """What requests ask for, each with the key that it comes with."""
 
 
@@ -47,7 +47,9 @@ class Services:
         self._pushing = Pushing(
             self.admission, self._by_key, self.database, self.jobs, self._outcomes, settings.import_wait_seconds
         )
-        self.pushes: Batches[RouteInput, Answered] = Batcher(self._pushing.work, max_items=settings.push_batch_routes)
+        self.pushes: Batches[RouteInput, RouteAnswer] = Batcher(
+            self._pushing.work, max_items=settings.push_batch_routes
+        )
         self.reads: Batches[str, Versioned | None] = self._reader(read_routes)
         self.finds: Batches[str, Route | None] = self._reader(find_by_external_id)
         self.versions: Batches[str, str | None] = self._reader(read_versions)

@@ -1,0 +1,133 @@
+"""What every request passes: an id, a log line, a measurement, and an answer to whatever goes wrong. Plain ASGI."""
+
+import functools
+import time
+
+import structlog
+from prometheus_client import Histogram
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from domain.observability import REQUESTS, get_logger
+from ingress.auth import NOBODY
+from ingress.problems import KINDS, PROBLEM_TYPE, ApiError, document_of
+from ingress.request import REQUEST, Answer, Request
+from ingress.services import Services
+from ingress.turns import NothingFree
+
+log = get_logger(__name__)
+
+ANSWER = "fuelroute.answer"
+"""Where an endpoint leaves its answer in the scope of its request."""
+
+_BROKEN_OFF = 499
+"""The status, in measurements only, of requests whose client closed the connection before all of it had come."""
+
+
+class Gate:
+    """Marks and measures requests, and sends their answers; turns what escapes an endpoint into a problem document."""
+
+    def __init__(self, app: ASGIApp, services: Services) -> None:
+        self._app = app
+        self._services = services
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        request = scope[REQUEST] = Request(scope, receive)
+        structlog.contextvars.bind_contextvars(request_id=request.id)  # of this request's own task
+        status = 500
+        try:
+            answer = await self._answer(request, receive, send)
+            status = answer.status
+            headers = [(b"content-type", answer.media_type), *answer.headers] if answer.body else [*answer.headers]
+            if status not in (204, 304):
+                headers.append((b"content-length", b"%d" % len(answer.body)))
+            headers.append((b"x-request-id", request.id.encode()))
+            headers += await self._allowance(request)
+            await send({"type": "http.response.start", "status": status, "headers": headers})
+            await send({"type": "http.response.body", "body": answer.body})
+        except ClientDisconnect:  # nobody is left to be answered, and nothing of ours went wrong
+            status = _BROKEN_OFF
+        finally:
+            seconds = time.perf_counter() - started
+            path = getattr(scope.get("route"), "path", "(none)")
+            _measure(scope["method"] if path != "(none)" else "-", path, status).observe(seconds)
+            log.debug("request.done", method=scope["method"], path=path, status=status, seconds=round(seconds, 4))
+
+    async def _answer(self, request: Request, receive: Receive, send: Send) -> Answer:
+        """The endpoint's. Raises ClientDisconnect."""
+        scope = request.scope
+        try:
+            await self._app(scope, receive, send)
+            answer: Answer = scope[ANSWER]
+            return answer
+        except ClientDisconnect:
+            raise
+        except ApiError as error:
+            return _problem(error)
+        except (HTTPException, NothingFree) as error:
+            return _problem(_in_our_words(error, scope))
+        except Exception:
+            log.exception("request.failed", method=scope["method"], path=scope["path"])
+            if request.auth_result is None:
+                request.auth_result = NOBODY  # what failed is not asked again
+            return _problem(
+                ApiError(
+                    "internal_error",
+                    f"The request failed on our side and needs no change; retry shortly. Request {request.id}.",
+                )
+            )
+
+    async def _allowance(self, request: Request) -> list[tuple[bytes, bytes]]:
+        """The rate limit's headers: every answer to a valid key has them, though no endpoint asked who it is."""
+        if request.auth_result is None:
+            if request.credentials is None:
+                return []
+            try:
+                request.auth_result = await self._services.admission.authenticate(request.credentials)
+            except Exception:  # whatever is being answered, it is not for this to fail
+                log.warning("request.not_counted", exc_info=True)
+                return []
+        allowance = request.auth_result.allowance
+        return allowance.headers() if allowance is not None else []
+
+
+def _problem(error: ApiError) -> Answer:
+    headers = tuple((name.lower().encode(), value.encode("latin-1")) for name, value in error.headers.items())
+    return Answer(KINDS[error.code].status, document_of(error), PROBLEM_TYPE.encode(), headers)
+
+
+def _in_our_words(error: HTTPException | NothingFree, scope: Scope) -> ApiError:
+    """What Starlette's router refuses, and a body that waited too long for its place."""
+    if isinstance(error, NothingFree):
+        return ApiError(
+            "rate_limited",
+            "Too many bodies of this company are on their way at a time; retry in 1 s.",
+            headers={"Retry-After": "1"},
+        )
+    if error.status_code == 405:
+        allowed = _methods_of(scope["app"].routes, scope["path"])
+        return ApiError("method_not_allowed", f"This address takes {allowed}.", headers={"Allow": allowed})
+    if error.status_code == 404:
+        return ApiError("not_found", "There is nothing at this address.")
+    return ApiError("validation_error", str(error.detail), errors=[])
+
+
+def _methods_of(routes: list[BaseRoute], path: str) -> str:
+    """Every method of an address, though its methods are routes of their own."""
+    methods: set[str] = set()
+    for route in routes:
+        if isinstance(route, Route) and route.path_regex.match(path):
+            methods |= route.methods or set()
+    return ", ".join(sorted(methods))
+
+
+@functools.cache
+def _measure(method: str, path: str, status: int) -> Histogram:
+    """Few enough: methods, paths and statuses are the service's own."""
+    return REQUESTS.labels(method, path, status)
