@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Protocol, TypedDict
+from uuid import UUID
 
 import httpx
 import numpy as np
@@ -15,7 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from domain.accounts.keys import create_key, revoke_key
 from domain.database import Database
 from domain.errors import FuelrouteError
-from domain.ids import is_id
+from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment, RouteStatus
 from domain.planning.plan import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
 from domain.roads import Point, Road, default_roads
@@ -80,18 +81,18 @@ def drive_route(
     """Drives a draft route from its first stop to its last. A sandbox route in simulated time, a live one in real
     time, or with `jump` by appearing at each stop. Returns the number of fixes and the route's status afterwards.
 
-    Raises CannotDrive.
+    `route_id` is the id as the API shows it. Raises CannotDrive.
     """
     with Database.of(settings) as database:
         route, vehicle_id = _load(database, route_id)
         live = route.environment == Environment.LIVE
         with _feed(settings, database, route, key) as post:
-            truck = _Truck(vehicle_id, post, _start_time(route, live), fuel_percent=START_FUEL_PERCENT)
+            truck = _Truck(shown_id("veh", vehicle_id), post, _start_time(route, live), fuel_percent=START_FUEL_PERCENT)
             if live and jump:
                 _appear_at_stops(database, route, truck, screen)
             else:
                 _drive(database, settings, route, truck, speed_mph, real_time=live, screen=screen)
-        status = _wait_for(database, route_id, {RouteStatus.COMPLETED, RouteStatus.ERROR})
+        status = _wait_for(database, route.id, {RouteStatus.COMPLETED, RouteStatus.ERROR})
     return {"route_id": route_id, "fixes": truck.fixes, "status": status}
 
 
@@ -104,12 +105,12 @@ class _Stop(TypedDict):
 
 
 class _Route(NamedTuple):
-    id: str
-    company_id: str
+    id: UUID
+    company_id: UUID
     environment: str
     status: str
     pending_detail: str | None
-    vehicle_id: str | None
+    vehicle_id: UUID | None
     scheduled_start: datetime
     stops: list[_Stop]
     mpg: float
@@ -130,11 +131,12 @@ _ROUTE = Statement(
 )
 
 
-def _load(database: Database, route_id: str) -> tuple[_Route, str]:
+def _load(database: Database, route_id: str) -> tuple[_Route, UUID]:
     """The route, and its vehicle's id."""
+    known = read_id("rte", route_id)
     with database.transaction() as connection:
-        given = (DEFAULT_MPG, DEFAULT_CAPACITY_GALLONS, route_id)
-        route = _ROUTE.first(connection, given) if is_id(route_id, "rte") else None
+        given = (DEFAULT_MPG, DEFAULT_CAPACITY_GALLONS, known)
+        route = _ROUTE.first(connection, given) if known is not None else None
     if route is None:
         raise CannotDrive(f"there is no route {route_id!r}")
     if route.status != RouteStatus.DRAFT or route.vehicle_id is None:
@@ -322,7 +324,7 @@ class _Planned(NamedTuple):
 _PLAN = Statement(_Planned, "SELECT p.document FROM routes r JOIN plans p ON p.id = r.plan_id WHERE r.id = %s")
 
 
-def _fuel_stops(database: Database, route_id: str) -> list[tuple[float, float]]:
+def _fuel_stops(database: Database, route_id: UUID) -> list[tuple[float, float]]:
     """Mile and gallons of each fuel stop of the route's plan."""
     with database.transaction() as connection:
         row = _PLAN.first(connection, (route_id,))
@@ -339,20 +341,20 @@ class _State(NamedTuple):
 _STATE = Statement(_State, "SELECT status, closed_reason FROM routes WHERE id = %s")
 
 
-def _state(database: Database, route_id: str) -> _State:
+def _state(database: Database, route_id: UUID) -> _State:
     """A route that was deleted meanwhile is `gone`."""
     with database.transaction() as connection:
         return _STATE.first(connection, (route_id,)) or _State("gone", None)
 
 
-def _wait_for_plan(database: Database, route_id: str) -> None:
+def _wait_for_plan(database: Database, route_id: UUID) -> None:
     """The truck loads until its plan is with the driver. Raises CannotDrive when there will be none."""
     status = _wait_for(database, route_id, {RouteStatus.ACTIVE, RouteStatus.COMPLETED, RouteStatus.ERROR})
     if status == RouteStatus.ERROR:
         raise CannotDrive(f"the route is error: {_state(database, route_id).closed_reason or ''}")
 
 
-def _wait_for(database: Database, route_id: str, wanted: set[RouteStatus]) -> str:
+def _wait_for(database: Database, route_id: UUID, wanted: set[RouteStatus]) -> str:
     deadline = time.monotonic() + PLAN_WAIT_SECONDS
     while True:
         status = _state(database, route_id).status

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import msgspec
 import psycopg
@@ -29,7 +30,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 class Tenant(NamedTuple):
     """Whose data a query may touch: the first argument of every function that reads or writes for a caller."""
 
-    company_id: str
+    company_id: UUID
     environment: Environment
 
 

@@ -1,20 +1,61 @@
-"""Prefixed, sortable identifiers: `rte_` and the 32 hexadecimal digits of a UUIDv7."""
+"""Identifiers: a UUIDv7, which sorts by time. What leaves the service shows it with the prefix of its kind:
+`rte_` and 32 hexadecimal digits.
+"""
 
 import re
-from typing import Literal
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
 
-import uuid_utils
+from uuid_utils.compat import uuid7
 
 Kind = Literal["cmp", "key", "veh", "drv", "rte", "pln", "msg"]
 
-_SHAPE = re.compile(r"[a-z]{3}_[0-9a-f]{32}")
+KIND_OF: dict[str, Kind] = {
+    "company_id": "cmp",
+    "key_id": "key",
+    "vehicle_id": "veh",
+    "vehicle_ids": "veh",
+    "driver_id": "drv",
+    "route_id": "rte",
+    "route_ids": "rte",
+    "first_route_id": "rte",
+    "plan_id": "pln",
+    "message_id": "msg",
+}
+"""What an id is of, by the name that log events and documents give it."""
+
+_SHAPE = re.compile(r"[a-z]{3}_([0-9a-f]{32})")
 
 
-def new_id(kind: Kind) -> str:
+def new_id() -> UUID:
     """A fresh identifier; later ones sort after earlier ones."""
-    return f"{kind}_{uuid_utils.uuid7().hex}"
+    return uuid7()
 
 
-def is_id(text: str, kind: Kind) -> bool:
-    """Whether `text` could be an identifier of that kind, so that anything else never reaches the database."""
-    return text.startswith(kind) and _SHAPE.fullmatch(text) is not None
+def first_id_of(moment: datetime) -> UUID:
+    """The smallest identifier that could be made then: those before it are older. Before 1970 it is the smallest."""
+    return UUID(int=max(0, int(moment.timestamp() * 1000)) << 80)
+
+
+def shown_id(kind: Kind, id: UUID) -> str:
+    """An identifier as people and other programs see it."""
+    return f"{kind}_{id.hex}"
+
+
+def with_shown_ids(document: Mapping[str, Any], **kinds: Kind) -> dict[str, Any]:
+    """The document with its ids as people see them. `kinds` tells what is not in `KIND_OF`, such as `id="cmp"`."""
+    return {name: _shown(kinds.get(name) or KIND_OF.get(name), value) for name, value in document.items()}
+
+
+def _shown(kind: Kind | None, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_shown(kind, each) for each in value]
+    return shown_id(kind, value) if kind is not None and isinstance(value, UUID) else value
+
+
+def read_id(kind: Kind, text: str) -> UUID | None:
+    """The identifier that `text` shows. None for anything else, which so never reaches the database."""
+    match = _SHAPE.fullmatch(text) if text.startswith(kind) else None
+    return UUID(match[1]) if match is not None else None

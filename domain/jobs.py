@@ -7,7 +7,7 @@ sweep asks again when a hint is lost. So enqueueing never fails its caller.
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import dramatiq
 import redis
@@ -58,7 +58,7 @@ class QueueLength(NamedTuple):
     dead_letters: int
 
 
-def import_routes(route_ids: Sequence[str], *, reply_to: str | None = None, key: str | None = None) -> Job:
+def import_routes(route_ids: Sequence[UUID], *, reply_to: str | None = None, key: str | None = None) -> Job:
     """Match these routes, hold or import them; tell the ingress process `reply_to` when it is done."""
     return Job("imports.run", "imports", {"route_ids": list(route_ids), "reply_to": reply_to}, key)
 
@@ -68,22 +68,22 @@ def import_due(portion: int) -> Job:
     return Job("imports.due", "imports", {"portion": portion}, f"imports.due {portion}")
 
 
-def process_positions(environment: str, vehicle_ids: Sequence[str], *, key: str | None = None) -> Job:
+def process_positions(environment: str, vehicle_ids: Sequence[UUID], *, key: str | None = None) -> Job:
     """Compare the new positions of these vehicles, at most `JOB_TRUCKS`, with the stops of their routes."""
-    return Job("arrivals.judge", "arrivals", {"environment": environment, "vehicle_ids": list(vehicle_ids)}, key)
+    return Job("arrivals.process", "arrivals", {"environment": environment, "vehicle_ids": list(vehicle_ids)}, key)
 
 
-def build_plan(route_id: str) -> Job:
+def build_plan(route_id: UUID) -> Job:
     """Compute the fuel plan of a route whose truck has arrived."""
     return Job("plans.build", "plans", {"route_id": route_id}, f"plans.build {route_id}")
 
 
-def review_plan(route_id: str) -> Job:
+def review_plan(route_id: UUID) -> Job:
     """Review the plan of a route: its fuel or prices have changed while the truck was at its first stop."""
     return Job("plans.review", "plans", {"route_id": route_id}, f"plans.review {route_id}")
 
 
-def send_message(message_id: str, *, called_after: int | None = None) -> Job:
+def send_message(message_id: UUID, *, called_after: int | None = None) -> Job:
     """Send one message to its driver. `called_after`: the message was put off after so many attempts, and now its
     company's turn has come."""
     if called_after is not None:
@@ -264,7 +264,14 @@ def _put_arguments(jobs: Iterable[Job], *, again: bool = True, maximum: int = _M
 
 
 def _message(job: Job, message_id: str) -> bytes:
-    """As Dramatiq's Redis broker stores it."""
+    """As Dramatiq's Redis broker stores it. Ids are written as hexadecimal digits."""
     options = {"redis_message_id": message_id}
-    message: dramatiq.Message[Any] = dramatiq.Message(job.queue, job.name, (), job.payload, options)
+    payload = {name: _written(value) for name, value in job.payload.items()}
+    message: dramatiq.Message[Any] = dramatiq.Message(job.queue, job.name, (), payload, options)
     return message.encode()
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_written(each) for each in value]
+    return value.hex if isinstance(value, UUID) else value

@@ -13,6 +13,7 @@ from typing import Any
 import structlog
 from prometheus_client import Counter, Gauge, Histogram
 
+from domain.ids import with_shown_ids
 from domain.settings import Settings
 from domain.text import printable, without_secrets
 
@@ -93,7 +94,7 @@ def _fit_to_be_read(_: Any, __: str, event: structlog.typing.EventDict) -> struc
     """Errors repeat what they were given: no line of the log has a secret in it, or is forged by one that it quotes."""
     return {
         name: printable(_fit(value), keep="\n") if name == "exception" else _fit(value, one_line=True)
-        for name, value in event.items()
+        for name, value in with_shown_ids(event).items()
     }
 
 

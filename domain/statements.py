@@ -40,6 +40,7 @@ read by people and by Alembic.
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar, overload
+from uuid import UUID
 
 import psycopg
 
@@ -142,7 +143,7 @@ class Query(Generic[Answer]):
 class IdRow(NamedTuple):
     """A row that is just an id."""
 
-    id: str
+    id: UUID
 
 
 class NoRow(LookupError):

@@ -1,11 +1,16 @@
 """The tables, as SQLModel classes: the one description of the schema that the migrations are checked against.
 
 Statements elsewhere are plain SQL through psycopg; each stands in the module that owns the table's rules.
+
+Every table of a company's data carries its `company_id`, and its `environment` where there are two of it, for row-level
+security and for spreading companies over several databases. An id alone names one row of all companies, so what is
+looked up by an id has no company in its key: the entries of the largest indexes would grow by a third.
 """
 
 from datetime import date, datetime
 from enum import StrEnum
 from typing import Any
+from uuid import UUID
 
 from sqlalchemy import (
     BigInteger,
@@ -57,7 +62,7 @@ class Company(SQLModel, table=True):
     __tablename__ = "companies"
     __table_args__ = (CheckConstraint(_one_of("objective", Objective), name="objective"),)
 
-    id: str = Field(primary_key=True)
+    id: UUID = Field(primary_key=True)
     name: str
     time_zone: str = _default("'UTC'")
     import_window_days: float = _default("7")
@@ -84,8 +89,8 @@ class ApiKey(SQLModel, table=True):
     __tablename__ = "api_keys"
     __table_args__ = (CheckConstraint(_one_of("environment", Environment), name="environment"),)
 
-    id: str = Field(primary_key=True)
-    company_id: str = Field(foreign_key="companies.id", index=True)
+    id: UUID = Field(primary_key=True)
+    company_id: UUID = Field(foreign_key="companies.id", index=True)
     name: str
     environment: str
     scopes: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False))
@@ -109,8 +114,8 @@ class Vehicle(SQLModel, table=True):
         Index("vehicles_vin", "company_id", "vin"),
     )
 
-    id: str = Field(primary_key=True)
-    company_id: str = Field(foreign_key="companies.id")
+    id: UUID = Field(primary_key=True)
+    company_id: UUID = Field(foreign_key="companies.id")
     unit_number: str | None = None
     vin: str | None = None
     license_plate: str | None = None
@@ -138,8 +143,8 @@ class Driver(SQLModel, table=True):
         ),
     )
 
-    id: str = Field(primary_key=True)
-    company_id: str = Field(foreign_key="companies.id")
+    id: UUID = Field(primary_key=True)
+    company_id: UUID = Field(foreign_key="companies.id")
     name: str | None = None
     display_name: str | None = None
     external_id: str | None = None
@@ -155,10 +160,10 @@ class Mapping(SQLModel, table=True):
 
     __tablename__ = "mappings"
 
-    company_id: str = Field(foreign_key="companies.id", primary_key=True)
+    company_id: UUID = Field(foreign_key="companies.id", primary_key=True)
     kind: str = Field(primary_key=True)
     value: str = Field(primary_key=True)
-    target_id: str
+    target_id: UUID
     created_at: datetime = _time(now=True)
 
 
@@ -243,8 +248,8 @@ class Route(SQLModel, table=True):
         Index("routes_review_due", "review_at", postgresql_where=text("review_at IS NOT NULL")),
     )
 
-    id: str = Field(primary_key=True)
-    company_id: str = Field(foreign_key="companies.id")
+    id: UUID = Field(primary_key=True)
+    company_id: UUID = Field(foreign_key="companies.id")
     environment: str
     external_id: str
     reference: str | None = None
@@ -268,19 +273,19 @@ class Route(SQLModel, table=True):
     retry_at: datetime | None = _time(null=True)
     """When the step it waits for (import or plan) is due again."""
 
-    vehicle_id: str | None = Field(default=None, foreign_key="vehicles.id")
-    driver_id: str | None = Field(default=None, foreign_key="drivers.id")
+    vehicle_id: UUID | None = Field(default=None, foreign_key="vehicles.id")
+    driver_id: UUID | None = Field(default=None, foreign_key="drivers.id")
     imported_at: datetime | None = _time(null=True)
     arrived_at: datetime | None = _time(null=True)
     """First arrival at any stop: from here on a plan is due."""
     completed_at: datetime | None = _time(null=True)
-    plan_id: str | None = None
+    plan_id: UUID | None = None
     """The current plan; of a route in `error`, the attempt that explains why there is none."""
     review_at: datetime | None = _time(null=True)
     """When the review of its plan is due, because fuel or prices have changed; see `routes/reviews.py`."""
     review_requests: int = _default("0")
     """How often a review was asked for. A review that ends leaves `review_at` if another was asked for meanwhile."""
-    correction_id: str | None = None
+    correction_id: UUID | None = None
     """The plan that replaces the one that the driver has. It becomes the current one when its message is out."""
     corrected_at: datetime | None = _time(null=True)
     """When a plan that had been sent was replaced. That happens once."""
@@ -295,7 +300,9 @@ class Visit(SQLModel, table=True):
     __tablename__ = "visits"
     __table_args__ = (Index("visits_with_evidence", "route_id", postgresql_where=text("arrival_evidence IS NOT NULL")),)
 
-    route_id: str = Field(foreign_key="routes.id", primary_key=True)
+    company_id: UUID
+    environment: str
+    route_id: UUID = Field(foreign_key="routes.id", primary_key=True)
     stop: int = Field(primary_key=True)
     """Position in `routes.stops`, from 0."""
     arrived_at: datetime = _time()
@@ -313,8 +320,10 @@ class Plan(SQLModel, table=True):
     __tablename__ = "plans"
     __table_args__ = (Index("plans_explained", "route_id", postgresql_where=text("explanation IS NOT NULL")),)
 
-    id: str = Field(primary_key=True)
-    route_id: str = Field(foreign_key="routes.id", index=True)
+    id: UUID = Field(primary_key=True)
+    company_id: UUID
+    environment: str
+    route_id: UUID = Field(foreign_key="routes.id", index=True)
     revision: int
     generated_at: datetime = _time()
     document: dict[str, Any] | None = _json(null=True)
@@ -343,12 +352,12 @@ class Message(SQLModel, table=True):
         CheckConstraint("status IN ('pending', 'sent', 'suppressed', 'failed')", name="status"),
     )
 
-    id: str = Field(primary_key=True)
-    company_id: str = Field(foreign_key="companies.id")
+    id: UUID = Field(primary_key=True)
+    company_id: UUID = Field(foreign_key="companies.id")
     environment: str
-    route_id: str = Field(foreign_key="routes.id", index=True)
-    plan_id: str = Field(foreign_key="plans.id", unique=True)
-    driver_id: str = Field(foreign_key="drivers.id")
+    route_id: UUID = Field(foreign_key="routes.id", index=True)
+    plan_id: UUID = Field(foreign_key="plans.id", unique=True)
+    driver_id: UUID = Field(foreign_key="drivers.id")
     status: str = _default("'pending'")
     channel: str | None = None
     """How it went or is going: `outbox`, `sandbox`, or a gateway's schema such as `mailtos`. Never its secrets."""
@@ -369,7 +378,8 @@ class Position(SQLModel, table=True):
     __tablename__ = "positions"
     __table_args__ = {"postgresql_partition_by": "LIST (environment)"}
 
-    vehicle_id: str = Field(primary_key=True)
+    company_id: UUID
+    vehicle_id: UUID = Field(primary_key=True)
     environment: str = Field(primary_key=True)
     recorded_at: datetime = Field(sa_column=Column(DateTime(timezone=True), primary_key=True))
     latitude: float
@@ -386,18 +396,21 @@ class Track(SQLModel, table=True):
     """A vehicle in one environment: how far its positions have been processed. The sweep finds lost processing here."""
 
     __tablename__ = "tracks"
-    __table_args__ = (Index("tracks_unjudged", "unjudged_since", postgresql_where=text("unjudged_from IS NOT NULL")),)
+    __table_args__ = (
+        Index("tracks_unprocessed", "unprocessed_since", postgresql_where=text("unprocessed_from IS NOT NULL")),
+    )
 
-    vehicle_id: str = Field(primary_key=True, foreign_key="vehicles.id")
+    company_id: UUID
+    vehicle_id: UUID = Field(primary_key=True, foreign_key="vehicles.id")
     environment: str = Field(primary_key=True)
     oldest_at: datetime = _time()
     newest_at: datetime = _time()
     latitude: float
     longitude: float
     """The last position: that of `newest_at`."""
-    unjudged_from: datetime | None = _time(null=True)
+    unprocessed_from: datetime | None = _time(null=True)
     """`recorded_at` of the earliest fix that has not been compared with the stops; NULL: none."""
-    unjudged_since: datetime | None = _time(null=True)
+    unprocessed_since: datetime | None = _time(null=True)
     """How long it has been waiting to be processed. What comes in meanwhile does not renew it."""
     free_since: datetime | None = _time(null=True)
     """Fix time at which the truck completed its last route: what was recorded before belongs to that one."""
@@ -410,7 +423,7 @@ class DroppedFix(SQLModel, table=True):
 
     __tablename__ = "dropped_fixes"
 
-    company_id: str = Field(primary_key=True, foreign_key="companies.id")
+    company_id: UUID = Field(primary_key=True, foreign_key="companies.id")
     environment: str = Field(primary_key=True)
     day: date = Field(primary_key=True)
     reason: str = Field(primary_key=True)
@@ -447,7 +460,7 @@ class Deal(SQLModel, table=True):
     )
 
     id: int | None = Field(default=None, primary_key=True)
-    company_id: str = Field(foreign_key="companies.id")
+    company_id: UUID = Field(foreign_key="companies.id")
     station_id: str | None = None
     brand: str | None = None
     discount_per_gallon: float | None = None
@@ -475,7 +488,7 @@ class PriceSet(SQLModel, table=True):
 
     id: int | None = Field(default=None, sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
     kind: str
-    company_id: str | None = Field(default=None, foreign_key="companies.id")
+    company_id: UUID | None = Field(default=None, foreign_key="companies.id")
     imported_at: datetime = _time()
 
 
@@ -484,5 +497,5 @@ class Erasure(SQLModel, table=True):
 
     __tablename__ = "erasures"
 
-    subject_id: str = Field(primary_key=True)
+    subject_id: UUID = Field(primary_key=True)
     erased_at: datetime = _time()

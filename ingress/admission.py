@@ -1,6 +1,6 @@
 """Who may do what: the keys and rate limits of many requests, looked at together with what the requests ask for."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Hashable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from domain.accounts.keys import Caller, find_callers
@@ -60,7 +60,7 @@ class Admission:
         """None: the key was not valid when it was last looked at, or never looked at."""
         return self._known.get(credentials.key.hash)
 
-    def owner_of(self, credentials: Credentials) -> str:
+    def owner_of(self, credentials: Credentials) -> Hashable:
         """Who takes turns with the others: the company of a key that was valid when it was last looked at."""
         known = self._known.get(credentials.key.hash)
         return known.caller.company_id if known is not None else _NOBODY_KNOWN

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TypeVar
+from uuid import UUID
 
 import msgspec
 from starlette.datastructures import QueryParams
@@ -25,7 +26,7 @@ from domain.contract.shapes import (
 from domain.database import Connection
 from domain.encoding import write
 from domain.fleet.queries import list_drivers, list_vehicles
-from domain.ids import is_id
+from domain.ids import read_id
 from domain.lifecycle import HELD
 from domain.observability import FIXES_RECEIVED
 from domain.routes.progress import cancel_route
@@ -129,7 +130,7 @@ class Api:
             await self._admit(request, permission)
             raise
 
-    def _room(self, request: Request, company: str) -> Part:
+    def _room(self, request: Request, company: UUID) -> Part:
         """For its body, within what its company may have open. Raises ApiError like `max_body_bytes`, and on entry 429
         when the company has too much open for too long."""
         seconds = self._services.settings.body_timeout_seconds
@@ -254,10 +255,10 @@ def _remembered(failure: Failure, request: Request) -> Failure:
     return failure
 
 
-def _route_id_of(request: Request) -> str:
+def _route_id_of(request: Request) -> UUID:
     """Raises ApiError 404 for what cannot be one."""
-    route_id = request.path_id
-    if not is_id(route_id, "rte"):
+    route_id = read_id("rte", request.path_id)
+    if route_id is None:
         raise ApiError("not_found", _NO_SUCH_ROUTE)
     return route_id
 

@@ -4,6 +4,7 @@ same on every process.
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import redis.asyncio
 from redis.commands.core import AsyncScript
@@ -93,7 +94,7 @@ class RateLimiter:
         self._positions_script = client.register_script(_POSITIONS_SCRIPT)
         self._positions_per_minute = positions_per_minute
 
-    async def take(self, key_ids: Sequence[str | None]) -> list[Allowance | None]:
+    async def take(self, key_ids: Sequence[UUID | None]) -> list[Allowance | None]:
         """One request of each key, in order; None is not counted. None comes back for what is not counted, and for all
         while Redis is away: they pass uncounted."""
         allowances: list[Allowance | None] = [None] * len(key_ids)
@@ -108,7 +109,7 @@ class RateLimiter:
                 allowances[position] = Allowance(remaining >= 0, max(remaining, 0), retry_after_seconds)
         return allowances
 
-    async def take_positions(self, key_id: str, positions: int) -> int:
+    async def take_positions(self, key_id: UUID, positions: int) -> int:
         """Counts positions of a key, all or none. Returns in how many seconds so many are allowed; 0: they are now."""
         seconds = await self._run(
             self._positions_script,

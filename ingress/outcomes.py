@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import msgspec
 import redis
@@ -27,7 +27,7 @@ _RECONNECT_SECONDS = 0.5
 _Announced = Outcome | int
 """What an import made of a route; or, where another import was first, only the revision that the route is at."""
 
-_decoder = msgspec.json.Decoder(dict[str, _Announced])
+_decoder = msgspec.json.Decoder(dict[UUID, _Announced])
 
 Item = TypeVar("Item")
 
@@ -35,7 +35,7 @@ Item = TypeVar("Item")
 class Wanted(NamedTuple, Generic[Item]):
     """The outcome of a route, from one revision of its input on, and what it is wanted for."""
 
-    route_id: str
+    route_id: UUID
     revision: int
     item: Item
 
@@ -50,7 +50,7 @@ class Told(NamedTuple, Generic[Item]):
 class Expectation(Generic[Item]):
     """What a batch of pushes waits for. It hears what is announced inside its `with` block."""
 
-    def __init__(self, waiting: "dict[str, list[_Waiting]]", wanted: Sequence[Wanted[Item]]) -> None:
+    def __init__(self, waiting: "dict[UUID, list[_Waiting]]", wanted: Sequence[Wanted[Item]]) -> None:
         self._waiting = waiting
         self._wanted = wanted
         self._left = len(wanted)
@@ -104,7 +104,7 @@ class Outcomes:
         self.reply_to = uuid4().hex
         self._url = redis_url
         self._deaf = False
-        self._waiting: dict[str, list[_Waiting]] = {}
+        self._waiting: dict[UUID, list[_Waiting]] = {}
 
     def expect(self, wanted: Sequence[Wanted[Item]]) -> Expectation[Item]:
         """To be entered before the job is enqueued: an outcome that nobody expects is forgotten."""

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
+from uuid import UUID
 
 from domain.accounts.keys import Caller, still_valid
 from domain.async_database import AsyncDatabase
@@ -50,9 +51,9 @@ class Services:
         self.pushes: Batches[RouteInput, RouteAnswer] = Batcher(
             self._pushing.work, max_items=settings.push_batch_routes
         )
-        self.reads: Batches[str, Versioned | None] = self._reader(read_routes)
+        self.reads: Batches[UUID, Versioned | None] = self._reader(read_routes)
         self.finds: Batches[str, Route | None] = self._reader(find_by_external_id)
-        self.versions: Batches[str, str | None] = self._reader(read_versions)
+        self.versions: Batches[UUID, str | None] = self._reader(read_versions)
         threads = settings.database_pool_size  # each works with a connection
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="database")
         self._shares = Shares(threads, of_one=max(1, threads // 2))
@@ -100,10 +101,10 @@ class Services:
                 headers={"Retry-After": str(seconds)},
             )
 
-    def _reader(self, read: Callable[[Sequence[tuple[Tenant, str]]], Query[list[Result]]]) -> Batches[str, Result]:
+    def _reader(self, read: Callable[[Sequence[tuple[Tenant, Item]]], Query[list[Result]]]) -> Batches[Item, Result]:
         """Many requests' reads in one query."""
 
-        async def work(batch: Sequence[Asked[str, Result]]) -> None:
+        async def work(batch: Sequence[Asked[Item, Result]]) -> None:
             admitted = await self.admission.admit(batch)
             if not admitted:
                 return

@@ -6,6 +6,7 @@ They wait for locks no longer than their time, however many of their routes some
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from uuid import UUID
 
 import psycopg
 
@@ -90,14 +91,14 @@ class Storing:
 class _KeysGone(Exception):
     """Keys were revoked or expired while their pushes waited."""
 
-    def __init__(self, key_ids: set[str]) -> None:
+    def __init__(self, key_ids: set[UUID]) -> None:
         super().__init__(key_ids)
         self.key_ids = key_ids
 
 
 def _check_keys_again(connection: Connection, pushes: Sequence[Push]) -> None:
     """Raises _KeysGone, which rolls the transaction back."""
-    key_ids = {push.key_id for push in pushes}
+    key_ids = {push.key_id for push in pushes if push.key_id is not None}
     gone = key_ids - still_valid(connection, key_ids)
     if gone:
         raise _KeysGone(gone)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from uuid import UUID
 
 from domain.accounts import companies
 from domain.accounts.contacts import Contacts
@@ -67,7 +68,7 @@ class Passes:
                 retiring.close_routes(connection, company_id, wait=False)
         log.info("passes.imports", movable=len(movable) + len(again), expired=expired)
 
-    def _import(self, key: str, route_ids: Sequence[str]) -> None:
+    def _import(self, key: str, route_ids: Sequence[UUID]) -> None:
         """Enqueues the imports at once, so that a failure later in the pass does not hold them up."""
         self.jobs.put_once(
             *(import_routes(batch, key=f"{key} {number}") for number, batch in enumerate(in_batches(route_ids)))

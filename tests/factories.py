@@ -4,13 +4,14 @@ import itertools
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from domain.accounts.companies import Policy, create_company
 from domain.contract.checking import read_body
 from domain.contract.shapes import RouteInput
 from domain.database import Connection, Tenant
 from domain.encoding import write
-from domain.ids import new_id
+from domain.ids import new_id, shown_id
 from domain.lifecycle import Environment
 from domain.telematics.arrivals import Fix
 
@@ -64,9 +65,21 @@ _numbers = itertools.count(1)
 class Fleet:
     """A company with trucks 101 and 102, drivers Ann Lee and Bo Diaz."""
 
-    company_id: str
-    trucks: tuple[str, str]
-    drivers: tuple[str, str]
+    company_id: UUID
+    trucks: tuple[UUID, UUID]
+    drivers: tuple[UUID, UUID]
+
+    @property
+    def shown_company_id(self) -> str:
+        return shown_id("cmp", self.company_id)
+
+    @property
+    def shown_trucks(self) -> list[str]:
+        return [shown_id("veh", truck) for truck in self.trucks]
+
+    @property
+    def shown_drivers(self) -> list[str]:
+        return [shown_id("drv", driver) for driver in self.drivers]
 
     @property
     def live(self) -> Tenant:
@@ -79,7 +92,7 @@ class Fleet:
 
 def make_fleet(connection: Connection, **policy: Any) -> Fleet:
     company_id = create_company(connection, Policy(name="Acme", **policy))
-    trucks, drivers = (new_id("veh"), new_id("veh")), (new_id("drv"), new_id("drv"))
+    trucks, drivers = (new_id(), new_id()), (new_id(), new_id())
     for truck, unit_number, vin in zip(trucks, ("101", "102"), ("1XKAD49X0CJ000101", "1XKAD49X0CJ000102"), strict=True):
         connection.execute(
             "INSERT INTO vehicles (id, company_id, unit_number, vin, fuel_tank_capacity_gallons, mpg)"

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from uuid import UUID
 
 import redis.asyncio
 
@@ -19,10 +20,10 @@ class BlockingLimiter:
         self._limiter = limiter
         self.client = client
 
-    def take(self, key_ids: Sequence[str | None]) -> list[Allowance | None]:
+    def take(self, key_ids: Sequence[UUID | None]) -> list[Allowance | None]:
         return self._runner.run(self._limiter.take(key_ids))
 
-    def take_positions(self, key_id: str, positions: int) -> int:
+    def take_positions(self, key_id: UUID, positions: int) -> int:
         return self._runner.run(self._limiter.take_positions(key_id, positions))
 
 

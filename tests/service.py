@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
+from uuid import UUID
 
 import httpx
 
@@ -52,7 +53,7 @@ class Service:
 class Client(httpx.Client):
     """One company's TMS."""
 
-    def __init__(self, service: Service, fleet: Fleet, key_id: str, key: str) -> None:
+    def __init__(self, service: Service, fleet: Fleet, key_id: UUID, key: str) -> None:
         super().__init__(base_url=service.url, headers={"Authorization": f"Bearer {key}"}, timeout=30)
         self.service = service
         self.fleet = fleet

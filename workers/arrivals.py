@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from uuid import UUID
 
 import dramatiq
 import psycopg
@@ -17,12 +18,12 @@ log = get_logger(__name__)
 
 
 def register(broker: dramatiq.Broker, context: Context) -> None:
-    @dramatiq.actor(broker=broker, actor_name="arrivals.judge", queue_name="arrivals")
+    @dramatiq.actor(broker=broker, actor_name="arrivals.process", queue_name="arrivals")
     def process(environment: str, vehicle_ids: list[str]) -> None:
-        process_batch(context, environment, vehicle_ids)
+        process_batch(context, environment, [UUID(vehicle_id) for vehicle_id in vehicle_ids])
 
 
-def process_batch(context: Context, environment: str, vehicle_ids: Sequence[str]) -> None:
+def process_batch(context: Context, environment: str, vehicle_ids: Sequence[UUID]) -> None:
     """Processes all these trucks in one transaction, and enqueues what follows. When that fails, each truck gets a job
     of its own, so that one that always fails does not hold up the others.
 
@@ -39,7 +40,8 @@ def process_batch(context: Context, environment: str, vehicle_ids: Sequence[str]
         if len(vehicle_ids) > 1:
             log.warning("arrivals.batch_failed", trucks=len(vehicle_ids), exc_info=True)
             jobs = [
-                process_positions(environment, [one], key=f"arrivals.judge {environment} {one}") for one in vehicle_ids
+                process_positions(environment, [one], key=f"arrivals.process {environment} {one}")
+                for one in vehicle_ids
             ]
         elif isinstance(error, psycopg.OperationalError):
             raise

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from uuid import UUID
 
 import dramatiq
 import psycopg
@@ -22,10 +23,11 @@ log = get_logger(__name__)
 def register(broker: dramatiq.Broker, context: Context) -> None:
     @dramatiq.actor(broker=broker, actor_name="imports.run", queue_name="imports")
     def run(route_ids: list[str], reply_to: str | None = None) -> None:
-        outcomes, jobs = import_batch(context, route_ids)
+        ids = [UUID(route_id) for route_id in route_ids]
+        outcomes, jobs = import_batch(context, ids)
         if outcomes:
             report(context, list(outcomes), outcomes, jobs, reply_to)
-        others = [route_id for route_id in route_ids if route_id not in outcomes]
+        others = [route_id for route_id in ids if route_id not in outcomes]
         if others:  # not held any more, or another transaction had them locked
             outcomes, jobs = import_batch(context, others, wait=True)
             report(context, others, outcomes, jobs, reply_to)
@@ -36,10 +38,10 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
         report(context, list(outcomes), outcomes, jobs, None)
 
 
-def import_due(context: Context) -> tuple[dict[str, Outcome], list[Job]]:
+def import_due(context: Context) -> tuple[dict[UUID, Outcome], list[Job]]:
     """Imports a batch of due routes, without those that another job is importing at this moment."""
     now = datetime.now(UTC)
-    route_ids: list[str] = []
+    route_ids: list[UUID] = []
     try:
         with context.database.transaction_by_key() as connection:
             route_ids = holds.take_due_imports(connection, now=now)
@@ -52,7 +54,11 @@ def import_due(context: Context) -> tuple[dict[str, Outcome], list[Job]]:
 
 
 def report(
-    context: Context, route_ids: Sequence[str], outcomes: dict[str, Outcome], jobs: Sequence[Job], reply_to: str | None
+    context: Context,
+    route_ids: Sequence[UUID],
+    outcomes: dict[UUID, Outcome],
+    jobs: Sequence[Job],
+    reply_to: str | None,
 ) -> None:
     """Announces the outcomes to the ingress process that waits for these routes, and enqueues what follows from them.
 
@@ -67,8 +73,8 @@ def report(
 
 
 def _announced(
-    context: Context, route_ids: Sequence[str], outcomes: Mapping[str, Outcome]
-) -> Mapping[str, Outcome | int]:
+    context: Context, route_ids: Sequence[UUID], outcomes: Mapping[UUID, Outcome]
+) -> Mapping[UUID, Outcome | int]:
     """Each outcome; of a route that was not held any more, its revision."""
     others = [route_id for route_id in route_ids if route_id not in outcomes]
     if not others:
@@ -78,8 +84,8 @@ def _announced(
 
 
 def import_batch(
-    context: Context, route_ids: Sequence[str], *, wait: bool = False, limits: Limits | None = None
-) -> tuple[dict[str, Outcome], list[Job]]:
+    context: Context, route_ids: Sequence[UUID], *, wait: bool = False, limits: Limits | None = None
+) -> tuple[dict[UUID, Outcome], list[Job]]:
     """Imports all in one transaction; when that fails, each route in its own, so that a bad one does not affect others.
 
     Routes that another transaction has locked are left as they are, with `wait` only after the lock's time limit. They
@@ -99,8 +105,8 @@ def import_batch(
         return _record_failure(context, route_ids[0], now)
 
 
-def _one_by_one(context: Context, route_ids: Sequence[str], wait: bool) -> tuple[dict[str, Outcome], list[Job]]:
-    outcomes: dict[str, Outcome] = {}
+def _one_by_one(context: Context, route_ids: Sequence[UUID], wait: bool) -> tuple[dict[UUID, Outcome], list[Job]]:
+    outcomes: dict[UUID, Outcome] = {}
     jobs: list[Job] = []
     for route_id in route_ids:
         outcome, more = import_batch(context, [route_id], wait=wait, limits=ALONE)
@@ -109,7 +115,7 @@ def _one_by_one(context: Context, route_ids: Sequence[str], wait: bool) -> tuple
     return outcomes, jobs
 
 
-def _record_failure(context: Context, route_id: str, now: datetime) -> tuple[dict[str, Outcome], list[Job]]:
+def _record_failure(context: Context, route_id: UUID, now: datetime) -> tuple[dict[UUID, Outcome], list[Job]]:
     log.exception("imports.failed", route_id=route_id)
     try:
         with context.database.transaction() as connection:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from typing import Generic, NamedTuple, TypeVar
+from uuid import UUID
 
 import dramatiq
 import psycopg
@@ -31,12 +32,15 @@ _STORE_AGAIN_SECONDS = 1.0
 
 
 def register(broker: dramatiq.Broker, context: Context) -> None:
-    turns: Turns[tuple[str, int]] = Turns(
+    turns: Turns[tuple[UUID, int]] = Turns(
         context.settings.worker_threads, lambda one: context.jobs.put(send_message(one[0], called_after=one[1]))
     )
 
     @dramatiq.actor(broker=broker, actor_name="messages.send", queue_name="messages")
     def send(message_id: str, called_after: int | None = None) -> None:
+        send_one(UUID(message_id), called_after)
+
+    def send_one(message_id: UUID, called_after: int | None) -> None:
         with ExitStack() as while_sending:
             with context.database.transaction() as connection:
                 now = _time_of(connection)
@@ -97,12 +101,12 @@ class Turns(Generic[Message]):
     def __init__(self, threads: int, call: Callable[[Message], object]) -> None:
         self._most = max(1, threads // 2)
         self._call = call
-        self._taken: Counter[str] = Counter()
-        self._waiting: dict[str, deque[Message]] = {}
+        self._taken: Counter[UUID] = Counter()
+        self._waiting: dict[UUID, deque[Message]] = {}
         self._lock = threading.Lock()
 
     @contextmanager
-    def turn(self, company_id: str, message: Message) -> Iterator[bool]:
+    def turn(self, company_id: UUID, message: Message) -> Iterator[bool]:
         """False when the company has no free turn: `call` gets the message when one of its turns ends."""
         with self._lock:
             granted = self._taken[company_id] < self._most
@@ -118,7 +122,7 @@ class Turns(Generic[Message]):
             if granted and (next_one := self._end(company_id)) is not None:
                 self._call(next_one)
 
-    def _end(self, company_id: str) -> Message | None:
+    def _end(self, company_id: UUID) -> Message | None:
         with self._lock:
             self._taken[company_id] -= 1
             if not self._taken[company_id]:

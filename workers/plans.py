@@ -1,6 +1,7 @@
 """The plans queue: the fuel plan of a route whose truck has arrived, and its review when fuel or prices change."""
 
 from datetime import UTC, datetime
+from uuid import UUID
 
 import dramatiq
 from psycopg.errors import LockNotAvailable
@@ -30,6 +31,9 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
 
     @dramatiq.actor(broker=broker, actor_name="plans.build", queue_name="plans")
     def build(route_id: str) -> None:
+        build_one(UUID(route_id))
+
+    def build_one(route_id: UUID) -> None:
         now = datetime.now(UTC)
         try:
             with database.transaction() as connection:
@@ -52,6 +56,9 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
 
     @dramatiq.actor(broker=broker, actor_name="plans.review", queue_name="plans")
     def review(route_id: str) -> None:
+        review_one(UUID(route_id))
+
+    def review_one(route_id: UUID) -> None:
         now = datetime.now(UTC)
         try:
             with database.transaction() as connection:

@@ -1,17 +1,66 @@
 """Options that several commands take, and what commands read from the person at the terminal."""
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
+from uuid import UUID
 
 import msgspec
 import typer
 
 from deploy.cli.failures import CommandFailed
+from domain.accounts.companies import UnknownCompany
+from domain.fleet.matching import Matched
+from domain.fleet.records import ID_KIND, UnknownTarget
+from domain.ids import read_id
+
+
+def read_company_id(text: str) -> UUID:
+    """Raises UnknownCompany for text that is no company's id."""
+    company_id = read_id("cmp", text)
+    if company_id is None:
+        raise UnknownCompany(text)
+    return company_id
+
+
+def read_record_id(kind: Matched, text: str) -> UUID:
+    """Raises UnknownTarget for text that is no vehicle's or driver's id."""
+    record_id = read_id(ID_KIND[kind], text)
+    if record_id is None:
+        raise UnknownTarget(kind, text)
+    return record_id
+
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, for scripts.")]
 CompanyId = Annotated[
-    str, typer.Option("--company", help="The company's id, as `companies create` printed it.", metavar="ID")
+    UUID,
+    typer.Option(
+        "--company",
+        parser=read_company_id,
+        help="The company's id, as `companies create` printed it.",
+        metavar="ID",
+    ),
+]
+CompanyArgument = Annotated[
+    UUID,
+    typer.Argument(parser=read_company_id, metavar="ID", help="The company's id."),
+]
+VehicleArgument = Annotated[
+    UUID,
+    typer.Argument(
+        parser=partial(read_record_id, "vehicle"),
+        metavar="VEHICLE_ID",
+        help="The vehicle's id, as the API shows it.",
+    ),
+]
+DriverArgument = Annotated[
+    UUID,
+    typer.Argument(
+        parser=partial(read_record_id, "driver"),
+        metavar="DRIVER_ID",
+        help="The driver's id, as the API shows it.",
+    ),
 ]
 CsvFile = Annotated[
     Path, typer.Argument(metavar="FILE.csv", help="A CSV file in UTF-8. Its first line names the columns.")

@@ -1,18 +1,23 @@
 """Companies: their import and planning policy, and their end."""
 
+import functools
+import inspect
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import msgspec
 import typer
 
-from deploy.cli.arguments import AsJson, Yes, confirm, read_secret
+from deploy.cli.arguments import AsJson, CompanyArgument, Yes, confirm, read_secret
 from deploy.cli.output import counted, counting, print_fields, screen, show
 from deploy.cli.storing import transaction
 from domain.accounts import companies
 from domain.accounts.companies import Policy
 from domain.accounts.contacts import Contacts
 from domain.housekeeping import erasure
+from domain.ids import shown_id, with_shown_ids
 from domain.lifecycle import Objective
 from domain.messages import messages
 from domain.routes.retiring import close_routes
@@ -92,96 +97,77 @@ MessageUrl = Annotated[
 ]
 
 
+_OPTIONS: dict[str, Any] = {
+    "time_zone": TimeZone,
+    "import_window_days": WindowDays,
+    "superseding": Superseding,
+    "reserve_percent": Reserve,
+    "end_fuel_percent": EndFuel,
+    "assumed_fuel_percent": AssumedFuel,
+    "min_purchase_gallons": MinPurchase,
+    "stop_cost": StopCost,
+    "max_detour_miles": MaxDetour,
+    "max_stops": MaxStops,
+    "objective": ObjectiveOption,
+    "leftover_value_per_gallon": LeftoverValue,
+    "message_url": MessageUrl,
+}
+"""The options that set a policy, by the fields of `Policy`. The name is an option of each command's own."""
+
+
+def _with_policy(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the options of a policy. It gets what was given as `policy`, without the name."""
+
+    def run(**given: Any) -> None:
+        values = {name: given.pop(name) for name in _OPTIONS}
+        if values["message_url"] == "-":
+            values["message_url"] = read_secret(Path("-"))
+        command(**given, policy=Policy(**values))
+
+    signature = inspect.signature(command)
+    own = [parameter for name, parameter in signature.parameters.items() if name != "policy"]
+    options = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+        for name, kind in _OPTIONS.items()
+    ]
+    own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+    functools.update_wrapper(run, command)
+    run.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+    return run
+
+
 @app.command("create")
+@_with_policy
 def companies_create(
+    policy: Policy,
     name: Annotated[str, typer.Option("--name", metavar="N", help="The company's name.")],
-    time_zone: TimeZone = None,
-    import_window_days: WindowDays = None,
-    superseding: Superseding = None,
-    reserve_percent: Reserve = None,
-    end_fuel_percent: EndFuel = None,
-    assumed_fuel_percent: AssumedFuel = None,
-    min_purchase_gallons: MinPurchase = None,
-    stop_cost: StopCost = None,
-    max_detour_miles: MaxDetour = None,
-    max_stops: MaxStops = None,
-    objective: ObjectiveOption = None,
-    leftover_value_per_gallon: LeftoverValue = None,
-    message_url: MessageUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Makes a company and prints its id."""
-    policy = Policy(
-        name=name,
-        time_zone=time_zone,
-        import_window_days=import_window_days,
-        superseding=superseding,
-        reserve_percent=reserve_percent,
-        end_fuel_percent=end_fuel_percent,
-        assumed_fuel_percent=assumed_fuel_percent,
-        min_purchase_gallons=min_purchase_gallons,
-        stop_cost=stop_cost,
-        max_detour_miles=max_detour_miles,
-        max_stops=max_stops,
-        objective=objective,
-        leftover_value_per_gallon=leftover_value_per_gallon,
-        message_url=_message_url(message_url),
-    )
     with transaction() as connection:
-        company_id = companies.create_company(connection, policy, contacts=Contacts.of(get_settings()))
-    show(as_json, {"id": company_id, "name": name}, lambda: screen.print(f"company {company_id}"))
+        company_id = companies.create_company(
+            connection, msgspec.structs.replace(policy, name=name), contacts=Contacts.of(get_settings())
+        )
+    shown = shown_id("cmp", company_id)
+    show(as_json, {"id": shown, "name": name}, lambda: screen.print(f"company {shown}"))
 
 
 @app.command("set")
-def companies_set(
-    company_id: Annotated[str, typer.Argument(metavar="ID", help="The company's id.")],
-    name: Name = None,
-    time_zone: TimeZone = None,
-    import_window_days: WindowDays = None,
-    superseding: Superseding = None,
-    reserve_percent: Reserve = None,
-    end_fuel_percent: EndFuel = None,
-    assumed_fuel_percent: AssumedFuel = None,
-    min_purchase_gallons: MinPurchase = None,
-    stop_cost: StopCost = None,
-    max_detour_miles: MaxDetour = None,
-    max_stops: MaxStops = None,
-    objective: ObjectiveOption = None,
-    leftover_value_per_gallon: LeftoverValue = None,
-    message_url: MessageUrl = None,
-    as_json: AsJson = False,
-) -> None:
+@_with_policy
+def companies_set(policy: Policy, company_id: CompanyArgument, name: Name = None, as_json: AsJson = False) -> None:
     """Changes a company's policy. What is not given stays as it is."""
-    policy = Policy(
-        name=name,
-        time_zone=time_zone,
-        import_window_days=import_window_days,
-        superseding=superseding,
-        reserve_percent=reserve_percent,
-        end_fuel_percent=end_fuel_percent,
-        assumed_fuel_percent=assumed_fuel_percent,
-        min_purchase_gallons=min_purchase_gallons,
-        stop_cost=stop_cost,
-        max_detour_miles=max_detour_miles,
-        max_stops=max_stops,
-        objective=objective,
-        leftover_value_per_gallon=leftover_value_per_gallon,
-        message_url=_message_url(message_url),
-    )
     with transaction() as connection:
-        row = companies.set_policy(connection, company_id, policy, contacts=Contacts.of(get_settings()))._asdict()
-    row["message_url"] = messages.channel_of(row["message_url"]) + "://***" if row["message_url"] else None
-    show(as_json, row, lambda: print_fields(row))
-
-
-def _message_url(given: str | None) -> str | None:
-    return read_secret(Path("-")) if given == "-" else given
+        company = companies.set_policy(
+            connection, company_id, msgspec.structs.replace(policy, name=name), contacts=Contacts.of(get_settings())
+        )
+    document = with_shown_ids(company._asdict(), id="cmp")
+    url = company.message_url
+    document["message_url"] = f"{messages.channel_of(url)}://***" if url else None
+    show(as_json, document, lambda: print_fields(document))
 
 
 @app.command("retire")
-def companies_retire(
-    company_id: Annotated[str, typer.Argument(metavar="ID", help="The company's id.")], as_json: AsJson = False
-) -> None:
+def companies_retire(company_id: CompanyArgument, as_json: AsJson = False) -> None:
     """Closes a company: refuses its keys at once and ends its unfinished routes. Its history stays."""
     with transaction() as connection:
         companies.retire_company(connection, company_id, now=datetime.now(UTC))
@@ -192,23 +178,25 @@ def companies_retire(
         closed += portion
         if portion == 0:
             break
+    shown = shown_id("cmp", company_id)
     show(
         as_json,
-        {"id": company_id, "retired": True, "ended_routes": closed},
-        lambda: screen.print(f"retired {company_id}; {counted(closed, 'route was', 'routes were')} ended"),
+        {"id": shown, "retired": True, "ended_routes": closed},
+        lambda: screen.print(f"retired {shown}; {counted(closed, 'route was', 'routes were')} ended"),
     )
 
 
 @app.command("erase")
 def companies_erase(
-    company_id: Annotated[str, typer.Argument(metavar="ID", help="The company's id.")],
+    company_id: CompanyArgument,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Deletes a company with everything that belongs to it, for good. Safe to run again."""
     with transaction() as connection:
         routes = erasure.count_routes(connection, company_id)
-    confirm(yes, f"{company_id} and {counted(routes, 'route')} are removed for good")
+    shown = shown_id("cmp", company_id)
+    confirm(yes, f"{shown} and {counted(routes, 'route')} are removed for good")
     with counting("routes", routes, quiet=as_json) as progress:
         erasure.erase_company(transaction, company_id, now=datetime.now(UTC), progress=progress)
-    show(as_json, {"id": company_id, "erased": True}, lambda: screen.print(f"erased {company_id}"))
+    show(as_json, {"id": shown, "erased": True}, lambda: screen.print(f"erased {shown}"))

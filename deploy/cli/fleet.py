@@ -3,16 +3,29 @@
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, cast
+from uuid import UUID
 
 import typer
 
-from deploy.cli.arguments import AsJson, CompanyId, CsvFile, Force, Yes, columns_of, confirm
+from deploy.cli.arguments import (
+    AsJson,
+    CompanyId,
+    CsvFile,
+    DriverArgument,
+    Force,
+    VehicleArgument,
+    Yes,
+    columns_of,
+    confirm,
+    read_record_id,
+)
 from deploy.cli.output import counted, finish_import, screen, show
 from deploy.cli.storing import enqueue, transaction
 from domain.accounts import companies
 from domain.accounts.contacts import Contacts
 from domain.fleet.drivers import DriverRow
-from domain.fleet.matching import MAPPING_KINDS, MappingKind, Matched
+from domain.fleet.matching import MAPPING_KINDS, MATCHED_BY, MappingKind, Matched
+from domain.fleet.records import shown_record
 from domain.fleet.vehicles import VehicleRow
 from domain.housekeeping import erasure
 from domain.routes import fleet_changes
@@ -55,7 +68,7 @@ def drivers_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = False
 @vehicles_app.command("retire")
 def vehicles_retire(
     company_id: CompanyId,
-    vehicle_id: Annotated[str, typer.Argument(metavar="VEHICLE_ID", help="The vehicle's id, as the API shows it.")],
+    vehicle_id: VehicleArgument,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -66,7 +79,7 @@ def vehicles_retire(
 @drivers_app.command("retire")
 def drivers_retire(
     company_id: CompanyId,
-    driver_id: Annotated[str, typer.Argument(metavar="DRIVER_ID", help="The driver's id, as the API shows it.")],
+    driver_id: DriverArgument,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -74,15 +87,16 @@ def drivers_retire(
     _retire(company_id, "driver", driver_id, force, as_json)
 
 
-def _retire(company_id: str, kind: Matched, record_id: str, force: bool, as_json: bool) -> None:
+def _retire(company_id: UUID, kind: Matched, record_id: UUID, force: bool, as_json: bool) -> None:
     with transaction() as connection:
         done, jobs = retire(connection, company_id, kind, record_id, force=force, now=datetime.now(UTC))
     enqueue(jobs)
+    shown = shown_record(kind, record_id)
     show(
         as_json,
-        {"id": record_id, "retired": True, "matched_again_routes": done.matched_again, "ended_routes": done.ended},
+        {"id": shown, "retired": True, "matched_again_routes": done.matched_again, "ended_routes": done.ended},
         lambda: screen.print(
-            f"retired {record_id}; {counted(done.matched_again, 'route is', 'routes are')} matched again, "
+            f"retired {shown}; {counted(done.matched_again, 'route is', 'routes are')} matched again, "
             f"{counted(done.ended, 'was', 'were')} ended"
         ),
     )
@@ -91,18 +105,19 @@ def _retire(company_id: str, kind: Matched, record_id: str, force: bool, as_json
 @drivers_app.command("erase")
 def drivers_erase(
     company_id: CompanyId,
-    driver_id: Annotated[str, typer.Argument(metavar="DRIVER_ID", help="The driver's id, as the API shows it.")],
+    driver_id: DriverArgument,
     force: Force = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Deletes all that tells who a driver is, for good. Miles, gallons and cost stay. Safe to run again."""
-    confirm(yes, f"{driver_id} is removed for good, from every route too")
+    shown = shown_record("driver", driver_id)
+    confirm(yes, f"{shown} is removed for good, from every route too")
     routes = erasure.erase_driver(transaction, company_id, driver_id, force=force, now=datetime.now(UTC))
     show(
         as_json,
-        {"id": driver_id, "erased": True, "routes": routes},
-        lambda: screen.print(f"erased {driver_id}, from {counted(routes, 'route')} too"),
+        {"id": shown, "erased": True, "routes": routes},
+        lambda: screen.print(f"erased {shown}, from {counted(routes, 'route')} too"),
     )
 
 
@@ -120,10 +135,11 @@ def mappings_add(
     as_json: AsJson = False,
 ) -> None:
     """Says which vehicle or driver a value of the TMS means. Routes that wait for it are imported at once."""
+    mapping_kind = cast(MappingKind, kind.value)
     with transaction() as connection:
         companies.require_company(connection, company_id)
         waiting, jobs = fleet_changes.add_mapping(
-            connection, company_id, cast(MappingKind, kind.value), value, target_id
+            connection, company_id, mapping_kind, value, read_record_id(MATCHED_BY[mapping_kind], target_id)
         )
     enqueue(jobs)
     show(

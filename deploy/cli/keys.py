@@ -10,6 +10,7 @@ from deploy.cli.output import print_table, screen, show
 from deploy.cli.storing import transaction
 from domain.accounts import companies, keys
 from domain.contract.shapes import SCOPES, Instant
+from domain.ids import read_id, shown_id, with_shown_ids
 from domain.lifecycle import Environment
 
 app = typer.Typer(no_args_is_help=True, help="API keys, with which a TMS or a telematics provider signs in.")
@@ -45,7 +46,7 @@ def keys_create(
             connection, company_id, name=name, environment=environment, scopes=scopes, expires_at=expiry
         )
     document = {
-        "id": made.id,
+        "id": shown_id("key", made.id),
         "key": made.key,
         "prefix": made.prefix,
         "name": name,
@@ -56,7 +57,7 @@ def keys_create(
     show(
         as_json,
         document,
-        lambda: screen.print(f"key {made.id}\n{made.key}\nIt is shown only now: store it.", highlight=False),
+        lambda: screen.print(f"key {document['id']}\n{made.key}\nIt is shown only now: store it.", highlight=False),
     )
 
 
@@ -65,7 +66,7 @@ def keys_list(company_id: CompanyId, as_json: AsJson = False) -> None:
     """Lists a company's keys: ids, names and scopes, not the keys themselves."""
     with transaction() as connection:
         companies.require_company(connection, company_id, even_retired=True)
-        rows = [row._asdict() for row in keys.list_keys(connection, company_id)]
+        rows = [with_shown_ids(row._asdict(), id="key") for row in keys.list_keys(connection, company_id)]
     show(
         as_json,
         rows,
@@ -79,7 +80,8 @@ def keys_revoke(
     as_json: AsJson = False,
 ) -> None:
     """Ends a key at once."""
+    known = read_id("key", key_id)
     with transaction() as connection:
-        if not keys.revoke_key(connection, key_id):
+        if known is None or not keys.revoke_key(connection, known):
             raise CommandFailed(f"there is no key {key_id!r}: give the id that `fuelroute keys list` shows")
     show(as_json, {"id": key_id, "revoked": True}, lambda: screen.print(f"revoked {key_id}"))

@@ -10,7 +10,7 @@ from deploy.cli.failures import CommandFailed
 from deploy.cli.output import counted, screen, show
 from deploy.cli.storing import transaction
 from domain.accounts import companies
-from domain.ids import is_id
+from domain.ids import read_id, with_shown_ids
 from domain.messages.queries import list_messages
 from domain.settings import get_settings
 
@@ -27,8 +27,9 @@ def explain(
     from deploy.explain import print_explanation
     from domain.planning.plans import read_explanation
 
+    known = read_id("rte", route_id)
     with transaction() as connection:
-        explanation = read_explanation(connection, route_id) if is_id(route_id, "rte") else None
+        explanation = read_explanation(connection, known) if known is not None else None
     if explanation is None:
         raise CommandFailed(
             f"the route {route_id!r} has no plan to explain: its truck has not arrived, there is no such route, or it"
@@ -83,7 +84,7 @@ def messages_list(company_id: CompanyId, as_json: AsJson = False) -> None:
     with transaction() as connection:
         companies.require_company(connection, company_id, even_retired=True)
         rows = list_messages(connection, company_id)
-    documents = [row._asdict() for row in rows]
+    documents = [with_shown_ids(row._asdict(), id="msg") for row in rows]
 
     def text() -> None:
         for row in documents:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import httpx
 from rich.console import Console
@@ -18,6 +19,7 @@ from domain.accounts.keys import create_key
 from domain.contract.csvfiles import Report
 from domain.contract.shapes import SCOPES
 from domain.database import Connection, Database
+from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
 from domain.routes.fleet_changes import import_drivers, import_vehicles
 from domain.settings import Settings
@@ -67,7 +69,7 @@ def run_demo(settings: Settings, screen: Console, *, stopping: Callable[[], bool
     file = settings.data / "demo.json"
     with Database.of(settings) as database:
         with database.transaction() as connection:
-            companies = {row.id for row in _COMPANIES.all(connection)}
+            companies = {shown_id("cmp", row.id) for row in _COMPANIES.all(connection)}
         if companies:
             _show_again(settings, file, companies, screen)
             return
@@ -108,7 +110,7 @@ def _fill(database: Database, settings: Settings, screen: Console) -> dict[str, 
     screen.print("the places are real; brands, prices, trucks and people are invented", style="dim")
     return {
         "url": settings.http_url(),
-        "company_id": company_id,
+        "company_id": shown_id("cmp", company_id),
         "live_key": keys[Environment.LIVE],
         "sandbox_key": keys[Environment.SANDBOX],
         "routes": {},
@@ -119,7 +121,7 @@ def _stored(report: Report) -> int:
     return report.created + report.updated + report.unchanged
 
 
-def _make_key(connection: Connection, company_id: str, environment: Environment) -> str:
+def _make_key(connection: Connection, company_id: UUID, environment: Environment) -> str:
     return create_key(
         connection, company_id, name=f"demo {environment}", environment=environment, scopes=list(SCOPES)
     ).key
@@ -189,7 +191,7 @@ _LIFE = Statement(
 
 def _show_life(database: Database, route_id: str, screen: Console) -> None:
     with database.transaction() as connection:
-        row = _LIFE.first(connection, (route_id,))
+        row = _LIFE.first(connection, (read_id("rte", route_id),))
     if row is None:
         return
     steps = [("draft", row.imported_at), ("planned", row.generated_at), ("active", row.sent_at)]

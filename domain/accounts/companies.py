@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, NamedTuple
+from uuid import UUID
 from zoneinfo import available_timezones
 
 import msgspec
@@ -12,7 +13,7 @@ from domain.accounts.contact_urls import fault_of
 from domain.accounts.contacts import IN_CLEAR, Contacts, Sealed, StoredContact
 from domain.database import Connection
 from domain.errors import FuelrouteError
-from domain.ids import new_id
+from domain.ids import new_id, shown_id
 from domain.lifecycle import Objective
 from domain.statements import Command, IdRow, Statement
 
@@ -41,7 +42,7 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Company(NamedTuple):
     """A company as it is stored. `fuelroute companies set --json` shows it in this order."""
 
-    id: str
+    id: UUID
     name: str
     time_zone: str
     import_window_days: float
@@ -61,13 +62,13 @@ class Company(NamedTuple):
 
 
 class UnknownCompany(FuelrouteError):
-    def __init__(self, company_id: str) -> None:
-        super().__init__(f"there is no company {company_id!r}")
+    def __init__(self, named: str) -> None:
+        super().__init__(f"there is no company {named!r}")
 
 
 class RetiredCompany(FuelrouteError):
-    def __init__(self, company_id: str) -> None:
-        super().__init__(f"the company {company_id!r} is retired: nothing can be added to it")
+    def __init__(self, company_id: UUID) -> None:
+        super().__init__(f"the company {shown_id('cmp', company_id)!r} is retired: nothing can be added to it")
 
 
 class UnusablePolicy(FuelrouteError):
@@ -87,21 +88,21 @@ _SET_POLICY = Statement(
 )
 
 
-def create_company(connection: Connection, policy: Policy, *, contacts: Contacts = IN_CLEAR) -> str:
+def create_company(connection: Connection, policy: Policy, *, contacts: Contacts = IN_CLEAR) -> UUID:
     """Stores a new company. Returns its id. Raises UnusablePolicy."""
-    company_id = new_id("cmp")
+    company_id = new_id()
     values = _checked(policy, contacts)
     _INSERT.execute(connection, (company_id, policy.name))
     _SET_POLICY.one(connection, {"id": company_id, **values})
     return company_id
 
 
-def set_policy(connection: Connection, company_id: str, policy: Policy, *, contacts: Contacts = IN_CLEAR) -> Company:
+def set_policy(connection: Connection, company_id: UUID, policy: Policy, *, contacts: Contacts = IN_CLEAR) -> Company:
     """Changes what is given. Returns the company as it is now. Raises UnknownCompany, UnusablePolicy, and
     UnreadableContact for a message URL that was sealed with another key."""
     row = _SET_POLICY.first(connection, {"id": company_id, **_checked(policy, contacts)})
     if row is None:
-        raise UnknownCompany(company_id)
+        raise UnknownCompany(shown_id("cmp", company_id))
     return row._replace(message_url=contacts.open(row.message_url))
 
 
@@ -113,16 +114,16 @@ _RETIRED = Statement(_Retired, "SELECT retired_at FROM companies WHERE id = %s")
 _LOCK = Command("SELECT FROM companies WHERE id = %s FOR NO KEY UPDATE")
 
 
-def require_company(connection: Connection, company_id: str, *, even_retired: bool = False) -> None:
+def require_company(connection: Connection, company_id: UUID, *, even_retired: bool = False) -> None:
     """Raises UnknownCompany, and RetiredCompany unless `even_retired`."""
     row = _RETIRED.first(connection, (company_id,))
     if row is None:
-        raise UnknownCompany(company_id)
+        raise UnknownCompany(shown_id("cmp", company_id))
     if row.retired_at is not None and not even_retired:
         raise RetiredCompany(company_id)
 
 
-def lock_company(connection: Connection, company_id: str, *, even_retired: bool = False) -> None:
+def lock_company(connection: Connection, company_id: UUID, *, even_retired: bool = False) -> None:
     """Whatever changes a company's fleet waits here for its turn, so that two imports never make a vehicle twice.
 
     Raises UnknownCompany, and RetiredCompany unless `even_retired`.
@@ -139,16 +140,16 @@ _RETIRE = Command("UPDATE companies SET retired_at = coalesce(retired_at, %s) WH
 _RETIRED_SINCE = Statement(IdRow, "SELECT id FROM companies WHERE retired_at > %s")
 
 
-def retire_company(connection: Connection, company_id: str, *, now: datetime) -> None:
+def retire_company(connection: Connection, company_id: UUID, *, now: datetime) -> None:
     """From the commit on its keys are refused and nothing of it is imported. Its routes are still to be closed.
 
     Raises UnknownCompany. Retiring twice keeps the first time.
     """
     if _RETIRE.execute(connection, (now, company_id)).rowcount == 0:
-        raise UnknownCompany(company_id)
+        raise UnknownCompany(shown_id("cmp", company_id))
 
 
-def lately_retired(connection: Connection, *, now: datetime) -> list[str]:
+def lately_retired(connection: Connection, *, now: datetime) -> list[UUID]:
     """Companies that a request in flight may have given a route after their routes were closed."""
     return [row.id for row in _RETIRED_SINCE.all(connection, (now - _IN_FLIGHT,))]
 
@@ -170,13 +171,13 @@ _URLS_TO_SEAL = Statement(
 _SET_URL = Command("UPDATE companies SET message_url = %s WHERE id = %s")
 
 
-def lock_to_seal(connection: Connection, mark: str) -> list[str]:
+def lock_to_seal(connection: Connection, mark: str) -> list[UUID]:
     """Locks the companies that have a message URL, or a driver with a contact, that does not begin with the mark of the
     newest key. Returns their ids."""
     return [row.id for row in _LOCK_TO_SEAL.all(connection, {"mark": mark})]
 
 
-def seal_message_urls(connection: Connection, company_ids: Sequence[str], contacts: Contacts) -> Sealed:
+def seal_message_urls(connection: Connection, company_ids: Sequence[UUID], contacts: Contacts) -> Sealed:
     """Those of locked companies that are not sealed with the newest key."""
     stored = _URLS_TO_SEAL.all(connection, (list(company_ids), contacts.mark))
     sealed = contacts.seal_anew(stored)

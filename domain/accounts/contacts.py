@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
 
 from domain.errors import FuelrouteError
 from domain.observability import get_logger
@@ -40,7 +41,7 @@ class UnreadableContact(FuelrouteError):
 class StoredContact(NamedTuple):
     """A contact as it is stored, and the id of its driver or company."""
 
-    id: str
+    id: UUID
     contact: NotNull[str]
 
 
@@ -107,7 +108,7 @@ class Contacts:
         except UnreadableContact:
             return stored
 
-    def seal_anew(self, stored: Sequence[StoredContact]) -> list[tuple[str, str]]:
+    def seal_anew(self, stored: Sequence[StoredContact]) -> list[tuple[str, UUID]]:
         """What is stored in the clear or under an older key: sealed with the newest key, and whose it is. What cannot
         be opened is left out."""
         opened = [(self.open_or_keep(row.contact), row.id) for row in stored]

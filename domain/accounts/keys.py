@@ -13,6 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
+from uuid import UUID
 
 from domain.contract.shapes import SCOPES
 from domain.database import Connection, Tenant
@@ -36,8 +37,8 @@ class UnknownScope(FuelrouteError):
 class Caller:
     """Who makes a request: every query is limited to this company and environment."""
 
-    key_id: str
-    company_id: str
+    key_id: UUID
+    company_id: UUID
     environment: Environment
     scopes: frozenset[str]
 
@@ -48,7 +49,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    id: str
+    id: UUID
     key: str
     """The whole key. It is shown now and never again."""
     prefix: str
@@ -62,7 +63,7 @@ _INSERT = Command(
 
 def create_key(
     connection: Connection,
-    company_id: str,
+    company_id: UUID,
     *,
     name: str,
     environment: Environment,
@@ -74,7 +75,7 @@ def create_key(
         if scope not in SCOPES:
             raise UnknownScope(scope)
     key = _MARKS[environment] + "".join(secrets.choice(_ALPHABET) for _ in range(40))
-    made = NewKey(id=new_id("key"), key=key, prefix=prefix_of(key))
+    made = NewKey(id=new_id(), key=key, prefix=prefix_of(key))
     _INSERT.execute(
         connection,
         (made.id, company_id, name, environment, sorted(set(scopes)), made.prefix, hash_of(key), expires_at),
@@ -85,7 +86,7 @@ def create_key(
 _REVOKE = Command("UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE id = %s")
 
 
-def revoke_key(connection: Connection, key_id: str) -> bool:
+def revoke_key(connection: Connection, key_id: UUID) -> bool:
     """Takes effect at once on every process. False: no such key. Revoking twice keeps the first time."""
     return _REVOKE.execute(connection, (key_id,)).rowcount == 1
 
@@ -93,7 +94,7 @@ def revoke_key(connection: Connection, key_id: str) -> bool:
 class StoredKey(NamedTuple):
     """A key without its hash."""
 
-    id: str
+    id: UUID
     name: str
     environment: str
     scopes: list[str]
@@ -110,7 +111,7 @@ _OF_COMPANY = Statement(
 )
 
 
-def list_keys(connection: Connection, company_id: str) -> list[StoredKey]:
+def list_keys(connection: Connection, company_id: UUID) -> list[StoredKey]:
     """A company's keys, oldest first."""
     return _OF_COMPANY.all(connection, (company_id,))
 
@@ -118,8 +119,8 @@ def list_keys(connection: Connection, company_id: str) -> list[StoredKey]:
 class _Found(NamedTuple):
     """A key that is neither revoked nor expired."""
 
-    id: str
-    company_id: str
+    id: UUID
+    company_id: UUID
     environment: str
     scopes: list[str]
     prefix: str
@@ -139,7 +140,7 @@ _VALID_BY_PREFIX = Statement(
 )
 
 
-def still_valid(connection: Connection, key_ids: Collection[str]) -> set[str]:
+def still_valid(connection: Connection, key_ids: Collection[UUID]) -> set[UUID]:
     """Which of these keys, found before, are valid still. One query for all."""
     return {row.id for row in _STILL_VALID.all(connection, (list(key_ids),))}
 

@@ -2,23 +2,25 @@
 
 from datetime import datetime
 from typing import NamedTuple
+from uuid import UUID
 
 from domain.accounts.keys import Caller
 from domain.contract.shapes import RATE_LIMIT_REQUESTS, RATE_LIMIT_WINDOW, Me, MeCompany, MeKey, MeRateLimit
 from domain.database import Connection
+from domain.ids import shown_id
 from domain.lifecycle import Environment
 from domain.statements import Statement
 
 
 class _MeRow(NamedTuple):
-    id: str
+    id: UUID
     name: str
     prefix: str
     environment: str
     scopes: list[str]
     created_at: datetime
     expires_at: datetime | None
-    company_id: str
+    company_id: UUID
     company_name: str
     time_zone: str
 
@@ -35,9 +37,9 @@ def read_me(connection: Connection, caller: Caller) -> Me:
     """The caller's key and its company. Both are there: a key is deleted only after its company was retired."""
     row = _ME.one(connection, (caller.company_id, caller.key_id))
     return Me(
-        company=MeCompany(id=row.company_id, name=row.company_name, time_zone=row.time_zone),
+        company=MeCompany(id=shown_id("cmp", row.company_id), name=row.company_name, time_zone=row.time_zone),
         key=MeKey(
-            id=row.id,
+            id=shown_id("key", row.id),
             name=row.name,
             prefix=row.prefix,
             environment=Environment(row.environment),

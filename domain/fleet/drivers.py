@@ -6,6 +6,7 @@ Like every change of a fleet, an import holds the lock of the company's row (`lo
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
+from uuid import UUID
 
 from msgspec import Meta, Struct
 
@@ -35,7 +36,7 @@ class DriverRow(Struct, frozen=True):
 class _Stored(NamedTuple):
     """The id, then the fields of `DriverRow`."""
 
-    id: str
+    id: UUID
     name: str | None
     display_name: str | None
     external_id: str | None
@@ -56,7 +57,7 @@ _INSERT = Command(
 
 
 def store_drivers(
-    connection: Connection, company_id: str, path: Path, *, contacts: Contacts = IN_CLEAR
+    connection: Connection, company_id: UUID, path: Path, *, contacts: Contacts = IN_CLEAR
 ) -> tuple[Report, list[DriverRow]]:
     """Adds and updates drivers, found by external id, else by name. A row that names a retired driver makes a new one.
     Returns the rows that changed something, too.
@@ -71,7 +72,7 @@ def store_drivers(
         for row in _IN_SERVICE.all(connection, (company_id,))
     ]
     rows = read_rows(path, DriverRow, report, clearing=True)
-    merged = merge(rows, stored, ("external_id", "name"), "drv", report)
+    merged = merge(rows, stored, ("external_id", "name"), report)
 
     def values(record: Record) -> tuple[Value, ...]:
         name, display_name, external_id, contact = (record.values[column] for column in DriverRow.__struct_fields__)
@@ -93,7 +94,7 @@ _TO_SEAL = Statement(
 _SET_CONTACT = Command("UPDATE drivers SET contact = %s WHERE id = %s")
 
 
-def seal_contacts(connection: Connection, company_ids: Sequence[str], contacts: Contacts) -> Sealed:
+def seal_contacts(connection: Connection, company_ids: Sequence[UUID], contacts: Contacts) -> Sealed:
     """Those of the drivers of locked companies that are not sealed with the newest key."""
     stored = _TO_SEAL.all(connection, (list(company_ids), contacts.mark))
     sealed = contacts.seal_anew(stored)
@@ -107,6 +108,6 @@ _FORGET = Command(
 )
 
 
-def forget_driver(connection: Connection, driver_id: str) -> None:
+def forget_driver(connection: Connection, driver_id: UUID) -> None:
     """Nothing is left of a retired driver but the id, which routes name."""
     _FORGET.execute(connection, (driver_id,))

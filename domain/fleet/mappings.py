@@ -1,8 +1,10 @@
 """Mappings: what a dispatcher decided in the matching screens, such as "`TRUCK-9` is our vehicle 4102"."""
 
+from uuid import UUID
+
 from domain.accounts.companies import lock_company
 from domain.database import Connection
-from domain.fleet.matching import MappingKind, Matched
+from domain.fleet.matching import MATCHED_BY, MappingKind
 from domain.fleet.records import require_in_service
 from domain.statements import Command
 
@@ -12,13 +14,12 @@ _STORE = Command(
 )
 
 
-def store_mapping(connection: Connection, company_id: str, kind: MappingKind, value: str, target_id: str) -> None:
+def store_mapping(connection: Connection, company_id: UUID, kind: MappingKind, value: str, target_id: UUID) -> None:
     """From now on `value` means that vehicle or driver; an earlier mapping of the value is replaced.
 
     `routes.fleet_changes` calls it, and finds the routes that waited for it. Raises UnknownCompany, RetiredCompany,
     UnknownTarget.
     """
     lock_company(connection, company_id)
-    record: Matched = "vehicle" if kind in ("unit_number", "vin") else "driver"
-    require_in_service(connection, company_id, record, target_id)
+    require_in_service(connection, company_id, MATCHED_BY[kind], target_id)
     _STORE.execute(connection, (company_id, kind, value, target_id))

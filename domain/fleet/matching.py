@@ -6,6 +6,7 @@ else every record that stores exactly that value.
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, get_args
+from uuid import UUID
 
 MappingKind = Literal["unit_number", "vin", "driver_name", "driver_external_id"]
 MAPPING_KINDS = get_args(MappingKind)
@@ -14,19 +15,27 @@ Matched = Literal["vehicle", "driver"]
 """What a route is matched to: a record of `vehicles` or of `drivers`."""
 
 
+MATCHED_BY: dict[MappingKind, Matched] = {
+    "unit_number": "vehicle",
+    "vin": "vehicle",
+    "driver_name": "driver",
+    "driver_external_id": "driver",
+}
+
+
 class Reference(NamedTuple):
     """One pushed value and the records it can mean."""
 
     kind: str
     """As people read it: `unit number`, `VIN`, `name`, `external id`."""
     value: str
-    candidates: Sequence[str]
+    candidates: Sequence[UUID]
 
 
 class Match(NamedTuple):
     """The record a reference leads to; without one, `detail` says why and what to do."""
 
-    id: str | None
+    id: UUID | None
     detail: str | None = None
 
 

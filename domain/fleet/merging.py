@@ -4,12 +4,13 @@ changes. Rules only."""
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
+from uuid import UUID
 
 import msgspec
 from msgspec import Struct
 
 from domain.contract.csvfiles import Line, Report
-from domain.ids import Kind, new_id
+from domain.ids import new_id
 
 Row = TypeVar("Row", bound=Struct)
 
@@ -20,7 +21,7 @@ Value = str | float | None
 class Record:
     """A stored vehicle or driver, or one about to be."""
 
-    id: str
+    id: UUID
     values: dict[str, Value]
     line: int | None = None
     """The line of the file that meant it."""
@@ -35,9 +36,7 @@ class Merged(NamedTuple, Generic[Row]):
     """The rows that changed something."""
 
 
-def merge(
-    lines: Iterable[Line[Row]], stored: Iterable[Record], keys: tuple[str, str], id_kind: Kind, report: Report
-) -> Merged[Row]:
+def merge(lines: Iterable[Line[Row]], stored: Iterable[Record], keys: tuple[str, str], report: Report) -> Merged[Row]:
     """An empty cell leaves a stored value as it is. A row that fits several records, or the same one as an earlier
     line, goes into the report."""
     records = _Records(keys, stored)
@@ -53,7 +52,7 @@ def merge(
             report.reject(number, str(error))
             continue
         if record is None:
-            record = Record(new_id(id_kind), dict.fromkeys(row.__struct_fields__) | given)
+            record = Record(new_id(), dict.fromkeys(row.__struct_fields__) | given)
             merged.inserts.append(record)
             report.created += 1
         elif record.line is not None:

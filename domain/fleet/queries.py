@@ -2,11 +2,13 @@
 
 from itertools import chain, combinations
 from typing import NamedTuple
+from uuid import UUID
 
 import msgspec
 
 from domain.contract.shapes import Driver, DriverList, DriverQuery, Vehicle, VehicleList, VehicleQuery
 from domain.database import Connection
+from domain.ids import with_shown_ids
 from domain.statements import Statement
 
 _MOST_SKIPPED = 2**62
@@ -18,7 +20,7 @@ class _Total(NamedTuple):
 
 
 class _VehicleRow(NamedTuple):
-    id: str
+    id: UUID
     unit_number: str | None
     vin: str | None
     license_plate: str | None
@@ -47,7 +49,7 @@ _VEHICLE_PAGE = {
 _VEHICLE_COUNT = {names: Statement(_Total, f"SELECT count(*) AS total {source}") for names, source in _VEHICLES.items()}
 
 
-def list_vehicles(connection: Connection, company_id: str, query: VehicleQuery) -> VehicleList:
+def list_vehicles(connection: Connection, company_id: UUID, query: VehicleQuery) -> VehicleList:
     """One page of the company's vehicles, oldest first, without retired ones."""
     filters = tuple(name for name in _VEHICLE_FILTERS if getattr(query, name) is not None)
     parameters = {
@@ -55,13 +57,15 @@ def list_vehicles(connection: Connection, company_id: str, query: VehicleQuery) 
         **msgspec.structs.asdict(query),
         "offset": min(query.offset, _MOST_SKIPPED),
     }
-    data = [Vehicle(**row._asdict()) for row in _VEHICLE_PAGE[filters].all(connection, parameters)]
+    data = [
+        Vehicle(**with_shown_ids(row._asdict(), id="veh")) for row in _VEHICLE_PAGE[filters].all(connection, parameters)
+    ]
     total = _VEHICLE_COUNT[filters].one(connection, parameters).total
     return VehicleList(data=data, total=total, limit=query.limit, offset=query.offset)
 
 
 class _DriverRow(NamedTuple):
-    id: str
+    id: UUID
     name: str | None
     display_name: str | None
     external_id: str | None
@@ -83,7 +87,7 @@ _DRIVER_COUNT, _DRIVER_COUNT_CALLED = (
 )
 
 
-def list_drivers(connection: Connection, company_id: str, query: DriverQuery) -> DriverList:
+def list_drivers(connection: Connection, company_id: UUID, query: DriverQuery) -> DriverList:
     """One page of the company's drivers, oldest first, without retired ones."""
     page, count = (_DRIVER_PAGE, _DRIVER_COUNT) if query.name is None else (_DRIVER_PAGE_CALLED, _DRIVER_COUNT_CALLED)
     parameters = {
@@ -91,6 +95,6 @@ def list_drivers(connection: Connection, company_id: str, query: DriverQuery) ->
         **msgspec.structs.asdict(query),
         "offset": min(query.offset, _MOST_SKIPPED),
     }
-    data = [Driver(**row._asdict()) for row in page.all(connection, parameters)]
+    data = [Driver(**with_shown_ids(row._asdict(), id="drv")) for row in page.all(connection, parameters)]
     total = count.one(connection, parameters).total
     return DriverList(data=data, total=total, limit=query.limit, offset=query.offset)

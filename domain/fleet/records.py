@@ -3,18 +3,28 @@ retired."""
 
 from datetime import datetime, timedelta
 from typing import get_args
+from uuid import UUID
 
 from domain.database import Connection
 from domain.errors import FuelrouteError
 from domain.fleet.matching import Matched
+from domain.ids import Kind, shown_id
 from domain.statements import Command, IdRow, Statement
 
 _KINDS: tuple[Matched, ...] = get_args(Matched)
 
 
+ID_KIND: dict[Matched, Kind] = {"vehicle": "veh", "driver": "drv"}
+
+
 class UnknownTarget(FuelrouteError):
-    def __init__(self, kind: Matched, record_id: str) -> None:
-        super().__init__(f"the company has no {kind} with the id {record_id!r}")
+    def __init__(self, kind: Matched, named: str) -> None:
+        super().__init__(f"the company has no {kind} with the id {named!r}")
+
+
+def shown_record(kind: Matched, record_id: UUID) -> str:
+    """The id of a vehicle or driver as people see it."""
+    return shown_id(ID_KIND[kind], record_id)
 
 
 _FIND: dict[Matched, Command] = {
@@ -36,23 +46,23 @@ _IN_FLIGHT = timedelta(hours=1)
 """What was under way when a record was retired has ended by then."""
 
 
-def require_in_service(connection: Connection, company_id: str, kind: Matched, record_id: str) -> None:
+def require_in_service(connection: Connection, company_id: UUID, kind: Matched, record_id: UUID) -> None:
     """Raises UnknownTarget, also for a retired record."""
     if _FIND[kind].first(connection, (company_id, record_id)) is None:
-        raise UnknownTarget(kind, record_id)
+        raise UnknownTarget(kind, shown_record(kind, record_id))
 
 
-def retire_record(connection: Connection, company_id: str, kind: Matched, record_id: str, *, now: datetime) -> None:
+def retire_record(connection: Connection, company_id: UUID, kind: Matched, record_id: UUID, *, now: datetime) -> None:
     """From now on no reference leads to the vehicle or driver. Its mappings are deleted; its history stays. Retiring
     twice keeps the first time.
 
     `routes.retiring` calls it, and does what follows for the record's routes. Raises UnknownTarget.
     """
     if _RETIRE[kind].execute(connection, (now, company_id, record_id)).rowcount == 0:
-        raise UnknownTarget(kind, record_id)
+        raise UnknownTarget(kind, shown_record(kind, record_id))
     _FORGET_MAPPINGS.execute(connection, (company_id, record_id))
 
 
-def lately_retired(connection: Connection, kind: Matched, *, now: datetime) -> list[str]:
+def lately_retired(connection: Connection, kind: Matched, *, now: datetime) -> list[UUID]:
     """Records that an import in flight may have given a route after they were retired."""
     return [row.id for row in _RETIRED_SINCE[kind].all(connection, (now - _IN_FLIGHT,))]

@@ -6,6 +6,7 @@ other.
 
 from pathlib import Path
 from typing import Annotated, NamedTuple
+from uuid import UUID
 
 from msgspec import Meta, Struct
 
@@ -39,7 +40,7 @@ class VehicleRow(Struct, frozen=True):
 class _Stored(NamedTuple):
     """The id, then the fields of `VehicleRow`."""
 
-    id: str
+    id: UUID
     unit_number: str | None
     vin: str | None
     license_plate: str | None
@@ -67,7 +68,7 @@ _INSERT = Command(
 )
 
 
-def store_vehicles(connection: Connection, company_id: str, path: Path) -> tuple[Report, list[VehicleRow]]:
+def store_vehicles(connection: Connection, company_id: UUID, path: Path) -> tuple[Report, list[VehicleRow]]:
     """Adds and updates vehicles, found by unit number, else by VIN. A row that names a retired vehicle makes a new one.
     Returns the rows that changed something, too.
 
@@ -78,7 +79,7 @@ def store_vehicles(connection: Connection, company_id: str, path: Path) -> tuple
     lock_company(connection, company_id)
     stored = [Record(row.id, row._asdict()) for row in _IN_SERVICE.all(connection, (company_id,))]
     rows = read_rows(path, VehicleRow, report, clearing=True)
-    merged = merge(rows, stored, ("unit_number", "vin"), "veh", report)
+    merged = merge(rows, stored, ("unit_number", "vin"), report)
     with connection.cursor() as cursor:
         if merged.updates:
             cursor.executemany(_UPDATE.text, [(*_values(record), company_id, record.id) for record in merged.updates])

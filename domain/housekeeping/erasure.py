@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import NamedTuple
+from uuid import UUID
 
 import psycopg
 
@@ -60,7 +61,7 @@ _DELETE_OF_COMPANY = [
 _DELETE_COMPANY = Command("DELETE FROM companies WHERE id = %s")
 
 
-def count_routes(connection: Connection, company_id: str) -> int:
+def count_routes(connection: Connection, company_id: UUID) -> int:
     """How many routes there are to erase. Raises UnknownCompany, not for one that is erased already."""
     try:
         require_company(connection, company_id, even_retired=True)
@@ -71,7 +72,7 @@ def count_routes(connection: Connection, company_id: str) -> int:
 
 
 def erase_company(
-    transaction: Transaction, company_id: str, *, now: datetime, progress: Progress = lambda _: None
+    transaction: Transaction, company_id: UUID, *, now: datetime, progress: Progress = lambda _: None
 ) -> None:
     """Raises UnknownCompany; not for one that is erased already."""
     with transaction() as connection:
@@ -93,7 +94,7 @@ def erase_company(
             time.sleep(_IN_FLIGHT_SECONDS)
 
 
-def _erase_history(transaction: Transaction, company_id: str, progress: Progress) -> None:
+def _erase_history(transaction: Transaction, company_id: UUID, progress: Progress) -> None:
     portion = _PORTION
     while portion == _PORTION:
         with transaction() as connection:
@@ -108,7 +109,7 @@ def _erase_history(transaction: Transaction, company_id: str, progress: Progress
             _delete_positions(connection, batch)
 
 
-def _erase_rest(transaction: Transaction, company_id: str, now: datetime) -> None:
+def _erase_rest(transaction: Transaction, company_id: UUID, now: datetime) -> None:
     with transaction() as connection:
         lock_company(connection, company_id, even_retired=True)
         vehicles = _vehicles(connection, company_id)
@@ -120,18 +121,18 @@ def _erase_rest(transaction: Transaction, company_id: str, now: datetime) -> Non
         _record(connection, company_id, now)
 
 
-def _vehicles(connection: Connection, company_id: str) -> list[str]:
+def _vehicles(connection: Connection, company_id: UUID) -> list[UUID]:
     return [row.id for row in _LIST_VEHICLES.all(connection, (company_id,))]
 
 
-def _delete_positions(connection: Connection, vehicle_ids: Sequence[str]) -> None:
+def _delete_positions(connection: Connection, vehicle_ids: Sequence[UUID]) -> None:
     _DELETE_POSITIONS.execute(connection, (list(vehicle_ids),))
 
 
 # --- Drivers ---------------------------------------------------------------------------------------------------
 
 
-def erase_driver(transaction: Transaction, company_id: str, driver_id: str, *, force: bool, now: datetime) -> int:
+def erase_driver(transaction: Transaction, company_id: UUID, driver_id: UUID, *, force: bool, now: datetime) -> int:
     """Returns how many routes named the driver. Unfinished ones are ended: without a driver they cannot go on.
 
     Raises UnknownCompany, UnknownTarget; StillDriving, unless by force.
@@ -158,7 +159,7 @@ def erase_driver(transaction: Transaction, company_id: str, driver_id: str, *, f
 class _Named(NamedTuple):
     """A route that names the driver."""
 
-    id: str
+    id: UUID
     environment: str
     status: str
 
@@ -180,7 +181,7 @@ _LOCK_NAMING = Statement(
 )
 
 
-def _routes_naming(connection: Connection, company_id: str, driver_id: str) -> list[_Named]:
+def _routes_naming(connection: Connection, company_id: UUID, driver_id: UUID) -> list[_Named]:
     """The driver's routes, and those that were never matched but name nobody else. They are locked."""
     return _LOCK_NAMING.all(connection, {"company_id": company_id, "driver_id": driver_id})
 
@@ -205,7 +206,7 @@ _BLANK = [
 ]
 
 
-def _blank_routes(connection: Connection, route_ids: Sequence[str]) -> None:
+def _blank_routes(connection: Connection, route_ids: Sequence[UUID]) -> None:
     """What is left are the stops with their times, the plan with its figures, and that a message was sent. A route that
     was pushed again meanwhile is left alone: it names whomever it names now."""
     finished = [row.id for row in _LOCK_FINISHED.all(connection, (list(route_ids),))]
@@ -225,7 +226,7 @@ _FORGET_TEXTS = Command(
 )
 
 
-def _forget_texts_to(connection: Connection, driver_id: str) -> None:
+def _forget_texts_to(connection: Connection, driver_id: UUID) -> None:
     """The texts to the driver that are left, also on routes that somebody else drives now. A message of a current plan
     that is yet to be sent stays: an import in flight has just given its route to the driver."""
     routes = [row.id for row in _LOCK_WITH_TEXTS.all(connection, (driver_id,))]
@@ -241,9 +242,9 @@ _RECORD = Command(
 )
 
 
-def _is_erased(connection: Connection, subject_id: str) -> bool:
+def _is_erased(connection: Connection, subject_id: UUID) -> bool:
     return _FIND_ERASURE.first(connection, (subject_id,)) is not None
 
 
-def _record(connection: Connection, subject_id: str, now: datetime) -> None:
+def _record(connection: Connection, subject_id: UUID, now: datetime) -> None:
     _RECORD.execute(connection, (subject_id, now))

@@ -6,8 +6,10 @@ is removed. Positions are forgotten by `feed`.
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from domain.database import Connection
+from domain.ids import first_id_of
 from domain.statements import Command, IdRow, Statement
 
 _LONG_FINISHED = """
@@ -65,7 +67,7 @@ def forget_routes(connection: Connection, *, days: float, now: datetime, limit: 
     return len(rows)
 
 
-def delete_routes(connection: Connection, route_ids: Sequence[str]) -> None:
+def delete_routes(connection: Connection, route_ids: Sequence[UUID]) -> None:
     """With all that belongs to them. The caller has locked them."""
     for delete in _DELETE:
         delete.execute(connection, (list(route_ids),))
@@ -75,4 +77,4 @@ def _portion(now: datetime, days: float, limit: int) -> dict[str, object]:
     """Ids tell when they were made: none of a route that young can have been finished for so long. The primary keys
     lead to the others."""
     before = now - timedelta(days=days)
-    return {"before": before, "oldest_id": f"rte_{int(before.timestamp() * 1000):012x}", "limit": limit}
+    return {"before": before, "oldest_id": first_id_of(before), "limit": limit}

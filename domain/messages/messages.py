@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple, Protocol
+from uuid import UUID
 
 from domain.accounts.contact_urls import AllowedHosts
 from domain.accounts.contacts import Contacts, UnreadableContact, is_sealed
@@ -56,8 +57,8 @@ class MessageStatus(StrEnum):
 class Claim:
     """A message that is this worker's to hand over, until `until`."""
 
-    message_id: str
-    company_id: str
+    message_id: UUID
+    company_id: UUID
     url: str
     text: str
     until: datetime
@@ -80,9 +81,9 @@ class Settled(NamedTuple):
 
     end: AttemptEnd
     status: MessageStatus
-    route_id: str
-    plan_id: str
-    driver_id: str
+    route_id: UUID
+    plan_id: UUID
+    driver_id: UUID
     environment: str
 
 
@@ -93,9 +94,9 @@ class PlannedRoute(Protocol):
     """What a message takes from its route."""
 
     @property
-    def id(self) -> str: ...
+    def id(self) -> UUID: ...
     @property
-    def company_id(self) -> str: ...
+    def company_id(self) -> UUID: ...
     @property
     def environment(self) -> str: ...
     @property
@@ -103,7 +104,7 @@ class PlannedRoute(Protocol):
     @property
     def reference(self) -> str | None: ...
     @property
-    def driver_id(self) -> str: ...
+    def driver_id(self) -> UUID: ...
     @property
     def unit_number(self) -> str | None: ...
     @property
@@ -117,10 +118,10 @@ _INSERT = Command(
 
 
 def queue_message(
-    connection: Connection, route: PlannedRoute, plan_id: str, plan: Mapping[str, Any], *, now: datetime
-) -> str:
+    connection: Connection, route: PlannedRoute, plan_id: UUID, plan: Mapping[str, Any], *, now: datetime
+) -> UUID:
     """Stores the message of a fresh plan, to be sent. Returns its id."""
-    message_id = new_id("msg")
+    message_id = new_id()
     name = route.reference or route.external_id
     text = compose(message_id, name, route.unit_number, route.stops, plan)
     if _earlier_messages(connection, message_id, route.id, route.driver_id, route.environment).sent:
@@ -167,7 +168,7 @@ _EARLIER = Statement(
 
 
 def _earlier_messages(
-    connection: Connection, message_id: str, route_id: str, driver_id: str, environment: str
+    connection: Connection, message_id: UUID, route_id: UUID, driver_id: UUID, environment: str
 ) -> _Earlier:
     """The driver's other messages for the same load. The load may have been another route before: one that was canceled
     and pushed again, or superseded.
@@ -185,12 +186,12 @@ _WANTED = """(r.status = 'planned' AND r.plan_id = m.plan_id
 
 
 class _Due(NamedTuple):
-    id: str
-    company_id: str
+    id: UUID
+    company_id: UUID
     environment: str
-    route_id: str
-    plan_id: str
-    driver_id: str
+    route_id: UUID
+    plan_id: UUID
+    driver_id: UUID
     text: NotNull[str]
     """A text is forgotten only after its message has ended."""
     claimed_until: datetime | None
@@ -227,7 +228,7 @@ _CLAIM = Command(
 
 
 def claim(
-    connection: Connection, message_id: str, *, settings: Settings, now: datetime, called_after: int | None = None
+    connection: Connection, message_id: UUID, *, settings: Settings, now: datetime, called_after: int | None = None
 ) -> Claim | Settled | None:
     """Begins an attempt: a claim where a gateway is to be called, else the message is delivered at once. None when
     there is nothing to do, or not now. The caller has locked the route.
@@ -295,11 +296,11 @@ def hand_over(claimed: Claim, settings: Settings) -> Fault | None:
 
 
 class _HandedOver(NamedTuple):
-    id: str
+    id: UUID
     environment: str
-    route_id: str
-    plan_id: str
-    driver_id: str
+    route_id: UUID
+    plan_id: UUID
+    driver_id: UUID
     attempts: int
     created_at: datetime
     wanted: bool | None

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from typing import NamedTuple
+from uuid import UUID
 
 from domain.database import Connection
 from domain.jobs import Job, send_message
@@ -10,7 +11,7 @@ from domain.statements import Command, IdRow, Statement
 _BEING_SENT = Command("SELECT FROM messages WHERE plan_id = %s AND status = 'pending' AND claimed_until > %s")
 
 
-def is_being_sent(connection: Connection, plan_id: str, *, now: datetime) -> bool:
+def is_being_sent(connection: Connection, plan_id: UUID, *, now: datetime) -> bool:
     """Whether a worker is handing over the message of this plan."""
     return _BEING_SENT.first(connection, (plan_id, now)) is not None
 
@@ -22,7 +23,7 @@ _NEXT = Statement(
 )
 
 
-def next_messages(connection: Connection, driver_id: str, environment: str) -> list[Job]:
+def next_messages(connection: Connection, driver_id: UUID, environment: str) -> list[Job]:
     """Jobs for a driver's messages that nobody has tried yet: they may have waited for the one before."""
     return [send_message(row.id) for row in _NEXT.all(connection, (driver_id, environment))]
 
@@ -32,7 +33,7 @@ _OVERDUE = Statement(
 )
 
 
-def due_messages(connection: Connection, *, now: datetime, limit: int = 10_000) -> list[str]:
+def due_messages(connection: Connection, *, now: datetime, limit: int = 10_000) -> list[UUID]:
     """Pending messages that are due: for a first attempt whose job was lost, or for their next attempt."""
     return [row.id for row in _OVERDUE.all(connection, (now, limit))]
 
@@ -40,10 +41,10 @@ def due_messages(connection: Connection, *, now: datetime, limit: int = 10_000) 
 class Message(NamedTuple):
     """A message as it is listed."""
 
-    id: str
+    id: UUID
     environment: str
-    route_id: str
-    driver_id: str
+    route_id: UUID
+    driver_id: UUID
     status: str
     channel: str | None
     text: str | None
@@ -62,6 +63,6 @@ _LIST = Statement(
 )
 
 
-def list_messages(connection: Connection, company_id: str) -> list[Message]:
+def list_messages(connection: Connection, company_id: UUID) -> list[Message]:
     """A company's messages, oldest first."""
     return _LIST.all(connection, (company_id,))

@@ -3,6 +3,9 @@
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+from uuid import UUID
+
+from domain.ids import shown_id
 
 _OPENING = "Fuel plan"
 _OPENING_CORRECTED = "CORRECTED fuel plan"
@@ -15,7 +18,7 @@ _NOT_IN_A_LINE = re.compile(
 
 
 def compose(
-    message_id: str,
+    message_id: UUID,
     route_name: str,
     unit_number: str | None,
     stops: Sequence[Mapping[str, Any]],
@@ -45,7 +48,7 @@ def compose(
         )
     else:
         lines.append("No fuel stop is needed: the fuel on board is enough.")
-    lines.append(f"Message {message_id}")
+    lines.append(f"Message {shown_id('msg', message_id)}")
     return "\n".join(lines)
 
 

@@ -6,8 +6,9 @@ import sqlalchemy
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 
-from domain.database import MIGRATION_LOCKS, Limits, check_server, open_session
+from domain.database import MIGRATION_LOCKS, DatabaseProblem, Limits, check_server, open_session
 
 _LOCK = f"{MIGRATION_LOCKS}, 0"
 _LIMITS = Limits(statement_seconds=0, lock_seconds=0)  # a migration takes its time, and the next one waits for it
@@ -23,13 +24,27 @@ def migrate(url: str) -> str:
         connection.execute(sqlalchemy.text(f"SELECT pg_advisory_lock({_LOCK})"))
         connection.commit()  # the lock belongs to the session; the migration has transactions of its own
         try:
-            command.upgrade(alembic_config(connection), "head")
+            config = alembic_config(connection)
+            _check_release(config, connection)
+            command.upgrade(config, "head")
             revision = MigrationContext.configure(connection).get_current_revision()
         finally:
             connection.rollback()
             connection.execute(sqlalchemy.text(f"SELECT pg_advisory_unlock({_LOCK})"))
             connection.commit()
     return str(revision)
+
+
+def _check_release(config: Config, connection: sqlalchemy.Connection) -> None:
+    """Raises DatabaseProblem for a schema that these migrations know nothing of."""
+    revision = MigrationContext.configure(connection).get_current_revision()
+    connection.commit()
+    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    if revision is not None and revision not in known:
+        raise DatabaseProblem(
+            f"the schema of the database is of another release (revision {revision}): use a database of this release,"
+            " or the release that made this one"
+        )
 
 
 def engine(url: str) -> sqlalchemy.Engine:

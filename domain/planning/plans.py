@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import msgspec
 
@@ -70,20 +71,22 @@ def _sources(task: Task, road: Road, corridor: Corridor, now: datetime) -> dict[
 
 
 _INSERT_PLAN = Command(
-    "INSERT INTO plans (id, route_id, revision, generated_at, document, explanation, timeline, fuel_percent,"
-    " fuel_at, price_set) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+    "INSERT INTO plans (id, company_id, environment, route_id, revision, generated_at, document, explanation, timeline,"
+    " fuel_percent, fuel_at, price_set) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 )
 
 
 def store_plan(
     connection: Connection, task: Task, corridor: Corridor, plan: FuelPlan | NoPlan, *, now: datetime
-) -> str:
+) -> UUID:
     """Stores a plan, or that there is none and why. Returns its id."""
-    plan_id = new_id("pln")
+    plan_id = new_id()
     _INSERT_PLAN.execute(
         connection,
         (
             plan_id,
+            task.route.company_id,
+            task.route.environment,
             task.route.id,
             task.route.revision,
             now,
@@ -125,7 +128,7 @@ _EXPLANATION = Statement(
 )
 
 
-def read_explanation(connection: Connection, route_id: str) -> dict[str, Any] | None:
+def read_explanation(connection: Connection, route_id: UUID) -> dict[str, Any] | None:
     """Why a route's current plan is what it is, or why the route has none. None before its truck has arrived, and after
     retention has removed the explanation."""
     row = _EXPLANATION.first(connection, (route_id,))

@@ -5,6 +5,7 @@ what it does to the route, is in `routes/reviews.py`.
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
+from uuid import UUID
 
 from domain.database import Connection
 from domain.documents import FuelPlanDocument, StopDocument
@@ -22,7 +23,7 @@ _READINGS = 10
 class PlanUnderReview(NamedTuple):
     """The plan that a route has: the correction that waits to be sent, else the current one."""
 
-    id: str
+    id: UUID
     document: NotNull[FuelPlanDocument]
     fuel_percent: float
     """The level that it was made with, or for which a review found nothing better."""
@@ -71,12 +72,12 @@ _PLAN_UNDER_REVIEW = Statement(
 )
 
 
-def plan_under_review(connection: Connection, route_id: str) -> PlanUnderReview | None:
+def plan_under_review(connection: Connection, route_id: UUID) -> PlanUnderReview | None:
     """None when no review of the route is due, or none can be: its plan is over, or was corrected already."""
     return _PLAN_UNDER_REVIEW.first(connection, (route_id,))
 
 
-def load_review(connection: Connection, route_id: str, plan: PlanUnderReview, *, now: datetime) -> Review | None:
+def load_review(connection: Connection, route_id: UUID, plan: PlanUnderReview, *, now: datetime) -> Review | None:
     """What is needed to review a plan; None where the route was pushed again just now.
 
     A live plan is reviewed as of now. A sandbox plan is reviewed as of the departure from the first stop, or before the

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
+from uuid import UUID
 
 from domain.database import Connection
 from domain.documents import StopDocument
@@ -25,16 +26,16 @@ class FuelReading:
 class RouteToPlan(NamedTuple):
     """A route whose truck has arrived, with its vehicle and its company's policy."""
 
-    id: str
-    company_id: str
+    id: UUID
+    company_id: UUID
     environment: str
     external_id: str
     reference: str | None
     revision: int
     stops: list[StopDocument]
     scheduled_start: datetime
-    vehicle_id: NotNull[str]
-    driver_id: NotNull[str]
+    vehicle_id: NotNull[UUID]
+    driver_id: NotNull[UUID]
     arrived_at: NotNull[datetime]
     unit_number: str | None
     fuel_tank_capacity_gallons: float | None
@@ -84,7 +85,7 @@ _ARRIVED_ROUTE = Statement(RouteToPlan, _ROUTE)
 _DRAFT_TO_PLAN = Statement(RouteToPlan, _ROUTE + "AND r.status = 'draft'")
 
 
-def load_task(connection: Connection, route_id: str, *, now: datetime) -> Task | None:
+def load_task(connection: Connection, route_id: UUID, *, now: datetime) -> Task | None:
     """What a route's first plan is made from; None when no plan is due.
 
     A live plan starts where the truck is now. A sandbox plan starts at the arrival at the first stop, whatever was
@@ -96,7 +97,7 @@ def load_task(connection: Connection, route_id: str, *, now: datetime) -> Task |
     return task_as_of(connection, route, live_now(route, now) or route.arrived_at)
 
 
-def route_to_plan(connection: Connection, route_id: str) -> RouteToPlan | None:
+def route_to_plan(connection: Connection, route_id: UUID) -> RouteToPlan | None:
     """A route of any status; None before its truck has arrived."""
     return _ARRIVED_ROUTE.first(connection, (route_id,))
 
@@ -168,7 +169,7 @@ class _Departure(NamedTuple):
 _DEPARTURES = Statement(_Departure, "SELECT stop, departed_at FROM visits WHERE route_id = %s AND arrived_at <= %s")
 
 
-def _departures(connection: Connection, route_id: str, as_of: datetime) -> dict[int, datetime | None]:
+def _departures(connection: Connection, route_id: UUID, as_of: datetime) -> dict[int, datetime | None]:
     """The stops that were reached by then, each with its departure."""
     return {row.stop: row.departed_at for row in _DEPARTURES.all(connection, (route_id, as_of))}
 

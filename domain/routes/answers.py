@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from typing import NamedTuple
+from uuid import UUID
 
 import msgspec
 
@@ -17,6 +18,7 @@ from domain.contract.shapes import (
     StopType,
 )
 from domain.documents import FuelPlanDocument, StopDocument, TimelineEntry
+from domain.ids import Kind, shown_id
 from domain.lifecycle import HELD, SHOWS_FUEL_STOPS, SHOWS_PLAN, Environment, PendingReason, RouteStatus
 from domain.routes.content import stop_document
 from domain.routes.imports import Outcome
@@ -26,16 +28,16 @@ from domain.routes.pushes import Push, Pushed
 class RouteRow(NamedTuple):
     """What an answer is made of, as `queries` reads it."""
 
-    id: str
-    company_id: str
+    id: UUID
+    company_id: UUID
     environment: str
     external_id: str
     reference: str | None
     status: str
     pending_reason: str | None
     pending_detail: str | None
-    vehicle_id: str | None
-    driver_id: str | None
+    vehicle_id: UUID | None
+    driver_id: UUID | None
     scheduled_start: datetime
     stops: list[StopDocument]
     distance_miles: float | None
@@ -56,15 +58,15 @@ def route_answer(row: RouteRow) -> Route:
     status = RouteStatus(row.status)
     plan = _fuel_plan(row.plan, status)
     return Route(
-        id=row.id,
+        id=shown_id("rte", row.id),
         external_id=row.external_id,
         reference=row.reference,
         name=row.reference or row.external_id,
         status=status,
         environment=Environment(row.environment),
         pending=_pending(row, status),
-        vehicle=RouteVehicle(id=row.vehicle_id, unit_number=row.unit_number),
-        driver=RouteDriver(id=row.driver_id, name=row.driver_name),
+        vehicle=RouteVehicle(id=_shown("veh", row.vehicle_id), unit_number=row.unit_number),
+        driver=RouteDriver(id=_shown("drv", row.driver_id), name=row.driver_name),
         scheduled_start=row.scheduled_start,
         stops=_stops(row, plan),
         distance_miles=row.distance_miles,
@@ -99,6 +101,10 @@ def fresh_route(push: Push, pushed: Pushed, outcome: Outcome) -> Route:
             driver_name=route.driver.name if outcome.driver_id is None else outcome.driver_name,
         )
     )
+
+
+def _shown(kind: Kind, id: UUID | None) -> str | None:
+    return shown_id(kind, id) if id is not None else None
 
 
 def _pending(row: RouteRow, status: RouteStatus) -> RoutePending | None:

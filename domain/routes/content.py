@@ -19,7 +19,7 @@ class RouteContent(TypedDict):
     stops: list[StopDocument]
 
 
-COLUMNS = """company_id text, environment text, external_id text, reference text, vehicle_unit_number text,
+COLUMNS = """company_id uuid, environment text, external_id text, reference text, vehicle_unit_number text,
     vehicle_vin text, driver_name text, driver_external_id text, scheduled_start timestamptz, stops jsonb"""
 """The tenant and the content, as `jsonb_to_recordset` reads them."""
 

@@ -6,6 +6,7 @@ message, as everywhere.
 
 from datetime import datetime
 from typing import NamedTuple
+from uuid import UUID
 
 from domain.database import Connection
 from domain.jobs import Job
@@ -29,7 +30,7 @@ _LOCK_ROUTE = Command("SELECT FROM routes WHERE id = (SELECT route_id FROM messa
 
 
 def claim(
-    connection: Connection, message_id: str, *, settings: Settings, now: datetime, called_after: int | None = None
+    connection: Connection, message_id: UUID, *, settings: Settings, now: datetime, called_after: int | None = None
 ) -> Claim | Outcome:
     """Begins an attempt: a claim where a gateway is to be called, else the outcome. See `messages.claim`."""
     _LOCK_ROUTE.execute(connection, (message_id,))

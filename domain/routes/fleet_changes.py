@@ -5,6 +5,7 @@ Each function returns the jobs that import them, to enqueue after the commit. Ra
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from uuid import UUID
 
 from domain.accounts.contacts import IN_CLEAR, Contacts
 from domain.contract.csvfiles import Report
@@ -17,7 +18,7 @@ from domain.jobs import Job, import_routes, in_batches
 from domain.routes.holds import routes_waiting_for
 
 
-def import_vehicles(connection: Connection, company_id: str, path: Path) -> tuple[Report, list[Job]]:
+def import_vehicles(connection: Connection, company_id: UUID, path: Path) -> tuple[Report, list[Job]]:
     """Adds and updates vehicles from a CSV file. Raises UnreadableFile."""
     report, rows = store_vehicles(connection, company_id, path)
     return report, _jobs_for(
@@ -26,7 +27,7 @@ def import_vehicles(connection: Connection, company_id: str, path: Path) -> tupl
 
 
 def import_drivers(
-    connection: Connection, company_id: str, path: Path, *, contacts: Contacts = IN_CLEAR
+    connection: Connection, company_id: UUID, path: Path, *, contacts: Contacts = IN_CLEAR
 ) -> tuple[Report, list[Job]]:
     """Adds and updates drivers from a CSV file. Raises UnreadableFile."""
     report, rows = store_drivers(connection, company_id, path, contacts=contacts)
@@ -38,7 +39,7 @@ def import_drivers(
 
 
 def add_mapping(
-    connection: Connection, company_id: str, kind: MappingKind, value: str, target_id: str
+    connection: Connection, company_id: UUID, kind: MappingKind, value: str, target_id: UUID
 ) -> tuple[int, list[Job]]:
     """From now on `value` means that vehicle or driver. Returns how many held routes waited for it, too. Raises
     UnknownTarget."""
@@ -47,9 +48,9 @@ def add_mapping(
     return len(waiting), [import_routes(batch) for batch in in_batches(waiting)]
 
 
-def _jobs_for(connection: Connection, company_id: str, names: Mapping[MappingKind, Sequence[str | None]]) -> list[Job]:
+def _jobs_for(connection: Connection, company_id: UUID, names: Mapping[MappingKind, Sequence[str | None]]) -> list[Job]:
     """A route that waits for several of the names is imported once."""
-    waiting: dict[str, None] = {}
+    waiting: dict[UUID, None] = {}
     for kind, given in names.items():
         if values := [value for value in given if value is not None]:
             waiting |= dict.fromkeys(routes_waiting_for(connection, company_id, kind, values))

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from typing import Literal
+from uuid import UUID
 
 from domain.database import Connection
 from domain.jobs import Job, send_message
@@ -43,6 +44,6 @@ _DUE_PLANS = Statement(
 )
 
 
-def due_plans(connection: Connection, *, now: datetime, limit: int = 10_000) -> list[str]:
+def due_plans(connection: Connection, *, now: datetime, limit: int = 10_000) -> list[UUID]:
     """Routes whose plan is due: its job was lost, or its next attempt is due."""
     return [row.id for row in _DUE_PLANS.all(connection, (now, limit))]

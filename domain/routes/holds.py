@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
+from uuid import UUID
 
 from domain.database import Connection
 from domain.fleet.matching import MappingKind
@@ -44,7 +45,7 @@ _MOVABLE = Statement(
 )
 
 
-def routes_that_can_move(connection: Connection, *, now: datetime) -> list[str]:
+def routes_that_can_move(connection: Connection, *, now: datetime) -> list[UUID]:
     """The five-minute pass: held routes whose start entered the window, or whose missing record now exists."""
     return [row.id for row in _MOVABLE.all(connection, {"now": now})]
 
@@ -59,7 +60,9 @@ _WAITING = {
 }
 
 
-def routes_waiting_for(connection: Connection, company_id: str, kind: MappingKind, values: Sequence[str]) -> list[str]:
+def routes_waiting_for(
+    connection: Connection, company_id: UUID, kind: MappingKind, values: Sequence[str]
+) -> list[UUID]:
     """A company's held routes that name one of these values. When a mapping or a record is made for a value, the caller
     has them imported at once."""
     return [row.id for row in _WAITING[kind].all(connection, (company_id, list(values)))]
@@ -106,6 +109,6 @@ def count_due_imports(connection: Connection, *, now: datetime, maximum: int) ->
     return _COUNT_DUE.one(connection, (now, maximum)).due
 
 
-def take_due_imports(connection: Connection, *, now: datetime, limit: int = JOB_ITEMS) -> list[str]:
+def take_due_imports(connection: Connection, *, now: datetime, limit: int = JOB_ITEMS) -> list[UUID]:
     """Pending routes that are due, longest first. They are locked, for an import attempt in this transaction."""
     return [row.id for row in _TAKE_DUE.all(connection, (now, limit))]

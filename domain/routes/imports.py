@@ -7,6 +7,7 @@ when, is in `holds`.
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
+from uuid import UUID
 
 from msgspec import Struct
 from psycopg import Cursor
@@ -69,7 +70,7 @@ REFERENCES = (
 class _Held(NamedTuple):
     """A held route. Of each reference that was pushed, the candidates are the records that it can mean."""
 
-    id: str
+    id: UUID
     revision: int
     scheduled_start: datetime
     arrived_at: datetime | None
@@ -78,10 +79,10 @@ class _Held(NamedTuple):
     vehicle_vin: str | None
     driver_name: str | None
     driver_external_id: str | None
-    unit_number_candidates: list[str] | None
-    vin_candidates: list[str] | None
-    driver_name_candidates: list[str] | None
-    driver_external_id_candidates: list[str] | None
+    unit_number_candidates: list[UUID] | None
+    vin_candidates: list[UUID] | None
+    driver_name_candidates: list[UUID] | None
+    driver_external_id_candidates: list[UUID] | None
 
 
 _CANDIDATES = """
@@ -117,17 +118,17 @@ class Outcome(Struct, frozen=True, array_like=True):
     status: RouteStatus
     reason: PendingReason | None
     detail: str | None
-    vehicle_id: str | None
+    vehicle_id: UUID | None
     unit_number: str | None
-    driver_id: str | None
+    driver_id: UUID | None
     driver_name: str | None
     revision: int = 0
     """Of the input that was imported; 0 from a worker of an earlier release."""
 
 
 def import_routes(
-    connection: Connection, route_ids: Sequence[str], *, now: datetime, wait: bool = False
-) -> tuple[dict[str, Outcome], list[Job]]:
+    connection: Connection, route_ids: Sequence[UUID], *, now: datetime, wait: bool = False
+) -> tuple[dict[UUID, Outcome], list[Job]]:
     """One import attempt of each held route among `route_ids`, as one batch.
 
     Returns the outcome of each, and the jobs to enqueue after the commit. Routes that are not held are left alone, so
@@ -148,13 +149,13 @@ def import_routes(
 class _Decided(Struct, frozen=True):
     """What is to be stored of a route."""
 
-    id: str
+    id: UUID
     revision: int
     status: RouteStatus
     reason: PendingReason | None
     detail: str | None
-    vehicle_id: str | None
-    driver_id: str | None
+    vehicle_id: UUID | None
+    driver_id: UUID | None
 
 
 def _decided(route: _Held, now: datetime) -> _Decided:
@@ -176,7 +177,7 @@ def _decided(route: _Held, now: datetime) -> _Decided:
     return _Decided(route.id, route.revision, status, reason, detail, vehicle.id, driver.id)
 
 
-def _references(*given: tuple[str, str | None, Sequence[str] | None]) -> list[Reference]:
+def _references(*given: tuple[str, str | None, Sequence[UUID] | None]) -> list[Reference]:
     """Those that were pushed."""
     return [
         Reference(kind, value, candidates)
@@ -186,13 +187,13 @@ def _references(*given: tuple[str, str | None, Sequence[str] | None]) -> list[Re
 
 
 class _Stored(NamedTuple):
-    id: str
+    id: UUID
     revision: int
     status: str
     reason: str | None
     detail: str | None
-    vehicle_id: str | None
-    driver_id: str | None
+    vehicle_id: UUID | None
+    driver_id: UUID | None
     unit_number: str | None
     driver_name: str | None
 
@@ -206,7 +207,7 @@ _STORE = Statement(
                    (SELECT unit_number FROM vehicles WHERE id = o.vehicle_id) AS unit_number,
                    (SELECT name FROM drivers WHERE id = o.driver_id) AS driver_name
             FROM jsonb_to_recordset(%(decisions)s)
-                 AS o (id text, revision int, status text, reason text, detail text, vehicle_id text, driver_id text)
+                 AS o (id uuid, revision int, status text, reason text, detail text, vehicle_id uuid, driver_id uuid)
         ), stored AS (
             UPDATE routes r SET
                 status = o.status, pending_reason = o.reason, pending_detail = o.detail,
@@ -277,7 +278,7 @@ _FAIL = Statement(
 )
 
 
-def record_failed_import(connection: Connection, route_id: str, *, max_attempts: int, now: datetime) -> Outcome | None:
+def record_failed_import(connection: Connection, route_id: UUID, *, max_attempts: int, now: datetime) -> Outcome | None:
     """An attempt failed unexpectedly: the route waits for the next one, or becomes `error` after the last.
 
     Returns None when the route was not held any more.
@@ -290,13 +291,13 @@ def record_failed_import(connection: Connection, route_id: str, *, max_attempts:
 
 
 class _Revision(NamedTuple):
-    id: str
+    id: UUID
     revision: int
 
 
 _SETTLED = Statement(_Revision, "SELECT id, revision FROM routes WHERE id = ANY(%s) AND status <> ALL(%s)")
 
 
-def revisions_settled(connection: Connection, route_ids: Iterable[str]) -> dict[str, int]:
+def revisions_settled(connection: Connection, route_ids: Iterable[UUID]) -> dict[UUID, int]:
     """The current revision of each of these routes, without those that are still held."""
     return {row.id: row.revision for row in _SETTLED.all(connection, (list(route_ids), sorted(HELD)))}

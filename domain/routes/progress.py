@@ -6,6 +6,7 @@ Each is a step inside the caller's transaction. Which status may follow which is
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, get_args
+from uuid import UUID
 
 from domain.database import Connection, Tenant
 from domain.fleet.matching import Matched
@@ -42,7 +43,7 @@ _LOCK = Statement(
 
 
 def cancel_route(
-    connection: Connection, tenant: Tenant, route_id: str, *, now: datetime
+    connection: Connection, tenant: Tenant, route_id: UUID, *, now: datetime
 ) -> tuple[CancelEffect | None, list[Job]]:
     """DELETE of one route. Returns its effect (None: the tenant has no such route) and jobs for after the commit."""
     row = _LOCK.first(connection, (*tenant, route_id))
@@ -61,7 +62,7 @@ _CANCEL = Command(
 )
 
 
-def cancel_routes(connection: Connection, route_ids: Sequence[str], reason: str) -> None:
+def cancel_routes(connection: Connection, route_ids: Sequence[UUID], reason: str) -> None:
     """Cancels those that may still be canceled, and leaves the others as they are."""
     _CANCEL.execute(connection, (reason, list(route_ids), sorted(CANCELABLE)))
     discard_messages(connection, route_ids, f"The route was canceled before delivery: {reason}")
@@ -73,7 +74,7 @@ _UNFINISHED = sorted(CANCELABLE | {RouteStatus.ACTIVE})
 class UnfinishedRoute(NamedTuple):
     """A route that may still move."""
 
-    id: str
+    id: UUID
     environment: str
     status: str
 
@@ -100,7 +101,7 @@ _LOCK_COMPANYS_UNFINISHED = {
 
 
 def lock_unfinished(
-    connection: Connection, kind: Matched, record_ids: Sequence[str], *, wait: bool = True
+    connection: Connection, kind: Matched, record_ids: Sequence[UUID], *, wait: bool = True
 ) -> list[UnfinishedRoute]:
     """The routes of these vehicles or drivers that may still move. They are locked, in the order of their ids.
 
@@ -110,7 +111,7 @@ def lock_unfinished(
     return _LOCK_UNFINISHED[kind, lock].all(connection, (list(record_ids), _UNFINISHED))
 
 
-def unfinished_routes(connection: Connection, company_id: str, *, limit: int, wait: bool = True) -> list[str]:
+def unfinished_routes(connection: Connection, company_id: UUID, *, limit: int, wait: bool = True) -> list[UUID]:
     """Some of a company's routes that may still move, in both environments. They are locked; `wait` as above."""
     lock = _WAITING if wait else _SKIPPING
     return [row.id for row in _LOCK_COMPANYS_UNFINISHED[lock].all(connection, (company_id, _UNFINISHED, limit))]
@@ -120,7 +121,7 @@ _FORGET_VISITS = Command("DELETE FROM visits WHERE route_id = ANY(%s)")
 _START_OVER = Command(f"UPDATE routes r SET {START_OVER} WHERE id = ANY(%s)")  # noqa: S608
 
 
-def match_again(connection: Connection, kind: Matched, route_ids: Sequence[str], *, now: datetime) -> None:
+def match_again(connection: Connection, kind: Matched, route_ids: Sequence[UUID], *, now: datetime) -> None:
     """Brings routes of a retired vehicle or driver back to before their import. The caller has them imported again:
     another record may fit, else they wait for a mapping. They are locked, and none of them is active."""
     ids = list(route_ids)
@@ -136,7 +137,7 @@ _FAIL_ACTIVE = Command(
 )
 
 
-def end_routes(connection: Connection, route_ids: Sequence[str], reason: str) -> None:
+def end_routes(connection: Connection, route_ids: Sequence[UUID], reason: str) -> None:
     """Ends routes that are not finished: `active` ones become `error`, the others `canceled`."""
     cancel_routes(connection, route_ids, reason)
     _FAIL_ACTIVE.execute(connection, (reason, list(route_ids)))
@@ -181,22 +182,22 @@ _PLANNING_ENDED = Command(
 )
 
 
-def lock_for_plan(connection: Connection, route_id: str, revision: int) -> bool:
+def lock_for_plan(connection: Connection, route_id: UUID, revision: int) -> bool:
     """Whether the route still waits for the plan of this revision of its input. It is locked then."""
     return _LOCK_FOR_PLAN.first(connection, (route_id, revision)) is not None
 
 
-def planned(connection: Connection, route_id: str, plan_id: str, distance_miles: float) -> None:
+def planned(connection: Connection, route_id: UUID, plan_id: UUID, distance_miles: float) -> None:
     """A locked draft has its plan."""
     _PLANNED.execute(connection, (plan_id, distance_miles, route_id))
 
 
-def no_plan_feasible(connection: Connection, route_id: str, plan_id: str, distance_miles: float, reason: str) -> None:
+def no_plan_feasible(connection: Connection, route_id: UUID, plan_id: UUID, distance_miles: float, reason: str) -> None:
     """A locked draft ends as `error`. The stored attempt, `plan_id`, explains why."""
     _NO_PLAN.execute(connection, (f"No feasible fuel plan: {reason}", plan_id, distance_miles, route_id))
 
 
-def planning_failed(connection: Connection, route_id: str, *, max_attempts: int, now: datetime) -> None:
+def planning_failed(connection: Connection, route_id: UUID, *, max_attempts: int, now: datetime) -> None:
     """An attempt at a plan failed unexpectedly: it is repeated after a growing wait, then the route is `error`."""
     row = _RETRY_PLAN.first(connection, {"now": now, "id": route_id})
     if row is not None and row.attempts >= max_attempts:
@@ -221,7 +222,7 @@ _CORRECT = Command(
 )
 
 
-def message_sent(connection: Connection, route_id: str, plan_id: str, *, now: datetime) -> None:
+def message_sent(connection: Connection, route_id: UUID, plan_id: UUID, *, now: datetime) -> None:
     """The driver has this plan: a planned route becomes active, and a correction becomes the plan that is shown. Any
     other plan of the route changes nothing."""
     _ACTIVATE.execute(connection, (route_id, plan_id))
@@ -231,7 +232,7 @@ def message_sent(connection: Connection, route_id: str, plan_id: str, *, now: da
 _DROP_CORRECTION = Command("UPDATE routes SET correction_id = NULL WHERE id = %s AND correction_id = %s")
 
 
-def message_given_up(connection: Connection, route_id: str, plan_id: str) -> None:
+def message_given_up(connection: Connection, route_id: UUID, plan_id: UUID) -> None:
     """The driver cannot be given this plan. If it is a correction, the plan that was sent stays, and another correction
     may follow. A planned route stays as it is."""
     _DROP_CORRECTION.execute(connection, (route_id, plan_id))
@@ -241,7 +242,7 @@ def message_given_up(connection: Connection, route_id: str, plan_id: str) -> Non
 
 
 class _ArrivedRoute(NamedTuple):
-    id: str
+    id: UUID
     status: str
 
 
@@ -257,7 +258,7 @@ _STORE_FIRST_ARRIVALS = Statement(
 )
 
 
-def store_first_arrivals(connection: Connection, route_ids: Sequence[str], *, now: datetime) -> set[str]:
+def store_first_arrivals(connection: Connection, route_ids: Sequence[UUID], *, now: datetime) -> set[UUID]:
     """Sets the arrival of each of these routes to the first of its visits, which have just changed.
 
     Returns those of the routes that are drafts: they wait for a plan.
@@ -283,7 +284,7 @@ _COMPLETE = Statement(
 )
 
 
-def complete_routes(connection: Connection, route_ids: Iterable[str], *, now: datetime) -> list[Job]:
+def complete_routes(connection: Connection, route_ids: Iterable[UUID], *, now: datetime) -> list[Job]:
     """Completes those of the routes whose truck has reached the last stop. A planned route must wait until its message
     was tried at least once.
 

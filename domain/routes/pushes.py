@@ -6,6 +6,7 @@ Pushes are stored in batches, each inside one transaction.
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
+from uuid import UUID
 
 from domain.accounts.keys import VALID
 from domain.contract.shapes import RouteInput
@@ -26,7 +27,7 @@ class Push(NamedTuple):
 
     tenant: Tenant
     route: RouteInput
-    key_id: str = ""
+    key_id: UUID | None = None
     """The API key that it came with. The ingress checks the key again as it stores the push."""
 
     @property
@@ -38,7 +39,7 @@ class Push(NamedTuple):
 class Pushed(NamedTuple):
     """What became of a push."""
 
-    route_id: str
+    route_id: UUID
     effect: PushEffect
     created_at: datetime | None = None
     """Of a route that it created."""
@@ -73,7 +74,7 @@ def store_pushes(connection: Connection, pushes: Sequence[Push], *, now: datetim
         ((push.tenant, push.route.reference) for push in pushes if push.route.reference),
     )
     results: dict[int, Pushed] = {}
-    superseded: list[str] = []
+    superseded: list[UUID] = []
     waiting = list(range(len(pushes)))
     while waiting:
         stored = _store_round(connection, pushes, _first_of_each_route(pushes, waiting), now=now)
@@ -118,7 +119,7 @@ def _store_round(
 
 
 class _Created(NamedTuple):
-    id: str
+    id: UUID
     created_at: datetime
 
 
@@ -130,7 +131,7 @@ _NEW_ROUTES = f"""
            driver_name, driver_external_id, scheduled_start, stops,
            'pending', 'not_attempted', '{NOT_ATTEMPTED}', %s,
            statement_timestamp() + ordinal * interval '1 microsecond'
-    FROM jsonb_to_recordset(%s) AS pushed (id text, ordinal int, key_id text, {COLUMNS}){{more}}
+    FROM jsonb_to_recordset(%s) AS pushed (id uuid, ordinal int, key_id uuid, {COLUMNS}){{more}}
     ON CONFLICT (company_id, environment, external_id) WHERE status <> 'canceled' DO NOTHING
     RETURNING id, created_at
 """  # noqa: S608 (constants)
@@ -147,7 +148,7 @@ _CREATE = Statement(
 
 def _insert(insert: Statement[_Created], pushes: Sequence[Push], *, now: datetime) -> Query[list[Pushed | None]]:
     """None for a push whose route exists already: another process created it, or a push before it in this list."""
-    ids = [new_id("rte") for _ in pushes]
+    ids = [new_id() for _ in pushes]
     routes = [
         {"id": route_id, "ordinal": ordinal, "key_id": push.key_id, **push.tenant._asdict(), **content_of(push.route)}
         for ordinal, (route_id, push) in enumerate(zip(ids, pushes, strict=True))

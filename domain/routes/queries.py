@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
 
 import msgspec
 
 from domain.contract.shapes import Route, RouteList, RouteQuery
 from domain.database import Connection, Tenant
+from domain.ids import read_id
 from domain.routes.answers import RouteRow, route_answer
 from domain.statements import Query, Statement
 
@@ -44,8 +46,8 @@ class Versioned(NamedTuple):
 
 class _VersionRow(NamedTuple):
     version: str
-    id: str
-    company_id: str
+    id: UUID
+    company_id: UUID
     environment: str
 
 
@@ -63,12 +65,12 @@ _VERSIONS_BY_ID = Statement(
 )
 
 
-def read_routes(wanted: Sequence[tuple[Tenant, str]]) -> Query[list[Versioned | None]]:
+def read_routes(wanted: Sequence[tuple[Tenant, UUID]]) -> Query[list[Versioned | None]]:
     """Each wanted route, in order; None where that tenant has no such route. One query for all."""
     return _wanted(_BY_ID, wanted, lambda row: Versioned(row.version, route_answer(row)))
 
 
-def read_versions(wanted: Sequence[tuple[Tenant, str]]) -> Query[list[str | None]]:
+def read_versions(wanted: Sequence[tuple[Tenant, UUID]]) -> Query[list[str | None]]:
     """Only the version of each, for a client that may have the answer already. Stops and plan are not loaded."""
     return _wanted(_VERSIONS_BY_ID, wanted, lambda row: row.version)
 
@@ -78,7 +80,7 @@ _Answer = TypeVar("_Answer")
 
 
 def _wanted(
-    by_id: Statement[_Row], wanted: Sequence[tuple[Tenant, str]], answer: Callable[[_Row], _Answer]
+    by_id: Statement[_Row], wanted: Sequence[tuple[Tenant, UUID]], answer: Callable[[_Row], _Answer]
 ) -> Query[list[_Answer | None]]:
     def read(rows: list[_Row]) -> list[_Answer | None]:
         by_key = {(row.company_id, row.environment, row.id): row for row in rows}
@@ -97,7 +99,7 @@ _NEWEST = """r.id = ANY(ARRAY(
          WHERE (canceled.company_id, canceled.environment, canceled.external_id)
              = (w.company_id, w.environment, w.external_id) AND canceled.status = 'canceled'
          ORDER BY canceled.created_at DESC, canceled.id DESC LIMIT 1))
-    FROM unnest(%(company_ids)s::text[], %(environments)s::text[], %(external_ids)s::text[])
+    FROM unnest(%(company_ids)s::uuid[], %(environments)s::text[], %(external_ids)s::text[])
          AS w (company_id, environment, external_id)))"""
 """The newest route with each externalId: the one that is not canceled, else the one that was created last. A push
 creates another route only after the one before it was canceled."""
@@ -115,7 +117,7 @@ def find_by_external_id(wanted: Sequence[tuple[Tenant, str]]) -> Query[list[Rout
     return Query(_FIND, _newest(wanted), read)
 
 
-def _newest(wanted: Sequence[tuple[Tenant, str]]) -> dict[str, list[str]]:
+def _newest(wanted: Sequence[tuple[Tenant, str]]) -> dict[str, list[Any]]:
     """The parameters of `_NEWEST`."""
     return {
         "company_ids": [tenant.company_id for tenant, _ in wanted],
@@ -171,6 +173,9 @@ _PAGE_FROM_END = {
 }
 
 
+_NO_VEHICLE = UUID(int=0)
+
+
 def list_routes(connection: Connection, tenant: Tenant, query: RouteQuery) -> RouteList:
     """One page, newest scheduled start first, ties by id, and how many routes there are in all.
 
@@ -182,7 +187,12 @@ def list_routes(connection: Connection, tenant: Tenant, query: RouteQuery) -> Ro
     when it is not full, it is the last one, and the total is known without counting.
     """
     filters = frozenset(name for name in _FILTERS if getattr(query, name) is not None)
-    parameters = {**tenant._asdict(), **msgspec.structs.asdict(query), **_newest([(tenant, query.external_id or "")])}
+    parameters = {
+        **tenant._asdict(),
+        **msgspec.structs.asdict(query),
+        **_newest([(tenant, query.external_id or "")]),
+        "vehicle_id": read_id("veh", query.vehicle_id or "") or _NO_VEHICLE,
+    }
 
     def count() -> int:
         return _COUNT[filters].one(connection, parameters).total

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple, get_args
+from uuid import UUID
 
 from domain.accounts.companies import lock_company
 from domain.database import Connection
 from domain.errors import FuelrouteError
 from domain.fleet.matching import Matched
-from domain.fleet.records import lately_retired, retire_record
+from domain.fleet.records import lately_retired, retire_record, shown_record
+from domain.ids import shown_id
 from domain.jobs import Job, import_routes, in_batches
 from domain.lifecycle import Environment, RouteStatus
 from domain.routes.progress import end_routes, lock_unfinished, match_again, unfinished_routes
@@ -18,11 +20,13 @@ _PORTION = 1_000
 
 
 class StillDriving(FuelrouteError):
-    def __init__(self, kind: Matched, record_id: str, route_ids: Sequence[str]) -> None:
-        some = ", ".join(route_ids[:3]) + (", ..." if len(route_ids) > 3 else "")
+    def __init__(self, kind: Matched, record_id: UUID, route_ids: Sequence[UUID]) -> None:
+        some = ", ".join(shown_id("rte", route_id) for route_id in route_ids[:3]) + (
+            ", ..." if len(route_ids) > 3 else ""
+        )
         super().__init__(
-            f"the {kind} {record_id!r} has {len(route_ids)} planned or active routes ({some}): wait until they are"
-            " finished, or end them with --force"
+            f"the {kind} {shown_record(kind, record_id)!r} has {len(route_ids)} planned or active routes ({some}): wait"
+            " until they are finished, or end them with --force"
         )
 
 
@@ -41,7 +45,7 @@ class Retirement(NamedTuple):
 
 
 def retire(
-    connection: Connection, company_id: str, kind: Matched, record_id: str, *, force: bool, now: datetime
+    connection: Connection, company_id: UUID, kind: Matched, record_id: UUID, *, force: bool, now: datetime
 ) -> tuple[Retirement, list[Job]]:
     """Retires a vehicle or driver. Its routes that have not started are matched again; active ones become `error`.
 
@@ -61,10 +65,10 @@ def retire(
     return Retirement(len(again), len(active)), [import_routes(batch) for batch in in_batches(again)]
 
 
-def match_again_lately_retired(connection: Connection, *, now: datetime) -> list[str]:
+def match_again_lately_retired(connection: Connection, *, now: datetime) -> list[UUID]:
     """The five-minute pass: an import that ran while a vehicle or driver was retired may have matched a route to it.
     Such routes are matched again, but for those that somebody else has locked. Returns their ids, to import."""
-    again: list[str] = []
+    again: list[UUID] = []
     for kind in get_args(Matched):
         records = lately_retired(connection, kind, now=now)
         routes = lock_unfinished(connection, kind, records, wait=False)
@@ -74,7 +78,7 @@ def match_again_lately_retired(connection: Connection, *, now: datetime) -> list
     return again
 
 
-def close_routes(connection: Connection, company_id: str, *, wait: bool = True) -> int:
+def close_routes(connection: Connection, company_id: UUID, *, wait: bool = True) -> int:
     """Ends a portion of a retired company's routes. Returns how many it was; after 0 all are ended. Those that somebody
     else has locked are left out unless told to `wait` for them."""
     ids = unfinished_routes(connection, company_id, limit=_PORTION, wait=wait)

@@ -6,6 +6,7 @@ What is stored of reviews, and how they are taken, is in `reviews`.
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
+from uuid import UUID
 
 from domain.database import Connection
 from domain.jobs import SWEEP_GRACE, Job, review_plan
@@ -17,7 +18,7 @@ _REQUEST = "review_requests = review_requests + 1, review_at = coalesce(review_a
 
 
 class _Planned(NamedTuple):
-    id: str
+    id: UUID
     fuel_percent: float
     departed: bool
     readings: list[float]
@@ -39,7 +40,7 @@ _PLANNED = Statement(
 
 
 class _Requested(NamedTuple):
-    id: str
+    id: UUID
     attempts: int
     """Failed ones of the review that waits already."""
 
@@ -55,7 +56,7 @@ _REQUEST_WHERE_STANDING = Statement(
     UPDATE routes r SET {_REQUEST}
     FROM (SELECT id FROM routes t
           WHERE status IN ('planned', 'active') AND corrected_at IS NULL
-            AND (%(company_id)s::text IS NULL OR company_id = %(company_id)s)
+            AND (%(company_id)s::uuid IS NULL OR company_id = %(company_id)s)
             AND NOT EXISTS (SELECT FROM visits v WHERE v.route_id = t.id AND v.departed_at IS NOT NULL)
           ORDER BY id FOR UPDATE) AS standing
     WHERE r.id = standing.id
@@ -64,7 +65,7 @@ _REQUEST_WHERE_STANDING = Statement(
 )
 
 
-def after_new_fixes(connection: Connection, route_ids: Sequence[str], *, now: datetime) -> list[Job]:
+def after_new_fixes(connection: Connection, route_ids: Sequence[UUID], *, now: datetime) -> list[Job]:
     """Asks for reviews of these routes where the fuel has changed at the first stop, or the truck has just left it.
 
     Give it only routes whose truck had not left before its newest fixes were processed. Returns the jobs to enqueue
@@ -77,7 +78,7 @@ def after_new_fixes(connection: Connection, route_ids: Sequence[str], *, now: da
     return _jobs(_REQUEST_OF_ROUTES.all(connection, {"due": now + SWEEP_GRACE, "ids": due}))
 
 
-def after_new_prices(connection: Connection, company_id: str | None, *, now: datetime) -> list[Job]:
+def after_new_prices(connection: Connection, company_id: UUID | None, *, now: datetime) -> list[Job]:
     """Asks for reviews of all routes whose truck is at the first stop; with `company_id` only of that company's.
 
     Returns the jobs to enqueue after the commit. Routes are locked in the order of their ids, as everywhere.
@@ -92,6 +93,6 @@ def _jobs(rows: Sequence[_Requested]) -> list[Job]:
 _DUE_REVIEWS = Statement(IdRow, "SELECT id FROM routes WHERE review_at <= %s ORDER BY review_at LIMIT %s")
 
 
-def due_reviews(connection: Connection, *, now: datetime, limit: int = 10_000) -> list[str]:
+def due_reviews(connection: Connection, *, now: datetime, limit: int = 10_000) -> list[UUID]:
     """Routes whose review is due and whose job seems lost. Some may have ended since: their review just ends."""
     return [row.id for row in _DUE_REVIEWS.all(connection, (now, limit))]

@@ -17,6 +17,7 @@ new plan and has `corrected_at`.
 
 from datetime import datetime
 from typing import Literal, NamedTuple
+from uuid import UUID
 
 from domain.database import Connection
 from domain.jobs import SWEEP_GRACE, Job, send_message
@@ -64,7 +65,7 @@ _REPLACE = Command(
 ReviewOutcome = Literal["confirmed", "replaced", "corrected", "being_sent", "outdated"]
 
 
-def begin_review(connection: Connection, route_id: str, *, now: datetime) -> Review | None:
+def begin_review(connection: Connection, route_id: UUID, *, now: datetime) -> Review | None:
     """The review of a route's plan that is due. None where none is, or where neither fuel nor prices have changed: then
     the review has ended.
     """
@@ -115,7 +116,7 @@ def finish_review(
     return "corrected" if was_sent else "replaced", [send_message(message_id)]
 
 
-def _end(connection: Connection, route_id: str, plan: PlanUnderReview) -> None:
+def _end(connection: Connection, route_id: UUID, plan: PlanUnderReview) -> None:
     _END_REVIEW.execute(connection, (plan.review_requests, route_id, plan.id))
 
 
@@ -135,7 +136,7 @@ _RETRY_REVIEW = Statement(
 )
 
 
-def review_failed(connection: Connection, route_id: str, *, max_attempts: int, now: datetime) -> bool:
+def review_failed(connection: Connection, route_id: UUID, *, max_attempts: int, now: datetime) -> bool:
     """A review failed unexpectedly: it is repeated after a growing wait. After the last attempt the plan stays until a
     review is asked for again. Returns whether this was the last attempt.
     """

@@ -6,6 +6,7 @@ LOAD-1 in the same transaction: `Superseded by LOAD-2`.
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
+from uuid import UUID
 
 from domain.database import SUPERSEDING_LOCKS, Connection, Tenant
 from domain.lifecycle import superseded_by
@@ -22,7 +23,7 @@ _LOCK = Statement(
     """
     SELECT pg_advisory_xact_lock(%s, key)::text AS locked FROM (
         SELECT DISTINCT hashtext(concat_ws(' ', pushed.company_id, environment, reference)) AS key
-        FROM unnest(%s::text[], %s::text[], %s::text[]) AS pushed (company_id, environment, reference)
+        FROM unnest(%s::uuid[], %s::text[], %s::text[]) AS pushed (company_id, environment, reference)
         JOIN companies c ON c.id = pushed.company_id AND c.superseding
         ORDER BY key
     ) AS keys
@@ -52,7 +53,7 @@ def lock_references(connection: Connection, references: Iterable[tuple[Tenant, s
 
 
 class _Superseded(NamedTuple):
-    id: str
+    id: UUID
     external_id: str
     """Of the route that supersedes it."""
 
@@ -74,7 +75,7 @@ _LOCK_OLDER = Statement(
 )
 
 
-def supersede(connection: Connection, route_ids: Sequence[str]) -> list[str]:
+def supersede(connection: Connection, route_ids: Sequence[UUID]) -> list[UUID]:
     """Cancels what these routes supersede. Returns the ids of the canceled routes."""
     if not route_ids:
         return []

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from domain.database import Connection
 from domain.jobs import JOB_TRUCKS, Job, build_plan, in_batches, process_positions
@@ -17,7 +18,7 @@ from domain.telematics.window import OpenRoute
 
 
 def process_vehicles(
-    connection: Connection, environment: str, vehicle_ids: Sequence[str], *, settings: Settings, now: datetime
+    connection: Connection, environment: str, vehicle_ids: Sequence[UUID], *, settings: Settings, now: datetime
 ) -> list[Job]:
     """Compares the unprocessed fixes of these vehicles with the stops of the routes they are on.
 
@@ -41,7 +42,7 @@ def process_vehicles(
     # Decide: which fixes are implausible, and which visits the others make.
     flags: list[Flag] = []
     changed: list[OpenRoute] = []
-    standing: list[str] = []
+    standing: list[UUID] = []
     for track, route in moving:
         believed, new_flags = window.believed_fixes(windows[track.vehicle_id].fixes)
         flags += (Flag(track.vehicle_id, moment, implausible) for moment, implausible in new_flags.items())

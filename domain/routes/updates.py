@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
+from uuid import UUID
 
 from domain.database import Connection, Tenant, as_json
 from domain.documents import StopDocument
@@ -17,7 +18,7 @@ from domain.statements import Command, Statement
 class CurrentRoute(NamedTuple):
     """The route that an `externalId` names now, as far as a push has to know it."""
 
-    id: str
+    id: UUID
     status: RouteStatus
     revision: int
     content: RouteContent
@@ -33,7 +34,7 @@ class Update(NamedTuple):
 class _LockedRow(NamedTuple):
     position: int
     """Among the wanted ones, from 1."""
-    id: str
+    id: UUID
     status: str
     revision: int
     external_id: str
@@ -51,7 +52,7 @@ _LOCK = Statement(
     """
     SELECT wanted.position, r.id, r.status, r.revision, r.external_id, r.reference, r.vehicle_unit_number,
            r.vehicle_vin, r.driver_name, r.driver_external_id, r.scheduled_start, r.stops
-    FROM unnest(%s::text[], %s::text[], %s::text[])
+    FROM unnest(%s::uuid[], %s::text[], %s::text[])
          WITH ORDINALITY AS wanted (company_id, environment, external_id, position)
     JOIN routes r USING (company_id, environment, external_id)
     WHERE r.status <> 'canceled'
@@ -96,7 +97,7 @@ _REPLACE = Command(
         vehicle_vin = pushed.vehicle_vin, driver_name = pushed.driver_name,
         driver_external_id = pushed.driver_external_id, scheduled_start = pushed.scheduled_start,
         stops = pushed.stops, {START_OVER}
-    FROM jsonb_to_recordset(%s) AS pushed (id text, {COLUMNS})
+    FROM jsonb_to_recordset(%s) AS pushed (id uuid, {COLUMNS})
     WHERE r.id = pushed.id
     """  # noqa: S608 (constants)
 )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
+from uuid import UUID
 
 from domain.database import Connection, as_json
 from domain.statements import Command, Statement
@@ -10,7 +11,7 @@ from domain.telematics.arrivals import Evidence, Visit
 
 
 class _StoredVisit(NamedTuple):
-    route_id: str
+    route_id: UUID
     stop: int
     arrived_at: datetime
     departed_at: datetime | None
@@ -19,9 +20,9 @@ class _StoredVisit(NamedTuple):
 _VISITS = Statement(_StoredVisit, "SELECT route_id, stop, arrived_at, departed_at FROM visits WHERE route_id = ANY(%s)")
 
 
-def load_visits(connection: Connection, route_ids: Sequence[str]) -> dict[str, dict[int, Visit]]:
+def load_visits(connection: Connection, route_ids: Sequence[UUID]) -> dict[UUID, dict[int, Visit]]:
     """Without their evidence: by route, then by position of the stop."""
-    visits: dict[str, dict[int, Visit]] = {}
+    visits: dict[UUID, dict[int, Visit]] = {}
     for row in _VISITS.all(connection, (list(route_ids),)):
         visits.setdefault(row.route_id, {})[row.stop] = Visit(row.arrived_at, departed_at=row.departed_at)
     return visits
@@ -29,13 +30,15 @@ def load_visits(connection: Connection, route_ids: Sequence[str]) -> dict[str, d
 
 _STORE_VISITS = Command(
     """
-    INSERT INTO visits (route_id, stop, arrived_at, departed_at, arrival_evidence, departure_evidence, stored_at)
-    SELECT route_id, stop, new.arrived_at, new.departed_at,
+    INSERT INTO visits (company_id, environment, route_id, stop, arrived_at, departed_at, arrival_evidence,
+                        departure_evidence, stored_at)
+    SELECT r.company_id, r.environment, new.route_id, new.stop, new.arrived_at, new.departed_at,
            coalesce(new.arrival_evidence, known.arrival_evidence),
            coalesce(new.departure_evidence, known.departure_evidence), %s
-    FROM jsonb_to_recordset(%s) AS new (route_id text, stop int, arrived_at timestamptz, departed_at timestamptz,
+    FROM jsonb_to_recordset(%s) AS new (route_id uuid, stop int, arrived_at timestamptz, departed_at timestamptz,
          arrival_evidence jsonb, departure_evidence jsonb)
-    LEFT JOIN visits known USING (route_id, stop)
+    JOIN routes r ON r.id = new.route_id
+    LEFT JOIN visits known ON known.route_id = new.route_id AND known.stop = new.stop
     ON CONFLICT (route_id, stop) DO UPDATE SET
         arrived_at = excluded.arrived_at, departed_at = excluded.departed_at,
         arrival_evidence = excluded.arrival_evidence, departure_evidence = excluded.departure_evidence,
@@ -44,7 +47,7 @@ _STORE_VISITS = Command(
 )
 
 
-def store_visits(connection: Connection, visits: Mapping[str, Mapping[int, Visit]], *, now: datetime) -> None:
+def store_visits(connection: Connection, visits: Mapping[UUID, Mapping[int, Visit]], *, now: datetime) -> None:
     """Visits by route, then by position of the stop. A visit without evidence keeps the one that is stored."""
     rows = [
         {

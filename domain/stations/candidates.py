@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, NamedTuple
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from domain.database import Connection
@@ -108,7 +109,7 @@ _STATIONS = Statement(
 
 
 def offers_along(
-    connection: Connection, company_id: str, road: Road, max_detour_miles: float, network: Network, *, now: datetime
+    connection: Connection, company_id: UUID, road: Road, max_detour_miles: float, network: Network, *, now: datetime
 ) -> Corridor:
     """Every pass of the road by a station that is within the detour limit and has a price for the company.
 
@@ -166,7 +167,7 @@ _DEALS = Statement(
 
 
 def _deals(
-    connection: Connection, company_id: str, ids: Sequence[str], brands: Sequence[str], today: date
+    connection: Connection, company_id: UUID, ids: Sequence[str], brands: Sequence[str], today: date
 ) -> dict[tuple[str | None, str | None], list[Deal]]:
     """The company's deals that hold today at these stations and brands, by station and brand, one of which is None."""
     rows = _DEALS.all(connection, {"company_id": company_id, "ids": list(ids), "brands": list(brands), "today": today})

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
+from uuid import UUID
 
 import msgspec
 from msgspec import Meta, Struct
@@ -126,7 +127,7 @@ def retire_stations(connection: Connection, station_ids: Sequence[str], *, now: 
         raise UnknownStation(min(unknown))
 
 
-def import_deals(connection: Connection, company_id: str, path: Path, *, now: datetime) -> Report:
+def import_deals(connection: Connection, company_id: UUID, path: Path, *, now: datetime) -> Report:
     """Adds and updates a company's deals by station or brand and first day. A deal for a station that is not stored yet
     is kept. Raises UnreadableFile.
     """
@@ -173,7 +174,7 @@ _LOCK_PRICE_SETS = Command("LOCK TABLE price_sets IN EXCLUSIVE MODE")
 _INSERT_PRICE_SET = Command("INSERT INTO price_sets (kind, company_id, imported_at) VALUES (%s, %s, %s)")
 
 
-def _begin_price_set(connection: Connection, kind: str, company_id: str | None, *, now: datetime) -> None:
+def _begin_price_set(connection: Connection, kind: str, company_id: UUID | None, *, now: datetime) -> None:
     """Imports wait for one another, so that the import with the greater number is the newer one."""
     _LOCK_PRICE_SETS.execute(connection)
     _INSERT_PRICE_SET.execute(connection, (kind, company_id, now))

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
+from uuid import UUID
 
 from domain.lifecycle import RouteStatus
 from domain.roads import Point, great_circle_miles
@@ -74,7 +75,7 @@ class Visit:
 class Candidate(NamedTuple):
     """An open route of a truck: what the choice of the current one needs to know of it."""
 
-    route_id: str
+    route_id: UUID
     status: RouteStatus
     scheduled_start: datetime
     arrived_at: datetime | None

@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypedDict
+from uuid import UUID
 
 from domain.contract.shapes import Position, RejectedPosition
 from domain.database import Connection, Tenant, as_json
+from domain.ids import read_id
 from domain.jobs import Job
 from domain.lifecycle import Environment
 from domain.statements import Command, Statement
@@ -72,7 +74,7 @@ def store_positions(
             continue
         new.append(
             {
-                "vehicle_id": vehicle,
+                "vehicle_id": vehicle.hex,
                 "recorded_at": position.recorded_at.isoformat(),
                 "latitude": position.latitude,
                 "longitude": position.longitude,
@@ -82,7 +84,7 @@ def store_positions(
             }
         )
     new.sort(key=lambda fix: (fix["vehicle_id"], fix["recorded_at"]))  # two requests wait, and never deadlock
-    stored = _store(connection, tenant.environment, new, now=now)
+    stored = _store(connection, tenant, new, now=now)
     if len(stored) < len(new):
         dropped["repeated"] = len(new) - len(stored)
     jobs = mark_trucks(connection, tenant.environment, stored, now=now, near_meters=near_meters, early=early)
@@ -95,7 +97,7 @@ class _Resolved(NamedTuple):
 
     kind: str
     value: str
-    candidates: list[str]
+    candidates: list[UUID]
 
 
 _RESOLVE = Statement(
@@ -104,7 +106,8 @@ _RESOLVE = Statement(
     SELECT named.kind, named.value,
            CASE named.kind WHEN 'vehicle_id'
                THEN ARRAY(SELECT id FROM vehicles
-                          WHERE company_id = %(company_id)s AND id = named.value AND retired_at IS NULL)
+                          WHERE company_id = %(company_id)s AND id = substr(named.value, 5)::uuid
+                            AND retired_at IS NULL)
            ELSE coalesce(
                (SELECT ARRAY[target_id] FROM mappings m
                 WHERE m.company_id = %(company_id)s AND m.kind = named.kind AND m.value = named.value),
@@ -128,13 +131,14 @@ class _Unknown(NamedTuple):
     """What is wrong with the references."""
 
 
-def _resolve(connection: Connection, company_id: str, positions: Sequence[Position]) -> list[str | _Unknown]:
+def _resolve(connection: Connection, company_id: UUID, positions: Sequence[Position]) -> list[UUID | _Unknown]:
     """The id of the vehicle that each position names. A mapping goes before the stored value."""
     references = {
         (kind, value)
         for position in positions
         for kind in ("vehicle_id", "unit_number", "vin")
         if (value := getattr(position, kind)) is not None
+        and (kind != "vehicle_id" or read_id("veh", value) is not None)
     }
     rows = _RESOLVE.all(
         connection,
@@ -148,14 +152,14 @@ def _resolve(connection: Connection, company_id: str, positions: Sequence[Positi
     return [_vehicle_of(position, candidates) for position in positions]
 
 
-def _vehicle_of(position: Position, candidates: Mapping[tuple[str, str], Sequence[str]]) -> str | _Unknown:
+def _vehicle_of(position: Position, candidates: Mapping[tuple[str, str], Sequence[UUID]]) -> UUID | _Unknown:
     """Each reference that a position has must lead to the same one vehicle."""
     found = set()
     for kind, label in (("vehicle_id", "vehicleId"), ("unit_number", "unitNumber"), ("vin", "vin")):
         value = getattr(position, kind)
         if value is None:
             continue
-        ids = candidates[kind, value]
+        ids = candidates.get((kind, value), ())
         if len(ids) != 1:
             return _Unknown(f"{label}: {'fits more than one vehicle' if ids else 'unknown vehicle'} {value!r}")
         found.add(ids[0])
@@ -165,10 +169,10 @@ def _vehicle_of(position: Position, candidates: Mapping[tuple[str, str], Sequenc
 _STORE_FIXES = Statement(
     StoredFix,
     """
-    INSERT INTO positions (vehicle_id, environment, recorded_at, latitude, longitude, speed_mph, fuel_percent,
-                           accuracy_meters, received_at)
-    SELECT vehicle_id, %s, recorded_at, latitude, longitude, speed_mph, fuel_percent, accuracy_meters, %s
-    FROM jsonb_to_recordset(%s) AS fix (vehicle_id text, recorded_at timestamptz, latitude float8,
+    INSERT INTO positions (company_id, environment, vehicle_id, recorded_at, latitude, longitude, speed_mph,
+                           fuel_percent, accuracy_meters, received_at)
+    SELECT %s, %s, vehicle_id, recorded_at, latitude, longitude, speed_mph, fuel_percent, accuracy_meters, %s
+    FROM jsonb_to_recordset(%s) AS fix (vehicle_id uuid, recorded_at timestamptz, latitude float8,
          longitude float8, speed_mph float8, fuel_percent float8, accuracy_meters float8)
     ON CONFLICT DO NOTHING
     RETURNING vehicle_id, recorded_at, latitude, longitude
@@ -177,10 +181,10 @@ _STORE_FIXES = Statement(
 
 _STORE_NEWEST = Command(
     """
-    INSERT INTO tracks AS t (vehicle_id, environment, oldest_at, newest_at, latitude, longitude)
-    SELECT DISTINCT ON (vehicle_id) vehicle_id, %(environment)s,
+    INSERT INTO tracks AS t (company_id, vehicle_id, environment, oldest_at, newest_at, latitude, longitude)
+    SELECT DISTINCT ON (vehicle_id) %(company_id)s::uuid, vehicle_id, %(environment)s,
            min(recorded_at) OVER (PARTITION BY vehicle_id), recorded_at, latitude, longitude
-    FROM jsonb_to_recordset(%(rows)s) AS fix (vehicle_id text, recorded_at timestamptz, latitude float8,
+    FROM jsonb_to_recordset(%(rows)s) AS fix (vehicle_id uuid, recorded_at timestamptz, latitude float8,
          longitude float8)
     ORDER BY vehicle_id, recorded_at DESC
     ON CONFLICT (vehicle_id, environment) DO UPDATE SET
@@ -192,16 +196,14 @@ _STORE_NEWEST = Command(
 )
 
 
-def _store(
-    connection: Connection, environment: Environment, fixes: Sequence[_NewFix], *, now: datetime
-) -> list[StoredFix]:
+def _store(connection: Connection, tenant: Tenant, fixes: Sequence[_NewFix], *, now: datetime) -> list[StoredFix]:
     """Stores the fixes, and each truck's newest one in its track, which is locked from now on. Returns those that were
     not there yet."""
     if not fixes:
         return []
-    stored = _STORE_FIXES.all(connection, (environment, now, as_json(fixes)))
+    stored = _STORE_FIXES.all(connection, (*tenant, now, as_json(fixes)))
     if stored:
-        _STORE_NEWEST.execute(connection, {"environment": environment, "rows": as_json(fixes)})
+        _STORE_NEWEST.execute(connection, {**tenant._asdict(), "rows": as_json(fixes)})
     return stored
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
+from uuid import UUID
 
 from domain.database import Connection
 from domain.jobs import JOB_TRUCKS, Job, in_batches, process_positions
@@ -16,7 +17,7 @@ from domain.telematics.arrivals import METERS_PER_MILE
 class StoredFix(NamedTuple):
     """A fix that was just stored."""
 
-    vehicle_id: str
+    vehicle_id: UUID
     recorded_at: datetime
     latitude: float
     longitude: float
@@ -57,15 +58,15 @@ One of each would do, but it may be closed before a worker chooses."""
 
 
 class _MarkedTruck(NamedTuple):
-    vehicle_id: str
-    unjudged_since: NotNull[datetime]
+    vehicle_id: UUID
+    unprocessed_since: NotNull[datetime]
 
 
 _MARK = Statement(
     _MarkedTruck,
     f"""
     WITH fix AS MATERIALIZED (
-        SELECT * FROM unnest(%(vehicles)s::text[], %(recorded_at)s::timestamptz[], %(latitudes)s::float8[],
+        SELECT * FROM unnest(%(vehicles)s::uuid[], %(recorded_at)s::timestamptz[], %(latitudes)s::float8[],
                              %(longitudes)s::float8[]) AS fix (vehicle_id, recorded_at, latitude, longitude)
     ), truck AS MATERIALIZED (
         SELECT t.vehicle_id, t.newest_at, fixes.south, fixes.north
@@ -96,10 +97,11 @@ _MARK = Statement(
         ) AS near GROUP BY vehicle_id
     )
     UPDATE tracks t
-    SET unjudged_from = least(t.unjudged_from, new.first_at), unjudged_since = coalesce(t.unjudged_since, %(now)s)
+    SET unprocessed_from = least(t.unprocessed_from, new.first_at),
+        unprocessed_since = coalesce(t.unprocessed_since, %(now)s)
     FROM new
     WHERE t.vehicle_id = new.vehicle_id AND t.environment = %(environment)s
-    RETURNING t.vehicle_id, t.unjudged_since
+    RETURNING t.vehicle_id, t.unprocessed_since
     """,  # noqa: S608 (a constant of this module)
 )
 """Marks a track with its earliest new fix that may move a route: one within reach of a stop, or one that is older than
@@ -139,5 +141,5 @@ def mark_trucks(
             "now": now,
         },
     )
-    hinted = [truck.vehicle_id for truck in waiting if now - truck.unjudged_since <= _HINTED_FOR]
+    hinted = [truck.vehicle_id for truck in waiting if now - truck.unprocessed_since <= _HINTED_FOR]
     return [process_positions(environment, trucks) for trucks in in_batches(hinted, JOB_TRUCKS)]

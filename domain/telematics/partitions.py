@@ -71,7 +71,7 @@ _FORGET = (
         """
         DELETE FROM tracks WHERE (vehicle_id, environment) IN (
             SELECT vehicle_id, environment FROM tracks t
-            WHERE (environment = 'sandbox' OR newest_at < %(oldest)s) AND unjudged_from IS NULL AND NOT EXISTS (
+            WHERE (environment = 'sandbox' OR newest_at < %(oldest)s) AND unprocessed_from IS NULL AND NOT EXISTS (
                 SELECT FROM positions p WHERE p.vehicle_id = t.vehicle_id AND p.environment = t.environment)
             LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
         """

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
+from uuid import UUID
 
 from domain.database import Connection
 from domain.jobs import JOB_TRUCKS, Job, in_batches, process_positions
@@ -14,7 +15,7 @@ STANDING_MINUTES = 15
 
 class _Truck(NamedTuple):
     environment: str
-    vehicle_id: str
+    vehicle_id: UUID
 
 
 _RECHECK = Statement(
@@ -24,17 +25,17 @@ _RECHECK = Statement(
         SELECT vehicle_id, environment FROM tracks t
         JOIN (SELECT DISTINCT vehicle_id, environment FROM routes WHERE id = ANY(%(ids)s)) AS moved
              USING (vehicle_id, environment)
-        WHERE t.newest_at >= %(since)s OR t.unjudged_from IS NOT NULL
+        WHERE t.newest_at >= %(since)s OR t.unprocessed_from IS NOT NULL
         ORDER BY vehicle_id, environment FOR UPDATE OF t)  -- in the order of the feed, so that they never deadlock
-    UPDATE tracks t SET unjudged_from = least(t.unjudged_from, %(since)s),
-                        unjudged_since = coalesce(t.unjudged_since, %(now)s)
+    UPDATE tracks t SET unprocessed_from = least(t.unprocessed_from, %(since)s),
+                        unprocessed_since = coalesce(t.unprocessed_since, %(now)s)
     FROM locked WHERE t.vehicle_id = locked.vehicle_id AND t.environment = locked.environment
     RETURNING t.environment, t.vehicle_id
     """,
 )
 
 
-def recheck_trucks(connection: Connection, route_ids: Iterable[str], *, now: datetime) -> list[Job]:
+def recheck_trucks(connection: Connection, route_ids: Iterable[UUID], *, now: datetime) -> list[Job]:
     """Has the last minutes of these routes' trucks processed again. When a route is imported, canceled or ended, its
     truck may stand at a stop that counts only from now on.
 
@@ -47,9 +48,9 @@ def recheck_trucks(connection: Connection, route_ids: Iterable[str], *, now: dat
     return process_trucks(_RECHECK.all(connection, {"since": since, "now": now, "ids": ids}))
 
 
-def process_trucks(trucks: Iterable[tuple[str, str]]) -> list[Job]:
+def process_trucks(trucks: Iterable[tuple[str, UUID]]) -> list[Job]:
     """The jobs that process these trucks, each given as its environment and the vehicle's id."""
-    by_environment: dict[str, list[str]] = {}
+    by_environment: dict[str, list[UUID]] = {}
     for environment, vehicle_id in trucks:
         by_environment.setdefault(environment, []).append(vehicle_id)
     return [

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
+from uuid import UUID
 
 from domain.database import Connection, Tenant
 from domain.jobs import SWEEP_GRACE, Job
@@ -36,10 +37,10 @@ _MIN_PORTION = 50
 
 
 class WaitingTruck(NamedTuple):
-    vehicle_id: str
+    vehicle_id: UUID
     version: str
     """Of its track; it differs after every change of the track."""
-    route_ids: list[str]
+    route_ids: list[UUID]
     """A few open routes of the truck. Its current one is among them."""
 
 
@@ -50,14 +51,14 @@ _WAITING_TRUCKS = Statement(
            ARRAY(SELECT candidate.id FROM ({CANDIDATES}) AS candidate) AS route_ids
     FROM tracks truck
     WHERE truck.vehicle_id = ANY(%(vehicles)s) AND truck.environment = %(environment)s
-      AND truck.unjudged_from IS NOT NULL
+      AND truck.unprocessed_from IS NOT NULL
     """,  # noqa: S608 (a constant of `marking`)
 )
 
 
 def waiting_trucks(
-    connection: Connection, environment: str, vehicle_ids: Sequence[str], *, early: timedelta
-) -> dict[str, WaitingTruck]:
+    connection: Connection, environment: str, vehicle_ids: Sequence[UUID], *, early: timedelta
+) -> dict[UUID, WaitingTruck]:
     """Which of these vehicles have fixes that wait, by vehicle. Nothing is locked."""
     rows = _WAITING_TRUCKS.all(
         connection,
@@ -75,8 +76,8 @@ class Track(NamedTuple):
     """A truck whose fixes wait to be processed."""
 
     version: str
-    vehicle_id: str
-    unjudged_from: NotNull[datetime]
+    vehicle_id: UUID
+    unprocessed_from: NotNull[datetime]
     """`recorded_at` of the earliest fix that waits."""
     oldest_at: datetime
     newest_at: datetime
@@ -88,15 +89,15 @@ class Track(NamedTuple):
 
 _LOCK_TRACKS = Statement(
     Track,
-    "SELECT ctid AS version, vehicle_id, unjudged_from, oldest_at, newest_at, free_since, freed_at FROM tracks"
-    " WHERE vehicle_id = ANY(%s) AND environment = %s AND unjudged_from IS NOT NULL"
+    "SELECT ctid AS version, vehicle_id, unprocessed_from, oldest_at, newest_at, free_since, freed_at FROM tracks"
+    " WHERE vehicle_id = ANY(%s) AND environment = %s AND unprocessed_from IS NOT NULL"
     " ORDER BY vehicle_id FOR UPDATE SKIP LOCKED",
 )
 
 
 def lock_tracks(
-    connection: Connection, environment: str, waiting: Mapping[str, WaitingTruck]
-) -> tuple[list[Track], list[str]]:
+    connection: Connection, environment: str, waiting: Mapping[UUID, WaitingTruck]
+) -> tuple[list[Track], list[UUID]]:
     """The tracks of the waiting trucks, and the vehicles whose track has changed since `waiting` was read.
 
     A changed track means: a position came in, or a route of the truck was imported or closed. So the truck may be on
@@ -124,7 +125,7 @@ class Window(NamedTuple):
 
 
 class _LoadedFix(NamedTuple):
-    vehicle_id: str
+    vehicle_id: UUID
     recorded_at: datetime
     latitude: float
     longitude: float
@@ -140,7 +141,7 @@ _LOAD_FIXES = Statement(
     """
     SELECT track.vehicle_id, fix.recorded_at, fix.latitude, fix.longitude, fix.speed_mph, fix.accuracy_meters,
            fix.implausible, fix.received_at, fix.recorded_at >= track.since AS is_new
-    FROM unnest(%(vehicles)s::text[], %(since)s::timestamptz[]) AS track (vehicle_id, since)
+    FROM unnest(%(vehicles)s::uuid[], %(since)s::timestamptz[]) AS track (vehicle_id, since)
     CROSS JOIN LATERAL (
         SELECT coalesce(min(recorded_at), track.since) AS first_at FROM (
             SELECT recorded_at FROM positions p
@@ -167,7 +168,7 @@ _LOAD_FIXES = Statement(
 )
 
 
-def load_windows(connection: Connection, environment: str, since: Mapping[str, datetime]) -> dict[str, Window]:
+def load_windows(connection: Connection, environment: str, since: Mapping[UUID, datetime]) -> dict[UUID, Window]:
     """The window of each of these vehicles; `since` tells from when on its fixes wait.
 
     Of a vehicle that has many fixes only the first ones are loaded.
@@ -185,9 +186,9 @@ def load_windows(connection: Connection, environment: str, since: Mapping[str, d
             "portion": portion,
         },
     )
-    fixes: dict[str, list[ReceivedFix]] = {vehicle_id: [] for vehicle_id in since}
-    rest_from: dict[str, datetime] = {}
-    new: Counter[str] = Counter()
+    fixes: dict[UUID, list[ReceivedFix]] = {vehicle_id: [] for vehicle_id in since}
+    rest_from: dict[UUID, datetime] = {}
+    new: Counter[UUID] = Counter()
     for row in rows:
         new[row.vehicle_id] += row.is_new
         if new[row.vehicle_id] > portion:
@@ -201,7 +202,7 @@ def load_windows(connection: Connection, environment: str, since: Mapping[str, d
 class Flag(NamedTuple):
     """A fix that is implausible, or is so no longer."""
 
-    vehicle_id: str
+    vehicle_id: UUID
     recorded_at: datetime
     implausible: bool
 
@@ -209,7 +210,7 @@ class Flag(NamedTuple):
 _FLAG_IMPLAUSIBLE = Command(
     """
     UPDATE positions p SET implausible = new.implausible
-    FROM unnest(%s::text[], %s::timestamptz[], %s::bool[]) AS new (vehicle_id, recorded_at, implausible)
+    FROM unnest(%s::uuid[], %s::timestamptz[], %s::bool[]) AS new (vehicle_id, recorded_at, implausible)
     WHERE p.vehicle_id = new.vehicle_id AND p.recorded_at = new.recorded_at AND p.environment = %s
     """
 )
@@ -219,7 +220,7 @@ def flag_implausible(
     connection: Connection,
     environment: Environment,
     flags: Sequence[Flag],
-    companies: Mapping[str, str],
+    companies: Mapping[UUID, UUID],
     *,
     now: datetime,
 ) -> None:
@@ -227,7 +228,7 @@ def flag_implausible(
     if not flags:
         return
     _FLAG_IMPLAUSIBLE.execute(connection, (*map(list, zip(*flags, strict=True)), environment))
-    counts: Counter[str] = Counter()
+    counts: Counter[UUID] = Counter()
     for flag in flags:
         counts[companies[flag.vehicle_id]] += 1 if flag.implausible else -1
     for company_id, count in sorted(counts.items()):  # in one order, so that no two transactions wait for each other
@@ -240,8 +241,8 @@ def flag_implausible(
 _NOTE_REST = Command(
     """
     UPDATE tracks t
-    SET unjudged_from = new.since, unjudged_since = CASE WHEN new.since IS NOT NULL THEN %s::timestamptz END
-    FROM unnest(%s::text[], %s::timestamptz[]) AS new (vehicle_id, since)
+    SET unprocessed_from = new.since, unprocessed_since = CASE WHEN new.since IS NOT NULL THEN %s::timestamptz END
+    FROM unnest(%s::uuid[], %s::timestamptz[]) AS new (vehicle_id, since)
     WHERE t.vehicle_id = new.vehicle_id AND t.environment = %s
     """
 )
@@ -250,8 +251,8 @@ _NOTE_REST = Command(
 def note_rest(
     connection: Connection,
     environment: str,
-    vehicle_ids: Collection[str],
-    rest_from: Mapping[str, datetime],
+    vehicle_ids: Collection[UUID],
+    rest_from: Mapping[UUID, datetime],
     *,
     now: datetime,
 ) -> None:
@@ -264,15 +265,15 @@ def note_rest(
 
 class _Truck(NamedTuple):
     environment: str
-    vehicle_id: str
+    vehicle_id: UUID
 
 
 _FREE_TRUCKS = Statement(
     _Truck,
     """
     UPDATE tracks t SET free_since = r.completed_at, freed_at = %(now)s,
-                        unjudged_from = least(t.unjudged_from, r.completed_at),
-                        unjudged_since = coalesce(t.unjudged_since, %(now)s)
+                        unprocessed_from = least(t.unprocessed_from, r.completed_at),
+                        unprocessed_since = coalesce(t.unprocessed_since, %(now)s)
     FROM routes r
     WHERE r.id = ANY(%(ids)s) AND t.vehicle_id = r.vehicle_id AND t.environment = r.environment
     RETURNING t.environment, t.vehicle_id
@@ -280,7 +281,7 @@ _FREE_TRUCKS = Statement(
 )
 
 
-def free_trucks(connection: Connection, route_ids: Sequence[str], *, now: datetime) -> list[Job]:
+def free_trucks(connection: Connection, route_ids: Sequence[UUID], *, now: datetime) -> list[Job]:
     """Frees the trucks of routes that were just completed. What a truck has done since it reached the last stop belongs
     to its next route, and is processed again.
 
@@ -291,25 +292,26 @@ def free_trucks(connection: Connection, route_ids: Sequence[str], *, now: dateti
 
 _LOST = Statement(
     _Truck,
-    "SELECT environment, vehicle_id FROM tracks WHERE unjudged_from IS NOT NULL AND unjudged_since <= %s"
-    " ORDER BY unjudged_since LIMIT %s",
+    "SELECT environment, vehicle_id FROM tracks WHERE unprocessed_from IS NOT NULL AND unprocessed_since <= %s"
+    " ORDER BY unprocessed_since LIMIT %s",
 )
 
 
-def lost_processing(connection: Connection, *, now: datetime, limit: int = 10_000) -> dict[str, list[str]]:
+def lost_processing(connection: Connection, *, now: datetime, limit: int = 10_000) -> dict[str, list[UUID]]:
     """Vehicles whose fixes still wait although their job should have run: vehicle ids by environment, those that wait
     longest first."""
-    lost: dict[str, list[str]] = {}
+    lost: dict[str, list[UUID]] = {}
     for row in _LOST.all(connection, (now - SWEEP_GRACE, limit)):
         lost.setdefault(row.environment, []).append(row.vehicle_id)
     return lost
 
 
 _RETRY_LATER = Command(
-    "UPDATE tracks SET unjudged_since = %s WHERE vehicle_id = %s AND environment = %s AND unjudged_from IS NOT NULL"
+    "UPDATE tracks SET unprocessed_since = %s"
+    " WHERE vehicle_id = %s AND environment = %s AND unprocessed_from IS NOT NULL"
 )
 
 
-def record_failed_processing(connection: Connection, environment: str, vehicle_id: str, *, now: datetime) -> None:
+def record_failed_processing(connection: Connection, environment: str, vehicle_id: UUID, *, now: datetime) -> None:
     """After an unexpected error: the sweep tries this truck again in a minute, not every few seconds."""
     _RETRY_LATER.execute(connection, (now + timedelta(minutes=1), vehicle_id, environment))

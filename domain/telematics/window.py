@@ -11,6 +11,7 @@ Rules only, on top of `arrivals`. Each fix has the times of two clocks:
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypedDict
+from uuid import UUID
 
 from domain.lifecycle import Environment, RouteStatus
 from domain.roads import Point
@@ -31,10 +32,10 @@ class StoredStop(TypedDict):
 class OpenRoute(NamedTuple):
     """A route that its truck can move on."""
 
-    id: str
-    company_id: str
+    id: UUID
+    company_id: UUID
     environment: str
-    vehicle_id: NotNull[str]
+    vehicle_id: NotNull[UUID]
     status: str
     scheduled_start: datetime
     stops: list[StoredStop]
@@ -42,9 +43,9 @@ class OpenRoute(NamedTuple):
     imported_at: NotNull[datetime]
 
 
-def current_routes(routes: Sequence[OpenRoute], tracks: Sequence[Track], *, early: timedelta) -> dict[str, OpenRoute]:
+def current_routes(routes: Sequence[OpenRoute], tracks: Sequence[Track], *, early: timedelta) -> dict[UUID, OpenRoute]:
     """The route that each truck is on, by vehicle; trucks on none are left out."""
-    by_vehicle: dict[str, dict[str, OpenRoute]] = {}
+    by_vehicle: dict[UUID, dict[UUID, OpenRoute]] = {}
     for route in routes:
         by_vehicle.setdefault(route.vehicle_id, {})[route.id] = route
     current = {}
@@ -63,7 +64,7 @@ def current_routes(routes: Sequence[OpenRoute], tracks: Sequence[Track], *, earl
 def first_that_may_count(track: Track, route: OpenRoute, *, early: timedelta) -> datetime:
     """From when on fixes of the track are loaded: earlier ones do not count, see `_counts`. Otherwise one late fix from
     last month would load the whole month."""
-    since = track.unjudged_from
+    since = track.unprocessed_from
     # Differences of times are compared: a start in the year 1 less some hours is no datetime.
     if route.scheduled_start - since > early:
         since = route.scheduled_start - early

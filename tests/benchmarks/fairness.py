@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from domain.database import Connection
 from domain.encoding import write
+from domain.ids import shown_id
 from domain.lifecycle import RouteStatus
 from tests.benchmarks.harness import Bench, Figure, Stack, busiest, ratios
 from tests.benchmarks.load import Load, drive, send
@@ -117,7 +118,10 @@ def _requests_of(stack: Stack, work: str, company: _Company) -> Iterator[bytes]:
     if work == LISTS:
         return (_get(f"/v1/routes?limit={ROUTES}", key) for key in keys)
     rows = stack.query("SELECT id FROM routes WHERE company_id = %s LIMIT %s", company.fleet.company_id, ROUTES)
-    return (_get(f"/v1/routes/{row.id}", key) for row, key in zip(itertools.cycle(rows), keys, strict=False))
+    return (
+        _get(f"/v1/routes/{shown_id('rte', row.id)}", key)
+        for row, key in zip(itertools.cycle(rows), keys, strict=False)
+    )
 
 
 def _get(path: str, key: bytes) -> bytes:

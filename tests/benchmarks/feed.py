@@ -122,7 +122,7 @@ class _Feed:
             started = perf_counter()
             load = drive(both())
             self._stack.wait_until(
-                "SELECT NOT EXISTS (SELECT FROM tracks WHERE unjudged_from IS NOT NULL)", seconds=120
+                "SELECT NOT EXISTS (SELECT FROM tracks WHERE unprocessed_from IS NOT NULL)", seconds=120
             )
             seconds = perf_counter() - started
         rate = (self._stored() - stored_before) / seconds

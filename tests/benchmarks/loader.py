@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import psycopg
 
@@ -46,9 +47,9 @@ _LINES_AT_ONCE = 1000
 class Fleet:
     """A company with trucks 00000, 00001 ..., each with a driver: Driver 00000 ..."""
 
-    company_id: str
-    trucks: list[str]
-    drivers: list[str]
+    company_id: UUID
+    trucks: list[UUID]
+    drivers: list[UUID]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +65,13 @@ class Lot:
     driver_name: str = "Driver {truck:05}"
     retry_at: datetime | None = None
     """When a pending route's import is due."""
-    plans: Sequence[str] = field(default=(), repr=False)
+    plans: Sequence[UUID] = field(default=(), repr=False)
     """Ids from `load_plans`, for the statuses that have one."""
 
 
 def load_fleet(connection: Connection, trucks: int, name: str = "Benchmark Freight") -> Fleet:
     company_id = create_company(connection, Policy(name=name))
-    fleet = Fleet(company_id, [new_id("veh") for _ in range(trucks)], [new_id("drv") for _ in range(trucks)])
+    fleet = Fleet(company_id, [new_id() for _ in range(trucks)], [new_id() for _ in range(trucks)])
     with connection.cursor() as cursor:
         with cursor.copy("COPY vehicles (id, company_id, unit_number, mpg) FROM STDIN") as copy:
             for number, truck in enumerate(fleet.trucks):
@@ -143,13 +144,13 @@ def _lines(lot: Lot, first: int, count: int) -> Iterator[str]:
     detail = f"{lot.reason.value}: waits for it." if lot.reason is not None else _NULL
     for number in range(first, first + count):
         truck = number % len(fleet.trucks)
-        route_id = new_id("rte")
+        route_id = new_id()
         start = starts[number % _VARIANTS]
         fields = (
             route_id,
             fleet.company_id,
             "live",
-            f"LOADED-{route_id[-16:]}",
+            f"LOADED-{route_id.hex[-16:]}",
             f"PO-{number}",
             lot.unit_number.format(number=number, truck=truck),
             lot.driver_name.format(number=number, truck=truck),
@@ -165,14 +166,14 @@ def _lines(lot: Lot, first: int, count: int) -> Iterator[str]:
             lot.plans[number % len(lot.plans)] if arrived and lot.plans else _NULL,
             retry_at,
         )
-        yield "\t".join(fields) + "\n"
+        yield "\t".join(map(str, fields)) + "\n"
 
 
-def load_plans(connection: Connection, fleet: Fleet) -> list[str]:
+def load_plans(connection: Connection, fleet: Fleet) -> list[UUID]:
     """Plans with three fuel stops, as the planner would store them. They are shared by many routes, which costs a
     reader the same and the disk little.
     """
-    owner = new_id("rte")
+    owner = new_id()
     connection.execute(
         "INSERT INTO routes (id, company_id, environment, external_id, scheduled_start, stops, status)"
         " VALUES (%s, %s, 'live', 'PLANS', now(), %s, 'completed')",
@@ -182,16 +183,16 @@ def load_plans(connection: Connection, fleet: Fleet) -> list[str]:
     timeline = write(
         [{"stop": stop, "mile": 210.0 * stop, "plannedArrival": "2026-12-01T08:00:00Z"} for stop in range(5)]
     ).decode()
-    plans = [new_id("pln") for _ in range(_VARIANTS)]
+    plans = [new_id() for _ in range(_VARIANTS)]
     with (
         connection.cursor() as cursor,
         cursor.copy(
-            "COPY plans (id, route_id, revision, generated_at, document, explanation, fuel_percent, timeline)"
-            " FROM STDIN"
+            "COPY plans (id, company_id, environment, route_id, revision, generated_at, document, explanation,"
+            " fuel_percent, timeline) FROM STDIN"
         ) as copy,
     ):
         for plan in plans:
-            copy.write_row((plan, owner, 1, datetime.now(UTC), document, "{}", 50, timeline))
+            copy.write_row((plan, fleet.company_id, "live", owner, 1, datetime.now(UTC), document, "{}", 50, timeline))
     return plans
 
 

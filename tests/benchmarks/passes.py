@@ -74,7 +74,7 @@ def _load_held(bench: Bench, stack: Stack) -> float:
     for table, column, name in (("vehicles", "unit_number", "NEW-"), ("drivers", "name", "New driver ")):
         stack.execute(
             f"INSERT INTO {table} (id, company_id, {column})"
-            " SELECT c.id || number, c.id, %s || lpad(number::text, 6, '0')"
+            " SELECT gen_random_uuid(), c.id, %s || lpad(number::text, 6, '0')"
             " FROM companies c, generate_series(0, %s - 1) AS number",
             name,
             MOVABLE // FLEETS // 4,

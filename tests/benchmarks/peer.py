@@ -7,6 +7,7 @@ the defaults of its documentation. It answers 202 without waiting for the import
 import hashlib
 import os
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 import dramatiq
 import redis
@@ -36,7 +37,7 @@ _PREFIX_LENGTH = 17
 def import_route(route_id: str) -> None:
     """Matches one route."""
     with Session(engine) as session:
-        route = session.get_one(Route, route_id)
+        route = session.get_one(Route, UUID(route_id))
         company = session.get_one(Company, route.company_id)
         vehicle = session.exec(
             select(Vehicle).where(
@@ -63,7 +64,7 @@ def _admit(session: Session, header: str) -> ApiKey | None:
     return found if found is not None and found.hash == hashlib.sha256(key.encode()).digest() else None
 
 
-def _within_limit(key_id: str) -> bool:
+def _within_limit(key_id: UUID) -> bool:
     """A window of a fixed minute."""
     name = f"peer:{key_id}:{datetime.now(UTC):%H%M}"
     used = int(limits.incr(name))
@@ -84,7 +85,7 @@ def _create_route(header: str, body: bytes) -> Response:
         except Invalid as invalid:
             return JSONResponse({"code": "validation_error", "detail": str(invalid)}, 400)
         route = Route(
-            id=new_id("rte"),
+            id=new_id(),
             company_id=key.company_id,
             environment=key.environment,
             external_id=pushed.external_id,
@@ -101,7 +102,7 @@ def _create_route(header: str, body: bytes) -> Response:
         session.add(route)
         session.commit()
         session.refresh(route)
-        import_route.send(route.id)
+        import_route.send(route.id.hex)
         return Response(write(route.model_dump()), 202, media_type="application/json")
 
 

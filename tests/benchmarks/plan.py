@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
+from uuid import UUID
 
 import numpy as np
 
@@ -196,7 +197,7 @@ def _plan(stack: Stack, fleet: Fleet, first: int, count: int) -> float:
     return count / (time.perf_counter() - started)
 
 
-def _arrived_routes(connection: Connection, fleet: Fleet, first: int, count: int) -> list[str]:
+def _arrived_routes(connection: Connection, fleet: Fleet, first: int, count: int) -> list[UUID]:
     now = datetime.now(UTC)
     tenant = Tenant(fleet.company_id, Environment.LIVE)
     pushes, starts = [], []
@@ -207,7 +208,7 @@ def _arrived_routes(connection: Connection, fleet: Fleet, first: int, count: int
             for name, at in (("start", 0), ("end", -1))
         )
         body = {
-            "externalId": new_id("rte"),
+            "externalId": new_id().hex,
             "vehicle": {"unitNumber": f"{number:05}"},
             "driver": {"name": f"Driver {number:05}"},
             "scheduledStart": now + timedelta(hours=1),
@@ -223,14 +224,15 @@ def _arrived_routes(connection: Connection, fleet: Fleet, first: int, count: int
     )
     with connection.cursor() as cursor:
         cursor.executemany(
-            "INSERT INTO visits (route_id, stop, arrived_at, arrival_evidence) VALUES (%s, 0, %s, '{}')",
-            [(route_id, now) for route_id in ids],
+            "INSERT INTO visits (company_id, environment, route_id, stop, arrived_at, arrival_evidence)"
+            " VALUES (%s, 'live', %s, 0, %s, '{}')",
+            [(fleet.company_id, route_id, now) for route_id in ids],
         )
         cursor.executemany(
-            "INSERT INTO positions (vehicle_id, environment, recorded_at, latitude, longitude, fuel_percent)"
-            " VALUES (%s, 'live', %s, %s, %s, 60) ON CONFLICT DO NOTHING",
+            "INSERT INTO positions (company_id, vehicle_id, environment, recorded_at, latitude, longitude,"
+            " fuel_percent) VALUES (%s, %s, 'live', %s, %s, %s, 60) ON CONFLICT DO NOTHING",
             [
-                (fleet.trucks[number], now, *place)
+                (fleet.company_id, fleet.trucks[number], now, *place)
                 for number, place in zip(range(first, first + count), starts, strict=True)
             ],
         )

@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 import httpx
 
+from domain.ids import shown_id
 from domain.lifecycle import PendingReason, RouteStatus
 from tests.benchmarks.harness import Bench, Figure, Run, Stack, rates, ratios
 from tests.benchmarks.load import CONNECTIONS, Address, send
@@ -164,7 +165,7 @@ class _Requests:
         percent = min(100.0, 200 * SAMPLE / sum(company.routes for company in companies))
         rows = stack.query(f"SELECT id, company_id, external_id FROM routes TABLESAMPLE SYSTEM ({percent})")
         random.Random(4).shuffle(rows)
-        self._rows = [(row.id, row.external_id, next(keys[row.company_id])) for row in rows[:SAMPLE]]
+        self._rows = [(shown_id("rte", row.id), row.external_id, next(keys[row.company_id])) for row in rows[:SAMPLE]]
         self.by_id = [_get(f"/v1/routes/{route_id}", key) for route_id, _, key in self._rows]
         self.by_external_id = [_get(f"/v1/routes?externalId={external_id}", key) for _, external_id, key in self._rows]
 

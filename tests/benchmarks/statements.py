@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import msgspec
 import psycopg
@@ -44,8 +45,8 @@ class _Cell(NamedTuple):
 
 
 class _Route(NamedTuple):
-    id: str
-    company_id: str
+    id: UUID
+    company_id: UUID
     environment: str
     external_id: str
     reference: str | None
@@ -55,7 +56,7 @@ class _Route(NamedTuple):
 
 
 class _Created(NamedTuple):
-    id: str
+    id: UUID
     created_at: datetime
 
 
@@ -71,7 +72,7 @@ _INSERT = Statement(
     INSERT INTO routes (id, company_id, environment, external_id, vehicle_unit_number, driver_name, scheduled_start,
                         stops, status)
     SELECT id, company_id, environment, external_id, vehicle_unit_number, driver_name, scheduled_start, stops, status
-    FROM jsonb_to_recordset(%s) AS pushed (id text, company_id text, environment text, external_id text,
+    FROM jsonb_to_recordset(%s) AS pushed (id uuid, company_id uuid, environment text, external_id text,
         vehicle_unit_number text, driver_name text, scheduled_start timestamptz, stops jsonb, status text)
     ON CONFLICT DO NOTHING
     RETURNING id, created_at
@@ -119,7 +120,7 @@ def _layers(database: Database) -> None:
     )
     with open_session(database.url, WORKING) as ours, engine.connect() as core, sqlmodel.Session(engine) as session:
         ids = [row.id for row in named(ours).execute("SELECT id FROM routes").fetchall()]
-        wanted = sqlmodel.col(Route.id) == sqlalchemy.any_(sqlalchemy.literal(ids, ARRAY(sqlalchemy.Text)))
+        wanted = sqlmodel.col(Route.id) == sqlalchemy.any_(sqlalchemy.literal(ids, ARRAY(sqlalchemy.Uuid)))
         by_core = sqlalchemy.select(*(getattr(Route, name) for name in _Route._fields)).where(wanted)
         by_model = sqlmodel.select(Route).where(wanted)
         insert = (
@@ -151,10 +152,10 @@ def _layers(database: Database) -> None:
 def _pushed(fleet: Fleet, now: datetime) -> list[dict[str, Any]]:
     return [
         {
-            "id": (id_ := new_id("rte")),
+            "id": (id_ := new_id()),
             "company_id": fleet.company_id,
             "environment": "live",
-            "external_id": id_,
+            "external_id": id_.hex,
             "vehicle_unit_number": "00001",
             "driver_name": "Driver 00001",
             "scheduled_start": now,

@@ -19,9 +19,10 @@ import psycopg
 import pytest
 
 from domain.database import Database
+from domain.ids import shown_id
 from domain.settings import STACK_FILE, Settings
 from tests.factories import route_body
-from tests.rows import named
+from tests.rows import named, stored_id
 from tests.service import Service, eventually
 
 pytestmark = pytest.mark.servers
@@ -125,12 +126,14 @@ def test_a_killed_database_has_kept_every_push_that_was_accepted(imported: bool)
                 with service.database.transaction() as connection:
                     rows = (
                         named(connection)
-                        .execute("SELECT id FROM routes WHERE id = ANY(%s)", (list(accepted),))
+                        .execute(
+                            "SELECT id FROM routes WHERE id = ANY(%s)", ([stored_id(shown) for shown in accepted],)
+                        )
                         .fetchall()
                     )
             except psycopg.OperationalError:
                 return None
-            return {row.id for row in rows}
+            return {shown_id("rte", row.id) for row in rows}
 
         worker = children(supervisor)["imports"]
         try:

@@ -6,7 +6,7 @@ import httpx
 
 from domain.database import as_json
 from domain.ids import new_id
-from tests.rows import named
+from tests.rows import named, stored_id
 from tests.service import Client
 
 PROBLEM_TYPE = "application/problem+json"
@@ -60,16 +60,24 @@ def put_in_status(client: Client, route_id: str, status: str, *, plan: dict[str,
     with client.service.database.transaction() as connection:
         plan_id = None
         if plan is not None:
-            plan_id = new_id("pln")
+            plan_id = new_id()
             connection.execute(
-                "INSERT INTO plans (id, route_id, revision, generated_at, document, explanation, timeline,"
-                " fuel_percent) VALUES (%s, %s, 1, now(), %s, %s, %s, 50)",
-                (plan_id, route_id, as_json(plan), as_json({}), as_json(_TIMELINE)),
+                "INSERT INTO plans (id, company_id, environment, route_id, revision, generated_at, document,"
+                " explanation, timeline, fuel_percent)"
+                " SELECT %s, company_id, environment, id, 1, now(), %s, %s, %s, 50 FROM routes WHERE id = %s",
+                (plan_id, as_json(plan), as_json({}), as_json(_TIMELINE), stored_id(route_id)),
             )
         connection.execute(
             "UPDATE routes SET status = %s, pending_reason = %s, pending_detail = %s, retry_at = NULL, plan_id = %s,"
             " scheduled_start = scheduled_start + %s * interval '1 day', updated_at = clock_timestamp() WHERE id = %s",
-            (status, "error" if held else None, "Set by a test" if held else None, plan_id, days_later, route_id),
+            (
+                status,
+                "error" if held else None,
+                "Set by a test" if held else None,
+                plan_id,
+                days_later,
+                stored_id(route_id),
+            ),
         )
 
 
@@ -82,7 +90,7 @@ _TIMELINE = [
 def stored_route(client: Client, route_id: str) -> Any:
     """A route's row, for what the API does not show."""
     with client.service.database.transaction() as connection:
-        row = named(connection).execute("SELECT * FROM routes WHERE id = %s", (route_id,)).fetchone()
+        row = named(connection).execute("SELECT * FROM routes WHERE id = %s", (stored_id(route_id),)).fetchone()
     assert row is not None
     return row
 

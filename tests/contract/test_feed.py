@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from domain.ids import new_id
+from domain.ids import new_id, shown_id
 from domain.lifecycle import Environment
 from tests.contract.checks import accepted, invalid_fields, problem
 from tests.contract.conftest import Clients
@@ -90,7 +90,7 @@ def test_every_kind_of_reference_finds_the_vehicle(client: Client, now: datetime
             (client.fleet.company_id, truck),
         )
     entry = fix(now) | {"unitNumber": None}
-    entry |= {name: value.format(truck=truck) if value else None for name, value in reference.items()}
+    entry |= {name: value.format(truck=shown_id("veh", truck)) if value else None for name, value in reference.items()}
 
     assert outcome(post(client, entry)) == (1, [])
     assert [row.vehicle_id for row in stored(client)] == [truck]
@@ -212,7 +212,7 @@ def test_a_vehicle_that_two_records_fit_is_not_guessed(client: Client, now: date
     with client.service.database.transaction() as connection:
         connection.execute(
             "INSERT INTO vehicles (id, company_id, unit_number, vin) VALUES (%s, %s, '301', '1XKAD49X0CJ000101')",
-            (new_id("veh"), client.fleet.company_id),
+            (new_id(), client.fleet.company_id),
         )
 
     answer = post(client, fix(now, unitNumber=None, vin="1XKAD49X0CJ000101"), fix(now, unitNumber="102"))

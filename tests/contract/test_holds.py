@@ -2,15 +2,17 @@
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from domain.fleet.matching import MappingKind
-from domain.ids import new_id
+from domain.ids import new_id, shown_id
 from domain.jobs import JobQueue
 from domain.routes.fleet_changes import add_mapping
 from tests.contract.checks import accepted, stored_route
 from tests.factories import route_body
+from tests.rows import stored_id
 from tests.service import Client, eventually
 
 FAR = "2099-01-01T00:00:00Z"
@@ -35,15 +37,15 @@ def execute(client: Client, statement: str, *values: Any) -> None:
         connection.execute(statement, values)
 
 
-def map_to(client: Client, kind: MappingKind, value: str, target: str) -> None:
+def map_to(client: Client, kind: MappingKind, value: str, target: UUID) -> None:
     """What the matching screens do, jobs included."""
     with client.service.database.transaction() as connection:
         _, jobs = add_mapping(connection, client.fleet.company_id, kind, value, target)
     JobQueue.of(client.service.settings).put(*jobs)
 
 
-def add_vehicle(client: Client, unit_number: str | None, vin: str | None = None) -> str:
-    vehicle_id = new_id("veh")
+def add_vehicle(client: Client, unit_number: str | None, vin: str | None = None) -> UUID:
+    vehicle_id = new_id()
     execute(
         client,
         "INSERT INTO vehicles (id, company_id, unit_number, vin) VALUES (%s, %s, %s, %s)",
@@ -55,8 +57,8 @@ def add_vehicle(client: Client, unit_number: str | None, vin: str | None = None)
     return vehicle_id
 
 
-def add_driver(client: Client, name: str | None, external_id: str | None = None) -> str:
-    driver_id = new_id("drv")
+def add_driver(client: Client, name: str | None, external_id: str | None = None) -> UUID:
+    driver_id = new_id()
     execute(
         client,
         "INSERT INTO drivers (id, company_id, name, external_id) VALUES (%s, %s, %s, %s)",
@@ -157,7 +159,7 @@ def test_a_reference_that_fits_two_records_is_not_guessed(client: Client, now: d
     assert "more than one" in vehicle["pending"]["detail"]
     assert reason(driver) == ("pending_mapping", "driver_unmapped")
     assert "Bo Diaz" in driver["pending"]["detail"]
-    assert client.wait_for(vehicle["id"], "draft")["vehicle"]["id"] == client.fleet.trucks[0]
+    assert client.wait_for(vehicle["id"], "draft")["vehicle"]["id"] == client.fleet.shown_trucks[0]
 
 
 def test_an_ambiguous_reference_is_not_settled_by_the_other_one(client: Client, now: datetime) -> None:
@@ -191,7 +193,7 @@ def test_a_matched_vehicle_shows_while_the_driver_is_unmapped(client: Client, no
     """RouteVehicle.id: vehicle id once matched; `null` while unmatched."""
     route = held(client, now, driver=NOBODY)
 
-    assert route["vehicle"] == {"id": client.fleet.trucks[0], "unitNumber": "101"}
+    assert route["vehicle"] == {"id": client.fleet.shown_trucks[0], "unitNumber": "101"}
     assert route["driver"] == {"id": None, "name": "Nobody"}
 
 
@@ -212,16 +214,17 @@ def test_a_mapping_imports_what_waits_for_it_at_once(
 ) -> None:
     """Transitions: pending_mapping -> mapped in the matching screens -> draft; nothing needs to be resent."""
     waiting = [held(client, now, **{field: reference})["id"] for _ in range(2)]
-    targets = client.fleet.trucks if field == "vehicle" else client.fleet.drivers
+    _, target = client.fleet.trucks if field == "vehicle" else client.fleet.drivers
     (value,) = reference.values()
 
-    map_to(client, kind, value, targets[1])
+    map_to(client, kind, value, target)
 
     for route_id in waiting:
         route = client.wait_for(route_id, "draft", seconds=5)
-        assert route[field]["id"] == targets[1]
+        assert stored_id(route[field]["id"]) == target
         assert route["pending"] is None
-    assert accepted(client.push(route_body(now) | {field: reference}), 201)[field]["id"] == targets[1]
+    later = accepted(client.push(route_body(now) | {field: reference}), 201)
+    assert stored_id(later[field]["id"]) == target
 
 
 def test_a_mapping_comes_before_the_stored_value(client: Client, now: datetime) -> None:
@@ -230,7 +233,7 @@ def test_a_mapping_comes_before_the_stored_value(client: Client, now: datetime) 
 
     route = accepted(client.push(route_body(now)), 201)
 
-    assert route["vehicle"] == {"id": client.fleet.trucks[1], "unitNumber": "102"}
+    assert route["vehicle"] == {"id": client.fleet.shown_trucks[1], "unitNumber": "102"}
 
 
 def test_the_next_obstacle_takes_the_place_of_the_first(client: Client, now: datetime) -> None:
@@ -242,8 +245,8 @@ def test_the_next_obstacle_takes_the_place_of_the_first(client: Client, now: dat
     map_to(client, "driver_name", "Nobody", client.fleet.drivers[0])
     by_window = wait_for_reason(client, route_id, "outside_import_window")
 
-    assert by_driver["vehicle"]["id"] == client.fleet.trucks[0]
-    assert by_window["driver"]["id"] == client.fleet.drivers[0]
+    assert by_driver["vehicle"]["id"] == client.fleet.shown_trucks[0]
+    assert by_window["driver"]["id"] == client.fleet.shown_drivers[0]
     assert by_window["status"] == "pending_window"
 
 
@@ -264,8 +267,8 @@ def test_a_vehicle_added_later_is_found_by_the_pass(client: Client, now: datetim
 
     vehicle_id, driver_id = add_vehicle(client, "999"), add_driver(client, "Nobody")
 
-    assert client.wait_for(by_vehicle, "draft")["vehicle"] == {"id": vehicle_id, "unitNumber": "999"}
-    assert client.wait_for(by_driver, "draft")["driver"] == {"id": driver_id, "name": "Nobody"}
+    assert client.wait_for(by_vehicle, "draft")["vehicle"] == {"id": shown_id("veh", vehicle_id), "unitNumber": "999"}
+    assert client.wait_for(by_driver, "draft")["driver"] == {"id": shown_id("drv", driver_id), "name": "Nobody"}
 
 
 def test_a_start_that_enters_the_window_is_imported_by_the_pass(client: Client) -> None:

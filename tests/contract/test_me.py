@@ -7,6 +7,7 @@ import pytest
 
 from domain.accounts.keys import create_key
 from domain.contract.shapes import SCOPES
+from domain.ids import shown_id
 from domain.lifecycle import Environment
 from tests.contract.conftest import Clients
 from tests.service import Client
@@ -23,9 +24,9 @@ def test_me_shows_the_key_its_company_and_the_limit(clients: Clients) -> None:
     me = answer.json()
     created_at = me["key"].pop("createdAt")
     assert me == {
-        "company": {"id": client.fleet.company_id, "name": "Acme", "timeZone": "America/Chicago"},
+        "company": {"id": client.fleet.shown_company_id, "name": "Acme", "timeZone": "America/Chicago"},
         "key": {
-            "id": client.key_id,
+            "id": shown_id("key", client.key_id),
             "name": "test",
             "prefix": client.key[:17],
             "environment": "live",

@@ -71,8 +71,8 @@ def test_a_matched_route_inside_the_window_is_created_as_a_draft(client: Client,
 
     assert route["status"] == "draft"
     assert route["pending"] is None
-    assert route["vehicle"] == {"id": client.fleet.trucks[0], "unitNumber": "101"}
-    assert route["driver"] == {"id": client.fleet.drivers[0], "name": "Ann Lee"}
+    assert route["vehicle"] == {"id": client.fleet.shown_trucks[0], "unitNumber": "101"}
+    assert route["driver"] == {"id": client.fleet.shown_drivers[0], "name": "Ann Lee"}
     assert route["fuelPlan"] is None
     assert client.route(route["id"]) == route
 
@@ -382,8 +382,8 @@ def test_a_changed_body_replaces_the_input(client: Client, now: datetime) -> Non
 
     assert (route["id"], route["createdAt"], route["status"]) == (first["id"], first["createdAt"], "draft")
     assert (route["reference"], route["name"]) == (None, first["externalId"])
-    assert route["vehicle"] == {"id": client.fleet.trucks[1], "unitNumber": "102"}
-    assert route["driver"] == {"id": client.fleet.drivers[1], "name": "Bo Diaz"}
+    assert route["vehicle"] == {"id": client.fleet.shown_trucks[1], "unitNumber": "102"}
+    assert route["driver"] == {"id": client.fleet.shown_drivers[1], "name": "Bo Diaz"}
     assert datetime.fromisoformat(route["scheduledStart"]) == now + timedelta(days=2)
     assert [stop["name"] for stop in route["stops"]] == ["Joliet terminal", "Perrysburg yard", "Port Newark"]
     assert [stop["address"] for stop in route["stops"]] == [None, None, None]
@@ -487,7 +487,7 @@ def test_a_held_route_takes_identical_and_changed_pushes(client: Client, now: da
         "status": "draft",
         "pending": None,
         "scheduledStart": now.isoformat().replace("+00:00", "Z"),
-        "vehicle": {"id": client.fleet.trucks[0], "unitNumber": "101"},
+        "vehicle": {"id": client.fleet.shown_trucks[0], "unitNumber": "101"},
     }
 
 

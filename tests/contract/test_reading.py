@@ -8,6 +8,7 @@ import pytest
 from tests.contract import shapes
 from tests.contract.checks import accepted, put_in_status
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, PLAN, route_body
+from tests.rows import stored_id
 from tests.service import Client
 
 ALL = sorted(shapes.STATUSES)
@@ -75,11 +76,12 @@ def test_stops_show_the_times_of_the_plan_and_of_the_truck(client: Client, now: 
     route = route_in(client, "planned", now)
     with client.service.database.transaction() as connection:
         connection.execute(
-            "INSERT INTO visits (route_id, stop, arrived_at, departed_at, arrival_evidence)"
-            " VALUES (%s, 0, '2026-11-20T05:00:00-06:00', '2026-11-20T05:30:00.25-06:00', '{}')",
-            (route["id"],),
+            "INSERT INTO visits (company_id, environment, route_id, stop, arrived_at, departed_at, arrival_evidence)"
+            " SELECT company_id, environment, id, 0, '2026-11-20T05:00:00-06:00', '2026-11-20T05:30:00.25-06:00', '{}'"
+            " FROM routes WHERE id = %s",
+            (stored_id(route["id"]),),
         )
-        connection.execute("UPDATE routes SET arrived_at = now() WHERE id = %s", (route["id"],))
+        connection.execute("UPDATE routes SET arrived_at = now() WHERE id = %s", (stored_id(route["id"]),))
 
     first, last = client.route(route["id"])["stops"]
 
@@ -110,8 +112,8 @@ def test_references_that_are_no_names_show_as_null_until_matched(client: Client,
     unknown = {"vehicle": {"vin": "1XKAD49X0CJ999999"}, "driver": {"externalId": "D-9"}}
     held = accepted(client.push(route_body(now, **unknown)), 202)
 
-    assert matched["vehicle"] == {"id": client.fleet.trucks[1], "unitNumber": "102"}
-    assert matched["driver"] == {"id": client.fleet.drivers[1], "name": "Bo Diaz"}
+    assert matched["vehicle"] == {"id": client.fleet.shown_trucks[1], "unitNumber": "102"}
+    assert matched["driver"] == {"id": client.fleet.shown_drivers[1], "name": "Bo Diaz"}
     assert held["vehicle"] == {"id": None, "unitNumber": None}
     assert held["driver"] == {"id": None, "name": None}
 
@@ -125,7 +127,7 @@ def test_a_vehicle_matched_by_vin_shows_its_own_unit_number_even_when_it_has_non
 
     route = accepted(client.push(route_body(now, vehicle={"vin": "1XKAD49X0CJ000101"})), 201)
 
-    assert route["vehicle"] == {"id": client.fleet.trucks[0], "unitNumber": None}
+    assert route["vehicle"] == {"id": client.fleet.shown_trucks[0], "unitNumber": None}
 
 
 @pytest.mark.parametrize(
@@ -163,7 +165,7 @@ def test_vehicles_show_what_is_stored(client: Client) -> None:
     full, bare = client.get("/v1/vehicles").json()["data"]
 
     assert full == {
-        "id": client.fleet.trucks[0],
+        "id": client.fleet.shown_trucks[0],
         "unitNumber": "101",
         "vin": "1XKAD49X0CJ000101",
         "licensePlate": "P1",
@@ -172,7 +174,7 @@ def test_vehicles_show_what_is_stored(client: Client) -> None:
         "year": "2021",
         "fuelTankCapacityGallons": 240.5,
     }
-    assert bare == {**dict.fromkeys(full), "id": client.fleet.trucks[1], "unitNumber": "102"}
+    assert bare == {**dict.fromkeys(full), "id": client.fleet.shown_trucks[1], "unitNumber": "102"}
 
 
 def test_drivers_show_what_is_stored(client: Client) -> None:
@@ -187,8 +189,8 @@ def test_drivers_show_what_is_stored(client: Client) -> None:
         )
 
     assert client.get("/v1/drivers").json()["data"] == [
-        {"id": client.fleet.drivers[0], "name": "Ann Lee", "displayName": "Annie", "externalId": "D-1"},
-        {"id": client.fleet.drivers[1], "name": None, "displayName": None, "externalId": None},
+        {"id": client.fleet.shown_drivers[0], "name": "Ann Lee", "displayName": "Annie", "externalId": "D-1"},
+        {"id": client.fleet.shown_drivers[1], "name": None, "displayName": None, "externalId": None},
     ]
 
 

@@ -23,7 +23,7 @@ from deploy.cli import app, main, measuring
 from deploy.cli.output import counted, screen
 from domain.accounts.keys import PresentedKey, find_callers
 from domain.database import Database
-from domain.ids import is_id
+from domain.ids import read_id, shown_id
 from domain.jobs import JobQueue
 from domain.settings import Settings, get_settings
 from tests.conftest import make_database
@@ -32,6 +32,8 @@ from tests.factories import Fleet, make_fleet
 from tests.rows import named
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
+
+NO_COMPANY = "cmp_" + "0" * 32
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,7 @@ def csv_file(tmp_path: Path) -> Callable[..., str]:
 
 def test_a_company_is_created_and_its_policy_set(cli: Cli) -> None:
     company = cli("companies", "create", "--name", "Acme", "--time-zone", "America/Chicago", "--json").document
-    assert is_id(company["id"], "cmp")
+    assert read_id("cmp", company["id"])
     assert company["name"] == "Acme"
 
     changed = cli(
@@ -139,7 +141,7 @@ def test_a_company_is_created_and_its_policy_set(cli: Cli) -> None:
 
 
 def test_the_policy_is_also_readable_for_people(cli: Cli, fleet: Fleet) -> None:
-    result = cli("companies", "set", fleet.company_id, "--stop-cost", "12.5")
+    result = cli("companies", "set", fleet.shown_company_id, "--stop-cost", "12.5")
 
     assert result.status == 0
     assert ["stop", "cost", "12.5"] in [line.split() for line in result.out.splitlines()]
@@ -149,7 +151,7 @@ def test_the_policy_is_also_readable_for_people(cli: Cli, fleet: Fleet) -> None:
 @pytest.mark.parametrize("form", [(), ("--json",)])
 def test_a_message_url_s_secrets_are_never_printed(cli: Cli, fleet: Fleet, form: tuple[str, ...]) -> None:
     result = cli(
-        "companies", "set", fleet.company_id, "--message-url", "json://user:secret@gateway.example/secret", *form
+        "companies", "set", fleet.shown_company_id, "--message-url", "json://user:secret@gateway.example/secret", *form
     )
 
     assert result.status == 0
@@ -160,7 +162,7 @@ def test_a_message_url_s_secrets_are_never_printed(cli: Cli, fleet: Fleet, form:
 @pytest.mark.parametrize("form", [(), ("--json",)])
 def test_a_key_is_shown_once_and_works(cli: Cli, fleet: Fleet, database: Database, form: tuple[str, ...]) -> None:
     result = cli(
-        *("keys", "create", "--company", fleet.company_id, "--name", "TMS", "--environment", "sandbox"),
+        *("keys", "create", "--company", fleet.shown_company_id, "--name", "TMS", "--environment", "sandbox"),
         *("--scope", "routes:write", "--scope", "routes:read", "--expires-at", "2999-01-01T00:00:00Z", *form),
     )
 
@@ -170,7 +172,7 @@ def test_a_key_is_shown_once_and_works(cli: Cli, fleet: Fleet, database: Databas
     assert caller is not None
     assert caller.tenant == fleet.sandbox
     assert sorted(caller.scopes) == ["routes:read", "routes:write"]
-    listed = cli("keys", "list", "--company", fleet.company_id, *form).out
+    listed = cli("keys", "list", "--company", fleet.shown_company_id, *form).out
     assert "TMS" in listed
     assert key[:17] in listed
     assert key not in listed
@@ -179,7 +181,7 @@ def test_a_key_is_shown_once_and_works(cli: Cli, fleet: Fleet, database: Databas
 @pytest.mark.parametrize("form", [(), ("--json",)])
 def test_a_revoked_key_is_gone(cli: Cli, fleet: Fleet, database: Database, form: tuple[str, ...]) -> None:
     made = cli(
-        *("keys", "create", "--company", fleet.company_id, "--name", "TMS", "--environment", "live"),
+        *("keys", "create", "--company", fleet.shown_company_id, "--name", "TMS", "--environment", "live"),
         *("--scope", "routes:read", "--json"),
     ).document
 
@@ -202,7 +204,7 @@ IMPORTS = [
 def test_an_import_with_refused_rows_keeps_the_others_and_exits_with_2(
     cli: Cli, fleet: Fleet, csv_file: Callable[..., str], what: str, lines: list[str]
 ) -> None:
-    result = cli(what, "import", "--company", fleet.company_id, csv_file(*lines), "--json")
+    result = cli(what, "import", "--company", fleet.shown_company_id, csv_file(*lines), "--json")
 
     assert result.status == 2
     assert {name: result.document[name] for name in ("created", "updated", "unchanged")} == {
@@ -219,19 +221,19 @@ def test_an_import_with_refused_rows_keeps_the_others_and_exits_with_2(
 def test_an_import_tells_people_what_it_did_and_which_lines_it_refused(
     cli: Cli, fleet: Fleet, csv_file: Callable[..., str], what: str, lines: list[str]
 ) -> None:
-    refused = cli(what, "import", "--company", fleet.company_id, csv_file(*lines))
+    refused = cli(what, "import", "--company", fleet.shown_company_id, csv_file(*lines))
     assert refused.status == 2
     assert refused.out == f"{what}: 1 created, 0 updated, 0 unchanged\n"
     assert "line 3: " in refused.err
 
-    clean = cli(what, "import", "--company", fleet.company_id, csv_file(*lines[:2]))
+    clean = cli(what, "import", "--company", fleet.shown_company_id, csv_file(*lines[:2]))
     assert (clean.status, clean.out) == (0, f"{what}: 0 created, 0 updated, 1 unchanged\n")
 
 
 def test_a_refused_row_without_one_column_at_fault_names_none(
     cli: Cli, fleet: Fleet, csv_file: Callable[..., str]
 ) -> None:
-    result = cli("vehicles", "import", "--company", fleet.company_id, csv_file("unit_number,vin,mpg", ",,6.5"))
+    result = cli("vehicles", "import", "--company", fleet.shown_company_id, csv_file("unit_number,vin,mpg", ",,6.5"))
 
     assert result.err.splitlines() == [
         "line 2: unit_number or vin is needed",
@@ -257,7 +259,7 @@ def test_taxes_are_imported_for_everybody(cli: Cli, csv_file: Callable[..., str]
 
 def test_the_objective_and_the_value_of_leftover_fuel_are_set(cli: Cli, fleet: Fleet) -> None:
     def set_(*options: str) -> Any:
-        return cli("companies", "set", fleet.company_id, *options, "--json")
+        return cli("companies", "set", fleet.shown_company_id, *options, "--json")
 
     assert (set_().document["objective"], set_().document["leftover_value_per_gallon"]) == ("pump", 0)
     assert set_("--objective", "tax-adjusted").document["objective"] == "tax-adjusted"
@@ -289,7 +291,7 @@ def test_an_import_wakes_the_routes_that_waited(
     with database.transaction() as connection:
         imported(connection, fleet.live, now=now, vehicle={"unitNumber": "201"})
 
-    assert cli("vehicles", "import", "--company", fleet.company_id, csv_file("unit_number", "201")).status == 0
+    assert cli("vehicles", "import", "--company", fleet.shown_company_id, csv_file("unit_number", "201")).status == 0
 
     assert jobs.backlog("imports") == 1
 
@@ -306,7 +308,7 @@ def test_an_import_succeeds_without_redis(
         imported(connection, fleet.live, now=now, vehicle={"unitNumber": "201"})
     monkeypatch.setenv("FUELROUTE_REDIS_URL", "redis://127.0.0.1:9/0")
 
-    result = cli("vehicles", "import", "--company", fleet.company_id, csv_file("unit_number", "201"), "--json")
+    result = cli("vehicles", "import", "--company", fleet.shown_company_id, csv_file("unit_number", "201"), "--json")
 
     assert (result.status, result.document["created"]) == (0, 1)
 
@@ -319,8 +321,8 @@ def test_a_mapping_tells_how_many_routes_waited_for_it(
         imported(connection, fleet.live, now=now, vehicle={"unitNumber": "theirs"})
 
     result = cli(
-        *("mappings", "add", "--company", fleet.company_id, "--kind", "unit_number", "--value", "theirs"),
-        *("--to", fleet.trucks[0], *form),
+        *("mappings", "add", "--company", fleet.shown_company_id, "--kind", "unit_number", "--value", "theirs"),
+        *("--to", fleet.shown_trucks[0], *form),
     )
 
     assert result.status == 0
@@ -328,11 +330,11 @@ def test_a_mapping_tells_how_many_routes_waited_for_it(
         assert result.document == {
             "kind": "unit_number",
             "value": "theirs",
-            "to": fleet.trucks[0],
+            "to": fleet.shown_trucks[0],
             "waiting_routes": 1,
         }
     else:
-        assert f"'theirs' now means {fleet.trucks[0]}; 1 held route is imported" in result.out
+        assert f"'theirs' now means {fleet.shown_trucks[0]}; 1 held route is imported" in result.out
 
 
 def test_messages_are_listed_with_their_text(cli: Cli, fleet: Fleet, database: Database, now: datetime) -> None:
@@ -341,11 +343,11 @@ def test_messages_are_listed_with_their_text(cli: Cli, fleet: Fleet, database: D
         message_id = planned_by_hand(connection, route_id, now=now)
         deliver(connection, message_id, settings=get_settings(), now=now)
 
-    (listed,) = cli("messages", "list", "--company", fleet.company_id, "--json").document
+    (listed,) = cli("messages", "list", "--company", fleet.shown_company_id, "--json").document
     assert {name: listed[name] for name in ("id", "route_id", "driver_id", "status", "channel", "environment")} == {
-        "id": message_id,
-        "route_id": route_id,
-        "driver_id": fleet.drivers[0],
+        "id": shown_id("msg", message_id),
+        "route_id": shown_id("rte", route_id),
+        "driver_id": fleet.shown_drivers[0],
         "status": "sent",
         "channel": "outbox",
         "environment": "live",
@@ -353,7 +355,7 @@ def test_messages_are_listed_with_their_text(cli: Cli, fleet: Fleet, database: D
     assert "Lakeside Travel Plaza" in listed["text"]
     assert listed["sent_at"].endswith("Z")
 
-    text = cli("messages", "list", "--company", fleet.company_id).out
+    text = cli("messages", "list", "--company", fleet.shown_company_id).out
     assert "Lakeside Travel Plaza" in text
     assert text.splitlines()[-1] == "1 message"
 
@@ -368,17 +370,18 @@ def test_a_vehicle_or_driver_is_retired(
 ) -> None:
     with database.transaction() as connection:
         imported(connection, fleet.live, now=now)
-    record = {"vehicles": fleet.trucks, "drivers": fleet.drivers}[kind][0]
+    record = {"vehicles": fleet.shown_trucks, "drivers": fleet.shown_drivers}[kind][0]
 
-    result = cli(kind, "retire", "--company", fleet.company_id, record, *form)
+    result = cli(kind, "retire", "--company", fleet.shown_company_id, record, *form)
 
     if form:
         assert result.document == {"id": record, "retired": True, "matched_again_routes": 1, "ended_routes": 0}
     else:
         assert f"retired {record}; 1 route is matched again, 0 were ended" in result.out
     assert jobs.backlog("imports") == 1
-    sentence = cli(kind, "retire", "--company", fleet.company_id, "nobody", *form).sentence
-    assert f"the company has no {kind[:-1]} with the id 'nobody'" in sentence
+    for unknown in ("nobody", record[:4] + "0" * 32):
+        sentence = cli(kind, "retire", "--company", fleet.shown_company_id, unknown, *form).sentence
+        assert f"the company has no {kind[:-1]} with the id '{unknown}'" in sentence
 
 
 def test_a_driver_on_the_road_is_kept_without_force(cli: Cli, fleet: Fleet, database: Database, now: datetime) -> None:
@@ -387,8 +390,11 @@ def test_a_driver_on_the_road_is_kept_without_force(cli: Cli, fleet: Fleet, data
         connection.execute("UPDATE routes SET status = 'active' WHERE id = %s", (route_id,))
 
     for command in (("retire",), ("erase", "--yes")):
-        given = ("drivers", *command, "--company", fleet.company_id, fleet.drivers[0])
-        assert f"({route_id}): wait until they are finished, or end them with --force" in cli(*given).sentence
+        given = ("drivers", *command, "--company", fleet.shown_company_id, fleet.shown_drivers[0])
+        assert (
+            f"({shown_id('rte', route_id)}): wait until they are finished, or end them with --force"
+            in cli(*given).sentence
+        )
     assert cli(*given, "--force").status == 0
 
 
@@ -406,37 +412,39 @@ def test_a_station_is_retired(cli: Cli, csv_file: Callable[..., str]) -> None:
 def test_a_retired_company_refuses_its_keys_and_ends_its_routes(
     cli: Cli, fleet: Fleet, database: Database, now: datetime, form: tuple[str, ...]
 ) -> None:
-    key = ("keys", "create", "--company", fleet.company_id, "--name", "k", "--environment", "live")
+    key = ("keys", "create", "--company", fleet.shown_company_id, "--name", "k", "--environment", "live")
     secret = cli(*key, "--scope", "routes:read", "--json").document["key"]
     with database.transaction() as connection:
         imported(connection, fleet.live, now=now)
 
-    result = cli("companies", "retire", fleet.company_id, *form)
+    result = cli("companies", "retire", fleet.shown_company_id, *form)
 
     if form:
-        assert result.document == {"id": fleet.company_id, "retired": True, "ended_routes": 1}
+        assert result.document == {"id": fleet.shown_company_id, "retired": True, "ended_routes": 1}
     else:
-        assert f"retired {fleet.company_id}; 1 route was ended" in result.out
+        assert f"retired {fleet.shown_company_id}; 1 route was ended" in result.out
     with database.transaction() as connection:
         assert find_callers([PresentedKey.of(secret)]).on(connection) == [None]
     assert "is retired" in cli(*key, "--scope", "routes:read").sentence
-    assert len(cli("keys", "list", "--company", fleet.company_id, "--json").document) == 1
-    assert "there is no company 'cmp_x'" in cli("companies", "retire", "cmp_x").sentence
+    assert len(cli("keys", "list", "--company", fleet.shown_company_id, "--json").document) == 1
+    for unknown in ("cmp_x", NO_COMPANY):
+        assert f"there is no company '{unknown}'" in cli("companies", "retire", unknown).sentence
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
 def test_nothing_is_erased_without_a_yes(cli: Cli, fleet: Fleet, database: Database, form: tuple[str, ...]) -> None:
-    driver = ("drivers", "erase", "--company", fleet.company_id, fleet.drivers[0], *form)
-    company = ("companies", "erase", fleet.company_id, *form)
+    driver = ("drivers", "erase", "--company", fleet.shown_company_id, fleet.shown_drivers[0], *form)
+    company = ("companies", "erase", fleet.shown_company_id, *form)
 
     assert "give --yes" in cli(*driver).sentence
     assert "give --yes" in cli(*company).sentence
     erased = cli(*driver, "--yes")
-    assert erased.document["erased"] if form else f"erased {fleet.drivers[0]}" in erased.out
+    assert erased.document["erased"] if form else f"erased {fleet.shown_drivers[0]}" in erased.out
     for _ in range(2):  # again is fine
         erased = cli(*company, "--yes")
-        assert erased.document["erased"] if form else f"erased {fleet.company_id}" in erased.out
-    assert "there is no company" in cli("companies", "erase", "cmp_x", "--yes").sentence
+        assert erased.document["erased"] if form else f"erased {fleet.shown_company_id}" in erased.out
+    for unknown in ("cmp_x", NO_COMPANY):
+        assert "there is no company" in cli("companies", "erase", unknown, "--yes").sentence
     with database.transaction() as connection:
         assert named(connection).execute("SELECT FROM drivers WHERE company_id = %s", (fleet.company_id,)).rowcount == 0
 
@@ -448,8 +456,8 @@ def test_a_contact_key_seals_what_commands_store_and_is_never_printed(
     monkeypatch.setenv("FUELROUTE_CONTACT_KEY", key)
     url = "mailto://a:hidden@example.org"
 
-    shown = cli("companies", "set", fleet.company_id, "--message-url", url, "--json").document
-    cli("drivers", "import", "--company", fleet.company_id, csv_file("name,contact", f"Ann Lee,{url}"))
+    shown = cli("companies", "set", fleet.shown_company_id, "--message-url", url, "--json").document
+    cli("drivers", "import", "--company", fleet.shown_company_id, csv_file("name,contact", f"Ann Lee,{url}"))
 
     assert shown["message_url"] == "mailto://***"
     with database.transaction() as connection:
@@ -506,11 +514,11 @@ def test_the_program_runs_as_a_process_of_its_own(settings: Settings, fleet: Fle
         command = [sys.executable, "-c", "from deploy.cli import main; main()", *arguments]
         return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
 
-    listed = run("keys", "list", "--company", fleet.company_id, "--json")
+    listed = run("keys", "list", "--company", fleet.shown_company_id, "--json")
     assert (listed.returncode, json.loads(listed.stdout)) == (0, [])
-    failed = run("keys", "list", "--company", "cmp_nobody", "--json")
+    failed = run("keys", "list", "--company", NO_COMPANY, "--json")
     assert (failed.returncode, failed.stdout) == (1, "")
-    assert failed.stderr == "fuelroute: there is no company 'cmp_nobody'\n"
+    assert failed.stderr == f"fuelroute: there is no company '{NO_COMPANY}'\n"
 
 
 def test_every_command_and_option_explains_itself_to_its_users() -> None:
@@ -534,25 +542,26 @@ def test_the_help_of_an_import_names_its_columns(cli: Cli) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("companies", "set", "cmp_nobody", "--stop-cost", "5"),
-        ("keys", "list", "--company", "cmp_nobody"),
-        ("keys", "create", "--company", "cmp_nobody", "--name", "x", "--environment", "live", "--scope", "routes:read"),
-        ("vehicles", "import", "--company", "cmp_nobody", "FILE"),
-        ("drivers", "import", "--company", "cmp_nobody", "FILE"),
-        ("deals", "import", "--company", "cmp_nobody", "FILE"),
-        ("messages", "list", "--company", "cmp_nobody"),
-        ("mappings", "add", "--company", "cmp_nobody", "--kind", "vin", "--value", "x", "--to", "veh_1"),
+        ("companies", "set", "COMPANY", "--stop-cost", "5"),
+        ("keys", "list", "--company", "COMPANY"),
+        ("keys", "create", "--company", "COMPANY", "--name", "x", "--environment", "live", "--scope", "routes:read"),
+        ("vehicles", "import", "--company", "COMPANY", "FILE"),
+        ("drivers", "import", "--company", "COMPANY", "FILE"),
+        ("deals", "import", "--company", "COMPANY", "FILE"),
+        ("messages", "list", "--company", "COMPANY"),
+        ("mappings", "add", "--company", "COMPANY", "--kind", "vin", "--value", "x", "--to", "veh_1"),
     ],
 )
+@pytest.mark.parametrize("company", ["cmp_nobody", NO_COMPANY])
 @pytest.mark.parametrize("form", [(), ("--json",)])
 def test_an_unknown_company_is_one_sentence(
-    cli: Cli, csv_file: Callable[..., str], arguments: tuple[str, ...], form: tuple[str, ...]
+    cli: Cli, csv_file: Callable[..., str], arguments: tuple[str, ...], company: str, form: tuple[str, ...]
 ) -> None:
-    path = csv_file("name,unit_number,station_id", "a,b,c")
+    given = {"FILE": csv_file("name,unit_number,station_id", "a,b,c"), "COMPANY": company}
 
-    result = cli(*(path if argument == "FILE" else argument for argument in arguments), *form)
+    result = cli(*(given.get(argument, argument) for argument in arguments), *form)
 
-    assert "there is no company 'cmp_nobody'" in result.sentence
+    assert f"there is no company '{company}'" in result.sentence
 
 
 @pytest.mark.parametrize(
@@ -562,6 +571,7 @@ def test_an_unknown_company_is_one_sentence(
         (("companies", "set", "COMPANY", "--time-zone", "Mars"), "Mars"),
         (("companies", "create", "--name", ""), "name"),
         (("keys", "revoke", "key_nothing"), "key_nothing"),
+        (("keys", "revoke", "key_" + "0" * 32), "key_000"),
         (
             ("keys", "create", "--company", "COMPANY", "--name", "x", "--environment", "live", "--scope", "all"),
             "no such scope: 'all'",
@@ -579,6 +589,10 @@ def test_an_unknown_company_is_one_sentence(
             ("mappings", "add", "--company", "COMPANY", "--kind", "vin", "--value", "x", "--to", "veh_nothing"),
             "no vehicle with the id 'veh_nothing'",
         ),
+        (
+            ("mappings", "add", "--company", "COMPANY", "--kind", "vin", "--value", "x", "--to", "veh_" + "0" * 32),
+            "no vehicle with the id 'veh_000",
+        ),
         (("explain", "rte_nothing"), "has no plan to explain"),
         (("explain", "rte_" + "0" * 32), "has no plan to explain"),
         (("workers", "--queues", "imports,dreams"), "no such queue: dreams"),
@@ -586,7 +600,7 @@ def test_an_unknown_company_is_one_sentence(
     ],
 )
 def test_what_is_wrong_is_told_in_one_sentence(cli: Cli, fleet: Fleet, arguments: tuple[str, ...], told: str) -> None:
-    result = cli(*(fleet.company_id if argument == "COMPANY" else argument for argument in arguments))
+    result = cli(*(fleet.shown_company_id if argument == "COMPANY" else argument for argument in arguments))
 
     assert told in result.sentence
 
@@ -605,7 +619,7 @@ def test_what_is_wrong_is_told_in_one_sentence(cli: Cli, fleet: Fleet, arguments
 def test_a_message_url_that_is_refused_is_told_in_one_sentence_without_its_secrets(
     cli: Cli, fleet: Fleet, url: str
 ) -> None:
-    result = cli("companies", "set", fleet.company_id, "--message-url", url)
+    result = cli("companies", "set", fleet.shown_company_id, "--message-url", url)
 
     assert "secret" not in result.err
     assert "message URL" in result.sentence
@@ -615,19 +629,19 @@ def test_an_operator_s_own_gateway_is_taken_once_the_settings_name_it(
     cli: Cli, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = ("--message-url", "json://10.1.2.3/drivers")
-    assert "FUELROUTE_MESSAGE_ALLOWED_HOSTS" in cli("companies", "set", fleet.company_id, *url).sentence
+    assert "FUELROUTE_MESSAGE_ALLOWED_HOSTS" in cli("companies", "set", fleet.shown_company_id, *url).sentence
 
     monkeypatch.setenv("FUELROUTE_MESSAGE_ALLOWED_HOSTS", "sms.internal, 10.1.0.0/16")
 
-    assert cli("companies", "set", fleet.company_id, *url).status == 0
+    assert cli("companies", "set", fleet.shown_company_id, *url).status == 0
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("keys", "create", "--company", "x"),
-        ("keys", "create", "--company", "x", "--name", "x", "--environment", "test", "--scope", "routes:read"),
-        ("mappings", "add", "--company", "x", "--kind", "license", "--value", "x", "--to", "y"),
+        ("keys", "create", "--company", NO_COMPANY),
+        ("keys", "create", "--company", NO_COMPANY, "--name", "x", "--environment", "test", "--scope", "routes:read"),
+        ("mappings", "add", "--company", NO_COMPANY, "--kind", "license", "--value", "x", "--to", "y"),
         ("companies", "set", "x", "--max-stops", "few"),
         ("dance",),
     ],
@@ -651,14 +665,14 @@ def test_a_database_that_is_away_is_one_sentence(cli: Cli, monkeypatch: pytest.M
     monkeypatch.setenv("FUELROUTE_DATABASE_URL", "postgresql://postgres@127.0.0.1:9/nowhere")
     monkeypatch.setenv("FUELROUTE_DATABASE_TIMEOUT_SECONDS", "0.3")
 
-    assert "check FUELROUTE_DATABASE_URL" in cli("keys", "list", "--company", "x").sentence
+    assert "check FUELROUTE_DATABASE_URL" in cli("keys", "list", "--company", NO_COMPANY).sentence
 
 
 def test_an_address_that_is_none_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FUELROUTE_DATABASE_URL", "not an address")
     monkeypatch.setenv("FUELROUTE_DATABASE_TIMEOUT_SECONDS", "0.3")
 
-    for command in (("keys", "list", "--company", "x"), ("migrate",), ("ingress",)):
+    for command in (("keys", "list", "--company", NO_COMPANY), ("migrate",), ("ingress",)):
         assert cli(*command).sentence
 
 
@@ -671,7 +685,7 @@ def test_a_redis_that_is_away_stops_workers_with_one_sentence(cli: Cli, monkeypa
 def test_without_any_server_the_command_says_how_to_get_one(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FUELROUTE_DATABASE_URL")
 
-    assert "start the stack with `fuelroute up`" in cli("keys", "list", "--company", "x").sentence
+    assert "start the stack with `fuelroute up`" in cli("keys", "list", "--company", NO_COMPANY).sentence
 
 
 def test_the_servers_of_a_running_stack_are_found_in_its_folder(
@@ -681,7 +695,7 @@ def test_the_servers_of_a_running_stack_are_found_in_its_folder(
     monkeypatch.delenv("FUELROUTE_REDIS_URL")
     (tmp_path / "stack.json").write_text(json.dumps({"database_url": settings.database_url}))
 
-    assert cli("keys", "list", "--company", fleet.company_id, "--json").document == []
+    assert cli("keys", "list", "--company", fleet.shown_company_id, "--json").document == []
 
 
 def test_a_database_without_the_schema_says_to_migrate_and_migrating_helps(
@@ -693,9 +707,9 @@ def test_a_database_without_the_schema_says_to_migrate_and_migrating_helps(
         connection.execute("CREATE SCHEMA public")
     monkeypatch.setenv("FUELROUTE_DATABASE_URL", url)
 
-    assert "run `fuelroute migrate` first" in cli("keys", "list", "--company", "x").sentence
+    assert "run `fuelroute migrate` first" in cli("keys", "list", "--company", NO_COMPANY).sentence
     assert cli("migrate").status == 0
-    assert "there is no company" in cli("keys", "list", "--company", "x").sentence
+    assert "there is no company" in cli("keys", "list", "--company", NO_COMPANY).sentence
 
 
 @pytest.mark.parametrize("name", ["FUELROUTE_PORT", "FUELROUTE_SWEEP_SECONDS", "FUELROUTE_LOG_LEVEL"])
@@ -704,7 +718,7 @@ def test_a_setting_that_makes_no_sense_is_one_sentence_that_names_it(
 ) -> None:
     monkeypatch.setenv(name, "lots")
 
-    assert name in cli("keys", "list", "--company", "x").sentence
+    assert name in cli("keys", "list", "--company", NO_COMPANY).sentence
 
 
 def test_text_that_is_not_unicode_is_one_sentence(cli: Cli) -> None:
@@ -716,7 +730,7 @@ def test_nothing_is_stored_by_a_command_that_fails(cli: Cli, fleet: Fleet, datab
         route_id = imported(connection, fleet.live, now=now)
         before = route_row(connection, route_id)
 
-    assert cli("companies", "set", fleet.company_id, "--stop-cost", "5", "--reserve-percent", "500").status == 1
+    assert cli("companies", "set", fleet.shown_company_id, "--stop-cost", "5", "--reserve-percent", "500").status == 1
 
     with database.transaction() as connection:
         assert route_row(connection, route_id) == before

@@ -263,34 +263,6 @@ def test_the_service_s_role_owns_its_database_and_nothing_else(tmp_path: Path) -
     assert owned == [("fuelroute",)]
 
 
-def test_a_database_of_an_earlier_version_is_handed_over(tmp_path: Path) -> None:
-    server = EmbeddedPostgres(tmp_path, durable=False)
-    with running(server) as url:
-        migrate(url)
-        with psycopg.connect(server.admin_url, autocommit=True) as admin:
-            admin.execute("ALTER DATABASE fuelroute OWNER TO postgres")
-        with psycopg.connect(server.admin_url.replace("/postgres?", "/fuelroute?")) as admin:
-            # as it was: all belonged to the superuser, and there was no other role
-            tables = admin.execute("SELECT oid::regclass::text FROM pg_class WHERE relowner = 'fuelroute'::regrole")
-            for (table,) in tables.fetchall():
-                if admin.execute(
-                    "SELECT relkind IN ('r', 'p') FROM pg_class WHERE oid = %s::regclass", (table,)
-                ).fetchone() == (True,):
-                    admin.execute(f"ALTER TABLE {table} OWNER TO postgres")
-            admin.execute("CREATE FUNCTION one() RETURNS int LANGUAGE sql RETURN 1")
-            admin.execute("CREATE TABLE counted (number serial, name text)")
-            admin.execute("DROP OWNED BY fuelroute")
-            admin.execute("DROP ROLE fuelroute")
-
-    with running(EmbeddedPostgres(tmp_path, durable=False)) as url:
-        migrate(url)
-        with psycopg.connect(url) as connection:
-            assert connection.execute("SELECT current_user").fetchone() == ("fuelroute",)
-            connection.execute("ALTER TABLE routes ADD COLUMN later int")
-            connection.execute("INSERT INTO counted (name) VALUES ('x')")
-            connection.execute("DROP FUNCTION one()")
-
-
 @as_root
 def test_postgres_runs_from_a_wheel_in_a_closed_folder(tmp_path: Path) -> None:
     server = EmbeddedPostgres(tmp_path / "data", durable=False)

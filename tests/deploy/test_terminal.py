@@ -80,13 +80,13 @@ def test_what_was_pushed_is_harmless_in_the_output_of_every_command(
         route_id = imported(connection, fleet.live, now=now)
         planned_by_hand(connection, route_id, now=now)
         connection.execute("UPDATE messages SET text = %s WHERE route_id = %s", (HOSTILE, route_id))
-    company = ("--company", fleet.company_id)
+    company = ("--company", fleet.shown_company_id)
     for command in (
         ("keys", "create", *company, "--name", FORGED, "--environment", "live", "--scope", "routes:read"),
         ("keys", "list", *company),
         ("messages", "list", *company),
-        ("mappings", "add", *company, "--kind", "unit_number", "--value", FORGED, "--to", fleet.trucks[0]),
-        ("companies", "set", fleet.company_id, "--name", FORGED),
+        ("mappings", "add", *company, "--kind", "unit_number", "--value", FORGED, "--to", fleet.shown_trucks[0]),
+        ("companies", "set", fleet.shown_company_id, "--name", FORGED),
     ):
         result = cli(*command, *form)
 
@@ -140,7 +140,7 @@ def test_refused_rows_of_a_hostile_file_are_harmless(cli: Cli, fleet: Fleet, tmp
     file = tmp_path / "rows.csv"
     file.write_text(f'unit_number,vin\n"{FORGED}",short\n"{FORGED}",1XKAD49X0CJ000201\n"{FORGED}",1XKAD49X0CJ000202\n')
 
-    result = cli("vehicles", "import", "--company", fleet.company_id, str(file))
+    result = cli("vehicles", "import", "--company", fleet.shown_company_id, str(file))
 
     assert result.status == 2
     assert steers(result.out + result.err) == []

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from domain.contract.shapes import Instant, Position
 from domain.database import Connection, Database, Tenant, as_json
@@ -35,7 +35,7 @@ def place_of(stop: dict[str, Any]) -> Point:
     return Point(stop["latitude"], stop["longitude"])
 
 
-def pushed(connection: Connection, tenant: Tenant, *, now: datetime, start: datetime, **changes: Any) -> str:
+def pushed(connection: Connection, tenant: Tenant, *, now: datetime, start: datetime, **changes: Any) -> UUID:
     """A route as it is stored by a push, not yet imported."""
     ((result,), _) = store_pushes(connection, [Push(tenant, route_input(start, **changes))], now=now)
     return result.route_id
@@ -43,30 +43,30 @@ def pushed(connection: Connection, tenant: Tenant, *, now: datetime, start: date
 
 def imported(
     connection: Connection, tenant: Tenant, *, now: datetime, start: datetime | None = None, **changes: Any
-) -> str:
+) -> UUID:
     """A pushed route after its first import attempt: a draft unless `changes` prevent it."""
     route_id = pushed(connection, tenant, now=now, start=start or now + timedelta(hours=1), **changes)
     import_routes(connection, [route_id], now=now)
     return route_id
 
 
-def route_row(connection: Connection, route_id: str) -> Any:
+def route_row(connection: Connection, route_id: UUID) -> Any:
     row = named(connection).execute("SELECT * FROM routes WHERE id = %s", (route_id,)).fetchone()
     assert row is not None
     return row
 
 
-def status_of(connection: Connection, route_id: str) -> RouteStatus:
+def status_of(connection: Connection, route_id: UUID) -> RouteStatus:
     return RouteStatus(route_row(connection, route_id).status)
 
 
-def visits_of(connection: Connection, route_id: str) -> dict[int, tuple[datetime, datetime | None]]:
+def visits_of(connection: Connection, route_id: UUID) -> dict[int, tuple[datetime, datetime | None]]:
     """Arrival and departure at each stop that was reached."""
     rows = named(connection).execute("SELECT * FROM visits WHERE route_id = %s ORDER BY stop", (route_id,)).fetchall()
     return {row.stop: (row.arrived_at, row.departed_at) for row in rows}
 
 
-def planned_by_hand(connection: Connection, route_id: str, *, now: datetime, **plan: Any) -> str:
+def planned_by_hand(connection: Connection, route_id: UUID, *, now: datetime, **plan: Any) -> UUID:
     """Gives a draft the plan above, without a road or stations, and its message. Returns the message's id."""
     plan_id = _store_plan(connection, route_id, now, plan)
     connection.execute(
@@ -75,24 +75,25 @@ def planned_by_hand(connection: Connection, route_id: str, *, now: datetime, **p
     return _queue_message(connection, route_id, plan_id, now)
 
 
-def corrected_by_hand(connection: Connection, route_id: str, *, now: datetime, **plan: Any) -> str:
+def corrected_by_hand(connection: Connection, route_id: UUID, *, now: datetime, **plan: Any) -> UUID:
     """Gives an active route another plan, which is not sent yet. Returns the message's id."""
     plan_id = _store_plan(connection, route_id, now, plan)
     connection.execute("UPDATE routes SET correction_id = %s WHERE id = %s", (plan_id, route_id))
     return _queue_message(connection, route_id, plan_id, now)
 
 
-def _store_plan(connection: Connection, route_id: str, now: datetime, plan: dict[str, Any]) -> str:
-    plan_id = new_id("pln")
+def _store_plan(connection: Connection, route_id: UUID, now: datetime, plan: dict[str, Any]) -> UUID:
+    plan_id = new_id()
     connection.execute(
-        "INSERT INTO plans (id, route_id, revision, generated_at, document, explanation, timeline, fuel_percent)"
-        " SELECT %s, id, revision, %s, %s, '{}', '[]', 50 FROM routes WHERE id = %s",
+        "INSERT INTO plans (id, company_id, environment, route_id, revision, generated_at, document, explanation,"
+        " timeline, fuel_percent)"
+        " SELECT %s, company_id, environment, id, revision, %s, %s, '{}', '[]', 50 FROM routes WHERE id = %s",
         (plan_id, now, as_json({**PLAN, **plan}), route_id),
     )
     return plan_id
 
 
-def _queue_message(connection: Connection, route_id: str, plan_id: str, now: datetime) -> str:
+def _queue_message(connection: Connection, route_id: UUID, plan_id: UUID, now: datetime) -> UUID:
     route = (
         named(connection)
         .execute(
@@ -106,7 +107,7 @@ def _queue_message(connection: Connection, route_id: str, plan_id: str, now: dat
     return queue_message(connection, route, plan_id, route.document, now=now)
 
 
-def deliver(connection: Connection, message_id: str, *, settings: Settings, now: datetime) -> Outcome:
+def deliver(connection: Connection, message_id: UUID, *, settings: Settings, now: datetime) -> Outcome:
     """One attempt at a message, with all the steps of the worker. Gateways of this machine may be called."""
     allowing = settings.model_copy(update={"message_allowed_hosts": "127.0.0.1", "message_timeout_seconds": 5})
     step = delivery.claim(connection, message_id, settings=allowing, now=now)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -103,7 +104,7 @@ def test_every_time_goes_the_whole_way(
         raise psycopg.Rollback
 
 
-def drive(connection: Connection, fleet: Fleet, settings: Settings, route_id: str, arrival: datetime) -> None:
+def drive(connection: Connection, fleet: Fleet, settings: Settings, route_id: UUID, arrival: datetime) -> None:
     """The truck arrives at the first stop with a full tank, gets its plan and leaves."""
     arrived = min(arrival, LAST - timedelta(minutes=5))
     tenant = fleet.sandbox

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 
+from domain.ids import new_id
 from domain.jobs import JobQueue, import_routes, redis_client
 from domain.redis_circuit import RedisCircuit
 from tests.servers import OwnRedis, own_redis
@@ -84,24 +85,24 @@ def test_an_error_of_the_caller_s_own_is_raised_and_opens_nothing(client: redis.
 def test_a_queue_on_a_silent_redis_costs_its_caller_one_short_wait(server: OwnRedis, client: redis.Redis) -> None:
     queue = JobQueue(client)
     client.flushdb()
-    assert queue.put(import_routes(["rte_1"]))
+    assert queue.put(import_routes([new_id()]))
     server.fall_silent()
     try:
         started = time.monotonic()
-        assert not queue.put(import_routes(["rte_2"]), import_routes(["rte_3"]))
+        assert not queue.put(import_routes([new_id()]), import_routes([new_id()]))
         assert time.monotonic() - started < 2
         started = time.monotonic()
-        assert not queue.put(import_routes(["rte_4"]))
+        assert not queue.put(import_routes([new_id()]))
         assert queue.backlog("imports") == 0
         queue.announce("ingress", b"{}")
         assert time.monotonic() - started < 0.5
     finally:
         server.speak_again()
-    eventually(lambda: queue.put(import_routes(["rte_5"])), bool)
+    eventually(lambda: queue.put(import_routes([new_id()])), bool)
 
 
 def test_a_circuit_that_nobody_holds_is_not_tried_again() -> None:
     before = threading.active_count()
-    assert not JobQueue(redis_client("redis://127.0.0.1:9/0")).put(import_routes(["rte_1"]))
+    assert not JobQueue(redis_client("redis://127.0.0.1:9/0")).put(import_routes([new_id()]))
     gc.collect()
     eventually(threading.active_count, lambda count: count <= before)

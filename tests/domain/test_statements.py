@@ -15,6 +15,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints, is_typeddict
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -22,6 +23,7 @@ from psycopg import pq
 
 import domain
 from domain.database import Connection
+from domain.ids import new_id
 from domain.settings import Settings
 from domain.statements import NOT_NULL, Command, NoRow, NotNull, Statement
 
@@ -57,6 +59,7 @@ _TYPES: dict[str, type] = {
     "text": str,
     "tid": str,
     "timestamptz": datetime,
+    "uuid": UUID,
     "varchar": str,
 }
 """What psycopg makes of each of PostgreSQL's types."""
@@ -217,7 +220,7 @@ def call_fault(call: ast.Call, names: Mapping[str, Any]) -> str | None:
 
 
 class _Key(NamedTuple):
-    id: str
+    id: UUID
     scopes: list[str]
     expires_at: datetime | None
 
@@ -226,31 +229,31 @@ _KEY = "SELECT id, scopes, expires_at FROM api_keys WHERE company_id = %s"
 
 
 class _Misspelt(NamedTuple):
-    id: str
+    id: UUID
     scope: list[str]
     expires_at: datetime | None
 
 
 class _Swapped(NamedTuple):
     scopes: list[str]
-    id: str
+    id: UUID
     expires_at: datetime | None
 
 
 class _WrongType(NamedTuple):
-    id: str
+    id: UUID
     scopes: list[int]
     expires_at: date | None
 
 
 class _Hopeful(NamedTuple):
-    id: str
+    id: UUID
     scopes: list[str]
     expires_at: datetime
 
 
 class _Sure(NamedTuple):
-    id: str
+    id: UUID
     scopes: list[str]
     expires_at: NotNull[datetime]
 
@@ -381,7 +384,7 @@ def test_an_asynchronous_connection_gives_the_same_rows(settings: Settings) -> N
 
 
 def test_a_command_gives_only_what_it_changed(connection: Connection) -> None:
-    assert Command("DELETE FROM companies WHERE id = %s").execute(connection, ("cmp_nobody",)).rowcount == 0
+    assert Command("DELETE FROM companies WHERE id = %s").execute(connection, (new_id(),)).rowcount == 0
     assert Command("SELECT FROM generate_series(1, 1)").first(connection) == ()
 
 

@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from domain.contract.shapes import Instant, Position
 from domain.database import Connection
@@ -49,7 +50,7 @@ def stand_at(
     return process(connection, settings, fleet, now=now)
 
 
-def activate(connection: Connection, settings: Settings, route_id: str, *, now: datetime) -> None:
+def activate(connection: Connection, settings: Settings, route_id: UUID, *, now: datetime) -> None:
     """A draft whose truck has arrived becomes planned and active: its message goes to the outbox."""
     deliver(connection, planned_by_hand(connection, route_id, now=now), settings=settings, now=now)
 

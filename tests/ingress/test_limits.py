@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 import redis
@@ -30,12 +30,12 @@ def limiter(settings: Settings) -> Iterator[BlockingLimiter]:
 
 
 @pytest.fixture
-def key_id() -> str:
-    return f"key_{uuid4().hex}"
+def key_id() -> UUID:
+    return uuid4()
 
 
 @pytest.fixture
-def spent(client: redis.Redis, key_id: str) -> Callable[..., None]:
+def spent(client: redis.Redis, key_id: UUID) -> Callable[..., None]:
     """Pretends that the key made requests so many seconds ago: Redis's own clock is what counts."""
 
     def spend(requests: int, *, seconds_ago: float) -> None:
@@ -46,20 +46,20 @@ def spent(client: redis.Redis, key_id: str) -> Callable[..., None]:
     return spend
 
 
-def take(limiter: BlockingLimiter, key_id: str) -> Allowance:
+def take(limiter: BlockingLimiter, key_id: UUID) -> Allowance:
     (allowance,) = limiter.take([key_id])
     assert allowance is not None
     return allowance
 
 
-def test_a_fresh_key_has_599_requests_left_after_its_first(limiter: BlockingLimiter, key_id: str) -> None:
+def test_a_fresh_key_has_599_requests_left_after_its_first(limiter: BlockingLimiter, key_id: UUID) -> None:
     allowance = take(limiter, key_id)
 
     assert (allowance.allowed, allowance.remaining) == (True, 599)
     assert allowance.headers() == [(b"x-ratelimit-limit", b"600"), (b"x-ratelimit-remaining", b"599")]
 
 
-def test_600_requests_pass_and_the_next_is_refused(limiter: BlockingLimiter, key_id: str) -> None:
+def test_600_requests_pass_and_the_next_is_refused(limiter: BlockingLimiter, key_id: UUID) -> None:
     allowances = limiter.take([key_id] * (LIMIT + 1))
 
     assert [one.allowed for one in allowances if one] == [True] * LIMIT + [False]
@@ -69,20 +69,20 @@ def test_600_requests_pass_and_the_next_is_refused(limiter: BlockingLimiter, key
 
 
 def test_keys_are_counted_apart_in_one_round_trip(limiter: BlockingLimiter) -> None:
-    one, other = f"key_{uuid4().hex}", f"key_{uuid4().hex}"
+    one, other = uuid4(), uuid4()
 
     allowances = limiter.take([one, other, one])
 
     assert [allowance.remaining if allowance else None for allowance in allowances] == [599, 599, 598]
 
 
-def test_every_process_counts_the_same(limiter: BlockingLimiter, settings: Settings, key_id: str) -> None:
+def test_every_process_counts_the_same(limiter: BlockingLimiter, settings: Settings, key_id: UUID) -> None:
     take(limiter, key_id)
     with blocking_limiter(settings.require_redis_url()) as another:
         assert take(another, key_id).remaining == 598
 
 
-def test_the_window_slides(limiter: BlockingLimiter, key_id: str, spent: Callable[..., None]) -> None:
+def test_the_window_slides(limiter: BlockingLimiter, key_id: UUID, spent: Callable[..., None]) -> None:
     spent(400, seconds_ago=60.5)
     spent(300, seconds_ago=59.2)
     spent(299, seconds_ago=1)
@@ -92,7 +92,7 @@ def test_the_window_slides(limiter: BlockingLimiter, key_id: str, spent: Callabl
     assert take(limiter, key_id) == Allowance(True, 299, 1)
 
 
-def test_a_refused_request_is_not_counted(limiter: BlockingLimiter, key_id: str, spent: Callable[..., None]) -> None:
+def test_a_refused_request_is_not_counted(limiter: BlockingLimiter, key_id: UUID, spent: Callable[..., None]) -> None:
     spent(LIMIT, seconds_ago=59.2)
     for _ in range(50):
         assert not take(limiter, key_id).allowed
@@ -103,20 +103,20 @@ def test_a_refused_request_is_not_counted(limiter: BlockingLimiter, key_id: str,
 
 @pytest.mark.parametrize(("seconds_ago", "retry_after"), [(10.5, 50), (59.5, 1), (0, 60)])
 def test_a_refusal_tells_in_whole_seconds_when_the_oldest_request_leaves_the_window(
-    limiter: BlockingLimiter, key_id: str, spent: Callable[..., None], seconds_ago: float, retry_after: int
+    limiter: BlockingLimiter, key_id: UUID, spent: Callable[..., None], seconds_ago: float, retry_after: int
 ) -> None:
     spent(LIMIT, seconds_ago=seconds_ago)
 
     assert take(limiter, key_id) == Allowance(False, 0, retry_after)
 
 
-def test_a_key_that_rests_leaves_nothing_behind(limiter: BlockingLimiter, client: redis.Redis, key_id: str) -> None:
+def test_a_key_that_rests_leaves_nothing_behind(limiter: BlockingLimiter, client: redis.Redis, key_id: UUID) -> None:
     take(limiter, key_id)
 
     assert 59_000 <= int(client.pttl(f"fuelroute:requests:{key_id}")) <= 60_000
 
 
-def test_while_redis_is_away_requests_pass_uncounted_and_none_waits_for_it(key_id: str) -> None:
+def test_while_redis_is_away_requests_pass_uncounted_and_none_waits_for_it(key_id: UUID) -> None:
     with blocking_limiter(AWAY) as limiter:
         assert limiter.take([key_id, key_id]) == [None, None]
 
@@ -126,7 +126,7 @@ def test_while_redis_is_away_requests_pass_uncounted_and_none_waits_for_it(key_i
         assert time.monotonic() - started < 0.9
 
 
-def test_after_redis_is_back_requests_are_counted_again(limiter: BlockingLimiter, key_id: str) -> None:
+def test_after_redis_is_back_requests_are_counted_again(limiter: BlockingLimiter, key_id: UUID) -> None:
     client = limiter.client
     pool, client.connection_pool = client.connection_pool, async_redis_client(AWAY).connection_pool
     assert limiter.take([key_id]) == [None]
@@ -152,7 +152,7 @@ def feed(settings: Settings) -> Iterator[BlockingLimiter]:
 
 
 @pytest.fixture
-def sent(client: redis.Redis, key_id: str) -> Callable[..., None]:
+def sent(client: redis.Redis, key_id: UUID) -> Callable[..., None]:
     """Pretends that the key sent positions so many seconds ago."""
 
     def send(positions: int, *, seconds_ago: int) -> None:
@@ -162,23 +162,23 @@ def sent(client: redis.Redis, key_id: str) -> Callable[..., None]:
 
 
 def test_positions_pass_up_to_the_budget_and_a_request_is_counted_whole_or_not(
-    feed: BlockingLimiter, key_id: str
+    feed: BlockingLimiter, key_id: UUID
 ) -> None:
     assert feed.take_positions(key_id, 600) == 0
     assert 0 < feed.take_positions(key_id, 401) <= 60
     assert feed.take_positions(key_id, 400) == 0
     assert 0 < feed.take_positions(key_id, 1) <= 60
-    assert feed.take_positions(f"{key_id}2", 1000) == 0
+    assert feed.take_positions(uuid4(), 1000) == 0
 
 
-def test_every_process_counts_the_same_positions(feed: BlockingLimiter, settings: Settings, key_id: str) -> None:
+def test_every_process_counts_the_same_positions(feed: BlockingLimiter, settings: Settings, key_id: UUID) -> None:
     assert feed.take_positions(key_id, 1000) == 0
     with blocking_limiter(settings.require_redis_url(), positions_per_minute=1000) as another:
         assert another.take_positions(key_id, 1) > 0
 
 
 def test_a_refusal_tells_when_enough_positions_have_left_the_window(
-    feed: BlockingLimiter, key_id: str, sent: Callable[..., None]
+    feed: BlockingLimiter, key_id: UUID, sent: Callable[..., None]
 ) -> None:
     sent(5000, seconds_ago=61)
     sent(500, seconds_ago=50)
@@ -192,7 +192,7 @@ def test_a_refusal_tells_when_enough_positions_have_left_the_window(
 
 
 def test_positions_leave_the_window_after_a_minute(
-    feed: BlockingLimiter, client: redis.Redis, key_id: str, sent: Callable[..., None]
+    feed: BlockingLimiter, client: redis.Redis, key_id: UUID, sent: Callable[..., None]
 ) -> None:
     sent(1000, seconds_ago=60)
 
@@ -201,6 +201,6 @@ def test_positions_leave_the_window_after_a_minute(
     assert 0 < int(client.ttl(f"fuelroute:positions:{key_id}")) <= 60
 
 
-def test_while_redis_is_away_positions_pass_uncounted(key_id: str) -> None:
+def test_while_redis_is_away_positions_pass_uncounted(key_id: UUID) -> None:
     with blocking_limiter(AWAY, positions_per_minute=1000) as limiter:
         assert [limiter.take_positions(key_id, 1000) for _ in range(1000)] == [0] * 1000

@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -16,19 +17,20 @@ from domain.routes.imports import Outcome
 from ingress.outcomes import Outcomes, Wanted
 from tests.servers import OwnRedis, own_redis, silent_proxy
 
-DRAFT = Outcome(RouteStatus.DRAFT, None, None, "veh_1", "101", "drv_1", "Ann Lee", 1)
-SECOND = msgspec.structs.replace(DRAFT, vehicle_id="veh_2", revision=2)
+A, B = UUID(int=1), UUID(int=2)
+DRAFT = Outcome(RouteStatus.DRAFT, None, None, UUID(int=3), "101", UUID(int=4), "Ann Lee", 1)
+SECOND = msgspec.structs.replace(DRAFT, vehicle_id=UUID(int=5), revision=2)
 
 
 def run(scenario: Callable[[Outcomes], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(asyncio.wait_for(scenario(Outcomes("redis://127.0.0.1:1")), 20))
 
 
-def announcement(**outcomes: Outcome | int) -> bytes:
+def announcement(outcomes: dict[UUID, Outcome | int]) -> bytes:
     return write(outcomes)
 
 
-async def wait(outcomes: Outcomes, route_id: str, revision: int, seconds: float) -> Outcome | None:
+async def wait(outcomes: Outcomes, route_id: UUID, revision: int, seconds: float) -> Outcome | None:
     """What is told of a route; None: nothing in time, or that there is a later revision."""
     with outcomes.expect([Wanted(route_id, revision, route_id)]) as expected:
         async for told in expected.told(seconds):
@@ -38,9 +40,9 @@ async def wait(outcomes: Outcomes, route_id: str, revision: int, seconds: float)
 
 def test_everybody_who_waits_for_a_route_gets_its_outcome() -> None:
     async def scenario(outcomes: Outcomes) -> None:
-        waiting = [asyncio.create_task(wait(outcomes, name, 1, 10)) for name in ("a", "a", "b")]
+        waiting = [asyncio.create_task(wait(outcomes, name, 1, 10)) for name in (A, A, B)]
         await asyncio.sleep(0)
-        outcomes.announced(announcement(a=DRAFT, b=1))
+        outcomes.announced(announcement({A: DRAFT, B: 1}))
         assert await asyncio.gather(*waiting) == [DRAFT, DRAFT, None]
 
     run(scenario)
@@ -48,8 +50,8 @@ def test_everybody_who_waits_for_a_route_gets_its_outcome() -> None:
 
 def test_an_outcome_may_come_before_anybody_waits_for_what_he_expects() -> None:
     async def scenario(outcomes: Outcomes) -> None:
-        with outcomes.expect([Wanted("a", 1, "A")]) as expected:
-            outcomes.announced(announcement(a=DRAFT))
+        with outcomes.expect([Wanted(A, 1, "A")]) as expected:
+            outcomes.announced(announcement({A: DRAFT}))
             assert [told async for told in expected.told(10)] == [[("A", DRAFT)]]
 
     run(scenario)
@@ -57,31 +59,33 @@ def test_an_outcome_may_come_before_anybody_waits_for_what_he_expects() -> None:
 
 def test_what_a_batch_expects_is_told_as_it_comes() -> None:
     async def scenario(outcomes: Outcomes) -> None:
-        wanted = [Wanted("a", 1, "A"), Wanted("a", 2, "A again"), Wanted("b", 1, "B"), Wanted("c", 1, "C")]
+        wanted = [Wanted(A, 1, "A"), Wanted(A, 2, "A again"), Wanted(B, 1, "B"), Wanted(UUID(int=9), 1, "C")]
         with outcomes.expect(wanted) as expected:
             told = expected.told(0.3)
-            outcomes.announced(announcement(a=DRAFT))
+            outcomes.announced(announcement({A: DRAFT}))
             assert await anext(told) == [("A", DRAFT)]
-            asyncio.get_running_loop().call_later(0.01, outcomes.announced, announcement(a=SECOND, b=DRAFT, d=DRAFT))
+            asyncio.get_running_loop().call_later(
+                0.01, outcomes.announced, announcement({A: SECOND, B: DRAFT, UUID(int=8): DRAFT})
+            )
             assert await anext(told) == [("A again", SECOND), ("B", DRAFT)]
-            outcomes.announced(announcement(a=SECOND, b=DRAFT))  # again, for nobody
+            outcomes.announced(announcement({A: SECOND, B: DRAFT}))  # again, for nobody
             assert [more async for more in told] == []
-        outcomes.announced(announcement(c=DRAFT))  # too late
+        outcomes.announced(announcement({UUID(int=9): DRAFT}))  # too late
 
     run(scenario)
 
 
 def test_an_outcome_of_an_earlier_revision_wakes_nobody() -> None:
     async def scenario(outcomes: Outcomes) -> None:
-        outcomes.announced(announcement(a=DRAFT))
-        waiting = asyncio.create_task(wait(outcomes, "a", 2, 10))
+        outcomes.announced(announcement({A: DRAFT}))
+        waiting = asyncio.create_task(wait(outcomes, A, 2, 10))
         await asyncio.sleep(0)
-        outcomes.announced(announcement(a=1))
-        outcomes.announced(announcement(a=DRAFT))
-        outcomes.announced(announcement(a=msgspec.structs.replace(DRAFT, revision=0)))  # of an earlier release
+        outcomes.announced(announcement({A: 1}))
+        outcomes.announced(announcement({A: DRAFT}))
+        outcomes.announced(announcement({A: msgspec.structs.replace(DRAFT, revision=0)}))  # of an earlier release
         await asyncio.sleep(0)
         assert not waiting.done()
-        outcomes.announced(announcement(a=SECOND))
+        outcomes.announced(announcement({A: SECOND}))
         assert await waiting == SECOND
 
     run(scenario)
@@ -89,9 +93,9 @@ def test_an_outcome_of_an_earlier_revision_wakes_nobody() -> None:
 
 def test_an_outcome_of_a_later_revision_says_only_that_there_is_one() -> None:
     async def scenario(outcomes: Outcomes) -> None:
-        waiting = asyncio.create_task(wait(outcomes, "a", 1, 10))
+        waiting = asyncio.create_task(wait(outcomes, A, 1, 10))
         await asyncio.sleep(0)
-        outcomes.announced(announcement(a=SECOND))
+        outcomes.announced(announcement({A: SECOND}))
         assert await waiting is None
 
     run(scenario)
@@ -100,9 +104,9 @@ def test_an_outcome_of_a_later_revision_says_only_that_there_is_one() -> None:
 def test_nobody_waits_longer_than_he_wants_to() -> None:
     async def scenario(outcomes: Outcomes) -> None:
         started = time.monotonic()
-        assert await wait(outcomes, "a", 1, 0.05) is None
+        assert await wait(outcomes, A, 1, 0.05) is None
         assert time.monotonic() - started >= 0.05
-        outcomes.announced(announcement(a=DRAFT))  # too late, and for nobody
+        outcomes.announced(announcement({A: DRAFT}))  # too late, and for nobody
 
     run(scenario)
 
@@ -129,10 +133,10 @@ async def hears(outcomes: Outcomes, redis: OwnRedis, *, within_seconds: float) -
     """Fails unless an outcome that is announced again and again is heard within the time."""
     with redis_client(redis.url) as client:
         for number in range(int(within_seconds / 0.1)):
-            route_id = f"rte_{number}"
+            route_id = UUID(int=number)
             waiting = asyncio.create_task(wait(outcomes, route_id, 1, 0.1))
             await asyncio.to_thread(
-                client.publish, OUTCOME_CHANNEL + outcomes.reply_to, announcement(**{route_id: DRAFT})
+                client.publish, OUTCOME_CHANNEL + outcomes.reply_to, announcement({route_id: DRAFT})
             )
             if await waiting == DRAFT:
                 return
@@ -180,10 +184,10 @@ def test_an_announcement_that_cannot_be_read_costs_no_other(redis: OwnRedis) -> 
         with redis_client(redis.url) as client:
             async with listening(redis.url) as outcomes:
                 await hears(outcomes, redis, within_seconds=10)
-                waiting = asyncio.create_task(wait(outcomes, "a", 1, 5))
+                waiting = asyncio.create_task(wait(outcomes, A, 1, 5))
                 await asyncio.sleep(0)
                 client.publish(OUTCOME_CHANNEL + outcomes.reply_to, b"of another release")
-                client.publish(OUTCOME_CHANNEL + outcomes.reply_to, announcement(a=DRAFT))
+                client.publish(OUTCOME_CHANNEL + outcomes.reply_to, announcement({A: DRAFT}))
                 assert await waiting == DRAFT
 
     asyncio.run(asyncio.wait_for(scenario(), 60))

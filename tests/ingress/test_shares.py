@@ -18,7 +18,7 @@ from domain.jobs import redis_client
 from domain.routes.pushes import Push, store_pushes
 from tests.contract.checks import count_routes, problem
 from tests.factories import route_body
-from tests.rows import named
+from tests.rows import named, stored_id
 from tests.service import Client, Service, eventually
 
 MANY = 12
@@ -32,7 +32,7 @@ GIVEN_UP = {500}
 def waiting_cancels(client: Client, route_id: str) -> Iterator[list[Future[httpx.Response]]]:
     """So many requests of the client that wait for a route's row, until the block ends."""
     with ThreadPoolExecutor(MANY) as threads, client.service.database.transaction() as connection:
-        connection.execute("SELECT FROM routes WHERE id = %s FOR UPDATE", (route_id,))
+        connection.execute("SELECT FROM routes WHERE id = %s FOR UPDATE", (stored_id(route_id),))
         cancels = [threads.submit(client.delete, f"/v1/routes/{route_id}") for _ in range(MANY)]
         eventually(lambda: requests_of(client), lambda requests: requests >= MANY)
         yield cancels
@@ -91,7 +91,9 @@ def test_an_update_that_waits_when_its_key_is_revoked_costs_only_itself(client: 
     with service.client(client.fleet) as leaver, ThreadPoolExecutor(MANY) as threads:
         assert leaver.get("/v1/me").status_code == 200
         with service.database.transaction() as connection:
-            connection.execute("SELECT FROM routes WHERE id = ANY(%s) FOR UPDATE", (ids,))
+            connection.execute(
+                "SELECT FROM routes WHERE id = ANY(%s) FOR UPDATE", ([stored_id(shown) for shown in ids],)
+            )
             updates = [
                 threads.submit((leaver, client)[number % 2].push, {**body, "reference": "CHANGED"})
                 for number, body in enumerate(bodies)

@@ -15,6 +15,7 @@ from domain.settings import Settings
 from tests.conftest import make_database
 from tests.factories import JOLIET, route_body
 from tests.pipeline.world import messages_of, store_prices
+from tests.rows import stored_id
 from tests.service import eventually, running_service
 
 
@@ -137,12 +138,12 @@ def test_jobs_that_come_twice_or_for_nothing_do_nothing(own_settings: Settings, 
 
         for _ in range(3):
             queue.put(
-                import_routes([route_id, new_id("rte")]),
-                process_positions("live", [client.fleet.trucks[0], new_id("veh")]),
-                build_plan(route_id),
-                build_plan(new_id("rte")),
+                import_routes([stored_id(route_id), new_id()]),
+                process_positions("live", [client.fleet.trucks[0], new_id()]),
+                build_plan(stored_id(route_id)),
+                build_plan(new_id()),
                 send_message(message.id),
-                send_message(new_id("msg")),
+                send_message(new_id()),
             )
         eventually(
             lambda: [queue.backlog(name) for name in ("imports", "arrivals", "plans", "messages")],

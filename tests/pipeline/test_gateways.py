@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 
 from deploy.embedded import EmbeddedRedis, running
+from domain.ids import new_id, shown_id
 from domain.settings import Settings
 from tests.conftest import make_database
 from tests.factories import JOLIET, NEWARK, route_body
 from tests.gateway import HOST, Gateway, running_gateway
 from tests.pipeline.world import messages_of, store_prices
-from tests.rows import named
+from tests.rows import named, stored_id
 from tests.service import Client, Service, eventually, running_service
 
 TIMEOUT_SECONDS = 2.0
@@ -144,7 +145,7 @@ def test_a_correction_that_cannot_be_delivered_is_not_shown(client: Client, gate
     gateway.status = 200
     with client.service.database.transaction() as connection:
         connection.execute(
-            "UPDATE messages SET retry_at = now() WHERE route_id = %s AND status = 'pending'", (route_id,)
+            "UPDATE messages SET retry_at = now() WHERE route_id = %s AND status = 'pending'", (stored_id(route_id),)
         )
     shown = eventually(
         lambda: client.route(route_id), lambda route: bool(route["fuelPlan"] != before.json()["fuelPlan"])
@@ -196,7 +197,7 @@ def test_workers_killed_again_and_again_leave_every_driver_with_the_plan(
             if client is quiet:
                 assert message.attempts == 1
             else:  # an attempt counts from the claim: a worker may be killed before it has called the gateway
-                assert message.attempts >= ids[message.id] >= 1
+                assert message.attempts >= ids[shown_id("msg", message.id)] >= 1
 
 
 def pending(service: Service) -> int:
@@ -210,7 +211,7 @@ def add_trucks(client: Client, count: int) -> None:
         for number in range(count):
             connection.execute(
                 "INSERT INTO vehicles (id, company_id, unit_number) VALUES (%s, %s, %s)",
-                (f"veh_{client.fleet.company_id}_{number}", client.fleet.company_id, f"S{number}"),
+                (new_id(), client.fleet.company_id, f"S{number}"),
             )
 
 

@@ -166,7 +166,7 @@ def test_a_mapping_imports_what_waited_for_it_at_once(client: Client, service: S
 
     assert waiting == 1
     route = client.wait_for(held.json()["id"], "draft")
-    assert route["vehicle"] == {"id": client.fleet.trucks[1], "unitNumber": "102"}
+    assert route["vehicle"] == {"id": client.fleet.shown_trucks[1], "unitNumber": "102"}
 
 
 def test_the_pass_finds_a_mapping_whose_hint_was_lost(client: Client, service: Service) -> None:
@@ -179,4 +179,4 @@ def test_the_pass_finds_a_mapping_whose_hint_was_lost(client: Client, service: S
         add_mapping(connection, client.fleet.company_id, "driver_name", "A. Lee", client.fleet.drivers[0])
 
     route = client.wait_for(held.json()["id"], "draft")
-    assert route["driver"] == {"id": client.fleet.drivers[0], "name": "Ann Lee"}
+    assert route["driver"] == {"id": client.fleet.shown_drivers[0], "name": "Ann Lee"}

@@ -6,6 +6,7 @@ from typing import Any
 
 from domain.messages.queries import list_messages
 from domain.stations.stations import import_stations
+from tests.rows import stored_id
 from tests.service import Client, Service
 
 STATIONS = Path(__file__).parents[2] / "deploy" / "demo" / "stations.csv"
@@ -20,5 +21,7 @@ def store_prices(service: Service) -> None:
 def messages_of(client: Client, route_id: str) -> list[Any]:
     with client.service.database.transaction() as connection:
         return [
-            message for message in list_messages(connection, client.fleet.company_id) if message.route_id == route_id
+            message
+            for message in list_messages(connection, client.fleet.company_id)
+            if message.route_id == stored_id(route_id)
         ]

@@ -8,6 +8,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from psycopg.errors import LockNotAvailable
@@ -108,7 +109,7 @@ def test_the_import_pass_enqueues_held_routes_that_can_move_and_expires_old_ones
 
     ((name, payload),) = enqueued()
     assert name == "imports.run"
-    assert sorted(payload["route_ids"]) == sorted([mapped, entered])
+    assert sorted(payload["route_ids"]) == sorted([mapped.hex, entered.hex])
     assert in_transaction(passes, lambda connection: status_of(connection, old)) is RouteStatus.ERROR
 
 
@@ -140,7 +141,7 @@ def test_routes_that_somebody_else_holds_keep_no_pass_from_the_others(
         passes.import_pass()
         passes.housekeeping()
 
-    assert [payload["route_ids"] for _, payload in enqueued()] == [[entered]]
+    assert [payload["route_ids"] for _, payload in enqueued()] == [[entered.hex]]
     with passes.database.transaction() as connection:
         statuses = {route_id: status_of(connection, route_id) for route_id in (held, expired, stuck, dead)}
     assert statuses == {
@@ -168,15 +169,15 @@ def test_the_sweep_finds_every_kind_of_lost_work(
     assert enqueued() == sorted(
         [
             ("imports.due", {"portion": 0}),
-            ("arrivals.judge", {"environment": "live", "vehicle_ids": [track_fleet.trucks[0]]}),
-            ("plans.build", {"route_id": planless}),
-            ("messages.send", {"message_id": message}),
+            ("arrivals.process", {"environment": "live", "vehicle_ids": [track_fleet.trucks[0].hex]}),
+            ("plans.build", {"route_id": planless.hex}),
+            ("messages.send", {"message_id": message.hex}),
         ],
         key=str,
     )
 
 
-def arrived(connection: Connection, fleet: Fleet, settings: Settings, moment: datetime) -> str:
+def arrived(connection: Connection, fleet: Fleet, settings: Settings, moment: datetime) -> UUID:
     """A draft whose truck has arrived, and whose plan is due."""
     route_id = imported(connection, fleet.live, now=moment)
     post(connection, fleet.live, positions_at(JOLIET, moment), now=moment)
@@ -208,7 +209,7 @@ def test_with_all_workers_away_each_thing_due_is_one_job_however_long_it_lasts(
             a_minute_passes(connection)
 
     assert sorted(name for name, _ in enqueued()) == [
-        "arrivals.judge",
+        "arrivals.process",
         "imports.due",
         "imports.run",
         "messages.send",
@@ -223,7 +224,7 @@ def a_minute_passes(connection: Connection) -> None:
         ("routes", "retry_at"),
         ("routes", "review_at"),
         ("messages", "retry_at"),
-        ("tracks", "unjudged_since"),
+        ("tracks", "unprocessed_since"),
     ):
         connection.execute(f"UPDATE {table} SET {column} = {column} - interval '1 minute'")
 
@@ -238,7 +239,7 @@ def test_a_hint_that_waits_is_not_given_again_by_the_sweep(
 
     passes.sweep()
 
-    assert enqueued() == [("plans.build", {"route_id": route_id})]
+    assert enqueued() == [("plans.build", {"route_id": route_id.hex})]
 
 
 def test_fresh_work_is_left_to_its_own_job(passes: Passes, enqueued: Enqueued, now: datetime) -> None:
@@ -258,7 +259,7 @@ def test_a_large_backlog_is_taken_by_several_jobs(passes: Passes, enqueued: Enqu
         connection.execute(
             "INSERT INTO routes (id, company_id, environment, external_id, vehicle_unit_number, driver_name,"
             " scheduled_start, stops, status, pending_reason, retry_at)"
-            " SELECT id || n, company_id, environment, external_id || n, vehicle_unit_number, driver_name,"
+            " SELECT gen_random_uuid(), company_id, environment, external_id || n, vehicle_unit_number, driver_name,"
             " scheduled_start, stops, status, pending_reason, retry_at FROM routes, generate_series(1, 599) AS n"
             " WHERE id = %s",
             (one,),
@@ -328,7 +329,7 @@ def test_housekeeping_forgets_what_is_old_of_finished_routes_in_portions(
         for days_ago in (91, 91, 91, 366, 0):
             recent = imported(connection, fleet.live, now=now)
             ended = now - timedelta(days=days_ago)
-            route_id = f"rte_{int(ended.timestamp() * 1000):012x}{recent[16:]}"  # as if it was pushed then
+            route_id = UUID(f"{int(ended.timestamp() * 1000):012x}{recent.hex[12:]}")  # as if it was pushed then
             connection.execute("UPDATE routes SET id = %s WHERE id = %s", (route_id, recent))
             planned_by_hand(connection, route_id, now=now)
             connection.execute("UPDATE messages SET status = 'sent' WHERE route_id = %s", (route_id,))
@@ -386,7 +387,7 @@ def test_the_import_pass_matches_again_what_a_retired_vehicle_got_meanwhile(
 
     passes.import_pass()
 
-    assert enqueued() == [("imports.run", {"route_ids": [late], "reply_to": None})]
+    assert enqueued() == [("imports.run", {"route_ids": [late.hex], "reply_to": None})]
 
 
 @pytest.mark.parametrize("retired", ["vehicle", "company"])
@@ -407,7 +408,7 @@ def test_a_retired_record_s_route_that_somebody_holds_keeps_no_other_from_its_im
         with suppress(LockNotAvailable):
             passes.import_pass()
 
-    assert [payload["route_ids"] for _, payload in enqueued()] == [[entered]]
+    assert [payload["route_ids"] for _, payload in enqueued()] == [[entered.hex]]
 
 
 def test_without_redis_the_passes_go_on_and_what_was_due_is_due_again(

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -61,11 +61,11 @@ def test_a_truck_whose_route_somebody_else_holds_is_processed_when_it_is_free(co
 def test_without_a_database_the_job_fails_at_once_and_not_truck_by_truck(context: Context, settings: Settings) -> None:
     nowhere = Database("postgresql://postgres@127.0.0.1:9/nowhere", timeout_seconds=0.2)
     with nowhere, pytest.raises(psycopg.OperationalError):
-        process_batch(Context(settings, nowhere, context.jobs), "live", [f"veh_{number}" for number in range(1000)])
+        process_batch(Context(settings, nowhere, context.jobs), "live", [uuid4() for _ in range(1000)])
     assert context.jobs.backlog("arrivals") == 0
 
 
-def _two_arriving(context: Context, now: datetime, **first: Any) -> tuple[Fleet, tuple[str, str]]:
+def _two_arriving(context: Context, now: datetime, **first: Any) -> tuple[Fleet, tuple[UUID, UUID]]:
     """A fleet whose trucks have posted that they stand at the first stops of their drafts."""
     with context.database.transaction() as connection:
         fleet = make_fleet(connection)

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from queue import Queue
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import msgspec
 import psycopg
@@ -44,11 +44,11 @@ def stored_fleet(database: Database) -> Fleet:
         return make_fleet(connection)
 
 
-def statuses(outcomes: dict[str, Outcome]) -> dict[str, RouteStatus]:
+def statuses(outcomes: dict[UUID, Outcome]) -> dict[UUID, RouteStatus]:
     return {route_id: outcome.status for route_id, outcome in outcomes.items()}
 
 
-def push(database: Database, fleet: Fleet, now: datetime, *external_ids: str) -> list[str]:
+def push(database: Database, fleet: Fleet, now: datetime, *external_ids: str) -> list[UUID]:
     with database.transaction() as connection:
         return [pushed(connection, fleet.live, now=now, start=now, externalId=name) for name in external_ids]
 
@@ -133,14 +133,18 @@ def test_a_route_that_is_locked_for_a_moment_is_imported_after_the_others(
     context: Context, stored_fleet: Fleet, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, locked, other = push(context.database, stored_fleet, now, "A", "B", "C")
-    broker, announced = StubBroker(), Queue[set[str]]()
+    broker, announced = StubBroker(), Queue[set[UUID]]()
     register(broker, context)
-    monkeypatch.setattr(JobQueue, "announce", lambda _, __, outcomes: announced.put(set(msgspec.json.decode(outcomes))))
+    monkeypatch.setattr(
+        JobQueue,
+        "announce",
+        lambda _, __, outcomes: announced.put({UUID(name) for name in msgspec.json.decode(outcomes)}),
+    )
 
     with ThreadPoolExecutor(1) as threads:
         with context.database.transaction() as holder:
             holder.execute("SELECT FROM routes WHERE id = %s FOR UPDATE", (locked,))
-            run = threads.submit(broker.get_actor("imports.run").fn, [one, locked, other], "ingress")
+            run = threads.submit(broker.get_actor("imports.run").fn, [id.hex for id in (one, locked, other)], "ingress")
             assert announced.get(timeout=30) == {one, other}
         run.result()
 
@@ -152,7 +156,7 @@ def test_a_route_that_is_locked_for_a_moment_is_imported_after_the_others(
 def test_without_a_database_the_job_fails_and_is_left_to_be_retried(context: Context, settings: Settings) -> None:
     nowhere = Database("postgresql://postgres@127.0.0.1:9/nowhere", timeout_seconds=0.2)
     with nowhere, pytest.raises(DatabaseAway) as failure:
-        import_batch(Context(settings, nowhere, context.jobs), ["rte_1"])
+        import_batch(Context(settings, nowhere, context.jobs), [uuid4()])
     assert isinstance(failure.value.__cause__, psycopg.OperationalError)
 
 

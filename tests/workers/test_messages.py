@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from domain.database import Database
+from domain.ids import new_id
 from domain.jobs import JobQueue
 from domain.messages.gateways import Fault
 from domain.messages.messages import Claim, MessageStatus
@@ -19,29 +20,31 @@ from workers.messages import Turns, _store
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 
+COMPANY = new_id()
+
 
 def test_a_company_has_half_of_the_threads_and_another_one_still_gets_its_turn() -> None:
     turns: Turns[str] = Turns(4, lambda _: None)
 
     with ExitStack() as held:
-        granted = [held.enter_context(turns.turn("cmp_silent", f"msg_{number}")) for number in range(5)]
+        granted = [held.enter_context(turns.turn(COMPANY, f"msg_{number}")) for number in range(5)]
 
         assert granted == [True, True, False, False, False]
-        assert held.enter_context(turns.turn("cmp_other", "msg_other"))
+        assert held.enter_context(turns.turn(new_id(), "msg_other"))
 
 
 def test_whoever_was_put_off_is_called_in_order_each_once_as_turns_end() -> None:
     called: list[str] = []
     turns: Turns[str] = Turns(2, called.append)
 
-    with turns.turn("cmp_1", "msg_1"):
+    with turns.turn(COMPANY, "msg_1"):
         for number in (2, 3, 2):
-            with turns.turn("cmp_1", f"msg_{number}") as granted:
+            with turns.turn(COMPANY, f"msg_{number}") as granted:
                 assert not granted
         assert called == []
     assert called == ["msg_2"]
     for name in called:
-        with turns.turn("cmp_1", name) as granted:
+        with turns.turn(COMPANY, name) as granted:
             assert granted
     assert called == ["msg_2", "msg_3"]
 
@@ -49,7 +52,7 @@ def test_whoever_was_put_off_is_called_in_order_each_once_as_turns_end() -> None
 def test_a_process_of_one_thread_works_too() -> None:
     turns: Turns[str] = Turns(1, lambda _: None)
     for number in range(3):
-        with turns.turn("cmp_1", f"msg_{number}") as granted:
+        with turns.turn(COMPANY, f"msg_{number}") as granted:
             assert granted
 
 
@@ -57,7 +60,7 @@ def test_a_turn_ends_with_an_error_too() -> None:
     turns: Turns[str] = Turns(2, lambda _: None)
     for number in range(3):
         try:
-            with turns.turn("cmp_1", f"msg_{number}") as granted:
+            with turns.turn(COMPANY, f"msg_{number}") as granted:
                 assert granted
                 raise RuntimeError
         except RuntimeError:
@@ -73,7 +76,7 @@ def test_under_many_threads_nobody_is_granted_more_and_nobody_is_lost() -> None:
 
     def send(message_id: str) -> None:
         nonlocal now, most
-        with turns.turn("cmp_1", message_id) as granted:
+        with turns.turn(COMPANY, message_id) as granted:
             if granted:
                 with lock:
                     now += 1
@@ -106,7 +109,7 @@ def test_a_database_that_is_away_for_a_moment_costs_no_second_message(
 
     monkeypatch.setattr("workers.messages.delivery.settle", settle)
     monkeypatch.setattr("workers.messages._STORE_AGAIN_SECONDS", 0.01)
-    claimed = Claim("msg_1", "cmp_1", "json://x.example.com", "", datetime.now(UTC) + timedelta(seconds=30), None)
+    claimed = Claim(new_id(), COMPANY, "json://x.example.com", "", datetime.now(UTC) + timedelta(seconds=30), None)
     context = Context(settings, database, JobQueue.of(settings))
 
     assert _store(context, claimed, None) == Outcome(MessageStatus.SENT, [])
@@ -120,7 +123,7 @@ def test_a_database_that_stays_away_longer_than_the_claim_is_not_waited_for(
         raise psycopg.OperationalError("away")
 
     monkeypatch.setattr("workers.messages.delivery.settle", settle)
-    claimed = Claim("msg_1", "cmp_1", "json://x.example.com", "", datetime.now(UTC), None)
+    claimed = Claim(new_id(), COMPANY, "json://x.example.com", "", datetime.now(UTC), None)
 
     with pytest.raises(psycopg.OperationalError):
         _store(Context(settings, database, JobQueue.of(settings)), claimed, None)

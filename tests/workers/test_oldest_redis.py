@@ -8,6 +8,7 @@ import pytest
 
 from deploy.embedded import EmbeddedRedis, running
 from domain.contract.shapes import RATE_LIMIT_REQUESTS
+from domain.ids import new_id
 from domain.jobs import MIN_REDIS, JobQueue, check_redis, redis_client
 from tests.limiter import blocking_limiter
 from tests.service import eventually
@@ -49,7 +50,7 @@ def test_jobs_go_through_it(server: Server) -> None:
 
 def test_requests_are_counted_in_it(server: Server) -> None:
     with blocking_limiter(server.url) as limiter:
-        allowances = limiter.take(["key_oldest"] * (RATE_LIMIT_REQUESTS + 1))
+        allowances = limiter.take([new_id()] * (RATE_LIMIT_REQUESTS + 1))
 
     assert [allowance.allowed for allowance in allowances if allowance] == [True] * RATE_LIMIT_REQUESTS + [False]
 

@@ -53,7 +53,7 @@ def test_a_look_that_always_fails_is_given_up_and_the_plan_stays(context: Contex
 
     routes = []
     for _ in range(4):
-        review.fn(route_id)
+        review.fn(route_id.hex)
         with context.database.transaction() as connection:
             routes.append(route_row(connection, route_id))
 
@@ -81,7 +81,7 @@ def test_a_route_that_somebody_else_holds_has_not_failed(
         process_vehicles(connection, "live", fleet.trucks, settings=context.settings, now=now)
 
     with pytest.raises(psycopg.errors.LockNotAvailable):
-        broker.get_actor("plans.build").fn(route_id)
+        broker.get_actor("plans.build").fn(route_id.hex)
 
     with context.database.transaction() as connection:
         row = route_row(connection, route_id)

@@ -17,7 +17,7 @@ depends_on = None
 def upgrade() -> None:
     op.create_table(
         "companies",
-        sa.Column("id", sa.String(), nullable=False),
+        sa.Column("id", sa.Uuid(), nullable=False),
         sa.Column("name", sa.String(), nullable=False),
         sa.Column("time_zone", sa.String(), server_default=sa.text("'UTC'"), nullable=False),
         sa.Column("import_window_days", sa.Float(), server_default=sa.text("7"), nullable=False),
@@ -29,18 +29,34 @@ def upgrade() -> None:
         sa.Column("stop_cost", sa.Float(), server_default=sa.text("20"), nullable=False),
         sa.Column("max_detour_miles", sa.Float(), server_default=sa.text("5"), nullable=False),
         sa.Column("max_stops", sa.Integer(), nullable=True),
+        sa.Column("objective", sa.String(), server_default=sa.text("'pump'"), nullable=False),
+        sa.Column("leftover_value_per_gallon", sa.Float(), server_default=sa.text("0"), nullable=False),
         sa.Column("message_url", sa.String(), nullable=True),
         sa.Column(
-            "created_at",
-            sa.DateTime(timezone=True),
-            server_default=sa.text("clock_timestamp()"),
-            nullable=False,
+            "created_at", sa.DateTime(timezone=True), server_default=sa.text("clock_timestamp()"), nullable=False
         ),
+        sa.Column("retired_at", sa.DateTime(timezone=True), nullable=True),
+        sa.CheckConstraint("objective IN ('pump', 'tax-adjusted')", name="objective"),
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_table(
+        "erasures",
+        sa.Column("subject_id", sa.Uuid(), nullable=False),
+        sa.Column("erased_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("subject_id"),
+    )
+    op.create_table(
+        "fuel_taxes",
+        sa.Column("state", sa.String(), nullable=False),
+        sa.Column("valid_from", sa.Date(), nullable=False),
+        sa.Column("rate_per_gallon", sa.Float(), nullable=False),
+        sa.Column("surcharge_per_gallon", sa.Float(), server_default=sa.text("0"), nullable=False),
+        sa.PrimaryKeyConstraint("state", "valid_from"),
+    )
+    op.create_table(
         "positions",
-        sa.Column("vehicle_id", sa.String(), nullable=False),
+        sa.Column("company_id", sa.Uuid(), nullable=False),
+        sa.Column("vehicle_id", sa.Uuid(), nullable=False),
         sa.Column("environment", sa.String(), nullable=False),
         sa.Column("recorded_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("latitude", sa.Float(), nullable=False),
@@ -49,15 +65,12 @@ def upgrade() -> None:
         sa.Column("fuel_percent", sa.Float(), nullable=True),
         sa.Column("accuracy_meters", sa.Float(), nullable=True),
         sa.Column(
-            "received_at",
-            sa.DateTime(timezone=True),
-            server_default=sa.text("clock_timestamp()"),
-            nullable=False,
+            "received_at", sa.DateTime(timezone=True), server_default=sa.text("clock_timestamp()"), nullable=False
         ),
         sa.Column("implausible", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.PrimaryKeyConstraint("vehicle_id", "environment", "recorded_at"),
+        postgresql_partition_by="LIST (environment)",
     )
-    op.create_index("positions_recorded_at", "positions", ["recorded_at"], unique=False, postgresql_using="brin")
     op.create_table(
         "stations",
         sa.Column("station_id", sa.String(), nullable=False),
@@ -70,22 +83,20 @@ def upgrade() -> None:
         sa.Column("longitude", sa.Float(), nullable=False),
         sa.Column("retail_price", sa.Float(), nullable=True),
         sa.Column("priced_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("retired_at", sa.DateTime(timezone=True), nullable=True),
         sa.PrimaryKeyConstraint("station_id"),
     )
     op.create_table(
         "api_keys",
-        sa.Column("id", sa.String(), nullable=False),
-        sa.Column("company_id", sa.String(), nullable=False),
+        sa.Column("id", sa.Uuid(), nullable=False),
+        sa.Column("company_id", sa.Uuid(), nullable=False),
         sa.Column("name", sa.String(), nullable=False),
         sa.Column("environment", sa.String(), nullable=False),
         sa.Column("scopes", postgresql.ARRAY(sa.Text()), nullable=False),
         sa.Column("prefix", sa.String(), nullable=False),
         sa.Column("hash", sa.LargeBinary(), nullable=False),
         sa.Column(
-            "created_at",
-            sa.DateTime(timezone=True),
-            server_default=sa.text("clock_timestamp()"),
-            nullable=False,
+            "created_at", sa.DateTime(timezone=True), server_default=sa.text("clock_timestamp()"), nullable=False
         ),
         sa.Column("expires_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("revoked_at", sa.DateTime(timezone=True), nullable=True),
@@ -101,11 +112,13 @@ def upgrade() -> None:
     op.create_table(
         "deals",
         sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("company_id", sa.String(), nullable=False),
+        sa.Column("company_id", sa.Uuid(), nullable=False),
         sa.Column("station_id", sa.String(), nullable=True),
         sa.Column("brand", sa.String(), nullable=True),
         sa.Column("discount_per_gallon", sa.Float(), nullable=True),
         sa.Column("net_price", sa.Float(), nullable=True),
+        sa.Column("valid_from", sa.Date(), nullable=True),
+        sa.Column("valid_to", sa.Date(), nullable=True),
         sa.CheckConstraint("num_nonnulls(discount_per_gallon, net_price) = 1", name="deals_one_price"),
         sa.CheckConstraint("num_nonnulls(station_id, brand) = 1", name="deals_one_key"),
         sa.ForeignKeyConstraint(
@@ -113,33 +126,39 @@ def upgrade() -> None:
             ["companies.id"],
         ),
         sa.PrimaryKeyConstraint("id"),
-        sa.UniqueConstraint("company_id", "station_id", "brand", name="deals_key", postgresql_nulls_not_distinct=True),
+        sa.UniqueConstraint(
+            "company_id", "station_id", "brand", "valid_from", name="deals_key", postgresql_nulls_not_distinct=True
+        ),
     )
     op.create_table(
         "drivers",
-        sa.Column("id", sa.String(), nullable=False),
-        sa.Column("company_id", sa.String(), nullable=False),
+        sa.Column("id", sa.Uuid(), nullable=False),
+        sa.Column("company_id", sa.Uuid(), nullable=False),
         sa.Column("name", sa.String(), nullable=True),
         sa.Column("display_name", sa.String(), nullable=True),
         sa.Column("external_id", sa.String(), nullable=True),
         sa.Column("contact", sa.String(), nullable=True),
         sa.Column(
-            "created_at",
-            sa.DateTime(timezone=True),
-            server_default=sa.text("clock_timestamp()"),
-            nullable=False,
+            "created_at", sa.DateTime(timezone=True), server_default=sa.text("clock_timestamp()"), nullable=False
         ),
+        sa.Column("retired_at", sa.DateTime(timezone=True), nullable=True),
         sa.ForeignKeyConstraint(
             ["company_id"],
             ["companies.id"],
         ),
         sa.PrimaryKeyConstraint("id"),
     )
-    op.create_index("drivers_external_id", "drivers", ["company_id", "external_id"], unique=False)
+    op.create_index(
+        "drivers_external_id",
+        "drivers",
+        ["company_id", "external_id"],
+        unique=True,
+        postgresql_where=sa.text("retired_at IS NULL AND external_id IS NOT NULL"),
+    )
     op.create_index("drivers_name", "drivers", ["company_id", "name"], unique=False)
     op.create_table(
         "dropped_fixes",
-        sa.Column("company_id", sa.String(), nullable=False),
+        sa.Column("company_id", sa.Uuid(), nullable=False),
         sa.Column("environment", sa.String(), nullable=False),
         sa.Column("day", sa.Date(), nullable=False),
         sa.Column("reason", sa.String(), nullable=False),
@@ -152,15 +171,12 @@ def upgrade() -> None:
     )
     op.create_table(
         "mappings",
-        sa.Column("company_id", sa.String(), nullable=False),
+        sa.Column("company_id", sa.Uuid(), nullable=False),
         sa.Column("kind", sa.String(), nullable=False),
         sa.Column("value", sa.String(), nullable=False),
-        sa.Column("target_id", sa.String(), nullable=False),
+        sa.Column("target_id", sa.Uuid(), nullable=False),
         sa.Column(
-            "created_at",
-            sa.DateTime(timezone=True),
-            server_default=sa.text("clock_timestamp()"),
-            nullable=False,
+            "created_at", sa.DateTime(timezone=True), server_default=sa.text("clock_timestamp()"), nullable=False
         ),
         sa.ForeignKeyConstraint(
             ["company_id"],
@@ -169,9 +185,21 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("company_id", "kind", "value"),
     )
     op.create_table(
+        "price_sets",
+        sa.Column("id", sa.BigInteger(), sa.Identity(always=True), nullable=False),
+        sa.Column("kind", sa.String(), nullable=False),
+        sa.Column("company_id", sa.Uuid(), nullable=True),
+        sa.Column("imported_at", sa.DateTime(timezone=True), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["company_id"],
+            ["companies.id"],
+        ),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_table(
         "vehicles",
-        sa.Column("id", sa.String(), nullable=False),
-        sa.Column("company_id", sa.String(), nullable=False),
+        sa.Column("id", sa.Uuid(), nullable=False),
+        sa.Column("company_id", sa.Uuid(), nullable=False),
         sa.Column("unit_number", sa.String(), nullable=True),
         sa.Column("vin", sa.String(), nullable=True),
         sa.Column("license_plate", sa.String(), nullable=True),
@@ -181,23 +209,27 @@ def upgrade() -> None:
         sa.Column("fuel_tank_capacity_gallons", sa.Float(), nullable=True),
         sa.Column("mpg", sa.Float(), nullable=True),
         sa.Column(
-            "created_at",
-            sa.DateTime(timezone=True),
-            server_default=sa.text("clock_timestamp()"),
-            nullable=False,
+            "created_at", sa.DateTime(timezone=True), server_default=sa.text("clock_timestamp()"), nullable=False
         ),
+        sa.Column("retired_at", sa.DateTime(timezone=True), nullable=True),
         sa.ForeignKeyConstraint(
             ["company_id"],
             ["companies.id"],
         ),
         sa.PrimaryKeyConstraint("id"),
     )
-    op.create_index("vehicles_unit_number", "vehicles", ["company_id", "unit_number"], unique=False)
+    op.create_index(
+        "vehicles_unit_number",
+        "vehicles",
+        ["company_id", "unit_number"],
+        unique=True,
+        postgresql_where=sa.text("retired_at IS NULL AND unit_number IS NOT NULL"),
+    )
     op.create_index("vehicles_vin", "vehicles", ["company_id", "vin"], unique=False)
     op.create_table(
         "routes",
-        sa.Column("id", sa.String(), nullable=False),
-        sa.Column("company_id", sa.String(), nullable=False),
+        sa.Column("id", sa.Uuid(), nullable=False),
+        sa.Column("company_id", sa.Uuid(), nullable=False),
         sa.Column("environment", sa.String(), nullable=False),
         sa.Column("external_id", sa.String(), nullable=False),
         sa.Column("reference", sa.String(), nullable=True),
@@ -214,24 +246,22 @@ def upgrade() -> None:
         sa.Column("closed_reason", sa.String(), nullable=True),
         sa.Column("attempts", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("retry_at", sa.DateTime(timezone=True), nullable=True),
-        sa.Column("vehicle_id", sa.String(), nullable=True),
-        sa.Column("driver_id", sa.String(), nullable=True),
+        sa.Column("vehicle_id", sa.Uuid(), nullable=True),
+        sa.Column("driver_id", sa.Uuid(), nullable=True),
         sa.Column("imported_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("arrived_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("completed_at", sa.DateTime(timezone=True), nullable=True),
-        sa.Column("plan_id", sa.String(), nullable=True),
+        sa.Column("plan_id", sa.Uuid(), nullable=True),
+        sa.Column("review_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("review_requests", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("correction_id", sa.Uuid(), nullable=True),
+        sa.Column("corrected_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("distance_miles", sa.Float(), nullable=True),
         sa.Column(
-            "created_at",
-            sa.DateTime(timezone=True),
-            server_default=sa.text("clock_timestamp()"),
-            nullable=False,
+            "created_at", sa.DateTime(timezone=True), server_default=sa.text("clock_timestamp()"), nullable=False
         ),
         sa.Column(
-            "updated_at",
-            sa.DateTime(timezone=True),
-            server_default=sa.text("clock_timestamp()"),
-            nullable=False,
+            "updated_at", sa.DateTime(timezone=True), server_default=sa.text("clock_timestamp()"), nullable=False
         ),
         sa.CheckConstraint("environment IN ('live', 'sandbox')", name="environment"),
         sa.CheckConstraint(
@@ -253,10 +283,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index(
-        "routes_by_external_id",
-        "routes",
-        ["company_id", "environment", "external_id", "created_at"],
-        unique=False,
+        "routes_by_driver", "routes", ["driver_id"], unique=False, postgresql_where=sa.text("driver_id IS NOT NULL")
     )
     op.create_index(
         "routes_by_start",
@@ -273,9 +300,18 @@ def upgrade() -> None:
     op.create_index(
         "routes_by_vehicle",
         "routes",
-        ["company_id", "environment", "vehicle_id", sa.literal_column("scheduled_start DESC"), "id"],
+        ["vehicle_id", "company_id", "environment", sa.literal_column("scheduled_start DESC"), "id"],
         unique=False,
+        postgresql_where=sa.text("vehicle_id IS NOT NULL"),
     )
+    op.create_index(
+        "routes_canceled",
+        "routes",
+        ["company_id", "environment", "external_id", "created_at"],
+        unique=False,
+        postgresql_where=sa.text("status = 'canceled'"),
+    )
+    op.create_index("routes_counted", "routes", ["company_id", "environment", "status"], unique=False)
     op.create_index(
         "routes_external_id",
         "routes",
@@ -288,14 +324,7 @@ def upgrade() -> None:
         "routes",
         ["status", "scheduled_start"],
         unique=False,
-        postgresql_where=sa.text("status IN ('pending','pending_mapping','pending_window')"),
-    )
-    op.create_index(
-        "routes_of_truck",
-        "routes",
-        ["vehicle_id", "environment", "scheduled_start"],
-        unique=False,
-        postgresql_where=sa.text("status IN ('draft','planned','active')"),
+        postgresql_where=sa.text("status IN ('pending_mapping','pending_window')"),
     )
     op.create_index(
         "routes_pending", "routes", ["retry_at"], unique=False, postgresql_where=sa.text("status = 'pending'")
@@ -308,6 +337,16 @@ def upgrade() -> None:
         postgresql_where=sa.text("status = 'draft' AND arrived_at IS NOT NULL"),
     )
     op.create_index(
+        "routes_review_due", "routes", ["review_at"], unique=False, postgresql_where=sa.text("review_at IS NOT NULL")
+    )
+    op.create_index(
+        "routes_started",
+        "routes",
+        ["vehicle_id", "environment"],
+        unique=False,
+        postgresql_where=sa.text("status IN ('planned','active') OR status = 'draft' AND arrived_at IS NOT NULL"),
+    )
+    op.create_index(
         "routes_superseding",
         "routes",
         ["company_id", "environment", "reference"],
@@ -317,45 +356,59 @@ def upgrade() -> None:
         ),
     )
     op.create_index(
+        "routes_to_start",
+        "routes",
+        ["vehicle_id", "environment", "scheduled_start", "id"],
+        unique=False,
+        postgresql_where=sa.text("status = 'draft' AND arrived_at IS NULL"),
+    )
+    op.create_index(
         "routes_waiting_for_driver_external_id",
         "routes",
-        ["company_id", "driver_external_id"],
+        ["company_id", "driver_external_id", "id"],
         unique=False,
-        postgresql_where=sa.text("status = 'pending_mapping'"),
+        postgresql_where=sa.text(
+            "status = 'pending_mapping' AND pending_reason = 'driver_unmapped' AND driver_external_id IS NOT NULL"
+        ),
     )
     op.create_index(
         "routes_waiting_for_driver_name",
         "routes",
-        ["company_id", "driver_name"],
+        ["company_id", "driver_name", "id"],
         unique=False,
-        postgresql_where=sa.text("status = 'pending_mapping'"),
+        postgresql_where=sa.text(
+            "status = 'pending_mapping' AND pending_reason = 'driver_unmapped' AND driver_name IS NOT NULL"
+        ),
     )
     op.create_index(
         "routes_waiting_for_unit_number",
         "routes",
-        ["company_id", "vehicle_unit_number"],
+        ["company_id", "vehicle_unit_number", "id"],
         unique=False,
-        postgresql_where=sa.text("status = 'pending_mapping'"),
+        postgresql_where=sa.text(
+            "status = 'pending_mapping' AND pending_reason = 'vehicle_unmapped' AND vehicle_unit_number IS NOT NULL"
+        ),
     )
     op.create_index(
         "routes_waiting_for_vin",
         "routes",
-        ["company_id", "vehicle_vin"],
+        ["company_id", "vehicle_vin", "id"],
         unique=False,
-        postgresql_where=sa.text("status = 'pending_mapping'"),
+        postgresql_where=sa.text(
+            "status = 'pending_mapping' AND pending_reason = 'vehicle_unmapped' AND vehicle_vin IS NOT NULL"
+        ),
     )
     op.create_table(
         "tracks",
-        sa.Column("vehicle_id", sa.String(), nullable=False),
+        sa.Column("company_id", sa.Uuid(), nullable=False),
+        sa.Column("vehicle_id", sa.Uuid(), nullable=False),
         sa.Column("environment", sa.String(), nullable=False),
+        sa.Column("oldest_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("newest_at", sa.DateTime(timezone=True), nullable=False),
-        sa.Column("unjudged_from", sa.DateTime(timezone=True), nullable=True),
-        sa.Column(
-            "touched_at",
-            sa.DateTime(timezone=True),
-            server_default=sa.text("clock_timestamp()"),
-            nullable=False,
-        ),
+        sa.Column("latitude", sa.Float(), nullable=False),
+        sa.Column("longitude", sa.Float(), nullable=False),
+        sa.Column("unprocessed_from", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("unprocessed_since", sa.DateTime(timezone=True), nullable=True),
         sa.Column("free_since", sa.DateTime(timezone=True), nullable=True),
         sa.Column("freed_at", sa.DateTime(timezone=True), nullable=True),
         sa.ForeignKeyConstraint(
@@ -365,20 +418,25 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("vehicle_id", "environment"),
     )
     op.create_index(
-        "tracks_unjudged",
+        "tracks_unprocessed",
         "tracks",
-        ["touched_at"],
+        ["unprocessed_since"],
         unique=False,
-        postgresql_where=sa.text("unjudged_from IS NOT NULL"),
+        postgresql_where=sa.text("unprocessed_from IS NOT NULL"),
     )
     op.create_table(
         "plans",
-        sa.Column("id", sa.String(), nullable=False),
-        sa.Column("route_id", sa.String(), nullable=False),
+        sa.Column("id", sa.Uuid(), nullable=False),
+        sa.Column("company_id", sa.Uuid(), nullable=False),
+        sa.Column("environment", sa.String(), nullable=False),
+        sa.Column("route_id", sa.Uuid(), nullable=False),
         sa.Column("revision", sa.Integer(), nullable=False),
         sa.Column("generated_at", sa.DateTime(timezone=True), nullable=False),
-        sa.Column("document", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
-        sa.Column("explanation", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
+        sa.Column("document", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
+        sa.Column("explanation", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
+        sa.Column("fuel_percent", sa.Float(), nullable=False),
+        sa.Column("fuel_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("price_set", sa.BigInteger(), nullable=True),
         sa.Column("timeline", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
         sa.ForeignKeyConstraint(
             ["route_id"],
@@ -387,40 +445,51 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index(op.f("ix_plans_route_id"), "plans", ["route_id"], unique=False)
+    op.create_index(
+        "plans_explained", "plans", ["route_id"], unique=False, postgresql_where=sa.text("explanation IS NOT NULL")
+    )
     op.create_table(
         "visits",
-        sa.Column("route_id", sa.String(), nullable=False),
+        sa.Column("company_id", sa.Uuid(), nullable=False),
+        sa.Column("environment", sa.String(), nullable=False),
+        sa.Column("route_id", sa.Uuid(), nullable=False),
         sa.Column("stop", sa.Integer(), nullable=False),
         sa.Column("arrived_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("departed_at", sa.DateTime(timezone=True), nullable=True),
-        sa.Column("arrival_evidence", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
+        sa.Column("arrival_evidence", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
         sa.Column("departure_evidence", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
+        sa.Column("stored_at", sa.DateTime(timezone=True), server_default=sa.text("clock_timestamp()"), nullable=False),
         sa.ForeignKeyConstraint(
             ["route_id"],
             ["routes.id"],
         ),
         sa.PrimaryKeyConstraint("route_id", "stop"),
     )
+    op.create_index(
+        "visits_with_evidence",
+        "visits",
+        ["route_id"],
+        unique=False,
+        postgresql_where=sa.text("arrival_evidence IS NOT NULL"),
+    )
     op.create_table(
         "messages",
-        sa.Column("id", sa.String(), nullable=False),
-        sa.Column("company_id", sa.String(), nullable=False),
+        sa.Column("id", sa.Uuid(), nullable=False),
+        sa.Column("company_id", sa.Uuid(), nullable=False),
         sa.Column("environment", sa.String(), nullable=False),
-        sa.Column("route_id", sa.String(), nullable=False),
-        sa.Column("plan_id", sa.String(), nullable=False),
-        sa.Column("driver_id", sa.String(), nullable=False),
+        sa.Column("route_id", sa.Uuid(), nullable=False),
+        sa.Column("plan_id", sa.Uuid(), nullable=False),
+        sa.Column("driver_id", sa.Uuid(), nullable=False),
         sa.Column("status", sa.String(), server_default=sa.text("'pending'"), nullable=False),
         sa.Column("channel", sa.String(), nullable=True),
-        sa.Column("text", sa.String(), nullable=False),
+        sa.Column("text", sa.String(), nullable=True),
         sa.Column("attempts", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("error", sa.String(), nullable=True),
         sa.Column(
-            "created_at",
-            sa.DateTime(timezone=True),
-            server_default=sa.text("clock_timestamp()"),
-            nullable=False,
+            "created_at", sa.DateTime(timezone=True), server_default=sa.text("clock_timestamp()"), nullable=False
         ),
         sa.Column("retry_at", sa.DateTime(timezone=True), server_default=sa.text("clock_timestamp()"), nullable=True),
+        sa.Column("claimed_until", sa.DateTime(timezone=True), nullable=True),
         sa.Column("sent_at", sa.DateTime(timezone=True), nullable=True),
         sa.CheckConstraint("status IN ('pending', 'sent', 'suppressed', 'failed')", name="status"),
         sa.ForeignKeyConstraint(
@@ -444,6 +513,19 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_messages_route_id"), "messages", ["route_id"], unique=False)
     op.create_index("messages_by_company", "messages", ["company_id", "created_at"], unique=False)
+    op.create_index("messages_by_driver", "messages", ["driver_id"], unique=False)
     op.create_index(
         "messages_due", "messages", ["retry_at"], unique=False, postgresql_where=sa.text("status = 'pending'")
+    )
+    op.create_index(
+        "messages_with_text", "messages", ["route_id"], unique=False, postgresql_where=sa.text("text IS NOT NULL")
+    )
+    op.execute("CREATE TABLE positions_sandbox PARTITION OF positions FOR VALUES IN ('sandbox')")
+    op.execute(
+        "CREATE TABLE positions_live PARTITION OF positions FOR VALUES IN ('live') PARTITION BY RANGE (recorded_at)"
+    )
+    op.execute("CREATE TABLE positions_live_other PARTITION OF positions_live DEFAULT")
+    # vacuumed early, so that counting reads no rows
+    op.execute(
+        "ALTER TABLE routes SET (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.05)"
     )

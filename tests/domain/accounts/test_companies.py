@@ -13,6 +13,7 @@ from domain.accounts.companies import (
     set_policy,
 )
 from domain.database import Connection
+from domain.ids import new_id, shown_id
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 
@@ -81,9 +82,10 @@ def test_a_message_url_that_is_refused_is_not_shown(connection: Connection) -> N
 
 
 def test_an_unknown_company_is_told_by_its_id(connection: Connection) -> None:
+    nobody = new_id()
     for act in (
-        lambda: set_policy(connection, "cmp_nobody", Policy()),
-        lambda: require_company(connection, "cmp_nobody"),
+        lambda: set_policy(connection, nobody, Policy()),
+        lambda: require_company(connection, nobody),
     ):
-        with pytest.raises(UnknownCompany, match="cmp_nobody"):
+        with pytest.raises(UnknownCompany, match=shown_id("cmp", nobody)):
             act()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 import structlog
@@ -104,7 +105,7 @@ def test_an_older_key_still_opens_and_housekeeping_seals_with_the_newest(
 def test_sealing_and_an_import_of_drivers_lock_in_the_same_order() -> None:
     contacts = Contacts(new_key())
 
-    def set_contact(connection: Connection, driver_id: str) -> None:
+    def set_contact(connection: Connection, driver_id: UUID) -> None:
         connection.execute("UPDATE drivers SET contact = %s WHERE id = %s", (URL, driver_id))
 
     with own_database("sealing") as database, ThreadPoolExecutor(1) as threads:

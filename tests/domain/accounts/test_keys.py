@@ -19,6 +19,7 @@ from domain.accounts.keys import (
     still_valid,
 )
 from domain.database import Connection
+from domain.ids import new_id
 from domain.lifecycle import Environment
 from tests.factories import Fleet, make_fleet
 from tests.rows import named
@@ -89,7 +90,7 @@ def test_a_revoked_key_is_gone_and_revoking_again_keeps_the_first_time(connectio
 
 
 def test_a_key_that_does_not_exist_cannot_be_revoked(connection: Connection) -> None:
-    assert not revoke_key(connection, "key_00000000000000000000000000000000")
+    assert not revoke_key(connection, new_id())
 
 
 def test_an_expired_key_is_gone(connection: Connection, fleet: Fleet, now: datetime) -> None:
@@ -113,7 +114,7 @@ def test_a_key_that_was_found_is_valid_until_it_or_its_company_ends(
     assert still_valid(connection, [revoked.id]) == {revoked.id}
     revoke_key(connection, revoked.id)
 
-    assert still_valid(connection, [revoked.id, past.id, future.id, "key_unknown"]) == {future.id}
+    assert still_valid(connection, [revoked.id, past.id, future.id, new_id()]) == {future.id}
     connection.execute("UPDATE companies SET retired_at = now() WHERE id = %s", (fleet.company_id,))
     assert still_valid(connection, [future.id]) == set()
 

@@ -24,7 +24,7 @@ from domain.database import Connection, Database
 from domain.fleet.matching import Matched
 from domain.fleet.queries import list_drivers, list_vehicles
 from domain.fleet.records import UnknownTarget
-from domain.ids import new_id
+from domain.ids import new_id, shown_id
 from domain.jobs import import_routes as import_job
 from domain.lifecycle import Environment
 from domain.messages.queries import due_messages, list_messages
@@ -92,7 +92,8 @@ def test_two_imports_at_once_wait_for_one_another(
 
 @pytest.mark.parametrize(("table", "column"), [("vehicles", "unit_number"), ("drivers", "external_id")])
 def test_the_database_refuses_a_double(connection: Connection, fleet: Fleet, table: str, column: str) -> None:
-    double = f"INSERT INTO {table} (id, company_id, {column}) SELECT id || '2', company_id, {column} FROM {table}"
+    columns = f"company_id, {column}"
+    double = f"INSERT INTO {table} (id, {columns}) SELECT gen_random_uuid(), {columns} FROM {table}"
     with pytest.raises(psycopg.errors.UniqueViolation), connection.transaction():
         connection.execute(f"{double} WHERE company_id = %s", (fleet.company_id,))
 
@@ -117,10 +118,10 @@ def test_nothing_leads_to_a_retired_vehicle(connection: Connection, fleet: Fleet
     assert {(route.status, route.pending_reason) for route in routes} == {("pending_mapping", "vehicle_unmapped")}
     feed = post(connection, fleet.live, positions_at(JOLIET, now), now=now)
     assert (feed.accepted, len(feed.rejected)) == (0, 3)
-    by_id = positions_at(JOLIET, now, unit_number=None, vehicle_id=fleet.trucks[0])
+    by_id = positions_at(JOLIET, now, unit_number=None, vehicle_id=fleet.shown_trucks[0])
     assert post(connection, fleet.live, by_id, now=now).accepted == 0
     listed = list_vehicles(connection, fleet.company_id, VehicleQuery())
-    assert ([vehicle.id for vehicle in listed.data], listed.total) == ([fleet.trucks[1]], 1)
+    assert ([vehicle.id for vehicle in listed.data], listed.total) == ([fleet.shown_trucks[1]], 1)
     assert not {route.id for route in routes}.intersection(routes_that_can_move(connection, now=now))
     with pytest.raises(UnknownTarget):
         add_mapping(connection, fleet.company_id, "unit_number", "T-1", fleet.trucks[0])
@@ -134,7 +135,7 @@ def test_nothing_leads_to_a_retired_driver(connection: Connection, fleet: Fleet,
     routes = [route_row(connection, imported(connection, fleet.live, now=now, driver=one)) for one in references]
     assert {(route.status, route.pending_reason) for route in routes} == {("pending_mapping", "driver_unmapped")}
     listed = list_drivers(connection, fleet.company_id, DriverQuery())
-    assert ([driver.id for driver in listed.data], listed.total) == ([fleet.drivers[1]], 1)
+    assert ([driver.id for driver in listed.data], listed.total) == ([fleet.shown_drivers[1]], 1)
     assert not {route.id for route in routes}.intersection(routes_that_can_move(connection, now=now))
 
 
@@ -164,7 +165,7 @@ def test_another_driver_of_the_name_takes_over(connection: Connection, fleet: Fl
     draft = imported(connection, fleet.live, now=now)
     connection.execute(
         "INSERT INTO drivers (id, company_id, name) VALUES (%s, %s, 'Ann Lee')",
-        (other := new_id("drv"), fleet.company_id),
+        (other := new_id(), fleet.company_id),
     )
 
     retired(connection, fleet, "driver", now=now)
@@ -182,7 +183,7 @@ def test_who_is_on_the_road_is_retired_only_by_force(
     message_id = planned_by_hand(connection, route_id, now=now)
     connection.execute("UPDATE routes SET status = %s WHERE id = %s", (status, route_id))
 
-    with pytest.raises(StillDriving, match=route_id), connection.transaction():
+    with pytest.raises(StillDriving, match=shown_id("rte", route_id)), connection.transaction():
         retired(connection, fleet, kind, now=now)
     assert status_of(connection, route_id) == status
 
@@ -211,7 +212,7 @@ def test_history_goes_on_showing_what_was_retired(connection: Connection, fleet:
     ((read),) = read_routes([(fleet.live, route_id)]).on(connection)
     assert read is not None
     assert (read.route.vehicle.unit_number, read.route.driver.name) == ("101", "Ann Lee")
-    assert (read.route.vehicle.id, read.route.driver.id) == (fleet.trucks[0], fleet.drivers[0])
+    assert (read.route.vehicle.id, read.route.driver.id) == (fleet.shown_trucks[0], fleet.shown_drivers[0])
 
 
 def test_a_unit_number_of_a_retired_vehicle_is_imported_as_a_new_one(
@@ -236,7 +237,7 @@ def test_retiring_twice_keeps_the_first_time_and_a_stranger_is_unknown(
 
     row = named(connection).execute("SELECT retired_at FROM vehicles WHERE id = %s", (fleet.trucks[0],)).fetchone()
     assert row == (now,)
-    for company_id, target in ((fleet.company_id, "veh_0"), (make_fleet(connection).company_id, fleet.trucks[1])):
+    for company_id, target in ((fleet.company_id, new_id()), (make_fleet(connection).company_id, fleet.trucks[1])):
         with pytest.raises(UnknownTarget):
             retire(connection, company_id, "vehicle", target, force=True, now=now)
 

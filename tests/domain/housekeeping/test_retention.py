@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -30,16 +31,16 @@ def database() -> Iterator[Database]:
         yield opened
 
 
-def driven(connection: Connection, fleet: Fleet, *, now: datetime, status: str = "completed") -> str:
+def driven(connection: Connection, fleet: Fleet, *, now: datetime, status: str = "completed") -> UUID:
     """A route with a plan, its message and two visits, that came to that status now."""
     route_id = imported(connection, fleet.live, now=now)
     message_id = planned_by_hand(connection, route_id, now=now, generatedAt=None)
     connection.execute("UPDATE messages SET status = 'sent', retry_at = NULL WHERE id = %s", (message_id,))
     connection.execute("UPDATE plans SET explanation = %s WHERE route_id = %s", (as_json({"line": []}), route_id))
     connection.execute(
-        "INSERT INTO visits (route_id, stop, arrived_at, departed_at, arrival_evidence, departure_evidence)"
-        " SELECT %s, stop, %s, %s, '{}', '{}' FROM generate_series(0, 1) AS stop",
-        (route_id, now, now),
+        "INSERT INTO visits (company_id, environment, route_id, stop, arrived_at, departed_at, arrival_evidence,"
+        " departure_evidence) SELECT %s, %s, %s, stop, %s, %s, '{}', '{}' FROM generate_series(0, 1) AS stop",
+        (*fleet.live, route_id, now, now),
     )
     connection.execute(
         "UPDATE routes SET status = %s, arrived_at = %s, updated_at = %s WHERE id = %s", (status, now, now, route_id)
@@ -47,7 +48,7 @@ def driven(connection: Connection, fleet: Fleet, *, now: datetime, status: str =
     return route_id
 
 
-def kept(connection: Connection, route_id: str) -> dict[str, int]:
+def kept(connection: Connection, route_id: UUID) -> dict[str, int]:
     """How much there is of each kind."""
     row = (
         named(connection)

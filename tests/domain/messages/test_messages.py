@@ -5,9 +5,10 @@ import random
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from domain.accounts.companies import Policy, set_policy
 from domain.database import Connection, Database
+from domain.ids import shown_id
 from domain.jobs import send_message
 from domain.lifecycle import RouteStatus
 from domain.messages import messages
@@ -54,7 +56,7 @@ def gateway() -> Iterator[Gateway]:
         yield gateway
 
 
-def message(connection: Connection, message_id: str) -> Any:
+def message(connection: Connection, message_id: UUID) -> Any:
     (row,) = named(connection).execute("SELECT * FROM messages WHERE id = %s", (message_id,)).fetchall()
     return row
 
@@ -124,7 +126,7 @@ def test_a_gateway_gets_the_text_and_the_message_s_id(
     (received,) = gateway.received
     assert received["title"] == "Fuel plan for PO <4711> & co, truck 101"
     assert "1. Lakeside Travel Plaza, 100 Exit Rd, Elkhart, IN" in received["message"]
-    assert message_id in received["message"]
+    assert shown_id("msg", message_id) in received["message"]
     assert message(connection, message_id).channel == "json"
 
 
@@ -259,8 +261,8 @@ class Load:
     settings: Settings
     fleet: Fleet
     now: datetime
-    route_id: str = ""
-    message_id: str = ""
+    route_id: UUID = field(init=False)
+    message_id: UUID = field(init=False)
 
     @classmethod
     def planned(cls, database: Database, settings: Settings, now: datetime, url: str, **changes: Any) -> "Load":
@@ -271,13 +273,13 @@ class Load:
             load.plan_route(connection, externalId="LOAD", **changes)
         return load
 
-    def plan_route(self, connection: Connection, **changes: Any) -> str:
+    def plan_route(self, connection: Connection, **changes: Any) -> UUID:
         self.route_id = imported(connection, self.fleet.live, now=self.now, **changes)
         self.message_id = planned_by_hand(connection, self.route_id, now=self.now)
         return self.message_id
 
     def claim(
-        self, message_id: str | None = None, *, seconds: float = 0, called_after: int | None = None
+        self, message_id: UUID | None = None, *, seconds: float = 0, called_after: int | None = None
     ) -> Claim | Outcome:
         now = self.now + timedelta(seconds=seconds)
         with self.database.transaction() as connection:
@@ -285,7 +287,7 @@ class Load:
                 connection, message_id or self.message_id, settings=self.settings, now=now, called_after=called_after
             )
 
-    def claimed(self, message_id: str | None = None, *, seconds: float = 0) -> Claim:
+    def claimed(self, message_id: UUID | None = None, *, seconds: float = 0) -> Claim:
         claimed = self.claim(message_id, seconds=seconds)
         assert isinstance(claimed, Claim)
         return claimed
@@ -295,12 +297,12 @@ class Load:
         with self.database.transaction() as connection:
             return delivery.settle(connection, claimed, fault, settings=self.settings, now=now)
 
-    def change(self, **changes: Any) -> str:
+    def change(self, **changes: Any) -> UUID:
         """Pushes the route anew, imports and plans it. Returns the new message."""
         with self.database.transaction() as connection:
             return self.plan_route(connection, **{"externalId": "LOAD", "reference": "changed", **changes})
 
-    def row(self, message_id: str | None = None) -> Any:
+    def row(self, message_id: UUID | None = None) -> Any:
         with self.database.transaction() as connection:
             return message(connection, message_id or self.message_id)
 
@@ -336,7 +338,7 @@ def test_a_crash_after_the_gateway_s_answer_sends_the_same_message_again_once_th
     assert load.status is RouteStatus.ACTIVE
     first, second = gateway.received
     assert first["message"] == second["message"]
-    assert load.message_id in first["message"]
+    assert shown_id("msg", load.message_id) in first["message"]
 
 
 def test_of_two_workers_one_delivers_and_the_other_passes_by(load: Load) -> None:
@@ -515,7 +517,7 @@ def test_a_canceled_route_s_message_whose_sender_is_gone_is_not_sent_again(load:
 # --- Corrections -----------------------------------------------------------------------------------------------
 
 
-def correction_of(load: Load, **plan: Any) -> str:
+def correction_of(load: Load, **plan: Any) -> UUID:
     """A better plan for an active route, and its message."""
     with load.database.transaction() as connection:
         return corrected_by_hand(connection, load.route_id, now=load.now, **plan)
@@ -606,7 +608,7 @@ def test_whatever_is_pushed_while_messages_are_sent_the_driver_can_tell_which_pl
     """Pushes, workers of unequal speed that sometimes fail, and the sweep, all at once on one route."""
     load = Load.planned(database, settings, now, "json://gateway.invalid/")
     chance = random.Random(seed)
-    handed_over: list[tuple[str, str, bool]] = []
+    handed_over: list[tuple[UUID, str, bool]] = []
 
     def status() -> str:
         with database.transaction() as connection:

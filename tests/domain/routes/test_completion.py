@@ -115,8 +115,9 @@ def test_fixes_of_the_route_before_do_not_start_the_next_one_at_a_shared_depot(
     second = imported(connection, fleet.live, now=now, start=now + hours(5), stops=[JOLIET, NEWARK])
     # the last stop is reached at once, as far as the clock of the test goes: the depot's fixes are 5 minutes old
     connection.execute(
-        "INSERT INTO visits (route_id, stop, arrived_at, arrival_evidence) VALUES (%s, 1, %s, '{}')",
-        (first, now + minutes(5)),
+        "INSERT INTO visits (company_id, environment, route_id, stop, arrived_at, arrival_evidence)"
+        " VALUES (%s, %s, %s, 1, %s, '{}')",
+        (*fleet.live, first, now + minutes(5)),
     )
 
     progress.complete_routes(connection, [first], now=now + minutes(6))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -50,7 +51,7 @@ def arrived(
     tenant: Tenant | None = None,
     stops: Sequence[dict[str, Any]] = STOPS,
     **fix: Any,
-) -> str:
+) -> UUID:
     """A route whose truck has just arrived at the first stop."""
     tenant = tenant or fleet.live
     route_id = imported(connection, tenant, now=now, stops=list(stops))
@@ -67,7 +68,7 @@ def build(connection: Connection, task: Task, *, now: datetime) -> tuple[Corrido
     return corridor, plans.compute(task, road, corridor, now=now)
 
 
-def task_of(connection: Connection, route_id: str, now: datetime) -> Task:
+def task_of(connection: Connection, route_id: UUID, now: datetime) -> Task:
     task = load_task(connection, route_id, now=now)
     assert task is not None
     return task

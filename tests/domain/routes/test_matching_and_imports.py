@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -25,7 +26,9 @@ from tests.rows import named
 
 # --- The rules -------------------------------------------------------------------------------------------------
 
-candidates = st.lists(st.sampled_from(["a", "b", "c"]), max_size=2, unique=True)
+A, B, C = (UUID(int=number) for number in range(1, 4))
+
+candidates = st.lists(st.sampled_from([A, B, C]), max_size=2, unique=True)
 references = st.lists(
     st.builds(Reference, st.sampled_from(["unit number", "VIN"]), st.text(max_size=5), candidates),
     min_size=1,
@@ -45,9 +48,9 @@ def test_a_match_is_never_a_guess(given_references: Sequence[Reference]) -> None
 
 
 def test_the_detail_names_the_reference_that_failed_and_what_to_do() -> None:
-    unknown = match("vehicle", [Reference("unit number", "101", ["a"]), Reference("VIN", "1XK", [])])
-    ambiguous = match("driver", [Reference("name", "Ann Lee", ["a", "b"])])
-    torn = match("driver", [Reference("name", "Ann Lee", ["a"]), Reference("external id", "D-2", ["b"])])
+    unknown = match("vehicle", [Reference("unit number", "101", [A]), Reference("VIN", "1XK", [])])
+    ambiguous = match("driver", [Reference("name", "Ann Lee", [A, B])])
+    torn = match("driver", [Reference("name", "Ann Lee", [A]), Reference("external id", "D-2", [B])])
 
     assert unknown.detail is not None
     assert "the VIN '1XK'" in unknown.detail
@@ -58,7 +61,7 @@ def test_the_detail_names_the_reference_that_failed_and_what_to_do() -> None:
     assert "The name 'Ann Lee' and the external id 'D-2' lead to different drivers" in torn.detail
 
 
-MATCHED, UNMATCHED = Match("x"), Match(None, "why")
+MATCHED, UNMATCHED = Match(A), Match(None, "why")
 
 
 @pytest.mark.parametrize("days", [-1000, 0, 6.9, 7.1, 1000])
@@ -92,7 +95,7 @@ def test_the_window_includes_its_last_moment(now: datetime) -> None:
 # --- One import attempt ----------------------------------------------------------------------------------------
 
 
-def held(connection: Connection, route_id: str) -> tuple[str, str | None]:
+def held(connection: Connection, route_id: UUID) -> tuple[str, str | None]:
     row = route_row(connection, route_id)
     return row.status, row.pending_reason
 
@@ -189,7 +192,7 @@ def test_a_name_of_two_drivers_is_unmapped_until_it_is_mapped(
     connection: Connection, fleet: Fleet, now: datetime
 ) -> None:
     connection.execute(
-        "INSERT INTO drivers (id, company_id, name) VALUES (%s, %s, 'Ann Lee')", (new_id("drv"), fleet.company_id)
+        "INSERT INTO drivers (id, company_id, name) VALUES (%s, %s, 'Ann Lee')", (new_id(), fleet.company_id)
     )
     route_id = imported(connection, fleet.live, now=now)
     assert held(connection, route_id) == ("pending_mapping", "driver_unmapped")
@@ -258,7 +261,7 @@ def test_a_second_run_of_the_same_job_changes_nothing(connection: Connection, fl
     import_routes(connection, ids, now=now)
     before = [route_row(connection, route_id) for route_id in ids]
 
-    outcomes, jobs = import_routes(connection, [*ids, *ids, "rte_unknown"], now=now + timedelta(minutes=1))
+    outcomes, jobs = import_routes(connection, [*ids, *ids, new_id()], now=now + timedelta(minutes=1))
 
     assert [route_row(connection, route_id) for route_id in ids] == before
     assert {route_id: outcome.status for route_id, outcome in outcomes.items()} == {
@@ -276,9 +279,9 @@ def test_an_outcome_tells_which_input_was_imported(connection: Connection, fleet
     outcomes, _ = import_routes(connection, [route_id], now=now)
 
     assert outcomes[route_id].revision == 2
-    assert revisions_settled(connection, [route_id, "rte_unknown"]) == {}
+    assert revisions_settled(connection, [route_id, new_id()]) == {}
     connection.execute("UPDATE routes SET status = 'draft' WHERE id = %s", (route_id,))
-    assert revisions_settled(connection, [route_id, "rte_unknown"]) == {route_id: 2}
+    assert revisions_settled(connection, [route_id, new_id()]) == {route_id: 2}
 
 
 @pytest.mark.parametrize("status", ["draft", "planned", "active", "completed", "error", "canceled"])
@@ -378,10 +381,10 @@ def test_the_pass_finds_every_held_route_that_can_move_and_beside_them_only_ambi
     ):
         connection.execute(
             "INSERT INTO vehicles (id, company_id, unit_number, vin) VALUES (%s, %s, %s, %s)",
-            (new_id("veh"), fleet.company_id, unit_number, vin),
+            (new_id(), fleet.company_id, unit_number, vin),
         )
     connection.execute(
-        "INSERT INTO drivers (id, company_id, name) VALUES (%s, %s, 'Later')", (new_id("drv"), fleet.company_id)
+        "INSERT INTO drivers (id, company_id, name) VALUES (%s, %s, 'Later')", (new_id(), fleet.company_id)
     )
     add_mapping(connection, fleet.company_id, "unit_number", "mapped", fleet.trucks[0])
     add_mapping(connection, fleet.company_id, "driver_external_id", "mapped", fleet.drivers[0])
@@ -477,7 +480,7 @@ def test_a_name_is_found_without_reading_the_fleet_also_before_its_first_statist
         fleet = make_fleet(connection)
         connection.execute(
             "INSERT INTO drivers (id, company_id, name, external_id)"
-            " SELECT 'drv_' || md5(n::text), %s, 'Driver ' || n, 'E-' || n FROM generate_series(1, 500) AS n",
+            " SELECT gen_random_uuid(), %s, 'Driver ' || n, 'E-' || n FROM generate_series(1, 500) AS n",
             (fleet.company_id,),
         )
         start = datetime.now(UTC)

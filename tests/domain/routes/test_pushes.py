@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from threading import Barrier
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -56,10 +57,11 @@ def open_routes(connection: Connection, tenant: Tenant) -> list[str]:
     return [row.external_id for row in rows]
 
 
-def visit(connection: Connection, route_id: str, stop: int, arrived_at: datetime) -> None:
+def visit(connection: Connection, route_id: UUID, stop: int, arrived_at: datetime) -> None:
     connection.execute(
-        "INSERT INTO visits (route_id, stop, arrived_at, arrival_evidence) VALUES (%s, %s, %s, '{}')",
-        (route_id, stop, arrived_at),
+        "INSERT INTO visits (company_id, environment, route_id, stop, arrived_at, arrival_evidence)"
+        " SELECT company_id, environment, id, %s, %s, '{}' FROM routes WHERE id = %s",
+        (stop, arrived_at, route_id),
     )
     connection.execute("UPDATE routes SET arrived_at = least(arrived_at, %s) WHERE id = %s", (arrived_at, route_id))
 

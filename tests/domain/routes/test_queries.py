@@ -4,6 +4,7 @@ externalId, each tenant its own.
 
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -20,6 +21,7 @@ from domain.routes.progress import cancel_route
 from domain.routes.queries import find_by_external_id, list_routes
 from tests.domain.helpers import imported
 from tests.factories import Fleet, make_fleet
+from tests.rows import stored_id
 
 DAYS = [Instant.fromtimestamp_utc(datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=day)) for day in range(4)]
 EXTERNAL_IDS = ["A", "B", "C", "D", "E", "F"]
@@ -48,15 +50,15 @@ stored_routes = st.lists(
 )
 
 
-def store(connection: Connection, fleet: Fleet, routes: list[Stored]) -> list[tuple[str, Stored]]:
+def store(connection: Connection, fleet: Fleet, routes: list[Stored]) -> list[tuple[UUID, Stored]]:
     """Stores them one after the other. Gives each with its id, as it stands in the end."""
-    stored: dict[str, Stored] = {}
+    stored: dict[UUID, Stored] = {}
     for route in routes:
         for route_id, before in stored.items():
             if (before.sandbox, before.external_id) == (route.sandbox, route.external_id):
                 connection.execute("UPDATE routes SET status = 'canceled' WHERE id = %s", (route_id,))
                 stored[route_id] = before._replace(status=RouteStatus.CANCELED)
-        route_id = new_id("rte")
+        route_id = new_id()
         connection.execute(
             "INSERT INTO routes (id, company_id, environment, external_id, scheduled_start, stops, status,"
             " pending_reason, pending_detail, vehicle_id) VALUES (%s, %s, %s, %s, %s, '[]', %s, 'error', '', %s)",
@@ -116,20 +118,20 @@ def test_every_total_is_exact_and_every_page_a_slice(
                 limit=limit,
                 offset=offset,
                 status=status,
-                vehicle_id=fleet.trucks[truck] if truck is not None else None,
+                vehicle_id=fleet.shown_trucks[truck] if truck is not None else None,
                 start_from=start_from,
                 start_to=start_to,
                 external_id=external_id,
             )
             page = list_routes(connection, fleet.live, query)
 
-            assert [route.id for route in page.data] == listed[offset : offset + limit]
+            assert [stored_id(route.id) for route in page.data] == listed[offset : offset + limit]
             assert (page.total, page.limit, page.offset) == (len(listed), limit, offset)
         raise psycopg.Rollback
 
 
-def found_ids(routes: list[Route | None]) -> list[str | None]:
-    return [route.id if route is not None else None for route in routes]
+def found_ids(routes: list[Route | None]) -> list[UUID | None]:
+    return [stored_id(route.id) if route is not None else None for route in routes]
 
 
 def test_routes_are_found_by_external_id_each_with_its_own_tenant(
@@ -158,5 +160,5 @@ def test_the_newest_route_with_an_external_id_is_found_through_cancels_and_fresh
 
         (canceled,) = find_by_external_id([(fleet.live, "LOAD")]).on(connection)
         assert canceled is not None
-        assert (canceled.id, canceled.status) == (fresh, RouteStatus.CANCELED)
+        assert (stored_id(canceled.id), canceled.status) == (fresh, RouteStatus.CANCELED)
         assert list_routes(connection, fleet.live, RouteQuery(external_id="LOAD")).data == [canceled]

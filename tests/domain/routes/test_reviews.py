@@ -9,6 +9,7 @@ import pytest
 
 from domain.contract.shapes import Position
 from domain.database import Connection, Tenant
+from domain.ids import new_id
 from domain.jobs import Job, review_plan
 from domain.lifecycle import Environment
 from domain.planning import plans
@@ -76,7 +77,7 @@ class Trip:
     def depart_again(self) -> list[Job]:
         """The fixes that are there are processed once more."""
         self.connection.execute(
-            "UPDATE tracks SET unjudged_from = oldest_at WHERE vehicle_id = %s", (self.fleet.trucks[0],)
+            "UPDATE tracks SET unprocessed_from = oldest_at WHERE vehicle_id = %s", (self.fleet.trucks[0],)
         )
         return process_vehicles(
             self.connection, self.tenant.environment, self.fleet.trucks, settings=self.settings, now=self.now
@@ -208,7 +209,7 @@ def test_small_changes_do_not_add_up_unseen(trip: Trip) -> None:
 
 def test_prices_of_another_company_or_after_leaving_are_no_reason(trip: Trip) -> None:
     trip.send()
-    assert review_requests.after_new_prices(trip.connection, "cmp_other", now=trip.now) == []
+    assert review_requests.after_new_prices(trip.connection, new_id(), now=trip.now) == []
     assert review_requests.after_new_prices(trip.connection, trip.fleet.company_id, now=trip.now) != []
     trip.depart()
     assert trip.new_prices(-1) == []

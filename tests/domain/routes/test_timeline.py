@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from domain.contract.shapes import Route, StopType
 from domain.encoding import write
+from domain.ids import new_id
 from domain.lifecycle import Environment, RouteStatus
 from domain.planning.plan import FuelPlan, PlanInputs, Policy, build_plan
 from domain.planning.plans import timeline_of
@@ -64,8 +65,8 @@ def planned(
     stops_left = tuple(range(reached + 1, len(stops)))
     task = Task(route, NOW, Point(30.0, -100.0), NOW, None, stops_left, NOW)
     row = RouteRow(
-        id="rte_1",
-        company_id="cmp_1",
+        id=new_id(),
+        company_id=new_id(),
         environment=Environment.LIVE,
         external_id="LOAD",
         reference=None,

@@ -45,7 +45,7 @@ def test_one_old_fix_does_not_open_a_month_of_positions(
     old = positions_at(JOLIET, now - timedelta(days=29, minutes=1), count=1)
     assert post(connection, fleet.live, old, now=now).jobs == []
     connection.execute(
-        "UPDATE tracks SET unjudged_from = %s WHERE vehicle_id = %s", (now - timedelta(days=29), fleet.trucks[0])
+        "UPDATE tracks SET unprocessed_from = %s WHERE vehicle_id = %s", (now - timedelta(days=29), fleet.trucks[0])
     )
     process(connection, settings, fleet, now=now)
 

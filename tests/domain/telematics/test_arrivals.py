@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
@@ -353,14 +354,20 @@ def test_the_accuracy_of_both_fixes_is_taken_off_their_distance() -> None:
 # --- Which route a truck is on ---------------------------------------------------------------------------------
 
 
+def id_of(name: str) -> UUID:
+    """Ids sort as the names do."""
+    return UUID(bytes=name.encode().ljust(16))
+
+
 def candidate(name: str, hours: float, status: RouteStatus = RouteStatus.DRAFT, arrived: bool = False) -> Candidate:
-    return Candidate(name, status, NOON + timedelta(hours=hours), NOON - timedelta(hours=1) if arrived else None)
+    return Candidate(id_of(name), status, NOON + timedelta(hours=hours), NOON - timedelta(hours=1) if arrived else None)
 
 
 def chosen(*routes: Candidate) -> str | None:
     found = {(route.route_id if route else None) for route in (current_route(r, NOON) for r in _orders(routes))}
     assert len(found) == 1, "the order in which the routes come must not matter"
-    return found.pop()
+    route_id = found.pop()
+    return route_id.bytes.decode().rstrip() if route_id is not None else None
 
 
 def _orders(routes: Sequence[Candidate]) -> list[tuple[Candidate, ...]]:

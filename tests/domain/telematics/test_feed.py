@@ -31,7 +31,7 @@ def test_an_ambiguous_vin_is_rejected_not_guessed(connection: Connection, fleet:
     vin = "1XKAD49X0CJ000101"
     connection.execute(
         "INSERT INTO vehicles (id, company_id, unit_number, vin) VALUES (%s, %s, '301', %s)",
-        (new_id("veh"), fleet.company_id, vin),
+        (new_id(), fleet.company_id, vin),
     )
 
     feed = post(connection, fleet.live, [position(now, unit_number=None, vin=vin)], now=now)
@@ -40,7 +40,7 @@ def test_an_ambiguous_vin_is_rejected_not_guessed(connection: Connection, fleet:
 
 
 def test_references_to_different_vehicles_are_rejected(connection: Connection, fleet: Fleet, now: datetime) -> None:
-    feed = post(connection, fleet.live, [position(now, unit_number="101", vehicle_id=fleet.trucks[1])], now=now)
+    feed = post(connection, fleet.live, [position(now, unit_number="101", vehicle_id=fleet.shown_trucks[1])], now=now)
 
     assert [fault.message for fault in feed.rejected] == ["the references name different vehicles"]
 
@@ -52,7 +52,7 @@ def test_a_vehicle_is_known_by_unit_number_vin_and_id(connection: Connection, fl
         [
             position(now, unit_number="101"),
             position(now - minutes(1), vin="1XKAD49X0CJ000101"),
-            position(now - minutes(2), vehicle_id=fleet.trucks[0]),
+            position(now - minutes(2), vehicle_id=fleet.shown_trucks[0]),
         ],
         now=now,
     )
@@ -90,7 +90,7 @@ def test_a_vehicle_or_mapping_of_another_company_is_unknown(
         connection,
         fleet.live,
         [
-            position(now, vehicle_id=other.trucks[0]),
+            position(now, vehicle_id=other.shown_trucks[0]),
             position(now, unit_number="theirs"),
             position(now, unit_number="mapped"),
         ],
@@ -107,7 +107,11 @@ def test_a_repeat_is_accepted_counted_and_stored_once(connection: Connection, fl
     feed = post(
         connection,
         fleet.live,
-        [position(now, unit_number="101"), position(now, vehicle_id=fleet.trucks[0]), position(now, unit_number="102")],
+        [
+            position(now, unit_number="101"),
+            position(now, vehicle_id=fleet.shown_trucks[0]),
+            position(now, unit_number="102"),
+        ],
         now=now,
     )
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from domain.contract.shapes import Instant, Position
 from domain.database import Connection
-from domain.ids import new_id
 from domain.jobs import Job, process_positions
 from domain.lifecycle import RouteStatus
 from domain.settings import Settings
@@ -42,8 +41,8 @@ def test_the_trucks_of_open_routes_are_processed_by_one_job(
 def test_a_large_fleet_is_processed_by_several_jobs(connection: Connection, fleet: Fleet, now: datetime) -> None:
     connection.execute(
         "INSERT INTO vehicles (id, company_id, unit_number)"
-        " SELECT %s || number, %s, 'T' || number FROM generate_series(1, 100) AS number",
-        (new_id("veh"), fleet.company_id),
+        " SELECT gen_random_uuid(), %s, 'T' || number FROM generate_series(1, 100) AS number",
+        (fleet.company_id,),
     )
     fixes = []
     for number in range(1, 101):
@@ -162,7 +161,7 @@ def test_every_fix_that_can_move_the_current_route_is_marked(
         ]
         post(connection, fleet.live, positions, now=now)
         (track,) = named(connection).execute(
-            "SELECT unjudged_from FROM tracks WHERE vehicle_id = %s", (fleet.trucks[0],)
+            "SELECT unprocessed_from FROM tracks WHERE vehicle_id = %s", (fleet.trucks[0],)
         )
 
         current = current_route(candidates, max(fixes), early=early)
@@ -172,7 +171,7 @@ def test_every_fix_that_can_move_the_current_route_is_marked(
             if current is not None and place == firsts[current.route_id] and current.scheduled_start - at <= early
         ]
         if wanted:
-            assert track.unjudged_from is not None
-            assert track.unjudged_from <= min(wanted)
+            assert track.unprocessed_from is not None
+            assert track.unprocessed_from <= min(wanted)
         if not firsts.keys() or not set(fixes.values()) & set(firsts.values()):
-            assert track.unjudged_from is None
+            assert track.unprocessed_from is None

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from domain.database import Connection, Database
 from domain.ids import new_id
@@ -43,7 +44,7 @@ def test_implausible_fixes_are_counted_in_the_order_of_the_companies(settings: S
         with database.transaction() as connection:
             first, second = (make_fleet(connection) for _ in range(2))
             # the trucks are in the other order
-            truck, later_truck = second.trucks[0], new_id("veh")
+            truck, later_truck = second.trucks[0], new_id()
             connection.execute("UPDATE vehicles SET id = %s WHERE id = %s", (later_truck, first.trucks[0]))
             for fleet in (first, second):
                 imported(connection, fleet.live, now=now)
@@ -67,7 +68,7 @@ def test_implausible_fixes_are_counted_in_the_order_of_the_companies(settings: S
 
 
 def test_trucks_that_are_looked_at_again_are_locked_in_the_order_in_which_the_feed_locks_them(now: datetime) -> None:
-    def free(connection: Connection) -> list[str]:
+    def free(connection: Connection) -> list[UUID]:
         rows = (
             named(connection)
             .execute("SELECT vehicle_id FROM tracks ORDER BY vehicle_id FOR UPDATE SKIP LOCKED")
@@ -80,9 +81,9 @@ def test_trucks_that_are_looked_at_again_are_locked_in_the_order_in_which_the_fe
             fleet = make_fleet(connection)
             units = [f"T{number}" for number in range(40)]
             connection.execute(
-                "INSERT INTO vehicles (id, company_id, unit_number) SELECT 'veh_' || unit, %s, unit"
-                " FROM unnest(%s::text[]) AS unit",
-                (fleet.company_id, units),
+                "INSERT INTO vehicles (id, company_id, unit_number) SELECT id, %s, unit"
+                " FROM unnest(%s::uuid[], %s::text[]) AS truck (id, unit)",
+                (fleet.company_id, [new_id() for _ in units], units),
             )
             routes = [imported(connection, fleet.live, now=now, vehicle={"unitNumber": unit}) for unit in units]
             for unit in reversed(units):  # as the table holds them

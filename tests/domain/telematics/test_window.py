@@ -1,6 +1,7 @@
 """Which fixes of a window count for a route, and which visits they make (decision 10), by example."""
 
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 import pytest
 
@@ -14,6 +15,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 FIRST_STOP = Point(JOLIET["latitude"], JOLIET["longitude"])
 LAST_STOP = Point(NEWARK["latitude"], NEWARK["longitude"])
 EARLY = timedelta(hours=12)
+ROUTE_ID, COMPANY_ID, TRUCK_ID = (UUID(int=number) for number in range(1, 4))
 
 
 def at(hours: float) -> datetime:
@@ -23,11 +25,11 @@ def at(hours: float) -> datetime:
 
 def route(environment: str = "live", start: datetime = NOON, imported_at: datetime = NOON - EARLY) -> OpenRoute:
     stops = [StoredStop(latitude=stop.latitude, longitude=stop.longitude) for stop in (FIRST_STOP, LAST_STOP)]
-    return OpenRoute("rte_1", "cmp_1", environment, "veh_1", "draft", start, stops, None, imported_at)
+    return OpenRoute(ROUTE_ID, COMPANY_ID, environment, TRUCK_ID, "draft", start, stops, None, imported_at)
 
 
 def track(free_since: datetime | None = None, freed_at: datetime | None = None) -> Track:
-    return Track("(0,1)", "veh_1", at(-240), at(-240), at(24), free_since, freed_at)
+    return Track("(0,1)", TRUCK_ID, at(-240), at(-240), at(24), free_since, freed_at)
 
 
 def stay(place: Point, hours: float, received: float | None = None) -> list[ReceivedFix]:

@@ -1,0 +1,20 @@
+"""Real PostgreSQL and Redis from PyPI wheels, for a machine that has neither: the embedded default of the stack.
+
+The servers run as our own children in the foreground, listen on unix sockets only, and keep their data in one folder.
+That is private, and so is what they are told: no other user reads it, and no folder above it is changed for them.
+"""
+
+from deploy.embedded.folders import AlreadyRunning, DataFolder, EmbeddedUnavailable, write_private
+from deploy.embedded.postgres import EmbeddedPostgres
+from deploy.embedded.servers import running
+from deploy.embedded.valkey import EmbeddedRedis
+
+__all__ = [
+    "AlreadyRunning",
+    "DataFolder",
+    "EmbeddedPostgres",
+    "EmbeddedRedis",
+    "EmbeddedUnavailable",
+    "running",
+    "write_private",
+]
