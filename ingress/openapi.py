@@ -10,7 +10,6 @@ from domain.contract.shapes import (
     RATE_LIMIT_REQUESTS,
     DriverList,
     DriverQuery,
-    Instant,
     Me,
     Problem,
     Route,
@@ -304,11 +303,5 @@ def _given(name: str) -> Json:
 
 
 def _components(shapes: list[type[msgspec.Struct]]) -> Json:
-    _, components = msgspec.json.schema_components(shapes, schema_hook=_schema_of, ref_template=_REF)
+    _, components = msgspec.json.schema_components(shapes, ref_template=_REF)
     return components
-
-
-def _schema_of(kind: type) -> Json:
-    if kind is Instant:
-        return {"type": "string", "format": "date-time", "examples": ["2026-12-01T08:00:00-06:00"]}
-    raise NotImplementedError(kind)

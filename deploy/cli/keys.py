@@ -9,7 +9,7 @@ from deploy.cli.failures import CommandFailed
 from deploy.cli.output import print_table, screen, show
 from deploy.cli.storing import transaction
 from domain.accounts import companies, keys
-from domain.contract.shapes import SCOPES, Instant
+from domain.contract.shapes import SCOPES, moment_of
 from domain.ids import read_id, shown_id, with_shown_ids
 from domain.lifecycle import Environment
 
@@ -37,7 +37,7 @@ def keys_create(
 ) -> None:
     """Makes a key and prints it. This is the only time it is shown."""
     try:
-        expiry = Instant.parse(expires_at) if expires_at is not None else None
+        expiry = moment_of(expires_at) if expires_at is not None else None
     except ValueError as error:
         raise CommandFailed(f"--expires-at: {error}") from None
     with transaction() as connection:

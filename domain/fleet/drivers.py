@@ -14,7 +14,7 @@ from domain.accounts.companies import lock_company
 from domain.accounts.contact_urls import fault_of
 from domain.accounts.contacts import IN_CLEAR, Contacts, Sealed, StoredContact
 from domain.contract.csvfiles import Report, read_rows
-from domain.contract.shapes import NO_NUL, Reference
+from domain.contract.shapes import Reference, Text
 from domain.database import Connection
 from domain.fleet.merging import Record, Value, merge
 from domain.statements import Command, Statement
@@ -24,9 +24,9 @@ class DriverRow(Struct, frozen=True):
     """A row of the CSV file: its fields are the columns of the file and of the table."""
 
     name: Reference
-    display_name: Annotated[str, Meta(max_length=200, pattern=NO_NUL)] | None = None
+    display_name: Annotated[Text, Meta(max_length=200)] | None = None
     external_id: Reference | None = None
-    contact: Annotated[str, Meta(max_length=2000, pattern=NO_NUL)] | None = None
+    contact: Annotated[Text, Meta(max_length=2000)] | None = None
 
     def __post_init__(self) -> None:
         if self.contact is not None and (fault := fault_of(self.contact)) is not None:

@@ -12,12 +12,12 @@ from msgspec import Meta, Struct
 
 from domain.accounts.companies import lock_company
 from domain.contract.csvfiles import Report, read_rows
-from domain.contract.shapes import NO_NUL, Reference, Vin
+from domain.contract.shapes import Reference, Text, Vin
 from domain.database import Connection
 from domain.fleet.merging import Record, Value, merge
 from domain.statements import Command, Statement
 
-Text = Annotated[str, Meta(max_length=200, pattern=NO_NUL)]
+Words = Annotated[Text, Meta(max_length=200)]
 
 
 class VehicleRow(Struct, frozen=True):
@@ -25,10 +25,10 @@ class VehicleRow(Struct, frozen=True):
 
     unit_number: Reference | None = None
     vin: Vin | None = None
-    license_plate: Text | None = None
-    make: Text | None = None
-    model: Text | None = None
-    year: Text | None = None
+    license_plate: Words | None = None
+    make: Words | None = None
+    model: Words | None = None
+    year: Words | None = None
     fuel_tank_capacity_gallons: Annotated[float, Meta(gt=0, le=1000)] | None = None
     mpg: Annotated[float, Meta(gt=0, le=50)] | None = None
 

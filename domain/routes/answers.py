@@ -20,7 +20,6 @@ from domain.contract.shapes import (
 from domain.documents import FuelPlanDocument, StopDocument, TimelineEntry
 from domain.ids import Kind, shown_id
 from domain.lifecycle import HELD, SHOWS_FUEL_STOPS, SHOWS_PLAN, Environment, PendingReason, RouteStatus
-from domain.routes.content import stop_document
 from domain.routes.imports import Outcome
 from domain.routes.pushes import Push, Pushed
 
@@ -64,7 +63,7 @@ def route_answer(row: RouteRow) -> Route:
         name=row.reference or row.external_id,
         status=status,
         environment=Environment(row.environment),
-        pending=_pending(row, status),
+        pending=_pending(status, PendingReason(row.pending_reason) if row.pending_reason else None, row.pending_detail),
         vehicle=RouteVehicle(id=_shown("veh", row.vehicle_id), unit_number=row.unit_number),
         driver=RouteDriver(id=_shown("drv", row.driver_id), name=row.driver_name),
         scheduled_start=row.scheduled_start,
@@ -81,25 +80,40 @@ def fresh_route(push: Push, pushed: Pushed, outcome: Outcome) -> Route:
     route = push.route
     if pushed.created_at is None:
         raise ValueError(f"the push did not create {pushed.route_id}")
-    return route_answer(
-        RouteRow(
-            id=pushed.route_id,
-            company_id=push.tenant.company_id,
-            environment=push.tenant.environment,
-            external_id=route.external_id,
-            reference=route.reference,
-            status=outcome.status,
-            pending_reason=outcome.reason,
-            pending_detail=outcome.detail,
-            vehicle_id=outcome.vehicle_id,
-            driver_id=outcome.driver_id,
-            scheduled_start=route.scheduled_start,
-            stops=[stop_document(stop) for stop in route.stops],
-            distance_miles=None,
-            created_at=pushed.created_at,
-            unit_number=route.vehicle.unit_number if outcome.vehicle_id is None else outcome.unit_number,
-            driver_name=route.driver.name if outcome.driver_id is None else outcome.driver_name,
-        )
+    vehicle_id, driver_id = outcome.vehicle_id, outcome.driver_id
+    last = len(route.stops) - 1
+    return Route(
+        id=shown_id("rte", pushed.route_id),
+        external_id=route.external_id,
+        reference=route.reference,
+        name=route.reference or route.external_id,
+        status=outcome.status,
+        environment=push.tenant.environment,
+        pending=_pending(outcome.status, outcome.reason, outcome.detail),
+        vehicle=RouteVehicle(
+            _shown("veh", vehicle_id), outcome.unit_number if vehicle_id is not None else route.vehicle.unit_number
+        ),
+        driver=RouteDriver(
+            _shown("drv", driver_id), outcome.driver_name if driver_id is not None else route.driver.name
+        ),
+        scheduled_start=route.scheduled_start,
+        stops=[
+            RouteStop(
+                index,
+                stop.name,
+                stop.address,
+                stop.latitude,
+                stop.longitude,
+                StopType.DESTINATION if index == last else StopType.WAYPOINT,
+                planned_arrival=None,
+                actual_arrival=None,
+                actual_departure=None,
+            )
+            for index, stop in enumerate(route.stops)
+        ],
+        distance_miles=None,
+        fuel_plan=None,
+        created_at=pushed.created_at,
     )
 
 
@@ -107,10 +121,10 @@ def _shown(kind: Kind, id: UUID | None) -> str | None:
     return shown_id(kind, id) if id is not None else None
 
 
-def _pending(row: RouteRow, status: RouteStatus) -> RoutePending | None:
-    if status not in HELD or row.pending_reason is None or row.pending_detail is None:
+def _pending(status: RouteStatus, reason: PendingReason | None, detail: str | None) -> RoutePending | None:
+    if status not in HELD or reason is None or detail is None:
         return None
-    return RoutePending(reason=PendingReason(row.pending_reason), detail=row.pending_detail)
+    return RoutePending(reason, detail)
 
 
 def _fuel_plan(document: FuelPlanDocument | None, status: RouteStatus) -> FuelPlan | None:

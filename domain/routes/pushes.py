@@ -14,7 +14,7 @@ from domain.database import Connection, Tenant, as_json
 from domain.ids import new_id
 from domain.jobs import SWEEP_GRACE, Job
 from domain.lifecycle import PushEffect, effect_of_push
-from domain.routes.content import COLUMNS, content_of
+from domain.routes.content import COLUMNS, VALUES
 from domain.routes.progress import NOT_ATTEMPTED
 from domain.routes.superseding import lock_references, supersede
 from domain.routes.updates import Update, lock_current, store_updates
@@ -106,13 +106,13 @@ def _store_round(
     stored = {position: pushed for position, pushed in zip(positions, created, strict=True) if pushed is not None}
     known = [position for position in positions if position not in stored]
     updates = []
-    for position, route in zip(known, lock_current(connection, [pushes[one].identity for one in known]), strict=True):
+    wanted = [(pushes[position].tenant, pushes[position].route) for position in known]
+    for position, (_, body), route in zip(known, wanted, lock_current(connection, wanted), strict=True):
         if route is None:
             continue
-        content = content_of(pushes[position].route)
-        effect = effect_of_push(route.status, same_input=route.content == content)
+        effect = effect_of_push(route.status, same_input=route.same_input)
         if effect == "replace":
-            updates.append(Update(route, content))
+            updates.append(Update(route.id, body))
         stored[position] = Pushed(route.id, effect, revision=route.revision + (effect == "replace"))
     store_updates(connection, updates, now=now)
     return stored
@@ -124,14 +124,13 @@ class _Created(NamedTuple):
 
 
 _NEW_ROUTES = f"""
-    INSERT INTO routes (id, company_id, environment, external_id, reference, vehicle_unit_number, vehicle_vin,
-                        driver_name, driver_external_id, scheduled_start, stops,
-                        status, pending_reason, pending_detail, retry_at, created_at)
-    SELECT pushed.id, pushed.company_id, pushed.environment, external_id, reference, vehicle_unit_number, vehicle_vin,
-           driver_name, driver_external_id, scheduled_start, stops,
+    INSERT INTO routes (id, company_id, environment, {COLUMNS}, status, pending_reason, pending_detail, retry_at,
+                        created_at)
+    SELECT pushed.id, pushed.company_id, pushed.environment, {VALUES},
            'pending', 'not_attempted', '{NOT_ATTEMPTED}', %s,
            statement_timestamp() + ordinal * interval '1 microsecond'
-    FROM jsonb_to_recordset(%s) AS pushed (id uuid, ordinal int, key_id uuid, {COLUMNS}){{more}}
+    FROM jsonb_to_recordset(%s)
+         AS pushed (id uuid, ordinal int, company_id uuid, environment text, key_id uuid, body jsonb){{more}}
     ON CONFLICT (company_id, environment, external_id) WHERE status <> 'canceled' DO NOTHING
     RETURNING id, created_at
 """  # noqa: S608 (constants)
@@ -150,11 +149,17 @@ def _insert(insert: Statement[_Created], pushes: Sequence[Push], *, now: datetim
     """None for a push whose route exists already: another process created it, or a push before it in this list."""
     ids = [new_id() for _ in pushes]
     routes = [
-        {"id": route_id, "ordinal": ordinal, "key_id": push.key_id, **push.tenant._asdict(), **content_of(push.route)}
-        for ordinal, (route_id, push) in enumerate(zip(ids, pushes, strict=True))
+        {
+            "id": ids[ordinal],
+            "ordinal": ordinal,
+            "company_id": push.tenant.company_id,
+            "environment": push.tenant.environment,
+            "key_id": push.key_id,
+            "body": push.route,
+        }
+        # in the order of the unique index, so that two processes that create the same routes never deadlock
+        for ordinal, push in sorted(enumerate(pushes), key=lambda entry: entry[1].identity)
     ]
-    # in the order of the unique index, so that two processes that create the same routes never deadlock
-    routes.sort(key=lambda route: (route["company_id"], route["environment"], route["external_id"]))
 
     def read(rows: list[_Created]) -> list[Pushed | None]:
         created = {row.id: row.created_at for row in rows}

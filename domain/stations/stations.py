@@ -18,12 +18,12 @@ from psycopg import sql
 from psycopg.rows import args_row
 
 from domain.contract.csvfiles import Line, Report, read_rows, without_repeats
-from domain.contract.shapes import NO_NUL, Instant, Latitude, Longitude, Reference
+from domain.contract.shapes import Latitude, Longitude, Moment, Reference, Text, in_utc
 from domain.database import Connection
 from domain.errors import FuelrouteError
 from domain.statements import Command, Statement
 
-Text = Annotated[str, Meta(max_length=400, pattern=NO_NUL)]
+Words = Annotated[Text, Meta(max_length=400)]
 PricePerGallon = Annotated[float, Meta(gt=0, lt=100)]
 
 
@@ -32,16 +32,18 @@ class StationRow(Struct, frozen=True):
     name: Reference
     latitude: Latitude
     longitude: Longitude
-    brand: Text | None = None
-    address: Text | None = None
-    city: Text | None = None
-    state: Text | None = None
+    brand: Words | None = None
+    address: Words | None = None
+    city: Words | None = None
+    state: Words | None = None
     retail_price: PricePerGallon | None = None
-    priced_at: Instant | None = None
+    priced_at: Moment | None = None
 
     def __post_init__(self) -> None:
         if self.latitude == 0 and self.longitude == 0:
             raise ValueError("latitude and longitude are both 0: no place for a truck stop")
+        if self.priced_at is not None:
+            in_utc(self.priced_at)  # raises
 
 
 class DealRow(Struct, frozen=True):

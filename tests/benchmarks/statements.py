@@ -98,7 +98,7 @@ def _rows(database: Database) -> None:
             "100,000 rows, namedtuple_row": connection.cursor(row_factory=namedtuple_row).execute(_CELLS.text),
             "100,000 rows, Statement": _CELLS.execute(connection),
         }
-        _compare({name: partial(_read_again, cursor) for name, cursor in cursors.items()}, repeats=1)
+        compare({name: partial(_read_again, cursor) for name, cursor in cursors.items()}, repeats=1)
 
 
 def _read_again(cursor: Cursor[Any]) -> list[Any]:
@@ -145,7 +145,7 @@ def _layers(database: Database) -> None:
         for works, repeats in (reads, 300), (inserts, 30):
             if any(len(work()) != ROUTES for work in works.values()):
                 raise SystemExit("a work did not do its work")
-            _compare(works, repeats=repeats)
+            compare(works, repeats=repeats)
         ours.rollback()
 
 
@@ -166,7 +166,7 @@ def _pushed(fleet: Fleet, now: datetime) -> list[dict[str, Any]]:
     ]
 
 
-def _compare(works: Mapping[str, Callable[[], Any]], *, repeats: int) -> None:
+def compare(works: Mapping[str, Callable[[], Any]], *, repeats: int) -> None:
     """Processor time of this process, which is what bounds a service in Python: the median of some rounds, in which the
     works take turns, and its ratio to the first."""
     seconds: dict[str, list[float]] = {name: [] for name in works}
@@ -179,7 +179,7 @@ def _compare(works: Mapping[str, Callable[[], Any]], *, repeats: int) -> None:
     medians = {name: statistics.median(rounds) for name, rounds in seconds.items()}
     first = next(iter(medians.values()))
     for name, median in medians.items():
-        print(f"{name:45} {median * 1000:9.3f} ms {median / first:6.2f}")
+        print(f"{name:45} {median * 1000:9.4f} ms {median / first:6.2f}")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
-from domain.contract.shapes import Instant, Position
+from domain.contract.shapes import Position
 from domain.database import Connection, Database, Tenant, as_json
 from domain.ids import new_id
 from domain.lifecycle import RouteStatus
@@ -132,7 +132,7 @@ def positions_at(
         Position(
             latitude=stop["latitude"],
             longitude=stop["longitude"],
-            recorded_at=Instant.fromtimestamp_utc(first + timedelta(seconds=seconds_apart * number)),
+            recorded_at=first + timedelta(seconds=seconds_apart * number),
             unit_number=unit_number,
             speed_mph=speed_mph,
             **more,

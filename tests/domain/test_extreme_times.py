@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from deploy.explain import print_explanation
-from domain.contract.shapes import Instant, RouteQuery, StopType
+from domain.contract.shapes import RouteQuery, StopType, moment_of
 from domain.database import Connection, Database
 from domain.encoding import write
 from domain.lifecycle import RouteStatus
@@ -93,7 +93,7 @@ def test_every_time_goes_the_whole_way(
         (answer,) = read_routes([(fleet.sandbox, route_id)]).on(connection)
         assert answer is not None
         assert write(answer.route)
-        for moment in map(Instant.parse, EXTREMES):
+        for moment in map(moment_of, EXTREMES):
             list_routes(connection, fleet.sandbox, RouteQuery(start_from=moment))
             list_routes(connection, fleet.sandbox, RouteQuery(start_to=moment))
         if not held:

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from domain.contract.shapes import Instant, Position
+from domain.contract.shapes import Position
 from domain.database import Connection
 from domain.jobs import Job
 from domain.lifecycle import Environment
@@ -30,7 +30,7 @@ def position(recorded_at: datetime, **names: Any) -> Position:
     return Position(
         latitude=HOME.latitude,
         longitude=HOME.longitude,
-        recorded_at=Instant.fromtimestamp_utc(recorded_at),
+        recorded_at=recorded_at,
         **names,
     )
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
+from math import nextafter
 from threading import Barrier
 from typing import Any
 from uuid import UUID
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from domain.contract.shapes import RouteStopInput
 from domain.database import SUPERSEDING_LOCKS, Connection, Database, Tenant
 from domain.jobs import process_positions
 from domain.lifecycle import RouteStatus
@@ -208,6 +210,24 @@ def test_changed_content_starts_the_import_again(
     assert effects(push(connection, fleet.live, body, {**body, **changes}, now=now)) == ["create", "replace"]
 
 
+@pytest.mark.parametrize("latitude", [41.462000000000003, 5e-324, 1e-7, -0.0, 90, -90.0, 1 / 3])
+def test_the_same_coordinates_and_windows_are_no_change(
+    connection: Connection, fleet: Fleet, now: datetime, latitude: float
+) -> None:
+    def body(latitude: float, start: str) -> dict[str, Any]:
+        stop = {**JOLIET, "latitude": latitude, "arrivalWindow": {"start": start, "end": None}}
+        return {"externalId": "LOAD", "stops": [stop, {**NEWARK, "arrivalWindow": {}}]}
+
+    first, again = body(latitude, "2026-03-01T08:00:00.5Z"), body(latitude, "2026-03-01T02:00:00.500-06:00")
+    later, beside = (
+        body(latitude, "2026-03-01T02:00:00.51-06:00"),
+        body(nextafter(latitude, 0.5), "2026-03-01T08:00:00Z"),
+    )
+    results = push(connection, fleet.live, first, again, later, beside, now=now)
+
+    assert effects(results) == ["create", "unchanged", "replace", "replace"]
+
+
 def test_an_update_discards_the_plan_and_its_message(connection: Connection, fleet: Fleet, now: datetime) -> None:
     route_id = imported(connection, fleet.live, now=now, externalId="LOAD")
     message_id = planned_by_hand(connection, route_id, now=now)
@@ -399,14 +419,14 @@ def test_a_visit_of_the_start_does_not_become_one_of_the_destination(
     assert 1 not in visits_of(connection, route_id)
 
 
-places = st.sampled_from([{"latitude": latitude, "longitude": 0.0} for latitude in range(4)])
+places = st.sampled_from([RouteStopInput("stop", latitude, 0.0) for latitude in range(4)])
 stop_lists = st.lists(places, max_size=6)
 
 
 @hypothesis_settings(deadline=None)
 @given(stop_lists, stop_lists)
 def test_stops_that_stay_are_the_same_places_in_the_same_order(
-    old: list[dict[str, Any]], new: list[dict[str, Any]]
+    old: list[RouteStopInput], new: list[RouteStopInput]
 ) -> None:
     moves = stops_that_stay(old, new)
 
@@ -418,10 +438,10 @@ def test_stops_that_stay_are_the_same_places_in_the_same_order(
 
 @hypothesis_settings(deadline=None)
 @given(stop_lists, st.lists(st.tuples(st.integers(0, 6), st.integers(10, 19)), max_size=4))
-def test_stops_that_are_only_added_to_all_stay(old: list[dict[str, Any]], added: list[tuple[int, int]]) -> None:
+def test_stops_that_are_only_added_to_all_stay(old: list[RouteStopInput], added: list[tuple[int, int]]) -> None:
     new = list(old)
     for position, latitude in added:
-        new.insert(position, {"latitude": latitude, "longitude": 0.0})
+        new.insert(position, RouteStopInput("stop", latitude, 0.0))
 
     assert set(stops_that_stay(old, new)) == set(range(len(old)))
     assert stops_that_stay(old, old) == {position: position for position in range(len(old))}
@@ -514,6 +534,28 @@ def test_of_two_pushes_of_one_external_id_at_once_exactly_one_creates(
     by_name = [sorted(pair) for pair in zip(effects(one), effects(other[::-1]), strict=True)]
     assert by_name == [["create", "replace"]] * 20
     assert [result.route_id for result in one] == [result.route_id for result in other[::-1]]
+
+
+def test_a_push_that_waited_for_another_is_compared_with_what_that_one_stored(
+    database: Database, own_fleet: Callable[..., Fleet], now: datetime
+) -> None:
+    fleet = own_fleet()
+    old, new = {"externalId": "LOAD", "reference": "old"}, {"externalId": "LOAD", "reference": "new"}
+    with database.transaction() as connection:
+        push(connection, fleet.live, old, now=now)
+
+    def push_later(body: dict[str, Any]) -> list[str]:
+        with database.transaction() as connection:
+            return effects(push(connection, fleet.live, body, now=now))
+
+    with ThreadPoolExecutor(1) as threads:
+        for body, effect in (new, "unchanged"), (new, "replace"):
+            with database.transaction() as connection:
+                push(connection, fleet.live, new if effect == "unchanged" else old, now=now)
+                waiting = threads.submit(push_later, body)
+                while not connection.execute("SELECT FROM pg_locks WHERE NOT granted").fetchall():
+                    assert not waiting.done()
+            assert waiting.result(10) == [effect]
 
 
 @pytest.mark.parametrize("round_number", range(5))

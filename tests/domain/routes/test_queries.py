@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from domain.contract.shapes import Instant, Route, RouteQuery
+from domain.contract.shapes import Route, RouteQuery
 from domain.database import Connection, Database
 from domain.ids import new_id
 from domain.lifecycle import RouteStatus
@@ -23,7 +23,7 @@ from tests.domain.helpers import imported
 from tests.factories import Fleet, make_fleet
 from tests.rows import stored_id
 
-DAYS = [Instant.fromtimestamp_utc(datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=day)) for day in range(4)]
+DAYS = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=day) for day in range(4)]
 EXTERNAL_IDS = ["A", "B", "C", "D", "E", "F"]
 
 
@@ -34,7 +34,7 @@ class Stored(NamedTuple):
     sandbox: bool
     status: RouteStatus
     truck: int | None
-    start: Instant
+    start: datetime
 
 
 stored_routes = st.lists(
@@ -91,8 +91,8 @@ def test_every_total_is_exact_and_every_page_a_slice(
     routes: list[Stored],
     status: RouteStatus | None,
     truck: int | None,
-    start_from: Instant | None,
-    start_to: Instant | None,
+    start_from: datetime | None,
+    start_to: datetime | None,
     external_id: str | None,
     limit: int,
     near: int,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from domain.contract.shapes import Instant
+from domain.contract.shapes import moment_of
 from domain.database import Connection
 from domain.jobs import build_plan, process_positions
 from domain.routes.imports import import_routes
@@ -42,7 +42,7 @@ def test_the_rule_and_the_fixes_behind_a_visit_are_kept(
         named(connection).execute("SELECT arrival_evidence FROM visits WHERE route_id = %s", (route_id,)).fetchall()
     )
     assert row.arrival_evidence["rule"] == "two fixes in a row inside below 5 mph"
-    recorded = [Instant.parse(fix["recordedAt"]) for fix in row.arrival_evidence["fixes"]]
+    recorded = [moment_of(fix["recordedAt"]) for fix in row.arrival_evidence["fixes"]]
     assert recorded == [now, now + timedelta(seconds=30)]
 
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from domain.contract.shapes import Instant, Position
+from domain.contract.shapes import Position
 from domain.database import Connection
 from domain.jobs import in_batches, process_positions
 from domain.routes.fuel_plans import due_plans
@@ -136,7 +136,7 @@ def visits_after(
         Position(
             latitude=there.latitude,
             longitude=there.longitude,
-            recorded_at=Instant.fromtimestamp_utc(now + timedelta(seconds=seconds)),
+            recorded_at=now + timedelta(seconds=seconds),
             unit_number="101",
             speed_mph=mph,
         )

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from domain.contract.shapes import Instant, Position
+from domain.contract.shapes import Position
 from domain.database import Connection
 from domain.jobs import Job, process_positions
 from domain.lifecycle import RouteStatus
@@ -154,7 +154,7 @@ def test_every_fix_that_can_move_the_current_route_is_marked(
             Position(
                 latitude=places[place].latitude,
                 longitude=places[place].longitude,
-                recorded_at=Instant.fromtimestamp_utc(at),
+                recorded_at=at,
                 unit_number="101",
             )
             for at, place in fixes.items()
