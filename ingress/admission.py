@@ -1,6 +1,6 @@
 """Who may do what: the keys and rate limits of many requests, looked at together with what the requests ask for."""
 
-from collections.abc import Awaitable, Hashable, Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from domain.accounts.keys import Caller, find_callers
@@ -21,6 +21,8 @@ class KnownKey(NamedTuple):
     """What was found of a key when it was last looked at."""
 
     caller: Caller
+    owner: str
+    """Its company: who takes turns, and has shares, with the others."""
     within_limit: bool
 
 
@@ -60,10 +62,10 @@ class Admission:
         """None: the key was not valid when it was last looked at, or never looked at."""
         return self._known.get(credentials.key.hash)
 
-    def owner_of(self, credentials: Credentials) -> Hashable:
+    def owner_of(self, credentials: Credentials) -> str:
         """Who takes turns with the others: the company of a key that was valid when it was last looked at."""
         known = self._known.get(credentials.key.hash)
-        return known.caller.company_id if known is not None else _NOBODY_KNOWN
+        return known.owner if known is not None else _NOBODY_KNOWN
 
     def forget(self, credentials: Credentials) -> None:
         """The key was refused."""
@@ -134,9 +136,12 @@ class Admission:
         if caller is None:
             self._known.pop(key_hash, None)
             return
-        if key_hash not in self._known and len(self._known) >= _MAX_KNOWN_KEYS:
+        known, within_limit = self._known.get(key_hash), allowance is None or allowance.allowed
+        if known is not None and known.caller is caller and known.within_limit == within_limit:
+            return
+        if known is None and len(self._known) >= _MAX_KNOWN_KEYS:
             self._known.clear()  # those in use come back with their next request
-        self._known[key_hash] = KnownKey(caller, allowance is None or allowance.allowed)
+        self._known[key_hash] = KnownKey(caller, caller.company_id.hex, within_limit)
 
 
 class Admitted(NamedTuple, Generic[Item, Result]):

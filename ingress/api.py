@@ -130,11 +130,11 @@ class Api:
             await self._admit(request, permission)
             raise
 
-    def _room(self, request: Request, company: UUID) -> Part:
+    def _room(self, request: Request, owner: str) -> Part:
         """For its body, within what its company may have open. Raises ApiError like `max_body_bytes`, and on entry 429
         when the company has too much open for too long."""
         seconds = self._services.settings.body_timeout_seconds
-        return self._services.bodies.part(company, request.max_body_bytes(), patience_seconds=seconds)
+        return self._services.bodies.part(owner, request.max_body_bytes(), patience_seconds=seconds)
 
     async def get_me(self, request: Request) -> Answer:
         return json_answer(await self._read(request, None, read_me))
@@ -145,12 +145,11 @@ class Api:
         credentials = request.credentials
         known = self._services.admission.known_of(credentials) if credentials is not None else None
         if known is not None and known.within_limit:
-            caller = known.caller
+            owner = known.owner
         else:
-            caller = await self._admit(request, "routes:write")
-
+            owner = (await self._admit(request, "routes:write")).company_id.hex
         try:
-            async with self._room(request, caller.company_id):
+            async with self._room(request, owner):
                 body = await request.body(self._services.settings.body_timeout_seconds)
                 route = checked(lambda: read_body(body, RouteInput), "The body")
                 pushed = await self._ask(request, "routes:write", self._services.pushes, route)
@@ -214,7 +213,7 @@ class Api:
         """The telematics feed: one bad entry never costs the others."""
         caller = await self._admit(request, "positions:write")
 
-        async with self._room(request, caller.company_id):
+        async with self._room(request, caller.company_id.hex):
             body = await request.body(self._services.settings.body_timeout_seconds)
             positions, rejected = await self._work(request, "positions:write", lambda _: _read_positions(body))
             await self._services.count_positions(caller, len(positions) + len(rejected))

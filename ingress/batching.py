@@ -4,7 +4,7 @@ Where more has arrived than goes into a batch, every owner has his turn.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 from ingress.turns import Turns
@@ -55,7 +55,7 @@ class Batcher(Generic[Item, Result]):
         self._waiting: Turns[Submission[Item, Result]] = Turns()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def submit(self, item: Item, owner: Hashable) -> "asyncio.Future[Result]":
+    def submit(self, item: Item, owner: str) -> "asyncio.Future[Result]":
         """The result for `item`, to be awaited. `owner` is who takes turns with the others."""
         submission = Submission[Item, Result](item)
         self._waiting.put(owner, submission)

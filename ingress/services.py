@@ -78,7 +78,7 @@ class Services:
 
     async def in_thread(self, caller: Caller, work: Callable[[], Result]) -> Result:
         """`work` in one of the threads, of which a company has half at most."""
-        async with self._shares.part(caller.company_id):
+        async with self._shares.part(caller.company_id.hex):
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     @contextmanager
