@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from domain.accounts.keys import Caller, find_callers
+from domain.accounts.keys import Caller, find_callers, still_valid
 from domain.async_database import AsyncDatabase
 from ingress.auth import AuthResult, Credentials, refusal_of
 from ingress.batching import Batcher, Submission
@@ -79,7 +79,7 @@ class Admission:
         `looked_at_again`: the work looks at the keys itself. Then a key that was valid before passes without a look,
         and only a refusal needs one.
         """
-        auth_results = await self._check([one.item.by for one in batch], from_memory=looked_at_again)
+        auth_results = await self._check([one.item.by for one in batch], looked_at_again=looked_at_again)
         if looked_at_again:
             doubtful = [
                 position
@@ -103,9 +103,12 @@ class Admission:
         for one, auth_result in zip(batch, auth_results, strict=True):
             one.settle(auth_result)
 
-    async def _check(self, credentials: Sequence[Credentials], *, from_memory: bool = False) -> list[AuthResult]:
-        """Finds the callers, those that are known from memory if that is enough, and counts their requests."""
-        callers = [self._remembered(one) if from_memory else None for one in credentials]
+    async def _check(self, credentials: Sequence[Credentials], *, looked_at_again: bool = False) -> list[AuthResult]:
+        """Finds the callers and counts their requests. Of a key that was valid before, nothing changes but whether it
+        still is."""
+        callers = [self._remembered(one) for one in credentials]
+        if not looked_at_again:
+            await self._leave_valid(callers)
         unknown = [position for position, caller in enumerate(callers) if caller is None]
         found = await self._look_up([credentials[position] for position in unknown])
         for position, caller in zip(unknown, found, strict=True):
@@ -120,6 +123,14 @@ class Admission:
         for one, auth_result in zip(credentials, auth_results, strict=True):
             self._remember(one.key.hash, auth_result)
         return auth_results
+
+    async def _leave_valid(self, callers: list[Caller | None]) -> None:
+        known = [(position, caller.key_id) for position, caller in enumerate(callers) if caller is not None]
+        if known:
+            valid = await self._database.ask(still_valid([key_id for _, key_id in known]))
+            for (position, _), is_valid in zip(known, valid, strict=True):
+                if not is_valid:
+                    callers[position] = None
 
     async def _look_up(self, credentials: Sequence[Credentials]) -> list[Caller | None]:
         if not credentials:

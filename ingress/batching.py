@@ -57,7 +57,7 @@ class Batcher(Generic[Item, Result]):
 
     def submit(self, item: Item, owner: str) -> "asyncio.Future[Result]":
         """The result for `item`, to be awaited. `owner` is who takes turns with the others."""
-        submission = Submission[Item, Result](item)
+        submission: Submission[Item, Result] = Submission(item)
         self._waiting.put(owner, submission)
         if self._running < self._at_once and not self._starting:
             self._starting = True

@@ -54,6 +54,7 @@ class Gate:
         except ClientDisconnect:  # nobody is left to be answered, and nothing of ours went wrong
             status = _BROKEN_OFF
         finally:
+            del scope[REQUEST]  # each knows the other, and would stay until the next search for garbage
             seconds = time.perf_counter() - started
             path = getattr(scope.get("route"), "path", "(none)")
             _measure(scope["method"] if path != "(none)" else "-", path, status).observe(seconds)

@@ -87,7 +87,7 @@ class Services:
         ApiError 401 when it is not valid any more; then nothing is stored."""
         with self.database.transaction() as connection:
             yield connection
-            if not still_valid(connection, [caller.key_id]):
+            if not all(still_valid([caller.key_id]).on(connection)):
                 raise unauthorized()
 
     async def count_positions(self, caller: Caller, positions: int) -> None:

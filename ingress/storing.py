@@ -98,7 +98,7 @@ class _KeysGone(Exception):
 
 def _check_keys_again(connection: Connection, pushes: Sequence[Push]) -> None:
     """Raises _KeysGone, which rolls the transaction back."""
-    key_ids = {push.key_id for push in pushes if push.key_id is not None}
-    gone = key_ids - still_valid(connection, key_ids)
+    key_ids = list({push.key_id for push in pushes if push.key_id is not None})
+    gone = {key_id for key_id, valid in zip(key_ids, still_valid(key_ids).on(connection), strict=True) if not valid}
     if gone:
         raise _KeysGone(gone)

@@ -9,7 +9,7 @@ import hashlib
 import hmac
 import secrets
 import string
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from domain.database import Connection, Tenant
 from domain.errors import FuelrouteError
 from domain.ids import new_id
 from domain.lifecycle import Environment
-from domain.statements import Command, IdRow, Query, Statement
+from domain.statements import Command, Query, Statement
 
 _MARKS = {Environment.LIVE: "svc_live_", Environment.SANDBOX: "svc_test_"}
 _ALPHABET = string.ascii_letters + string.digits
@@ -127,22 +127,43 @@ class _Found(NamedTuple):
     hash: bytes
 
 
-VALID = """
-    FROM api_keys k JOIN companies c ON c.id = k.company_id
+_IS_VALID = """
     WHERE k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())
       AND c.retired_at IS NULL
 """
+VALID = f"FROM api_keys k JOIN companies c ON c.id = k.company_id {_IS_VALID}"
 """The keys that are valid at this moment, `k`, with their companies, `c`: the end of a SELECT. `AND` may follow."""
 
-_STILL_VALID = Statement(IdRow, f"SELECT k.id {VALID} AND k.id = ANY(%s)")
+
+class _StillValid(NamedTuple):
+    position: int
+    """Among those asked for, from 1."""
+
+
+_STILL_VALID = Statement(
+    _StillValid,
+    f"""
+    SELECT asked.position FROM unnest(%s::uuid[]) WITH ORDINALITY AS asked (id, position)
+    JOIN api_keys k ON k.id = asked.id
+    JOIN companies c ON c.id = k.company_id
+    {_IS_VALID}
+    """,  # noqa: S608 (constants)
+)
 _VALID_BY_PREFIX = Statement(
     _Found, f"SELECT k.id, k.company_id, k.environment, k.scopes, k.prefix, k.hash {VALID} AND k.prefix = ANY(%s)"
 )
 
 
-def still_valid(connection: Connection, key_ids: Collection[UUID]) -> set[UUID]:
-    """Which of these keys, found before, are valid still. One query for all."""
-    return {row.id for row in _STILL_VALID.all(connection, (list(key_ids),))}
+def still_valid(key_ids: Sequence[UUID]) -> Query[list[bool]]:
+    """Whether each of these keys, found before, is valid still, in order. One query for all."""
+
+    def read(rows: list[_StillValid]) -> list[bool]:
+        valid = [False] * len(key_ids)
+        for (position,) in rows:
+            valid[position - 1] = True
+        return valid
+
+    return Query(_STILL_VALID, (list(key_ids),), read)
 
 
 class PresentedKey(NamedTuple):

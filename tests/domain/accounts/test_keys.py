@@ -111,12 +111,13 @@ def test_a_key_that_was_found_is_valid_until_it_or_its_company_ends(
         key(connection, fleet, expires_at=now - timedelta(seconds=5)),
         key(connection, fleet, expires_at=now + timedelta(hours=1)),
     )
-    assert still_valid(connection, [revoked.id]) == {revoked.id}
+    assert still_valid([revoked.id]).on(connection) == [True]
     revoke_key(connection, revoked.id)
 
-    assert still_valid(connection, [revoked.id, past.id, future.id, new_id()]) == {future.id}
+    asked = [revoked.id, future.id, past.id, new_id(), future.id]
+    assert still_valid(asked).on(connection) == [False, True, False, False, True]
     connection.execute("UPDATE companies SET retired_at = now() WHERE id = %s", (fleet.company_id,))
-    assert still_valid(connection, [future.id]) == set()
+    assert still_valid([future.id]).on(connection) == [False]
 
 
 def test_an_unknown_scope_is_refused(connection: Connection, fleet: Fleet) -> None:
