@@ -11,6 +11,7 @@ import pytest
 from tests.contract.checks import accepted, count_routes, invalid_fields, problem, put_in_status
 from tests.contract.conftest import Clients
 from tests.factories import route_body
+from tests.rows import stored_id
 from tests.service import Client
 
 MEBIBYTE = 1024 * 1024
@@ -74,6 +75,24 @@ def test_insufficient_scope(client: Client, clients: Clients) -> None:
 def test_not_found(client: Client, method: str, route_id: str) -> None:
     """Errors: not_found 404, no route with that id belongs to this company."""
     problem(client.request(method, f"/v1/routes/{route_id}"), 404, "not_found")
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_an_id_has_one_spelling(client: Client, now: datetime, method: str) -> None:
+    """An id is text for a TMS, which compares it: whatever PostgreSQL would read as the same is another id."""
+    shown = client.push(route_body(now)).json()["id"]
+    stored = stored_id(shown)
+
+    for other in (
+        stored.hex,
+        str(stored),
+        f"rte_{stored}",
+        shown.upper(),
+        f"rte_{stored.hex.upper()}",
+        f"veh_{stored.hex}",
+    ):
+        problem(client.request(method, f"/v1/routes/{other}"), 404, "not_found")
+    assert client.route(shown)["status"] == "draft"
 
 
 def test_route_active(client: Client, now: datetime) -> None:

@@ -80,7 +80,9 @@ def test_the_vehicle_filter_shows_assigned_routes_only(client: Client, now: date
 
     assert ids(client, vehicleId=client.fleet.shown_trucks[0]) == [first]
     assert ids(client, vehicleId=client.fleet.shown_trucks[1]) == [other]
-    for unknown in ("101", "veh_x", "", "'", "null", shown_id("veh", new_id())):
+    (truck, _) = client.fleet.trucks
+    spelt_otherwise = (str(truck), truck.hex, f"veh_{truck}", f"veh_{truck.hex.upper()}", f"rte_{truck.hex}")
+    for unknown in ("101", "veh_x", "", "'", "null", shown_id("veh", new_id()), *spelt_otherwise):
         assert ids(client, vehicleId=unknown) == []
 
 
