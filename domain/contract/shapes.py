@@ -25,6 +25,8 @@ SCOPES = {
     "positions:write": "Post GPS positions to the telematics feed",
 }
 
+_NO_SUCH_TIME = "No such date and time"
+
 _RFC3339 = re.compile(
     r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})",
     re.ASCII,
@@ -40,7 +42,7 @@ def moment_of(text: object) -> datetime:
     try:
         return in_utc(msgspec.convert(text, datetime))
     except msgspec.ValidationError:
-        raise ValueError(NO_SUCH_TIME) from None
+        raise ValueError(_NO_SUCH_TIME) from None
 
 
 def in_utc(moment: datetime) -> datetime:
@@ -48,10 +50,7 @@ def in_utc(moment: datetime) -> datetime:
     try:
         return moment if moment.tzinfo is UTC else moment.astimezone(UTC)
     except OverflowError:
-        raise ValueError(NO_SUCH_TIME) from None
-
-
-NO_SUCH_TIME = "No such date and time"
+        raise ValueError(_NO_SUCH_TIME) from None
 
 
 def json_name(value: object) -> str:
@@ -66,8 +65,9 @@ that msgspec tries on each text takes six times as long as everything else that 
 
 Reference = Annotated[Text, Meta(min_length=1, max_length=200)]
 Vin = Annotated[Text, Meta(min_length=17, max_length=17, examples=["1XKAD49X0CJ000001"])]
-Moment = Annotated[datetime, Meta(tz=True, examples=["2026-12-01T08:00:00-06:00"])]
-"""With an offset. Who reads one from outside takes it to UTC (`in_utc`)."""
+Moment = Annotated[datetime, Meta(tz=True)]
+SentMoment = Annotated[Moment, Meta(examples=["2026-12-01T08:00:00-06:00"])]
+"""A time that a caller sends, with any offset. The shape that has it takes it to UTC (`in_utc`)."""
 Latitude = Annotated[float, Meta(ge=-90, le=90)]
 Longitude = Annotated[float, Meta(ge=-180, le=180)]
 
@@ -109,8 +109,8 @@ class DriverRef(Shape, omit_defaults=True):
 class ArrivalWindow(Shape, omit_defaults=True):
     """Appointment window at a stop. Either end may be missing."""
 
-    start: Moment | None = None
-    end: Moment | None = None
+    start: SentMoment | None = None
+    end: SentMoment | None = None
 
     def __post_init__(self) -> None:
         if self.start is not None:
@@ -135,7 +135,7 @@ class RouteInput(Shape, omit_defaults=True):
     external_id: Annotated[Reference, Meta(description="The caller's identifier for the load.", examples=["LOAD-4711"])]
     vehicle: VehicleRef
     driver: DriverRef
-    scheduled_start: Annotated[Moment, Meta(description="When the truck should leave the first stop.")]
+    scheduled_start: Annotated[SentMoment, Meta(description="When the truck should leave the first stop.")]
     stops: Annotated[
         list[RouteStopInput],
         Meta(min_length=2, max_length=50, description="In driving order; the last one is the destination."),
@@ -153,7 +153,7 @@ class Position(Shape):
 
     latitude: Latitude
     longitude: Longitude
-    recorded_at: Moment
+    recorded_at: SentMoment
     unit_number: Reference | None = None
     vin: Vin | None = None
     vehicle_id: Reference | None = None
@@ -188,10 +188,10 @@ class RouteQuery(Paging):
         Text | None,
         Meta(description="Only routes assigned to this vehicle id."),
     ] = None
-    start_from: Annotated[Moment | None, Meta(description="Scheduled start at or after this time.")] = msgspec.field(
-        name="from", default=None
+    start_from: Annotated[SentMoment | None, Meta(description="Scheduled start at or after this time.")] = (
+        msgspec.field(name="from", default=None)
     )
-    start_to: Annotated[Moment | None, Meta(description="Scheduled start before this time.")] = msgspec.field(
+    start_to: Annotated[SentMoment | None, Meta(description="Scheduled start before this time.")] = msgspec.field(
         name="to", default=None
     )
 

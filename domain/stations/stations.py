@@ -18,7 +18,7 @@ from psycopg import sql
 from psycopg.rows import args_row
 
 from domain.contract.csvfiles import Line, Report, read_rows, without_repeats
-from domain.contract.shapes import Latitude, Longitude, Moment, Reference, Text, in_utc
+from domain.contract.shapes import Latitude, Longitude, Reference, SentMoment, Text, in_utc
 from domain.database import Connection
 from domain.errors import FuelrouteError
 from domain.statements import Command, Statement
@@ -37,7 +37,7 @@ class StationRow(Struct, frozen=True):
     city: Words | None = None
     state: Words | None = None
     retail_price: PricePerGallon | None = None
-    priced_at: Moment | None = None
+    priced_at: SentMoment | None = None
 
     def __post_init__(self) -> None:
         if self.latitude == 0 and self.longitude == 0:
