@@ -118,4 +118,4 @@ class Services:
             for one, result in zip(admitted, results, strict=True):
                 one.settle(result)
 
-        return Batcher(work)
+        return Batcher(work, at_once=1)
