@@ -70,7 +70,7 @@ class Gate:
         except ClientDisconnect:
             raise
         except ApiError as error:
-            return _problem(error)
+            return _problem(error.with_traceback(None))  # whose frames hold the error again
         except (HTTPException, NothingFree) as error:
             return _problem(_in_our_words(error, scope))
         except Exception:
