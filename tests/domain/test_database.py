@@ -195,7 +195,7 @@ def test_a_silent_server_is_waited_for_within_the_limits_and_used_again_when_it_
 def test_the_idle_connections_of_a_silent_server_are_not_tried_one_after_another(
     urls: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("domain.database._IDLE_SECONDS", -1)  # each is checked before it is used
+    monkeypatch.setattr("domain.database.IDLE_SECONDS", -1)  # each is checked before it is used
     with Database(urls["unix"], limits=BRISK, timeout_seconds=0.5, fail_fast=True) as database:
         with ExitStack() as held:
             for _ in range(6):
