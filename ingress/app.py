@@ -52,7 +52,7 @@ def create_app(settings: Settings) -> Starlette:
 
 
 class Application(Starlette):
-    """Starlette with the gate in place of its layers of middleware: it answers for whatever goes wrong further in."""
+    """Starlette with `RequestMiddleware` in place of its own layers: it answers for whatever goes wrong further in."""
 
     def __init__(self, services: Services, routes: Sequence[BaseRoute], lifespan: Lifespan[Starlette]) -> None:
         super().__init__(routes=routes, lifespan=lifespan)
@@ -71,7 +71,7 @@ class Application(Starlette):
 
 
 class Endpoint(Route):
-    """A route whose endpoint returns its answer to the gate, instead of sending it."""
+    """A route whose endpoint returns its answer to the middleware, instead of sending it."""
 
     def __init__(self, method: str, path: str, endpoint: Callable[[Request], Awaitable[Answer]]) -> None:
         super().__init__(path, endpoint, methods=[method])

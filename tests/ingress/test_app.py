@@ -1,4 +1,4 @@
-"""The application has no layers of its own around requests: the gate is the only one."""
+"""The application has no layers of its own around requests: RequestMiddleware is the only one."""
 
 import asyncio
 import gc
@@ -13,12 +13,12 @@ from ingress.app import create_app
 
 
 def test_middleware_that_would_never_run_is_refused(settings: Settings) -> None:
-    with pytest.raises(TypeError, match=r"ingress\.gate"):
+    with pytest.raises(TypeError, match=r"ingress\.middleware"):
         create_app(settings).add_middleware(GZipMiddleware)
 
 
 def test_an_exception_handler_that_would_never_run_is_refused(settings: Settings) -> None:
-    with pytest.raises(TypeError, match=r"ingress\.gate"):
+    with pytest.raises(TypeError, match=r"ingress\.middleware"):
         create_app(settings).add_exception_handler(500, lambda request, error: PlainTextResponse("gone"))
 
 
