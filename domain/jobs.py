@@ -204,7 +204,7 @@ class JobQueue:
 
     def put_once(self, *jobs: Job) -> bool:
         """Likewise, for the sweep: a job whose key waits or runs already is not put again. A full queue is no limit."""
-        return self._put(_put_arguments(jobs, again=False, maximum=_ANY))
+        return self._put(_put_arguments(jobs, once=True))
 
     def _put(self, batches: Iterable[_Arguments]) -> bool:
         def put() -> bool:
@@ -249,14 +249,14 @@ class AsyncJobQueue:
         return await self._circuit.ask_async(put, otherwise=False)
 
 
-def _put_arguments(jobs: Iterable[Job], *, again: bool = True, maximum: int = _MAX_WAITING) -> Iterator[_Arguments]:
-    """What the script takes, for each portion of the jobs. `again`: a job whose key waits or runs already is put a
-    second time."""
+def _put_arguments(jobs: Iterable[Job], *, once: bool = False) -> Iterator[_Arguments]:
+    """What the script takes, for each portion of the jobs. Unless `once`, a job whose key waits or runs already is put a
+    second time, and a full queue takes nothing."""
     for batch in in_batches(jobs, _PUT_AT_ONCE):
-        arguments: _Arguments = [maximum]
+        arguments: _Arguments = [_ANY if once else _MAX_WAITING]
         for job in batch:
             key = job.key if job.key is not None else str(uuid4())
-            second = f"{key} again" if again and job.key is not None else ""
+            second = f"{key} again" if job.key is not None and not once else ""
             arguments.append(job.queue)
             for message_id in (key, second):
                 arguments += (message_id, _message(job, message_id) if message_id else "")

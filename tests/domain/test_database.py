@@ -32,7 +32,7 @@ from domain.database import (
 )
 from domain.migrations import engine
 from domain.settings import Settings
-from domain.statements import Query, Statement
+from domain.statements import NotNull, Query, Statement
 from ingress.process import free_port
 from scheduler.leader import Leadership, LeadershipLost
 from tests.conftest import own_database
@@ -82,8 +82,8 @@ def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 
 
 class _Setting(NamedTuple):
-    name: str
-    setting: str
+    name: NotNull[str]
+    setting: NotNull[str]
 
 
 _SETTINGS = Statement(_Setting, "SELECT name::text, setting FROM pg_settings")
