@@ -250,8 +250,8 @@ class AsyncJobQueue:
 
 
 def _put_arguments(jobs: Iterable[Job], *, once: bool = False) -> Iterator[_Arguments]:
-    """What the script takes, for each portion of the jobs. Unless `once`, a job whose key waits or runs already is put a
-    second time, and a full queue takes nothing."""
+    """What the script takes, for each portion of the jobs. Unless `once`, a job whose key waits or runs already is put
+    a second time, and a full queue takes nothing."""
     for batch in in_batches(jobs, _PUT_AT_ONCE):
         arguments: _Arguments = [_ANY if once else _MAX_WAITING]
         for job in batch:
