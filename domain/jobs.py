@@ -159,7 +159,7 @@ _PUT = """
 queue whose id is not there yet, unless too many wait there. Dramatiq keeps a message in the hash `.msgs` until it is
 done, and its id in the list until a worker takes it."""
 
-_MAX_WAITING = 10_000
+MAX_WAITING = 10_000
 """At most so many jobs wait in a queue while workers are away or behind. The sweep finds the rest."""
 
 _ANY = 2**53
@@ -185,7 +185,7 @@ class JobQueue:
         A job whose key waits or runs already is put a second time, since the first may have read the state already, but
         not a third time. Nothing is put into a queue that is full.
         """
-        return self._put(jobs, lambda key: (key, f"{key} again"), maximum=_MAX_WAITING)
+        return self._put(jobs, lambda key: (key, f"{key} again"), maximum=MAX_WAITING)
 
     def put_once(self, *jobs: Job) -> bool:
         """Likewise, for the sweep: a job whose key waits or runs already is not put again. A full queue is no limit."""
