@@ -52,7 +52,7 @@ class Presence(Middleware):
 
     def stop(self) -> None:
         self._stop.set()
-        self._thread.join()
+        self._thread.join(beats.BEAT_SECONDS)
         try:
             beats.leave(self._broker.client, self._broker.broker_id)
         except redis.RedisError:

@@ -14,6 +14,7 @@ import dramatiq
 import redis
 
 from domain.database import Connection
+from domain.ids import with_shown_ids
 from domain.jobs import QUEUES, in_batches
 from domain.operations import audit
 from domain.operations.audit import Actor
@@ -53,8 +54,8 @@ class Filter(NamedTuple):
 
     def __str__(self) -> str:
         """For the audit log."""
-        given = [f"{name}={getattr(self, name)}" for name in self._fields if getattr(self, name) is not None]
-        return " ".join(given) or "all"
+        given = with_shown_ids(self._asdict())
+        return " ".join(f"{name}={value}" for name, value in given.items() if value is not None) or "all"
 
 
 def find(connection: Connection, client: redis.Redis, wanted: Filter) -> list[DeadLetter]:
@@ -194,12 +195,3 @@ def _as_new(stored: StoredJob) -> bytes:
         stored.queue, stored.job, (), stored.payload, {"redis_message_id": stored.id}
     )
     return message.encode()
-
-
-def as_document(letter: DeadLetter) -> dict[str, Any]:
-    """For scripts."""
-    return letter.stored._asdict() | {
-        "died_at": letter.died_at,
-        "company_ids": sorted(letter.company_ids),
-        "route_ids": sorted(letter.route_ids),
-    }

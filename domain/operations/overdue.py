@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from uuid import UUID
 
 from domain.database import Connection
-from domain.ids import first_id_of
+from domain.ids import first_id_of, shown_id
 from domain.statements import Statement
 from domain.stations.prices import STALE_AFTER
 
@@ -139,3 +139,8 @@ def _moment(now: datetime, limit: int) -> dict[str, object]:
         "stale": STALE_AFTER,
         "limit": limit,
     }
+
+
+def shown_row_id(figure: Figure, row: Overdue) -> str:
+    """As people see it: a route's id with its prefix, a station's as it is."""
+    return row.id if figure == "stale-prices" else shown_id("rte", UUID(row.id))

@@ -30,7 +30,7 @@ class StoredJob(NamedTuple):
     queue: str
     job: str
     payload: dict[str, Any]
-    enqueued_at: datetime | None
+    enqueued_at: datetime
     """When it was enqueued, or put back after a failed attempt."""
     attempts: int
     error: str
@@ -90,7 +90,7 @@ def read_queues(client: redis.Redis) -> list[QueueState]:
                 ask.srandmember(_acks(worker, queue), _SAMPLE)
             waiting, delayed, dead, head, *taken = ask.execute()
         sample = [*head, *(one for members in taken[1::2] for one in members)]
-        times = [job.enqueued_at for job in _read(client, queue, sample) if job.enqueued_at is not None]
+        times = [job.enqueued_at for job in _read(client, queue, sample)]
         states.append(
             QueueState(queue, waiting, sum(taken[::2]), delayed, dead, min(times, default=None), finished.get(queue))
         )

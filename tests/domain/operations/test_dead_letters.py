@@ -1,60 +1,24 @@
 """Dead letters of a real worker: found by what they are about, replayed and discarded once."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-import dramatiq
 import pytest
-from dramatiq import Worker
 
 from domain.database import Connection
 from domain.ids import new_id
-from domain.jobs import Job, JobQueue, build_plan, import_routes, process_positions
+from domain.jobs import JobQueue, build_plan, import_routes, process_positions
 from domain.operations import audit, dead_letters
 from domain.operations.audit import Actor, NoReason
 from domain.operations.dead_letters import DeadLetter, Filter
-from domain.settings import Settings
 from tests.domain.helpers import pushed
+from tests.dying import kill, working
 from tests.factories import Fleet, make_fleet
 from tests.service import eventually
-from workers.broker import FuelrouteBroker
 
 ANN = Actor("ann@example.com", "the road service is back")
 ALL = Filter()
-
-
-@contextmanager
-def working(settings: Settings, ran: list[dict[str, Any]], *, fails: bool) -> Iterator[None]:
-    """A worker for the jobs of these tests; what fails is not tried again."""
-    broker = FuelrouteBroker(settings.require_redis_url())
-
-    def run(**payload: Any) -> None:
-        ran.append(payload)
-        if fails:
-            raise ConnectionError("the road service at https://me:hunter2@roads.example.com is away")
-
-    for name, queue in (("plans.build", "plans"), ("imports.run", "imports"), ("arrivals.process", "arrivals")):
-        dramatiq.actor(broker=broker, actor_name=name, queue_name=queue, max_retries=1, max_backoff=10)(run)
-    worker = Worker(broker, queues={"plans", "imports", "arrivals"}, worker_threads=2)
-    worker.start()
-    try:
-        yield
-    finally:
-        worker.stop(timeout=5_000)
-        broker.close()
-
-
-def kill(settings: Settings, jobs: JobQueue, *put: Job) -> None:
-    """Lets the jobs die."""
-    jobs.put(*put)
-    with working(settings, [], fails=True):
-        eventually(
-            lambda: sum(jobs.length(queue).dead_letters for queue in ("plans", "imports", "arrivals")),
-            lambda dead: dead == len(put),
-        )
 
 
 def found(connection: Connection, jobs: JobQueue, wanted: Filter = ALL) -> list[DeadLetter]:
@@ -62,12 +26,11 @@ def found(connection: Connection, jobs: JobQueue, wanted: Filter = ALL) -> list[
 
 
 def test_letters_are_found_by_queue_job_error_company_and_route(
-    connection: Connection, settings: Settings, jobs: JobQueue, fleet: Fleet, now: datetime
+    connection: Connection, jobs: JobQueue, fleet: Fleet, now: datetime
 ) -> None:
     other = make_fleet(connection)
     mine, theirs = (pushed(connection, one.live, now=now, start=now) for one in (fleet, other))
     kill(
-        settings,
         jobs,
         build_plan(mine),
         import_routes([theirs]),
@@ -87,14 +50,14 @@ def test_letters_are_found_by_queue_job_error_company_and_route(
     assert jobs_of(company_id=other.company_id, queue="plans") == []
     assert jobs_of(route_id=mine) == ["plans.build"]
     errors = {letter.stored.error for letter in found(connection, jobs)}
-    assert errors == {"ConnectionError: the road service at https://me:***@roads.example.com is away"}
+    assert errors == {"ConnectionError: the road service at https://me:***@roads.example.com is <b>away</b>"}
 
 
 def test_a_replayed_letter_runs_once_more_with_fresh_attempts(
-    connection: Connection, settings: Settings, jobs: JobQueue, now: datetime
+    connection: Connection, jobs: JobQueue, now: datetime
 ) -> None:
     route_id = new_id()
-    kill(settings, jobs, build_plan(route_id), import_routes([route_id]))
+    kill(jobs, build_plan(route_id), import_routes([route_id]))
     wanted = Filter(queue="plans")
     letters = found(connection, jobs, wanted)
 
@@ -103,28 +66,26 @@ def test_a_replayed_letter_runs_once_more_with_fresh_attempts(
 
     assert [letter.stored.queue for letter in found(connection, jobs)] == ["imports"]
     ran: list[dict[str, Any]] = []
-    with working(settings, ran, fails=False):
+    with working(jobs, ran, fails=False):
         eventually(lambda: jobs.client.hlen("dramatiq:plans.msgs"), lambda count: count == 0)
     assert ran == [{"route_id": route_id.hex}]
 
 
-def test_a_replayed_letter_may_die_again(
-    connection: Connection, settings: Settings, jobs: JobQueue, now: datetime
-) -> None:
-    kill(settings, jobs, build_plan(new_id()))
+def test_a_replayed_letter_may_die_again(connection: Connection, jobs: JobQueue, now: datetime) -> None:
+    kill(jobs, build_plan(new_id()))
     dead_letters.replay(connection, jobs.client, found(connection, jobs), ALL, ANN, now)
     ran: list[dict[str, Any]] = []
 
-    with working(settings, ran, fails=True):
+    with working(jobs, ran, fails=True):
         eventually(lambda: jobs.length("plans").dead_letters, lambda dead: dead == 1)
 
     assert len(ran) == 2, "its attempts were counted anew"
 
 
 def test_discarded_letters_are_gone_and_what_came_meanwhile_stays(
-    connection: Connection, settings: Settings, jobs: JobQueue, now: datetime
+    connection: Connection, jobs: JobQueue, now: datetime
 ) -> None:
-    kill(settings, jobs, build_plan(new_id()), build_plan(new_id()))
+    kill(jobs, build_plan(new_id()), build_plan(new_id()))
     first, second = found(connection, jobs)
 
     assert dead_letters.discard(connection, jobs.client, [first], Filter(id=first.stored.id), ANN, now) == 1
@@ -134,10 +95,8 @@ def test_discarded_letters_are_gone_and_what_came_meanwhile_stays(
     assert jobs.backlog("plans") == 0
 
 
-def test_every_action_is_kept_with_who_why_and_what(
-    connection: Connection, settings: Settings, jobs: JobQueue, now: datetime
-) -> None:
-    kill(settings, jobs, build_plan(new_id()))
+def test_every_action_is_kept_with_who_why_and_what(connection: Connection, jobs: JobQueue, now: datetime) -> None:
+    kill(jobs, build_plan(new_id()))
     wanted = Filter(queue="plans", error="away")
     letters = found(connection, jobs, wanted)
 
@@ -158,9 +117,7 @@ def test_every_action_is_kept_with_who_why_and_what(
     )
 
 
-def test_what_is_no_message_of_ours_is_passed_over(
-    connection: Connection, settings: Settings, jobs: JobQueue, now: datetime
-) -> None:
+def test_what_is_no_message_of_ours_is_passed_over(connection: Connection, jobs: JobQueue, now: datetime) -> None:
     for number, junk in enumerate((b"{", b"[]", b'{"actor_name": "x", "options": 1}', b"\xff", b"{}")):
         jobs.client.zadd("dramatiq:plans.XQ", {f"junk {number}": 1})
         jobs.client.hset("dramatiq:plans.XQ.msgs", f"junk {number}", junk)
