@@ -88,7 +88,7 @@ def _of_queues(seen: Measured, now: datetime) -> Iterator[Need]:
             yield Need(
                 False,
                 f"{queue} is paused by {pause.paused_by}: {pause.reason}",
-                f"Resume it when that is over: fuelroute queues resume {queue}",
+                f"Resume it when that is over: fuelroute queues resume {queue} --reason TEXT",
                 "/queues",
             )
         elif queue in served and _is_stalled(state, now):
@@ -109,7 +109,7 @@ def _of_queues(seen: Measured, now: datetime) -> Iterator[Need]:
         if state.dead:
             yield Need(
                 False,
-                f"{state.dead} dead letters in {queue}",
+                f"Dead letters in {queue}: {state.dead:,}",
                 "Read their errors, then replay or discard them",
                 f"/queues/dead?queue={queue}",
             )
@@ -131,14 +131,14 @@ def _of_workers(seen: Measured, now: datetime) -> Iterator[Need]:
             if held:
                 yield Need(
                     True,
-                    f"Worker {worker.name} has been silent {_since(worker.beat_at, now)} and holds {held} jobs",
+                    f"Worker {worker.name} has been silent {_since(worker.beat_at, now)} and holds {_jobs(held)}",
                     "End the process: another worker then takes its jobs within 20 seconds",
                     "/queues",
                 )
         elif worker.stuck_since is not None and now - worker.stuck_since > STALLED_AFTER:
             yield Need(
                 True,
-                f"Worker {worker.name} holds {worker.held} jobs and has ended none {_since(worker.stuck_since, now)}",
+                f"Worker {worker.name} holds {_jobs(worker.held)} and has ended none {_since(worker.stuck_since, now)}",
                 "Restart it: its jobs are run by others",
                 "/queues",
             )
@@ -172,13 +172,13 @@ def _of_passes(seen: Measured, now: datetime) -> Iterator[Need]:
 
 
 _OVERDUE: Mapping[Figure, tuple[bool, str, str]] = {
-    "pending": (True, "routes wait too long for their import", "See whether the queue imports moves"),
-    "unplanned": (True, "trucks have arrived and have no plan", "See why: fuelroute explain, and the queue plans"),
-    "unsent": (True, "plans were not sent to their drivers", "Look at the gateway's error, and the queue messages"),
-    "failed-messages": (False, "messages failed for good within 24 hours", "Call the drivers; correct their contacts"),
-    "silent-trucks": (False, "trucks on a route have sent no position for an hour", "Ask the telematics provider"),
-    "held": (False, "routes are held though their start has passed", "Map their units and drivers in Matching"),
-    "stale-prices": (False, "stations have prices that are too old to plan with", "Import prices anew"),
+    "pending": (True, "Routes wait too long for their import", "See whether the queue imports moves"),
+    "unplanned": (True, "Trucks have arrived and have no plan", "See why: fuelroute explain, and the queue plans"),
+    "unsent": (True, "Plans were not sent to their drivers", "Look at the gateway's error, and the queue messages"),
+    "failed-messages": (False, "Messages failed for good within 24 hours", "Call the drivers; correct their contacts"),
+    "silent-trucks": (False, "Trucks on a route have sent no position for an hour", "Ask the telematics provider"),
+    "held": (False, "Routes are held though their start has passed", "Map their units and drivers in Matching"),
+    "stale-prices": (False, "Stations have prices that are too old to plan with", "Import prices anew"),
 }
 
 
@@ -186,11 +186,15 @@ def _of_overdue(seen: Measured) -> Iterator[Need]:
     for figure, (is_urgent, what, what_to_do) in _OVERDUE.items():
         found = seen.overdue.get(figure)
         if found is not None and found.rows:
-            yield Need(is_urgent, f"{shown_count(found.rows)} {what}", what_to_do, f"/queues/overdue/{figure}")
+            yield Need(is_urgent, f"{what}: {shown_count(found.rows)}", what_to_do, f"/queues/overdue/{figure}")
 
 
 def shown_count(count: int) -> str:
     return f"{count:,}" if count < COUNTED else f"{COUNTED:,} or more"
+
+
+def _jobs(count: int) -> str:
+    return f"{count:,} job" if count == 1 else f"{count:,} jobs"
 
 
 def _since(moment: datetime | None, now: datetime) -> str:

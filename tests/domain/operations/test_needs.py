@@ -138,7 +138,7 @@ def test_a_paused_queue_is_told_with_its_reason_and_does_not_count_as_stalled() 
     assert need == Need(
         False,
         "messages is paused by ann@example.com: wrong prices",
-        "Resume it when that is over: fuelroute queues resume messages",
+        "Resume it when that is over: fuelroute queues resume messages --reason TEXT",
         "/queues",
     )
 
@@ -163,8 +163,8 @@ def test_without_redis_that_comes_first_and_the_database_still_tells_what_is_ove
 
     assert [need.what for need in found] == [
         "Redis does not answer",
-        "10,000 or more routes wait too long for their import",
-        "1,200 routes are held though their start has passed",
+        "Routes wait too long for their import: 10,000 or more",
+        "Routes are held though their start has passed: 1,200",
     ]
     assert headline(found).startswith("Act now: Redis does not answer. Start it again")
     assert headline(found).endswith(" And 2 more.")
