@@ -15,10 +15,10 @@ import redis
 
 from domain.database import Connection
 from domain.ids import with_shown_ids
-from domain.jobs import QUEUES, in_batches
+from domain.jobs import NAMESPACE, QUEUES, in_batches
 from domain.operations import audit
 from domain.operations.audit import Actor
-from domain.operations.queues import NAMESPACE, StoredJob, read_job
+from domain.operations.queues import StoredJob, read_job
 from domain.statements import Statement
 
 

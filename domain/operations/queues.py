@@ -11,11 +11,9 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 import redis
 
-from domain.jobs import QUEUES
+from domain.jobs import NAMESPACE, QUEUES
 from domain.operations import beats
 from domain.text import printable, without_secrets
-
-NAMESPACE = "dramatiq"
 
 _SAMPLE = 50
 """Of the jobs at the head of a queue, and of those in flight of each worker, to find the oldest one."""
