@@ -170,7 +170,7 @@ _PUT = """
 queue whose id is not there yet, unless too many wait there. Dramatiq keeps a message in the hash `.msgs` until it is
 done, and its id in the list until a worker takes it."""
 
-_MAX_WAITING = 10_000
+MAX_WAITING = 10_000
 """At most so many jobs wait in a queue while workers are away or behind. The sweep finds the rest."""
 
 _ANY = 2**53
@@ -178,7 +178,7 @@ _Arguments = list[str | bytes | int]
 _PUT_AT_ONCE = 500
 
 
-_NAMESPACE = "dramatiq"
+NAMESPACE = "dramatiq"
 """In which Dramatiq's Redis broker keeps its queues."""
 
 
@@ -209,7 +209,7 @@ class JobQueue:
     def _put(self, batches: Iterable[_Arguments]) -> bool:
         def put() -> bool:
             for arguments in batches:
-                self._script(keys=[_NAMESPACE], args=arguments)
+                self._script(keys=[NAMESPACE], args=arguments)
             return True
 
         return self._circuit.ask(put, otherwise=False)
@@ -220,7 +220,7 @@ class JobQueue:
 
     def length(self, queue: str) -> QueueLength:
         """What a queue holds now. Raises redis.RedisError, so that a metric shows no number when there is none."""
-        name = f"{_NAMESPACE}:{queue}"
+        name = f"{NAMESPACE}:{queue}"
         with self.client.pipeline(transaction=False) as ask:
             ask.llen(name)
             ask.zcard(f"{name}.XQ")
@@ -243,7 +243,7 @@ class AsyncJobQueue:
 
         async def put() -> bool:
             for arguments in _put_arguments(jobs):
-                await self._script(keys=[_NAMESPACE], args=arguments)
+                await self._script(keys=[NAMESPACE], args=arguments)
             return True
 
         return await self._circuit.ask_async(put, otherwise=False)
@@ -253,7 +253,7 @@ def _put_arguments(jobs: Iterable[Job], *, once: bool = False) -> Iterator[_Argu
     """What the script takes, for each portion of the jobs. Unless `once`, a job whose key waits or runs already is put
     a second time, and a full queue takes nothing."""
     for batch in in_batches(jobs, _PUT_AT_ONCE):
-        arguments: _Arguments = [_ANY if once else _MAX_WAITING]
+        arguments: _Arguments = [_ANY if once else MAX_WAITING]
         for job in batch:
             key = job.key if job.key is not None else str(uuid4())
             second = f"{key} again" if job.key is not None and not once else ""

@@ -601,3 +601,31 @@ class Erasure(SQLModel, table=True):
 
     subject_id: UUID = Field(primary_key=True)
     erased_at: datetime = _time()
+
+
+class QueuePause(SQLModel, table=True):
+    """A queue from which workers take no job until the row is gone."""
+
+    __tablename__ = "queue_pauses"
+
+    queue: str = Field(primary_key=True)
+    paused_at: datetime = _time()
+    paused_by: str
+    reason: str
+
+
+class AuditEntry(SQLModel, table=True):
+    """What somebody did to the whole service, and why. Entries are never changed."""
+
+    __tablename__ = "audit_log"
+
+    id: UUID = Field(primary_key=True)
+    """Tells the order."""
+    at: datetime = _time()
+    actor: str
+    """An e-mail address, or who gave a command on which machine."""
+    action: str
+    subject: str
+    reason: str
+    affected: int
+    """How many things it was done to."""

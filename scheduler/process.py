@@ -1,16 +1,21 @@
 """One scheduler process: waits for the lead, then runs the passes on time until the lead is lost."""
 
+import os
 import signal
+import socket
 import threading
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
 import psycopg
+import redis
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from domain.database import Database
 from domain.jobs import JobQueue
 from domain.observability import get_logger
+from domain.operations.beats import PassBeat, beat_pass
 from domain.settings import Settings
 from scheduler.leader import Leadership, LeadershipLost
 from scheduler.passes import Passes
@@ -50,7 +55,9 @@ def _lead(settings: Settings, leadership: Leadership, stop: threading.Event) -> 
     lost = threading.Event()
     turn = threading.Lock()  # the leader's session is one connection
 
-    def only_as_leader(work: Callable[[], None]) -> Callable[[], None]:
+    jobs = JobQueue.of(settings)
+
+    def only_as_leader(name: str, work: Callable[[], None], every_seconds: float) -> Callable[[], None]:
         def tick() -> None:
             try:
                 with turn:
@@ -60,10 +67,24 @@ def _lead(settings: Settings, leadership: Leadership, stop: threading.Event) -> 
                 lost.set()
                 stop.set()
                 return
+            started, failed = time.monotonic(), False
             try:
                 work()
             except Exception:  # a failed pass is tried again at its next tick
-                log.exception("scheduler.pass_failed", work=work.__name__)
+                log.exception("scheduler.pass_failed", work=name)
+                failed = True
+            ended = PassBeat(
+                name=name.replace("_", " "),
+                leader=f"{socket.gethostname()}:{os.getpid()}",
+                ended_at=datetime.now(UTC),
+                seconds=round(time.monotonic() - started, 3),
+                every_seconds=every_seconds,
+                failed=failed,
+            )
+            try:
+                beat_pass(jobs.client, ended)
+            except redis.RedisError:
+                log.debug("scheduler.unheard", work=name)
 
         return tick
 
@@ -76,14 +97,18 @@ def _lead(settings: Settings, leadership: Leadership, stop: threading.Event) -> 
         },  # a late tick still counts
     )
     with Database.of(settings) as database:
-        passes = Passes(settings, database, JobQueue.of(settings))
+        passes = Passes(settings, database, jobs)
         for name, work, seconds in (
             ("import_pass", passes.import_pass, settings.import_pass_seconds),
             ("sweep", passes.sweep, settings.sweep_seconds),
             ("housekeeping", passes.housekeeping, _HOUSEKEEPING_SECONDS),
         ):
             scheduler.add_job(
-                only_as_leader(work), "interval", seconds=seconds, id=name, next_run_time=datetime.now(UTC)
+                only_as_leader(name, work, seconds),
+                "interval",
+                seconds=seconds,
+                id=name,
+                next_run_time=datetime.now(UTC),
             )
         scheduler.start()
         stop.wait()

@@ -35,6 +35,9 @@ _LOOK_SECONDS = 5
 """How often a consumer looks for messages that nobody will run: those of a worker that died, and those that Redis gave
 to this process in an answer which got lost."""
 
+_PAUSED_SECONDS = 0.5
+"""How long the consumer of a paused queue sleeps before it looks whether the pause is over."""
+
 _JOB_RETRIES = 3
 """For trouble around a job, such as a database that restarts. What a route needs is retried from the database."""
 
@@ -59,6 +62,10 @@ class WakingConsumer(dramatiq.Consumer):
                 self._put_back_what_got_lost()
             if self._stock.message_cache or self._stock.outstanding_message_count >= self._stock.prefetch:
                 return self._take()
+            if self._queue_name in self._broker.paused:
+                time.sleep(_PAUSED_SECONDS)
+                self._broker.do_qsize(self._queue_name)  # a heartbeat
+                return None
             name = f"{self._broker.namespace}:{self._queue_name}"
             if self._broker.waiting_client.blmove(name, name, _WAIT_SECONDS, "LEFT", "LEFT") is None:
                 self._broker.do_qsize(self._queue_name)  # any command is a heartbeat; waiting is none
@@ -86,8 +93,17 @@ class WakingConsumer(dramatiq.Consumer):
             self._broker.do_requeue(self._queue_name, *lost)  # those that were settled meanwhile stay so
 
     def ack(self, message: Any) -> None:
+        if message.options["redis_message_id"] in self._broker.put_back:
+            self._put_back(message)
+            return
         self._settle(self._stock.ack, message)
         self._held.discard(message.options["redis_message_id"])
+
+    def _put_back(self, message: Any) -> None:
+        """A job of a paused queue, which was skipped."""
+        self.requeue([message])
+        self._stock.queued_message_ids.discard(message.message_id)  # as when it is settled
+        self._broker.put_back.discard(message.options["redis_message_id"])
 
     def nack(self, message: Any) -> None:
         self._settle(self._stock.nack, message)
@@ -115,6 +131,10 @@ class FuelrouteBroker(RedisBroker):
     def __init__(self, url: str) -> None:
         self.held: dict[str, set[str]] = {}
         """By queue: ids of the messages that this process works on or keeps to work on."""
+        self.paused: frozenset[str] = frozenset()
+        """Queues from which nothing is taken."""
+        self.put_back: set[str] = set()
+        """Ids of messages that were skipped because of a pause: they go back instead of being done."""
         self.waiting_client = redis_client(url, socket_timeout=_WAIT_SECONDS + _PATIENCE_SECONDS)
         client = redis_client(url, socket_timeout=_PATIENCE_SECONDS)
         self.caretaker = RedisBroker(

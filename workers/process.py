@@ -13,6 +13,7 @@ from domain.observability import get_logger
 from domain.settings import Settings
 from workers.broker import FuelrouteBroker
 from workers.context import Context
+from workers.presence import Presence
 
 log = get_logger(__name__)
 
@@ -33,6 +34,8 @@ def run(settings: Settings, queues: Sequence[str] = QUEUES) -> int:
             importlib.import_module(f"workers.{queue}").register(broker, context)
         worker = Worker(broker, queues=set(queues), worker_threads=settings.worker_threads)
         worker.queue_prefetch = settings.worker_threads * _PREFETCH_PER_THREAD
+        presence = Presence(broker, database, queues, settings.worker_threads)
+        presence.start()
         worker.start()
         log.info("workers.ready", queues=list(queues), threads=settings.worker_threads)
         alive = True
@@ -41,6 +44,7 @@ def run(settings: Settings, queues: Sequence[str] = QUEUES) -> int:
         if not alive:
             log.error("workers.consumer_died")
         worker.stop(timeout=_STOP_TIMEOUT_MS)
+        presence.stop()
         broker.close()
     log.info("workers.stopped")
     return 0 if alive else 1

@@ -18,7 +18,7 @@ from domain.accounts.users import MAY_MANAGE_KEYS, MAY_MATCH
 from domain.lifecycle import Role
 from domain.observability import REQUESTS, get_logger
 from domain.settings import Settings
-from ingress.console import account, keys, mappings, matching, sign_in
+from ingress.console import account, keys, mappings, matching, queues, sign_in
 from ingress.console.browser import protect
 from ingress.console.frame import EVERYBODY, Console, Refused, action, not_found, open_page, page, refusal
 from ingress.console.rendering import STATIC
@@ -65,6 +65,13 @@ def create_console(settings: Settings) -> Starlette:
             action(console, "/matching/{subject}/new", matching.make_record, by=MAY_MATCH),
             page(console, "/mappings/{subject}", mappings.show),
             action(console, "/mappings/{subject}/remove", mappings.remove, by=MAY_MATCH),
+            page(console, "/queues", queues.show),
+            page(console, "/queues/dead", queues.show_dead),
+            action(console, "/queues/dead", queues.act_on_dead, by={Role.OPERATOR}),
+            action(console, "/queues/pause", queues.pause, by={Role.OPERATOR}),
+            action(console, "/queues/resume", queues.resume, by={Role.OPERATOR}),
+            page(console, "/queues/overdue/{figure}", queues.show_overdue),
+            page(console, "/queues/{queue}/{place}", queues.show_jobs),
             Route("/healthz", _healthy),
             Mount("/static", StaticFiles(directory=STATIC)),
         ],

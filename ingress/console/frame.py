@@ -9,6 +9,7 @@ from urllib.parse import quote
 from uuid import UUID
 
 import psycopg
+import redis
 from psycopg_pool import PoolTimeout
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
@@ -222,6 +223,11 @@ async def _answering(console: Console, request: Request, work: Callable[[], Awai
         log.warning("console.database_away", exc_info=True)
         return refusal(
             console, request, Refused(503, "The database does not answer", "Nothing was changed. Try again shortly.")
+        )
+    except redis.RedisError:
+        log.warning("console.redis_away", exc_info=True)
+        return refusal(
+            console, request, Refused(503, "Redis does not answer", "Nothing was changed. Try again shortly.")
         )
     except ClientDisconnect:
         return Response(status_code=499)  # nobody reads it

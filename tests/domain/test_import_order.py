@@ -25,6 +25,7 @@ ORDER = (
     "messages",
     "routes",
     "ifta",
+    "operations",
     "housekeeping",
 )
 """Each folder imports only itself and those before it."""

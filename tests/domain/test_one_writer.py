@@ -37,6 +37,8 @@ OWNERS = {
     "route_counts": "routes",
     "route_count_deltas": "routes",
     "visits": "routes",
+    "queue_pauses": "operations",
+    "audit_log": "operations",
     "erasures": "housekeeping",
 }
 WRITES = re.compile(r"\b(?:INSERT INTO|(?<!DO )(?<!KEY )(?<!FOR )UPDATE|DELETE FROM)\s+(\w+)")

@@ -164,7 +164,7 @@ def test_a_key_that_waits_or_runs_is_put_once_by_the_sweep_and_at_most_twice_by_
 def test_a_queue_whose_workers_are_away_grows_no_further_than_is_of_use(
     queue: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("domain.jobs._MAX_WAITING", 3)
+    monkeypatch.setattr("domain.jobs.MAX_WAITING", 3)
     for number in range(5):
         assert queue.put(job(number=number))
     assert queue.backlog(QUEUE) == 3

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from html import unescape
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -113,11 +114,18 @@ def world(console_url: str, database: Database) -> Iterator[World]:
 @pytest.fixture(scope="session")
 def console_url(settings: Settings, worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Of a running console."""
+    with running_console(settings, redis_database(worker_id, running=True), tmp_path_factory.mktemp("logs")) as url:
+        yield url
+
+
+@contextmanager
+def running_console(settings: Settings, redis_url: str, logs: Path) -> Iterator[str]:
+    """A console process; gives its address."""
     port = free_port("127.0.0.1", 0)
     url = f"http://127.0.0.1:{port}"
     env = {
         "FUELROUTE_DATABASE_URL": settings.require_database_url(),
-        "FUELROUTE_REDIS_URL": redis_database(worker_id, running=True),
+        "FUELROUTE_REDIS_URL": redis_url,
         "FUELROUTE_DATA": str(settings.data),
         "FUELROUTE_CONSOLE_PORT": str(port),
         "FUELROUTE_CONSOLE_PROXIES": "127.0.0.1",
@@ -125,8 +133,7 @@ def console_url(settings: Settings, worker_id: str, tmp_path_factory: pytest.Tem
     }
     supervisor = Supervisor(print)
     try:
-        spec = process_spec("console", ("console",), tmp_path_factory.mktemp("logs"), env, url)
-        supervisor.start([spec], seconds=60)
+        supervisor.start([process_spec("console", ("console",), logs, env, url)], seconds=60)
         eventually(lambda: httpx.get(f"{url}/healthz").status_code, lambda status: status == 200)
         yield url
     finally:

@@ -1,0 +1,268 @@
+"""For whoever is on call: what is wrong, and the means to mend it. The console's page Queues shows the same."""
+
+import getpass
+import os
+import socket
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+import typer
+
+from deploy.cli.arguments import AsJson, Yes, confirm, read_company_id
+from deploy.cli.failures import CommandFailed
+from deploy.cli.output import counted, print_table, screen, show
+from deploy.cli.storing import transaction
+from domain.ids import read_id, shown_id
+from domain.jobs import redis_client
+from domain.operations import audit, dead_letters, measuring, overdue, pauses
+from domain.operations.audit import Actor
+from domain.operations.dead_letters import DeadLetter, Filter
+from domain.operations.needs import Measured, find_needs, headline, is_silent, shown_count
+from domain.settings import get_settings
+from domain.text import printable
+
+app = typer.Typer(help="Queues: what is wrong now, dead letters, pauses.")
+
+
+def read_route_id(text: str) -> UUID:
+    """Raises CommandFailed."""
+    route_id = read_id("rte", text)
+    if route_id is None:
+        raise CommandFailed(f"{text!r} is no route's id")
+    return route_id
+
+
+QueueArgument = Annotated[str, typer.Argument(metavar="QUEUE", help="imports, arrivals, plans or messages.")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is kept in the audit log.")]
+QueueOption = Annotated[str | None, typer.Option("--queue", metavar="QUEUE", help="Only of this queue.")]
+JobOption = Annotated[str | None, typer.Option("--job", metavar="NAME", help="Only this job, such as plans.build.")]
+ErrorOption = Annotated[
+    str | None, typer.Option("--error", metavar="TEXT", help="Only those whose error contains this text.")
+]
+CompanyOption = Annotated[
+    UUID | None,
+    typer.Option("--company", parser=read_company_id, metavar="ID", help="Only those about this company."),
+]
+RouteOption = Annotated[
+    UUID | None, typer.Option("--route", parser=read_route_id, metavar="ID", help="Only those about this route.")
+]
+LetterOption = Annotated[
+    str | None, typer.Option("--id", metavar="ID", help="Only this one, as `queues dead` shows its id.")
+]
+
+
+@app.callback(invoke_without_command=True)
+def queues(context: typer.Context, as_json: AsJson = False) -> None:
+    """Shows what is wrong now: queues, workers, and what is overdue by the database. The first line says whether
+    anything needs a person, and what to do."""
+    if context.invoked_subcommand is not None:
+        return
+    now = datetime.now(UTC)
+    with transaction() as connection, redis_client(get_settings().require_redis_url()) as client:
+        seen = measuring.measure(connection, client, now=now)
+        held = overdue.held_by_reason(connection, now=now)
+    document = _document(seen, now) | {"held_by_reason": {one.reason: one.routes for one in held}}
+    show(as_json, document, lambda: _print(document))
+
+
+def _document(seen: Measured, now: datetime) -> dict[str, Any]:
+    needs = find_needs(seen, now=now)
+    return {
+        "headline": headline(needs),
+        "measured_at": now,
+        "needs": [need._asdict() for need in needs],
+        "queues": [state._asdict() for state in seen.queues] if seen.queues is not None else None,
+        "paused": [pause._asdict() for pause in seen.pauses],
+        "workers": [{"name": one.name, "silent": is_silent(one, now), "beat": one} for one in seen.workers],
+        "passes": list(seen.passes),
+        "overdue": {figure: count._asdict() for figure, count in seen.overdue.items()},
+    }
+
+
+def _print(document: dict[str, Any]) -> None:
+    def say(text: str) -> None:
+        screen.print(printable(text), highlight=False, soft_wrap=True)
+
+    say(document["headline"])
+    for need in document["needs"]:
+        say(f"  {'!' if need['is_urgent'] else '-'} {need['what']}. {need['what_to_do']}.")
+    if document["queues"] is not None:
+        screen.print()
+        print_table(
+            [{name: _plain(value) for name, value in state.items()} for state in document["queues"]],
+            *("queue", "waiting", "in_flight", "delayed", "dead", "oldest_at", "last_finished_at"),
+        )
+        screen.print()
+        print_table([_worker_row(one) for one in document["workers"]], "worker", "heartbeat", "queues", "holds", "runs")
+    screen.print()
+    rows = [
+        {"overdue": figure, "rows": shown_count(found["rows"]), "since": _plain(found["since"])}
+        for figure, found in document["overdue"].items()
+    ]
+    print_table(rows, "overdue", "rows", "since")
+    for reason, routes in document["held_by_reason"].items():
+        say(f"  held past their start, {reason}: {shown_count(routes)}")
+
+
+def _worker_row(one: dict[str, Any]) -> dict[str, str]:
+    beat = one["beat"]
+    return {
+        "worker": beat.name,
+        "heartbeat": f"{'silent since ' if one['silent'] else ''}{_plain(beat.beat_at)}",
+        "queues": ", ".join(beat.queues),
+        "holds": str(beat.held),
+        "runs": ", ".join(f"{running.job} since {_plain(running.since)}" for running in beat.running),
+    }
+
+
+def _plain(value: object) -> str:
+    return f"{value:%Y-%m-%d %H:%M:%SZ}" if isinstance(value, datetime) else "" if value is None else str(value)
+
+
+@app.command("overdue")
+def queues_overdue(
+    figure: Annotated[str, typer.Argument(metavar="FIGURE", help=f"One of {', '.join(overdue.FIGURES)}.")],
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="Rows at most.")] = 200,
+    as_json: AsJson = False,
+) -> None:
+    """Lists the rows behind a figure of what is overdue."""
+    known = next((one for one in overdue.FIGURES if one == figure), None)
+    if known is None:
+        raise CommandFailed(f"there is no figure {figure!r}; choose from {', '.join(overdue.FIGURES)}")
+    with transaction() as connection:
+        found = overdue.rows(connection, known, limit=limit, now=datetime.now(UTC))
+    rows = [
+        {
+            "id": overdue.shown_row_id(known, row),
+            "about": row.about,
+            "company_id": shown_id("cmp", row.company_id) if row.company_id is not None else None,
+            "since": _plain(row.since),
+            "detail": row.detail,
+        }
+        for row in found
+    ]
+    show(as_json, rows, lambda: print_table(rows, "id", "about", "company_id", "since", "detail"))
+
+
+@app.command("dead")
+def queues_dead(
+    queue: QueueOption = None,
+    job: JobOption = None,
+    error: ErrorOption = None,
+    company_id: CompanyOption = None,
+    route_id: RouteOption = None,
+    letter_id: LetterOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Lists dead letters: jobs that failed at every attempt, the newest first."""
+    letters = _find(Filter(queue, job, error, company_id, route_id, letter_id))
+    documents = [_letter_document(letter) for letter in letters]
+
+    def text() -> None:
+        print_table(documents, "id", "job", "died_at", "error", "company_ids", "route_ids")
+        screen.print(counted(len(documents), "dead letter"))
+
+    show(as_json, documents, text)
+
+
+@app.command("replay")
+def queues_replay(
+    reason: Reason,
+    queue: QueueOption = None,
+    job: JobOption = None,
+    error: ErrorOption = None,
+    company_id: CompanyOption = None,
+    route_id: RouteOption = None,
+    letter_id: LetterOption = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Enqueues the dead letters that match again; without any option all of them. It says how many before."""
+    _act("replay", Filter(queue, job, error, company_id, route_id, letter_id), reason, yes, as_json)
+
+
+@app.command("discard")
+def queues_discard(
+    reason: Reason,
+    queue: QueueOption = None,
+    job: JobOption = None,
+    error: ErrorOption = None,
+    company_id: CompanyOption = None,
+    route_id: RouteOption = None,
+    letter_id: LetterOption = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Removes the dead letters that match; without any option all of them. It says how many before."""
+    _act("discard", Filter(queue, job, error, company_id, route_id, letter_id), reason, yes, as_json)
+
+
+@app.command("pause")
+def queues_pause(queue: QueueArgument, reason: Reason, as_json: AsJson = False) -> None:
+    """Pauses a queue: workers take no job from it after a few seconds. What runs is finished."""
+    with transaction() as connection:
+        changed = pauses.pause(connection, queue, _actor(reason), now=datetime.now(UTC))
+    said = f"{queue} is paused" if changed else f"{queue} was paused already"
+    show(as_json, {"queue": queue, "paused": True, "changed": changed}, lambda: screen.print(said))
+
+
+@app.command("resume")
+def queues_resume(queue: QueueArgument, reason: Reason, as_json: AsJson = False) -> None:
+    """Ends the pause of a queue."""
+    with transaction() as connection:
+        changed = pauses.resume(connection, queue, _actor(reason), now=datetime.now(UTC))
+    said = f"{queue} is resumed" if changed else f"{queue} was not paused"
+    show(as_json, {"queue": queue, "paused": False, "changed": changed}, lambda: screen.print(said))
+
+
+@app.command("log")
+def queues_log(
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="Entries at most.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """Lists who paused, resumed, replayed or discarded what, and why; the newest first."""
+    with transaction() as connection:
+        rows = [entry._asdict() for entry in audit.latest(connection, limit=limit)]
+    show(as_json, rows, lambda: print_table(rows, "at", "actor", "action", "subject", "affected", "reason"))
+
+
+def _act(action: Literal["replay", "discard"], wanted: Filter, reason: str, yes: bool, as_json: bool) -> None:
+    letters = _find(wanted)
+    act: Callable[..., int] = dead_letters.replay if action == "replay" else dead_letters.discard
+    taken = 0
+    if letters:
+        confirm(yes, f"{counted(len(letters), 'dead letter')} to {action}")
+        with transaction() as connection, redis_client(get_settings().require_redis_url()) as client:
+            taken = act(connection, client, letters, wanted, _actor(reason), datetime.now(UTC))
+    done = "replayed" if action == "replay" else "discarded"
+    show(
+        as_json,
+        {"matched": len(letters), done: taken},
+        lambda: screen.print(f"{counted(len(letters), 'dead letter')} matched, {taken} {done}"),
+    )
+
+
+def _find(wanted: Filter) -> list[DeadLetter]:
+    if wanted.queue is not None:
+        pauses.require_queue(wanted.queue)
+    with transaction() as connection, redis_client(get_settings().require_redis_url()) as client:
+        return dead_letters.find(connection, client, wanted)
+
+
+def _letter_document(letter: DeadLetter) -> dict[str, Any]:
+    return letter.stored._asdict() | {
+        "died_at": _plain(letter.died_at),
+        "enqueued_at": _plain(letter.stored.enqueued_at),
+        "company_ids": [shown_id("cmp", one) for one in sorted(letter.company_ids)],
+        "route_ids": [shown_id("rte", one) for one in sorted(letter.route_ids)],
+    }
+
+
+def _actor(reason: str) -> Actor:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # in a container the number may have no name
+        user = f"user {os.getuid()}"
+    return Actor(f"{user}@{socket.gethostname()}", reason)

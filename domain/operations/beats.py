@@ -1,0 +1,116 @@
+"""What workers and the scheduler say of themselves every few seconds, kept in Redis.
+
+Dramatiq's own heartbeat only says that a process talks to Redis. It goes on while all threads hang. A beat says what
+the process runs, and since when it has held jobs without finishing any.
+"""
+
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+import msgspec
+import redis
+
+from domain.encoding import write
+
+BEAT_SECONDS = 2.0
+
+_WORKERS = "fuelroute:beats:workers"
+_FINISHED = "fuelroute:beats:finished"
+_PASSES = "fuelroute:beats:passes"
+_FORGET_AFTER = timedelta(hours=1)
+
+
+class Running(msgspec.Struct, frozen=True):
+    """A job that a thread works on now."""
+
+    queue: str
+    job: str
+    since: datetime
+
+
+class WorkerBeat(msgspec.Struct, frozen=True):
+    """One worker process."""
+
+    id: str
+    """As Dramatiq calls it."""
+    host: str
+    pid: int
+    queues: list[str]
+    threads: int
+    started_at: datetime
+    beat_at: datetime
+    running: list[Running]
+    done: int
+    failed: int
+    """Jobs since it started."""
+    held: int
+    """Jobs that it took from the queues and has not finished."""
+    stuck_since: datetime | None
+    """Since then it has held jobs and finished none."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.host}:{self.pid}"
+
+
+class PassBeat(msgspec.Struct, frozen=True):
+    """The last run of one of the scheduler's passes."""
+
+    name: str
+    leader: str
+    ended_at: datetime
+    seconds: float
+    every_seconds: float
+    failed: bool
+
+
+Beat = TypeVar("Beat", WorkerBeat, PassBeat)
+
+
+def beat(client: redis.Redis, worker: WorkerBeat, finished: dict[str, datetime]) -> None:
+    """`finished`: when this worker last finished a job of each queue. Raises redis.RedisError."""
+    with client.pipeline(transaction=False) as tell:
+        tell.hset(_WORKERS, worker.id, write(worker))
+        for queue, at in finished.items():
+            tell.hset(_FINISHED, queue, at.isoformat())
+        tell.execute()
+
+
+def leave(client: redis.Redis, worker_id: str) -> None:
+    """A worker that stops in order is not missed."""
+    client.hdel(_WORKERS, worker_id)
+
+
+def beat_pass(client: redis.Redis, one: PassBeat) -> None:
+    client.hset(_PASSES, one.name, write(one))
+
+
+def read_workers(client: redis.Redis, *, now: datetime) -> list[WorkerBeat]:
+    """Those that beat within the last hour, and those that died since then."""
+    found = _read(client, _WORKERS, WorkerBeat)
+    long_gone = [one.id for one in found if now - one.beat_at > _FORGET_AFTER]
+    if long_gone:
+        client.hdel(_WORKERS, *long_gone)
+    return sorted((one for one in found if one.id not in long_gone), key=lambda one: one.name)
+
+
+def read_passes(client: redis.Redis) -> list[PassBeat]:
+    return sorted(_read(client, _PASSES, PassBeat), key=lambda one: one.name)
+
+
+def read_finished(client: redis.Redis) -> dict[str, datetime]:
+    """When a job of each queue was last finished, by whichever worker."""
+    values: dict[bytes, bytes] = client.hgetall(_FINISHED)  # type: ignore[assignment]  # redis-py types both its clients
+    return {queue.decode(): datetime.fromisoformat(at.decode()) for queue, at in values.items()}
+
+
+def _read(client: redis.Redis, name: str, kind: type[Beat]) -> list[Beat]:
+    """A beat of another release that cannot be read is left out."""
+    found: list[Beat] = []
+    values: dict[bytes, bytes] = client.hgetall(name)  # type: ignore[assignment]
+    for value in values.values():
+        try:
+            found.append(msgspec.json.decode(value, type=kind))
+        except msgspec.DecodeError:
+            continue
+    return found

@@ -1,0 +1,204 @@
+"""Does anything need a person, and what is to be done? Rules over what was measured at one moment.
+
+Gauges can look healthy while nothing moves: the queue is short because its workers have taken the jobs, the workers'
+heartbeats are fresh, and no job ends. So the rules ask what has ended, and when.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from domain.jobs import MAX_WAITING, QUEUES
+from domain.operations.beats import PassBeat, WorkerBeat
+from domain.operations.overdue import COUNTED, Count, Figure
+from domain.operations.pauses import Pause
+from domain.operations.queues import QueueState
+
+SILENT_AFTER = timedelta(seconds=30)
+"""A worker that has not beaten for so long is silent: 15 beats are missing."""
+STALLED_AFTER = timedelta(minutes=2)
+"""A queue in which a job is older than this, while none ends, does not move. Most jobs take less than a second."""
+HANGS_AFTER = timedelta(minutes=5)
+"""No job runs so long: gateways and road services have time limits well below."""
+PASSES_LATE = 5
+"""A pass has missed so many of its turns."""
+SLOWEST_PASS = timedelta(minutes=1)
+
+
+class Measured(NamedTuple):
+    """Everything that the rules look at, of one moment. `queues` is None when Redis does not answer; `workers` and
+    `passes` are then empty."""
+
+    queues: Sequence[QueueState] | None
+    workers: Sequence[WorkerBeat]
+    held: Mapping[str, int]
+    """Jobs that each worker holds, as Redis has it."""
+    passes: Sequence[PassBeat]
+    pauses: Sequence[Pause]
+    overdue: Mapping[Figure, Count]
+
+
+class Need(NamedTuple):
+    """Something that needs a person."""
+
+    is_urgent: bool
+    what: str
+    what_to_do: str
+    path: str
+    """Of the console's page with the rows behind it."""
+
+
+def is_silent(worker: WorkerBeat, now: datetime) -> bool:
+    return now - worker.beat_at > SILENT_AFTER
+
+
+def find_needs(seen: Measured, *, now: datetime) -> list[Need]:
+    """The urgent ones first."""
+    needs = [*_of_redis(seen), *_of_queues(seen, now), *_of_workers(seen, now), *_of_passes(seen, now)]
+    needs += _of_overdue(seen)
+    return sorted(needs, key=lambda need: not need.is_urgent)  # stable
+
+
+def headline(needs: Sequence[Need]) -> str:
+    """One line: does anything need a person, and what to do."""
+    if not needs:
+        return "Nothing needs a person."
+    first = needs[0]
+    more = f" And {len(needs) - 1} more." if len(needs) > 1 else ""
+    return f"{'Act now' if first.is_urgent else 'Have a look'}: {first.what}. {first.what_to_do}.{more}"
+
+
+def _of_redis(seen: Measured) -> Iterator[Need]:
+    if seen.queues is None:
+        yield Need(
+            True, "Redis does not answer", "Start it again; the sweep then enqueues everything that is due", "/queues"
+        )
+
+
+def _of_queues(seen: Measured, now: datetime) -> Iterator[Need]:
+    paused = {pause.queue: pause for pause in seen.pauses}
+    served = {queue for worker in seen.workers if not is_silent(worker, now) for queue in worker.queues}
+    for queue in QUEUES if seen.queues is not None else ():
+        if queue not in served:
+            yield Need(True, f"No worker serves {queue}", f"Start one: fuelroute workers --queues {queue}", "/queues")
+    for state in seen.queues or ():
+        queue = state.queue
+        if queue in paused:
+            pause = paused[queue]
+            yield Need(
+                False,
+                f"{queue} is paused by {pause.paused_by}: {pause.reason}",
+                f"Resume it when that is over: fuelroute queues resume {queue} --reason TEXT",
+                "/queues",
+            )
+        elif queue in served and _is_stalled(state, now):
+            yield Need(
+                True,
+                f"{queue} has stopped moving: {state.waiting} wait, {state.in_flight} are in flight, and none has"
+                f" ended {_since(state.last_finished_at, now)}",
+                "Look at what its workers run, then restart them",
+                f"/queues/{queue}/in-flight",
+            )
+        if state.waiting >= MAX_WAITING:
+            yield Need(
+                False,
+                f"{queue} is full: {state.waiting} jobs wait",
+                f"Start more workers: fuelroute workers --queues {queue}",
+                f"/queues/{queue}/waiting",
+            )
+        if state.dead:
+            yield Need(
+                False,
+                f"Dead letters in {queue}: {state.dead:,}",
+                "Read their errors, then replay or discard them",
+                f"/queues/dead?queue={queue}",
+            )
+
+
+def _is_stalled(state: QueueState, now: datetime) -> bool:
+    """There is a job that is old, and nothing has ended lately. A queue that was idle until now has only young jobs."""
+    return (
+        state.oldest_at is not None
+        and now - state.oldest_at > STALLED_AFTER
+        and (state.last_finished_at is None or now - state.last_finished_at > STALLED_AFTER)
+    )
+
+
+def _of_workers(seen: Measured, now: datetime) -> Iterator[Need]:
+    for worker in seen.workers:
+        held = seen.held.get(worker.id, 0)
+        if is_silent(worker, now):
+            if held:
+                yield Need(
+                    True,
+                    f"Worker {worker.name} has been silent {_since(worker.beat_at, now)} and holds {_jobs(held)}",
+                    "End the process: another worker then takes its jobs within 20 seconds",
+                    "/queues",
+                )
+        elif worker.stuck_since is not None and now - worker.stuck_since > STALLED_AFTER:
+            yield Need(
+                True,
+                f"Worker {worker.name} holds {_jobs(worker.held)} and has ended none {_since(worker.stuck_since, now)}",
+                "Restart it: its jobs are run by others",
+                "/queues",
+            )
+        else:
+            for running in worker.running:
+                if now - running.since > HANGS_AFTER:
+                    yield Need(
+                        False,
+                        f"Worker {worker.name} has run {running.job} {_since(running.since, now)}",
+                        "Its thread is lost for other jobs: restart the worker",
+                        "/queues",
+                    )
+
+
+def _of_passes(seen: Measured, now: datetime) -> Iterator[Need]:
+    if seen.queues is not None and not seen.passes:
+        yield Need(True, "No scheduler has run a pass", "Start one: fuelroute scheduler", "/queues")
+    for one in seen.passes:
+        late = max(timedelta(seconds=one.every_seconds) * PASSES_LATE, SLOWEST_PASS)
+        if now - one.ended_at > late:
+            yield Need(
+                True,
+                f"The scheduler's {one.name} has not ended {_since(one.ended_at, now)}",
+                f"Look at the scheduler on {one.leader}; restart it, or start another one",
+                "/queues",
+            )
+        elif one.failed:
+            yield Need(
+                False, f"The scheduler's last {one.name} failed", "Read its log: scheduler.pass_failed", "/queues"
+            )
+
+
+_OVERDUE: Mapping[Figure, tuple[bool, str, str]] = {
+    "pending": (True, "Routes wait too long for their import", "See whether the queue imports moves"),
+    "unplanned": (True, "Trucks have arrived and have no plan", "See why: fuelroute explain, and the queue plans"),
+    "unsent": (True, "Plans were not sent to their drivers", "Look at the gateway's error, and the queue messages"),
+    "failed-messages": (False, "Messages failed for good within 24 hours", "Call the drivers; correct their contacts"),
+    "silent-trucks": (False, "Trucks on a route have sent no position for an hour", "Ask the telematics provider"),
+    "held": (False, "Routes are held though their start has passed", "Map their units and drivers in Matching"),
+    "stale-prices": (False, "Stations have prices that are too old to plan with", "Import prices anew"),
+}
+
+
+def _of_overdue(seen: Measured) -> Iterator[Need]:
+    for figure, (is_urgent, what, what_to_do) in _OVERDUE.items():
+        found = seen.overdue.get(figure)
+        if found is not None and found.rows:
+            yield Need(is_urgent, f"{what}: {shown_count(found.rows)}", what_to_do, f"/queues/overdue/{figure}")
+
+
+def shown_count(count: int) -> str:
+    return f"{count:,}" if count < COUNTED else f"{COUNTED:,} or more"
+
+
+def _jobs(count: int) -> str:
+    return f"{count:,} job" if count == 1 else f"{count:,} jobs"
+
+
+def _since(moment: datetime | None, now: datetime) -> str:
+    if moment is None:
+        return "ever"
+    minutes = (now - moment) // timedelta(minutes=1)
+    return f"for {minutes} min" if minutes else f"for {(now - moment) // timedelta(seconds=1)} s"

@@ -1,0 +1,146 @@
+"""What is overdue by the database, whatever the queues look like: each figure is one statement, and its rows are what
+the figure counts."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple
+from uuid import UUID
+
+from domain.database import Connection
+from domain.ids import first_id_of, shown_id
+from domain.statements import Statement
+from domain.stations.prices import STALE_AFTER
+
+Figure = Literal["pending", "unplanned", "unsent", "failed-messages", "silent-trucks", "held", "stale-prices"]
+
+COUNTED = 10_000
+"""A figure counts so far. More is not told apart, and is read by nobody."""
+
+PENDING_FOR = timedelta(minutes=1)
+UNPLANNED_FOR = timedelta(minutes=10)
+UNSENT_FOR = timedelta(minutes=10)
+SILENT_FOR = timedelta(hours=1)
+FAILED_WITHIN = timedelta(hours=24)
+
+
+class Overdue(NamedTuple):
+    """One row behind a figure."""
+
+    id: str
+    """Of a route; of stale prices the station's."""
+    company_id: UUID | None
+    about: str
+    since: datetime | None
+    detail: str
+
+
+class Count(NamedTuple):
+    """A figure: how many, up to `COUNTED`, and since when the first one is overdue."""
+
+    rows: int
+    since: datetime | None
+
+
+class HeldCount(NamedTuple):
+    """Held routes whose start has passed, by what they wait for."""
+
+    reason: str
+    routes: int
+
+
+# Each starts from a partial index of what is in that state, which holds few rows in a healthy service.
+_TEXTS: Mapping[Figure, str] = {
+    "pending": """
+        SELECT id::text AS id, company_id, external_id AS about, retry_at AS since,
+               coalesce(pending_detail, '') AS detail
+        FROM routes WHERE status = 'pending' AND retry_at < %(now)s::timestamptz - %(pending)s::interval
+        ORDER BY retry_at
+    """,
+    "unplanned": """
+        SELECT id::text AS id, company_id, external_id AS about, arrived_at AS since,
+               'failed attempts: ' || attempts AS detail
+        FROM routes WHERE status = 'draft' AND arrived_at < %(now)s::timestamptz - %(unplanned)s::interval
+        ORDER BY arrived_at
+    """,
+    "unsent": """
+        SELECT route_id::text AS id, company_id, coalesce(channel, '') AS about, created_at AS since,
+               coalesce(error, '') AS detail
+        FROM messages WHERE status = 'pending' AND created_at < %(now)s::timestamptz - %(unsent)s::interval
+        ORDER BY created_at
+    """,
+    "failed-messages": """
+        SELECT route_id::text AS id, company_id, coalesce(channel, '') AS about, created_at AS since,
+               coalesce(error, '') AS detail
+        FROM messages WHERE id >= %(failed)s AND status = 'failed'
+        ORDER BY created_at DESC
+    """,
+    "silent-trucks": """
+        SELECT route.id::text AS id, route.company_id, coalesce(vehicle_unit_number, vehicle_vin, '') AS about,
+               track.newest_at AS since, route.status AS detail
+        FROM routes route
+        LEFT JOIN tracks track ON track.vehicle_id = route.vehicle_id AND track.environment = route.environment
+        WHERE (status IN ('planned','active') OR status = 'draft' AND arrived_at IS NOT NULL)
+          AND (track.newest_at IS NULL OR track.newest_at < %(now)s::timestamptz - %(silent)s::interval)
+        ORDER BY track.newest_at NULLS FIRST
+    """,
+    "held": """
+        SELECT id::text AS id, company_id, external_id AS about, scheduled_start AS since,
+               coalesce(pending_reason, '') AS detail
+        FROM routes WHERE status IN ('pending_mapping','pending_window') AND scheduled_start < %(now)s
+        ORDER BY scheduled_start
+    """,
+    "stale-prices": """
+        SELECT station_id AS id, NULL::uuid AS company_id, name AS about, priced_at AS since,
+               coalesce(state, '') AS detail
+        FROM stations WHERE retired_at IS NULL AND retail_price IS NOT NULL
+          AND (priced_at IS NULL OR priced_at < %(now)s::timestamptz - %(stale)s::interval)
+        ORDER BY priced_at NULLS FIRST
+    """,
+}
+FIGURES: tuple[Figure, ...] = tuple(_TEXTS)
+
+_ROWS = {figure: Statement(Overdue, f"{text} LIMIT %(limit)s") for figure, text in _TEXTS.items()}
+_COUNTS = {
+    figure: Statement(
+        Count,
+        f"SELECT count(*) AS rows, min(since) AS since FROM ({text} LIMIT %(limit)s) AS overdue",  # noqa: S608
+    )
+    for figure, text in _TEXTS.items()
+}
+_HELD_BY_REASON = Statement(
+    HeldCount,
+    f"SELECT detail AS reason, count(*) AS routes FROM ({_TEXTS['held']} LIMIT %(limit)s) AS held"  # noqa: S608
+    " GROUP BY detail ORDER BY count(*) DESC, detail",
+)
+
+
+def count(connection: Connection, *, now: datetime) -> dict[Figure, Count]:
+    """Of all companies."""
+    return {figure: statement.one(connection, _moment(now, COUNTED)) for figure, statement in _COUNTS.items()}
+
+
+def held_by_reason(connection: Connection, *, now: datetime) -> list[HeldCount]:
+    return _HELD_BY_REASON.all(connection, _moment(now, COUNTED))
+
+
+def rows(connection: Connection, figure: Figure, *, limit: int, now: datetime) -> list[Overdue]:
+    """What the figure counts, longest overdue first; failed messages newest first."""
+    return _ROWS[figure].all(connection, _moment(now, limit))
+
+
+def _moment(now: datetime, limit: int) -> dict[str, object]:
+    return {
+        "now": now,
+        "pending": PENDING_FOR,
+        "unplanned": UNPLANNED_FOR,
+        "unsent": UNSENT_FOR,
+        "failed": first_id_of(now - FAILED_WITHIN),
+        "silent": SILENT_FOR,
+        "stale": STALE_AFTER,
+        "limit": limit,
+    }
+
+
+def shown_row_id(figure: Figure, row: Overdue) -> str:
+    """As people see it: a route's id with its prefix, a station's as it is."""
+    return row.id if figure == "stale-prices" else shown_id("rte", UUID(row.id))

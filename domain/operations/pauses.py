@@ -1,0 +1,63 @@
+"""Paused queues: workers take no job from them.
+
+A pause is kept in the database, not in Redis: it is somebody's decision, and Redis may forget everything at any time.
+A pause that was forgotten would send messages which somebody has stopped. Each worker process reads this small table
+every two seconds.
+"""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from domain.database import Connection
+from domain.errors import FuelrouteError
+from domain.jobs import QUEUES
+from domain.operations import audit
+from domain.operations.audit import Actor
+from domain.statements import Command, Statement
+
+
+class UnknownQueue(FuelrouteError):
+    def __init__(self, queue: str) -> None:
+        super().__init__(f"there is no queue {queue!r}; choose from {', '.join(QUEUES)}")
+
+
+class Pause(NamedTuple):
+    queue: str
+    paused_at: datetime
+    paused_by: str
+    reason: str
+
+
+_LIST = Statement(Pause, "SELECT queue, paused_at, paused_by, reason FROM queue_pauses ORDER BY queue")
+_PAUSE = Command(
+    "INSERT INTO queue_pauses (queue, paused_at, paused_by, reason) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING"
+)
+_RESUME = Command("DELETE FROM queue_pauses WHERE queue = %s")
+
+
+def list_pauses(connection: Connection) -> list[Pause]:
+    return _LIST.all(connection)
+
+
+def pause(connection: Connection, queue: str, by: Actor, *, now: datetime) -> bool:
+    """False when the queue is paused already. Raises UnknownQueue, NoReason."""
+    values = (require_queue(queue), now, by.name, by.reason.strip()[: audit.LONGEST_REASON])
+    changed = bool(_PAUSE.execute(connection, values).rowcount)
+    if changed:
+        audit.keep(connection, by, "pause", queue, now=now)
+    return changed
+
+
+def resume(connection: Connection, queue: str, by: Actor, *, now: datetime) -> bool:
+    """False when the queue is not paused. Raises UnknownQueue, NoReason."""
+    changed = bool(_RESUME.execute(connection, (require_queue(queue),)).rowcount)
+    if changed:
+        audit.keep(connection, by, "resume", queue, now=now)
+    return changed
+
+
+def require_queue(queue: str) -> str:
+    """The queue. Raises UnknownQueue."""
+    if queue not in QUEUES:
+        raise UnknownQueue(queue)
+    return queue

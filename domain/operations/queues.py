@@ -1,0 +1,148 @@
+"""What the queues hold now: how much waits, runs, is put off or has died, and the jobs themselves.
+
+Dramatiq keeps a queue in Redis as a list of ids, a hash of messages, and for each worker a set of the ids that it took.
+Everything here reads; nothing changes.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+import redis
+
+from domain.jobs import NAMESPACE, QUEUES
+from domain.operations import beats
+from domain.text import printable, without_secrets
+
+_SAMPLE = 50
+"""Of the jobs at the head of a queue, and of those in flight of each worker, to find the oldest one."""
+
+Place = Literal["waiting", "in-flight", "delayed"]
+
+
+class StoredJob(NamedTuple):
+    """A job as Redis has it."""
+
+    id: str
+    queue: str
+    job: str
+    payload: dict[str, Any]
+    enqueued_at: datetime
+    """When it was enqueued, or put back after a failed attempt."""
+    attempts: int
+    error: str
+    """Of its last failed attempt but one, as its last line; empty without one. Secrets are left out."""
+
+
+class QueueState(NamedTuple):
+    queue: str
+    waiting: int
+    in_flight: int
+    delayed: int
+    """After a failed attempt."""
+    dead: int
+    oldest_at: datetime | None
+    """Of those that wait or are in flight."""
+    last_finished_at: datetime | None
+    """By whichever worker, however it ended."""
+
+
+def read_job(queue: str, job_id: bytes | str, message: bytes) -> StoredJob | None:
+    """None for what is no message of Dramatiq."""
+    try:
+        document = msgspec.json.decode(message, type=dict[str, Any])
+        options = document["options"]
+        return StoredJob(
+            job_id if isinstance(job_id, str) else job_id.decode(),
+            queue,
+            str(document["actor_name"]),
+            dict(document["kwargs"]),
+            datetime.fromtimestamp(options.get("requeue_timestamp", document["message_timestamp"]) / 1000, UTC),
+            int(options.get("retries", 0)),
+            _last_line(str(options.get("traceback", ""))),
+        )
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError, OverflowError, OSError):
+        return None
+
+
+def _last_line(traceback: str) -> str:
+    lines = [line for line in traceback.splitlines() if line.strip() and not line.startswith(" ")]
+    return printable(without_secrets(lines[-1]))[:300] if lines else ""
+
+
+def read_queues(client: redis.Redis) -> list[QueueState]:
+    """Raises redis.RedisError."""
+    finished = beats.read_finished(client)
+    workers = _workers(client)
+    states = []
+    for queue in QUEUES:
+        name = f"{NAMESPACE}:{queue}"
+        with client.pipeline(transaction=False) as ask:
+            ask.llen(name)
+            ask.hlen(f"{name}.DQ.msgs")
+            ask.zcard(f"{name}.XQ")
+            ask.lrange(name, 0, _SAMPLE - 1)
+            for worker in workers:
+                ask.scard(_acks(worker, queue))
+                ask.srandmember(_acks(worker, queue), _SAMPLE)
+            waiting, delayed, dead, head, *taken = ask.execute()
+        sample = [*head, *(one for members in taken[1::2] for one in members)]
+        times = [job.enqueued_at for job in _read(client, queue, sample)]
+        states.append(
+            QueueState(queue, waiting, sum(taken[::2]), delayed, dead, min(times, default=None), finished.get(queue))
+        )
+    return states
+
+
+def held_by_workers(client: redis.Redis) -> dict[str, int]:
+    """Jobs that each worker has taken and not finished, as Redis has it, by the worker's id."""
+    workers = _workers(client)
+    with client.pipeline(transaction=False) as ask:
+        for worker in workers:
+            for queue in QUEUES:
+                ask.scard(_acks(worker, queue))
+        counts = ask.execute()
+    width = len(QUEUES)
+    return {worker: sum(counts[number * width : (number + 1) * width]) for number, worker in enumerate(workers)}
+
+
+def jobs_in(client: redis.Redis, queue: str, place: Place, *, limit: int) -> list[StoredJob]:
+    """Some of the jobs there; of those that wait the next ones."""
+    name = f"{NAMESPACE}:{queue}"
+    if place == "waiting":
+        ids: Any = client.lrange(name, 0, limit - 1)
+    elif place == "in-flight":
+        ids = [one for worker in _workers(client) for one in client.smembers(_acks(worker, queue))][:limit]
+    else:
+        return _read_delayed(client, queue, limit)
+    return _read(client, queue, ids)
+
+
+def _read(client: redis.Redis, queue: str, ids: Iterable[bytes]) -> list[StoredJob]:
+    ids = list(ids)
+    if not ids:
+        return []
+    messages: Any = client.hmget(f"{NAMESPACE}:{queue}.msgs", ids)
+    pairs = zip(ids, messages, strict=True)
+    return [job for id, message in pairs if message is not None and (job := read_job(queue, id, message)) is not None]
+
+
+def _read_delayed(client: redis.Redis, queue: str, limit: int) -> list[StoredJob]:
+    found: list[StoredJob] = []
+    for id, message in client.hscan_iter(f"{NAMESPACE}:{queue}.DQ.msgs"):
+        if (job := read_job(queue, id, message)) is not None:
+            found.append(job)
+        if len(found) >= limit:
+            break
+    return found
+
+
+def _workers(client: redis.Redis) -> list[str]:
+    """Whoever takes messages, or has taken some and died."""
+    ids: Any = client.zrange(f"{NAMESPACE}:__heartbeats__", 0, -1)
+    return [one.decode() for one in ids]
+
+
+def _acks(worker: str, queue: str) -> str:
+    return f"{NAMESPACE}:__acks__.{worker}.{queue}"

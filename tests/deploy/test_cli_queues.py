@@ -1,0 +1,84 @@
+"""`fuelroute queues`: what is wrong, and the means to mend it."""
+
+from uuid import uuid4
+
+import pytest
+
+from domain.ids import shown_id
+from domain.jobs import QUEUES, JobQueue, build_plan, import_routes
+from domain.operations.overdue import FIGURES
+from tests.deploy.test_cli import NO_COMPANY, Cli, cli  # noqa: F401  (a fixture)
+from tests.dying import dead, kill
+
+
+def test_the_first_line_says_whether_anything_needs_a_person(cli: Cli, jobs: JobQueue) -> None:  # noqa: F811
+    jobs.put(build_plan(uuid4()))
+
+    said = cli("queues").out
+    document = cli("queues", "--json").document
+
+    assert said.splitlines()[0].startswith("Act now: No worker serves imports. Start one")
+    assert document["headline"].startswith("Act now: No worker serves imports.")
+    assert [(state["queue"], state["waiting"]) for state in document["queues"]] == [
+        (queue, int(queue == "plans")) for queue in QUEUES
+    ]
+    assert set(document["overdue"]) == set(FIGURES)
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_the_rows_behind_each_figure(cli: Cli, jobs: JobQueue, figure: str) -> None:  # noqa: F811
+    for row in cli("queues", "overdue", figure, "--json").document:
+        assert row["id"].startswith("rte_") != (figure == "stale-prices")
+        assert set(row) == {"id", "about", "company_id", "since", "detail"}
+    assert cli("queues", "overdue", figure).out.split()[:2] == ["id", "about"]
+
+
+def test_dead_letters_are_counted_before_they_are_replayed_or_discarded(cli: Cli, jobs: JobQueue) -> None:  # noqa: F811
+    route_id = uuid4()
+    kill(jobs, build_plan(route_id), build_plan(uuid4()), import_routes([uuid4()]))
+
+    listed = cli("queues", "dead", "--queue", "plans", "--error", "ROADS", "--json").document
+    assert [letter["job"] for letter in listed] == ["plans.build", "plans.build"]
+    assert "3 dead letters" in cli("queues", "dead").out
+    assert cli("queues", "dead", "--route", shown_id("rte", route_id), "--json").document == [], "no such route"
+
+    one = ("--id", listed[0]["id"], "--reason", "it is gone")
+    assert "1 dead letter to discard: give --yes" in cli("queues", "discard", *one).sentence
+    assert dead(jobs) == 3
+    assert cli("queues", "discard", *one, "--yes", "--json").document == {"matched": 1, "discarded": 1}
+
+    said = cli("queues", "replay", "--job", "plans.build", "--reason", "roads are back", "--yes").out
+    assert "1 dead letter matched, 1 replayed" in said
+    assert (dead(jobs), jobs.backlog("plans")) == (1, 1)
+    entries = cli("queues", "log", "--limit", "2", "--json").document
+    assert [(entry["action"], entry["subject"], entry["reason"]) for entry in entries] == [
+        ("replay", "job=plans.build", "roads are back"),
+        ("discard", f"id={listed[0]['id']}", "it is gone"),
+    ]
+
+
+def test_a_queue_is_paused_and_resumed(cli: Cli, jobs: JobQueue) -> None:  # noqa: F811
+    assert "plans is paused" in cli("queues", "pause", "plans", "--reason", "wrong prices").out
+    assert "was paused already" in cli("queues", "pause", "plans", "--reason", "again").out
+    assert [one["queue"] for one in cli("queues", "--json").document["paused"]] == ["plans"]
+
+    assert "plans is resumed" in cli("queues", "resume", "plans", "--reason", "new prices").out
+    assert cli("queues", "resume", "plans", "--reason", "new prices", "--json").document["changed"] is False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("pause", "plan", "--reason", "x"), "there is no queue 'plan'"),
+        (("pause", "plans", "--reason", " "), "say why"),
+        (("overdue", "nonsense"), "there is no figure 'nonsense'"),
+        (("dead", "--queue", "plan"), "there is no queue 'plan'"),
+        (("dead", "--route", "rte_1"), "is no route's id"),
+    ],
+)
+def test_what_makes_no_sense_is_told(cli: Cli, jobs: JobQueue, arguments: tuple[str, ...], told: str) -> None:  # noqa: F811
+    assert told in cli("queues", *arguments).sentence
+
+
+def test_an_unknown_company_has_no_dead_letter(cli: Cli, jobs: JobQueue) -> None:  # noqa: F811
+    assert cli("queues", "dead", "--company", NO_COMPANY, "--json").document == []

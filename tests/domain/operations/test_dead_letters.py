@@ -1,0 +1,124 @@
+"""Dead letters of a real worker: found by what they are about, replayed and discarded once."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from domain.database import Connection
+from domain.ids import new_id
+from domain.jobs import JobQueue, build_plan, import_routes, process_positions
+from domain.operations import audit, dead_letters
+from domain.operations.audit import Actor, NoReason
+from domain.operations.dead_letters import DeadLetter, Filter
+from tests.domain.helpers import pushed
+from tests.dying import kill, working
+from tests.factories import Fleet, make_fleet
+from tests.service import eventually
+
+ANN = Actor("ann@example.com", "the road service is back")
+ALL = Filter()
+
+
+def found(connection: Connection, jobs: JobQueue, wanted: Filter = ALL) -> list[DeadLetter]:
+    return dead_letters.find(connection, jobs.client, wanted)
+
+
+def test_letters_are_found_by_queue_job_error_company_and_route(
+    connection: Connection, jobs: JobQueue, fleet: Fleet, now: datetime
+) -> None:
+    other = make_fleet(connection)
+    mine, theirs = (pushed(connection, one.live, now=now, start=now) for one in (fleet, other))
+    kill(
+        jobs,
+        build_plan(mine),
+        import_routes([theirs]),
+        process_positions("live", [fleet.trucks[0]]),
+        build_plan(new_id()),
+    )
+
+    def jobs_of(**wanted: Any) -> list[str]:
+        return sorted(letter.stored.job for letter in found(connection, jobs, Filter(**wanted)))
+
+    assert jobs_of() == ["arrivals.process", "imports.run", "plans.build", "plans.build"]
+    assert jobs_of(queue="plans") == ["plans.build", "plans.build"]
+    assert jobs_of(job="imports.run") == ["imports.run"]
+    assert jobs_of(error="ROAD service") == jobs_of()
+    assert jobs_of(error="something else") == []
+    assert jobs_of(company_id=fleet.company_id) == ["arrivals.process", "plans.build"]
+    assert jobs_of(company_id=other.company_id, queue="plans") == []
+    assert jobs_of(route_id=mine) == ["plans.build"]
+    errors = {letter.stored.error for letter in found(connection, jobs)}
+    assert errors == {"ConnectionError: the road service at https://me:***@roads.example.com is <b>away</b>"}
+
+
+def test_a_replayed_letter_runs_once_more_with_fresh_attempts(
+    connection: Connection, jobs: JobQueue, now: datetime
+) -> None:
+    route_id = new_id()
+    kill(jobs, build_plan(route_id), import_routes([route_id]))
+    wanted = Filter(queue="plans")
+    letters = found(connection, jobs, wanted)
+
+    assert dead_letters.replay(connection, jobs.client, letters, wanted, ANN, now) == 1
+    assert dead_letters.replay(connection, jobs.client, letters, wanted, ANN, now) == 0, "somebody was faster"
+
+    assert [letter.stored.queue for letter in found(connection, jobs)] == ["imports"]
+    ran: list[dict[str, Any]] = []
+    with working(jobs, ran, fails=False):
+        eventually(lambda: jobs.client.hlen("dramatiq:plans.msgs"), lambda count: count == 0)
+    assert ran == [{"route_id": route_id.hex}]
+
+
+def test_a_replayed_letter_may_die_again(connection: Connection, jobs: JobQueue, now: datetime) -> None:
+    kill(jobs, build_plan(new_id()))
+    dead_letters.replay(connection, jobs.client, found(connection, jobs), ALL, ANN, now)
+    ran: list[dict[str, Any]] = []
+
+    with working(jobs, ran, fails=True):
+        eventually(lambda: jobs.length("plans").dead_letters, lambda dead: dead == 1)
+
+    assert len(ran) == 2, "its attempts were counted anew"
+
+
+def test_discarded_letters_are_gone_and_what_came_meanwhile_stays(
+    connection: Connection, jobs: JobQueue, now: datetime
+) -> None:
+    kill(jobs, build_plan(new_id()), build_plan(new_id()))
+    first, second = found(connection, jobs)
+
+    assert dead_letters.discard(connection, jobs.client, [first], Filter(id=first.stored.id), ANN, now) == 1
+
+    assert found(connection, jobs) == [second]
+    assert jobs.client.hlen("dramatiq:plans.XQ.msgs") == 1
+    assert jobs.backlog("plans") == 0
+
+
+def test_every_action_is_kept_with_who_why_and_what(connection: Connection, jobs: JobQueue, now: datetime) -> None:
+    kill(jobs, build_plan(new_id()))
+    wanted = Filter(queue="plans", error="away")
+    letters = found(connection, jobs, wanted)
+
+    with pytest.raises(NoReason):
+        dead_letters.discard(connection, jobs.client, letters, wanted, Actor("ann@example.com", "  "), now)
+    assert found(connection, jobs, wanted) == letters, "without a reason nothing was done"
+    dead_letters.discard(connection, jobs.client, letters, wanted, ANN, now)
+
+    entry = audit.latest(connection, limit=1)[0]
+    assert entry._replace(id=UUID(int=0)) == (
+        UUID(int=0),
+        now,
+        "ann@example.com",
+        "discard",
+        "queue=plans error=away",
+        "the road service is back",
+        1,
+    )
+
+
+def test_what_is_no_message_of_ours_is_passed_over(connection: Connection, jobs: JobQueue, now: datetime) -> None:
+    for number, junk in enumerate((b"{", b"[]", b'{"actor_name": "x", "options": 1}', b"\xff", b"{}")):
+        jobs.client.zadd("dramatiq:plans.XQ", {f"junk {number}": 1})
+        jobs.client.hset("dramatiq:plans.XQ.msgs", f"junk {number}", junk)
+    assert found(connection, jobs) == []

@@ -1,0 +1,33 @@
+"""What is measured, with Redis and without."""
+
+from datetime import datetime
+from uuid import uuid4
+
+from domain.database import Connection
+from domain.jobs import QUEUES, Job, JobQueue, redis_client
+from domain.operations.measuring import measure
+from domain.operations.overdue import FIGURES
+from domain.operations.queues import jobs_in
+from tests.dying import kill
+
+
+def test_each_queue_is_measured(connection: Connection, jobs: JobQueue, now: datetime) -> None:
+    kill(jobs, Job("plans.build", "plans", {"route_id": uuid4()}))
+    jobs.put(Job("imports.run", "imports", {"route_ids": [uuid4()]}), Job("imports.run", "imports", {"route_ids": []}))
+
+    seen = measure(connection, jobs.client, now=now)
+
+    assert seen.queues is not None
+    assert [state.queue for state in seen.queues] == list(QUEUES)
+    states = {state.queue: state for state in seen.queues}
+    assert (states["imports"].waiting, states["imports"].in_flight, states["plans"].dead) == (2, 0, 1)
+    assert states["imports"].oldest_at is not None
+    assert states["plans"].oldest_at is None
+    assert len(jobs_in(jobs.client, "imports", "waiting", limit=1)) == 1
+    assert set(seen.overdue) == set(FIGURES)
+
+
+def test_without_redis_the_database_still_tells(connection: Connection, now: datetime) -> None:
+    with redis_client("redis://127.0.0.1:1") as nobody:
+        seen = measure(connection, nobody, now=now)
+    assert (seen.queues, seen.workers, set(seen.overdue)) == (None, [], set(FIGURES))

@@ -1,0 +1,197 @@
+"""Does anything need a person? Rules over values."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.jobs import QUEUES
+from domain.operations.beats import PassBeat, Running, WorkerBeat
+from domain.operations.needs import Measured, Need, find_needs, headline
+from domain.operations.overdue import FIGURES, Count
+from domain.operations.pauses import Pause
+from domain.operations.queues import QueueState
+
+NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
+
+
+def ago(**length: float) -> datetime:
+    return NOW - timedelta(**length)
+
+
+def queue(name: str = "imports", **more: Any) -> QueueState:
+    idle = QueueState(name, 0, 0, 0, 0, None, ago(seconds=5))
+    return idle._replace(**more)
+
+
+def worker(**more: Any) -> WorkerBeat:
+    fields: dict[str, Any] = {
+        "id": "w1",
+        "host": "alpha",
+        "pid": 7,
+        "queues": list(QUEUES),
+        "threads": 8,
+        "started_at": ago(hours=9),
+        "beat_at": ago(seconds=1),
+        "running": [],
+        "done": 100,
+        "failed": 0,
+        "held": 0,
+        "stuck_since": None,
+    }
+    return WorkerBeat(**(fields | more))
+
+
+def sweep(**more: Any) -> PassBeat:
+    fields: dict[str, Any] = {
+        "name": "sweep",
+        "leader": "alpha:8",
+        "ended_at": ago(seconds=3),
+        "seconds": 0.1,
+        "every_seconds": 5,
+        "failed": False,
+    }
+    return PassBeat(**(fields | more))
+
+
+def seen(*queues: QueueState, **more: Any) -> Measured:
+    """A healthy service, but for what is given."""
+    states = {one.queue: one for one in [*map(queue, QUEUES), *queues]}
+    healthy = Measured(
+        list(states.values()), [worker()], {}, [sweep()], [], {figure: Count(0, None) for figure in FIGURES}
+    )
+    return healthy._replace(**more)
+
+
+def needs(*queues: QueueState, **more: Any) -> list[Need]:
+    return find_needs(seen(*queues, **more), now=NOW)
+
+
+def test_a_healthy_service_needs_nobody() -> None:
+    assert headline(needs()) == "Nothing needs a person."
+
+
+def test_jobs_in_flight_while_none_ends_need_somebody_at_once() -> None:
+    stalled = queue("plans", in_flight=8, oldest_at=ago(minutes=6), last_finished_at=ago(minutes=5))
+
+    (need,) = needs(stalled)
+
+    assert need.is_urgent
+    assert need.what == "plans has stopped moving: 0 wait, 8 are in flight, and none has ended for 5 min"
+    assert need.path == "/queues/plans/in-flight"
+
+
+@pytest.mark.parametrize(
+    "healthy",
+    [
+        queue("plans", in_flight=8, oldest_at=ago(seconds=20), last_finished_at=ago(hours=6)),
+        queue("plans", waiting=9_000, in_flight=32, oldest_at=ago(hours=1), last_finished_at=ago(seconds=1)),
+        queue("plans", delayed=4, last_finished_at=ago(hours=6)),
+    ],
+    ids=["work after an idle night", "a long backlog that moves", "nothing but what is put off"],
+)
+def test_what_moves_or_has_just_begun_needs_nobody(healthy: QueueState) -> None:
+    assert needs(healthy) == []
+
+
+def test_a_queue_that_nothing_ever_left_has_stopped_too() -> None:
+    (need,) = needs(queue(waiting=3, oldest_at=ago(minutes=3), last_finished_at=None))
+    assert need.what.endswith("none has ended ever")
+
+
+def test_a_worker_that_holds_its_places_is_found_though_others_work() -> None:
+    holder = worker(held=32, stuck_since=ago(minutes=3))
+
+    (need,) = needs(workers=[worker(id="w2", pid=9), holder])
+
+    assert need.is_urgent
+    assert need.what == "Worker alpha:7 holds 32 jobs and has ended none for 3 min"
+
+
+def test_one_thread_that_hangs_is_found_though_the_others_end_jobs() -> None:
+    hangs = worker(running=[Running("plans", "plans.build", ago(minutes=7))])
+    (need,) = needs(workers=[hangs])
+    assert (need.is_urgent, need.what) == (False, "Worker alpha:7 has run plans.build for 7 min")
+
+
+def test_a_silent_worker_is_missed_only_while_it_holds_jobs() -> None:
+    silent = worker(id="w2", pid=9, beat_at=ago(minutes=4))
+    assert needs(workers=[worker(), silent]) == []
+
+    (need,) = needs(workers=[worker(), silent], held={"w2": 5})
+
+    assert need.what == "Worker alpha:9 has been silent for 4 min and holds 5 jobs"
+
+
+def test_a_queue_without_a_worker_that_lives_needs_one() -> None:
+    found = needs(workers=[worker(queues=["imports", "arrivals", "plans"]), worker(beat_at=ago(minutes=1))])
+    assert [need.what for need in found] == ["No worker serves messages"]
+
+
+def test_a_paused_queue_is_told_with_its_reason_and_does_not_count_as_stalled() -> None:
+    pause = Pause("messages", ago(hours=2), "ann@example.com", "wrong prices")
+
+    (need,) = needs(queue("messages", waiting=50, oldest_at=ago(hours=2), last_finished_at=None), pauses=[pause])
+
+    assert need == Need(
+        False,
+        "messages is paused by ann@example.com: wrong prices",
+        "Resume it when that is over: fuelroute queues resume messages --reason TEXT",
+        "/queues",
+    )
+
+
+@pytest.mark.parametrize(
+    ("passes", "told"),
+    [
+        ([], "No scheduler has run a pass"),
+        ([sweep(ended_at=ago(minutes=3))], "The scheduler's sweep has not ended for 3 min"),
+        ([sweep(failed=True)], "The scheduler's last sweep failed"),
+        ([sweep(name="housekeeping", every_seconds=3600, ended_at=ago(hours=4))], None),
+    ],
+)
+def test_passes_that_do_not_run_are_found(passes: list[PassBeat], told: str | None) -> None:
+    assert [need.what for need in needs(passes=passes)] == ([told] if told else [])
+
+
+def test_without_redis_that_comes_first_and_the_database_still_tells_what_is_overdue() -> None:
+    found = needs(
+        queues=None, workers=[], passes=[], overdue={"pending": Count(10_000, None), "held": Count(1_200, None)}
+    )
+
+    assert [need.what for need in found] == [
+        "Redis does not answer",
+        "Routes wait too long for their import: 10,000 or more",
+        "Routes are held though their start has passed: 1,200",
+    ]
+    assert headline(found).startswith("Act now: Redis does not answer. Start it again")
+    assert headline(found).endswith(" And 2 more.")
+
+
+def test_dead_letters_and_a_full_queue_are_looked_at() -> None:
+    found = needs(queue(dead=2, waiting=10_000))
+    assert [(need.is_urgent, need.path) for need in found] == [
+        (False, "/queues/imports/waiting"),
+        (False, "/queues/dead?queue=imports"),
+    ]
+
+
+@given(
+    st.sampled_from(FIGURES),
+    st.integers(min_value=1, max_value=10_000),
+    st.floats(min_value=130, max_value=1e6),
+    st.booleans(),
+)
+def test_urgent_needs_come_first_and_every_overdue_figure_leads_to_its_rows(
+    figure: Any, count: int, seconds: float, is_stalled: bool
+) -> None:
+    old = ago(seconds=seconds)
+    state = queue(oldest_at=old if is_stalled else None, last_finished_at=old)
+
+    found = needs(state, overdue={figure: Count(count, None)})
+
+    assert [need.is_urgent for need in found] == sorted((need.is_urgent for need in found), reverse=True)
+    assert f"/queues/overdue/{figure}" in {need.path for need in found}
+    assert len(found) == 1 + is_stalled

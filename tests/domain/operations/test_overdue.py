@@ -1,0 +1,123 @@
+"""What is overdue by the database: each figure counts its rows, and only those that are late."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from domain.database import Connection, Database
+from domain.operations import overdue
+from domain.operations.overdue import FIGURES, Figure
+from tests.conftest import own_database
+from tests.domain.helpers import imported, planned_by_hand, pushed
+from tests.factories import Fleet, make_fleet
+
+
+@pytest.fixture(scope="module")
+def empty() -> Iterator[Database]:
+    """The figures are of all companies: no other test's rows may stand in them."""
+    with own_database("overdue") as one:
+        yield one
+
+
+@pytest.fixture
+def connection(empty: Database) -> Iterator[Connection]:
+    with empty.transaction() as connection:
+        yield connection
+        raise psycopg.Rollback
+
+
+def change(connection: Connection, route_id: UUID, **values: Any) -> None:
+    for name, value in values.items():
+        connection.execute(f"UPDATE routes SET {name} = %s WHERE id = %s", (value, route_id))
+
+
+def counted(connection: Connection, now: datetime) -> dict[Figure, int]:
+    """The figures that are not zero; each is what its rows are."""
+    found = overdue.count(connection, now=now)
+    for figure in FIGURES:
+        rows = overdue.rows(connection, figure, limit=100, now=now)
+        assert len(rows) == found[figure].rows
+        assert found[figure].since == min((row.since for row in rows if row.since is not None), default=None)
+    return {figure: one.rows for figure, one in found.items() if one.rows}
+
+
+def test_nothing_is_overdue_where_all_is_fresh(connection: Connection, fleet: Fleet, now: datetime) -> None:
+    pushed(connection, fleet.live, now=now, start=now)
+    imported(connection, fleet.live, now=now)
+    planned_by_hand(connection, imported(connection, fleet.sandbox, now=now), now=now)
+    connection.execute("UPDATE routes SET status = 'draft' WHERE status = 'planned'")  # the truck may well be silent
+    assert counted(connection, now) == {}
+
+
+def test_a_route_that_waits_for_its_import_is_overdue_once_it_was_due_for_a_minute(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
+    route_id = pushed(connection, fleet.live, now=now, start=now)
+    change(connection, route_id, retry_at=now - timedelta(seconds=59))
+    assert counted(connection, now) == {}
+
+    change(connection, route_id, retry_at=now - timedelta(seconds=61))
+
+    assert counted(connection, now) == {"pending": 1}
+    (row,) = overdue.rows(connection, "pending", limit=10, now=now)
+    assert (row.id, row.company_id, row.since) == (str(route_id), fleet.company_id, now - timedelta(seconds=61))
+
+
+def test_a_truck_that_arrived_without_a_plan_is_overdue_and_silent_until_it_sends_positions(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
+    route_id = imported(connection, fleet.live, now=now)
+    change(connection, route_id, arrived_at=now - timedelta(minutes=11), attempts=3)
+    assert counted(connection, now) == {"unplanned": 1, "silent-trucks": 1}
+
+    connection.execute(
+        "INSERT INTO tracks (company_id, vehicle_id, environment, oldest_at, newest_at, latitude, longitude)"
+        " VALUES (%s, %s, 'live', %s, %s, 41, -88)",
+        (fleet.company_id, fleet.trucks[0], now, now),
+    )
+    assert counted(connection, now) == {"unplanned": 1}
+    assert counted(connection, now + timedelta(minutes=61)) == {"unplanned": 1, "silent-trucks": 1}
+
+
+def test_a_message_is_overdue_while_it_waits_and_told_for_a_day_when_it_failed(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
+    message_id = planned_by_hand(connection, imported(connection, fleet.live, now=now), now=now)
+    connection.execute("UPDATE messages SET created_at = %s WHERE id = %s", (now - timedelta(minutes=11), message_id))
+    assert counted(connection, now) == {"unsent": 1, "silent-trucks": 1}
+
+    connection.execute("UPDATE messages SET status = 'failed', error = 'no such number' WHERE id = %s", (message_id,))
+    assert counted(connection, now) == {"failed-messages": 1, "silent-trucks": 1}
+    (row,) = overdue.rows(connection, "failed-messages", limit=10, now=now)
+    assert row.detail == "no such number"
+    assert "failed-messages" not in counted(connection, now + timedelta(hours=25))
+
+
+def test_held_routes_are_overdue_when_their_start_has_passed_and_told_by_reason(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
+    for _ in range(2):
+        imported(connection, fleet.live, now=now, vehicle={"unitNumber": "999"})
+    imported(connection, fleet.live, now=now, driver={"name": "Nobody"})
+    assert counted(connection, now) == {}
+
+    later = now + timedelta(hours=2)
+
+    assert counted(connection, later) == {"held": 3}
+    assert overdue.held_by_reason(connection, now=later) == [("vehicle_unmapped", 2), ("driver_unmapped", 1)]
+
+
+def test_prices_older_than_a_week_are_stale(connection: Connection, now: datetime) -> None:
+    make_fleet(connection)
+    for station, days in (("fresh", 6), ("stale", 8)):
+        connection.execute(
+            "INSERT INTO stations (station_id, name, latitude, longitude, retail_price, priced_at)"
+            " VALUES (%s, %s, 41, -88, 3.9, %s)",
+            (station, station, now - timedelta(days=days)),
+        )
+    assert counted(connection, now) == {"stale-prices": 1}
+    assert [row.id for row in overdue.rows(connection, "stale-prices", limit=10, now=now)] == ["stale"]

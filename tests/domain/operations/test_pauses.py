@@ -1,0 +1,41 @@
+"""Pauses are decisions: kept in the database, with who and why."""
+
+from datetime import datetime
+
+import pytest
+
+from domain.database import Connection
+from domain.jobs import QUEUES
+from domain.operations import audit, pauses
+from domain.operations.audit import Actor, NoReason
+from domain.operations.pauses import Pause, UnknownQueue
+
+ANN = Actor("ann@example.com", " the prices are wrong ")
+
+
+def test_a_queue_is_paused_once_and_resumed_once(connection: Connection, now: datetime) -> None:
+    assert pauses.pause(connection, "plans", ANN, now=now)
+    assert not pauses.pause(connection, "plans", Actor("bo", "me too"), now=now)
+    assert pauses.list_pauses(connection) == [Pause("plans", now, "ann@example.com", "the prices are wrong")]
+
+    assert pauses.resume(connection, "plans", Actor("bo", "new prices"), now=now)
+    assert not pauses.resume(connection, "plans", ANN, now=now)
+
+    assert pauses.list_pauses(connection) == []
+    entries = [(entry.actor, entry.action, entry.subject, entry.reason) for entry in audit.latest(connection, limit=2)]
+    assert entries == [
+        ("bo", "resume", "plans", "new prices"),
+        ("ann@example.com", "pause", "plans", "the prices are wrong"),
+    ]
+
+
+@pytest.mark.parametrize("change", [pauses.pause, pauses.resume])
+def test_there_are_no_other_queues(connection: Connection, now: datetime, change: object) -> None:
+    with pytest.raises(UnknownQueue, match="choose from imports"):
+        change(connection, "import", ANN, now=now)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_no_queue_is_paused_without_a_reason(connection: Connection, now: datetime, queue: str) -> None:
+    with pytest.raises(NoReason):
+        pauses.pause(connection, queue, Actor("ann@example.com", " "), now=now)

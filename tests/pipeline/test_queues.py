@@ -1,0 +1,50 @@
+"""What operators see of the running service, and how its workers obey."""
+
+import time
+from datetime import UTC, datetime, timedelta
+
+from domain.jobs import QUEUES, redis_client
+from domain.operations import beats, pauses
+from domain.operations.audit import Actor
+from domain.operations.measuring import measure
+from domain.operations.needs import Measured, find_needs
+from tests.factories import route_body
+from tests.service import Client, Service, eventually
+
+ANN = Actor("ann@example.com", "the fleet is being corrected")
+
+
+def measured(service: Service) -> Measured:
+    with (
+        service.database.transaction() as connection,
+        redis_client(service.settings.require_redis_url()) as client,
+    ):
+        return measure(connection, client, now=datetime.now(UTC))._replace(overdue={})
+
+
+def test_a_service_that_runs_needs_nobody(service: Service) -> None:
+    seen = eventually(lambda: measured(service), lambda seen: not find_needs(seen, now=datetime.now(UTC)))
+
+    assert {queue for worker in seen.workers for queue in worker.queues} == set(QUEUES)
+    assert {one.name for one in seen.passes} == {"import pass", "sweep", "housekeeping"}
+    assert not any(one.failed for one in seen.passes)
+    later = eventually(lambda: measured(service), lambda later: later.workers[0].beat_at > seen.workers[0].beat_at)
+    assert later.workers[0].started_at == seen.workers[0].started_at
+
+
+def test_pushes_during_a_pause_of_imports_wait_and_are_imported_after_it(client: Client) -> None:
+    service = client.service
+    with service.database.transaction() as connection:
+        pauses.pause(connection, "imports", ANN, now=datetime.now(UTC))
+    try:
+        found = eventually(lambda: measured(service), lambda seen: bool(seen.pauses))
+        assert "imports is paused by ann@example.com: the fleet is being corrected" in {
+            need.what for need in find_needs(found, now=datetime.now(UTC))
+        }
+        time.sleep(beats.BEAT_SECONDS + 1.5)  # by now each worker has looked
+        pushed = client.push(route_body(datetime.now(UTC) + timedelta(hours=1)))
+        assert (pushed.status_code, pushed.json()["status"]) == (202, "pending")
+    finally:
+        with service.database.transaction() as connection:
+            pauses.resume(connection, "imports", ANN, now=datetime.now(UTC))
+    client.wait_for(pushed.json()["id"], "draft")

@@ -1,0 +1,128 @@
+"""What a worker process says of itself, and which queues it leaves alone: one thread, every two seconds.
+
+A paused queue: its consumer takes nothing more, and jobs that this process took earlier go back into the queue before
+they start. Only jobs that already run are finished.
+"""
+
+import os
+import socket
+import threading
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import dramatiq
+import psycopg
+import redis
+from dramatiq.middleware import Middleware, SkipMessage
+
+from domain.database import Database
+from domain.observability import get_logger
+from domain.operations import beats, pauses
+from domain.operations.beats import Running, WorkerBeat
+from workers.broker import FuelrouteBroker
+
+log = get_logger(__name__)
+
+
+class Presence(Middleware):
+    """Of one broker. Dramatiq calls it before and after each job, in the job's thread."""
+
+    def __init__(self, broker: FuelrouteBroker, database: Database, queues: Sequence[str], threads: int) -> None:
+        self._broker = broker
+        self._database = database
+        self._queues = list(queues)
+        self._threads = threads
+        self._started_at = datetime.now(UTC)
+        self._lock = threading.Lock()
+        self._running: dict[int, Running] = {}
+        self._finished: dict[str, datetime] = {}
+        self._done = 0
+        self._failed = 0
+        self._ended_before = 0
+        self._stuck_since: datetime | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="presence", daemon=True)
+        broker.add_middleware(self)
+
+    def start(self) -> None:
+        """Looks for pauses before the first job is taken."""
+        self._look()
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(beats.BEAT_SECONDS)
+        try:
+            beats.leave(self._broker.client, self._broker.broker_id)
+        except redis.RedisError:
+            log.debug("workers.left_unnoticed")
+
+    def before_process_message(self, broker: dramatiq.Broker, message: Any) -> None:
+        if message.queue_name in self._broker.paused:
+            self._broker.put_back.add(message.options["redis_message_id"])
+            raise SkipMessage
+        with self._lock:
+            self._running[threading.get_ident()] = Running(message.queue_name, message.actor_name, datetime.now(UTC))
+
+    def after_process_message(
+        self, broker: dramatiq.Broker, message: Any, *, result: Any = None, exception: BaseException | None = None
+    ) -> None:
+        with self._lock:
+            self._running.pop(threading.get_ident(), None)
+            self._finished[message.queue_name] = datetime.now(UTC)
+            if exception is None:
+                self._done += 1
+            else:
+                self._failed += 1
+
+    def _run(self) -> None:
+        while True:
+            self._tell()
+            if self._stop.wait(beats.BEAT_SECONDS):
+                return
+            self._look()
+
+    def _look(self) -> None:
+        """While the database does not answer, what was paused stays paused."""
+        try:
+            with self._database.transaction() as connection:
+                paused = frozenset(pause.queue for pause in pauses.list_pauses(connection))
+        except (psycopg.Error, TimeoutError):
+            log.warning("workers.pauses_unknown")
+            return
+        if paused != self._broker.paused:
+            log.info("workers.paused", queues=sorted(paused))
+            self._broker.paused = paused
+
+    def _tell(self) -> None:
+        beat, finished = self._beat(datetime.now(UTC))
+        try:
+            beats.beat(self._broker.client, beat, finished)
+        except redis.RedisError:
+            log.debug("workers.unheard")  # whoever reads the beats sees that they are missing
+
+    def _beat(self, now: datetime) -> tuple[WorkerBeat, dict[str, datetime]]:
+        held = sum(map(len, list(self._broker.held.values())))
+        with self._lock:
+            ended = self._done + self._failed
+            if not held or ended != self._ended_before:
+                self._stuck_since = now if held else None
+            elif self._stuck_since is None:
+                self._stuck_since = now
+            self._ended_before = ended
+            beat = WorkerBeat(
+                id=self._broker.broker_id,
+                host=socket.gethostname(),
+                pid=os.getpid(),
+                queues=self._queues,
+                threads=self._threads,
+                started_at=self._started_at,
+                beat_at=now,
+                running=list(self._running.values()),
+                done=self._done,
+                failed=self._failed,
+                held=held,
+                stuck_since=self._stuck_since,
+            )
+            return beat, dict(self._finished)
