@@ -19,7 +19,7 @@ from domain.statements import IdRow, Statement
 
 MOST_SEARCHED = 10_000
 """Routes that words are looked for in."""
-_MOST_RECORDS = 20
+MOST_RECORDS = 20
 """Vehicles, or drivers, that a word may mean."""
 
 
@@ -43,7 +43,7 @@ class Found(NamedTuple):
     """One page, newest scheduled start first, ties by id."""
     total: int
     is_partial: bool
-    """Whether older routes may fit too: no more than MOST_SEARCHED were looked at."""
+    """Whether others may fit too: no more than MOST_SEARCHED were looked at, of MOST_RECORDS vehicles or drivers."""
 
 
 def search_routes(connection: Connection, tenant: Tenant, wanted: RouteSearch, *, limit: int, offset: int) -> Found:
@@ -58,6 +58,8 @@ def search_routes(connection: Connection, tenant: Tenant, wanted: RouteSearch, *
         listed = list_routes(connection, tenant, query)
         return Found(listed.data, listed.total, is_partial=False)
     unit, driver = wanted.unit.lower(), wanted.driver.lower()
+    vehicle_ids = _records(_VEHICLES, connection, tenant, unit)
+    driver_ids = _records(_DRIVERS, connection, tenant, driver)
     parameters = {
         **tenant._asdict(),
         **wanted._asdict(),
@@ -67,15 +69,20 @@ def search_routes(connection: Connection, tenant: Tenant, wanted: RouteSearch, *
         "text": wanted.text.lower(),
         "whole_text": wanted.text,
         "route_id": read_id("rte", wanted.text),
-        "vehicle_ids": _records(_VEHICLES, connection, tenant, unit),
-        "driver_ids": _records(_DRIVERS, connection, tenant, driver),
+        "vehicle_ids": vehicle_ids,
+        "driver_ids": driver_ids,
         "limit": limit,
         "offset": offset,
         "most": MOST_SEARCHED,
     }
     found = _SEARCH[_source(wanted)].one(connection, parameters)
     routes = read_routes(connection, [(tenant, route_id) for route_id in found.ids])
-    return Found([one.route for one in routes if one is not None], found.total, found.searched >= MOST_SEARCHED)
+    records = max(len(vehicle_ids), len(driver_ids))
+    return Found(
+        [one.route for one in routes if one is not None],
+        found.total,
+        is_partial=found.searched >= MOST_SEARCHED or records >= MOST_RECORDS,
+    )
 
 
 def _status(wanted: RouteSearch) -> RouteStatus | None:
@@ -101,20 +108,19 @@ def _source(wanted: RouteSearch) -> str:
     return "status" if _status(wanted) else "start"
 
 
-_VEHICLES = Statement(
-    IdRow,
-    f"""
-    SELECT id FROM vehicles WHERE company_id = %(company_id)s AND position(%(word)s::text IN lower(unit_number)) > 0
-    ORDER BY lower(unit_number) = %(word)s::text DESC, retired_at IS NULL DESC, id LIMIT {_MOST_RECORDS}
-    """,  # noqa: S608 (a constant of this module)
-)
-_DRIVERS = Statement(
-    IdRow,
-    f"""
-    SELECT id FROM drivers WHERE company_id = %(company_id)s AND position(%(word)s::text IN lower(name)) > 0
-    ORDER BY lower(name) = %(word)s::text DESC, retired_at IS NULL DESC, id LIMIT {_MOST_RECORDS}
-    """,  # noqa: S608 (a constant of this module)
-)
+def _named(table: str, column: str) -> str:
+    """The records whose name contains a word; those alone that it is the whole name of, where there are any."""
+    return f"""
+        SELECT id FROM {table} WHERE company_id = %(company_id)s AND position(%(word)s::text IN lower({column})) > 0
+            AND (lower({column}) = %(word)s::text OR NOT EXISTS (
+                SELECT FROM {table} whole
+                WHERE whole.company_id = %(company_id)s AND lower(whole.{column}) = %(word)s::text))
+        ORDER BY retired_at IS NULL DESC, {column}, id LIMIT {MOST_RECORDS}
+    """  # noqa: S608 (constants of this module)
+
+
+_VEHICLES = Statement(IdRow, _named("vehicles", "unit_number"))
+_DRIVERS = Statement(IdRow, _named("drivers", "name"))
 
 
 def _records(statement: Statement[IdRow], connection: Connection, tenant: Tenant, word: str) -> Sequence[UUID]:

@@ -18,7 +18,7 @@ from domain.planning.reasons import with_reasons
 from domain.routes.history import History, read_history
 from domain.routes.progress import cancel_route
 from domain.routes.queries import read_routes
-from domain.routes.search import MOST_SEARCHED, RouteSearch, search_routes
+from domain.routes.search import MOST_RECORDS, MOST_SEARCHED, RouteSearch, search_routes
 from ingress.console.drawing import WIDTH, draw
 from ingress.console.frame import Page, Refused, not_found, see_other
 from ingress.console.timeline import timeline
@@ -53,6 +53,7 @@ def show(page: Page) -> Response:
         section="routes",
         found=found,
         most_searched=MOST_SEARCHED,
+        most_records=MOST_RECORDS,
         environment=environment,
         form=form,
         statuses=list(RouteStatus),

@@ -123,3 +123,13 @@ def test_pages(connection: Connection, fleet: Fleet) -> None:
         assert ([one.external_id for one in page.routes], page.total) == (["LOAD-2", "LOAD-1"], 5)
         assert not page.is_partial
         assert search_routes(connection, fleet.live, wanted, limit=2, offset=50_000_000).total == 5
+
+
+def test_a_whole_unit_number_means_that_unit(connection: Connection, fleet: Fleet, monkeypatch: Any) -> None:
+    connection.execute("UPDATE vehicles SET unit_number = '1012' WHERE id = %s", (fleet.trucks[1],))
+    load(connection, fleet.live, "OF-101")
+    load(connection, fleet.live, "OF-1012", hours=2, vehicle={"unitNumber": "1012"})
+    assert found(connection, fleet.live, unit="101") == ["OF-101"]
+    assert found(connection, fleet.live, unit="01") == ["OF-1012", "OF-101"]
+    monkeypatch.setattr(search, "MOST_RECORDS", 2)
+    assert search_routes(connection, fleet.live, RouteSearch(unit="01"), limit=9, offset=0).is_partial
