@@ -47,7 +47,7 @@ def driven(service: Service) -> Iterator[tuple[Client, str]]:
 def test_the_list_shows_one_environment_and_filters(world: World) -> None:
     fleet = world.new_fleet()
     stored(world, fleet, externalId="LOAD-1")
-    stored(world, fleet, externalId="LOAD-2", vehicle={"unitNumber": "T-9"})
+    waiting = stored(world, fleet, externalId="LOAD-2", vehicle={"unitNumber": "T-9"})
     stored(world, fleet, sandbox=True, externalId="TRIED-3")
     browser = world.browser(Role.VIEWER, fleet)
     page = words(browser.look("/routes"))
@@ -55,6 +55,7 @@ def test_the_list_shows_one_environment_and_filters(world: World) -> None:
     assert "LOAD-1" in page
     assert "vehicle_unmapped" in page
     assert "TRIED-3" not in page
+    assert 'href="/matching/vehicles">Matching' in browser.look(page_of(waiting)).split("<main")[1]
     assert "TRIED-3" in words(browser.look("/routes", environment="sandbox"))
     cases: list[tuple[Fields, set[str]]] = [
         ({"status": "draft"}, {"LOAD-1"}),
