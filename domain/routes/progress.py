@@ -43,16 +43,17 @@ _LOCK = Statement(
 
 
 def cancel_route(
-    connection: Connection, tenant: Tenant, route_id: UUID, *, now: datetime
+    connection: Connection, tenant: Tenant, route_id: UUID, *, now: datetime, reason: str = CANCELED_VIA_API
 ) -> tuple[CancelEffect | None, list[Job]]:
-    """DELETE of one route. Returns its effect (None: the tenant has no such route) and jobs for after the commit."""
+    """DELETE of one route, or what a dispatcher asks for in the console. Returns its effect (None: the tenant has no
+    such route) and jobs for after the commit."""
     row = _LOCK.first(connection, (*tenant, route_id))
     if row is None:
         return None, []
     effect = effect_of_cancel(RouteStatus(row.status))
     if effect != "cancel":
         return effect, []
-    cancel_routes(connection, [route_id], CANCELED_VIA_API)
+    cancel_routes(connection, [route_id], reason)
     return effect, recheck_trucks(connection, [route_id], now=now)
 
 

@@ -1,0 +1,141 @@
+"""What is stored about one route, for the page that tells how it came to where it stands."""
+
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from domain.database import Connection
+from domain.documents import FuelPlanDocument, StopDocument
+from domain.lifecycle import Environment, RouteStatus
+from domain.statements import Statement
+
+
+class StoredRoute(NamedTuple):
+    id: UUID
+    environment: str
+    external_id: str
+    status: str
+    revision: int
+    pending_reason: str | None
+    pending_detail: str | None
+    closed_reason: str | None
+    attempts: int
+    retry_at: datetime | None
+    vehicle_id: UUID | None
+    scheduled_start: datetime
+    stops: list[StopDocument]
+    imported_at: datetime | None
+    arrived_at: datetime | None
+    completed_at: datetime | None
+    plan_id: UUID | None
+    correction_id: UUID | None
+    corrected_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class StoredVisit(NamedTuple):
+    """The evidence of each end is `{"rule": ..., "fixes": [...]}`; None once it was forgotten."""
+
+    stop: int
+    arrived_at: datetime
+    departed_at: datetime | None
+    arrival_evidence: dict[str, Any] | None
+    departure_evidence: dict[str, Any] | None
+
+
+class StoredPlan(NamedTuple):
+    id: UUID
+    revision: int
+    generated_at: datetime
+    document: FuelPlanDocument | None
+    """None where no plan is feasible."""
+    fuel_percent: float
+
+
+class StoredMessage(NamedTuple):
+    id: UUID
+    plan_id: UUID
+    status: str
+    channel: str | None
+    text: str | None
+    attempts: int
+    error: str | None
+    created_at: datetime
+    retry_at: datetime | None
+    sent_at: datetime | None
+
+
+class LastPosition(NamedTuple):
+    recorded_at: datetime
+    latitude: float
+    longitude: float
+
+
+class History(NamedTuple):
+    """Visits are in the order of the stops, plans and messages oldest first."""
+
+    route: StoredRoute
+    visits: list[StoredVisit]
+    plans: list[StoredPlan]
+    messages: list[StoredMessage]
+    explanation: dict[str, Any] | None
+    """Of the current plan; None before there is one, and once it was forgotten."""
+    truck: LastPosition | None
+    """While the route is not finished."""
+
+
+_ROUTE = Statement(
+    StoredRoute,
+    "SELECT id, environment, external_id, status, revision, pending_reason, pending_detail, closed_reason, attempts,"
+    " retry_at, vehicle_id, scheduled_start, stops, imported_at, arrived_at, completed_at, plan_id, correction_id,"
+    " corrected_at, created_at, updated_at FROM routes WHERE company_id = %s AND id = %s",
+)
+_VISITS = Statement(
+    StoredVisit,
+    "SELECT stop, arrived_at, departed_at, arrival_evidence, departure_evidence FROM visits"
+    " WHERE company_id = %s AND route_id = %s ORDER BY stop",
+)
+_PLANS = Statement(
+    StoredPlan,
+    "SELECT id, revision, generated_at, document, fuel_percent FROM plans WHERE company_id = %s AND route_id = %s"
+    " ORDER BY generated_at, id",
+)
+_MESSAGES = Statement(
+    StoredMessage,
+    "SELECT id, plan_id, status, channel, text, attempts, error, created_at, retry_at, sent_at FROM messages"
+    " WHERE company_id = %s AND route_id = %s ORDER BY created_at, id",
+)
+
+
+class _Explained(NamedTuple):
+    explanation: dict[str, Any] | None
+
+
+_EXPLANATION = Statement(_Explained, "SELECT explanation FROM plans WHERE company_id = %s AND id = %s")
+_POSITION = Statement(
+    LastPosition,
+    "SELECT newest_at AS recorded_at, latitude, longitude FROM tracks"
+    " WHERE company_id = %s AND vehicle_id = %s AND environment = %s",
+)
+_ON_ITS_WAY = (RouteStatus.DRAFT, RouteStatus.PLANNED, RouteStatus.ACTIVE)
+
+
+def read_history(connection: Connection, company_id: UUID, route_id: UUID) -> History | None:
+    """None where the company has no such route, in either environment."""
+    route = _ROUTE.first(connection, (company_id, route_id))
+    if route is None:
+        return None
+    of_route = (company_id, route_id)
+    explained = _EXPLANATION.first(connection, (company_id, route.plan_id)) if route.plan_id is not None else None
+    truck = None
+    if route.vehicle_id is not None and route.status in _ON_ITS_WAY:
+        truck = _POSITION.first(connection, (company_id, route.vehicle_id, Environment(route.environment)))
+    return History(
+        route,
+        _VISITS.all(connection, of_route),
+        _PLANS.all(connection, of_route),
+        _MESSAGES.all(connection, of_route),
+        explained.explanation if explained is not None else None,
+        truck,
+    )

@@ -1,0 +1,199 @@
+"""The console's list of routes: the filters of the API, and the words that people know a route by.
+
+With the API's filters alone, the list is the API's, with its exact totals. Words have no index, which every push would
+pay for. So they are looked for among a bounded number of routes, those that start last. A truck's and a driver's routes
+are found by their index, and so is a whole `externalId`, however old its route is.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from domain.contract.shapes import Route, RouteQuery
+from domain.database import Connection, Tenant
+from domain.ids import read_id
+from domain.lifecycle import PendingReason, RouteStatus
+from domain.routes.queries import list_routes, read_routes
+from domain.statements import IdRow, Statement
+
+MOST_SEARCHED = 10_000
+"""Routes that words are looked for in."""
+MOST_RECORDS = 20
+"""Vehicles, or drivers, that a word may mean."""
+
+
+class RouteSearch(NamedTuple):
+    """What somebody looks for. An empty text asks for nothing."""
+
+    status: RouteStatus | None = None
+    start_from: datetime | None = None
+    start_to: datetime | None = None
+    held: PendingReason | None = None
+    unit: str = ""
+    """A part of a unit number; all of it where a vehicle has that one."""
+    driver: str = ""
+    """A part of a name; all of it where a driver has that one."""
+    text: str = ""
+    """A part of the `externalId`, of the reference or of a stop's name; or a route's id."""
+
+
+class Found(NamedTuple):
+    routes: list[Route]
+    """One page, newest scheduled start first, ties by id."""
+    total: int
+    is_partial: bool
+    """Whether others may fit too: no more than MOST_SEARCHED were looked at, of MOST_RECORDS vehicles or drivers."""
+
+
+def search_routes(connection: Connection, tenant: Tenant, wanted: RouteSearch, *, limit: int, offset: int) -> Found:
+    if not (wanted.held or wanted.unit or wanted.driver or wanted.text):
+        query = RouteQuery(
+            limit=limit,
+            offset=offset,
+            status=wanted.status,
+            start_from=wanted.start_from,
+            start_to=wanted.start_to,
+        )
+        listed = list_routes(connection, tenant, query)
+        return Found(listed.data, listed.total, is_partial=False)
+    unit, driver = wanted.unit.lower(), wanted.driver.lower()
+    vehicle_ids = _records(_VEHICLES, connection, tenant, unit)
+    driver_ids = _records(_DRIVERS, connection, tenant, driver)
+    parameters = {
+        **tenant._asdict(),
+        **wanted._asdict(),
+        "status": _status(wanted),
+        "unit": unit,
+        "driver": driver,
+        "text": wanted.text.lower(),
+        "whole_text": wanted.text,
+        "route_id": read_id("rte", wanted.text),
+        "vehicle_ids": vehicle_ids,
+        "driver_ids": driver_ids,
+        "limit": limit,
+        "offset": offset,
+        "most": MOST_SEARCHED,
+    }
+    found = _SEARCH[_source(wanted)].one(connection, parameters)
+    routes = read_routes(connection, [(tenant, route_id) for route_id in found.ids])
+    records = max(len(vehicle_ids), len(driver_ids))
+    return Found(
+        [one.route for one in routes if one is not None],
+        found.total,
+        is_partial=found.searched >= MOST_SEARCHED or records >= MOST_RECORDS,
+    )
+
+
+def _status(wanted: RouteSearch) -> RouteStatus | None:
+    """A route is held for a reason in one status only, and that has an index."""
+    match wanted.held:
+        case None:
+            return wanted.status
+        case PendingReason.VEHICLE_UNMAPPED | PendingReason.DRIVER_UNMAPPED:
+            held = RouteStatus.PENDING_MAPPING
+        case PendingReason.OUTSIDE_IMPORT_WINDOW:
+            held = RouteStatus.PENDING_WINDOW
+        case PendingReason.NOT_ATTEMPTED | PendingReason.ERROR:
+            held = RouteStatus.PENDING
+    return wanted.status or held
+
+
+def _source(wanted: RouteSearch) -> str:
+    """Where few routes are to be looked at."""
+    if wanted.unit:
+        return "vehicle"
+    if wanted.driver:
+        return "driver"
+    return "status" if _status(wanted) else "start"
+
+
+def _named(table: str, column: str) -> str:
+    """The records whose name contains a word; those alone that it is the whole name of, where there are any."""
+    return f"""
+        SELECT id FROM {table} WHERE company_id = %(company_id)s AND position(%(word)s::text IN lower({column})) > 0
+            AND (lower({column}) = %(word)s::text OR NOT EXISTS (
+                SELECT FROM {table} whole
+                WHERE whole.company_id = %(company_id)s AND lower(whole.{column}) = %(word)s::text))
+        ORDER BY retired_at IS NULL DESC, {column}, id LIMIT {MOST_RECORDS}
+    """  # noqa: S608 (constants of this module)
+
+
+_VEHICLES = Statement(IdRow, _named("vehicles", "unit_number"))
+_DRIVERS = Statement(IdRow, _named("drivers", "name"))
+
+
+def _records(statement: Statement[IdRow], connection: Connection, tenant: Tenant, word: str) -> Sequence[UUID]:
+    if not word:
+        return []
+    return [row.id for row in statement.all(connection, {"company_id": tenant.company_id, "word": word})]
+
+
+class _Search(NamedTuple):
+    ids: list[UUID]
+    total: int
+    searched: int
+
+
+_OF_TENANT = "r.company_id = %(company_id)s AND r.environment = %(environment)s"
+_IN_TIME = (
+    "r.scheduled_start >= coalesce(%(start_from)s::timestamptz, '-infinity')"
+    " AND r.scheduled_start < coalesce(%(start_to)s::timestamptz, 'infinity')"
+)
+_FITS = f"""(
+    {_IN_TIME}
+    AND (%(status)s::text IS NULL OR r.status = %(status)s)
+    AND (%(held)s::text IS NULL OR r.pending_reason = %(held)s)
+    AND (%(unit)s::text = '' OR r.vehicle_id = ANY(%(vehicle_ids)s::uuid[])
+         OR r.vehicle_id IS NULL AND position(%(unit)s IN lower(r.vehicle_unit_number)) > 0)
+    AND (%(driver)s::text = '' OR r.driver_id = ANY(%(driver_ids)s::uuid[])
+         OR r.driver_id IS NULL AND position(%(driver)s IN lower(r.driver_name)) > 0)
+    AND (%(text)s::text = '' OR r.id = %(route_id)s::uuid OR position(%(text)s IN lower(r.external_id)) > 0
+         OR position(%(text)s IN lower(r.reference)) > 0
+         OR EXISTS (SELECT FROM jsonb_array_elements(r.stops) AS stop
+                    WHERE position(%(text)s IN lower(stop->>'name')) > 0))
+)"""
+"""NULL counts as false."""
+_LOOKED_AT = f"SELECT r.id, r.scheduled_start, {_FITS} AS fits FROM routes r WHERE {_OF_TENANT}"  # noqa: S608
+_LATEST = "ORDER BY r.scheduled_start DESC, r.id LIMIT %(most)s::int"
+
+
+def _of_records(kind: str) -> list[str]:
+    """The routes of these vehicles or drivers, and those that wait until it is known which one is meant."""
+    return [
+        f"SELECT theirs.* FROM unnest(%({kind}_ids)s::uuid[]) AS record (id)"  # noqa: S608
+        f" CROSS JOIN LATERAL ({_LOOKED_AT} AND r.{kind}_id = record.id {_LATEST}) AS theirs",
+        f"{_LOOKED_AT} AND r.status = 'pending_mapping' {_LATEST}",
+    ]
+
+
+_SOURCES = {
+    "start": [f"{_LOOKED_AT} AND {_IN_TIME} {_LATEST}"],
+    "status": [f"{_LOOKED_AT} AND {_IN_TIME} AND r.status = %(status)s {_LATEST}"],
+    "vehicle": _of_records("vehicle"),
+    "driver": _of_records("driver"),
+}
+_NAMED = [
+    f"{_LOOKED_AT} AND r.id = %(route_id)s::uuid",
+    f"{_LOOKED_AT} AND r.external_id = %(whole_text)s::text AND r.status <> 'canceled'",
+    f"{_LOOKED_AT} AND r.external_id = %(whole_text)s::text AND r.status = 'canceled'",
+]
+"""Found by an index, wherever they are."""
+
+
+def _search(sources: Sequence[str]) -> str:
+    arms = [
+        f"SELECT {number} AS arm, one.* FROM ({source}) AS one"  # noqa: S608
+        for number, source in enumerate([*sources, *_NAMED])
+    ]
+    return f"""
+        WITH searched AS MATERIALIZED ({" UNION ALL ".join(arms)}),
+        found AS MATERIALIZED (SELECT DISTINCT id, scheduled_start FROM searched WHERE fits)
+        SELECT ARRAY(SELECT id FROM found ORDER BY scheduled_start DESC, id LIMIT %(limit)s OFFSET %(offset)s) AS ids,
+               (SELECT count(*) FROM found)::int AS total,
+               (SELECT coalesce(max(routes), 0) FROM (
+                    SELECT count(*) AS routes FROM searched GROUP BY arm) AS arms)::int AS searched
+    """  # noqa: S608 (constants of this module)
+
+
+_SEARCH = {name: Statement(_Search, _search(sources)) for name, sources in _SOURCES.items()}

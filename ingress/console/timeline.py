@@ -1,0 +1,101 @@
+"""What happened to a route, as far as the stored times tell: each step with its cause."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+from domain.lifecycle import HELD, Environment, RouteStatus
+from domain.routes.history import History, StoredMessage, StoredPlan
+
+
+class Event(NamedTuple):
+    at: datetime
+    title: str
+    cause: str
+    kind: str = ""
+    """`good`, `warn` or `bad` where it asks for attention."""
+
+
+def timeline(history: History) -> list[Event]:
+    """Oldest first. What happened at the same time stands in the order in which it is done."""
+    return sorted(_events(history), key=lambda event: event.at)
+
+
+def _events(history: History) -> Iterator[Event]:
+    route = history.route
+    again = route.revision - 1
+    since = f"; started over {again} time{'s' if again != 1 else ''} since" if again else ""
+    yield Event(route.created_at, "Pushed", f"as {route.external_id}{since}")
+    if route.imported_at is not None:
+        cause = "vehicle and driver are matched, and the start is near enough"
+        yield Event(route.imported_at, "Imported: draft", cause)
+    for visit in history.visits:
+        name = route.stops[visit.stop]["name"] if visit.stop < len(route.stops) else "a stop that is gone"
+        first = visit.arrived_at == route.arrived_at
+        yield Event(
+            visit.arrived_at,
+            f"Arrived at {visit.stop + 1}. {name}",
+            _rule(visit.arrival_evidence) + ("; the first arrival: a plan is due" if first else ""),
+        )
+        if visit.departed_at is not None:
+            yield Event(visit.departed_at, f"Departed from {visit.stop + 1}. {name}", _rule(visit.departure_evidence))
+    for number, plan in enumerate(history.plans, 1):
+        yield _planned(history, plan, number)
+    for message in history.messages:
+        yield from _messaged(message)
+    if route.corrected_at is not None:
+        yield Event(route.corrected_at, "The driver's plan was replaced", "its correction was delivered")
+    if route.completed_at is not None:
+        yield Event(route.completed_at, "Completed", "the truck reached the last stop", "good")
+    if route.status in (RouteStatus.CANCELED, RouteStatus.ERROR):
+        kind = "bad" if route.status == RouteStatus.ERROR else "warn"
+        yield Event(route.updated_at, route.status.capitalize(), route.closed_reason or "no reason is stored", kind)
+    if route.status in HELD:
+        yield Event(route.updated_at, f"Waits: {route.status}", route.pending_detail or "", "warn")
+
+
+def _rule(evidence: dict[str, object] | None) -> str:
+    return f"{evidence['rule']}" if evidence else "the fixes behind it are no longer kept"
+
+
+def _planned(history: History, plan: StoredPlan, number: int) -> Event:
+    route = history.route
+    if plan.document is None:
+        return Event(plan.generated_at, f"Plan {number}: none is feasible", "see why below", "bad")
+    if plan.id == route.plan_id:
+        state = "the current one"
+    elif plan.id == route.correction_id:
+        state = "a correction, which waits for its message"
+    elif plan.revision != route.revision:
+        state = "discarded: the route started over"
+    else:
+        state = "replaced by a later one"
+    document = plan.document
+    count = len(document["stops"])
+    return Event(
+        plan.generated_at,
+        f"Plan {number}: {count} fuel stop{'s' if count != 1 else ''}, ${document['totalCost']:,.2f}",
+        f"{state}; made with {plan.fuel_percent:g} % in the tank",
+        "good" if plan.id == route.plan_id else "",
+    )
+
+
+_ENDS = {
+    "sent": ("Message delivered", "good"),
+    "suppressed": ("Message not sent", "warn"),
+    "failed": ("Message failed", "bad"),
+}
+
+
+def _messaged(message: StoredMessage) -> Iterator[Event]:
+    attempts = f"{message.attempts} attempt{'s' if message.attempts != 1 else ''}"
+    channel = f"through {message.channel}" if message.channel else "no channel yet"
+    yield Event(message.created_at, "Message queued", "the plan goes to the driver")
+    if message.status in _ENDS:
+        title, kind = _ENDS[message.status]
+        if message.channel == Environment.SANDBOX:
+            title, channel = "Message kept, not sent", "sandbox: no driver is ever messaged"
+        cause = "; ".join(filter(None, (channel, attempts if message.attempts else "", message.error or "")))
+        yield Event(message.sent_at or message.created_at, title, cause, kind)
+    elif message.attempts:
+        yield Event(message.created_at, f"Message waits after {attempts}", message.error or channel, "warn")

@@ -1,0 +1,135 @@
+"""The console's list: whatever the words, it gives what fits, of this tenant only."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from domain.database import Connection, Tenant
+from domain.ids import shown_id
+from domain.lifecycle import PendingReason, RouteStatus
+from domain.routes import search
+from domain.routes.progress import cancel_route
+from domain.routes.search import RouteSearch, search_routes
+from tests.domain.helpers import imported
+from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def fleet(connection: Connection) -> Fleet:
+    return make_fleet(connection)
+
+
+def found(connection: Connection, tenant: Tenant, **wanted: Any) -> list[str]:
+    """The loads, in order."""
+    listed = search_routes(connection, tenant, RouteSearch(**wanted), limit=100, offset=0)
+    assert listed.total == len(listed.routes)
+    return [route.external_id for route in listed.routes]
+
+
+def load(connection: Connection, tenant: Tenant, name: str, *, hours: int = 1, **changes: Any) -> UUID:
+    return imported(connection, tenant, now=NOW, start=NOW + timedelta(hours=hours), externalId=name, **changes)
+
+
+def test_words_find_loads_references_and_stops(connection: Connection, fleet: Fleet) -> None:
+    load(connection, fleet.live, "LOAD-1", reference="Spring order", stops=[JOLIET, NEWARK])
+    load(connection, fleet.live, "LOAD-2", hours=2, reference=None, stops=[JOLIET, PERRYSBURG])
+    load(connection, fleet.live, "100% <b>_x", hours=3, reference=None, stops=[JOLIET, PERRYSBURG])
+    assert found(connection, fleet.live, text="load-") == ["LOAD-2", "LOAD-1"]
+    assert found(connection, fleet.live, text="SPRING") == ["LOAD-1"]
+    assert found(connection, fleet.live, text="newark") == ["LOAD-1"]
+    assert found(connection, fleet.live, text="latitude") == [], "only names of stops, not what stands around them"
+    assert found(connection, fleet.live, text="%") == ["100% <b>_x"], "no character has a meaning of its own"
+    assert found(connection, fleet.live, text="_") == ["100% <b>_x"]
+    assert found(connection, fleet.live, text="nothing") == []
+
+
+def test_a_route_is_found_by_its_id(connection: Connection, fleet: Fleet) -> None:
+    route_id = load(connection, fleet.live, "LOAD-1")
+    load(connection, fleet.live, "LOAD-2")
+    assert found(connection, fleet.live, text=shown_id("rte", route_id)) == ["LOAD-1"]
+    assert found(connection, fleet.sandbox, text=shown_id("rte", route_id)) == []
+
+
+def test_unit_and_driver_find_matched_and_waiting_routes(connection: Connection, fleet: Fleet) -> None:
+    load(connection, fleet.live, "OF-101")
+    load(connection, fleet.live, "OF-102", hours=2, vehicle={"unitNumber": "102"}, driver={"name": "Bo Diaz"})
+    load(connection, fleet.live, "WAITS", hours=3, vehicle={"unitNumber": "T-102"}, driver={"name": "Bo Diazz"})
+    assert found(connection, fleet.live, unit="101") == ["OF-101"]
+    assert found(connection, fleet.live, unit="10") == ["WAITS", "OF-102", "OF-101"]
+    assert found(connection, fleet.live, unit="t-1") == ["WAITS"]
+    assert found(connection, fleet.live, driver="ann") == ["OF-101"]
+    assert found(connection, fleet.live, driver="BO DIAZ") == ["WAITS", "OF-102"]
+    assert found(connection, fleet.live, driver="bo", unit="t-") == ["WAITS"]
+    assert found(connection, fleet.live, unit="101", driver="bo") == []
+
+
+def test_reasons_status_and_days(connection: Connection, fleet: Fleet) -> None:
+    load(connection, fleet.live, "DRAFT")
+    load(connection, fleet.live, "NO-TRUCK", vehicle={"unitNumber": "9"})
+    load(connection, fleet.live, "NO-DRIVER", driver={"name": "Nobody"})
+    load(connection, fleet.live, "LATER", hours=24 * 30)
+    assert found(connection, fleet.live, held=PendingReason.VEHICLE_UNMAPPED) == ["NO-TRUCK"]
+    assert found(connection, fleet.live, held=PendingReason.DRIVER_UNMAPPED) == ["NO-DRIVER"]
+    assert found(connection, fleet.live, held=PendingReason.OUTSIDE_IMPORT_WINDOW) == ["LATER"]
+    assert found(connection, fleet.live, held=PendingReason.OUTSIDE_IMPORT_WINDOW, status=RouteStatus.DRAFT) == []
+    assert found(connection, fleet.live, status=RouteStatus.DRAFT) == ["DRAFT"]
+    assert found(connection, fleet.live, status=RouteStatus.DRAFT, text="a") == ["DRAFT"]
+    assert found(connection, fleet.live, start_from=NOW + timedelta(days=2), text="e") == ["LATER"]
+    assert "LATER" not in found(connection, fleet.live, start_to=NOW + timedelta(days=2), text="-")
+
+
+def test_only_the_tenants_own(connection: Connection, fleet: Fleet) -> None:
+    load(connection, fleet.live, "MINE")
+    load(connection, make_fleet(connection).live, "THEIRS")
+    load(connection, fleet.sandbox, "TRIED")
+    cases: list[dict[str, Any]] = [
+        {"text": "i"},
+        {"unit": "101"},
+        {"driver": "ann"},
+        {"status": RouteStatus.DRAFT, "text": "i"},
+        {},
+    ]
+    for wanted in cases:
+        assert found(connection, fleet.live, **wanted) == ["MINE"]
+        assert found(connection, fleet.sandbox, **wanted) == ["TRIED"]
+
+
+def test_a_whole_load_number_is_found_beyond_the_bound(
+    connection: Connection, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "MOST_SEARCHED", 3)
+    old = load(connection, fleet.live, "OLD-1")
+    cancel_route(connection, fleet.live, old, now=NOW)
+    load(connection, fleet.live, "OLD-1", hours=1)
+    for number in range(4):
+        load(connection, fleet.live, f"NEW-{number}", hours=2 + number)
+
+    assert found(connection, fleet.live, text="old-") == []
+    assert found(connection, fleet.live, text="OLD-1") == ["OLD-1", "OLD-1"], "the canceled one too"
+    wanted = RouteSearch(text="new")
+    partial = search_routes(connection, fleet.live, wanted, limit=2, offset=2)
+    assert (partial.total, partial.is_partial, [one.external_id for one in partial.routes]) == (3, True, ["NEW-1"])
+
+
+def test_pages(connection: Connection, fleet: Fleet) -> None:
+    for number in range(5):
+        load(connection, fleet.live, f"LOAD-{number}", hours=1 + number)
+    for wanted in (RouteSearch(text="load"), RouteSearch()):
+        page = search_routes(connection, fleet.live, wanted, limit=2, offset=2)
+        assert ([one.external_id for one in page.routes], page.total) == (["LOAD-2", "LOAD-1"], 5)
+        assert not page.is_partial
+        assert search_routes(connection, fleet.live, wanted, limit=2, offset=50_000_000).total == 5
+
+
+def test_a_whole_unit_number_means_that_unit(connection: Connection, fleet: Fleet, monkeypatch: Any) -> None:
+    connection.execute("UPDATE vehicles SET unit_number = '1012' WHERE id = %s", (fleet.trucks[1],))
+    load(connection, fleet.live, "OF-101")
+    load(connection, fleet.live, "OF-1012", hours=2, vehicle={"unitNumber": "1012"})
+    assert found(connection, fleet.live, unit="101") == ["OF-101"]
+    assert found(connection, fleet.live, unit="01") == ["OF-1012", "OF-101"]
+    monkeypatch.setattr(search, "MOST_RECORDS", 2)
+    assert search_routes(connection, fleet.live, RouteSearch(unit="01"), limit=9, offset=0).is_partial

@@ -1,0 +1,66 @@
+"""The drawing of a route: whatever the places, everything lies inside of its frame, north is up, east is right."""
+
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.routes.history import History, LastPosition, StoredRoute
+from ingress.console.drawing import WIDTH, draw
+
+NOW = datetime(2026, 11, 20, tzinfo=UTC)
+PLACES = st.tuples(st.floats(-90, 90), st.floats(-180, 180))
+
+
+def history(*stops: tuple[float, float], truck: tuple[float, float] | None = None, **explanation: Any) -> History:
+    documents: Any = [{"name": "A", "latitude": latitude, "longitude": longitude} for latitude, longitude in stops]
+    values = dict.fromkeys(StoredRoute._fields)
+    route = StoredRoute(**{**values, "id": UUID(int=1), "stops": documents})
+    return History(route, [], [], [], explanation or None, LastPosition(NOW, *truck) if truck is not None else None)
+
+
+@given(stops=st.lists(PLACES, min_size=2, max_size=6), truck=st.none() | PLACES, line=st.lists(PLACES, max_size=6))
+def test_everything_lies_inside_of_the_frame(
+    stops: list[tuple[float, float]], truck: tuple[float, float] | None, line: list[tuple[float, float]]
+) -> None:
+    candidates = [{"name": "S", "mile": mile, "net_price": 3.0, "gallons": mile} for mile in (0.0, 2.5, 9.0)]
+    miles = [float(mile) for mile in range(len(line))]
+    drawing = draw(history(*stops, truck=truck, line=line, line_miles=miles, candidates=candidates))
+    points = [tuple(map(float, point.split(","))) for point in drawing.road.split()]
+    marks = [*drawing.stops, *drawing.stations, *([drawing.truck] if drawing.truck else [])]
+    assert len(drawing.stops) == len(stops)
+    assert len(drawing.stations) == (3 if line else 0)
+    for x, y in [*points, *((mark.x, mark.y) for mark in marks)]:
+        assert 0 <= x <= WIDTH
+        assert 0 <= y <= drawing.height
+    assert 240 <= drawing.height <= 621
+
+
+def test_north_is_up_and_east_is_right_also_over_the_antimeridian() -> None:
+    south_west, north_east = draw(history((50.0, 179.5), (51.0, -179.5))).stops
+    assert south_west.x < north_east.x
+    assert south_west.y > north_east.y
+    assert north_east.x - south_west.x > WIDTH / 4
+
+
+def test_a_station_stands_at_its_mile_and_the_chosen_one_on_top() -> None:
+    chosen = {"name": "Chosen", "mile": 5.0, "net_price": 3.1, "gallons": 80.0}
+    rejected = {"name": "Rejected", "mile": 10.0, "net_price": 3.2, "gallons": 0.0}
+    line: dict[str, Any] = {"line": [[40.0, -90.0], [40.0, -89.0]], "line_miles": [0.0, 20.0]}
+    drawing = draw(history((40.0, -90.0), (40.0, -89.0), **line, candidates=[chosen, rejected]))
+    first, last = drawing.stops
+    other, best = drawing.stations
+    assert (other.kind, best.kind) == ("rejected", "chosen")
+    assert best.x == pytest.approx(first.x + (last.x - first.x) / 4, abs=0.2)
+    assert other.x == pytest.approx(first.x + (last.x - first.x) / 2, abs=0.2)
+    assert best.label == "Chosen, mile 5.0, $3.100: 80.0 gal"
+    assert drawing.is_road
+
+
+def test_without_a_plan_straight_lines_lead_from_stop_to_stop() -> None:
+    drawing = draw(history((40.0, -90.0), (41.0, -89.0), (40.0, -88.0)))
+    assert not drawing.is_road
+    assert len(drawing.road.split()) == 3

@@ -1,0 +1,236 @@
+"""The pages Routes: the list, a route's page while its truck drives, its cancel, and who may do what."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+
+from domain.ids import new_id, shown_id
+from domain.lifecycle import Role, RouteStatus
+from tests.domain.helpers import imported, planned_by_hand, route_row, status_of
+from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, route_body
+from tests.ingress.console.conftest import Fields, World, words
+from tests.pipeline.world import store_prices
+from tests.service import Client, Service, eventually
+
+
+def stored(world: World, fleet: Fleet, *, sandbox: bool = False, **changes: Any) -> UUID:
+    now = datetime.now(UTC)
+    with world.database.transaction() as connection:
+        tenant = fleet.sandbox if sandbox else fleet.live
+        return imported(connection, tenant, now=now, start=now + timedelta(hours=5), **changes)
+
+
+def page_of(route_id: UUID) -> str:
+    return f"/routes/{shown_id('rte', route_id)}"
+
+
+def status_now(world: World, route_id: UUID) -> RouteStatus:
+    with world.database.transaction() as connection:
+        return status_of(connection, route_id)
+
+
+@pytest.fixture
+def driven(service: Service) -> Iterator[tuple[Client, str]]:
+    """A route whose truck has arrived at its first stop, once the driver has the plan."""
+    store_prices(service)
+    with service.new_tenant() as client:
+        route_id = client.push(route_body(datetime.now(UTC), stops=[JOLIET, PERRYSBURG, NEWARK])).json()["id"]
+        client.post_fixes(JOLIET, fuelPercent=60)
+        client.wait_for(route_id, "active")
+        yield client, route_id
+
+
+def test_the_list_shows_one_environment_and_filters(world: World) -> None:
+    fleet = world.new_fleet()
+    stored(world, fleet, externalId="LOAD-1")
+    waiting = stored(world, fleet, externalId="LOAD-2", vehicle={"unitNumber": "T-9"})
+    stored(world, fleet, sandbox=True, externalId="TRIED-3")
+    browser = world.browser(Role.VIEWER, fleet)
+    page = words(browser.look("/routes"))
+    assert "2 routes" in page
+    assert "LOAD-1" in page
+    assert "vehicle_unmapped" in page
+    assert "TRIED-3" not in page
+    assert 'href="/matching/vehicles">Matching' in browser.look(page_of(waiting)).split("<main")[1]
+    assert "TRIED-3" in words(browser.look("/routes", environment="sandbox"))
+    cases: list[tuple[Fields, set[str]]] = [
+        ({"status": "draft"}, {"LOAD-1"}),
+        ({"held": "vehicle_unmapped"}, {"LOAD-2"}),
+        ({"unit": "t-9"}, {"LOAD-2"}),
+        ({"driver": "ann", "q": "load"}, {"LOAD-1", "LOAD-2"}),
+        ({"q": "load-2"}, {"LOAD-2"}),
+        ({"from": "2100-01-01"}, set()),
+        ({"to": "2000-01-01", "q": "load"}, set()),
+        ({"status": "no such", "environment": "no such"}, {"LOAD-1", "LOAD-2"}),
+    ]
+    for query, wanted in cases:
+        page = words(browser.get("/routes", params=query).text)
+        assert {load for load in ("LOAD-1", "LOAD-2") if load in page} == wanted, query
+
+
+def test_the_list_updates_itself_with_the_same_filters(world: World) -> None:
+    fleet = world.new_fleet()
+    browser = world.browser(Role.VIEWER, fleet)
+    page = browser.get("/routes", params={"status": "draft", "q": 'a"b'}).text
+    assert 'hx-get="/routes?status=draft&amp;q=a%22b&amp;page=0" hx-trigger="every' in page
+    part = browser.get("/routes", params={"status": "draft"}, headers={"HX-Request": "true"}).text
+    assert part.startswith('<div id="routes"')
+    assert "<html" not in part
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"from": "no day"},
+        {"from": "0001-01-01"},
+        {"to": "9999-12-31"},
+        {"page": "99999999999999"},
+        {"page": "-1", "q": "\x00"},
+        {"q": "a" * 201},
+        {"unit": "%_'\"\\"},
+    ],
+)
+def test_no_query_makes_a_500(world: World, query: dict[str, str]) -> None:
+    answer = world.browser(Role.VIEWER).get("/routes", params=query)
+    assert answer.status_code in (200, 400), answer.text
+
+
+def test_a_driven_route_tells_its_story(world: World, driven: tuple[Client, str]) -> None:
+    client, route_id = driven
+    browser = world.browser(Role.VIEWER, client.fleet)
+    html = browser.look(f"/routes/{route_id}")
+    page = words(html)
+    plan = client.route(route_id)["fuelPlan"]
+
+    assert "Arrived at 1. Joliet terminal" in page
+    steps = ["Pushed", "Imported: draft", "Plan 1:", "Message queued"]  # the fixes were recorded before the push
+    assert [page.index(step) for step in steps] == sorted(page.index(step) for step in steps)
+    assert "Message delivered" in page
+    assert "two fixes in a row inside below 5 mph" in page
+    assert page.count("41.46200, -88.12500") == 2, "the two fixes behind the arrival"
+    assert html.count('class="stop ahead"') == 3, "two stops, and one in the legend"
+    assert html.count('<circle class="chosen"') == len(plan["stops"]) + 1
+    assert html.count('<circle class="rejected"') > 5
+    assert html.count('class="truck"') == 2
+    assert 'class="road"' in html
+    for stop in plan["stops"]:
+        assert stop["name"] in page
+    for said in ("fill up at every need", "cheapest pump in each range", "A stop there costs more by", "dearer"):
+        assert said in page
+    answer = client.get(f"/v1/routes/{route_id}").json()
+    assert f'"totalCost": {answer["fuelPlan"]["totalCost"]}' in page, "the API's own view"
+
+    client.post_fixes(PERRYSBURG, at=datetime.now(UTC) + timedelta(seconds=30))
+
+    def now() -> str:
+        part = browser.get(f"/routes/{route_id}", params={"seen": "before"}, headers={"HX-Request": "true"}).text
+        assert part.startswith('<section id="now"')
+        return part
+
+    part = eventually(now, lambda part: "Arrived at 2. Perrysburg yard" in words(part))
+    assert part.count('class="stop reached"') == 3
+    assert "This route has changed" in part
+
+
+def test_what_was_forgotten_is_said(world: World) -> None:
+    """Retention has removed explanation, evidence and texts; the plan stays."""
+    fleet = world.new_fleet()
+    route_id, now = stored(world, fleet), datetime.now(UTC)
+    with world.database.transaction() as connection:
+        planned_by_hand(connection, route_id, now=now)
+        connection.execute("UPDATE plans SET explanation = NULL WHERE route_id = %s", (route_id,))
+        connection.execute("UPDATE messages SET text = NULL WHERE route_id = %s", (route_id,))
+        connection.execute(
+            "INSERT INTO visits (company_id, environment, route_id, stop, arrived_at, departed_at)"
+            " VALUES (%s, 'live', %s, 0, %s, %s)",
+            (fleet.company_id, route_id, now, now),
+        )
+    html = world.browser(Role.VIEWER, fleet).look(page_of(route_id))
+    assert "Lakeside Travel Plaza" in html
+    assert 'class="road guessed"' in html
+    page = words(html)
+    assert "Why these stations is no longer kept" in page
+    assert "the fixes are no longer kept" in page
+    assert "The text is no longer kept" in page
+
+
+def test_pushed_text_is_text(world: World) -> None:
+    fleet, evil = world.new_fleet(), '<script>alert("1")</script>'
+    route_id = stored(
+        world,
+        fleet,
+        externalId=evil,
+        reference=f"{evil}'\"",
+        stops=[{**JOLIET, "name": evil, "address": evil}, NEWARK],
+    )
+    browser = world.browser(Role.OWNER, fleet)
+    for html in (browser.look(page_of(route_id)), browser.look("/routes", q=evil)):
+        assert "<script>alert" not in html
+        assert evil in words(html)
+        assert html.count("<script") == 2, "our own"
+
+
+def test_another_companys_route_does_not_exist(world: World) -> None:
+    fleet = world.new_fleet()
+    route_id = stored(world, fleet)
+    other = world.browser(Role.OWNER)
+    other.look(page_of(route_id), status=404)
+    assert other.submit(f"{page_of(route_id)}/cancel", reason="mine now").status_code == 404
+    assert status_now(world, route_id) is RouteStatus.DRAFT
+    own = world.browser(Role.OWNER, fleet)
+    for address in ("nothing", shown_id("rte", new_id()), shown_id("veh", route_id)):
+        own.look(f"/routes/{address}", status=404)
+
+
+@pytest.mark.parametrize("role", [Role.DISPATCHER, Role.OWNER])
+def test_cancel_with_a_reason(world: World, role: Role) -> None:
+    fleet = world.new_fleet()
+    route_id = stored(world, fleet)
+    browser = world.browser(role, fleet)
+    assert "Cancel this route" in browser.look(page_of(route_id))
+    assert browser.submit(f"{page_of(route_id)}/cancel", reason="  ").status_code == 400
+    assert status_now(world, route_id) is RouteStatus.DRAFT
+
+    answer = browser.submit(f"{page_of(route_id)}/cancel", reason="The customer called <b>off</b>")
+
+    assert answer.status_code == 303
+    page = browser.look(answer.headers["location"])
+    assert "The route is canceled." in page
+    assert "Cancel this route" not in page
+    assert "The customer called &lt;b&gt;off&lt;/b&gt;" in page
+    assert status_now(world, route_id) is RouteStatus.CANCELED
+    with world.database.transaction() as connection:
+        reason = route_row(connection, route_id).closed_reason
+    assert reason.startswith("Canceled by ")
+    assert reason.endswith("@example.com: The customer called <b>off</b>")
+    assert browser.submit(f"{page_of(route_id)}/cancel", reason="again").status_code == 303
+    assert "again" not in browser.look(page_of(route_id)), "the first reason stays"
+
+
+def test_a_viewer_has_no_button_and_is_refused(world: World) -> None:
+    fleet = world.new_fleet()
+    route_id = stored(world, fleet)
+    browser = world.browser(Role.VIEWER, fleet)
+    assert "Cancel this route" not in browser.look(page_of(route_id))
+    assert browser.submit(f"{page_of(route_id)}/cancel", reason="because").status_code == 403
+    owner = world.browser(Role.OWNER, fleet)
+    assert owner.submit(f"{page_of(route_id)}/cancel", token="of nobody", reason="because").status_code == 403
+    assert httpx.post(f"{world.url}{page_of(route_id)}/cancel", data={"reason": "x"}).status_code == 403
+    assert status_now(world, route_id) is RouteStatus.DRAFT
+
+
+def test_what_the_driver_has_cannot_be_canceled(world: World) -> None:
+    fleet = world.new_fleet()
+    route_id = stored(world, fleet)
+    with world.database.transaction() as connection:
+        planned_by_hand(connection, route_id, now=datetime.now(UTC))
+        connection.execute("UPDATE routes SET status = 'active' WHERE id = %s", (route_id,))
+    browser = world.browser(Role.OWNER, fleet)
+    assert "Cancel this route" not in browser.look(page_of(route_id))
+    answer = browser.submit(f"{page_of(route_id)}/cancel", reason="too late")
+    assert answer.status_code == 409
+    assert status_now(world, route_id) is RouteStatus.ACTIVE

@@ -1,0 +1,87 @@
+"""The timeline of a route: what each stored time is told as."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from domain.routes.history import History, StoredMessage, StoredPlan, StoredRoute
+from ingress.console.timeline import timeline
+from tests.factories import JOLIET, NEWARK, PLAN
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+ROUTE, FIRST, SECOND = UUID(int=1), UUID(int=2), UUID(int=3)
+
+
+def history(
+    plans: list[StoredPlan] | None = None, messages: list[StoredMessage] | None = None, **route: Any
+) -> History:
+    stored: dict[str, Any] = {
+        **dict.fromkeys(StoredRoute._fields),
+        "id": ROUTE,
+        "external_id": "LOAD-1",
+        "status": "draft",
+        "revision": 1,
+        "stops": [JOLIET, NEWARK],
+        "created_at": NOW,
+        "updated_at": NOW + timedelta(hours=9),
+        **route,
+    }
+    return History(StoredRoute(**stored), [], plans or [], messages or [], None, None)
+
+
+def plan(id: UUID, hours: int, *, revision: int = 1, document: Any = PLAN) -> StoredPlan:
+    return StoredPlan(id, revision, NOW + timedelta(hours=hours), document, 40.0)
+
+
+def message(status: str, **changes: Any) -> StoredMessage:
+    values = StoredMessage(FIRST, FIRST, status, "mailtos", "text", 1, None, NOW, None, NOW + timedelta(minutes=1))
+    return values._replace(**changes)
+
+
+def told(one: History) -> list[str]:
+    return [f"{event.title}: {event.cause}" for event in timeline(one)]
+
+
+def test_plans_are_told_apart() -> None:
+    plans = [plan(FIRST, 1), plan(SECOND, 2)]
+    first, second = told(history(plans, plan_id=SECOND))[1:]
+    assert first.startswith("Plan 1: 2 fuel stops, $520.50: replaced by a later one")
+    assert second.startswith("Plan 2: 2 fuel stops, $520.50: the current one; made with 40 % in the tank")
+    _, correction = told(history(plans, plan_id=FIRST, correction_id=SECOND))[1:]
+    assert "a correction, which waits for its message" in correction
+    assert "discarded: the route started over" in told(history(plans, revision=2))[1]
+    assert told(history(plans, revision=3))[0] == "Pushed: as LOAD-1; started over 2 times since"
+    assert "none is feasible" in told(history([plan(FIRST, 1, document=None)], plan_id=FIRST))[1]
+
+
+@pytest.mark.parametrize(
+    ("one", "said"),
+    [
+        (message("sent"), "Message delivered: through mailtos; 1 attempt"),
+        (message("failed", error="refused", attempts=8), "Message failed: through mailtos; 8 attempts; refused"),
+        (message("pending", error="no answer", attempts=2), "Message waits after 2 attempts: no answer"),
+        (
+            message("suppressed", channel="sandbox", attempts=0),
+            "Message kept, not sent: sandbox: no driver is ever messaged",
+        ),
+        (message("suppressed", attempts=0, error="The route was canceled"), "Message not sent: through mailtos; The"),
+    ],
+)
+def test_the_end_of_a_message(one: StoredMessage, said: str) -> None:
+    assert told(history(messages=[one]))[-1].startswith(said)
+
+
+def test_a_message_that_nobody_has_tried_is_only_queued() -> None:
+    assert [event.title for event in timeline(history(messages=[message("pending", attempts=0)]))] == [
+        "Pushed",
+        "Message queued",
+    ]
+
+
+def test_the_end_of_a_route_and_what_it_waits_for() -> None:
+    assert told(history(status="canceled", closed_reason="Canceled via API"))[-1] == "Canceled: Canceled via API"
+    assert told(history(status="error", closed_reason="Expired"))[-1] == "Error: Expired"
+    waits = history(status="pending_mapping", pending_detail="No vehicle is called 9")
+    assert told(waits)[-1] == "Waits: pending_mapping: No vehicle is called 9"
