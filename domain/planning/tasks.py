@@ -49,6 +49,9 @@ class RouteToPlan(NamedTuple):
     max_stops: int | None
     leftover_value_per_gallon: float
     objective: str
+    fuel_margin_percent: float
+    time_zone: str
+    map_link: str
     newest_at: datetime | None
     """The time of the truck's newest fix."""
 
@@ -76,7 +79,8 @@ _ROUTE = """
            r.vehicle_id, r.driver_id, r.arrived_at,
            v.unit_number, v.fuel_tank_capacity_gallons, v.mpg,
            c.reserve_percent, c.end_fuel_percent, c.assumed_fuel_percent, c.min_purchase_gallons, c.stop_cost,
-           c.max_detour_miles, c.max_stops, c.leftover_value_per_gallon, c.objective, t.newest_at
+           c.max_detour_miles, c.max_stops, c.leftover_value_per_gallon, c.objective, c.fuel_margin_percent,
+           c.time_zone, c.map_link, t.newest_at
     FROM routes r JOIN vehicles v ON v.id = r.vehicle_id JOIN companies c ON c.id = r.company_id
     LEFT JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
     WHERE r.id = %s AND r.arrived_at IS NOT NULL
