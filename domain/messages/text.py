@@ -21,6 +21,9 @@ _LOW_FUEL = "LOW FUEL"
 LONGEST_LINE = 160
 """Characters: those of one text message."""
 
+TOLD_OFF_ROAD_MILES = 2.0
+"""Nearer truck stops stand at an exit; the map leads there."""
+
 _CUT = "..."
 _NOT_IN_A_LINE = re.compile(
     "[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]+"
@@ -84,6 +87,8 @@ def _fuel_stop(
     number = stop["sequence"] + 1
     place = [stop["name"], *([stop["address"]] if stop["address"] else [])]
     heading = f", heading {directions.heading}" if directions is not None and directions.heading else ""
+    if directions is not None and directions.off_road_miles >= TOLD_OFF_ROAD_MILES:
+        heading += f", then {directions.off_road_miles:.0f} mi off the road"
     town = [directions.town] if directions is not None and directions.town else []
     fill = f", fill to {directions.filled_percent} %" if directions is not None else ""
     ahead = plan["stops"][number : number + 1]

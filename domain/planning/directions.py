@@ -32,19 +32,24 @@ class Directions(NamedTuple):
     heading: str | None
     town: str | None
     """Such as `12 mi after Goshen, IN`."""
+    off_road_miles: float = 0.0
+    """Straight from the road to the stop."""
 
 
 def directions_of(plan: FuelPlan) -> list[Directions]:
     """Of each of its stops, in driving order."""
-    arriving = replay(plan.trip, plan.purchases)
-    return [
-        Directions(
-            math.ceil(100 * (gallons + purchase.gallons) / plan.inputs.rated_gallons - 1e-6),
-            heading_at(plan.inputs.road, plan.inputs.offers[purchase.candidate_index].mile),
-            town_near(plan.inputs.offers, plan.inputs.offers[purchase.candidate_index]),
+    given, directions = plan.inputs, []
+    for purchase, arriving_gallons in zip(plan.purchases, replay(plan.trip, plan.purchases), strict=False):
+        offer, gallons = given.offers[purchase.candidate_index], arriving_gallons + purchase.gallons
+        directions.append(
+            Directions(
+                filled_percent=math.ceil(100 * gallons / given.rated_gallons - 1e-6),
+                heading=heading_at(given.road, offer.mile),
+                town=town_near(given.offers, offer),
+                off_road_miles=offer.detour_miles,
+            )
         )
-        for purchase, gallons in zip(plan.purchases, arriving, strict=False)
-    ]
+    return directions
 
 
 def heading_at(road: Road, mile: float) -> str | None:

@@ -120,7 +120,7 @@ def test_whatever_the_names_no_line_is_too_long_and_none_is_added(
         unit_number,
         [JOLIET, {**NEWARK, "name": destination}],
         plan,
-        directions=[Directions(100, "northeast", town)] * 2,
+        directions=[Directions(100, "northeast", town, 25.0)] * 2,
         map_link=map_link,
         low_fuel=low_fuel,
     )
@@ -142,6 +142,14 @@ def test_of_a_long_name_and_a_short_address_the_name_is_cut() -> None:
 
     assert line.endswith("NNN..., I-80 Exit 92, Elkhart, IN")
     assert len(line) == LONGEST_LINE
+
+
+def test_a_stop_well_off_the_road_says_so() -> None:
+    directions = [Directions(81, "east", None, 6.8), Directions(47, "east", None, 1.9)]
+    text = compose(MESSAGE_ID, "LOAD-7", "101", [JOLIET, NEWARK], PLAN, directions=directions)
+
+    assert "Mile 130, heading east, then 7 mi off the road: 100.0 gal" in text
+    assert "Mile 546, heading east: 50.0 gal" in text
 
 
 def test_a_map_link_may_be_the_phone_s_own() -> None:
