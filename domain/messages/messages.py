@@ -141,6 +141,7 @@ def queue_message(
         route.unit_number,
         route.stops,
         plan,
+        planned_at=now,
         time_zone=route.time_zone,
         map_link=route.map_link,
         directions=directions,

@@ -38,6 +38,7 @@ def compose(
     stops: Sequence[Mapping[str, Any]],
     plan: Mapping[str, Any],
     *,
+    planned_at: datetime,
     time_zone: str,
     map_link: str = MapLink.GOOGLE,
     directions: Sequence[Directions] = (),
@@ -65,7 +66,7 @@ def compose(
     lines += [
         _line(f"{_OPENING} for {{}}{''.join(truck[:1])}", route_name, *truck[1:], longest=room),
         _line(f"To: {{}}, mile {plan['totalDistanceMiles']:.0f}", stops[-1]["name"]),
-        f"Planned {datetime.fromisoformat(plan['generatedAt']).astimezone(ZoneInfo(time_zone)):%a %b %d %H:%M %Z}",
+        f"Planned {planned_at.astimezone(ZoneInfo(time_zone)):%a %b %d %H:%M %Z}",
     ]
     for stop in plan["stops"]:
         lines += _fuel_stop(stop, plan, directions[stop["sequence"]] if directions else None, map_link)

@@ -1,5 +1,6 @@
 """The text of a message to a driver (decision 20)."""
 
+from datetime import UTC, datetime
 from functools import partial
 from uuid import UUID
 
@@ -16,7 +17,12 @@ from tests.factories import JOLIET, NEWARK, PLAN
 MESSAGE_ID = UUID(int=1)
 DIRECTIONS = [Directions(81, "east", "12 mi after Goshen, IN"), Directions(47, None, None)]
 
-compose = partial(compose_in_zone, time_zone="America/Chicago", directions=DIRECTIONS)
+compose = partial(
+    compose_in_zone,
+    planned_at=datetime(2026, 11, 20, 10, tzinfo=UTC),
+    time_zone="America/Chicago",
+    directions=DIRECTIONS,
+)
 
 
 def test_the_text_names_every_fuel_stop_in_driving_order() -> None:
