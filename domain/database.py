@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -20,7 +20,7 @@ from domain.errors import FuelrouteError
 from domain.lifecycle import Environment
 from domain.observability import get_logger
 from domain.settings import Settings
-from domain.statements import Command, Statement
+from domain.statements import Command, Query, Statement
 
 log = get_logger(__name__)
 
@@ -118,6 +118,7 @@ _BY_KEY = {
     "enable_seqscan": "off",
     "enable_mergejoin": "off",
     "enable_hashjoin": "off",
+    "enable_material": "off",
 }
 """For statements that find their rows by key. One plan, by the index, is right for a table of any size, and planning
 anew for each batch would cost as much as the batch. Other joins than by key would read a whole index of a table that
@@ -130,18 +131,34 @@ _CLIENT: dict[str, Any] = {
     "tcp_user_timeout": _milliseconds(10),
 }
 
+
+def _pooled(limits: Limits, more: Mapping[str, object]) -> dict[str, Any]:
+    """What a pool opens its connections with."""
+    return {
+        **_CLIENT,
+        "options": _options(limits, **more),
+        "connect_timeout": _CONNECT_SECONDS,
+        "autocommit": True,
+    }
+
+
+def by_key_options(limits: Limits) -> dict[str, Any]:
+    """Likewise, of a pool for statements by key."""
+    return _pooled(limits, _BY_KEY)
+
+
 set_json_dumps(write)
 set_json_loads(msgspec.json.decode)
 
 
-_IDLE_SECONDS = 1.0
+IDLE_SECONDS = 1.0
 """A connection used since then is not checked before it is used again: a check is a round trip."""
 
 
-_AWAY_SECONDS = 1.0
+AWAY_SECONDS = 1.0
 """For so long after the server did not answer, requests do not wait for it: they fail at once."""
 
-_HURRY_SECONDS = 0.01
+HURRY_SECONDS = 0.01
 
 
 class ServerSilent(psycopg.OperationalError):
@@ -220,12 +237,7 @@ class Database:
                 max_size=pool_size,
                 timeout=timeout_seconds,
                 connection_class=Session,
-                kwargs={
-                    **_CLIENT,
-                    "options": _options(limits, **more),
-                    "connect_timeout": _CONNECT_SECONDS,
-                    "autocommit": True,
-                },
+                kwargs=_pooled(limits, more),
                 check=self._check,  # a restarted server costs nobody a request
                 reconnect_timeout=5,
                 open=False,
@@ -287,11 +299,11 @@ class Database:
     def _lent(self, pool: ConnectionPool[Session]) -> Iterator[Session]:
         hurry = self._fail_fast and time.monotonic() < self._away_until
         try:
-            with pool.connection(timeout=_HURRY_SECONDS if hurry else None) as connection:
+            with pool.connection(timeout=HURRY_SECONDS if hurry else None) as connection:
                 yield connection
         except PoolTimeout:
             if not hurry:
-                self._away_until = time.monotonic() + _AWAY_SECONDS
+                self._away_until = time.monotonic() + AWAY_SECONDS
             raise
         except ServerSilent as error:
             self._forget_connections(error)
@@ -300,7 +312,7 @@ class Database:
     def _check(self, connection: Session) -> None:
         connection.url, connection.patience_seconds = self.url, self._limits.patience_seconds
         now = time.monotonic()
-        if now - connection.used_at > _IDLE_SECONDS:
+        if now - connection.used_at > IDLE_SECONDS:
             try:
                 ConnectionPool.check_connection(connection)
             except ServerSilent as error:
@@ -311,7 +323,7 @@ class Database:
     def _forget_connections(self, error: ServerSilent) -> None:
         """Drops the idle connections of both pools. They are as silent as this one, and would be tried one by one."""
         log.warning("database.silent", error=str(error))
-        self._away_until = time.monotonic() + _AWAY_SECONDS
+        self._away_until = time.monotonic() + AWAY_SECONDS
         for pool in (self._pool, self._pool_by_key):
             pool.drain()
 
@@ -359,10 +371,10 @@ class _Flushed(NamedTuple):
 _COMMIT_NOTHING = Statement(_Flushed, "SELECT pg_logical_emit_message(true, 'fuelroute', '')::text AS position")
 
 
-def flush(connection: Connection) -> None:
-    """Returns when every commit before this call is on disk, whichever connection made it. PostgreSQL writes its log in
-    order, so this commit of nothing waits for all of them."""
-    _COMMIT_NOTHING.one(connection)
+def flush() -> Query[None]:
+    """Returns when every commit before this query is on disk, whichever connection made it. PostgreSQL writes its log
+    in order, so this commit of nothing waits for all of them."""
+    return Query(_COMMIT_NOTHING, (), lambda _: None)
 
 
 @contextmanager

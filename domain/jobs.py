@@ -4,14 +4,15 @@ A job carries ids, never data, and is only a hint: whatever it asks for can be d
 sweep asks again when a hint is lost. So enqueueing never fails its caller.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID, uuid4
 
 import dramatiq
 import redis
-from dramatiq.brokers.redis import RedisBroker
+import redis.asyncio
+from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -110,12 +111,22 @@ def redis_client(url: str, **options: Any) -> redis.Redis:
     """A client with short, bounded waits; `options` go to redis-py."""
     options = {
         "socket_timeout": _PRODUCER_TIMEOUT_SECONDS,
-        "socket_connect_timeout": 1,
+        "socket_connect_timeout": _PRODUCER_TIMEOUT_SECONDS,
         # once, for a connection that a restarted server has closed; a silent server is not waited for twice
         "retry": Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
         **options,
     }
     return redis.Redis.from_url(url, **options)
+
+
+def async_redis_client(url: str) -> redis.asyncio.Redis:
+    """Likewise for an event loop."""
+    return redis.asyncio.Redis.from_url(
+        url,
+        socket_timeout=_PRODUCER_TIMEOUT_SECONDS,
+        socket_connect_timeout=_PRODUCER_TIMEOUT_SECONDS,
+        retry=AsyncRetry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
+    )
 
 
 class RedisProblem(FuelrouteError):
@@ -163,7 +174,12 @@ _MAX_WAITING = 10_000
 """At most so many jobs wait in a queue while workers are away or behind. The sweep finds the rest."""
 
 _ANY = 2**53
+_Arguments = list[str | bytes | int]
 _PUT_AT_ONCE = 500
+
+
+_NAMESPACE = "dramatiq"
+"""In which Dramatiq's Redis broker keeps its queues."""
 
 
 class JobQueue:
@@ -172,7 +188,6 @@ class JobQueue:
     def __init__(self, client: redis.Redis, circuit: RedisCircuit | None = None) -> None:
         self.client = client
         self._circuit = circuit or RedisCircuit(client)
-        self._broker = RedisBroker(client=client, middleware=[])
         self._script = client.register_script(_PUT)
 
     @classmethod
@@ -185,22 +200,16 @@ class JobQueue:
         A job whose key waits or runs already is put a second time, since the first may have read the state already, but
         not a third time. Nothing is put into a queue that is full.
         """
-        return self._put(jobs, lambda key: (key, f"{key} again"), maximum=_MAX_WAITING)
+        return self._put(_put_arguments(jobs))
 
     def put_once(self, *jobs: Job) -> bool:
         """Likewise, for the sweep: a job whose key waits or runs already is not put again. A full queue is no limit."""
-        return self._put(jobs, lambda key: (key, ""), maximum=_ANY)
+        return self._put(_put_arguments(jobs, once=True))
 
-    def _put(self, jobs: Sequence[Job], ids_of: Callable[[str], tuple[str, str]], *, maximum: int) -> bool:
+    def _put(self, batches: Iterable[_Arguments]) -> bool:
         def put() -> bool:
-            for batch in in_batches(jobs, _PUT_AT_ONCE):
-                arguments: list[str | bytes | int] = [maximum]
-                for job in batch:
-                    ids = ids_of(job.key) if job.key is not None else (str(uuid4()), "")
-                    arguments.append(job.queue)
-                    for message_id in ids:
-                        arguments += (message_id, _message(job, message_id) if message_id else "")
-                self._script(keys=[self._broker.namespace], args=arguments)
+            for arguments in batches:
+                self._script(keys=[_NAMESPACE], args=arguments)
             return True
 
         return self._circuit.ask(put, otherwise=False)
@@ -211,7 +220,7 @@ class JobQueue:
 
     def length(self, queue: str) -> QueueLength:
         """What a queue holds now. Raises redis.RedisError, so that a metric shows no number when there is none."""
-        name = f"{self._broker.namespace}:{queue}"
+        name = f"{_NAMESPACE}:{queue}"
         with self.client.pipeline(transaction=False) as ask:
             ask.llen(name)
             ask.zcard(f"{name}.XQ")
@@ -220,6 +229,38 @@ class JobQueue:
     def announce(self, reply_to: str, outcomes: bytes) -> None:
         """Tells the ingress process that waits for a job what came of it. Without word it reads the database."""
         self._circuit.ask(lambda: self.client.publish(OUTCOME_CHANNEL + reply_to, outcomes), otherwise=None)
+
+
+class AsyncJobQueue:
+    """The same queues, for an event loop."""
+
+    def __init__(self, client: redis.asyncio.Redis, circuit: RedisCircuit) -> None:
+        self._circuit = circuit
+        self._script = client.register_script(_PUT)
+
+    async def put(self, *jobs: Job) -> bool:
+        """As `JobQueue.put`."""
+
+        async def put() -> bool:
+            for arguments in _put_arguments(jobs):
+                await self._script(keys=[_NAMESPACE], args=arguments)
+            return True
+
+        return await self._circuit.ask_async(put, otherwise=False)
+
+
+def _put_arguments(jobs: Iterable[Job], *, once: bool = False) -> Iterator[_Arguments]:
+    """What the script takes, for each portion of the jobs. Unless `once`, a job whose key waits or runs already is put
+    a second time, and a full queue takes nothing."""
+    for batch in in_batches(jobs, _PUT_AT_ONCE):
+        arguments: _Arguments = [_ANY if once else _MAX_WAITING]
+        for job in batch:
+            key = job.key if job.key is not None else str(uuid4())
+            second = f"{key} again" if job.key is not None and not once else ""
+            arguments.append(job.queue)
+            for message_id in (key, second):
+                arguments += (message_id, _message(job, message_id) if message_id else "")
+        yield arguments
 
 
 def _message(job: Job, message_id: str) -> bytes:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 from weakref import ref
 
@@ -19,7 +19,8 @@ REST_SECONDS = 1.0
 
 
 class RedisCircuit:
-    """Closed while Redis answers, open from a failure until it answers again. Threads may share it."""
+    """Closed while Redis answers, open from a failure until it answers again. Threads and an event loop may share it.
+    The blocking `client` finds out when Redis is back."""
 
     def __init__(self, client: redis.Redis) -> None:
         self._client = client
@@ -32,6 +33,16 @@ class RedisCircuit:
             return otherwise
         try:
             return question()
+        except redis.RedisError as error:
+            self._fail(error)
+            return otherwise
+
+    async def ask_async(self, question: Callable[[], Awaitable[Answer]], *, otherwise: Answer) -> Answer:
+        """Likewise, from an event loop."""
+        if self._open:
+            return otherwise
+        try:
+            return await question()
         except redis.RedisError as error:
             self._fail(error)
             return otherwise

@@ -46,6 +46,7 @@ import psycopg
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
 Value = TypeVar("Value")
+Answer = TypeVar("Answer")
 
 NOT_NULL = "the statement leaves no NULL"
 NotNull = Annotated[Value, NOT_NULL]
@@ -120,6 +121,23 @@ class Command(Statement[tuple[()]]):
 
     def __init__(self, text: str) -> None:
         super().__init__(tuple, text)
+
+
+class Query(Generic[Answer]):
+    """A statement with its parameters, and what its rows mean. The same question is asked on a blocking connection
+    (`on`) and from an event loop (`on_async`)."""
+
+    def __init__(self, statement: Statement[Row], parameters: Parameters, read: Callable[[list[Row]], Answer]) -> None:
+        self._statement: Statement[Any] = statement
+        self._parameters = parameters
+        self._read: Callable[[list[Any]], Answer] = read
+
+    def on(self, connection: psycopg.Connection[Any]) -> Answer:
+        return self._read(self._statement.all(connection, self._parameters))
+
+    async def on_async(self, connection: psycopg.AsyncConnection[Any]) -> Answer:
+        cursor = await self._statement.execute(connection, self._parameters)
+        return self._read(await cursor.fetchall())
 
 
 class IdRow(NamedTuple):

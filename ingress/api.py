@@ -1,23 +1,19 @@
 """The endpoints: check, store, enqueue, answer. Rules and statements live in `domain`."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.datastructures import QueryParams
 
 from domain.accounts.keys import Caller
 from domain.accounts.queries import read_me
 from domain.contract.checking import Invalid, read_body, read_query, read_value
 from domain.contract.shapes import (
-    MAX_BODY_BYTES,
     DriverQuery,
-    FieldFault,
     Position,
     PositionBatch,
     PositionsAccepted,
@@ -31,27 +27,17 @@ from domain.database import Connection
 from domain.encoding import write
 from domain.fleet.queries import list_drivers, list_vehicles
 from domain.ids import read_id
-from domain.lifecycle import HELD, CancelEffect, RouteStatus
+from domain.lifecycle import HELD
 from domain.observability import FIXES_RECEIVED
-from domain.routes.answers import fresh_route
 from domain.routes.progress import cancel_route
 from domain.routes.queries import list_routes
-from domain.telematics.feed import store_positions
-from ingress.auth import (
-    AUTH_RESULT,
-    NOBODY,
-    AuthorizedRequest,
-    AuthResult,
-    Item,
-    Result,
-    credentials_of,
-    refusal_of,
-    unauthorized,
-)
-from ingress.connections import BODY_IS_HERE
+from domain.telematics.feed import Feed, store_positions
+from ingress.auth import NOBODY, refusal_of, unauthorized
+from ingress.authenticator import AuthorizedRequest, Item, Result
 from ingress.problems import ApiError
-from ingress.services import AuthorizedBatcher, Services, Stored
-from ingress.turns import NothingFree
+from ingress.request import JSON, Answer, Request
+from ingress.services import Batches, Services
+from ingress.turns import NothingFree, Part
 
 Shape = TypeVar("Shape", bound=msgspec.Struct)
 Read = TypeVar("Read")
@@ -59,59 +45,8 @@ Read = TypeVar("Read")
 _NO_SUCH_ROUTE = "No route with that id belongs to this company."
 
 
-def json_answer(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(write(value), status_code=status, media_type="application/json", headers=headers)
-
-
-def max_bytes_of(request: Request) -> int:
-    """How large the JSON body can be. Raises ApiError: 415 when it says to be something else, 413 when it is too
-    large."""
-    content_type, declared = b"application/json", b""
-    for name, value in reversed(request.scope["headers"]):  # of several, the first counts
-        if name == b"content-type":
-            content_type = value
-        elif name == b"content-length":
-            declared = value
-    if content_type != b"application/json":
-        media_type = content_type.decode("latin-1").partition(";")[0].strip().lower()
-        if media_type != "application/json" and not media_type.endswith("+json"):
-            raise ApiError("unsupported_media_type", f"Send `Content-Type: application/json`, not `{media_type}`.")
-    if not declared.isdigit():
-        return MAX_BODY_BYTES
-    if int(declared) > MAX_BODY_BYTES:
-        raise _too_large()
-    return int(declared)
-
-
-async def body_of(request: Request, timeout_seconds: float) -> bytes:
-    """The body. Raises ApiError: 413 when it is too large, 400 when it only trickles in, for it holds a place that
-    others wait for."""
-    if BODY_IS_HERE in request.scope:
-        return await _received(request)
-    try:
-        async with asyncio.timeout(timeout_seconds):
-            return await _received(request)
-    except TimeoutError:
-        fault = FieldFault(field="", message=f"did not arrive within {timeout_seconds:g} s")
-        raise ApiError("validation_error", "The body has 1 invalid field.", errors=[fault]) from None
-
-
-async def _received(request: Request) -> bytes:
-    body = bytearray()
-    more = True
-    while more:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        body += message.get("body", b"")
-        if len(body) > MAX_BODY_BYTES:
-            raise _too_large()
-        more = message.get("more_body", False)
-    return bytes(body)
-
-
-def _too_large() -> ApiError:
-    return ApiError("content_too_large", f"The body may have {MAX_BODY_BYTES} bytes at most.")
+def json_answer(value: object, status: int = 200, *headers: tuple[bytes, bytes]) -> Answer:
+    return Answer(status, write(value), JSON, headers)
 
 
 def checked(read: Callable[[], Shape], what: str) -> Shape:
@@ -125,7 +60,7 @@ def checked(read: Callable[[], Shape], what: str) -> Shape:
 
 
 def query_of(request: Request, shape: type[Shape]) -> Shape:
-    return checked(lambda: read_query(request.query_params, shape), "The query")
+    return checked(lambda: read_query(QueryParams(request.scope["query_string"]), shape), "The query")
 
 
 class Api:
@@ -137,32 +72,31 @@ class Api:
     async def _admit(self, request: Request, permission: str | None = None) -> Caller:
         """Who makes the request; looked up once. Raises ApiError: 401 without a valid key, 429 over the limit, 403
         without the permission."""
-        auth_result: AuthResult | None = request.scope.get(AUTH_RESULT)
+        auth_result = request.auth_result
         if auth_result is None:
-            credentials = credentials_of(request.scope)
-            auth_result = await self._services.authenticate(credentials) if credentials is not None else NOBODY
-            request.scope[AUTH_RESULT] = auth_result
+            credentials = request.credentials
+            auth_result = (
+                await self._services.authenticator.authenticate(credentials) if credentials is not None else NOBODY
+            )
+            request.auth_result = auth_result
         refusal = refusal_of(auth_result, permission)
         if refusal is not None:
             raise refusal
         assert auth_result.caller is not None  # noqa: S101 (it would have been refused)
         return auth_result.caller
 
-    async def _ask(
-        self, request: Request, permission: str, batcher: AuthorizedBatcher[Item, Result], item: Item
-    ) -> Result:
-        """What the batcher finds for `item`. It looks at the key in the same turn, also when the request has been
+    async def _ask(self, request: Request, permission: str, batches: Batches[Item, Result], item: Item) -> Result:
+        """What the batch finds for `item`. It looks at the key in the same turn, also when the request has been
         admitted before, but counts a request once. Raises ApiError like `_admit`, and what the work raised."""
-        credentials = credentials_of(request.scope)
+        credentials = request.credentials
         if credentials is None:
             raise unauthorized()
-        known: AuthResult | None = request.scope.get(AUTH_RESULT)
-        asker = credentials if known is None else credentials._replace(counted=False)
-        answered = await batcher.submit(
-            AuthorizedRequest(asker, permission, item), self._services.owner_of(credentials)
+        by = credentials if request.auth_result is None else credentials._replace(counted=False)
+        answered = await batches.submit(
+            AuthorizedRequest(by, permission, item), self._services.authenticator.owner_of(credentials)
         )
-        if known is None:
-            request.scope[AUTH_RESULT] = answered.auth_result
+        if request.auth_result is None:
+            request.auth_result = answered.auth_result
         if isinstance(answered.result, BaseException):
             raise _remembered(answered.result, request)
         return answered.result
@@ -200,64 +134,37 @@ class Api:
             await self._admit(request, permission)
             raise
 
-    async def _with_body(self, request: Request, company: UUID, work: Callable[[bytes], Awaitable[Read]]) -> Read:
-        """What comes of `work` with the body, which counts against what its company may have open until then. Raises
-        ApiError 429 when the company has too much open for too long, and like `body_of` and `work`."""
+    def _room(self, request: Request, owner: str) -> Part:
+        """For its body, within what its company may have open. Raises ApiError like `max_body_bytes`, and on entry 429
+        when the company has too much open for too long."""
         seconds = self._services.settings.body_timeout_seconds
-        try:
-            async with self._services.bodies.part(company, max_bytes_of(request), patience_seconds=seconds):
-                return await work(await body_of(request, seconds))
-        except NothingFree:
-            raise ApiError(
-                "rate_limited",
-                "Too many bodies of this company are on their way at a time; retry in 1 s.",
-                headers={"Retry-After": "1"},
-            ) from None
+        return self._services.bodies.part(owner, request.max_body_bytes(), patience_seconds=seconds)
 
-    async def get_me(self, request: Request) -> Response:
+    async def get_me(self, request: Request) -> Answer:
         return json_answer(await self._read(request, None, read_me))
 
-    async def create_or_update_route(self, request: Request) -> Response:
-        stored = await self._push(request)
-        pushed = stored.pushed
-        if pushed.effect == "refuse":
-            raise ApiError("route_active", "The route has started; its stops cannot change.")
-        outcome = None
-        if stored.import_asked:
-            outcome = await self._services.outcomes.wait(
-                pushed.route_id, pushed.revision, self._services.settings.import_wait_seconds
-            )
-        if pushed.effect == "create" and (outcome is None or outcome.status == RouteStatus.PENDING):
-            await self._services.flushed()  # no worker's commit has written it to disk
-        if outcome is not None and pushed.effect == "create":
-            answer = fresh_route(stored.push, pushed, outcome)
-        else:
-            found = await self._ask(request, "routes:write", self._services.reads, pushed.route_id)
-            if found is None:
-                raise LookupError(pushed.route_id)
-            answer = found.route
-        if pushed.effect != "create":
-            return json_answer(answer)
-        return json_answer(answer, 202 if answer.status in HELD else 201)
-
-    async def _push(self, request: Request) -> Stored:
-        async def store(body: bytes) -> Stored:
-            route = checked(lambda: read_body(body, RouteInput), "The body")
-            return await self._ask(request, "routes:write", self._services.pushes, route)
-
-        credentials = credentials_of(request.scope)
-        known = self._services.known_of(credentials) if credentials is not None else None
+    async def create_or_update_route(self, request: Request) -> Answer:
+        """Without permission the answer is its error, never details of the body. The body of a stranger is not even
+        read, nor that of a key over its limit."""
+        credentials = request.credentials
+        known = self._services.authenticator.known_of(credentials) if credentials is not None else None
         if known is not None and known.within_limit:
-            company = known.company_id
+            owner = known.owner
         else:
-            company = (await self._admit(request, "routes:write")).company_id  # the body of a stranger is not read
+            owner = (await self._admit(request, "routes:write")).company_id.hex
         try:
-            return await self._with_body(request, company, store)
-        except ApiError:
-            await self._admit(request, "routes:write")  # without permission: its error, not the body's
+            async with self._room(request, owner):
+                body = await request.body(self._services.settings.body_timeout_seconds)
+                route = checked(lambda: read_body(body, RouteInput), "The body")
+                pushed = await self._ask(request, "routes:write", self._services.pushes, route)
+        except (ApiError, NothingFree):
+            await self._admit(request, "routes:write")
             raise
+        if pushed.effect != "create":
+            return json_answer(pushed.route)
+        return json_answer(pushed.route, 202 if pushed.route.status in HELD else 201)
 
-    async def list_routes(self, request: Request) -> Response:
+    async def list_routes(self, request: Request) -> Answer:
         query = await self._checked(request, "routes:read", lambda: query_of(request, RouteQuery))
         if query.external_id is not None and query == RouteQuery(external_id=query.external_id, limit=query.limit):
             # how a TMS polls: in batches
@@ -270,74 +177,77 @@ class Api:
             )
         )
 
-    async def get_route(self, request: Request) -> Response:
+    async def get_route(self, request: Request) -> Answer:
         route_id = await self._checked(request, "routes:read", lambda: _route_id_of(request))
-        known = request.headers.get("if-none-match")
-        if known is not None:
+        if request.if_none_match is not None:
+            known = request.if_none_match.decode("latin-1")
             version = await self._ask(request, "routes:read", self._services.versions, route_id)
             if version is not None and _names(known, _etag(version)):
-                return Response(status_code=304, headers={"ETag": _etag(version)})
+                return Answer(304, headers=((b"etag", _etag(version).encode()),))
         found = await self._ask(request, "routes:read", self._services.reads, route_id)
         if found is None:
             raise ApiError("not_found", _NO_SUCH_ROUTE)
-        return json_answer(found.route, headers={"ETag": _etag(found.version)})
+        return json_answer(found.route, 200, (b"etag", _etag(found.version).encode()))
 
-    async def cancel_route(self, request: Request) -> Response:
+    async def cancel_route(self, request: Request) -> Answer:
         route_id = await self._checked(request, "routes:write", lambda: _route_id_of(request))
-
-        def cancel(caller: Caller) -> CancelEffect | None:
-            with self._services.transaction(caller) as connection:
-                effect, jobs = cancel_route(connection, caller.tenant, route_id, now=datetime.now(UTC))
-            self._services.jobs.put(*jobs)
-            return effect
-
-        effect = await self._work(request, "routes:write", cancel)
+        effect, jobs = await self._read(
+            request,
+            "routes:write",
+            lambda connection, caller: cancel_route(connection, caller.tenant, route_id, now=datetime.now(UTC)),
+        )
+        await self._services.jobs.put(*jobs)
         if effect is None:
             raise ApiError("not_found", _NO_SUCH_ROUTE)
         if effect == "refuse":
             raise ApiError("route_active", "The route is active or finished; it cannot be canceled through the API.")
-        return Response(status_code=204)
+        return Answer(204)
 
-    async def list_vehicles(self, request: Request) -> Response:
+    async def list_vehicles(self, request: Request) -> Answer:
         query = await self._checked(request, "vehicles:read", lambda: query_of(request, VehicleQuery))
         return json_answer(
             await self._read(request, "vehicles:read", lambda c, caller: list_vehicles(c, caller.company_id, query))
         )
 
-    async def list_drivers(self, request: Request) -> Response:
+    async def list_drivers(self, request: Request) -> Answer:
         query = await self._checked(request, "drivers:read", lambda: query_of(request, DriverQuery))
         return json_answer(
             await self._read(request, "drivers:read", lambda c, caller: list_drivers(c, caller.company_id, query))
         )
 
-    async def post_positions(self, request: Request) -> Response:
+    async def post_positions(self, request: Request) -> Answer:
         """The telematics feed: one bad entry never costs the others."""
-
-        def store(body: bytes) -> Awaitable[PositionsAccepted]:
-            return self._work(request, "positions:write", partial(self._store_positions, body))
-
         caller = await self._admit(request, "positions:write")
-        return json_answer(await self._with_body(request, caller.company_id, store), 202)
 
-    def _store_positions(self, body: bytes, caller: Caller) -> PositionsAccepted:
-        batch = checked(lambda: read_body(body, PositionBatch), "The body")
-        self._services.count_positions(caller, len(batch.positions))
-        good: list[tuple[int, Position]] = []
-        rejected: list[RejectedPosition] = []
-        for index, entry in enumerate(batch.positions):
-            try:
-                good.append((index, read_value(entry, Position)))
-            except Invalid as invalid:
-                rejected.append(RejectedPosition(index=index, message=str(invalid)))
+        async with self._room(request, caller.company_id.hex):
+            body = await request.body(self._services.settings.body_timeout_seconds)
+            positions, rejected = await self._work(request, "positions:write", lambda _: _read_positions(body))
+            await self._services.count_positions(caller, len(positions) + len(rejected))
+            feed = await self._read(request, "positions:write", partial(self._store_positions, positions))
+            await self._services.jobs.put(*feed.jobs)
+        _count(feed.accepted, feed.dropped, len(rejected) + len(feed.rejected))
+        rejected = sorted([*rejected, *feed.rejected], key=lambda entry: entry.index)
+        return json_answer(PositionsAccepted(accepted=feed.accepted, rejected=rejected), 202)
+
+    def _store_positions(self, positions: list[tuple[int, Position]], connection: Connection, caller: Caller) -> Feed:
         radius = self._services.settings.arrival_radius_meters
         early = timedelta(hours=self._services.settings.early_arrival_hours)
         now = datetime.now(UTC)
-        with self._services.transaction(caller) as connection:
-            feed = store_positions(connection, caller.tenant, good, now=now, near_meters=radius, early=early)
-        self._services.jobs.put(*feed.jobs)
-        _count(feed.accepted, feed.dropped, len(rejected) + len(feed.rejected))
-        rejected = sorted([*rejected, *feed.rejected], key=lambda entry: entry.index)
-        return PositionsAccepted(accepted=feed.accepted, rejected=rejected)
+        return store_positions(connection, caller.tenant, positions, now=now, near_meters=radius, early=early)
+
+
+def _read_positions(body: bytes) -> tuple[list[tuple[int, Position]], list[RejectedPosition]]:
+    """Those that can be read, each with its place in the body, and the others. Raises ApiError for the body as a
+    whole."""
+    batch = checked(lambda: read_body(body, PositionBatch), "The body")
+    positions: list[tuple[int, Position]] = []
+    rejected: list[RejectedPosition] = []
+    for index, entry in enumerate(batch.positions):
+        try:
+            positions.append((index, read_value(entry, Position)))
+        except Invalid as invalid:
+            rejected.append(RejectedPosition(index=index, message=str(invalid)))
+    return positions, rejected
 
 
 Failure = TypeVar("Failure", bound=BaseException)
@@ -346,13 +256,13 @@ Failure = TypeVar("Failure", bound=BaseException)
 def _remembered(failure: Failure, request: Request) -> Failure:
     """The failure; a key that was admitted before and is refused now is told nothing of its limit."""
     if isinstance(failure, ApiError) and failure.code == "unauthorized":
-        request.scope[AUTH_RESULT] = NOBODY
+        request.auth_result = NOBODY
     return failure
 
 
 def _route_id_of(request: Request) -> UUID:
     """Raises ApiError 404 for what cannot be one."""
-    route_id = read_id("rte", request.path_params["id"])
+    route_id = read_id("rte", request.path_id)
     if route_id is None:
         raise ApiError("not_found", _NO_SUCH_ROUTE)
     return route_id

@@ -1,24 +1,10 @@
 """Who makes a request: its key and rate limit, looked at together with what the request asks for."""
 
-import re
-from typing import Generic, NamedTuple, TypeVar
-
-from starlette.types import Scope
+from typing import NamedTuple
 
 from domain.accounts.keys import Caller, PresentedKey
 from ingress.limits import Allowance
 from ingress.problems import ApiError
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
-AUTH_RESULT = "fuelroute.auth_result"
-"""Where the finding about a request is kept in its scope."""
-
-_CREDENTIALS = "fuelroute.credentials"
-"""Likewise the key that it came with, which is read and hashed once."""
-
-_BEARER = re.compile(r"bearer +(\S+) *", re.IGNORECASE)
 
 
 class Credentials(NamedTuple):
@@ -36,43 +22,6 @@ class AuthResult(NamedTuple):
 
 
 NOBODY = AuthResult(None, None)
-
-
-class AuthorizedRequest(NamedTuple, Generic[Item]):
-    """What a request wants with its key, for which it needs a permission."""
-
-    by: Credentials
-    permission: str
-    item: Item
-
-
-class AuthorizedResponse(NamedTuple, Generic[Result]):
-    """What came of it: a refusal and a failure are exceptions."""
-
-    auth_result: AuthResult
-    result: Result | BaseException
-
-
-def credentials_of(scope: Scope) -> Credentials | None:
-    """The key of a request to the API or the feed. None: there is none, or not as there should be."""
-    if _CREDENTIALS not in scope:
-        scope[_CREDENTIALS] = _read_credentials(scope)
-    credentials: Credentials | None = scope[_CREDENTIALS]
-    return credentials
-
-
-def _read_credentials(scope: Scope) -> Credentials | None:
-    path = scope["path"]
-    if not path.startswith(("/v1/", "/telematics/")):
-        return None
-    for name, value in scope["headers"]:
-        if name == b"authorization":
-            bearer = _BEARER.fullmatch(value.decode("latin-1"))
-            if bearer is None:
-                return None
-            # the contract's limit is the API's; the feed has one of positions
-            return Credentials(PresentedKey.of(bearer.group(1)), counted=path.startswith("/v1/"))
-    return None
 
 
 def unauthorized() -> ApiError:

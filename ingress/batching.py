@@ -4,8 +4,7 @@ Where more has arrived than goes into a batch, every owner has his turn.
 """
 
 import asyncio
-from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 from ingress.turns import Turns
@@ -14,16 +13,36 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class Batcher(Generic[Item, Result]):
-    """Hands concurrent submissions to `work` together, in a thread; a single one on an idle system goes at once.
+class Submission(Generic[Item, Result]):
+    """An item that waits for what becomes of it."""
 
-    `work` returns one result for each item, in order; a result that is an exception is raised for that item alone.
+    __slots__ = ("future", "item")
+
+    def __init__(self, item: Item) -> None:
+        self.item = item
+        self.future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+
+    def settle(self, result: Result) -> None:
+        """The first result counts. Nobody may be there for it any more."""
+        if not self.future.done():
+            self.future.set_result(result)
+
+    def fail(self, error: BaseException) -> None:
+        """Raised where the item was submitted, unless it has a result already."""
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+class Batcher(Generic[Item, Result]):
+    """Hands concurrent submissions to `work` together; a single one on an idle system goes at once.
+
+    A batch holds one of `at_once` places until `work` returns. `work` settles each submission then or later. When it
+    raises, every one that is not settled fails.
     """
 
     def __init__(
         self,
-        name: str,
-        work: Callable[[Sequence[Item]], Sequence[Result | BaseException]],
+        work: Callable[[Sequence[Submission[Item, Result]]], Awaitable[None]],
         *,
         max_items: int = 256,
         at_once: int = 2,
@@ -33,23 +52,21 @@ class Batcher(Generic[Item, Result]):
         self._at_once = at_once
         self._running = 0
         self._starting = False
-        self._waiting: Turns[tuple[Item, asyncio.Future[Result]]] = Turns()
+        self._waiting: Turns[Submission[Item, Result]] = Turns()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix=name)
 
-    async def submit(self, item: Item, owner: Hashable) -> Result:
-        """The result for `item`; raises what `work` raised for it. `owner` is who takes turns with the others."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Result] = loop.create_future()
-        self._waiting.put(owner, (item, future))
+    def submit(self, item: Item, owner: str) -> "asyncio.Future[Result]":
+        """The result for `item`, to be awaited. `owner` is who takes turns with the others."""
+        submission: Submission[Item, Result] = Submission(item)
+        self._waiting.put(owner, submission)
         if self._running < self._at_once and not self._starting:
             self._starting = True
-            loop.call_soon(self._start)  # after everybody who was woken together has submitted
-        return await future
+            asyncio.get_running_loop().call_soon(self._start)  # after all that were woken together have submitted
+        return submission.future
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Waits for the batches in flight."""
-        self._threads.shutdown(wait=True)
+        await asyncio.gather(*self._tasks)
 
     def _start(self) -> None:
         self._starting = False
@@ -59,22 +76,13 @@ class Batcher(Generic[Item, Result]):
         task.add_done_callback(self._tasks.discard)
 
     async def _drain(self) -> None:
-        loop = asyncio.get_running_loop()
         try:
             while self._waiting:
                 batch = [self._waiting.take() for _ in range(min(len(self._waiting), self._most_items))]
-                answered: Sequence[tuple[tuple[Item, asyncio.Future[Result]], Result | BaseException]]
                 try:
-                    results = await loop.run_in_executor(self._threads, self._work, [item for item, _ in batch])
-                    answered = list(zip(batch, results, strict=True))
+                    await self._work(batch)
                 except Exception as error:
-                    answered = [(one, error) for one in batch]
-                for (_, future), result in answered:
-                    if future.done():  # its request went away
-                        continue
-                    if isinstance(result, BaseException):
-                        future.set_exception(result)
-                    else:
-                        future.set_result(result)
+                    for submission in batch:
+                        submission.fail(error)
         finally:
             self._running -= 1

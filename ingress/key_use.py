@@ -29,10 +29,11 @@ class KeyUse:
         self._ended = threading.Event()
         self._writer = threading.Thread(target=self._write_again_and_again, name="key-use", daemon=True)
 
-    def start(self) -> None:
+    def __enter__(self) -> "KeyUse":
         self._writer.start()
+        return self
 
-    def close(self) -> None:
+    def __exit__(self, *_: object) -> None:
         """Writes what there is."""
         self._ended.set()
         self._writer.join(timeout=5)

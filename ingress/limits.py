@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-import redis
-from redis.commands.core import Script
+import redis.asyncio
+from redis.commands.core import AsyncScript
 
 from domain.contract.shapes import RATE_LIMIT_REQUESTS, RATE_LIMIT_WINDOW_SECONDS
 from domain.redis_circuit import RedisCircuit
@@ -87,31 +87,31 @@ class RateLimiter:
     """Counts requests by key, many keys in one call, and the positions of a key. While Redis is away all pass."""
 
     def __init__(
-        self, client: redis.Redis, circuit: RedisCircuit | None = None, *, positions_per_minute: int = 600_000
+        self, client: redis.asyncio.Redis, circuit: RedisCircuit, *, positions_per_minute: int = 600_000
     ) -> None:
-        self._circuit = circuit or RedisCircuit(client)
+        self._circuit = circuit
         self._script = client.register_script(_SCRIPT)
         self._positions_script = client.register_script(_POSITIONS_SCRIPT)
         self._positions_per_minute = positions_per_minute
 
-    def take(self, key_ids: Sequence[UUID | None]) -> list[Allowance | None]:
+    async def take(self, key_ids: Sequence[UUID | None]) -> list[Allowance | None]:
         """One request of each key, in order; None is not counted. None comes back for what is not counted, and for all
         while Redis is away: they pass uncounted."""
         allowances: list[Allowance | None] = [None] * len(key_ids)
         counted = [position for position, key_id in enumerate(key_ids) if key_id is not None]
         keys = [f"fuelroute:requests:{key_ids[position]}" for position in counted]
-        answers = (
-            self._run(self._script, keys, RATE_LIMIT_REQUESTS, RATE_LIMIT_WINDOW_SECONDS * 1_000_000) if keys else None
-        )
+        if not keys:
+            return allowances
+        answers = await self._run(self._script, keys, RATE_LIMIT_REQUESTS, RATE_LIMIT_WINDOW_SECONDS * 1_000_000)
         if answers is not None:
             for position, remaining, wait_microseconds in zip(counted, answers[::2], answers[1::2], strict=True):
                 retry_after_seconds = max(1, -(-wait_microseconds // 1_000_000))
                 allowances[position] = Allowance(remaining >= 0, max(remaining, 0), retry_after_seconds)
         return allowances
 
-    def take_positions(self, key_id: UUID, positions: int) -> int:
+    async def take_positions(self, key_id: UUID, positions: int) -> int:
         """Counts positions of a key, all or none. Returns in how many seconds so many are allowed; 0: they are now."""
-        seconds = self._run(
+        seconds = await self._run(
             self._positions_script,
             [f"fuelroute:positions:{key_id}"],
             self._positions_per_minute,
@@ -120,6 +120,6 @@ class RateLimiter:
         )
         return seconds or 0
 
-    def _run(self, script: Script, keys: list[str], *arguments: int) -> Any:
+    async def _run(self, script: AsyncScript, keys: list[str], *arguments: int) -> Any:
         """None while Redis is away."""
-        return self._circuit.ask(lambda: script(keys=keys, args=arguments), otherwise=None)
+        return await self._circuit.ask_async(lambda: script(keys=keys, args=arguments), otherwise=None)

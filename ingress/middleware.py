@@ -1,8 +1,6 @@
 """What every request passes: an id, a log line, a measurement, and an answer to whatever goes wrong. Plain ASGI."""
 
 import functools
-import os
-import re
 import time
 
 import structlog
@@ -10,23 +8,26 @@ from prometheus_client import Histogram
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from domain.observability import REQUESTS, get_logger
-from ingress.auth import AUTH_RESULT, NOBODY, credentials_of
-from ingress.problems import ApiError, problem
+from ingress.auth import NOBODY
+from ingress.problems import KINDS, PROBLEM_TYPE, ApiError, document_of
+from ingress.request import REQUEST, Answer, Request
 from ingress.services import Services
+from ingress.turns import NothingFree
 
 log = get_logger(__name__)
+
+ANSWER = "fuelroute.answer"
+"""Where an endpoint leaves its answer in the scope of its request."""
 
 _BROKEN_OFF = 499
 """The status, in measurements only, of requests whose client closed the connection before all of it had come."""
 
-_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
-
 
 class RequestMiddleware:
-    """Marks and measures requests; turns what escapes an endpoint into a problem document."""
+    """Marks and measures requests, and sends their answers; turns what escapes an endpoint into a problem document."""
 
     def __init__(self, app: ASGIApp, services: Services) -> None:
         self._app = app
@@ -36,70 +37,80 @@ class RequestMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = _request_id(scope)
         started = time.perf_counter()
+        request = scope[REQUEST] = Request(scope, receive)
+        structlog.contextvars.bind_contextvars(request_id=request.id)  # of this request's own task
         status = 500
-        answered = False
-
-        async def send_marked(message: Message) -> None:
-            nonlocal status, answered
-            if message["type"] == "http.response.start":
-                status, answered = message["status"], True
-                message["headers"] += [(b"x-request-id", request_id.encode()), *await self._allowance(scope)]
-            await send(message)
-
-        structlog.contextvars.bind_contextvars(request_id=request_id)  # of this request's own task
         try:
-            await self._app(scope, receive, send_marked)
-        except (ApiError, HTTPException) as error:
-            if answered:
-                raise
-            refused = error if isinstance(error, ApiError) else _in_our_words(error, scope)
-            await problem(refused)(scope, receive, send_marked)
+            answer = await self._answer(request, receive, send)
+            status = answer.status
+            headers = [(b"content-type", answer.media_type), *answer.headers] if answer.body else [*answer.headers]
+            if status not in (204, 304):
+                headers.append((b"content-length", b"%d" % len(answer.body)))
+            headers.append((b"x-request-id", request.id.encode()))
+            headers += await self._allowance(request)
+            await send({"type": "http.response.start", "status": status, "headers": headers})
+            await send({"type": "http.response.body", "body": answer.body})
         except ClientDisconnect:  # nobody is left to be answered, and nothing of ours went wrong
             status = _BROKEN_OFF
-        except Exception:
-            log.exception("request.failed", method=scope["method"], path=scope["path"])
-            if answered:
-                raise
-            scope.setdefault(AUTH_RESULT, NOBODY)  # what failed is not asked again
-            failure = ApiError(
-                "internal_error",
-                f"The request failed on our side and needs no change; retry shortly. Request {request_id}.",
-            )
-            await problem(failure)(scope, receive, send_marked)
         finally:
+            del scope[REQUEST]  # each knows the other, and would stay until the next search for garbage
             seconds = time.perf_counter() - started
             path = getattr(scope.get("route"), "path", "(none)")
             _measure(scope["method"] if path != "(none)" else "-", path, status).observe(seconds)
             log.debug("request.done", method=scope["method"], path=path, status=status, seconds=round(seconds, 4))
 
-    async def _allowance(self, scope: Scope) -> list[tuple[bytes, bytes]]:
+    async def _answer(self, request: Request, receive: Receive, send: Send) -> Answer:
+        """The endpoint's. Raises ClientDisconnect."""
+        scope = request.scope
+        try:
+            await self._app(scope, receive, send)
+            answer: Answer = scope[ANSWER]
+            return answer
+        except ClientDisconnect:
+            raise
+        except ApiError as error:
+            return _problem(error.with_traceback(None))  # whose frames hold the error again
+        except (HTTPException, NothingFree) as error:
+            return _problem(_in_our_words(error, scope))
+        except Exception:
+            log.exception("request.failed", method=scope["method"], path=scope["path"])
+            if request.auth_result is None:
+                request.auth_result = NOBODY  # what failed is not asked again
+            return _problem(
+                ApiError(
+                    "internal_error",
+                    f"The request failed on our side and needs no change; retry shortly. Request {request.id}.",
+                )
+            )
+
+    async def _allowance(self, request: Request) -> list[tuple[bytes, bytes]]:
         """The rate limit's headers: every answer to a valid key has them, though no endpoint asked who it is."""
-        if AUTH_RESULT not in scope:
-            credentials = credentials_of(scope)
-            if credentials is None:
+        if request.auth_result is None:
+            if request.credentials is None:
                 return []
             try:
-                scope[AUTH_RESULT] = await self._services.authenticate(credentials)
+                request.auth_result = await self._services.authenticator.authenticate(request.credentials)
             except Exception:  # whatever is being answered, it is not for this to fail
                 log.warning("request.not_counted", exc_info=True)
                 return []
-        allowance = scope[AUTH_RESULT].allowance
+        allowance = request.auth_result.allowance
         return allowance.headers() if allowance is not None else []
 
 
-def _request_id(scope: Scope) -> str:
-    for name, value in scope["headers"]:
-        if name == b"x-request-id":
-            given: str = value.decode("latin-1")
-            if _REQUEST_ID.fullmatch(given):
-                return given
-    return os.urandom(16).hex()
+def _problem(error: ApiError) -> Answer:
+    headers = tuple((name.lower().encode(), value.encode("latin-1")) for name, value in error.headers.items())
+    return Answer(KINDS[error.code].status, document_of(error), PROBLEM_TYPE.encode(), headers)
 
 
-def _in_our_words(error: HTTPException, scope: Scope) -> ApiError:
-    """What Starlette's router refuses."""
+def _in_our_words(error: HTTPException | NothingFree, scope: Scope) -> ApiError:
+    """What Starlette's router refuses, and a body that waited too long for its place."""
+    if isinstance(error, NothingFree):
+        return ApiError(
+            "rate_limited",
+            "Too many bodies of this company are on their way at a time; retry in 1 s.",
+            headers={"Retry-After": "1"},
+        )
     if error.status_code == 405:
         allowed = _methods_of(scope["app"].routes, scope["path"])
         return ApiError("method_not_allowed", f"This address takes {allowed}.", headers={"Allow": allowed})

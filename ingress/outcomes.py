@@ -1,8 +1,8 @@
 """Waiting for the outcome of an import: workers announce it over Redis pub/sub, after their commit."""
 
 import asyncio
-from collections import OrderedDict
-from typing import Any, NamedTuple
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID, uuid4
 
 import msgspec
@@ -23,54 +23,92 @@ _SILENCE_SECONDS = 1.5
 the next connection, nobody is deaf for 5 s."""
 
 _RECONNECT_SECONDS = 0.5
-_MAX_EARLY = 5_000
 
 _Announced = Outcome | int
 """What an import made of a route; or, where another import was first, only the revision that the route is at."""
 
 _decoder = msgspec.json.Decoder(dict[UUID, _Announced])
 
+Item = TypeVar("Item")
+
+
+class Wanted(NamedTuple, Generic[Item]):
+    """The outcome of a route, from one revision of its input on, and what it is wanted for."""
+
+    route_id: UUID
+    revision: int
+    item: Item
+
+
+class Told(NamedTuple, Generic[Item]):
+    """What was announced. None: an outcome of a later revision; the database has the route's state."""
+
+    item: Item
+    outcome: Outcome | None
+
+
+class Expectation(Generic[Item]):
+    """What a batch of pushes waits for. It hears what is announced inside its `with` block."""
+
+    def __init__(self, waiting: "dict[UUID, list[_Waiting]]", wanted: Sequence[Wanted[Item]]) -> None:
+        self._waiting = waiting
+        self._wanted = wanted
+        self._left = len(wanted)
+        self._heard: list[Told[Item]] = []
+        self._news: asyncio.Future[bool] | None = None
+
+    def __enter__(self) -> "Expectation[Item]":
+        for one in self._wanted:
+            self._waiting.setdefault(one.route_id, []).append(_Waiting(self, one))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for route_id in {one.route_id for one in self._wanted} if self._left else ():
+            others = [one for one in self._waiting.pop(route_id, ()) if one.expectation is not self]
+            if others:
+                self._waiting[route_id] = others
+
+    def hear(self, item: Item, outcome: Outcome | None) -> None:
+        self._heard.append(Told(item, outcome))
+        self._left -= 1
+        self._wake()
+
+    async def told(self, seconds: float) -> AsyncIterator[list[Told[Item]]]:
+        """What is announced, as it comes, until all is told or the time is over."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while self._heard or (self._left and loop.time() < until):
+            if not self._heard:
+                self._news = loop.create_future()
+                expiry = loop.call_at(until, self._wake)
+                await self._news
+                expiry.cancel()
+            heard, self._heard = self._heard, []
+            if heard:
+                yield heard
+
+    def _wake(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(True)
+
 
 class _Waiting(NamedTuple):
-    revision: int
-    future: asyncio.Future[_Announced]
+    expectation: Expectation[Any]
+    wanted: Wanted[Any]
 
 
 class Outcomes:
-    """The routes that requests of this process wait for, each from one revision of its input on.
-
-    An outcome may come before its request waits for it, since the job is enqueued with the commit: the one of the
-    newest revision is kept for a while.
-    """
+    """The routes that requests of this process wait for."""
 
     def __init__(self, redis_url: str) -> None:
         self.reply_to = uuid4().hex
         self._url = redis_url
         self._deaf = False
         self._waiting: dict[UUID, list[_Waiting]] = {}
-        self._early: OrderedDict[UUID, _Announced] = OrderedDict()
 
-    async def wait(self, route_id: UUID, revision: int, seconds: float) -> Outcome | None:
-        """Waits until that revision of the route, or a later one, has an outcome; `seconds` at most. None: no outcome
-        came in time, or it is that of a later revision. The database has the route's state in any case."""
-        announced = self._early.get(route_id, 0)
-        if _revision_of(announced) < revision:
-            announced = await self._announcement(route_id, revision, seconds)
-        return announced if isinstance(announced, Outcome) and announced.revision == revision else None
-
-    async def _announcement(self, route_id: UUID, revision: int, seconds: float) -> _Announced:
-        loop = asyncio.get_running_loop()
-        one = _Waiting(revision, loop.create_future())
-        waiting = self._waiting.setdefault(route_id, [])
-        waiting.append(one)
-        expiry = loop.call_later(seconds, _settle, one.future, 0)
-        try:
-            return await one.future
-        finally:
-            expiry.cancel()
-            waiting.remove(one)
-            if not waiting:
-                self._waiting.pop(route_id, None)
+    def expect(self, wanted: Sequence[Wanted[Item]]) -> Expectation[Item]:
+        """To be entered before the job is enqueued: an outcome that nobody expects is forgotten."""
+        return Expectation(self._waiting, wanted)
 
     async def listen(self) -> None:
         """Runs as long as the process; connects again when Redis was away, or silent."""
@@ -122,22 +160,17 @@ class Outcomes:
                 log.warning("outcomes.unreadable", error=str(error))
 
     def announced(self, message: bytes) -> None:
-        """Wakes whoever waits for the routes of a job."""
+        """Tells whoever expects the routes of a job."""
         for route_id, announced in _decoder.decode(message).items():
-            revision = _revision_of(announced)
-            for one in self._waiting.get(route_id, ()):
-                if one.revision <= revision:
-                    _settle(one.future, announced)
-            if revision > _revision_of(self._early.get(route_id, 0)):
-                self._early[route_id] = announced
-                if len(self._early) > _MAX_EARLY:
-                    self._early.popitem(last=False)
-
-
-def _revision_of(announced: _Announced) -> int:
-    return announced.revision if isinstance(announced, Outcome) else announced
-
-
-def _settle(future: asyncio.Future[_Announced], announced: _Announced) -> None:
-    if not future.done():
-        future.set_result(announced)
+            waiting = self._waiting.get(route_id)
+            if waiting is None:
+                continue
+            outcome, revision = (announced, announced.revision) if isinstance(announced, Outcome) else (None, announced)
+            later = [one for one in waiting if one.wanted.revision > revision]
+            if later:
+                self._waiting[route_id] = later
+            else:
+                del self._waiting[route_id]
+            for expectation, wanted in waiting:
+                if wanted.revision <= revision:
+                    expectation.hear(wanted.item, outcome if wanted.revision == revision else None)

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
-from starlette.responses import Response
 
 from domain.contract.shapes import FieldFault, Problem
 from domain.encoding import write
@@ -49,14 +48,15 @@ class ApiError(Exception):
         self.headers = dict(headers or {})
 
 
-def problem(error: ApiError) -> Response:
-    """The answer to a request that failed."""
+def document_of(error: ApiError) -> bytes:
+    """What is said of it."""
     kind = KINDS[error.code]
-    document = Problem(
-        title=kind.title,
-        status=kind.status,
-        code=error.code,
-        detail=error.detail,
-        errors=list(error.errors) if error.errors is not None else msgspec.UNSET,
+    return write(
+        Problem(
+            title=kind.title,
+            status=kind.status,
+            code=error.code,
+            detail=error.detail,
+            errors=list(error.errors) if error.errors is not None else msgspec.UNSET,
+        )
     )
-    return Response(write(document), status_code=kind.status, media_type=PROBLEM_TYPE, headers=error.headers)

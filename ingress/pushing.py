@@ -1,129 +1,185 @@
-"""Storing a batch of pushes: all in one commit, and where that fails, each on its own.
+"""The way of a batch of pushes: admitted, stored, imported by a worker, answered."""
 
-A batch waits for locks no longer than `_PUSHING_SECONDS`, however many of its routes somebody else holds.
-"""
-
+import asyncio
 import time
+from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import Protocol, TypeVar
-from uuid import UUID
+from functools import partial
+from typing import NamedTuple
 
 import psycopg
 
-from domain.accounts.keys import still_valid
-from domain.database import SERVING, Connection, Database, Limits, is_away
-from domain.jobs import Job
-from domain.observability import get_logger
-from domain.routes.pushes import Push, Pushed, create_routes, store_pushes
-from ingress.auth import unauthorized
+from domain.async_database import AsyncDatabase
+from domain.contract.shapes import Route, RouteInput
+from domain.database import Database, flush, is_away
+from domain.jobs import AsyncJobQueue, Job, import_routes, in_batches
+from domain.lifecycle import PushEffect, RouteStatus
+from domain.observability import ROUTES_PUSHED, get_logger
+from domain.routes.answers import fresh_route
+from domain.routes.pushes import Push, Pushed, create_routes
+from domain.routes.queries import read_routes
+from ingress.authenticator import Admitted, Authenticator, Submitted
+from ingress.outcomes import Expectation, Outcomes, Wanted
 from ingress.problems import ApiError
+from ingress.storing import STORING_SECONDS, Result, Storing
 
 log = get_logger(__name__)
 
-_PUSHING_SECONDS = 2.5
+_HOLD_SECONDS = 0.25
+"""A batch keeps its place until its import is announced, so that the next one grows, but not for longer. After one has
+kept it in vain, the others do not until a worker is heard of again."""
 
-# When that time is over, the pushes that meet no lock still go through: each gets this much.
-_OVERTIME_SECONDS = 1.0
-_MIN_STATEMENT_SECONDS = 0.25
-_MIN_LOCK_SECONDS = 0.02
-
-Kept = TypeVar("Kept", covariant=True)
+_STORING_THREADS = 2
 
 
-class PushBatch:
-    """Stores pushes. `jobs` are to be enqueued afterwards, beside the imports of what is new or replaced."""
+class RouteAnswer(NamedTuple):
+    """What a push is answered with."""
 
-    def __init__(self, database: Database) -> None:
-        self.jobs: list[Job] = []
+    effect: PushEffect
+    route: Route
+
+
+Asking = Submitted[RouteInput, RouteAnswer]
+
+
+class _Stored(NamedTuple):
+    """A push that is stored and waits for its answer."""
+
+    admitted: Admitted[RouteInput, RouteAnswer]
+    push: Push
+    pushed: Pushed
+
+    def answer(self, route: Route) -> None:
+        self.admitted.settle(RouteAnswer(self.pushed.effect, route))
+
+
+class Pushing:
+    """The pushes of one process, a batch at a time."""
+
+    def __init__(
+        self,
+        authenticator: Authenticator,
+        by_key: AsyncDatabase,
+        database: Database,
+        jobs: AsyncJobQueue,
+        outcomes: Outcomes,
+        import_wait_seconds: float,
+    ) -> None:
+        self._authenticator = authenticator
+        self._by_key = by_key
         self._database = database
-        self._now = datetime.now(UTC)
-        self._until = time.monotonic() + _PUSHING_SECONDS
+        self._jobs = jobs
+        self._outcomes = outcomes
+        self._import_wait_seconds = import_wait_seconds
+        self._threads = ThreadPoolExecutor(_STORING_THREADS, thread_name_prefix="storing")
+        self._workers_answer = True
+        self._answering: set[asyncio.Task[None]] = set()
 
-    def store(self, pushes: Sequence[Push]) -> list[Pushed | BaseException]:
-        """What became of each push, in order. New routes are created first, which needs one statement; the rest are
-        updates, or may supersede other routes, and take a transaction."""
-        results = list(self._together(self._create, pushes))
-        others = [position for position, result in enumerate(results) if result is None]
-        if others:
-            stored = self._together(self._update, [pushes[position] for position in others])
-            for position, result in zip(others, stored, strict=True):
-                results[position] = result
-        return [result for result in results if result is not None]
+    async def close(self) -> None:
+        """Waits for the pushes that are stored to be answered."""
+        await asyncio.gather(*self._answering)
+        self._threads.shutdown()
 
-    def _create(self, pushes: Sequence[Push], limits: Limits | None = None) -> list[Pushed | ApiError | None]:
-        """None: it is not a new route, or may supersede others."""
-        if limits is None:  # a statement that commits by itself has no limits of its own
-            with self._database.by_key() as connection:
-                return [*create_routes(connection, pushes, now=self._now)]
+    async def work(self, batch: Sequence[Asking]) -> None:
+        """Settles every push of a batch. Returns when the batch gives up its place."""
+        admitted = await self._authenticator.admit(batch, looked_at_again=True)
+        if not admitted:
+            return
+        pushes = [Push(one.caller.tenant, one.asked.item.item, one.caller.key_id) for one in admitted]
         try:
-            with self._database.transaction_by_key(limits=limits) as connection:
-                created = create_routes(connection, pushes, now=self._now)
-                _check_keys_again(connection, pushes)
-        except _KeysGone:  # it is a single push, which has waited with others and then for those before it
-            return [unauthorized() for _ in pushes]
-        return [*created]
+            results, jobs = await self._store(pushes)
+        except Exception as error:
+            for one in admitted:
+                one.settle(error)
+            return
+        stored = []
+        for one, push, result in zip(admitted, pushes, results, strict=True):
+            if isinstance(result, Pushed):
+                stored.append(_Stored(one, push, result))
+            else:
+                if isinstance(result, ApiError):  # its key is not valid any more
+                    self._authenticator.forget(one.asked.item.by)
+                one.settle(result)
+        for effect, count in Counter(one.pushed.effect for one in stored).items():
+            ROUTES_PUSHED.labels(effect).inc(count)
+        answering = asyncio.create_task(self._answer_all(stored, jobs))
+        self._answering.add(answering)
+        answering.add_done_callback(self._answering.discard)
+        if self._workers_answer:
+            await asyncio.wait((answering,), timeout=_HOLD_SECONDS)
+            self._workers_answer = answering.done()
 
-    def _update(self, pushes: Sequence[Push], limits: Limits | None = None) -> list[Pushed | ApiError]:
+    async def _store(self, pushes: Sequence[Push]) -> tuple[Sequence[Result], list[Job]]:
+        """What became of each push, in order. New routes take one statement. What it leaves takes a transaction, in a
+        thread: updates, and routes that may supersede others."""
+        until = time.monotonic() + STORING_SECONDS
+        storing = Storing(self._database, until=until)
+        store = storing.together
         try:
-            with self._database.transaction_by_key(limits=limits or self._limits()) as connection:
-                stored, jobs = store_pushes(connection, pushes, now=self._now)
-                _check_keys_again(connection, pushes)
-        except _KeysGone as gone:  # the batch may have waited for other transactions
-            results: list[Pushed | ApiError] = [unauthorized() for _ in pushes]
-            valid = [position for position, push in enumerate(pushes) if push.key_id not in gone.key_ids]
-            if valid:
-                again = self._update([pushes[position] for position in valid], limits)
-                for position, result in zip(valid, again, strict=True):
-                    results[position] = result
-            return results
-        self.jobs += jobs
-        return [*stored]
-
-    def _together(self, store: "_Store[Kept]", pushes: Sequence[Push]) -> Sequence[Kept | BaseException]:
-        """What `store` makes of all in one commit; when that fails, of each on its own, so that a bad neighbour costs
-        the others nothing. Those that wait for a lock then share the time that is left: many cost no more than one."""
-        try:
-            return store(pushes)
+            created = await self._by_key.ask(create_routes(pushes, now=datetime.now(UTC)))
         except psycopg.Error as error:
-            if len(pushes) == 1 or is_away(error):
-                return [error] * len(pushes)
+            if is_away(error):
+                raise
             log.warning("push.batch_failed", routes=len(pushes), error=str(error))
-            failure = error
-        results: list[Kept | BaseException] = []
-        for position, push in enumerate(pushes):
-            if time.monotonic() > self._until + _OVERTIME_SECONDS:
-                return [*results, *[failure] * (len(pushes) - position)]
-            try:
-                results += store([push], self._limits(shares=len(pushes) - position))
-            except psycopg.Error as error:
-                results.append(error)
-        return results
+            created = [None] * len(pushes)
+            store = partial(storing.apart, failure=error)
+        results: list[Result | None] = [*created]
+        left = [position for position, result in enumerate(results) if result is None]
+        if left:
+            loop = asyncio.get_running_loop()
+            rest = await loop.run_in_executor(self._threads, store, [pushes[position] for position in left])
+            for position, result in zip(left, rest, strict=True):
+                results[position] = result
+        return [result for result in results if result is not None], storing.jobs
 
-    def _limits(self, *, shares: int = 1) -> Limits:
-        """Of a transaction that may use its share of the time that is left."""
-        left = self._until - time.monotonic()
-        return Limits(
-            statement_seconds=min(SERVING.statement_seconds, max(left, _MIN_STATEMENT_SECONDS)),
-            lock_seconds=min(SERVING.lock_seconds, max(left / shares, _MIN_LOCK_SECONDS)),
-        )
+    async def _answer_all(self, stored: Sequence[_Stored], jobs: Sequence[Job]) -> None:
+        try:
+            await self._import(stored, jobs)
+        except Exception as error:
+            for one in stored:
+                one.admitted.settle(error)
 
+    async def _import(self, stored: Sequence[_Stored], jobs: Sequence[Job]) -> None:
+        """Asks for the import of all that is new or replaced, and answers each push as soon as its outcome is known."""
+        changed = [one for one in stored if one.pushed.effect in ("create", "replace")]
+        for one in stored:
+            if one.pushed.effect == "refuse":
+                one.admitted.settle(ApiError("route_active", "The route has started; its stops cannot change."))
+        with self._outcomes.expect(
+            [Wanted(one.pushed.route_id, one.pushed.revision, one) for one in changed]
+        ) as expected:
+            route_ids = dict.fromkeys(one.pushed.route_id for one in changed)
+            imports = [import_routes(ids, reply_to=self._outcomes.reply_to) for ids in in_batches(route_ids)]
+            asked = await self._jobs.put(*jobs, *imports)
+            await self._read([one for one in stored if one.pushed.effect == "unchanged"])
+            if asked:
+                await self._answer_as_told(expected)
+        late = [one for one in changed if not one.admitted.asked.future.done()]
+        if any(one.pushed.effect == "create" for one in late):
+            await self._by_key.ask(flush())  # no worker's commit has written them to disk
+        await self._read(late)
 
-class _Store(Protocol[Kept]):
-    def __call__(self, pushes: Sequence[Push], limits: Limits | None = None) -> Sequence[Kept]: ...
+    async def _answer_as_told(self, expected: Expectation[_Stored]) -> None:
+        """Until the time is over. Leaves those whose import failed and is tried again."""
+        async for told in expected.told(self._import_wait_seconds):
+            self._workers_answer = True
+            unknown = []
+            for one, outcome in told:
+                if outcome is None or (one.pushed.effect == "replace" and outcome.status != RouteStatus.PENDING):
+                    unknown.append(one)
+                elif outcome.status != RouteStatus.PENDING:
+                    one.answer(fresh_route(one.push, one.pushed, outcome))
+            await self._read(unknown)
 
-
-class _KeysGone(Exception):
-    """Keys were revoked or expired while their pushes waited."""
-
-    def __init__(self, key_ids: set[UUID]) -> None:
-        super().__init__(key_ids)
-        self.key_ids = key_ids
-
-
-def _check_keys_again(connection: Connection, pushes: Sequence[Push]) -> None:
-    """Raises _KeysGone, which rolls the transaction back."""
-    key_ids = {push.key_id for push in pushes if push.key_id is not None}
-    gone = key_ids - still_valid(connection, key_ids)
-    if gone:
-        raise _KeysGone(gone)
+    async def _read(self, stored: Sequence[_Stored]) -> None:
+        """Answers with the routes as they are now."""
+        if not stored:
+            return
+        found = await self._by_key.ask(read_routes([(one.push.tenant, one.pushed.route_id) for one in stored]))
+        for one, versioned in zip(stored, found, strict=True):
+            if versioned is None:
+                one.admitted.settle(LookupError(one.pushed.route_id))
+            else:
+                one.answer(versioned.route)

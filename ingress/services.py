@@ -1,70 +1,35 @@
-"""What the endpoints work with: the database in batches, the rate limit, the job queue, and the outcomes.
+"""What the endpoints work with: PostgreSQL and Redis in the event loop, and threads for rare work.
 
 Every company has its turn in the batches, and its share of the threads.
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import partial
-from typing import NamedTuple
+from contextlib import asynccontextmanager, contextmanager, suppress
 from uuid import UUID
 
-from domain.accounts.keys import Caller, find_callers, still_valid
+from domain.accounts.keys import Caller, still_valid
+from domain.async_database import AsyncDatabase
 from domain.contract.shapes import Route, RouteInput
-from domain.database import SERVING, Connection, Database, Tenant, flush
-from domain.jobs import JobQueue, import_routes, in_batches, redis_client
-from domain.observability import ROUTES_PUSHED, get_logger
+from domain.database import SERVING, Connection, Database, Tenant
+from domain.jobs import AsyncJobQueue, async_redis_client, redis_client
 from domain.redis_circuit import RedisCircuit
-from domain.routes.pushes import Push, Pushed
 from domain.routes.queries import Versioned, find_by_external_id, read_routes, read_versions
 from domain.settings import Settings
-from ingress.auth import (
-    AuthorizedRequest,
-    AuthorizedResponse,
-    AuthResult,
-    Credentials,
-    Item,
-    Result,
-    refusal_of,
-    unauthorized,
-)
+from domain.statements import Query
+from ingress.auth import unauthorized
+from ingress.authenticator import Authenticator, AuthorizedRequest, AuthorizedResponse, Item, Result, Submitted
 from ingress.batching import Batcher
 from ingress.key_use import KeyUse
 from ingress.limits import RateLimiter
 from ingress.outcomes import Outcomes
 from ingress.problems import ApiError
-from ingress.pushing import PushBatch
+from ingress.pushing import Pushing, RouteAnswer
 from ingress.turns import Shares
 
-log = get_logger(__name__)
-
-
-AuthorizedBatcher = Batcher[AuthorizedRequest[Item], AuthorizedResponse[Result]]
-"""Batches of what requests ask for, each with the key it comes with."""
-
-_MAX_FLUSHED = 10_000
-_MAX_KNOWN_KEYS = 10_000
-_NOBODY_KNOWN = ""
-"""The owner of what comes with a key that was not valid when it was last looked at: all these take one turn."""
-
-
-class KnownKey(NamedTuple):
-    """What was found of a key when it was last looked at. It permits nothing, but makes its request likely enough to be
-    read before the key is looked at again."""
-
-    company_id: UUID
-    within_limit: bool
-
-
-class Stored(NamedTuple):
-    """A push and what became of it, and whether its import has been asked for."""
-
-    push: Push
-    pushed: Pushed
-    import_asked: bool
+Batches = Batcher[AuthorizedRequest[Item], AuthorizedResponse[Result]]
+"""What requests ask for, each with the key that it comes with."""
 
 
 class Services:
@@ -74,47 +39,48 @@ class Services:
         redis_url = settings.require_redis_url()
         self.settings = settings
         self.database = Database.of(settings, SERVING, fail_fast=True)
-        client = redis_client(redis_url)
-        circuit = RedisCircuit(client)
-        self.jobs = JobQueue(client, circuit)
-        self.outcomes = Outcomes(redis_url)
-        self._limiter = RateLimiter(client, circuit, positions_per_minute=settings.feed_positions_per_minute)
+        self._by_key = AsyncDatabase.of(settings)
+        self._redis = async_redis_client(redis_url)
+        circuit = RedisCircuit(redis_client(redis_url))
+        self.jobs = AsyncJobQueue(self._redis, circuit)
+        self._limiter = RateLimiter(self._redis, circuit, positions_per_minute=settings.feed_positions_per_minute)
+        self._key_use = KeyUse(self.database)
+        self.authenticator = Authenticator(self._by_key, self._limiter, self._key_use)
+        self._outcomes = Outcomes(redis_url)
+        self._pushing = Pushing(
+            self.authenticator, self._by_key, self.database, self.jobs, self._outcomes, settings.import_wait_seconds
+        )
+        self.pushes: Batches[RouteInput, RouteAnswer] = Batcher(
+            self._pushing.work, max_items=settings.push_batch_routes
+        )
+        self.reads: Batches[UUID, Versioned | None] = self._reader(read_routes)
+        self.finds: Batches[str, Route | None] = self._reader(find_by_external_id)
+        self.versions: Batches[UUID, str | None] = self._reader(read_versions)
         threads = settings.database_pool_size  # each works with a connection
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="database")
         self._shares = Shares(threads, of_one=max(1, threads // 2))
-        most = settings.push_batch_routes
-        self.authentications: Batcher[Credentials, AuthResult] = Batcher(
-            "authentications", self._authenticate, max_items=most
-        )
-        self.pushes: AuthorizedBatcher[RouteInput, Stored] = Batcher(
-            "pushes", partial(self._authorized, self._push_for), max_items=most
-        )
-        self.reads: AuthorizedBatcher[UUID, Versioned | None] = self._reader("reads", read_routes)
-        self.finds: AuthorizedBatcher[str, Route | None] = self._reader("finds", find_by_external_id)
-        self.versions: AuthorizedBatcher[UUID, str | None] = self._reader("versions", read_versions)
-        self._flushes: Batcher[None, None] = Batcher("flushes", self._flush, max_items=_MAX_FLUSHED, at_once=1)
-        self._known: dict[bytes, KnownKey] = {}
-        self._key_use = KeyUse(self.database)
         body_bytes = settings.body_memory_megabytes << 20
         self.bodies = Shares(body_bytes, of_one=body_bytes // 32)
-        """Bytes, held from before a body is read until what it says is stored: who has to wait, waits in its socket."""
+        """Bytes, held from before a body is read until it is answered: who has to wait, waits in its socket."""
 
-    async def run(self) -> "asyncio.Task[None]":
-        """Opens what is needed. The returned task listens until it is canceled."""
-        self.database.__enter__()
-        self._key_use.start()
-        return asyncio.get_running_loop().create_task(self.outcomes.listen())
-
-    def close(self) -> None:
-        for batcher in (self.authentications, self.pushes, self.reads, self.finds, self.versions, self._flushes):
-            batcher.close()
-        self._threads.shutdown()
-        self._key_use.close()
-        self.database.__exit__()
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Opens what is needed, and closes it after the batches in flight."""
+        listening = asyncio.get_running_loop().create_task(self._outcomes.listen())
+        with self.database, self._key_use:
+            async with self._by_key, self._redis:
+                yield
+                for batches in (self.authenticator.batches, self.pushes, self.reads, self.finds, self.versions):
+                    await batches.close()
+                await self._pushing.close()
+                self._threads.shutdown()
+        listening.cancel()
+        with suppress(asyncio.CancelledError):
+            await listening
 
     async def in_thread(self, caller: Caller, work: Callable[[], Result]) -> Result:
         """`work` in one of the threads, of which a company has half at most."""
-        async with self._shares.part(caller.company_id):
+        async with self._shares.part(caller.company_id.hex):
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     @contextmanager
@@ -123,21 +89,12 @@ class Services:
         ApiError 401 when it is not valid any more; then nothing is stored. `by_key` as in `transaction_by_key`."""
         with self.database.transaction_by_key() if by_key else self.database.transaction() as connection:
             yield connection
-            if not still_valid(connection, [caller.key_id]):
+            if not all(still_valid([caller.key_id]).on(connection)):
                 raise unauthorized()
 
-    async def flushed(self) -> None:
-        """Returns when every push that was stored before is on disk."""
-        await self._flushes.submit(None, _NOBODY_KNOWN)
-
-    def _flush(self, waiting: Sequence[None]) -> Sequence[None]:
-        with self.database.by_key() as connection:
-            flush(connection)
-        return waiting
-
-    def count_positions(self, caller: Caller, positions: int) -> None:
+    async def count_positions(self, caller: Caller, positions: int) -> None:
         """Raises ApiError 429 when they are more than the key may still send to the feed."""
-        seconds = self._limiter.take_positions(caller.key_id, positions)
+        seconds = await self._limiter.take_positions(caller.key_id, positions)
         if seconds:
             raise ApiError(
                 "rate_limited",
@@ -146,92 +103,21 @@ class Services:
                 headers={"Retry-After": str(seconds)},
             )
 
-    async def authenticate(self, credentials: Credentials) -> AuthResult:
-        """Who presents a key, in a turn of its own."""
-        return await self.authentications.submit(credentials, self.owner_of(credentials))
-
-    def known_of(self, credentials: Credentials) -> KnownKey | None:
-        """None: the key was not valid when it was last looked at, or never looked at."""
-        return self._known.get(credentials.key.hash)
-
-    def owner_of(self, credentials: Credentials) -> Hashable:
-        """Who takes turns with the others: the company of a key that was valid when it was last looked at."""
-        known = self.known_of(credentials)
-        return known.company_id if known is not None else _NOBODY_KNOWN
-
-    def _authenticate(self, credentials: Sequence[Credentials]) -> list[AuthResult]:
-        """Every key is looked up at every request, many in one query: a revoked key is refused at once."""
-        if not credentials:
-            return []
-        with self.database.by_key() as connection:
-            callers = find_callers(connection, [one.key for one in credentials])
-        self._key_use.note(caller.key_id for caller in callers if caller is not None)
-        allowances = self._limiter.take(
-            [
-                caller.key_id if caller is not None and one.counted else None
-                for caller, one in zip(callers, credentials, strict=True)
-            ]
-        )
-        auth_results = [AuthResult(*one) for one in zip(callers, allowances, strict=True)]
-        for one, auth_result in zip(credentials, auth_results, strict=True):
-            self._remember(one.key.hash, auth_result)
-        return auth_results
-
-    def _remember(self, key_hash: bytes, auth_result: AuthResult) -> None:
-        """By a hash of the whole key: a part of it is no secret."""
-        if auth_result.caller is None:
-            self._known.pop(key_hash, None)
-            return
-        if key_hash not in self._known and len(self._known) >= _MAX_KNOWN_KEYS:
-            self._known.clear()  # those in use come back with their next request
-        self._known[key_hash] = KnownKey(auth_result.caller.company_id, refusal_of(auth_result, None) is None)
-
-    def _authorized(
-        self,
-        work: Callable[[Sequence[tuple[Caller, Item]]], Sequence[Result | BaseException]],
-        requests: Sequence[AuthorizedRequest[Item]],
-    ) -> list[AuthorizedResponse[Result]]:
-        """Authenticates all requests, and does the work for those that may have it."""
-        auth_results = self._authenticate([request.by for request in requests])
-        results: dict[int, Result | BaseException] = {}
-        wanted: dict[int, tuple[Caller, Item]] = {}
-        for position, (auth_result, request) in enumerate(zip(auth_results, requests, strict=True)):
-            refusal = refusal_of(auth_result, request.permission)
-            if refusal is not None:
-                results[position] = refusal
-            elif auth_result.caller is not None:
-                wanted[position] = auth_result.caller, request.item
-        try:
-            results |= zip(wanted, work(list(wanted.values())) if wanted else (), strict=True)
-        except Exception as error:
-            results |= dict.fromkeys(wanted, error)
-        return [AuthorizedResponse(auth_result, results[position]) for position, auth_result in enumerate(auth_results)]
-
-    def _reader(
-        self, name: str, read: Callable[[Connection, Sequence[tuple[Tenant, Item]]], Sequence[Result]]
-    ) -> AuthorizedBatcher[Item, Result]:
+    def _reader(self, read: Callable[[Sequence[tuple[Tenant, Item]]], Query[list[Result]]]) -> Batches[Item, Result]:
         """Many requests' reads in one query."""
 
-        def work(wanted: Sequence[tuple[Caller, Item]]) -> Sequence[Result]:
-            with self.database.by_key() as connection:
-                return read(connection, [(caller.tenant, one) for caller, one in wanted])
+        async def work(batch: Sequence[Submitted[Item, Result]]) -> None:
+            admitted = await self.authenticator.admit(batch)
+            if not admitted:
+                return
+            wanted = [(one.caller.tenant, one.asked.item.item) for one in admitted]
+            try:
+                results = await self._by_key.ask(read(wanted))
+            except Exception as error:
+                for one in admitted:
+                    one.settle(error)
+                return
+            for one, result in zip(admitted, results, strict=True):
+                one.settle(result)
 
-        return Batcher(name, partial(self._authorized, work))
-
-    def _push_for(self, wanted: Sequence[tuple[Caller, RouteInput]]) -> Sequence[Stored | BaseException]:
-        return self._push([Push(caller.tenant, route, caller.superseding, caller.key_id) for caller, route in wanted])
-
-    def _push(self, pushes: Sequence[Push]) -> Sequence[Stored | BaseException]:
-        """Stores the pushes, and enqueues one import for all that is new or changed."""
-        batch = PushBatch(self.database)
-        results = batch.store(pushes)
-        pushed = [result for result in results if isinstance(result, Pushed)]
-        changed = dict.fromkeys(one.route_id for one in pushed if one.effect in ("create", "replace"))
-        imports = [import_routes(route_ids, reply_to=self.outcomes.reply_to) for route_ids in in_batches(changed)]
-        asked = self.jobs.put(*batch.jobs, *imports)
-        for effect, count in Counter(one.effect for one in pushed).items():
-            ROUTES_PUSHED.labels(effect).inc(count)
-        return [
-            Stored(push, result, asked and result.route_id in changed) if isinstance(result, Pushed) else result
-            for push, result in zip(pushes, results, strict=True)
-        ]
+        return Batcher(work, at_once=1)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter, OrderedDict, deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from typing import Generic, NamedTuple, TypeVar
 
 Item = TypeVar("Item")
@@ -12,21 +12,21 @@ class Turns(Generic[Item]):
     """Items that wait, each with its owner: one item of each owner in turn, those of one owner as they came."""
 
     def __init__(self) -> None:
-        self._of: OrderedDict[Hashable, deque[Item]] = OrderedDict()
+        self._of: OrderedDict[str, deque[Item]] = OrderedDict()
         self._length = 0
 
     def __len__(self) -> int:
         return self._length
 
-    def put(self, owner: Hashable, item: Item) -> None:
+    def put(self, owner: str, item: Item) -> None:
         self._of.setdefault(owner, deque()).append(item)
         self._length += 1
 
-    def heads(self) -> Iterator[tuple[Hashable, Item]]:
+    def heads(self) -> Iterator[tuple[str, Item]]:
         """The next item of each owner, in turn."""
         return ((owner, items[0]) for owner, items in self._of.items())
 
-    def take(self, owner: Hashable | None = None) -> Item:
+    def take(self, owner: str | None = None) -> Item:
         """Removes and returns the next item, or the next one of this owner. The owner's turn comes again after all
         others'."""
         owner = next(iter(self._of)) if owner is None else owner
@@ -54,27 +54,27 @@ class Shares:
     def __init__(self, amount: int, *, of_one: int) -> None:
         self._free = amount
         self._of_one = of_one
-        self._taken: Counter[Hashable] = Counter()
+        self._taken: Counter[str] = Counter()
         self._waiting: Turns[_Wait] = Turns()
 
-    def part(self, owner: Hashable, amount: int = 1, *, patience_seconds: float | None = None) -> "Part":
+    def part(self, owner: str, amount: int = 1, *, patience_seconds: float | None = None) -> "Part":
         """For `async with`: it waits until the owner can have so much, and holds it during the block. `amount` is at
         most `of_one`. Raises NothingFree when it has to wait for longer than `patience_seconds`."""
         return Part(self, owner, amount, patience_seconds)
 
-    async def take(self, owner: Hashable, amount: int, patience_seconds: float | None) -> None:
+    async def take(self, owner: str, amount: int, patience_seconds: float | None) -> None:
         """Waits like `part`. Whoever takes gives back."""
         if self._waiting or not self._is_free(owner, amount):
             await self._turn(owner, amount, patience_seconds)
         else:
             self._change(owner, amount)
 
-    def give_back(self, owner: Hashable, amount: int) -> None:
+    def give_back(self, owner: str, amount: int) -> None:
         self._change(owner, -amount)
         if self._waiting:
             self._serve()
 
-    async def _turn(self, owner: Hashable, amount: int, patience_seconds: float | None) -> None:
+    async def _turn(self, owner: str, amount: int, patience_seconds: float | None) -> None:
         wait = _Wait(amount, asyncio.get_running_loop().create_future())
         self._waiting.put(owner, wait)
         self._serve()
@@ -106,13 +106,13 @@ class Shares:
             else:
                 return
 
-    def _may(self, owner: Hashable, wait: _Wait) -> bool:
+    def _may(self, owner: str, wait: _Wait) -> bool:
         return wait.future.done() or self._taken[owner] + wait.amount <= self._of_one
 
-    def _is_free(self, owner: Hashable, amount: int) -> bool:
+    def _is_free(self, owner: str, amount: int) -> bool:
         return amount <= self._free and self._taken[owner] + amount <= self._of_one
 
-    def _change(self, owner: Hashable, amount: int) -> None:
+    def _change(self, owner: str, amount: int) -> None:
         self._free -= amount
         self._taken[owner] += amount
         if not self._taken[owner]:
@@ -124,7 +124,7 @@ class Part:
 
     __slots__ = ("_amount", "_owner", "_patience_seconds", "_shares")
 
-    def __init__(self, shares: Shares, owner: Hashable, amount: int, patience_seconds: float | None) -> None:
+    def __init__(self, shares: Shares, owner: str, amount: int, patience_seconds: float | None) -> None:
         self._shares = shares
         self._owner = owner
         self._amount = amount

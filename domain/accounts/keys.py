@@ -16,11 +16,11 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.contract.shapes import SCOPES
-from domain.database import Connection, Tenant
+from domain.database import Connection, Tenant, as_ids
 from domain.errors import FuelrouteError
 from domain.ids import new_id
 from domain.lifecycle import Environment
-from domain.statements import Command, IdRow, Statement
+from domain.statements import Command, Query, Statement
 
 _MARKS = {Environment.LIVE: "svc_live_", Environment.SANDBOX: "svc_test_"}
 _ALPHABET = string.ascii_letters + string.digits
@@ -41,8 +41,6 @@ class Caller:
     company_id: UUID
     environment: Environment
     scopes: frozenset[str]
-    superseding: bool
-    """The company's policy, which its pushes have to know."""
 
     @property
     def tenant(self) -> Tenant:
@@ -167,7 +165,7 @@ def list_keys(connection: Connection, company_id: UUID) -> list[StoredKey]:
 
 
 class _Found(NamedTuple):
-    """A key that is neither revoked nor expired, with what its company allows."""
+    """A key that is neither revoked nor expired."""
 
     id: UUID
     company_id: UUID
@@ -175,22 +173,45 @@ class _Found(NamedTuple):
     scopes: list[str]
     prefix: str
     hash: bytes
-    superseding: bool
 
 
-_VALID = """
-    FROM api_keys k JOIN companies c ON c.id = k.company_id
-    WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp()) AND c.retired_at IS NULL
+_IS_VALID = """
+    WHERE k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())
+      AND c.retired_at IS NULL
 """
-_STILL_VALID = Statement(IdRow, f"SELECT k.id {_VALID} AND k.id = ANY(%s)")
+VALID = f"FROM api_keys k JOIN companies c ON c.id = k.company_id {_IS_VALID}"
+"""The keys that are valid at this moment, `k`, with their companies, `c`: the end of a SELECT. `AND` may follow."""
+
+
+class _StillValid(NamedTuple):
+    position: int
+    """Among those asked for, from 1."""
+
+
+_STILL_VALID = Statement(
+    _StillValid,
+    f"""
+    SELECT asked.position FROM unnest(%s::uuid[]) WITH ORDINALITY AS asked (id, position)
+    JOIN api_keys k ON k.id = asked.id
+    JOIN companies c ON c.id = k.company_id
+    {_IS_VALID}
+    """,  # noqa: S608 (constants)
+)
 _VALID_BY_PREFIX = Statement(
-    _Found, f"SELECT k.id, company_id, environment, scopes, prefix, hash, superseding {_VALID} AND prefix = ANY(%s)"
+    _Found, f"SELECT k.id, k.company_id, k.environment, k.scopes, k.prefix, k.hash {VALID} AND k.prefix = ANY(%s)"
 )
 
 
-def still_valid(connection: Connection, key_ids: Collection[UUID]) -> set[UUID]:
-    """Which of these keys, found before, are valid still. One query for all."""
-    return {row.id for row in _STILL_VALID.all(connection, (list(key_ids),))}
+def still_valid(key_ids: Sequence[UUID]) -> Query[list[bool]]:
+    """Whether each of these keys, found before, is valid still, in order. One query for all."""
+
+    def read(rows: list[_StillValid]) -> list[bool]:
+        valid = [False] * len(key_ids)
+        for (position,) in rows:
+            valid[position - 1] = True
+        return valid
+
+    return Query(_STILL_VALID, (as_ids(key_ids),), read)
 
 
 class PresentedKey(NamedTuple):
@@ -208,16 +229,18 @@ _NO_KEY = PresentedKey(None, b"")
 """Whatever cannot be one of our keys."""
 
 
-def find_callers(connection: Connection, keys: Sequence[PresentedKey]) -> list[Caller | None]:
+def find_callers(keys: Sequence[PresentedKey]) -> Query[list[Caller | None]]:
     """The caller behind each presented key, in order; None: unknown, revoked, expired, or of a retired company. One
     query for all."""
-    prefixes = {key.prefix for key in keys if key.prefix is not None}
-    by_prefix: dict[str | None, list[tuple[bytes, Caller]]] = {}
-    for row in _VALID_BY_PREFIX.all(connection, (list(prefixes),)):
-        scopes = frozenset(row.scopes)
-        caller = Caller(row.id, row.company_id, Environment(row.environment), scopes, row.superseding)
-        by_prefix.setdefault(row.prefix, []).append((row.hash, caller))
-    return [_matching(key, by_prefix.get(key.prefix, ())) for key in keys]
+
+    def read(rows: list[_Found]) -> list[Caller | None]:
+        by_prefix: dict[str | None, list[tuple[bytes, Caller]]] = {}
+        for row in rows:
+            caller = Caller(row.id, row.company_id, Environment(row.environment), frozenset(row.scopes))
+            by_prefix.setdefault(row.prefix, []).append((row.hash, caller))
+        return [_matching(key, by_prefix.get(key.prefix, ())) for key in keys]
+
+    return Query(_VALID_BY_PREFIX, (list({key.prefix for key in keys if key.prefix is not None}),), read)
 
 
 def prefix_of(key: str) -> str:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from domain.accounts.keys import VALID
 from domain.contract.shapes import RouteInput
 from domain.database import Connection, Tenant, as_json
 from domain.ids import new_id
@@ -17,7 +18,7 @@ from domain.routes.content import COLUMNS, VALUES
 from domain.routes.progress import NOT_ATTEMPTED
 from domain.routes.superseding import lock_references, supersede
 from domain.routes.updates import Update, lock_current, store_updates
-from domain.statements import Statement
+from domain.statements import Query, Statement
 from domain.telematics.rechecks import recheck_trucks
 
 
@@ -26,10 +27,8 @@ class Push(NamedTuple):
 
     tenant: Tenant
     route: RouteInput
-    may_supersede: bool = True
-    """False where the company is known to have superseding off. It skips the superseding query."""
     key_id: UUID | None = None
-    """The API key that it came with. The ingress checks the key again before it commits."""
+    """The API key that it came with. The ingress checks the key again as it stores the push."""
 
     @property
     def identity(self) -> tuple[Tenant, str]:
@@ -48,21 +47,17 @@ class Pushed(NamedTuple):
     """Of the route's input, once the push was stored."""
 
 
-def create_routes(connection: Connection, pushes: Sequence[Push], *, now: datetime) -> list[Pushed | None]:
-    """The quick way for new routes: one statement, which needs no transaction around it.
+def create_routes(pushes: Sequence[Push], *, now: datetime) -> Query[list[Pushed | None]]:
+    """The quick way for new routes, pushed with keys that were valid when they were last looked at: one statement,
+    which looks at the keys again and needs no transaction around it.
 
-    A push without a result (None) is left to `store_pushes`: its route exists already, a push before it in this list
-    creates it, or it may supersede others.
+    A push without a result (None) is left to `store_pushes`: its key is not valid any more, its route exists already, a
+    push before it in this list creates it, or it may supersede others.
 
     The statement does not wait until its commit is on disk, so whoever answers the push makes sure of it: the worker's
     commit of the import writes both to disk, and so does `database.flush`.
     """
-    quick = [position for position, push in enumerate(pushes) if not push.may_supersede]
-    created = _insert(_INSERT_UNFLUSHED, connection, [pushes[position] for position in quick], now=now)
-    results: list[Pushed | None] = [None] * len(pushes)
-    for position, pushed in zip(quick, created, strict=True):
-        results[position] = pushed
-    return results
+    return _insert(_CREATE, pushes, now=now)
 
 
 def store_pushes(connection: Connection, pushes: Sequence[Push], *, now: datetime) -> tuple[list[Pushed], list[Job]]:
@@ -76,7 +71,7 @@ def store_pushes(connection: Connection, pushes: Sequence[Push], *, now: datetim
     """
     lock_references(
         connection,
-        ((push.tenant, push.route.reference) for push in pushes if push.may_supersede and push.route.reference),
+        ((push.tenant, push.route.reference) for push in pushes if push.route.reference),
     )
     results: dict[int, Pushed] = {}
     superseded: list[UUID] = []
@@ -85,11 +80,7 @@ def store_pushes(connection: Connection, pushes: Sequence[Push], *, now: datetim
         stored = _store_round(connection, pushes, _first_of_each_route(pushes, waiting), now=now)
         superseded += supersede(
             connection,
-            [
-                pushed.route_id
-                for position, pushed in stored.items()
-                if pushes[position].may_supersede and pushed.effect in ("create", "replace")
-            ],
+            [pushed.route_id for pushed in stored.values() if pushed.effect in ("create", "replace")],
         )
         results |= stored
         waiting = [position for position in waiting if position not in stored]
@@ -111,7 +102,7 @@ def _store_round(
     A push is missing in the result when its route was there as we tried to create it, but another transaction had
     canceled it before we locked it: the next round creates it.
     """
-    created = _insert(_INSERT, connection, [pushes[position] for position in positions], now=now)
+    created = _insert(_INSERT, [pushes[position] for position in positions], now=now).on(connection)
     stored = {position: pushed for position, pushed in zip(positions, created, strict=True) if pushed is not None}
     known = [position for position in positions if position not in stored]
     updates = []
@@ -135,25 +126,27 @@ class _Created(NamedTuple):
 _NEW_ROUTES = f"""
     INSERT INTO routes (id, company_id, environment, {COLUMNS}, status, pending_reason, pending_detail, retry_at,
                         created_at)
-    SELECT id, company_id, environment, {VALUES}, 'pending', 'not_attempted', '{NOT_ATTEMPTED}', %s,
+    SELECT pushed.id, pushed.company_id, pushed.environment, {VALUES},
+           'pending', 'not_attempted', '{NOT_ATTEMPTED}', %s,
            statement_timestamp() + ordinal * interval '1 microsecond'
-    FROM jsonb_to_recordset(%s) AS pushed (id uuid, ordinal int, company_id uuid, environment text, body jsonb){{more}}
+    FROM jsonb_to_recordset(%s)
+         AS pushed (id uuid, ordinal int, company_id uuid, environment text, key_id uuid, body jsonb){{more}}
     ON CONFLICT (company_id, environment, external_id) WHERE status <> 'canceled' DO NOTHING
     RETURNING id, created_at
 """  # noqa: S608 (constants)
 _INSERT = Statement(_Created, _NEW_ROUTES.format(more=""))
-_INSERT_UNFLUSHED = Statement(
+_CREATE = Statement(
     _Created,
-    _NEW_ROUTES.format(more=", (SELECT set_config('synchronous_commit', 'off', true)) AS this_commit_alone"),
+    _NEW_ROUTES.format(
+        more=f"""
+    CROSS JOIN LATERAL (SELECT {VALID} AND NOT c.superseding AND k.id = pushed.key_id LIMIT 1) AS valid_key
+    CROSS JOIN (SELECT set_config('synchronous_commit', 'off', true)) AS this_commit_alone"""
+    ),
 )
 
 
-def _insert(
-    insert: Statement[_Created], connection: Connection, pushes: Sequence[Push], *, now: datetime
-) -> list[Pushed | None]:
+def _insert(insert: Statement[_Created], pushes: Sequence[Push], *, now: datetime) -> Query[list[Pushed | None]]:
     """None for a push whose route exists already: another process created it, or a push before it in this list."""
-    if not pushes:
-        return []
     ids = [new_id() for _ in pushes]
     routes = [
         {
@@ -161,10 +154,15 @@ def _insert(
             "ordinal": ordinal,
             "company_id": push.tenant.company_id,
             "environment": push.tenant.environment,
+            "key_id": push.key_id,
             "body": push.route,
         }
         # in the order of the unique index, so that two processes that create the same routes never deadlock
         for ordinal, push in sorted(enumerate(pushes), key=lambda entry: entry[1].identity)
     ]
-    created = {row.id: row.created_at for row in insert.all(connection, (now + SWEEP_GRACE, as_json(routes)))}
-    return [Pushed(route_id, "create", created[route_id]) if route_id in created else None for route_id in ids]
+
+    def read(rows: list[_Created]) -> list[Pushed | None]:
+        created = {row.id: row.created_at for row in rows}
+        return [Pushed(route_id, "create", created[route_id]) if route_id in created else None for route_id in ids]
+
+    return Query(insert, (now + SWEEP_GRACE, as_json(routes)), read)

@@ -1,6 +1,6 @@
 """How routes are read: by id, by externalId, and in lists."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
@@ -8,11 +8,11 @@ from uuid import UUID
 import msgspec
 
 from domain.contract.shapes import Route, RouteList, RouteQuery
-from domain.database import Connection, Tenant
+from domain.database import Connection, Tenant, as_ids
 from domain.ids import read_id
 from domain.routes.answers import RouteRow, route_answer
 from domain.routes.counts import COUNTED
-from domain.statements import Statement
+from domain.statements import Query, Statement
 
 _VERSION = "md5(ROW(r.id, r.updated_at, v.unit_number, d.name)::text)"
 """Differs whenever the answer does: whatever changes a route, its visits or its plan sets `updated_at`."""
@@ -56,7 +56,7 @@ class _VersionRow(NamedTuple):
 
 
 # the rows of other tenants are left out in `_wanted`
-_BY_ID = Statement(RouteRow, _ROUTES + "WHERE r.id = ANY(%s)")
+_BY_ID = Statement(RouteRow, _ROUTES + "WHERE r.id = ANY(%s::uuid[])")
 _VERSIONS_BY_ID = Statement(
     _VersionRow,
     f"""
@@ -64,31 +64,38 @@ _VERSIONS_BY_ID = Statement(
     FROM routes r
     LEFT JOIN vehicles v ON v.id = r.vehicle_id
     LEFT JOIN drivers d ON d.id = r.driver_id
-    WHERE r.id = ANY(%s)
+    WHERE r.id = ANY(%s::uuid[])
     """,  # noqa: S608 (constants of this module)
 )
 
 
-def read_routes(connection: Connection, wanted: Sequence[tuple[Tenant, UUID]]) -> list[Versioned | None]:
+def read_routes(wanted: Sequence[tuple[Tenant, UUID]]) -> Query[list[Versioned | None]]:
     """Each wanted route, in order; None where that tenant has no such route. One query for all."""
-    return [
-        Versioned(row.version, route_answer(row)) if row is not None else None
-        for row in _wanted(_BY_ID, connection, wanted)
-    ]
+    return _wanted(_BY_ID, wanted, lambda row: Versioned(row.version, route_answer(row)))
 
 
-def read_versions(connection: Connection, wanted: Sequence[tuple[Tenant, UUID]]) -> list[str | None]:
+def read_versions(wanted: Sequence[tuple[Tenant, UUID]]) -> Query[list[str | None]]:
     """Only the version of each, for a client that may have the answer already. Stops and plan are not loaded."""
-    return [row.version if row is not None else None for row in _wanted(_VERSIONS_BY_ID, connection, wanted)]
+    return _wanted(_VERSIONS_BY_ID, wanted, lambda row: row.version)
 
 
 _Row = TypeVar("_Row", RouteRow, _VersionRow)
+_Answer = TypeVar("_Answer")
 
 
-def _wanted(by_id: Statement[_Row], connection: Connection, wanted: Sequence[tuple[Tenant, UUID]]) -> list[_Row | None]:
-    rows = by_id.all(connection, (list({route_id for _, route_id in wanted}),))
-    by_key = {(row.company_id, row.environment, row.id): row for row in rows}
-    return [by_key.get((tenant.company_id, tenant.environment, route_id)) for tenant, route_id in wanted]
+def _wanted(
+    by_id: Statement[_Row], wanted: Sequence[tuple[Tenant, UUID]], answer: Callable[[_Row], _Answer]
+) -> Query[list[_Answer | None]]:
+    def read(rows: list[_Row]) -> list[_Answer | None]:
+        found = {row.id: row for row in rows}
+        return [
+            answer(row)
+            if (row := found.get(route_id)) is not None and (row.company_id, row.environment) == tenant
+            else None
+            for tenant, route_id in wanted
+        ]
+
+    return Query(by_id, (as_ids(route_id for _, route_id in wanted),), read)
 
 
 _NEWEST = """r.id = ANY(ARRAY(
@@ -108,17 +115,20 @@ creates another route only after the one before it was canceled."""
 _FIND = Statement(RouteRow, f"{_ROUTES} WHERE {_NEWEST}")
 
 
-def find_by_external_id(connection: Connection, wanted: Sequence[tuple[Tenant, str]]) -> list[Route | None]:
+def find_by_external_id(wanted: Sequence[tuple[Tenant, str]]) -> Query[list[Route | None]]:
     """The newest route with each externalId, in order; None where that tenant has no such route. One query for all."""
-    rows = _FIND.all(connection, _newest(wanted))
-    by_key = {(row.company_id, row.environment, row.external_id): route_answer(row) for row in rows}
-    return [by_key.get((*tenant, external_id)) for tenant, external_id in wanted]
+
+    def read(rows: list[RouteRow]) -> list[Route | None]:
+        by_key = {(row.company_id, row.environment, row.external_id): route_answer(row) for row in rows}
+        return [by_key.get((*tenant, external_id)) for tenant, external_id in wanted]
+
+    return Query(_FIND, _newest(wanted), read)
 
 
-def _newest(wanted: Sequence[tuple[Tenant, str]]) -> dict[str, list[Any]]:
+def _newest(wanted: Sequence[tuple[Tenant, str]]) -> dict[str, Any]:
     """The parameters of `_NEWEST`."""
     return {
-        "company_ids": [tenant.company_id for tenant, _ in wanted],
+        "company_ids": as_ids(tenant.company_id for tenant, _ in wanted),
         "environments": [tenant.environment for tenant, _ in wanted],
         "external_ids": [external_id for _, external_id in wanted],
     }

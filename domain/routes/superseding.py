@@ -24,6 +24,7 @@ _LOCK = Statement(
     SELECT pg_advisory_xact_lock(%s, key)::text AS locked FROM (
         SELECT DISTINCT hashtext(concat_ws(' ', pushed.company_id, environment, reference)) AS key
         FROM unnest(%s::uuid[], %s::text[], %s::text[]) AS pushed (company_id, environment, reference)
+        JOIN companies c ON c.id = pushed.company_id AND c.superseding
         ORDER BY key
     ) AS keys
     """,
@@ -31,7 +32,7 @@ _LOCK = Statement(
 
 
 def lock_references(connection: Connection, references: Iterable[tuple[Tenant, str]]) -> None:
-    """Until the transaction ends, other pushes with one of these references wait.
+    """Until the transaction ends, other pushes with one of these references wait, where the company has superseding on.
 
     Without that, two transactions that push LOAD-1 and LOAD-2 at the same time would not see each other's route, and
     neither would cancel the older one. All references are locked in one order and before anything else, so that no two

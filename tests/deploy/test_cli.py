@@ -169,7 +169,7 @@ def test_a_key_is_shown_once_and_works(cli: Cli, fleet: Fleet, database: Databas
 
     key = result.document["key"] if form else next(line for line in result.out.splitlines() if line.startswith("svc_"))
     with database.transaction() as connection:
-        (caller,) = find_callers(connection, [PresentedKey.of(key)])
+        (caller,) = find_callers([PresentedKey.of(key)]).on(connection)
     assert caller is not None
     assert caller.tenant == fleet.sandbox
     assert sorted(caller.scopes) == ["routes:read", "routes:write"]
@@ -189,7 +189,7 @@ def test_a_revoked_key_is_gone(cli: Cli, fleet: Fleet, database: Database, form:
     assert cli("keys", "revoke", made["id"], *form).status == 0
 
     with database.transaction() as connection:
-        assert find_callers(connection, [PresentedKey.of(made["key"])]) == [None]
+        assert find_callers([PresentedKey.of(made["key"])]).on(connection) == [None]
 
 
 # --- Imports and mappings --------------------------------------------------------------------------------------
@@ -425,7 +425,7 @@ def test_a_retired_company_refuses_its_keys_and_ends_its_routes(
     else:
         assert f"retired {fleet.shown_company_id}; 1 route was ended" in result.out
     with database.transaction() as connection:
-        assert find_callers(connection, [PresentedKey.of(secret)]) == [None]
+        assert find_callers([PresentedKey.of(secret)]).on(connection) == [None]
     assert "is retired" in cli(*key, "--scope", "routes:read").sentence
     assert len(cli("keys", "list", "--company", fleet.shown_company_id, "--json").document) == 1
     for unknown in ("cmp_x", NO_COMPANY):

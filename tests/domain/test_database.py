@@ -1,11 +1,13 @@
 """What every session asks of PostgreSQL, and how long anybody waits for it."""
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from secrets import randbelow
+from typing import NamedTuple, TypeVar
 from urllib.parse import quote
 
 import psycopg
@@ -14,6 +16,7 @@ import sqlalchemy
 
 from deploy.embedded import EmbeddedPostgres, running
 from deploy.processes import Spec
+from domain.async_database import AsyncDatabase
 from domain.database import (
     LEADING,
     SERVING,
@@ -29,12 +32,15 @@ from domain.database import (
 )
 from domain.migrations import engine
 from domain.settings import Settings
+from domain.statements import NotNull, Query, Statement
 from ingress.process import free_port
 from scheduler.leader import Leadership, LeadershipLost
 from tests.conftest import own_database
 from tests.rows import named
 from tests.service import eventually
 from tests.silence import postmaster_of, stopped
+
+Answer = TypeVar("Answer")
 
 ADDRESSES = ["unix", "tcp"]
 BRISK = Limits(statement_seconds=0.5, lock_seconds=0.2)
@@ -75,6 +81,31 @@ def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
         yield server.urls
 
 
+class _Setting(NamedTuple):
+    name: NotNull[str]
+    setting: NotNull[str]
+
+
+_SETTINGS = Statement(_Setting, "SELECT name::text, setting FROM pg_settings")
+
+
+class _Slept(NamedTuple):
+    seconds: float
+
+
+_SLEEP = Statement(_Slept, "SELECT seconds FROM (SELECT 2.0::float8 AS seconds, pg_sleep(2)) AS slept")
+
+
+def asked(url: str, query: Query[Answer], limits: Limits = SERVING) -> Answer:
+    """By an event loop."""
+
+    async def ask() -> Answer:
+        async with AsyncDatabase(url, limits=limits) as database:
+            return await database.ask(query)
+
+    return asyncio.run(ask())
+
+
 def sessions(url: str) -> Iterator[tuple[str, dict[str, str]]]:
     """The settings of every kind of session that the service opens."""
     query = "SELECT name, setting FROM pg_settings"
@@ -84,6 +115,7 @@ def sessions(url: str) -> Iterator[tuple[str, dict[str, str]]]:
                 yield name, dict(named(connection).execute(query).fetchall())
             with database.by_key() as connection:
                 yield f"{name} by key", dict(named(connection).execute(query).fetchall())
+    yield "serving in an event loop", dict(asked(url, Query(_SETTINGS, (), list)))
     with connected(url) as connection:
         yield "command", dict(named(connection).execute(query).fetchall())
     with engine(url).connect() as migrating:
@@ -165,7 +197,7 @@ def test_a_silent_server_is_waited_for_within_the_limits_and_used_again_when_it_
 def test_the_idle_connections_of_a_silent_server_are_not_tried_one_after_another(
     urls: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("domain.database._IDLE_SECONDS", -1)  # each is checked before it is used
+    monkeypatch.setattr("domain.database.IDLE_SECONDS", -1)  # each is checked before it is used
     with Database(urls["unix"], limits=BRISK, timeout_seconds=0.5, fail_fast=True) as database:
         with ExitStack() as held:
             for _ in range(6):
@@ -180,6 +212,34 @@ def test_the_idle_connections_of_a_silent_server_are_not_tried_one_after_another
 
         assert took < 3 * BRISK.statement_seconds + 3
         eventually(lambda: _answers(database.transaction()), bool, 20, "an answer")
+
+
+def test_an_event_loop_does_not_wait_for_a_silent_server_and_goes_on_when_it_is_back(urls: dict[str, str]) -> None:
+    query = Query(_SETTINGS, (), len)
+
+    async def scenario() -> None:
+        async with AsyncDatabase(urls["unix"], limits=BRISK, timeout_seconds=1) as database:
+            assert await database.ask(query) > 100
+            with stopped(postmaster_of(urls["unix"])):
+                started = time.monotonic()
+                for _ in range(12):
+                    with pytest.raises(psycopg.OperationalError):
+                        await database.ask(query)
+                assert time.monotonic() - started < 6  # most do not wait at all
+            async with asyncio.timeout(20):
+                while True:
+                    try:
+                        assert await database.ask(query) > 100
+                        break
+                    except psycopg.OperationalError:
+                        await asyncio.sleep(0.1)
+
+    asyncio.run(scenario())
+
+
+def test_an_event_loop_gives_up_a_statement_that_takes_too_long(settings: Settings) -> None:
+    with pytest.raises(psycopg.errors.QueryCanceled):
+        asked(settings.require_database_url(), Query(_SLEEP, (), len), BRISK)
 
 
 def test_a_statement_that_takes_long_is_waited_for_as_long_as_the_server_answers(

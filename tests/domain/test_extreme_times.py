@@ -90,7 +90,7 @@ def test_every_time_goes_the_whole_way(
             assert expire_held_routes(connection, expiry_days=7, now=NOW) == 0
         else:
             drive(connection, fleet, settings, route_id, arrival)
-        (answer,) = read_routes(connection, [(fleet.sandbox, route_id)])
+        (answer,) = read_routes([(fleet.sandbox, route_id)]).on(connection)
         assert answer is not None
         assert write(answer.route)
         for moment in map(moment_of, EXTREMES):

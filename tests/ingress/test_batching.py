@@ -1,14 +1,13 @@
 """Batches form from what arrives while the last one is in flight; what happens to one item is its own affair."""
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
 
-from ingress.batching import Batcher
+from ingress.batching import Batcher, Submission
 
 
 def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -20,19 +19,23 @@ class Work:
 
     def __init__(self, *, held: bool = False) -> None:
         self.batches: list[list[int]] = []
-        self.begun = threading.Semaphore(0)
-        self.go = threading.Event()
+        self.begun = asyncio.Semaphore(0)
+        self.go = asyncio.Event()
         if not held:
             self.go.set()
 
-    def __call__(self, items: Sequence[int]) -> list[int | BaseException]:
-        self.batches.append(list(items))
+    async def __call__(self, batch: Sequence[Submission[int, int]]) -> None:
+        self.batches.append([one.item for one in batch])
         self.begun.release()
-        assert self.go.wait(10)
-        return [ValueError(f"odd {item}") if item % 2 else item * 2 for item in items]
+        await self.go.wait()
+        for one in batch:
+            if one.item % 2:
+                one.fail(ValueError(f"odd {one.item}"))
+            else:
+                one.settle(one.item * 2)
 
     async def has_begun(self) -> None:
-        assert await asyncio.to_thread(self.begun.acquire, timeout=10)
+        await self.begun.acquire()
 
 
 async def submit(batcher: Batcher[int, int], item: int) -> int:
@@ -42,11 +45,11 @@ async def submit(batcher: Batcher[int, int], item: int) -> int:
 def test_a_single_item_goes_at_once() -> None:
     async def scenario() -> None:
         work = Work()
-        batcher = Batcher("test", work)
+        batcher = Batcher(work)
         started = time.monotonic()
         assert await submit(batcher, 4) == 8
         assert time.monotonic() - started < 1  # no artificial delay; a busy machine is given some room
-        batcher.close()
+        await batcher.close()
 
     run(scenario)
 
@@ -54,10 +57,10 @@ def test_a_single_item_goes_at_once() -> None:
 def test_items_that_come_together_go_together() -> None:
     async def scenario() -> None:
         work = Work()
-        batcher = Batcher("test", work)
+        batcher = Batcher(work)
         assert await asyncio.gather(*(submit(batcher, number) for number in range(0, 20, 2))) == list(range(0, 40, 4))
         assert work.batches == [list(range(0, 20, 2))]
-        batcher.close()
+        await batcher.close()
 
     run(scenario)
 
@@ -65,7 +68,7 @@ def test_items_that_come_together_go_together() -> None:
 def test_what_comes_while_a_batch_is_in_flight_forms_the_next_one() -> None:
     async def scenario() -> None:
         work = Work(held=True)
-        batcher = Batcher("test", work, at_once=1)
+        batcher = Batcher(work, at_once=1)
         first = asyncio.create_task(submit(batcher, 0))
         await work.has_begun()
         others = [asyncio.create_task(submit(batcher, number)) for number in (2, 4, 6)]
@@ -74,7 +77,7 @@ def test_what_comes_while_a_batch_is_in_flight_forms_the_next_one() -> None:
         work.go.set()
         assert await asyncio.gather(first, *others) == [0, 4, 8, 12]
         assert work.batches == [[0], [2, 4, 6]]
-        batcher.close()
+        await batcher.close()
 
     run(scenario)
 
@@ -82,7 +85,7 @@ def test_what_comes_while_a_batch_is_in_flight_forms_the_next_one() -> None:
 def test_a_second_batch_goes_beside_the_first_and_a_third_waits() -> None:
     async def scenario() -> None:
         work = Work(held=True)
-        batcher = Batcher("test", work, at_once=2)
+        batcher = Batcher(work, at_once=2)
         tasks = []
         for number in (0, 2):
             tasks.append(asyncio.create_task(submit(batcher, number)))
@@ -93,7 +96,7 @@ def test_a_second_batch_goes_beside_the_first_and_a_third_waits() -> None:
         work.go.set()
         assert await asyncio.gather(*tasks) == [0, 4, 8, 12]
         assert work.batches == [[0], [2], [4, 6]]
-        batcher.close()
+        await batcher.close()
 
     run(scenario)
 
@@ -101,10 +104,10 @@ def test_a_second_batch_goes_beside_the_first_and_a_third_waits() -> None:
 def test_a_batch_has_a_largest_size_and_keeps_the_order() -> None:
     async def scenario() -> None:
         work = Work()
-        batcher = Batcher("test", work, max_items=4, at_once=1)
+        batcher = Batcher(work, max_items=4, at_once=1)
         assert await asyncio.gather(*(submit(batcher, number) for number in range(0, 20, 2))) == list(range(0, 40, 4))
         assert work.batches == [[0, 2, 4, 6], [8, 10, 12, 14], [16, 18]]
-        batcher.close()
+        await batcher.close()
 
     run(scenario)
 
@@ -112,45 +115,47 @@ def test_a_batch_has_a_largest_size_and_keeps_the_order() -> None:
 def test_who_has_little_waiting_does_not_wait_for_who_has_much() -> None:
     async def scenario() -> None:
         work = Work(held=True)
-        batcher = Batcher("test", work, max_items=4, at_once=1)
-        submitted = [asyncio.create_task(batcher.submit(0, "noisy"))]
+        batcher = Batcher(work, max_items=4, at_once=1)
+        submitted = [batcher.submit(0, "noisy")]
         await work.has_begun()
-        submitted += [asyncio.create_task(batcher.submit(number, "noisy")) for number in range(2, 20, 2)]
-        submitted += [asyncio.create_task(batcher.submit(number, f"quiet {number}")) for number in (100, 102)]
+        submitted += [batcher.submit(number, "noisy") for number in range(2, 20, 2)]
+        submitted += [batcher.submit(number, f"quiet {number}") for number in (100, 102)]
         await asyncio.sleep(0.02)
         work.go.set()
         await asyncio.gather(*submitted)
         assert work.batches == [[0], [2, 100, 102, 4], [6, 8, 10, 12], [14, 16, 18]]
-        batcher.close()
+        await batcher.close()
 
     run(scenario)
 
 
 def test_an_item_s_exception_is_its_own() -> None:
     async def scenario() -> None:
-        batcher = Batcher("test", Work())
+        batcher = Batcher(Work())
         results = await asyncio.gather(*(submit(batcher, number) for number in (0, 1, 2)), return_exceptions=True)
         assert results[0] == 0
         assert isinstance(results[1], ValueError)
         assert str(results[1]) == "odd 1"
         assert results[2] == 4
-        batcher.close()
+        await batcher.close()
 
     run(scenario)
 
 
 def test_when_the_work_fails_every_item_of_the_batch_fails_and_the_next_batch_goes_on() -> None:
-    def work(items: Sequence[int]) -> list[int | BaseException]:
-        if 13 in items:
-            raise ConnectionError("the database is away")
-        return list(items)
+    async def work(batch: Sequence[Submission[int, int]]) -> None:
+        for one in batch:
+            if one.item == 13:
+                raise ConnectionError("the database is away")
+            one.settle(one.item)
 
     async def scenario() -> None:
-        batcher: Batcher[int, int] = Batcher("test", work)
-        failed = await asyncio.gather(*(submit(batcher, number) for number in (12, 13)), return_exceptions=True)
+        batcher: Batcher[int, int] = Batcher(work)
+        failed = await asyncio.gather(*(submit(batcher, number) for number in (13, 12)), return_exceptions=True)
         assert [type(error) for error in failed] == [ConnectionError, ConnectionError]
-        assert await submit(batcher, 14) == 14
-        batcher.close()
+        settled = await asyncio.gather(*(submit(batcher, number) for number in (14, 13)), return_exceptions=True)
+        assert settled[0] == 14
+        await batcher.close()
 
     run(scenario)
 
@@ -158,7 +163,7 @@ def test_when_the_work_fails_every_item_of_the_batch_fails_and_the_next_batch_go
 def test_a_request_that_goes_away_does_not_break_its_neighbours() -> None:
     async def scenario() -> None:
         work = Work(held=True)
-        batcher = Batcher("test", work, at_once=1)
+        batcher = Batcher(work, at_once=1)
         gone, neighbour = (asyncio.create_task(submit(batcher, number)) for number in (2, 4))
         await work.has_begun()
         waiting_and_gone = asyncio.create_task(submit(batcher, 6))
@@ -172,19 +177,20 @@ def test_a_request_that_goes_away_does_not_break_its_neighbours() -> None:
         for task in (gone, waiting_and_gone):
             with pytest.raises(asyncio.CancelledError):
                 await task
-        batcher.close()
+        await batcher.close()
 
     run(scenario)
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 4])
 def test_under_load_every_item_gets_its_own_result(at_once: int) -> None:
-    def work(items: Sequence[int]) -> list[int | BaseException]:
-        time.sleep(0.001 * (len(items) % 3))
-        return [item * 2 for item in items]
+    async def work(batch: Sequence[Submission[int, int]]) -> None:
+        await asyncio.sleep(0.001 * (len(batch) % 3))
+        for one in batch:
+            one.settle(one.item * 2)
 
     async def scenario() -> None:
-        batcher: Batcher[int, int] = Batcher("test", work, max_items=16, at_once=at_once)
+        batcher: Batcher[int, int] = Batcher(work, max_items=16, at_once=at_once)
 
         async def client(number: int) -> None:
             for turn in range(20):
@@ -192,16 +198,24 @@ def test_under_load_every_item_gets_its_own_result(at_once: int) -> None:
                 assert await submit(batcher, number * 1000 + turn) == 2 * (number * 1000 + turn)
 
         await asyncio.gather(*(client(number) for number in range(30)))
-        batcher.close()
+        await batcher.close()
 
     run(scenario)
 
 
-def test_work_that_forgets_an_item_leaves_nobody_without_an_answer() -> None:
+def test_an_item_may_be_settled_after_its_batch_has_given_up_its_place() -> None:
     async def scenario() -> None:
-        batcher = Batcher[int, int]("test", lambda items: list(items)[1:])
-        answers = await asyncio.gather(*(submit(batcher, number) for number in range(3)), return_exceptions=True)
-        assert [type(answer) for answer in answers] == [ValueError] * 3
-        batcher.close()
+        later: list[Submission[int, int]] = []
+
+        async def work(batch: Sequence[Submission[int, int]]) -> None:
+            later.extend(batch)
+
+        batcher: Batcher[int, int] = Batcher(work, max_items=1, at_once=1)
+        waiting = asyncio.gather(*(submit(batcher, number) for number in (1, 2)))
+        while len(later) < 2:
+            await asyncio.sleep(0)
+        for one in reversed(later):
+            one.settle(-one.item)
+        assert await waiting == [-1, -2]
 
     run(scenario)

@@ -29,10 +29,8 @@ def last_used(database: Database, company_id: UUID) -> Sequence[datetime | None]
 
 def test_used_keys_are_written_when_it_closes(database: Database) -> None:
     company_id, (first, _) = new_keys(database, 2)
-    use = KeyUse(database)
-    use.start()
-    use.note([first, first])
-    use.close()
+    with KeyUse(database) as use:
+        use.note([first, first])
 
     used, unused = last_used(database, company_id)
     assert used is not None

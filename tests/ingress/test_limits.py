@@ -7,12 +7,14 @@ from uuid import UUID, uuid4
 import pytest
 import redis
 
-from domain.jobs import redis_client
+from domain.jobs import async_redis_client, redis_client
 from domain.settings import Settings
-from ingress.limits import Allowance, RateLimiter
+from ingress.limits import Allowance
+from tests.limiter import BlockingLimiter, blocking_limiter
 from tests.service import eventually
 
 LIMIT = 600
+AWAY = "redis://127.0.0.1:9/0"
 
 
 @pytest.fixture
@@ -22,8 +24,9 @@ def client(settings: Settings) -> Iterator[redis.Redis]:
 
 
 @pytest.fixture
-def limiter(client: redis.Redis) -> RateLimiter:
-    return RateLimiter(client)
+def limiter(settings: Settings) -> Iterator[BlockingLimiter]:
+    with blocking_limiter(settings.require_redis_url()) as one:
+        yield one
 
 
 @pytest.fixture
@@ -43,20 +46,20 @@ def spent(client: redis.Redis, key_id: UUID) -> Callable[..., None]:
     return spend
 
 
-def take(limiter: RateLimiter, key_id: UUID) -> Allowance:
+def take(limiter: BlockingLimiter, key_id: UUID) -> Allowance:
     (allowance,) = limiter.take([key_id])
     assert allowance is not None
     return allowance
 
 
-def test_a_fresh_key_has_599_requests_left_after_its_first(limiter: RateLimiter, key_id: UUID) -> None:
+def test_a_fresh_key_has_599_requests_left_after_its_first(limiter: BlockingLimiter, key_id: UUID) -> None:
     allowance = take(limiter, key_id)
 
     assert (allowance.allowed, allowance.remaining) == (True, 599)
     assert allowance.headers() == [(b"x-ratelimit-limit", b"600"), (b"x-ratelimit-remaining", b"599")]
 
 
-def test_600_requests_pass_and_the_next_is_refused(limiter: RateLimiter, key_id: UUID) -> None:
+def test_600_requests_pass_and_the_next_is_refused(limiter: BlockingLimiter, key_id: UUID) -> None:
     allowances = limiter.take([key_id] * (LIMIT + 1))
 
     assert [one.allowed for one in allowances if one] == [True] * LIMIT + [False]
@@ -65,7 +68,7 @@ def test_600_requests_pass_and_the_next_is_refused(limiter: RateLimiter, key_id:
     assert 1 <= allowances[-1].retry_after_seconds <= 60
 
 
-def test_keys_are_counted_apart_in_one_round_trip(limiter: RateLimiter) -> None:
+def test_keys_are_counted_apart_in_one_round_trip(limiter: BlockingLimiter) -> None:
     one, other = uuid4(), uuid4()
 
     allowances = limiter.take([one, other, one])
@@ -73,13 +76,13 @@ def test_keys_are_counted_apart_in_one_round_trip(limiter: RateLimiter) -> None:
     assert [allowance.remaining if allowance else None for allowance in allowances] == [599, 599, 598]
 
 
-def test_every_process_counts_the_same(client: redis.Redis, settings: Settings, key_id: UUID) -> None:
-    take(RateLimiter(client), key_id)
-    with redis_client(settings.require_redis_url()) as another:
-        assert take(RateLimiter(another), key_id).remaining == 598
+def test_every_process_counts_the_same(limiter: BlockingLimiter, settings: Settings, key_id: UUID) -> None:
+    take(limiter, key_id)
+    with blocking_limiter(settings.require_redis_url()) as another:
+        assert take(another, key_id).remaining == 598
 
 
-def test_the_window_slides(limiter: RateLimiter, key_id: UUID, spent: Callable[..., None]) -> None:
+def test_the_window_slides(limiter: BlockingLimiter, key_id: UUID, spent: Callable[..., None]) -> None:
     spent(400, seconds_ago=60.5)
     spent(300, seconds_ago=59.2)
     spent(299, seconds_ago=1)
@@ -89,7 +92,7 @@ def test_the_window_slides(limiter: RateLimiter, key_id: UUID, spent: Callable[.
     assert take(limiter, key_id) == Allowance(True, 299, 1)
 
 
-def test_a_refused_request_is_not_counted(limiter: RateLimiter, key_id: UUID, spent: Callable[..., None]) -> None:
+def test_a_refused_request_is_not_counted(limiter: BlockingLimiter, key_id: UUID, spent: Callable[..., None]) -> None:
     spent(LIMIT, seconds_ago=59.2)
     for _ in range(50):
         assert not take(limiter, key_id).allowed
@@ -100,42 +103,41 @@ def test_a_refused_request_is_not_counted(limiter: RateLimiter, key_id: UUID, sp
 
 @pytest.mark.parametrize(("seconds_ago", "retry_after"), [(10.5, 50), (59.5, 1), (0, 60)])
 def test_a_refusal_tells_in_whole_seconds_when_the_oldest_request_leaves_the_window(
-    limiter: RateLimiter, key_id: UUID, spent: Callable[..., None], seconds_ago: float, retry_after: int
+    limiter: BlockingLimiter, key_id: UUID, spent: Callable[..., None], seconds_ago: float, retry_after: int
 ) -> None:
     spent(LIMIT, seconds_ago=seconds_ago)
 
     assert take(limiter, key_id) == Allowance(False, 0, retry_after)
 
 
-def test_a_key_that_rests_leaves_nothing_behind(limiter: RateLimiter, client: redis.Redis, key_id: UUID) -> None:
+def test_a_key_that_rests_leaves_nothing_behind(limiter: BlockingLimiter, client: redis.Redis, key_id: UUID) -> None:
     take(limiter, key_id)
 
     assert 59_000 <= int(client.pttl(f"fuelroute:requests:{key_id}")) <= 60_000
 
 
 def test_while_redis_is_away_requests_pass_uncounted_and_none_waits_for_it(key_id: UUID) -> None:
-    limiter = RateLimiter(redis_client("redis://127.0.0.1:9/0"))
-    assert limiter.take([key_id, key_id]) == [None, None]
+    with blocking_limiter(AWAY) as limiter:
+        assert limiter.take([key_id, key_id]) == [None, None]
 
-    started = time.monotonic()
-    for _ in range(1000):
-        assert limiter.take([key_id]) == [None]
-    assert time.monotonic() - started < 0.9
-
-
-def test_after_redis_is_back_requests_are_counted_again(settings: Settings, key_id: UUID) -> None:
-    with redis_client(settings.require_redis_url()) as client:
-        limiter = RateLimiter(client)
-        pool, client.connection_pool = client.connection_pool, redis_client("redis://127.0.0.1:9/0").connection_pool
-        assert limiter.take([key_id]) == [None]
-        client.connection_pool = pool
-        assert limiter.take([key_id]) == [None]  # it is not asked again at once
-
-        eventually(lambda: limiter.take([key_id])[0], lambda allowance: allowance is not None)
-        assert take(limiter, key_id).remaining == 598
+        started = time.monotonic()
+        for _ in range(1000):
+            assert limiter.take([key_id]) == [None]
+        assert time.monotonic() - started < 0.9
 
 
-def test_no_keys_are_no_round_trip(limiter: RateLimiter) -> None:
+def test_after_redis_is_back_requests_are_counted_again(limiter: BlockingLimiter, key_id: UUID) -> None:
+    client = limiter.client
+    pool, client.connection_pool = client.connection_pool, async_redis_client(AWAY).connection_pool
+    assert limiter.take([key_id]) == [None]
+    client.connection_pool = pool
+    assert limiter.take([key_id]) == [None]  # it is not asked again at once
+
+    eventually(lambda: limiter.take([key_id])[0], lambda allowance: allowance is not None)
+    assert take(limiter, key_id).remaining == 598
+
+
+def test_no_keys_are_no_round_trip(limiter: BlockingLimiter) -> None:
     assert limiter.take([]) == []
 
 
@@ -143,9 +145,10 @@ def test_no_keys_are_no_round_trip(limiter: RateLimiter) -> None:
 
 
 @pytest.fixture
-def feed(client: redis.Redis) -> RateLimiter:
+def feed(settings: Settings) -> Iterator[BlockingLimiter]:
     """A limiter of 1,000 positions a minute."""
-    return RateLimiter(client, positions_per_minute=1000)
+    with blocking_limiter(settings.require_redis_url(), positions_per_minute=1000) as one:
+        yield one
 
 
 @pytest.fixture
@@ -158,7 +161,9 @@ def sent(client: redis.Redis, key_id: UUID) -> Callable[..., None]:
     return send
 
 
-def test_positions_pass_up_to_the_budget_and_a_request_is_counted_whole_or_not(feed: RateLimiter, key_id: UUID) -> None:
+def test_positions_pass_up_to_the_budget_and_a_request_is_counted_whole_or_not(
+    feed: BlockingLimiter, key_id: UUID
+) -> None:
     assert feed.take_positions(key_id, 600) == 0
     assert 0 < feed.take_positions(key_id, 401) <= 60
     assert feed.take_positions(key_id, 400) == 0
@@ -166,14 +171,14 @@ def test_positions_pass_up_to_the_budget_and_a_request_is_counted_whole_or_not(f
     assert feed.take_positions(uuid4(), 1000) == 0
 
 
-def test_every_process_counts_the_same_positions(feed: RateLimiter, settings: Settings, key_id: UUID) -> None:
+def test_every_process_counts_the_same_positions(feed: BlockingLimiter, settings: Settings, key_id: UUID) -> None:
     assert feed.take_positions(key_id, 1000) == 0
-    with redis_client(settings.require_redis_url()) as another:
-        assert RateLimiter(another, positions_per_minute=1000).take_positions(key_id, 1) > 0
+    with blocking_limiter(settings.require_redis_url(), positions_per_minute=1000) as another:
+        assert another.take_positions(key_id, 1) > 0
 
 
 def test_a_refusal_tells_when_enough_positions_have_left_the_window(
-    feed: RateLimiter, key_id: UUID, sent: Callable[..., None]
+    feed: BlockingLimiter, key_id: UUID, sent: Callable[..., None]
 ) -> None:
     sent(5000, seconds_ago=61)
     sent(500, seconds_ago=50)
@@ -187,7 +192,7 @@ def test_a_refusal_tells_when_enough_positions_have_left_the_window(
 
 
 def test_positions_leave_the_window_after_a_minute(
-    feed: RateLimiter, client: redis.Redis, key_id: UUID, sent: Callable[..., None]
+    feed: BlockingLimiter, client: redis.Redis, key_id: UUID, sent: Callable[..., None]
 ) -> None:
     sent(1000, seconds_ago=60)
 
@@ -197,6 +202,5 @@ def test_positions_leave_the_window_after_a_minute(
 
 
 def test_while_redis_is_away_positions_pass_uncounted(key_id: UUID) -> None:
-    limiter = RateLimiter(redis_client("redis://127.0.0.1:9/0"), positions_per_minute=1000)
-
-    assert [limiter.take_positions(key_id, 1000) for _ in range(1000)] == [0] * 1000
+    with blocking_limiter(AWAY, positions_per_minute=1000) as limiter:
+        assert [limiter.take_positions(key_id, 1000) for _ in range(1000)] == [0] * 1000

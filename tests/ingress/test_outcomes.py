@@ -14,7 +14,7 @@ from domain.encoding import write
 from domain.jobs import OUTCOME_CHANNEL, redis_client
 from domain.lifecycle import RouteStatus
 from domain.routes.imports import Outcome
-from ingress.outcomes import Outcomes
+from ingress.outcomes import Outcomes, Wanted
 from tests.servers import OwnRedis, own_redis, silent_proxy
 
 A, B = UUID(int=1), UUID(int=2)
@@ -30,9 +30,17 @@ def announcement(outcomes: dict[UUID, Outcome | int]) -> bytes:
     return write(outcomes)
 
 
+async def wait(outcomes: Outcomes, route_id: UUID, revision: int, seconds: float) -> Outcome | None:
+    """What is told of a route; None: nothing in time, or that there is a later revision."""
+    with outcomes.expect([Wanted(route_id, revision, route_id)]) as expected:
+        async for told in expected.told(seconds):
+            return told[0].outcome
+    return None
+
+
 def test_everybody_who_waits_for_a_route_gets_its_outcome() -> None:
     async def scenario(outcomes: Outcomes) -> None:
-        waiting = [asyncio.create_task(outcomes.wait(route_id, 1, 10)) for route_id in (A, A, B)]
+        waiting = [asyncio.create_task(wait(outcomes, name, 1, 10)) for name in (A, A, B)]
         await asyncio.sleep(0)
         outcomes.announced(announcement({A: DRAFT, B: 1}))
         assert await asyncio.gather(*waiting) == [DRAFT, DRAFT, None]
@@ -40,11 +48,29 @@ def test_everybody_who_waits_for_a_route_gets_its_outcome() -> None:
     run(scenario)
 
 
-def test_an_outcome_may_come_before_anybody_waits_for_it() -> None:
+def test_an_outcome_may_come_before_anybody_waits_for_what_he_expects() -> None:
     async def scenario(outcomes: Outcomes) -> None:
-        outcomes.announced(announcement({A: DRAFT}))
-        assert await outcomes.wait(A, 1, 10) == DRAFT
-        assert await outcomes.wait(A, 1, 10) == DRAFT  # two pushes of one job may both come late
+        with outcomes.expect([Wanted(A, 1, "A")]) as expected:
+            outcomes.announced(announcement({A: DRAFT}))
+            assert [told async for told in expected.told(10)] == [[("A", DRAFT)]]
+
+    run(scenario)
+
+
+def test_what_a_batch_expects_is_told_as_it_comes() -> None:
+    async def scenario(outcomes: Outcomes) -> None:
+        wanted = [Wanted(A, 1, "A"), Wanted(A, 2, "A again"), Wanted(B, 1, "B"), Wanted(UUID(int=9), 1, "C")]
+        with outcomes.expect(wanted) as expected:
+            told = expected.told(0.3)
+            outcomes.announced(announcement({A: DRAFT}))
+            assert await anext(told) == [("A", DRAFT)]
+            asyncio.get_running_loop().call_later(
+                0.01, outcomes.announced, announcement({A: SECOND, B: DRAFT, UUID(int=8): DRAFT})
+            )
+            assert await anext(told) == [("A again", SECOND), ("B", DRAFT)]
+            outcomes.announced(announcement({A: SECOND, B: DRAFT}))  # again, for nobody
+            assert [more async for more in told] == []
+        outcomes.announced(announcement({UUID(int=9): DRAFT}))  # too late
 
     run(scenario)
 
@@ -52,7 +78,7 @@ def test_an_outcome_may_come_before_anybody_waits_for_it() -> None:
 def test_an_outcome_of_an_earlier_revision_wakes_nobody() -> None:
     async def scenario(outcomes: Outcomes) -> None:
         outcomes.announced(announcement({A: DRAFT}))
-        waiting = asyncio.create_task(outcomes.wait(A, 2, 10))
+        waiting = asyncio.create_task(wait(outcomes, A, 2, 10))
         await asyncio.sleep(0)
         outcomes.announced(announcement({A: 1}))
         outcomes.announced(announcement({A: DRAFT}))
@@ -67,21 +93,10 @@ def test_an_outcome_of_an_earlier_revision_wakes_nobody() -> None:
 
 def test_an_outcome_of_a_later_revision_says_only_that_there_is_one() -> None:
     async def scenario(outcomes: Outcomes) -> None:
-        waiting = asyncio.create_task(outcomes.wait(A, 1, 10))
+        waiting = asyncio.create_task(wait(outcomes, A, 1, 10))
         await asyncio.sleep(0)
         outcomes.announced(announcement({A: SECOND}))
         assert await waiting is None
-        assert await outcomes.wait(A, 1, 10) is None  # at once
-
-    run(scenario)
-
-
-def test_an_outcome_that_comes_out_of_order_replaces_no_later_one() -> None:
-    async def scenario(outcomes: Outcomes) -> None:
-        outcomes.announced(announcement({A: SECOND}))
-        outcomes.announced(announcement({A: 2}))
-        outcomes.announced(announcement({A: DRAFT}))
-        assert await outcomes.wait(A, 2, 10) == SECOND
 
     run(scenario)
 
@@ -89,7 +104,7 @@ def test_an_outcome_that_comes_out_of_order_replaces_no_later_one() -> None:
 def test_nobody_waits_longer_than_he_wants_to() -> None:
     async def scenario(outcomes: Outcomes) -> None:
         started = time.monotonic()
-        assert await outcomes.wait(A, 1, 0.05) is None
+        assert await wait(outcomes, A, 1, 0.05) is None
         assert time.monotonic() - started >= 0.05
         outcomes.announced(announcement({A: DRAFT}))  # too late, and for nobody
 
@@ -119,10 +134,11 @@ async def hears(outcomes: Outcomes, redis: OwnRedis, *, within_seconds: float) -
     with redis_client(redis.url) as client:
         for number in range(int(within_seconds / 0.1)):
             route_id = UUID(int=number)
+            waiting = asyncio.create_task(wait(outcomes, route_id, 1, 0.1))
             await asyncio.to_thread(
                 client.publish, OUTCOME_CHANNEL + outcomes.reply_to, announcement({route_id: DRAFT})
             )
-            if await outcomes.wait(route_id, 1, 0.1) == DRAFT:
+            if await waiting == DRAFT:
                 return
     pytest.fail(f"nothing was heard within {within_seconds} s")
 
@@ -168,8 +184,10 @@ def test_an_announcement_that_cannot_be_read_costs_no_other(redis: OwnRedis) -> 
         with redis_client(redis.url) as client:
             async with listening(redis.url) as outcomes:
                 await hears(outcomes, redis, within_seconds=10)
+                waiting = asyncio.create_task(wait(outcomes, A, 1, 5))
+                await asyncio.sleep(0)
                 client.publish(OUTCOME_CHANNEL + outcomes.reply_to, b"of another release")
                 client.publish(OUTCOME_CHANNEL + outcomes.reply_to, announcement({A: DRAFT}))
-                assert await outcomes.wait(A, 1, 5) == DRAFT
+                assert await waiting == DRAFT
 
     asyncio.run(asyncio.wait_for(scenario(), 60))

@@ -95,7 +95,7 @@ def test_a_push_that_waits_for_a_lock_fails_alone_and_in_time(service: Service, 
         if by == "its row":
             assert all(client.push(body).status_code == 201 for body in bodies)
         for body in bodies:
-            body["stops"] = [{**JOLIET, "name": "Gate 2"}, NEWARK]
+            body["stops"] = [{**JOLIET, "name": "RequestMiddleware 2"}, NEWARK]
 
         def push(number: int) -> tuple[int, float]:
             started = time.monotonic()

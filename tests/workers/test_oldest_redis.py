@@ -10,7 +10,7 @@ from deploy.embedded import EmbeddedRedis, running
 from domain.contract.shapes import RATE_LIMIT_REQUESTS
 from domain.ids import new_id
 from domain.jobs import MIN_REDIS, JobQueue, check_redis, redis_client
-from ingress.limits import RateLimiter
+from tests.limiter import blocking_limiter
 from tests.service import eventually
 from tests.workers.test_broker import QUEUE, Server, job, seen_by, working
 
@@ -49,8 +49,8 @@ def test_jobs_go_through_it(server: Server) -> None:
 
 
 def test_requests_are_counted_in_it(server: Server) -> None:
-    with redis_client(server.url) as client:
-        allowances = RateLimiter(client).take([new_id()] * (RATE_LIMIT_REQUESTS + 1))
+    with blocking_limiter(server.url) as limiter:
+        allowances = limiter.take([new_id()] * (RATE_LIMIT_REQUESTS + 1))
 
     assert [allowance.allowed for allowance in allowances if allowance] == [True] * RATE_LIMIT_REQUESTS + [False]
 

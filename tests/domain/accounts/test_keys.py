@@ -51,10 +51,10 @@ def test_a_key_shows_its_environment_and_its_prefix_is_how_it_starts(connection:
 def test_a_key_leads_to_its_company_environment_and_scopes(connection: Connection, fleet: Fleet) -> None:
     made = key(connection, fleet, "routes:write", "routes:read", "routes:write", live=False)
 
-    (caller,) = find_callers(connection, [PresentedKey.of(made.key)])
+    (caller,) = find_callers([PresentedKey.of(made.key)]).on(connection)
 
     scopes = frozenset({"routes:read", "routes:write"})
-    assert caller == Caller(made.id, fleet.company_id, Environment.SANDBOX, scopes, superseding=False)
+    assert caller == Caller(made.id, fleet.company_id, Environment.SANDBOX, scopes)
     assert caller.tenant == fleet.sandbox
 
 
@@ -72,9 +72,8 @@ def test_many_keys_are_found_at_once_in_order(connection: Connection, fleet: Fle
     first, second = key(connection, fleet), key(connection, make_fleet(connection))
 
     found = find_callers(
-        connection,
-        [PresentedKey.of(key) for key in (second.key, "svc_live_unknown", first.key, second.key, "")],
-    )
+        [PresentedKey.of(key) for key in (second.key, "svc_live_unknown", first.key, second.key, "")]
+    ).on(connection)
 
     assert [caller.key_id if caller else None for caller in found] == [second.id, None, first.id, second.id, None]
 
@@ -86,7 +85,7 @@ def test_a_revoked_key_is_gone_and_revoking_again_keeps_the_first_time(connectio
     (row,) = list_keys(connection, fleet.company_id)
     assert revoke_key(connection, made.id)
 
-    assert find_callers(connection, [PresentedKey.of(made.key)]) == [None]
+    assert find_callers([PresentedKey.of(made.key)]).on(connection) == [None]
     assert [one.revoked_at for one in list_keys(connection, fleet.company_id)] == [row.revoked_at]
 
 
@@ -100,7 +99,7 @@ def test_an_expired_key_is_gone(connection: Connection, fleet: Fleet, now: datet
 
     assert [
         caller is not None
-        for caller in find_callers(connection, [PresentedKey.of(past.key), PresentedKey.of(future.key)])
+        for caller in find_callers([PresentedKey.of(past.key), PresentedKey.of(future.key)]).on(connection)
     ] == [False, True]
 
 
@@ -112,12 +111,13 @@ def test_a_key_that_was_found_is_valid_until_it_or_its_company_ends(
         key(connection, fleet, expires_at=now - timedelta(seconds=5)),
         key(connection, fleet, expires_at=now + timedelta(hours=1)),
     )
-    assert still_valid(connection, [revoked.id]) == {revoked.id}
+    assert still_valid([revoked.id]).on(connection) == [True]
     revoke_key(connection, revoked.id)
 
-    assert still_valid(connection, [revoked.id, past.id, future.id, new_id()]) == {future.id}
+    asked = [revoked.id, future.id, past.id, new_id(), future.id]
+    assert still_valid(asked).on(connection) == [False, True, False, False, True]
     connection.execute("UPDATE companies SET retired_at = now() WHERE id = %s", (fleet.company_id,))
-    assert still_valid(connection, [future.id]) == set()
+    assert still_valid([future.id]).on(connection) == [False]
 
 
 def test_an_unknown_scope_is_refused(connection: Connection, fleet: Fleet) -> None:
@@ -139,7 +139,7 @@ def test_what_cannot_be_a_key_is_nobody(connection: Connection, fleet: Fleet) ->
     made = key(connection, fleet)
 
     others = [PresentedKey.of(key) for key in (made.key + "\ud800", made.prefix, made.key[:-1] + "é")]
-    assert find_callers(connection, others) == [None, None, None]
+    assert find_callers(others).on(connection) == [None, None, None]
 
 
 @hypothesis_settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -161,7 +161,7 @@ def test_whatever_is_not_the_key_itself_is_nobody(connection: Connection, fleet:
         )
     )
 
-    found = find_callers(connection, [PresentedKey.of(forged), PresentedKey.of(made.key)])
+    found = find_callers([PresentedKey.of(forged), PresentedKey.of(made.key)]).on(connection)
 
     assert (found[0] is not None) is (forged == made.key)
     assert found[1] is not None

@@ -209,7 +209,7 @@ def test_history_goes_on_showing_what_was_retired(connection: Connection, fleet:
     retired(connection, fleet, "vehicle", now=now)
     retired(connection, fleet, "driver", now=now)
 
-    ((read),) = read_routes(connection, [(fleet.live, route_id)])
+    ((read),) = read_routes([(fleet.live, route_id)]).on(connection)
     assert read is not None
     assert (read.route.vehicle.unit_number, read.route.driver.name) == ("101", "Ann Lee")
     assert (read.route.vehicle.id, read.route.driver.id) == (fleet.shown_trucks[0], fleet.shown_drivers[0])
@@ -276,7 +276,7 @@ def test_a_retired_company_has_no_keys_and_no_routes_that_move(
     stranger = imported(connection, make_fleet(connection).live, now=now)
 
     retire_company(connection, fleet.company_id, now=now)
-    assert find_callers(connection, [PresentedKey.of(key)]) == [None]
+    assert find_callers([PresentedKey.of(key)]).on(connection) == [None]
     late = pushed(connection, fleet.live, now=now, start=now)  # by a request in flight
     assert import_routes(connection, [late], now=now) == ({}, [])
     assert fleet.company_id in lately_retired(connection, now=now)

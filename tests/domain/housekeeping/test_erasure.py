@@ -143,15 +143,15 @@ def test_of_an_erased_driver_only_what_the_books_need_stays(
         expired = expired_before_she_was_known(connection, company, now)
         others = route_of(connection, company.live, now=now, driver={"name": "Cy Oh"})
     with database.transaction() as connection:
-        assert {mark for _, mark in traces(connection, *PERSON)} == set(PERSON)
-        ((before),) = read_routes(connection, [(company.sandbox, finished)])
+        assert {text for _, text in traces(connection, *PERSON)} == set(PERSON)
+        ((before),) = read_routes([(company.sandbox, finished)]).on(connection)
 
     count = erase_driver(database.transaction, company.company_id, company.drivers[0], force=False, now=now)
 
     assert count == 5
     with database.transaction() as connection:
         assert traces(connection, *PERSON) == []
-        ((after),) = read_routes(connection, [(company.sandbox, finished)])
+        ((after),) = read_routes([(company.sandbox, finished)]).on(connection)
         assert before is not None
         assert after is not None
         assert isinstance(after.route.fuel_plan, FuelPlan)
@@ -319,7 +319,7 @@ def test_of_an_erased_company_nothing_stays_but_that_it_was_erased(
     with database.transaction() as connection:
         assert traces(connection, *COMPANY, *PERSON, *company.trucks, *company.drivers) == []
         assert traces(connection, company.company_id) == [("erasures", company.company_id)]
-        assert find_callers(connection, [PresentedKey.of(key)]) == [None]
+        assert find_callers([PresentedKey.of(key)]).on(connection) == [None]
 
 
 def test_what_a_request_in_flight_stores_is_erased_too(

@@ -72,7 +72,7 @@ def test_each_kind_goes_after_its_days_and_alone(
 ) -> None:
     route_id = driven(connection, fleet, now=now, status=status)
     before = kept(connection, route_id)
-    ((answer),) = read_routes(connection, [(fleet.live, route_id)])
+    ((answer),) = read_routes([(fleet.live, route_id)]).on(connection)
 
     FORGET[kind](connection, days=90, now=now + timedelta(days=89), limit=10)
     assert kept(connection, route_id) == before == {"evidence": 2, "explanations": 1, "texts": 1}
@@ -80,7 +80,7 @@ def test_each_kind_goes_after_its_days_and_alone(
     assert kept(connection, route_id) == {**before, kind: 0}
     assert FORGET[kind](connection, days=90, now=now + timedelta(days=91), limit=10) == 0
 
-    assert read_routes(connection, [(fleet.live, route_id)]) == [answer]  # its version too
+    assert read_routes([(fleet.live, route_id)]).on(connection) == [answer]  # its version too
 
 
 @pytest.mark.parametrize("status", sorted(set(RouteStatus) - {"completed", "error", "canceled"}))
@@ -122,7 +122,7 @@ def test_a_route_goes_with_all_that_belongs_to_it(connection: Connection, fleet:
 
     assert retention.forget_routes(connection, days=90, now=now + timedelta(days=91), limit=10) == 1
 
-    assert read_routes(connection, [(fleet.live, old)]) == [None]
+    assert read_routes([(fleet.live, old)]).on(connection) == [None]
     assert set(kept(connection, old).values()) == {0}
     assert route_row(connection, young).status == "completed"
 

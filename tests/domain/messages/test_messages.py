@@ -574,7 +574,7 @@ def test_a_route_completed_while_its_correction_is_on_its_way_shows_what_the_dri
 def versions(load: Load) -> list[str | None]:
     """What the ETag of the route's answer is made of."""
     with load.database.transaction() as connection:
-        return read_versions(connection, [(load.fleet.live, load.route_id)])
+        return read_versions([(load.fleet.live, load.route_id)]).on(connection)
 
 
 # --- The list --------------------------------------------------------------------------------------------------

@@ -150,9 +150,9 @@ def test_routes_are_found_by_external_id_each_with_its_own_tenant(
 
     wanted = [(tenant, external_id) for external_id in ("LOAD", "ALONE", "", "load") for tenant in tenants]
 
-    assert found_ids(find_by_external_id(connection, wanted)) == [*ids, None, None, alone, *[None] * 6]
-    assert found_ids(find_by_external_id(connection, [wanted[0], wanted[1], wanted[0]])) == [ids[0], ids[1], ids[0]]
-    assert find_by_external_id(connection, []) == []
+    assert found_ids(find_by_external_id(wanted).on(connection)) == [*ids, None, None, alone, *[None] * 6]
+    assert found_ids(find_by_external_id([wanted[0], wanted[1], wanted[0]]).on(connection)) == [ids[0], ids[1], ids[0]]
+    assert find_by_external_id([]).on(connection) == []
 
 
 def test_the_newest_route_with_an_external_id_is_found_through_cancels_and_fresh_pushes(
@@ -160,11 +160,11 @@ def test_the_newest_route_with_an_external_id_is_found_through_cancels_and_fresh
 ) -> None:
     for _ in range(3):
         fresh = imported(connection, fleet.live, now=now, externalId="LOAD")
-        assert found_ids(find_by_external_id(connection, [(fleet.live, "LOAD")])) == [fresh]
+        assert found_ids(find_by_external_id([(fleet.live, "LOAD")]).on(connection)) == [fresh]
 
         cancel_route(connection, fleet.live, fresh, now=now)
 
-        (canceled,) = find_by_external_id(connection, [(fleet.live, "LOAD")])
+        (canceled,) = find_by_external_id([(fleet.live, "LOAD")]).on(connection)
         assert canceled is not None
         assert (stored_id(canceled.id), canceled.status) == (fresh, RouteStatus.CANCELED)
         assert list_routes(connection, fleet.live, RouteQuery(external_id="LOAD")).data == [canceled]

@@ -1,0 +1,169 @@
+"""Who may do what: the keys and rate limits of many requests, looked at together with what the requests ask for."""
+
+from collections.abc import Awaitable, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from domain.accounts.keys import Caller, find_callers, still_valid
+from domain.async_database import AsyncDatabase
+from ingress.auth import AuthResult, Credentials, refusal_of
+from ingress.batching import Batcher, Submission
+from ingress.key_use import KeyUse
+from ingress.limits import RateLimiter
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_MAX_KNOWN_KEYS = 10_000
+_NOBODY_KNOWN = ""
+"""The owner of what comes with a key that was not valid when it was last looked at: all these take one turn."""
+
+
+class KnownKey(NamedTuple):
+    """What was found of a key when it was last looked at."""
+
+    caller: Caller
+    owner: str
+    """Its company: who takes turns, and has shares, with the others."""
+    within_limit: bool
+
+
+class AuthorizedRequest(NamedTuple, Generic[Item]):
+    """What a request wants with its key, for which it needs a permission."""
+
+    by: Credentials
+    permission: str
+    item: Item
+
+
+class AuthorizedResponse(NamedTuple, Generic[Result]):
+    """What came of it: a refusal and a failure are exceptions."""
+
+    auth_result: AuthResult
+    result: Result | BaseException
+
+
+Submitted = Submission[AuthorizedRequest[Item], AuthorizedResponse[Result]]
+"""A request that waits for its answer."""
+
+
+class Authenticator:
+    """Looks at keys and counts requests. Every key is looked up at every request: a revoked key is refused at once."""
+
+    def __init__(self, database: AsyncDatabase, limiter: RateLimiter, key_use: KeyUse) -> None:
+        self._database = database
+        self._limiter = limiter
+        self._key_use = key_use
+        self._known: dict[bytes, KnownKey] = {}
+        self.batches: Batcher[Credentials, AuthResult] = Batcher(self._authenticate)
+
+    def authenticate(self, credentials: Credentials) -> Awaitable[AuthResult]:
+        """Who presents a key, in a turn of its own."""
+        return self.batches.submit(credentials, self.owner_of(credentials))
+
+    def known_of(self, credentials: Credentials) -> KnownKey | None:
+        """None: the key was not valid when it was last looked at, or never looked at."""
+        return self._known.get(credentials.key.hash)
+
+    def owner_of(self, credentials: Credentials) -> str:
+        """Who takes turns with the others: the company of a key that was valid when it was last looked at."""
+        known = self._known.get(credentials.key.hash)
+        return known.owner if known is not None else _NOBODY_KNOWN
+
+    def forget(self, credentials: Credentials) -> None:
+        """The key was refused."""
+        self._known.pop(credentials.key.hash, None)
+
+    async def admit(
+        self, batch: Sequence[Submitted[Item, Result]], *, looked_at_again: bool = False
+    ) -> "list[Admitted[Item, Result]]":
+        """Those that may have what they ask for. The others are settled.
+
+        `looked_at_again`: the work looks at the keys itself. Then a key that was valid before passes without a look,
+        and only a refusal needs one.
+        """
+        auth_results = await self._check([one.item.by for one in batch], looked_at_again=looked_at_again)
+        if looked_at_again:
+            doubtful = [
+                position
+                for position, (one, auth_result) in enumerate(zip(batch, auth_results, strict=True))
+                if refusal_of(auth_result, one.item.permission) is not None
+            ]
+            callers = await self._look_up([batch[position].item.by for position in doubtful])
+            for position, caller in zip(doubtful, callers, strict=True):
+                auth_results[position] = auth_results[position]._replace(caller=caller)
+        admitted = []
+        for one, auth_result in zip(batch, auth_results, strict=True):
+            refusal = refusal_of(auth_result, one.item.permission)
+            if refusal is not None:
+                one.settle(AuthorizedResponse(auth_result, refusal))
+            elif auth_result.caller is not None:
+                admitted.append(Admitted(one, auth_result, auth_result.caller))
+        return admitted
+
+    async def _authenticate(self, batch: Sequence[Submission[Credentials, AuthResult]]) -> None:
+        auth_results = await self._check([one.item for one in batch])
+        for one, auth_result in zip(batch, auth_results, strict=True):
+            one.settle(auth_result)
+
+    async def _check(self, credentials: Sequence[Credentials], *, looked_at_again: bool = False) -> list[AuthResult]:
+        """Finds the callers and counts their requests. Of a key that was valid before, nothing changes but whether it
+        still is."""
+        callers = [self._remembered(one) for one in credentials]
+        if not looked_at_again:
+            await self._leave_valid(callers)
+        unknown = [position for position, caller in enumerate(callers) if caller is None]
+        found = await self._look_up([credentials[position] for position in unknown])
+        for position, caller in zip(unknown, found, strict=True):
+            callers[position] = caller
+        self._key_use.note(caller.key_id for caller in callers if caller is not None)
+        allowances = await self._limiter.take(
+            [
+                caller.key_id if caller is not None and one.counted else None
+                for caller, one in zip(callers, credentials, strict=True)
+            ]
+        )
+        auth_results = [AuthResult(*one) for one in zip(callers, allowances, strict=True)]
+        for one, auth_result in zip(credentials, auth_results, strict=True):
+            self._remember(one.key.hash, auth_result)
+        return auth_results
+
+    async def _leave_valid(self, callers: list[Caller | None]) -> None:
+        known = [(position, caller.key_id) for position, caller in enumerate(callers) if caller is not None]
+        if known:
+            valid = await self._database.ask(still_valid([key_id for _, key_id in known]))
+            for (position, _), is_valid in zip(known, valid, strict=True):
+                if not is_valid:
+                    callers[position] = None
+
+    async def _look_up(self, credentials: Sequence[Credentials]) -> list[Caller | None]:
+        if not credentials:
+            return []
+        return await self._database.ask(find_callers([one.key for one in credentials]))
+
+    def _remembered(self, credentials: Credentials) -> Caller | None:
+        known = self._known.get(credentials.key.hash)
+        return known.caller if known is not None else None
+
+    def _remember(self, key_hash: bytes, auth_result: AuthResult) -> None:
+        """By a hash of the whole key: a part of it is no secret."""
+        caller, allowance = auth_result
+        if caller is None:
+            self._known.pop(key_hash, None)
+            return
+        known, within_limit = self._known.get(key_hash), allowance is None or allowance.allowed
+        if known is not None and known.caller is caller and known.within_limit == within_limit:
+            return
+        if known is None and len(self._known) >= _MAX_KNOWN_KEYS:
+            self._known.clear()  # those in use come back with their next request
+        self._known[key_hash] = KnownKey(caller, caller.company_id.hex, within_limit)
+
+
+class Admitted(NamedTuple, Generic[Item, Result]):
+    """A request that may have what it asks for."""
+
+    asked: Submitted[Item, Result]
+    auth_result: AuthResult
+    caller: Caller
+
+    def settle(self, result: Result | BaseException) -> None:
+        self.asked.settle(AuthorizedResponse(self.auth_result, result))

@@ -1,0 +1,133 @@
+"""A request as its endpoint gets it: what its head says, read once, and what was found of its key."""
+
+import asyncio
+import os
+import re
+from typing import NamedTuple
+
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope
+
+from domain.accounts.keys import PresentedKey
+from domain.contract.shapes import MAX_BODY_BYTES, FieldFault
+from ingress.auth import AuthResult, Credentials
+from ingress.connections import BODY_IS_HERE
+from ingress.problems import ApiError
+
+REQUEST = "fuelroute.request"
+"""Where a request is kept in its scope."""
+
+JSON = b"application/json"
+
+_BEARER = re.compile(r"bearer +(\S+) *", re.IGNORECASE)
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+
+
+class Request:
+    """One for each. Of several headers of a name the first counts."""
+
+    __slots__ = (
+        "_content_length",
+        "_content_type",
+        "_receive",
+        "auth_result",
+        "credentials",
+        "id",
+        "if_none_match",
+        "scope",
+    )
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self.scope = scope
+        self._receive = receive
+        self._content_type, self._content_length = JSON, b""
+        self.id = ""
+        self.if_none_match: bytes | None = None
+        self.credentials: Credentials | None = None
+        """The key that it came with. None: there is none, or not as there should be."""
+        self.auth_result: AuthResult | None = None
+        """None until the key was looked at."""
+        bearer: bytes | None = None
+        for name, value in reversed(scope["headers"]):
+            if name == b"authorization":
+                bearer = value
+            elif name == b"content-type":
+                self._content_type = value
+            elif name == b"content-length":
+                self._content_length = value
+            elif name == b"x-request-id":
+                given = value.decode("latin-1")
+                if _REQUEST_ID.fullmatch(given):
+                    self.id = given
+            elif name == b"if-none-match":
+                self.if_none_match = value
+        if not self.id:
+            self.id = os.urandom(16).hex()
+        if bearer is not None:
+            self.credentials = _credentials(scope["path"], bearer)
+
+    @property
+    def path_id(self) -> str:
+        """The `{id}` of its path."""
+        path_id: str = self.scope["path_params"]["id"]
+        return path_id
+
+    def max_body_bytes(self) -> int:
+        """How large its JSON body can be. Raises ApiError: 415 when it says to be something else, 413 when it is too
+        large."""
+        if self._content_type != JSON:
+            media_type = self._content_type.decode("latin-1").partition(";")[0].strip().lower()
+            if media_type != "application/json" and not media_type.endswith("+json"):
+                raise ApiError("unsupported_media_type", f"Send `Content-Type: application/json`, not `{media_type}`.")
+        if not self._content_length.isdigit():
+            return MAX_BODY_BYTES
+        if int(self._content_length) > MAX_BODY_BYTES:
+            raise _too_large()
+        return int(self._content_length)
+
+    async def body(self, timeout_seconds: float) -> bytes:
+        """Raises ApiError: 413 when it is too large, 400 when it only trickles in, for it holds a place that others
+        wait for."""
+        if BODY_IS_HERE in self.scope:
+            return await self._received()
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                return await self._received()
+        except TimeoutError:
+            fault = FieldFault(field="", message=f"did not arrive within {timeout_seconds:g} s")
+            raise ApiError("validation_error", "The body has 1 invalid field.", errors=[fault]) from None
+
+    async def _received(self) -> bytes:
+        body = b""
+        more = True
+        while more:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            body = body + message.get("body", b"") if body else message.get("body", b"")
+            if len(body) > MAX_BODY_BYTES:
+                raise _too_large()
+            more = message.get("more_body", False)
+        return body
+
+
+class Answer(NamedTuple):
+    """What it is answered with. The middleware adds the headers that every answer has."""
+
+    status: int
+    body: bytes = b""
+    media_type: bytes = JSON
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+def _credentials(path: str, bearer: bytes) -> Credentials | None:
+    """Of a request to the API or the feed."""
+    counted = path.startswith("/v1/")  # the contract's limit is the API's; the feed has one of positions
+    if not counted and not path.startswith("/telematics/"):
+        return None
+    found = _BEARER.fullmatch(bearer.decode("latin-1"))
+    return Credentials(PresentedKey.of(found.group(1)), counted) if found is not None else None
+
+
+def _too_large() -> ApiError:
+    return ApiError("content_too_large", f"The body may have {MAX_BODY_BYTES} bytes at most.")

@@ -1,0 +1,104 @@
+"""Storing the pushes that the quick statement leaves: all in one commit, and where that fails, each on its own.
+
+They wait for locks no longer than their time, however many of their routes somebody else holds.
+"""
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from uuid import UUID
+
+import psycopg
+
+from domain.accounts.keys import still_valid
+from domain.database import SERVING, Connection, Database, Limits, is_away
+from domain.jobs import Job
+from domain.observability import get_logger
+from domain.routes.pushes import Push, Pushed, store_pushes
+from ingress.auth import unauthorized
+from ingress.problems import ApiError
+
+log = get_logger(__name__)
+
+STORING_SECONDS = 2.5
+
+# When that time is over, the pushes that meet no lock still go through: each gets this much.
+_OVERTIME_SECONDS = 1.0
+_MIN_STATEMENT_SECONDS = 0.25
+_MIN_LOCK_SECONDS = 0.02
+
+Result = Pushed | BaseException
+
+
+class Storing:
+    """Stores pushes until a time (of `time.monotonic`), in transactions that block their thread. `jobs` are to be
+    enqueued afterwards, beside the imports of what is new or replaced."""
+
+    def __init__(self, database: Database, *, until: float) -> None:
+        self.jobs: list[Job] = []
+        self._database = database
+        self._now = datetime.now(UTC)
+        self._until = until
+
+    def together(self, pushes: Sequence[Push]) -> Sequence[Result]:
+        """What became of each push, in order, all in one commit; when that fails, each on its own."""
+        try:
+            return self._store(pushes, self._limits())
+        except psycopg.Error as error:
+            if len(pushes) == 1 or is_away(error):
+                return [error] * len(pushes)
+            log.warning("push.batch_failed", routes=len(pushes), error=str(error))
+            return self.apart(pushes, error)
+
+    def apart(self, pushes: Sequence[Push], failure: BaseException) -> Sequence[Result]:
+        """Each in a commit of its own, so that a bad neighbour costs the others nothing. Those that wait for a lock
+        share the time that is left: many cost no more than one. `failure` is for those that the time does not reach."""
+        results: list[Result] = []
+        for position, push in enumerate(pushes):
+            if time.monotonic() > self._until + _OVERTIME_SECONDS:
+                return [*results, *[failure] * (len(pushes) - position)]
+            try:
+                results += self._store([push], self._limits(shares=len(pushes) - position))
+            except psycopg.Error as error:
+                results.append(error)
+        return results
+
+    def _store(self, pushes: Sequence[Push], limits: Limits) -> Sequence[Pushed | ApiError]:
+        try:
+            with self._database.transaction_by_key(limits=limits) as connection:
+                stored, jobs = store_pushes(connection, pushes, now=self._now)
+                _check_keys_again(connection, pushes)
+        except _KeysGone as gone:  # since they were looked at; the batch may have waited for other transactions
+            results: list[Pushed | ApiError] = [unauthorized() for _ in pushes]
+            valid = [position for position, push in enumerate(pushes) if push.key_id not in gone.key_ids]
+            if valid:
+                again = self._store([pushes[position] for position in valid], limits)
+                for position, result in zip(valid, again, strict=True):
+                    results[position] = result
+            return results
+        self.jobs += jobs
+        return stored
+
+    def _limits(self, *, shares: int = 1) -> Limits:
+        """Of a transaction that may use its share of the time that is left."""
+        left = self._until - time.monotonic()
+        return Limits(
+            statement_seconds=min(SERVING.statement_seconds, max(left, _MIN_STATEMENT_SECONDS)),
+            lock_seconds=min(SERVING.lock_seconds, max(left / shares, _MIN_LOCK_SECONDS)),
+        )
+
+
+class _KeysGone(Exception):
+    """Keys were revoked or expired while their pushes waited."""
+
+    def __init__(self, key_ids: set[UUID]) -> None:
+        super().__init__(key_ids)
+        self.key_ids = key_ids
+
+
+def _check_keys_again(connection: Connection, pushes: Sequence[Push]) -> None:
+    """Raises _KeysGone, which rolls the transaction back."""
+    key_ids = list({push.key_id for push in pushes if push.key_id is not None})
+    gone = {key_id for key_id, valid in zip(key_ids, still_valid(key_ids).on(connection), strict=True) if not valid}
+    if gone:
+        raise _KeysGone(gone)

@@ -1,0 +1,36 @@
+"""The rate limiter of an event loop, for tests that have none."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from uuid import UUID
+
+import redis.asyncio
+
+from domain.jobs import async_redis_client, redis_client
+from domain.redis_circuit import RedisCircuit
+from ingress.limits import Allowance, RateLimiter
+
+
+class BlockingLimiter:
+    """Runs a loop of its own for as long as each call takes."""
+
+    def __init__(self, runner: asyncio.Runner, limiter: RateLimiter, client: redis.asyncio.Redis) -> None:
+        self._runner = runner
+        self._limiter = limiter
+        self.client = client
+
+    def take(self, key_ids: Sequence[UUID | None]) -> list[Allowance | None]:
+        return self._runner.run(self._limiter.take(key_ids))
+
+    def take_positions(self, key_id: UUID, positions: int) -> int:
+        return self._runner.run(self._limiter.take_positions(key_id, positions))
+
+
+@contextmanager
+def blocking_limiter(url: str, *, positions_per_minute: int = 600_000) -> Iterator[BlockingLimiter]:
+    with asyncio.Runner() as runner, redis_client(url) as blocking:
+        client = async_redis_client(url)
+        limiter = RateLimiter(client, RedisCircuit(blocking), positions_per_minute=positions_per_minute)
+        yield BlockingLimiter(runner, limiter, client)
+        runner.run(client.aclose())
