@@ -74,12 +74,14 @@ def drive_route(
     route_id: str,
     *,
     speed_mph: float = 60,
+    fuel_percent: float = START_FUEL_PERCENT,
     jump: bool = False,
     key: str | None = None,
     screen: Console | None = None,
 ) -> dict[str, Any]:
-    """Drives a draft route from its first stop to its last. A sandbox route in simulated time, a live one in real
-    time, or with `jump` by appearing at each stop. Returns the number of fixes and the route's status afterwards.
+    """Drives a draft route from its first stop to its last, with `fuel_percent` in its tank at the start. A sandbox
+    route in simulated time, a live one in real time, or with `jump` by appearing at each stop. Returns the number of
+    fixes and the route's status afterwards.
 
     `route_id` is the id as the API shows it. Raises CannotDrive.
     """
@@ -87,7 +89,7 @@ def drive_route(
         route, vehicle_id = _load(database, route_id)
         live = route.environment == Environment.LIVE
         with _feed(settings, database, route, key) as post:
-            truck = _Truck(shown_id("veh", vehicle_id), post, _start_time(route, live), fuel_percent=START_FUEL_PERCENT)
+            truck = _Truck(shown_id("veh", vehicle_id), post, _start_time(route, live), fuel_percent=fuel_percent)
             if live and jump:
                 _appear_at_stops(database, route, truck, screen)
             else:
@@ -259,9 +261,12 @@ class _Trip:
             mile += miles_a_fix
 
     def _refuel_until(self, mile: float) -> None:
+        """Stands at the pump of each fuel stop passed: a tank that fills on the road is not believed."""
         while self.refuels and self.refuels[0][0] <= mile:
-            _, gallons = self.refuels.pop(0)
+            at, gallons = self.refuels.pop(0)
+            self._fix(*self._place_at(at), speed_mph=0)
             self.truck.fuel_percent += self._percent_of_tank(gallons)
+            self.stand_at(Point(*self._place_at(at)))
 
     def _percent_of_tank(self, gallons: float) -> float:
         return 100 * gallons / self.capacity_gallons

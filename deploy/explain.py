@@ -44,9 +44,12 @@ def _facts(explanation: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     yield (
         "fuel at the start",
         f"{inputs['start_gallons']:,.1f} gal",
-        (f"{fuel['from']}, {fuel['percent']:g} %{_age(fuel['at'], made_at)}"),
+        f"{fuel['from']}, {fuel['percent']:g} %{_age(fuel['at'], made_at)}{_expected(fuel)}",
     )
     yield "reserve", f"{inputs['reserve_gallons']:,.1f} gal", limit("reserve_gallons")
+    if inputs["margin_gallons"] or "margin_gallons" in given_up:
+        margin = f"{limit('margin_gallons')}; kept until the first purchase"
+        yield "margin beyond it", f"{inputs['margin_gallons']:,.1f} gal", margin
     yield "wanted at the end", f"{inputs['end_gallons']:,.1f} gal", limit("end_gallons")
     yield "smallest purchase", f"{inputs['min_purchase_gallons']:,.1f} gal", limit("min_purchase_gallons")
     yield "cost of a stop", f"${inputs['stop_cost']:.2f}", policy
@@ -61,6 +64,15 @@ def _facts(explanation: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
 def _credited(roads: str) -> str:
     """The licence of the embedded roads wants their makers named where something was made from them."""
     return f"{roads} (© OpenStreetMap contributors)" if "highway-graph" in roads else roads
+
+
+def _expected(fuel: dict[str, Any]) -> str:
+    """How far a reading is from what the miles since an earlier one leave, where it is anything."""
+    off = fuel.get("off_percent", 0.0)
+    if abs(off) < 1:
+        return ""
+    than = f"{abs(off):g} % {'more' if off > 0 else 'less'} than expected after {fuel['miles_since']:g} mi"
+    return f", {than}" if fuel["believed"] else f": not believed, it is {than}"
 
 
 def _priced(prices: dict[str, Any], made_at: str) -> str:

@@ -54,6 +54,14 @@ class Objective(StrEnum):
     TAX_ADJUSTED = "tax-adjusted"
 
 
+class MapLink(StrEnum):
+    """How a message links to the map of a truck stop. GOOGLE opens directions in an app or a browser, on any phone. GEO
+    opens the map that the phone's owner prefers, where the phone knows such links."""
+
+    GOOGLE = "google"
+    GEO = "geo"
+
+
 HELD = frozenset({RouteStatus.PENDING, RouteStatus.PENDING_MAPPING, RouteStatus.PENDING_WINDOW})
 """Accepted, not yet imported."""
 

@@ -27,7 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlmodel import Field, SQLModel
 
-from domain.lifecycle import Environment, Objective, PendingReason, Role, RouteStatus
+from domain.lifecycle import Environment, MapLink, Objective, PendingReason, Role, RouteStatus
 
 
 def _time(*, now: bool = False, null: bool = False) -> Any:
@@ -60,7 +60,10 @@ class Company(SQLModel, table=True):
     """A tenant, with its import and planning policy."""
 
     __tablename__ = "companies"
-    __table_args__ = (CheckConstraint(_one_of("objective", Objective), name="objective"),)
+    __table_args__ = (
+        CheckConstraint(_one_of("objective", Objective), name="objective"),
+        CheckConstraint(_one_of("map_link", MapLink), name="map_link"),
+    )
 
     id: UUID = Field(primary_key=True)
     name: str
@@ -76,6 +79,8 @@ class Company(SQLModel, table=True):
     max_stops: int | None = None
     objective: str = _default("'pump'")
     leftover_value_per_gallon: float = _default("0")
+    fuel_margin_percent: float = _default("0")
+    map_link: str = _default("'google'")
     message_url: str | None = None
     """Sealed like a driver's contact; see `contacts`."""
     created_at: datetime = _time(now=True)

@@ -18,7 +18,7 @@ from domain.accounts.companies import Policy
 from domain.accounts.contacts import Contacts
 from domain.housekeeping import erasure
 from domain.ids import shown_id, with_shown_ids
-from domain.lifecycle import Objective
+from domain.lifecycle import MapLink, Objective
 from domain.messages import messages
 from domain.routes.retiring import close_routes
 from domain.settings import get_settings
@@ -33,7 +33,8 @@ TimeZone = Annotated[
     typer.Option(
         "--time-zone",
         metavar="Z",
-        help="When a day begins for deals and taxes, such as America/Chicago; UTC unless set.",
+        help="Of the times in messages, and when a day begins for deals and taxes, such as America/Chicago; UTC unless "
+        "set.",
     ),
 ]
 WindowDays = Annotated[
@@ -86,6 +87,20 @@ LeftoverValue = Annotated[
         help="Dollars a gallon, for fuel left beyond what is wanted at the end; 0 unless set.",
     ),
 ]
+FuelMargin = Annotated[
+    float | None,
+    typer.Option(
+        "--fuel-margin-percent",
+        metavar="P",
+        help="Kept beyond the reserve until the first purchase, in case the gauge shows too much; 0 unless set.",
+    ),
+]
+MapLinkOption = Annotated[
+    MapLink | None,
+    typer.Option(
+        "--map-link", help="In messages: a link that any phone opens (unless set), or one to the phone's own map."
+    ),
+]
 MessageUrl = Annotated[
     str | None,
     typer.Option(
@@ -110,6 +125,8 @@ _OPTIONS: dict[str, Any] = {
     "max_stops": MaxStops,
     "objective": ObjectiveOption,
     "leftover_value_per_gallon": LeftoverValue,
+    "fuel_margin_percent": FuelMargin,
+    "map_link": MapLinkOption,
     "message_url": MessageUrl,
 }
 """The options that set a policy, by the fields of `Policy`. The name is an option of each command's own."""

@@ -44,6 +44,9 @@ def drive(
     speed: Annotated[
         float, typer.Option("--speed", min=5, max=100, metavar="MPH", help="Average speed between the stops.")
     ] = 60,
+    fuel_percent: Annotated[
+        float, typer.Option("--fuel-percent", min=0, max=100, metavar="P", help="The tank at the first stop.")
+    ] = 25,
     jump: Annotated[
         bool, typer.Option("--jump", help="On a live route: appear at each stop instead of driving in real time.")
     ] = False,
@@ -69,7 +72,13 @@ def drive(
     if key_file is not None:
         key = read_secret(key_file)
     result = drive_route(
-        get_settings(), route_id, speed_mph=speed, jump=jump, key=key, screen=None if as_json else screen
+        get_settings(),
+        route_id,
+        speed_mph=speed,
+        fuel_percent=fuel_percent,
+        jump=jump,
+        key=key,
+        screen=None if as_json else screen,
     )
     show(
         as_json,

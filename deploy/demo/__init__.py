@@ -1,4 +1,4 @@
-"""`fuelroute up --demo`: a company with a fleet and prices, pushed routes, one truck driven and one that jumps."""
+"""`fuelroute up --demo`: a company with a fleet and prices, pushed routes, trucks driven and one that jumps."""
 
 import json
 import secrets
@@ -27,6 +27,7 @@ from domain.routes.fleet_changes import import_drivers, import_vehicles
 from domain.settings import Settings
 from domain.statements import IdRow, Statement
 from domain.stations.stations import import_deals, import_stations, import_taxes
+from domain.text import printable
 
 HERE = Path(__file__).parent
 
@@ -62,7 +63,22 @@ KANSAS_CITY = {
 ONTARIO = {"name": "Ontario airport cargo", "address": "Ontario, CA", "latitude": 34.060, "longitude": -117.590}
 EL_PASO = {"name": "Cross-dock", "address": "El Paso, TX", "latitude": 31.785, "longitude": -106.370}
 
+LOW_FUEL_PERCENT = 12.0
+"""Less than the reserve of 15 %: the truck has to use it to reach fuel."""
+
+_IN_SANDBOX = ("sandbox", "low on fuel")
 _USER = "demo@example.com"
+
+_DRIVES: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("sandbox", "a truck drives the sandbox route, in simulated time", {}),
+    ("live", "a truck jumps through a live route", {"jump": True}),
+    (
+        "low on fuel",
+        f"a truck with {LOW_FUEL_PERCENT:g} % in its tank drives to the first fuel that it can reach",
+        {"fuel_percent": LOW_FUEL_PERCENT},
+    ),
+)
+"""Name of the route, what is told of the drive, and how it is driven."""
 
 _COMPANIES = Statement(IdRow, "SELECT id FROM companies")
 
@@ -84,15 +100,15 @@ def run_demo(settings: Settings, screen: Console, *, stopping: Callable[[], bool
         screen.rule("routes")
         demo["routes"] = _push_routes(demo, screen)
         _store(file, demo)
-        screen.rule("a truck drives the sandbox route, in simulated time")
-        for name, jump in (("sandbox", False), ("live", True)):
+        for name, told, how in _DRIVES:
             if stopping():
                 return
-            if jump:
-                screen.rule("a truck jumps through a live route")
+            screen.rule(told)
             route_id = demo["routes"][name]
-            drive_route(settings, route_id, jump=jump, screen=screen)
+            drive_route(settings, route_id, screen=screen, **how)
             _show_life(database, route_id, screen)
+            if name == "low on fuel":
+                _show_message(database, route_id, screen)
     _show_plan(demo, screen)
     _say_what_next(file, demo, screen)
 
@@ -156,12 +172,13 @@ def _push_routes(demo: dict[str, Any], screen: Console) -> dict[str, str]:
         ("draft", "DEMO-3", "4103", None, tomorrow, [JOLIET, PERRYSBURG, NEWARK]),
         ("waits for a mapping", "DEMO-4", "7777", None, tomorrow, [ONTARIO, EL_PASO]),
         ("waits for its window", "DEMO-5", "4104", None, next_month, [ONTARIO, EL_PASO]),
+        ("low on fuel", "DEMO-6", "4102", None, soon, [JOLIET, PERRYSBURG]),
     )
     routes = {}
     drivers = _drivers(demo)
     with httpx.Client(base_url=demo["url"], timeout=30) as client:
         for number, (name, external_id, unit_number, driver, start, stops) in enumerate(pushes):
-            key = demo["sandbox_key" if name == "sandbox" else "live_key"]
+            key = demo["sandbox_key" if name in _IN_SANDBOX else "live_key"]
             answer = client.post(
                 "/v1/routes",
                 headers={"Authorization": f"Bearer {key}"},
@@ -221,6 +238,21 @@ def _show_life(database: Database, route_id: str, screen: Console) -> None:
     screen.print(told, style="bold green", highlight=False)
     if row.closed_reason:
         screen.print(row.closed_reason, style="red")
+
+
+class _Text(NamedTuple):
+    text: str | None
+
+
+_TEXT = Statement(_Text, "SELECT text FROM messages WHERE route_id = %s ORDER BY created_at LIMIT 1")
+
+
+def _show_message(database: Database, route_id: str, screen: Console) -> None:
+    """What the driver would read: nothing is sent from the sandbox."""
+    with database.transaction() as connection:
+        row = _TEXT.first(connection, (read_id("rte", route_id),))
+    if row is not None and row.text is not None:
+        screen.print(printable(row.text, keep="\n"), soft_wrap=True, highlight=False, markup=False)
 
 
 def _show_plan(demo: dict[str, Any], screen: Console) -> None:

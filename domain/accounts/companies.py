@@ -14,7 +14,7 @@ from domain.accounts.contacts import IN_CLEAR, Contacts, Sealed, StoredContact
 from domain.database import Connection
 from domain.errors import FuelrouteError
 from domain.ids import new_id, shown_id
-from domain.lifecycle import Objective
+from domain.lifecycle import MapLink, Objective
 from domain.statements import Command, IdRow, Statement
 
 Percent = Annotated[float, Meta(ge=0, le=100)]
@@ -36,6 +36,8 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_stops: Annotated[int, Meta(ge=0, le=100)] | None = None
     objective: Objective | None = None
     leftover_value_per_gallon: Annotated[float, Meta(ge=0, lt=100)] | None = None
+    fuel_margin_percent: Percent | None = None
+    map_link: MapLink | None = None
     message_url: str | None = None
 
 
@@ -58,6 +60,8 @@ class Company(NamedTuple):
     created_at: datetime
     objective: str
     leftover_value_per_gallon: float
+    fuel_margin_percent: float
+    map_link: str
     retired_at: datetime | None
 
 

@@ -25,6 +25,7 @@ from domain.lifecycle import Environment
 from domain.messages import gateways
 from domain.messages.gateways import Fault
 from domain.messages.text import compose, corrected
+from domain.planning.directions import Directions
 from domain.settings import Settings
 from domain.statements import Command, NotNull, Statement
 
@@ -109,6 +110,10 @@ class PlannedRoute(Protocol):
     def unit_number(self) -> str | None: ...
     @property
     def stops(self) -> Sequence[Mapping[str, Any]]: ...
+    @property
+    def time_zone(self) -> str: ...
+    @property
+    def map_link(self) -> str: ...
 
 
 _INSERT = Command(
@@ -124,12 +129,24 @@ def queue_message(
     plan: Mapping[str, Any],
     *,
     now: datetime,
+    directions: Sequence[Directions] = (),
     low_fuel: bool = False,
 ) -> UUID:
     """Stores the message of a fresh plan, to be sent. Returns its id."""
     message_id = new_id()
     name = route.reference or route.external_id
-    text = compose(message_id, name, route.unit_number, route.stops, plan, low_fuel=low_fuel)
+    text = compose(
+        message_id,
+        name,
+        route.unit_number,
+        route.stops,
+        plan,
+        planned_at=now,
+        time_zone=route.time_zone,
+        map_link=route.map_link,
+        directions=directions,
+        low_fuel=low_fuel,
+    )
     if _earlier_messages(connection, message_id, route.id, route.driver_id, route.environment).sent:
         text = corrected(text)
     _INSERT.execute(

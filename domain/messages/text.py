@@ -1,17 +1,30 @@
-"""The text of a message: what a driver reads. Every line of it is written here; names from outside cannot forge one."""
+"""The text of a message: what a driver reads. Every line of it is written here; names from outside cannot forge one.
+
+No line is longer than a text message, and what we write ourselves needs no characters but those of plain text messages.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from domain.ids import shown_id
+from domain.lifecycle import MapLink
+from domain.planning.directions import Directions
 
 _OPENING = "Fuel plan"
 _OPENING_CORRECTED = "CORRECTED fuel plan"
 _LOW_FUEL = "LOW FUEL"
 
-_LONGEST_NAME = 200
+LONGEST_LINE = 160
+"""Characters: those of one text message."""
+
+TOLD_OFF_ROAD_MILES = 2.0
+"""Nearer truck stops stand at an exit; the map leads there."""
+
+_CUT = "..."
 _NOT_IN_A_LINE = re.compile(
     "[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]+"
 )
@@ -25,28 +38,38 @@ def compose(
     stops: Sequence[Mapping[str, Any]],
     plan: Mapping[str, Any],
     *,
+    planned_at: datetime,
+    time_zone: str,
+    map_link: str = MapLink.GOOGLE,
+    directions: Sequence[Directions] = (),
     low_fuel: bool = False,
 ) -> str:
     """The message of a plan, with its fuel stops in driving order. `stops` and `plan` are documents of the API:
 
     Fuel plan for LOAD-7, truck 101
-    To: Port Newark
-    1. Lakeside Travel Plaza, 100 Exit Rd, Elkhart, IN: mile 130, 100.0 gal at $3.455 = $345.50
-    2. Keystone Fuel: mile 546, 50.0 gal at $3.500 = $175.00
+    To: Port Newark, mile 812
+    Planned Fri Nov 20 04:00 CST
+    1. Lakeside Travel Plaza, 100 Exit Rd, Elkhart, IN
+    Mile 130, heading east, 12 mi after Goshen, IN: 100.0 gal at $3.455 = $345.50, fill to 81 %. Next: mile 546
+    https://www.google.com/maps/dir/?api=1&destination=41.70000,-86.00000
+    2. Keystone Fuel
+    Mile 546: 50.0 gal at $3.500 = $175.00. Next: destination, mile 812
+    https://www.google.com/maps/dir/?api=1&destination=41.00000,-78.40000
     2 fuel stops, 150.0 gal, $520.50
     Message msg_01k4...
 
     Where the truck has to use some of its reserve, a line before these says so, and where to fuel first.
     """
-    truck = f", truck {one_line(unit_number)}" if unit_number else ""
     lines = [_low_fuel(plan)] if low_fuel else []
-    lines += [f"{_OPENING} for {one_line(route_name)}{truck}", f"To: {one_line(stops[-1]['name'])}"]
+    room = LONGEST_LINE - len(_OPENING_CORRECTED) + len(_OPENING)
+    truck = [", truck {}", unit_number] if unit_number else []
+    lines += [
+        _line(f"{_OPENING} for {{}}{''.join(truck[:1])}", route_name, *truck[1:], longest=room),
+        _line(f"To: {{}}, mile {plan['totalDistanceMiles']:.0f}", stops[-1]["name"]),
+        f"Planned {planned_at.astimezone(ZoneInfo(time_zone)):%a %b %d %H:%M %Z}",
+    ]
     for stop in plan["stops"]:
-        where = f", {one_line(stop['address'])}" if stop["address"] else ""
-        lines.append(
-            f"{stop['sequence'] + 1}. {one_line(stop['name'])}{where}: mile {stop['milesFromOrigin']:.0f}, "
-            f"{stop['gallonsToFill']:.1f} gal at ${stop['pricePerGallon']:.3f} = ${stop['totalCost']:.2f}"
-        )
+        lines += _fuel_stop(stop, plan, directions[stop["sequence"]] if directions else None, map_link)
     if plan["stops"]:
         count = len(plan["stops"])
         lines.append(
@@ -58,12 +81,48 @@ def compose(
     return "\n".join(lines)
 
 
+def _fuel_stop(
+    stop: Mapping[str, Any], plan: Mapping[str, Any], directions: Directions | None, map_link: str
+) -> list[str]:
+    """Three lines: the place, what to do there and what comes next, and the map."""
+    number = stop["sequence"] + 1
+    place = [stop["name"], *([stop["address"]] if stop["address"] else [])]
+    heading = f", heading {directions.heading}" if directions is not None and directions.heading else ""
+    if directions is not None and directions.off_road_miles >= TOLD_OFF_ROAD_MILES:
+        heading += f", then {directions.off_road_miles:.0f} mi off the road"
+    town = [directions.town] if directions is not None and directions.town else []
+    fill = f", fill to {directions.filled_percent} %" if directions is not None else ""
+    ahead = plan["stops"][number : number + 1]
+    next_stop = (
+        f"mile {ahead[0]['milesFromOrigin']:.0f}" if ahead else f"destination, mile {plan['totalDistanceMiles']:.0f}"
+    )
+    return [
+        _line(f"{number}. {', '.join('{}' for _ in place)}", *place),
+        _line(
+            f"Mile {stop['milesFromOrigin']:.0f}{heading}{', {}' if town else ''}: {stop['gallonsToFill']:.1f} gal at "
+            f"${stop['pricePerGallon']:.3f} = ${stop['totalCost']:.2f}{fill}. Next: {next_stop}",
+            *town,
+        ),
+        _map(stop["latitude"], stop["longitude"], map_link),
+    ]
+
+
+def _map(latitude: float, longitude: float, map_link: str) -> str:
+    place = f"{latitude:.5f},{longitude:.5f}"
+    if map_link == MapLink.GEO:
+        return f"geo:{place}?q={place}"  # with `q` the map marks the place
+    return f"https://www.google.com/maps/dir/?api=1&destination={place}"
+
+
 def _low_fuel(plan: Mapping[str, Any]) -> str:
     if not plan["stops"]:
         return f"{_LOW_FUEL}: the tank will be below its reserve at the destination. No station on the way can help."
     first = plan["stops"][0]
-    where, percent = f"{one_line(first['name'])}, mile {first['milesFromOrigin']:.0f}", first["arrivalFuelPercent"]
-    return f"{_LOW_FUEL}: drive to {where}, before anything else. The tank will be at {percent} % there."
+    mile, percent = f"{first['milesFromOrigin']:.0f}", first["arrivalFuelPercent"]
+    return _line(
+        f"{_LOW_FUEL}: drive to {{}}, mile {mile}, before anything else. The tank will be at {percent} % there.",
+        first["name"],
+    )
 
 
 def corrected(text: str) -> str:
@@ -75,6 +134,17 @@ def corrected(text: str) -> str:
 
 
 def one_line(name: str) -> str:
-    """A name from outside, safe inside a line of ours: it cannot end the line, and is cut after 200 characters."""
-    line = _NOT_IN_A_LINE.sub(" ", name).strip()
-    return line if len(line) <= _LONGEST_NAME else line[: _LONGEST_NAME - 1] + "\u2026"
+    """A name from outside, safe inside a line of ours: it cannot end the line."""
+    return _NOT_IN_A_LINE.sub(" ", name).strip()
+
+
+def _line(template: str, *names: str, longest: int = LONGEST_LINE) -> str:
+    """The template with a name for each `{}`. Where the line would be too long the longest names are cut."""
+    shown = [one_line(name) for name in names]
+    room = longest - len(template.format(*("" for _ in shown)))
+    most = next(most for most in range(room, 0, -1) if sum(min(len(name), most) for name in shown) <= room)
+    return template.format(*(_shortened(name, most) for name in shown))
+
+
+def _shortened(name: str, most: int) -> str:
+    return name if len(name) <= most else name[: most - len(_CUT)].rstrip() + _CUT

@@ -15,6 +15,7 @@ from domain.planning.least_cost import (
     Function,
     Line,
     after_stops,
+    after_stops_of,
     at_least,
     cheaper,
     least_sum,
@@ -37,12 +38,12 @@ def _costs(trip: Trip, max_stops: int | None) -> tuple[list[float], int]:
     """The costs, infinite where there is no plan, and the most stops that one of these plans makes."""
     stations, counted = stations_of(trip), max_stops is not None
     ahead = _ahead(trip, max_stops)
-    layers: list[Function] = [[(trip.start_usable_gallons, trip.start_usable_gallons, Line(0.0, 0.0))]]
-    layers += [[]] * (max_stops or 0)
+    start: Function = [(trip.start_usable_gallons, trip.start_usable_gallons, Line(0.0, 0.0))]
+    layers: list[Function] = [[] for _ in range((max_stops or 0) + 1)]
     costs, most_stops = [], 0
     for station in stations:
         layers = [at_least(V, station.floor) for V in layers]
-        stopped = after_stops(layers, station, trip.stop_cost, counted=counted)
+        stopped = after_stops_of(layers, start, station, trip, trip.stop_cost, counted=counted)
         # The more stops were made with this one, the fewer may be made ahead.
         found = [least_sum(S, T) for S, T in zip(stopped, reversed(ahead.pop()), strict=True)]
         cost, before, after = min(found, key=lambda one: one[0])

@@ -33,6 +33,7 @@ class Limits(NamedTuple):
     min_purchase_gallons: float
     max_stops: int | None
     max_detour_miles: float
+    margin_gallons: float
     reserve_gallons: float
 
     @property
@@ -42,6 +43,7 @@ class Limits(NamedTuple):
             min_purchase_gallons=min(self.min_purchase_gallons, SMALLEST_PURCHASE_GALLONS),
             max_stops=None,
             max_detour_miles=max(self.max_detour_miles, FURTHEST_DETOUR_MILES),
+            margin_gallons=0.0,
             reserve_gallons=0.0,
         )
 

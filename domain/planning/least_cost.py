@@ -210,6 +210,16 @@ def after_stops(layers: Sequence[Function], station: Station, stop_cost: float, 
     return [after_stop(V, station, stop_cost) for V in stopping]
 
 
+def after_stops_of(
+    layers: Sequence[Function], start: Function, station: Station, trip: Trip, stop_cost: float, *, counted: bool
+) -> list[Function]:
+    """The same with the `start`, the level of a truck that has made no stop yet. Where the fuel that is kept until the
+    first stop is more than the reserve, it stops only where it arrives with that much.
+    """
+    arriving = at_least(start, station.lowest + trip.margin_gallons)
+    return after_stops([cheaper(arriving, layers[0]), *layers[1:]], station, stop_cost, counted=counted)
+
+
 def least_sum(forward: Function, backward: Function) -> tuple[float, Line, Line]:
     """The least of what two functions cost together at one level, and their lines there. The levels of the second are
     negative. The cost is infinite where they have no level in common.

@@ -21,6 +21,9 @@ Every V_i is piecewise linear and kept exactly, piece by piece, without a grid. 
 it stays, S_i has the slope p_i and one arrival level is the best for a whole range of h. V_i is the lower envelope of
 the two. A limit of K stops makes it K + 1 functions, one for each number of stops made.
 
+Before the first stop the margin M is kept beyond R, since the gauge may show too much. So the level of the start stands
+apart, with R + M in place of R, and only V of a truck that has stopped is a function with pieces.
+
 **No dominance.** Without a smallest purchase Q, more fuel at no more cost is never worse. It is enough to look at
 trucks that arrive empty or leave full: greedy rules do, or O(n) levels at each candidate. With Q a fuller tank can be
 worse, because it may leave no room to buy where fuel is cheap. So V is neither convex nor monotone, and every level
@@ -51,7 +54,7 @@ from itertools import accumulate
 from domain.planning.least_cost import (
     Function,
     Line,
-    after_stops,
+    after_stops_of,
     at_least,
     cheaper,
     purchases_of,
@@ -82,7 +85,10 @@ def _solve(trip: Trip, max_stops: int | None) -> Solution | Infeasible:
 
     # One V for each number of stops made, where stops are limited; else one V for all. Below its floor, the stops that
     # are left cannot bring what is wanted at the destination, for each of them buys at most a tank.
-    layers: list[Function] = [[(trip.start_usable_gallons, trip.start_usable_gallons, Line(0.0, 0.0))]]
+    start: Function = [(trip.start_usable_gallons, trip.start_usable_gallons, Line(0.0, 0.0))]
+    wanted_without_stop = max(finish.wanted, reserve + trip.margin_gallons + burned)
+    has_to_stop = finish.wanted <= trip.start_usable_gallons < wanted_without_stop
+    layers: list[Function] = [[]]
     floors = [-math.inf]
     if max_stops is not None:
         layers += [[]] * max_stops
@@ -90,21 +96,23 @@ def _solve(trip: Trip, max_stops: int | None) -> Solution | Infeasible:
 
     last_stop_mile, counted = 0.0, max_stops is not None
     cheapest_ahead = [*accumulate((station.price for station in reversed(stations)), min)][::-1]
-    finish.reached(layers)
+    finish.reached([at_least(start, wanted_without_stop)])
     for station, candidate, price in zip(stations, trip.candidates, cheapest_ahead, strict=True):
+        start = at_least(start, max(floors[0], station.floor + trip.margin_gallons))
         layers = [at_least(V, max(floor, station.floor)) for V, floor in zip(layers, floors, strict=True)]
-        if not any(layers):
+        if not start and not any(layers):
             if finish.line is not None:
                 break
             return _explained(trip, max_stops, last_stop_mile, candidate.mile)
-        stopped = after_stops(layers, station, trip.stop_cost + TIE, counted=counted)
+        stopped = after_stops_of(layers, start, station, trip, trip.stop_cost + TIE, counted=counted)
         if any(stopped):
             last_stop_mile = candidate.mile
         if finish.reached(stopped):
+            start = start if has_to_stop else finish.cheaper_from(start, price)
             layers = [finish.cheaper_from(V, price) for V in layers]
         layers = [cheaper(V, finish.cheaper_from(S, price)) for V, S in zip(layers, stopped, strict=True)]
     if finish.line is None:
-        arrives = any(at_least(V, reserve + burned) for V in layers)
+        arrives = any(at_least(V, reserve + burned) for V in [start, *layers])
         return _explained(trip, max_stops, last_stop_mile, trip.distance_miles, arrives=arrives)
     purchases = tuple(purchases_of(finish.line, finish.level))[::-1]
     return Solution(purchases, objective_of(trip, purchases))
@@ -165,10 +173,11 @@ def _explained(
     """
     if max_stops is not None:  # it is feasible without that limit
         return Infeasible(0.0, trip.distance_miles, f"the trip takes more than {max_stops} fuel stops")
-    if trip.start_usable_gallons < trip.reserve_gallons - GALLONS:
+    if trip.start_usable_gallons < trip.lowest_gallons(0) - GALLONS:
+        margin = f" and the margin of {trip.margin_gallons:.1f} gal" if trip.margin_gallons else ""
         reason = (
             f"the truck starts with {trip.start_gallons:.1f} gal, "
-            f"less than the reserve of {trip.reserve_gallons:.1f} gal"
+            f"less than the reserve of {trip.reserve_gallons:.1f} gal{margin}"
         )
     elif trip.end_gallons > trip.usable_gallons + GALLONS:
         reason = (

@@ -51,6 +51,8 @@ class Policy:
     max_stops: int | None = None
     leftover_value_per_gallon: float = 0.0
     objective: Objective = Objective.PUMP
+    fuel_margin_percent: float = 0.0
+    """Kept beyond the reserve until the first purchase, in case the gauge shows too much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,7 @@ class PlanInputs:
             min_purchase_gallons=policy.min_purchase_gallons,
             max_stops=policy.max_stops,
             max_detour_miles=policy.max_detour_miles,
+            margin_gallons=self.gallons_of(policy.fuel_margin_percent),
             reserve_gallons=self.gallons_of(policy.reserve_percent),
         )
 
@@ -305,6 +308,7 @@ def _trip(inputs: PlanInputs, limits: Limits) -> Trip:
         max_stops=limits.max_stops,
         candidates=tuple(candidates),
         leftover_value_per_gallon=policy.leftover_value_per_gallon,
+        margin_gallons=limits.margin_gallons,
     )
 
 
@@ -355,6 +359,7 @@ def _explanation(inputs: PlanInputs, limits: Limits, trip: Trip, gallons: Mappin
             "capacity_gallons": inputs.rated_gallons,
             "usable_gallons": trip.usable_gallons,
             "reserve_gallons": trip.reserve_gallons,
+            "margin_gallons": trip.margin_gallons,
             "start_gallons": trip.start_gallons,
             "end_gallons": trip.end_gallons,
             "min_purchase_gallons": trip.min_purchase_gallons,

@@ -10,6 +10,7 @@ from domain.database import Connection, as_json
 from domain.documents import StopDocument, TimelineEntry
 from domain.ids import new_id
 from domain.lifecycle import Objective
+from domain.planning.gauges import Gauge
 from domain.planning.plan import FuelPlan, NoPlan, PlanInputs, Policy, build_plan, utc_text
 from domain.planning.reasons import with_reasons
 from domain.planning.tasks import Task
@@ -35,13 +36,14 @@ def compute(
         max_stops=route.max_stops,
         leftover_value_per_gallon=route.leftover_value_per_gallon,
         objective=Objective(route.objective),
+        fuel_margin_percent=route.fuel_margin_percent,
     )
     return build_plan(
         PlanInputs(
             road=road,
             capacity_gallons=route.fuel_tank_capacity_gallons,
             mpg=route.mpg,
-            fuel_percent=task.fuel.percent if task.fuel is not None else None,
+            fuel_percent=task.fuel.level_percent if task.fuel is not None else None,
             policy=policy,
             offers=corridor.offers,
             further_offers=further.offers if further is not None else None,
@@ -65,13 +67,27 @@ def _sources(task: Task, road: Road, corridor: Corridor, now: datetime) -> dict[
         "made_at": now,
         "departure": task.departure,
         "position": {"from": "gps" if task.position_at else "the stop reached", "at": task.position_at},
-        "fuel": {"from": "the truck's reading", "percent": fuel.percent, "at": fuel.recorded_at}
+        "fuel": _source_of(fuel)
         if fuel is not None
         else {"from": "the company's policy", "percent": route.assumed_fuel_percent, "at": None},
         "capacity_gallons": {"from": "the vehicle" if route.fuel_tank_capacity_gallons else "the default"},
         "mpg": {"from": "the vehicle" if route.mpg else "the default"},
         "roads": {"from": road.source, "fallback_reason": road.fallback_reason},
         "prices": corridor.sources,
+    }
+
+
+def _source_of(fuel: Gauge) -> dict[str, Any]:
+    """The reading, and how far it is from what the truck's last known level and the miles since then leave."""
+    return {
+        "from": "the truck's reading",
+        "percent": fuel.percent,
+        "at": fuel.recorded_at,
+        "believed": fuel.is_believed,
+        "expected_percent": round(fuel.expected_percent, 1),
+        "off_percent": round(fuel.off_percent, 1),
+        "known_at": fuel.known_at,
+        "miles_since": round(fuel.miles, 1),
     }
 
 
@@ -98,7 +114,7 @@ def store_plan(
             as_json(plan.document()) if isinstance(plan, FuelPlan) else None,
             as_json(plan.explanation()),
             as_json(timeline_of(task, plan) if isinstance(plan, FuelPlan) else []),
-            plan.inputs.start_percent,
+            task.read_percent,
             task.fuel.recorded_at if task.fuel is not None else None,
             corridor.price_set,
         ),

@@ -48,7 +48,7 @@ def trip_of(explanation: dict[str, Any]) -> Trip:
     """The trip that the optimizer was given."""
     inputs = explanation["inputs"]
     price = "adjusted_price" if inputs["objective"] == "tax-adjusted" else "net_price"
-    names = [name for name in Trip.__slots__ if name != "candidates"]
+    names = [name for name in Trip.__slots__ if name in inputs]
     return Trip(
         **{name: inputs[name] for name in names},
         candidates=tuple(
@@ -94,13 +94,16 @@ def _by_rule(name: str, trip: Trip, choose: Callable[[Sequence[int]], int]) -> A
     """Fills up at what `choose` picks of the candidates in reach, until the destination is in reach too."""
     purchases: list[Purchase] = []
     mile, fuel, position = 0.0, min(trip.start_gallons, trip.usable_gallons), 0
-    while fuel - (trip.distance_miles - mile) / trip.mpg < max(trip.end_gallons, trip.reserve_gallons) - GALLONS:
+    while True:
+        lowest = trip.lowest_gallons(len(purchases)) - GALLONS
+        if fuel - (trip.distance_miles - mile) / trip.mpg >= max(trip.end_gallons - GALLONS, lowest):
+            return _way(name, trip, purchases)
         reachable = []
         for index in range(position, len(trip.candidates)):
             one = trip.candidates[index]
             on_arrival = fuel - (one.mile - mile + one.detour_miles_in) / trip.mpg
             room = trip.usable_gallons - on_arrival
-            if on_arrival >= trip.reserve_gallons - GALLONS and room >= max(trip.smallest_purchase(one), GALLONS):
+            if on_arrival >= lowest and room >= max(trip.smallest_purchase(one), GALLONS):
                 reachable.append(index)
         if not reachable:
             return Alternative(name, None, None, len(purchases), _gallons(purchases), None)
@@ -109,7 +112,6 @@ def _by_rule(name: str, trip: Trip, choose: Callable[[Sequence[int]], int]) -> A
         on_arrival = fuel - (one.mile - mile + one.detour_miles_in) / trip.mpg
         purchases.append(Purchase(index, trip.usable_gallons - on_arrival))
         mile, fuel, position = one.mile, trip.usable_gallons - one.detour_miles_out / trip.mpg, index + 1
-    return _way(name, trip, purchases)
 
 
 def _way(name: str, trip: Trip, purchases: Sequence[Purchase]) -> Alternative:

@@ -26,7 +26,7 @@ class PlanUnderReview(NamedTuple):
     id: UUID
     document: NotNull[FuelPlanDocument]
     fuel_percent: float
-    """The level that it was made with, or for which a review found nothing better."""
+    """The level that the truck read when it was made, or for which a review found nothing better."""
     fuel_at: datetime | None
     """When the truck read the level that it was made with; None: none was known."""
     price_set: int | None
@@ -101,7 +101,7 @@ def is_worth_replacing(review: Review, new: FuelPlan | NoPlan) -> bool:
     """
     if isinstance(new, NoPlan):
         return False
-    return review.fuel_changed or (_is_comparable(review.plan, new) and _saving_moved(review.plan, new))
+    return review.fuel_changed or (_is_comparable(review, new) and _saving_moved(review.plan, new))
 
 
 _CONFIRM = Command("UPDATE plans SET fuel_percent = %s, price_set = %s WHERE id = %s")
@@ -119,14 +119,14 @@ def confirm_plan(connection: Connection, review: Review, corridor: Corridor, new
     """
     old = review.plan
     if isinstance(new, NoPlan):
-        _CONFIRM.execute(connection, (new.inputs.start_percent, corridor.price_set, old.id))
-    elif _is_comparable(old, new):
+        _CONFIRM.execute(connection, (review.task.read_percent, corridor.price_set, old.id))
+    elif _is_comparable(review, new):
         _CONFIRM.execute(connection, (old.fuel_percent, corridor.price_set, old.id))
 
 
-def _is_comparable(old: PlanUnderReview, new: FuelPlan) -> bool:
-    before, after = old.fuel_percent, new.inputs.start_percent
-    return same_trip(old.document, new.document(), percent_before=before, percent_after=after)
+def _is_comparable(review: Review, new: FuelPlan) -> bool:
+    before, after = review.plan.fuel_percent, review.task.read_percent
+    return same_trip(review.plan.document, new.document(), percent_before=before, percent_after=after)
 
 
 def _saving_moved(old: PlanUnderReview, new: FuelPlan) -> bool:

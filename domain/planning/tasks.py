@@ -8,19 +8,16 @@ from uuid import UUID
 from domain.database import Connection
 from domain.documents import StopDocument
 from domain.lifecycle import Environment
+from domain.planning.gauges import Gauge, Reading, newest_of
+from domain.planning.plan import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
 from domain.roads import Point, Road, Roads
 from domain.statements import NotNull, Statement
 
 FRESH_FUEL = timedelta(hours=24)
 """An older fuel reading says nothing about the tank. The policy's assumed level is taken instead."""
 
-
-@dataclass(frozen=True, slots=True)
-class FuelReading:
-    """The newest fuel level of a truck that is fresh enough to plan with."""
-
-    percent: float
-    recorded_at: datetime
+_MOST_READINGS = 300
+"""The newest of these are read: two and a half hours of a truck that tells its level every half minute."""
 
 
 class RouteToPlan(NamedTuple):
@@ -49,6 +46,9 @@ class RouteToPlan(NamedTuple):
     max_stops: int | None
     leftover_value_per_gallon: float
     objective: str
+    fuel_margin_percent: float
+    time_zone: str
+    map_link: str
     newest_at: datetime | None
     """The time of the truck's newest fix."""
 
@@ -66,9 +66,15 @@ class Task:
     as_of: datetime
     position: Point
     position_at: datetime | None
-    fuel: FuelReading | None
+    fuel: Gauge | None
     stops_left: tuple[int, ...]
     departure: datetime
+
+    @property
+    def read_percent(self) -> float:
+        """The level as the truck reads it, believed or not: later readings are compared with it. Without a fresh one,
+        the policy's assumed level."""
+        return self.fuel.percent if self.fuel is not None else self.route.assumed_fuel_percent
 
 
 _ROUTE = """
@@ -76,7 +82,8 @@ _ROUTE = """
            r.vehicle_id, r.driver_id, r.arrived_at,
            v.unit_number, v.fuel_tank_capacity_gallons, v.mpg,
            c.reserve_percent, c.end_fuel_percent, c.assumed_fuel_percent, c.min_purchase_gallons, c.stop_cost,
-           c.max_detour_miles, c.max_stops, c.leftover_value_per_gallon, c.objective, t.newest_at
+           c.max_detour_miles, c.max_stops, c.leftover_value_per_gallon, c.objective, c.fuel_margin_percent,
+           c.time_zone, c.map_link, t.newest_at
     FROM routes r JOIN vehicles v ON v.id = r.vehicle_id JOIN companies c ON c.id = r.company_id
     LEFT JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
     WHERE r.id = %s AND r.arrived_at IS NOT NULL
@@ -129,14 +136,32 @@ _TRUCK = Statement(
 class _FreshFuel(NamedTuple):
     fuel_percent: NotNull[float]
     recorded_at: datetime
+    latitude: float
+    longitude: float
+    speed_mph: float | None
 
 
 _FRESH_FUEL = Statement(
     _FreshFuel,
-    "SELECT fuel_percent, recorded_at FROM positions WHERE vehicle_id = %s AND environment = %s"
-    " AND recorded_at BETWEEN %s::timestamptz - %s::interval AND %s AND fuel_percent IS NOT NULL"
-    " ORDER BY recorded_at DESC LIMIT 1",
+    "SELECT fuel_percent, recorded_at, latitude, longitude, speed_mph FROM positions WHERE vehicle_id = %s"
+    " AND environment = %s AND recorded_at BETWEEN %s::timestamptz - %s::interval AND %s AND fuel_percent IS NOT NULL"
+    " AND NOT implausible ORDER BY recorded_at DESC LIMIT %s",
 )
+
+
+def _gauge(connection: Connection, route: RouteToPlan, as_of: datetime) -> Gauge | None:
+    """None without a fresh reading."""
+    rows = _FRESH_FUEL.all(connection, (route.vehicle_id, route.environment, as_of, FRESH_FUEL, as_of, _MOST_READINGS))
+    if not rows:
+        return None
+    return newest_of(
+        [
+            Reading(row.fuel_percent, row.recorded_at, Point(row.latitude, row.longitude), row.speed_mph)
+            for row in reversed(rows)
+        ],
+        mpg=route.mpg or DEFAULT_MPG,
+        capacity_gallons=route.fuel_tank_capacity_gallons or DEFAULT_CAPACITY_GALLONS,
+    )
 
 
 def task_as_of(connection: Connection, route: RouteToPlan, as_of: datetime) -> Task:
@@ -147,7 +172,6 @@ def task_as_of(connection: Connection, route: RouteToPlan, as_of: datetime) -> T
         departures = _departures(connection, route.id, as_of)
     reached = max(departures, default=-1)
     truck = _TRUCK.first(connection, (route.vehicle_id, route.environment, as_of))
-    reading = _FRESH_FUEL.first(connection, (route.vehicle_id, route.environment, as_of, FRESH_FUEL, as_of))
     departed_at = departures.get(reached)
     at_first_stop = reached == 0 and (departed_at is None or departed_at > as_of)
     return Task(
@@ -155,7 +179,7 @@ def task_as_of(connection: Connection, route: RouteToPlan, as_of: datetime) -> T
         as_of=as_of,
         position=Point(truck.latitude, truck.longitude) if truck is not None else place_of(route.stops[reached]),
         position_at=truck.recorded_at if truck is not None else None,
-        fuel=FuelReading(reading.fuel_percent, reading.recorded_at) if reading is not None else None,
+        fuel=_gauge(connection, route, as_of),
         stops_left=tuple(range(reached + 1, len(route.stops))),
         departure=max(as_of, route.scheduled_start) if at_first_stop else as_of,
     )

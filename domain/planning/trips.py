@@ -31,7 +31,8 @@ class Candidate:
 class Trip:
     """What is given, with the candidates in driving order. The limits:
 
-    - the fuel in the tank is never below `reserve_gallons`, and never above `usable_gallons`;
+    - the fuel in the tank is never below `reserve_gallons`, before the first stop not below that and `margin_gallons`,
+      and never above `usable_gallons`;
     - at the destination at least `end_gallons` are left, and each gallon above that is worth
       `leftover_value_per_gallon`;
     - each stop costs `stop_cost` dollars, and buys no less than `smallest_purchase`.
@@ -48,6 +49,11 @@ class Trip:
     max_stops: int | None
     candidates: tuple[Candidate, ...]
     leftover_value_per_gallon: float = 0.0
+    margin_gallons: float = 0.0
+
+    def lowest_gallons(self, stops_made: int) -> float:
+        """The least fuel in the tank after so many stops."""
+        return self.reserve_gallons if stops_made else self.reserve_gallons + self.margin_gallons
 
     @property
     def start_usable_gallons(self) -> float:
@@ -123,13 +129,14 @@ def replay(trip: Trip, purchases: Sequence[Purchase], *, tolerance_gallons: floa
     arrivals = []
     mile, fuel = 0.0, trip.start_usable_gallons
     check(trip.max_stops is None or len(purchases) <= trip.max_stops, "more stops than allowed")
-    check(fuel >= trip.reserve_gallons - tolerance_gallons, "the start is below the reserve")
-    for index, gallons in purchases:
+    check(fuel >= trip.lowest_gallons(0) - tolerance_gallons, "the start is below the reserve")
+    for stops_made, (index, gallons) in enumerate(purchases):
         candidate = trip.candidates[index]
         check(candidate.mile >= mile, f"station {candidate.station_id} is behind the truck")
         fuel -= (candidate.mile - mile + candidate.detour_miles_in) / trip.mpg
         arrivals.append(fuel)
-        check(fuel >= trip.reserve_gallons - tolerance_gallons, f"below the reserve at {candidate.station_id}")
+        lowest = trip.lowest_gallons(stops_made)
+        check(fuel >= lowest - tolerance_gallons, f"below the reserve at {candidate.station_id}")
         check(gallons >= trip.smallest_purchase(candidate) - tolerance_gallons, f"too little at {candidate.station_id}")
         fuel += gallons
         check(fuel <= trip.usable_gallons + tolerance_gallons, f"too much at {candidate.station_id}")
@@ -137,6 +144,6 @@ def replay(trip: Trip, purchases: Sequence[Purchase], *, tolerance_gallons: floa
         mile = candidate.mile
         check(fuel >= trip.reserve_gallons - tolerance_gallons, f"below the reserve after {candidate.station_id}")
     fuel -= (trip.distance_miles - mile) / trip.mpg
-    needed = max(trip.reserve_gallons, trip.end_gallons)
+    needed = max(trip.lowest_gallons(len(purchases)), trip.end_gallons)
     check(fuel >= needed - tolerance_gallons, "too little at the destination")
     return (*arrivals, fuel)

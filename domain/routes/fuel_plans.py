@@ -7,6 +7,7 @@ from uuid import UUID
 from domain.database import Connection
 from domain.jobs import Job, send_message
 from domain.messages.messages import queue_message
+from domain.planning.directions import directions_of
 from domain.planning.plan import FuelPlan, NoPlan
 from domain.planning.plans import store_plan
 from domain.planning.tasks import Task
@@ -33,7 +34,15 @@ def finish_plan(
         progress.no_plan_feasible(connection, route.id, plan_id, plan.trip.distance_miles, plan.infeasible.reason)
         return "infeasible", []
     progress.planned(connection, route.id, plan_id, plan.trip.distance_miles)
-    message_id = queue_message(connection, route, plan_id, plan.document(), now=now, low_fuel=plan.is_low_on_fuel)
+    message_id = queue_message(
+        connection,
+        route,
+        plan_id,
+        plan.document(),
+        now=now,
+        directions=directions_of(plan),
+        low_fuel=plan.is_low_on_fuel,
+    )
     return "planned", [send_message(message_id)]
 
 

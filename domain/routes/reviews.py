@@ -26,6 +26,7 @@ from domain.messages.discarding import discard_messages
 from domain.messages.messages import queue_message
 from domain.messages.queries import is_being_sent
 from domain.planning import reviews
+from domain.planning.directions import directions_of
 from domain.planning.plan import FuelPlan, NoPlan
 from domain.planning.plans import store_plan
 from domain.planning.reviews import PlanUnderReview, Review
@@ -112,7 +113,15 @@ def finish_review(
         _CORRECT.execute(connection, (plan_id, route.id))
     else:
         _REPLACE.execute(connection, (plan_id, new.trip.distance_miles, route.id))
-    message_id = queue_message(connection, route, plan_id, new.document(), now=now, low_fuel=new.is_low_on_fuel)
+    message_id = queue_message(
+        connection,
+        route,
+        plan_id,
+        new.document(),
+        now=now,
+        directions=directions_of(new),
+        low_fuel=new.is_low_on_fuel,
+    )
     return "corrected" if was_sent else "replaced", [send_message(message_id)]
 
 

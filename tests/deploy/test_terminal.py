@@ -111,6 +111,7 @@ def test_an_explanation_of_hostile_stations_is_harmless(capsys: pytest.CaptureFi
         "extra_cost": 1.0,
     }
     inputs = ["distance_miles", "capacity_gallons", "usable_gallons", "mpg", "start_gallons", "reserve_gallons"]
+    inputs += ["margin_gallons"]
     inputs += ["end_gallons", "min_purchase_gallons", "stop_cost", "max_detour_miles", "leftover_value_per_gallon"]
     origin = {"from": FORGED, "at": None, "percent": 50.0, "fallback_reason": FORGED}
     prices: dict[str, Any] = {

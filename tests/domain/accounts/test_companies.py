@@ -24,6 +24,7 @@ def test_a_new_company_has_the_defaults_of_the_design(connection: Connection) ->
     assert (company.name, company.time_zone, company.import_window_days) == ("Acme", "UTC", 7)
     assert (company.superseding, company.message_url, company.max_stops) == (False, None, None)
     assert (company.reserve_percent, company.end_fuel_percent, company.assumed_fuel_percent) == (15, 25, 50)
+    assert (company.fuel_margin_percent, company.map_link) == (0, "google")
     assert (company.min_purchase_gallons, company.stop_cost, company.max_detour_miles) == (30, 20, 5)
 
 
@@ -58,6 +59,8 @@ def test_a_policy_changes_one_company_only(connection: Connection) -> None:
         ({"stop_cost": 10_001}, "stop_cost"),
         ({"max_detour_miles": 101}, "max_detour_miles"),
         ({"max_stops": -1}, "max_stops"),
+        ({"fuel_margin_percent": 101}, "fuel_margin_percent"),
+        ({"map_link": "paper"}, "map_link"),
         ({"time_zone": "Chicago"}, "Chicago"),
         ({"time_zone": ""}, "time zone"),
         ({"message_url": "somebody@example.org"}, "message URL"),

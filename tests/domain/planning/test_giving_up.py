@@ -75,6 +75,13 @@ def test_a_station_further_off_the_road_than_allowed() -> None:
     assert [stop.miles_from_origin for stop in plan.stops] == [pytest.approx(200.0, abs=0.5)]
 
 
+def test_the_margin_is_given_up_before_the_reserve_and_is_not_low_fuel() -> None:
+    """40 gal on board, 30 in reserve: after 40 miles 32 are left."""
+    plan = feasible(low(600.0, priced(40, 3.5), fuel_percent=20.0, fuel_margin_percent=5.0))
+    assert relaxed(plan) == {"margin_gallons": (10.0, 2.0)}
+    assert not plan.is_low_on_fuel
+
+
 def test_the_first_limits_are_given_up_before_the_last_ones() -> None:
     """At mile 340, 32 gal are on board, and 190 after it: enough for the destination, but not with 50 left there. The
     station at mile 700, off the road, would do that; the fuel wanted at the destination goes first.
@@ -139,6 +146,7 @@ def hard_trip(seed: int) -> tuple[Trip, Limits]:
         max_stops=rng.choice([None, 0, 1, 2, 3]),
         max_detour_miles=rng.choice([0.0, 5.0, 30.0]),
         reserve_gallons=rng.choice([30.0, rng.uniform(10, 60)]),
+        margin_gallons=rng.choice([0.0, rng.uniform(1, 30)]),
     )
     return trip, policy
 
@@ -151,6 +159,7 @@ def under(trip: Trip, limits: Limits) -> Trip:
         min_purchase_gallons=limits.min_purchase_gallons,
         max_stops=limits.max_stops,
         reserve_gallons=limits.reserve_gallons,
+        margin_gallons=limits.margin_gallons,
         candidates=near,
     )
 
@@ -199,6 +208,7 @@ def test_nothing_is_given_up_beyond_its_bound() -> None:
         limits = least_given_up(policy, lambda limits, trip=trip: solve_rounded(under(trip, limits)))  # type: ignore[misc]
         if limits is None:
             continue
+        assert 0 <= limits.margin_gallons <= policy.margin_gallons
         assert 0 <= limits.reserve_gallons <= policy.reserve_gallons
         assert min(policy.end_gallons, limits.reserve_gallons) <= limits.end_gallons <= policy.end_gallons
         assert min(policy.min_purchase_gallons, SMALLEST_PURCHASE_GALLONS) <= limits.min_purchase_gallons
@@ -215,6 +225,6 @@ def test_an_impossible_trip_takes_one_attempt() -> None:
         attempts.append(limits)
         return Infeasible(0.0, 1.0, "no")
 
-    policy = Limits(50.0, 30.0, 2, 5.0, 30.0)
+    policy = Limits(50.0, 30.0, 2, 5.0, 10.0, 30.0)
     assert least_given_up(policy, attempt) is None
-    assert attempts == [Limits(0.0, 5.0, None, 25.0, 0.0)]
+    assert attempts == [Limits(0.0, 5.0, None, 25.0, 0.0, 0.0)]

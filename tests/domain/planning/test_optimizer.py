@@ -34,8 +34,10 @@ def milp(trip: Trip, must_stop_at: int | None = None) -> highspy.HighsLp:
 
     reserve, usable, inf = trip.reserve_gallons, trip.usable_gallons, highspy.kHighsInf
     start = min(trip.start_gallons, usable)
-    fuel, mile, stops = column(start, start), 0.0, []
-    row(reserve, inf, {fuel: 1})
+    fuel, mile = column(start, start), 0.0
+    stops: list[int] = []
+    margin = trip.margin_gallons
+    row(reserve + margin, inf, {fuel: 1})
     for i, candidate in enumerate(trip.candidates):
         burned = (candidate.mile - mile) / trip.mpg
         into, out = candidate.detour_miles_in / trip.mpg, candidate.detour_miles_out / trip.mpg
@@ -44,6 +46,8 @@ def milp(trip: Trip, must_stop_at: int | None = None) -> highspy.HighsLp:
         bought = column(0, usable - reserve, candidate.price)
         row(-burned, -burned, {arriving: 1, fuel: -1})
         row(reserve, inf, {arriving: 1, stop: -into})
+        if margin:
+            row(reserve + margin, inf, {arriving: 1, stop: -into, **dict.fromkeys(stops, margin)})
         row(-inf, usable, {arriving: 1, stop: -into, bought: 1})
         row(0, 0, {leaving: 1, arriving: -1, bought: -1, stop: into + out})
         row(0, inf, {bought: 1, stop: -max(trip.min_purchase_gallons, into + out)})
@@ -54,6 +58,8 @@ def milp(trip: Trip, must_stop_at: int | None = None) -> highspy.HighsLp:
     left = column(0, inf, -trip.leftover_value_per_gallon)
     row(burned + trip.end_gallons, burned + trip.end_gallons, {fuel: 1, left: -1})
     row(burned + reserve, inf, {fuel: 1})
+    if margin:
+        row(burned + reserve + margin, inf, {fuel: 1, **dict.fromkeys(stops, margin)})
     if trip.max_stops is not None:
         row(-inf, trip.max_stops, dict.fromkeys(stops, 1.0))
 
@@ -136,6 +142,7 @@ def random_trip(seed: int) -> Trip:
         max_stops=rng.choice([None, None, rng.randint(0, 5)]),
         candidates=tuple(sorted(candidates, key=lambda candidate: candidate.mile)),
         leftover_value_per_gallon=rng.choice([0.0, 0.0, rng.uniform(2, 5)]),
+        margin_gallons=rng.choice([0.0, 0.0, rng.uniform(0, 0.3) * usable]),
     )
 
 
@@ -169,6 +176,7 @@ def with_each(trip: Trip, change: Callable[[Candidate], Candidate]) -> Trip:
 VARIANTS: dict[str, Callable[[Trip], Trip]] = {
     "no reserve": lambda trip: replace(trip, reserve_gallons=0.0),
     "half a tank in reserve": lambda trip: replace(trip, reserve_gallons=trip.usable_gallons / 2),
+    "a margin until the first stop": lambda trip: replace(trip, margin_gallons=0.2 * trip.usable_gallons),
     "nothing wanted at the end": lambda trip: replace(trip, end_gallons=0.0),
     "most of a tank wanted at the end": lambda trip: replace(trip, end_gallons=0.8 * trip.usable_gallons),
     "no smallest purchase": lambda trip: replace(trip, min_purchase_gallons=0.0),
@@ -225,6 +233,7 @@ def coarse_trips(draw: st.DrawFn) -> Trip:
         max_stops=draw(st.none() | st.integers(0, 4)),
         candidates=tuple(sorted(candidates, key=lambda candidate: candidate.mile)),
         leftover_value_per_gallon=draw(st.sampled_from([0, 0, 2, 4])),
+        margin_gallons=draw(st.sampled_from([0.0, 0.0, 5.0, 30.0])),
     )
 
 
@@ -242,6 +251,7 @@ def test_more_choice_never_costs_more(trip: Trip, data: st.DataObject) -> None:
     assert objective(replace(trip, max_stops=None)) <= most
     assert objective(replace(trip, min_purchase_gallons=trip.min_purchase_gallons / 2)) <= most
     assert objective(replace(trip, reserve_gallons=trip.reserve_gallons / 2)) <= most
+    assert objective(replace(trip, margin_gallons=trip.margin_gallons / 2)) <= most
     assert objective(replace(trip, end_gallons=trip.end_gallons / 2)) <= most
     assert objective(replace(trip, stop_cost=trip.stop_cost / 2)) <= most
     assert objective(replace(trip, leftover_value_per_gallon=trip.leftover_value_per_gallon + 1)) <= most
@@ -312,6 +322,20 @@ def test_the_cheap_station_fills_the_rest_of_the_way() -> None:
 
 def test_the_reserve_binds_before_a_cheaper_station() -> None:
     assert bought(trip((100, 4.0), (300, 3.0))) == [(0, 10.0), (1, 40.0)]
+
+
+def test_the_margin_binds_until_the_first_stop_and_not_after_it() -> None:
+    """60 gal last for 250 miles down to the reserve of 10, and for 200 down to 20. From mile 150 the reserve counts."""
+    cheap_later = [(150, 4.0), (230, 3.0)]
+    assert bought(trip(*cheap_later, margin_gallons=0.0)) == [(1, 50.0)]
+    assert bought(trip(*cheap_later, margin_gallons=10.0, min_purchase_gallons=1.0)) == [(0, 1.0), (1, 49.0)]
+
+
+def test_the_margin_holds_at_the_destination_where_nothing_is_bought() -> None:
+    short = trip((100, 3.0), distance_miles=200.0)
+    assert bought(replace(short, margin_gallons=10.0)) == []
+    assert bought(replace(short, margin_gallons=11.0, min_purchase_gallons=5.0)) == [(0, 5.0)]
+    assert "the margin of 55.0 gal" in infeasible(replace(short, margin_gallons=55.0)).reason
 
 
 def test_the_tank_binds_at_a_cheap_station() -> None:
@@ -541,6 +565,8 @@ def test_replay_refuses_a_plan_that_breaks_a_limit(purchases: list[Purchase], wh
 def test_replay_refuses_a_start_below_the_reserve_and_too_many_stops() -> None:
     with pytest.raises(BrokenPlan, match="the start"):
         replay(trip(start_gallons=5.0), [])
+    with pytest.raises(BrokenPlan, match="below the reserve at S0"):
+        replay(trip((200, 3.0), margin_gallons=11.0), [Purchase(0, 50.0)])
     with pytest.raises(BrokenPlan, match="more stops"):
         replay(trip((100, 3.0), max_stops=0), [Purchase(0, 50.0)])
 

@@ -158,6 +158,7 @@ def test_the_explanation_names_every_input_and_candidate() -> None:
         "capacity_gallons": 200.0,
         "usable_gallons": 190.0,
         "reserve_gallons": 30.0,
+        "margin_gallons": 0.0,
         "start_gallons": 100.0,
         "end_gallons": 50.0,
         "min_purchase_gallons": 30.0,

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from domain.accounts.companies import Policy, set_policy
 from domain.database import Connection, Tenant
 from domain.jobs import send_message
 from domain.lifecycle import RouteStatus
@@ -23,7 +24,7 @@ from domain.settings import Settings
 from domain.stations.candidates import Corridor, Network, offers_along
 from domain.stations.stations import import_stations
 from domain.telematics.feed import store_positions
-from tests.domain.helpers import imported, planned_by_hand, positions_at, pushed, route_row, status_of
+from tests.domain.helpers import imported, planned_by_hand, positions_at, post, pushed, route_row, status_of
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet
 from tests.rows import named
 
@@ -116,6 +117,52 @@ def test_a_reading_from_the_day_before_yesterday_is_none(
 
     assert task_of(connection, route_id, now + timedelta(hours=23)).fuel is not None
     assert task_of(connection, route_id, now + timedelta(hours=25)).fuel is None
+
+
+@pytest.mark.usefixtures("prices")
+def test_a_level_that_jumped_up_on_the_road_is_not_planned_with(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    """20 % until 10 miles before the first stop, 80 % from there on; the plan starts with what the miles left of 20 %.
+
+    Later readings of 80 % are no change: the plan is compared with what the truck read.
+    """
+    for minutes in range(30, 0, -1):
+        place = {**JOLIET, "latitude": JOLIET["latitude"] - minutes / 69.09}
+        percent = 20 if minutes > 10 else 80
+        fix = positions_at(place, now - timedelta(minutes=minutes), count=1, speed_mph=60, fuel_percent=percent)
+        post(connection, fleet.live, fix, now=now)
+    route_id = arrived(connection, fleet, settings, now, fuel_percent=80)
+    task = task_of(connection, route_id, now + timedelta(minutes=1))
+    fuel_plans.finish_plan(connection, task, *build(connection, task, now=now), now=now)
+
+    explanation = plans.read_explanation(connection, route_id)
+    assert explanation is not None
+    told = explanation["sources"]["fuel"]
+    burned = 100 * 30 / (task.route.mpg or 6.5) / (task.route.fuel_tank_capacity_gallons or 200)
+    assert (told["percent"], told["believed"]) == (80, False)
+    assert told["miles_since"] == pytest.approx(30, abs=0.2)
+    assert told["expected_percent"] == pytest.approx(20 - burned, abs=0.2)
+    assert told["off_percent"] == pytest.approx(60 + burned, abs=0.2)
+    capacity = explanation["inputs"]["capacity_gallons"]
+    assert explanation["inputs"]["start_gallons"] == pytest.approx(capacity * (20 - burned) / 100, abs=0.5)
+    stored = named(connection).execute("SELECT fuel_percent FROM plans WHERE route_id = %s", (route_id,)).fetchone()
+    assert stored is not None
+    assert stored.fuel_percent == 80
+
+
+@pytest.mark.usefixtures("prices")
+def test_the_company_s_margin_is_kept_until_the_first_purchase(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    set_policy(connection, fleet.company_id, Policy(fuel_margin_percent=10))
+    route_id = arrived(connection, fleet, settings, now, fuel_percent=40)
+
+    _, plan = build(connection, task_of(connection, route_id, now + timedelta(minutes=1)), now=now)
+
+    assert isinstance(plan, FuelPlan)
+    assert plan.stops[0].arrival_fuel_percent >= 25
+    assert plan.trip.margin_gallons == plan.inputs.gallons_of(10)
 
 
 def test_a_live_plan_starts_where_the_truck_is_now_and_a_sandbox_plan_where_it_arrived(

@@ -1,0 +1,79 @@
+"""How a driver finds the fuel stops of a plan, and how full the tank is to be: what the message says of each stop
+beyond the API's fuel plan.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from domain.planning.plan import FuelPlan
+from domain.planning.trips import replay
+from domain.roads import Point, Road
+from domain.stations.offers import Offer
+
+HEADING_MILES = 5.0
+"""The heading is that of the road so far before and after the stop: a ramp or a bend does not turn it."""
+
+NEAR_TOWN_MILES = 30.0
+"""A town further along the road tells a driver little."""
+
+_HEADINGS = ("north", "northeast", "east", "southeast", "south", "southwest", "west", "northwest")
+
+
+class Directions(NamedTuple):
+    """To one fuel stop. `filled_percent`: of the rated capacity, when the truck leaves the pump, rounded up.
+
+    `heading` is None where the road goes nowhere, `town` where no other town with a truck stop is near on the road.
+    """
+
+    filled_percent: int
+    heading: str | None
+    town: str | None
+    """Such as `12 mi after Goshen, IN`."""
+    off_road_miles: float = 0.0
+    """Straight from the road to the stop."""
+
+
+def directions_of(plan: FuelPlan) -> list[Directions]:
+    """Of each of its stops, in driving order."""
+    given, directions = plan.inputs, []
+    for purchase, arriving_gallons in zip(plan.purchases, replay(plan.trip, plan.purchases), strict=False):
+        offer, gallons = given.offers[purchase.candidate_index], arriving_gallons + purchase.gallons
+        directions.append(
+            Directions(
+                filled_percent=math.ceil(100 * gallons / given.rated_gallons - 1e-6),
+                heading=heading_at(given.road, offer.mile),
+                town=town_near(given.offers, offer),
+                off_road_miles=offer.detour_miles,
+            )
+        )
+    return directions
+
+
+def heading_at(road: Road, mile: float) -> str | None:
+    """Where the road leads to at that mile, as one of eight words."""
+    before, after = (
+        Point(*(float(np.interp(at, road.line_miles, column)) for column in road.line.T))
+        for at in (mile - HEADING_MILES, mile + HEADING_MILES)
+    )
+    north = after.latitude - before.latitude
+    east = math.remainder(after.longitude - before.longitude, 360) * math.cos(math.radians(before.latitude))
+    if max(abs(north), abs(east)) < 1e-4:
+        return None
+    return _HEADINGS[round(math.degrees(math.atan2(east, north)) / 45) % 8]
+
+
+def town_near(offers: Sequence[Offer], stop: Offer) -> str | None:
+    """The nearest other town on the road, as far as truck stops of the corridor tell where towns are."""
+    towns = {
+        (abs(stop.mile - other.mile), other.mile > stop.mile, f"{other.station.city}, {other.station.state or ''}")
+        for other in offers
+        if other.station.city and (other.station.city, other.station.state) != (stop.station.city, stop.station.state)
+    }
+    near = min((town for town in towns if 0.5 <= town[0] <= NEAR_TOWN_MILES), default=None)
+    if near is None:
+        return None
+    miles, is_ahead, name = near
+    return f"{miles:.0f} mi {'before' if is_ahead else 'after'} {name.rstrip(', ')}"

@@ -1,0 +1,123 @@
+"""Whether a truck's fuel gauge can be believed: the newest reading beside what the readings before it, the stops and
+the miles since then leave in the tank. Rules only.
+
+**The level expected** starts with the oldest reading. Miles burn fuel at the truck's mpg. Fuel comes in only while the
+truck may be standing: there the level rises by as much as the readings do. So a gauge that jumps up on the road, and
+stays up, rises above what is expected, and goes on doing so at stops where nobody fuels.
+
+**The newest reading is believed** unless it is more than 10 % of capacity above the level expected, and a quarter of
+what was burned, for the mpg and the tank may be other than we know. Where it is not believed, the level expected is
+taken. Fuel may always be less than expected: it is stolen, it leaks, and idling burns it.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+from statistics import median
+from typing import NamedTuple
+
+from domain.roads import Point, great_circle_miles
+
+BELIEVABLE_RISE_PERCENT = 10.0
+BURNED_SHARE = 0.25
+
+STANDING_MPH = 5.0
+CRUISING_MPH = 60.0
+FILLING = timedelta(minutes=3)
+"""No tank is filled faster."""
+
+FASTEST_MPH = 120.0
+BLUR_MILES = 0.25
+"""Two fixes of a standing truck may be so far apart."""
+
+
+class Reading(NamedTuple):
+    """A fix with a fuel level, in percent of capacity. `speed_mph`: None where the truck did not tell."""
+
+    percent: float
+    recorded_at: datetime
+    place: Point
+    speed_mph: float | None = None
+
+
+class Gauge(NamedTuple):
+    """The newest reading, and the level expected then after `miles` since the time `known_at`."""
+
+    percent: float
+    recorded_at: datetime
+    expected_percent: float
+    burned_percent: float
+    miles: float
+    known_at: datetime
+
+    @property
+    def off_percent(self) -> float:
+        """How far the reading is above what is expected; below that, it is negative."""
+        return self.percent - self.expected_percent
+
+    @property
+    def is_believed(self) -> bool:
+        return self.off_percent <= BELIEVABLE_RISE_PERCENT + BURNED_SHARE * self.burned_percent
+
+    @property
+    def level_percent(self) -> float:
+        """The level to plan with."""
+        return self.percent if self.is_believed else self.expected_percent
+
+
+def newest_of(readings: Sequence[Reading], *, mpg: float, capacity_gallons: float) -> Gauge:
+    """The newest of these readings, in order of time, and what is expected from those before it."""
+    readings = _smoothed(readings)
+    first, newest = readings[0], readings[-1]
+    expected, burned, miles, known_at = first.percent, 0.0, 0.0, first.recorded_at
+    lowest: float | None = None  # of the readings while the truck may be standing
+    risen = 0.0  # above it
+    for before, after in pairwise(readings):
+        between = great_circle_miles(before.place, after.place)
+        if not _can_be_driven(before, after, between):  # another place, another tank: nothing is known from before
+            expected, burned, miles, known_at = after.percent, 0.0, 0.0, after.recorded_at
+            lowest = None
+            continue
+        burning = 100 * between / mpg / capacity_gallons
+        expected, burned, miles = max(expected - burning, 0.0), burned + burning, miles + between
+        if not _may_stand(before, after, between):
+            lowest = None
+            continue
+        if lowest is None:
+            lowest, risen = before.percent, 0.0
+        lowest = min(lowest, after.percent)
+        more = max(after.percent - lowest - risen, 0.0)
+        expected, risen = min(expected + more, 100.0), risen + more
+    return Gauge(newest.percent, newest.recorded_at, expected, burned, miles, known_at)
+
+
+def _smoothed(readings: Sequence[Reading]) -> list[Reading]:
+    """Without readings that stand alone: each is the median of itself and its neighbours, the first that of the first
+    three. The newest stays as it was read."""
+    last = len(readings) - 1
+    if last < 2:
+        return [*readings]
+    levels = [one.percent for one in readings]
+    middles = [median(levels[at : at + 3]) for at in range(last - 1)]
+    smoothed = [middles[0], *middles, levels[last]]
+    return [one._replace(percent=level) for one, level in zip(readings, smoothed, strict=True)]
+
+
+def _can_be_driven(before: Reading, after: Reading, miles: float) -> bool:
+    return miles <= FASTEST_MPH * _hours(before, after) + BLUR_MILES
+
+
+def _may_stand(before: Reading, after: Reading, miles: float) -> bool:
+    """It was slow at one end, or on the whole, or it had the time to fuel besides the drive."""
+    speeds = [one.speed_mph for one in (before, after) if one.speed_mph is not None]
+    hours = _hours(before, after)
+    spare = hours - miles / CRUISING_MPH
+    return (
+        min(speeds, default=CRUISING_MPH) < STANDING_MPH
+        or miles < STANDING_MPH * hours
+        or (spare >= FILLING / timedelta(hours=1))
+    )
+
+
+def _hours(before: Reading, after: Reading) -> float:
+    return (after.recorded_at - before.recorded_at) / timedelta(hours=1)

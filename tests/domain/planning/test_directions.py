@@ -1,0 +1,60 @@
+"""How a driver finds a fuel stop: heading, the nearest other town, and how full the tank is to be."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from domain.planning.directions import directions_of, heading_at, town_near
+from domain.roads import Leg, Road
+from tests.domain.planning.test_plan import feasible, inputs, meridian, offers, priced
+
+ROAD = meridian(600.0)
+
+
+def test_the_tank_is_filled_to_what_the_plan_buys() -> None:
+    """Half full of 200 gal: at mile 300, 40 gal are left, and 60 are bought."""
+    plan = feasible(inputs(ROAD, priced(300, 3.5), end_fuel_percent=20.0))
+    (stop,) = plan.stops
+    (directions,) = directions_of(plan)
+
+    assert stop.gallons_to_fill == 60.0
+    assert directions.filled_percent == 50
+    assert directions.heading == "north"
+
+
+def test_a_full_tank_is_95_percent() -> None:
+    plan = feasible(inputs(meridian(1099.0), priced(300, 3.5), end_fuel_percent=15.0))
+    assert [directions.filled_percent for directions in directions_of(plan)] == [95]
+
+
+@pytest.mark.parametrize(
+    ("north", "east", "heading"),
+    [(1, 0, "north"), (1, 1, "northeast"), (0, 1, "east"), (-1, 0.1, "south"), (0.2, -1, "west"), (1, -1, "northwest")],
+)
+def test_the_heading_is_that_of_the_road(north: float, east: float, heading: str) -> None:
+    line = np.array([(0.0, 0.0), (north, east)])
+    road = Road.of([Leg(line, np.array([0.0, 80.0]), 2.0, "test")])
+    assert {heading_at(road, mile) for mile in (0.0, 40.0, 80.0)} == {heading}
+
+
+def test_a_road_that_goes_nowhere_has_no_heading() -> None:
+    road = Road.of([Leg(np.array([(41.0, -88.0), (41.0, -88.0)]), np.array([0.0, 0.0]), 0.0, "test")])
+    assert heading_at(road, 0.0) is None
+
+
+def test_the_town_is_the_nearest_other_one_on_the_road() -> None:
+    stop, twin = priced(300, 3.5, city="Waco"), priced(302, 3.6, city="Waco")
+    temple, west = priced(265, 3.5, city="Temple", state="TX"), priced(318, 3.5, city="West", state=None)
+    hewitt, nameless = priced(288, 3.5, city="Hewitt", state="TX"), priced(299, 3.5, city=None)
+
+    def near(*others: object) -> str | None:
+        along = offers(ROAD, [stop, *others])  # type: ignore[list-item]
+        return town_near(along, next(one for one in along if one.station.station_id == "S300"))
+
+    assert near(twin, nameless) is None
+    assert near(twin, temple) is None  # too far
+    assert near(twin, temple, west) == "18 mi before West"
+    assert near(twin, west, hewitt, nameless) == "12 mi after Hewitt, TX"
+    far = hewitt._replace(station=replace(hewitt.station, state="OK"))
+    assert near(far) == "12 mi after Hewitt, OK"
