@@ -76,7 +76,7 @@ def search_routes(connection: Connection, tenant: Tenant, wanted: RouteSearch, *
         "most": MOST_SEARCHED,
     }
     found = _SEARCH[_source(wanted)].one(connection, parameters)
-    routes = read_routes(connection, [(tenant, route_id) for route_id in found.ids])
+    routes = read_routes([(tenant, route_id) for route_id in found.ids]).on(connection)
     records = max(len(vehicle_ids), len(driver_ids))
     return Found(
         [one.route for one in routes if one is not None],

@@ -82,7 +82,7 @@ def show_one(page: Page) -> Response:
     """A route's page; or the part of it that moves: status, drawing and timeline."""
     history = _history(page)
     tenant = _tenant(page, history)
-    (versioned,) = read_routes(page.connection, [(tenant, history.route.id)])
+    (versioned,) = read_routes([(tenant, history.route.id)]).on(page.connection)
     if versioned is None:
         raise not_found()
     moving: dict[str, Any] = {
