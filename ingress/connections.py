@@ -70,12 +70,13 @@ _PIPELINED = Refusal("pipelined", None)
 _UNREAD = Refusal("unread", None)
 
 
-class Door:
-    """Counts the connections of this process, in all and by address, and looks after those inside. For one loop."""
+class ConnectionLimiter:
+    """Counts the open connections of this process, in all and by address, and checks each second which are overdue. Of
+    one event loop."""
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
-        self._inside = 0
+        self._open = 0
         self._by_address: Counter[str] = Counter()
         self._connections: set[BoundedConnection] = set()
         self._refused: Counter[str] = Counter()
@@ -85,17 +86,17 @@ class Door:
     def enter(self, address: str) -> str | None:
         """Takes a place. A reason when there is none left."""
         bounds = self.bounds
-        if bounds.connections and self._inside >= bounds.connections:
+        if bounds.connections and self._open >= bounds.connections:
             return _FULL.reason
         if bounds.connections_per_address and self._by_address[address] >= bounds.connections_per_address:
             return _FULL_FOR_ADDRESS.reason
-        self._inside += 1
+        self._open += 1
         self._by_address[address] += 1
         return None
 
     def leave(self, address: str) -> None:
         """Gives a place back."""
-        self._inside -= 1
+        self._open -= 1
         self._by_address[address] -= 1
         if not self._by_address[address]:
             del self._by_address[address]
@@ -118,7 +119,7 @@ class Door:
         now = time.monotonic()
         for connection in list(self._connections):
             connection.check_time(now)
-        CONNECTIONS.set(self._inside)
+        CONNECTIONS.set(self._open)
         if self._refused and now - self._told_at >= _LOG_SECONDS:  # one line, however many there are
             log.warning("connections.refused", **self._refused)
             self._refused.clear()
@@ -129,9 +130,9 @@ class Door:
 
 
 class BoundedConnection(HttpToolsProtocol):
-    """uvicorn's connection with the bounds of a door."""
+    """uvicorn's connection with the bounds of a limiter of connections."""
 
-    door: Door
+    limiter: ConnectionLimiter
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -147,20 +148,20 @@ class BoundedConnection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
-        self.door.watch(self)
+        self.limiter.watch(self)
         address = address_of(self.client[0]) if self.client else ""
-        refused = self.door.enter(address)
+        refused = self.limiter.enter(address)
         if refused is None:
             self._address = address
-            self._head_due = time.monotonic() + self.door.bounds.head_seconds
+            self._head_due = time.monotonic() + self.limiter.bounds.head_seconds
         else:
             self._refuse(_FULL if refused == _FULL.reason else _FULL_FOR_ADDRESS)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self.door.lost(self)
+        self.limiter.lost(self)
         if self._address is not None:
-            self.door.leave(self._address)
+            self.limiter.leave(self._address)
             self._address = None
 
     # --- Bytes -----------------------------------------------------------------------------------------------------
@@ -169,7 +170,7 @@ class BoundedConnection(HttpToolsProtocol):
         if self._refusal is _PIPELINED:
             return
         if self._head_due is None and self._is_idle():
-            self._head_due = time.monotonic() + self.door.bounds.head_seconds
+            self._head_due = time.monotonic() + self.limiter.bounds.head_seconds
         self._unparsed_bytes += len(data)
         super().data_received(data)
         if self._unparsed_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
@@ -196,7 +197,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         if self._refusal is _PIPELINED:  # what is accepted is answered; what is not has to be sent again
-            self.door.refused(_PIPELINED.reason)
+            self.limiter.refused(_PIPELINED.reason)
             self.cycle.keep_alive = False
             return
         self._refuse(self._refusal or Refusal("malformed", 400, msg))
@@ -215,7 +216,7 @@ class BoundedConnection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self.cycle.response_complete and self.cycle.more_body:  # the rest of its body is read, but not for ever
-            self._head_due = time.monotonic() + self.door.bounds.head_seconds
+            self._head_due = time.monotonic() + self.limiter.bounds.head_seconds
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -236,7 +237,7 @@ class BoundedConnection(HttpToolsProtocol):
             self._refuse(_SLOW_HEAD if self._unparsed_bytes else _SILENT)
 
     def _expect_reading(self, now: float) -> None:
-        self._reading_due = now + self.door.bounds.answer_seconds
+        self._reading_due = now + self.limiter.bounds.answer_seconds
         self._unread_bytes = self.transport.get_write_buffer_size()
 
     def _check_reading(self, now: float) -> None:
@@ -244,7 +245,7 @@ class BoundedConnection(HttpToolsProtocol):
         if self._unread_bytes - self.transport.get_write_buffer_size() >= _MIN_READ_BYTES:
             self._expect_reading(now)
         else:
-            self.door.refused(_UNREAD.reason)
+            self.limiter.refused(_UNREAD.reason)
             self.transport.abort()
 
     def _is_idle(self) -> bool:
@@ -252,7 +253,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def _refuse(self, refusal: Refusal) -> None:
         """Ends the connection, with an answer where one can be made out."""
-        self.door.refused(refusal.reason)
+        self.limiter.refused(refusal.reason)
         self._head_due = None
         if refusal.status is not None and not self.pipeline and (self._is_idle() or not self.cycle.response_started):
             self.transport.write(_plain_answer(refusal.status, refusal.text))
@@ -263,7 +264,7 @@ def bounded_connections(bounds: Bounds) -> type[HttpToolsProtocol]:
     """The connections of one process, as uvicorn wants them: a class."""
 
     class Connection(BoundedConnection):
-        door = Door(bounds)
+        limiter = ConnectionLimiter(bounds)
 
     return Connection
 

@@ -17,7 +17,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from domain.settings import Settings
-from ingress.connections import BoundedConnection, Bounds, Door, address_of, bounded_connections
+from ingress.connections import BoundedConnection, Bounds, ConnectionLimiter, address_of, bounded_connections
 from ingress.process import within_open_files
 from tests.service import Client, Service, eventually, running_service
 
@@ -341,9 +341,9 @@ def test_a_network_of_ipv6_counts_as_one_address() -> None:
 
 
 def test_the_door_counts_in_all_and_by_address_and_0_is_no_bound() -> None:
-    door = Door(Bounds(connections=3, connections_per_address=2, head_seconds=1, answer_seconds=1))
-    assert [door.enter(one) for one in ("a", "a", "a", "b", "c")] == [None, None, "address", None, "all"]
-    door.leave("a")
-    assert door.enter("c") is None
-    free = Door(Bounds(connections=0, connections_per_address=0, head_seconds=1, answer_seconds=1))
+    limiter = ConnectionLimiter(Bounds(connections=3, connections_per_address=2, head_seconds=1, answer_seconds=1))
+    assert [limiter.enter(one) for one in ("a", "a", "a", "b", "c")] == [None, None, "address", None, "all"]
+    limiter.leave("a")
+    assert limiter.enter("c") is None
+    free = ConnectionLimiter(Bounds(connections=0, connections_per_address=0, head_seconds=1, answer_seconds=1))
     assert [free.enter("a") for _ in range(1000)] == [None] * 1000

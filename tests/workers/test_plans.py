@@ -17,6 +17,7 @@ from domain.routes import review_requests
 from domain.routes.tracking import process_vehicles
 from domain.settings import Settings
 from domain.stations.stations import import_stations
+from tests.conftest import own_database
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, route_row
 from tests.factories import JOLIET, PERRYSBURG, make_fleet
 from tests.rows import named
@@ -70,24 +71,22 @@ def test_a_look_that_always_fails_is_given_up_and_the_plan_stays(context: Contex
 
 
 @pytest.fixture
-def one_station(context: Context, now: datetime, tmp_path: Path) -> Iterator[None]:
-    """At Joliet, 20 miles off the road."""
+def one_station(context: Context, now: datetime, tmp_path: Path) -> Iterator[Context]:
+    """A database in which there is one station only: at Joliet, 20 miles off the road."""
     file = tmp_path / "stations.csv"
     file.write_text(
         "station_id,name,brand,address,city,state,latitude,longitude,retail_price\n"
         f"LONELY,Lonely Fuel,,,Wilton,IL,{JOLIET['latitude'] - 0.15},{JOLIET['longitude'] - 0.15},3.999\n"
     )
-    with context.database.transaction() as connection:
-        import_stations(connection, file, now=now)
-    yield
-    with context.database.transaction() as connection:
-        connection.execute("DELETE FROM stations WHERE station_id = 'LONELY'")
+    with own_database("lonely") as database:
+        with database.transaction() as connection:
+            import_stations(connection, file, now=now)
+        yield Context(context.settings, database, context.jobs)
 
 
-@pytest.mark.usefixtures("one_station")
-def test_a_truck_below_its_reserve_is_sent_to_the_only_station_there_is(context: Context, now: datetime) -> None:
+def test_a_truck_below_its_reserve_is_sent_to_the_only_station_there_is(one_station: Context, now: datetime) -> None:
     """Off the road by more than the policy allows, with less in the tank than the policy's reserve."""
-    broker = StubBroker()
+    broker, context = StubBroker(), one_station
     plans.register(broker, context)
     with context.database.transaction() as connection:
         fleet = make_fleet(connection)
