@@ -3,8 +3,10 @@
 import os
 import resource
 import socket
+from typing import Any
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from domain.errors import FuelrouteError
 from domain.observability import get_logger
@@ -30,8 +32,16 @@ class PortTaken(FuelrouteError):
 def run(settings: Settings) -> int:
     """Serves until SIGTERM or SIGINT. Raises PortTaken."""
     listener = listen(settings.host, settings.port)
-    config = uvicorn.Config(
-        create_app(settings),
+    config = server_config(create_app(settings), settings, proxy_headers=False)  # nothing asks who the client is
+    if settings.metrics_port is not None:
+        QueueGauges.start(settings)
+    return serve("ingress", config, listener)
+
+
+def server_config(app: ASGIApp, settings: Settings, **more: Any) -> uvicorn.Config:
+    """How uvicorn runs each of our applications; `more` goes to `uvicorn.Config`."""
+    return uvicorn.Config(
+        app,
         loop="uvloop",
         http=bounded_connections(within_open_files(Bounds.of(settings))),
         ws="none",
@@ -39,16 +49,18 @@ def run(settings: Settings) -> int:
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # nothing asks who the client is
         timeout_graceful_shutdown=5,
-        backlog=2048,
+        **more,
     )
-    if settings.metrics_port is not None:
-        QueueGauges.start(settings)
+
+
+def serve(name: str, config: uvicorn.Config, listener: socket.socket) -> int:
+    """Serves until SIGTERM or SIGINT, between the log events `NAME.ready` and `NAME.stopped`. Returns the exit
+    status."""
     host, port = listener.getsockname()[:2]
-    log.info("ingress.ready", host=host, port=port, pid=os.getpid())
+    log.info(f"{name}.ready", host=host, port=port, pid=os.getpid())
     uvicorn.Server(config).run(sockets=[listener])
-    log.info("ingress.stopped")
+    log.info(f"{name}.stopped")
     return 0
 
 

@@ -1,9 +1,12 @@
 """Options that several commands take, and what commands read from the person at the terminal."""
 
+import functools
+import inspect
 import sys
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 import msgspec
@@ -67,6 +70,31 @@ CsvFile = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Do it even with planned or active routes, which end.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask whether you are sure.")]
+
+
+def with_options(
+    name: str, options: Mapping[str, Any], make: Callable[..., object]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives several commands the same options, each None unless given. A command gets them as one argument, `name`:
+    what `make` makes of them. `options` are annotated types by the fields that `make` takes."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        def run(**given: Any) -> None:
+            command(**{name: make(**{option: given.pop(option) for option in options})}, **given)
+
+        signature = inspect.signature(command)
+        own = [parameter for parameter in signature.parameters.values() if parameter.name != name]
+        shared = [
+            inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+            for option, kind in options.items()
+        ]
+        functools.update_wrapper(run, command)
+        run.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=[*(one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own), *shared]
+        )
+        return run
+
+    return decorate
 
 
 def columns_of(shape: type[msgspec.Struct]) -> str:

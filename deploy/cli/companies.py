@@ -1,8 +1,5 @@
 """Companies: their import and planning policy, and their end."""
 
-import functools
-import inspect
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from deploy.cli.arguments import AsJson, CompanyArgument, Yes, confirm, read_secret
+from deploy.cli.arguments import AsJson, CompanyArgument, Yes, confirm, read_secret, with_options
 from deploy.cli.output import counted, counting, print_fields, screen, show
 from deploy.cli.storing import transaction
 from domain.accounts import companies
@@ -132,25 +129,11 @@ _OPTIONS: dict[str, Any] = {
 """The options that set a policy, by the fields of `Policy`. The name is an option of each command's own."""
 
 
-def _with_policy(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options of a policy. It gets what was given as `policy`, without the name."""
+def _policy(message_url: str | None, **fields: Any) -> Policy:
+    return Policy(message_url=read_secret(Path("-")) if message_url == "-" else message_url, **fields)
 
-    def run(**given: Any) -> None:
-        values = {name: given.pop(name) for name in _OPTIONS}
-        if values["message_url"] == "-":
-            values["message_url"] = read_secret(Path("-"))
-        command(**given, policy=Policy(**values))
 
-    signature = inspect.signature(command)
-    own = [parameter for name, parameter in signature.parameters.items() if name != "policy"]
-    options = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-        for name, kind in _OPTIONS.items()
-    ]
-    own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
-    functools.update_wrapper(run, command)
-    run.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
-    return run
+_with_policy = with_options("policy", _OPTIONS, _policy)
 
 
 @app.command("create")

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import typer
 
-from deploy.cli.arguments import AsJson, Yes, confirm, read_company_id
+from deploy.cli.arguments import AsJson, Yes, confirm, read_company_id, with_options
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import counted, print_table, screen, show
 from deploy.cli.storing import transaction
@@ -51,6 +51,20 @@ RouteOption = Annotated[
 LetterOption = Annotated[
     str | None, typer.Option("--id", metavar="ID", help="Only this one, as `queues dead` shows its id.")
 ]
+
+_with_filter = with_options(
+    "wanted",
+    {
+        "queue": QueueOption,
+        "job": JobOption,
+        "error": ErrorOption,
+        "company_id": CompanyOption,
+        "route_id": RouteOption,
+        "id": LetterOption,
+    },
+    Filter,
+)
+"""For commands about dead letters: which of them."""
 
 
 @app.callback(invoke_without_command=True)
@@ -147,17 +161,10 @@ def queues_overdue(
 
 
 @app.command("dead")
-def queues_dead(
-    queue: QueueOption = None,
-    job: JobOption = None,
-    error: ErrorOption = None,
-    company_id: CompanyOption = None,
-    route_id: RouteOption = None,
-    letter_id: LetterOption = None,
-    as_json: AsJson = False,
-) -> None:
+@_with_filter
+def queues_dead(wanted: Filter, as_json: AsJson = False) -> None:
     """Lists dead letters: jobs that failed at every attempt, the newest first."""
-    letters = _find(Filter(queue, job, error, company_id, route_id, letter_id))
+    letters = _find(wanted)
     documents = [_letter_document(letter) for letter in letters]
 
     def text() -> None:
@@ -168,35 +175,17 @@ def queues_dead(
 
 
 @app.command("replay")
-def queues_replay(
-    reason: Reason,
-    queue: QueueOption = None,
-    job: JobOption = None,
-    error: ErrorOption = None,
-    company_id: CompanyOption = None,
-    route_id: RouteOption = None,
-    letter_id: LetterOption = None,
-    yes: Yes = False,
-    as_json: AsJson = False,
-) -> None:
+@_with_filter
+def queues_replay(wanted: Filter, reason: Reason, yes: Yes = False, as_json: AsJson = False) -> None:
     """Enqueues the dead letters that match again; without any option all of them. It says how many before."""
-    _act("replay", Filter(queue, job, error, company_id, route_id, letter_id), reason, yes, as_json)
+    _act("replay", wanted, reason, yes, as_json)
 
 
 @app.command("discard")
-def queues_discard(
-    reason: Reason,
-    queue: QueueOption = None,
-    job: JobOption = None,
-    error: ErrorOption = None,
-    company_id: CompanyOption = None,
-    route_id: RouteOption = None,
-    letter_id: LetterOption = None,
-    yes: Yes = False,
-    as_json: AsJson = False,
-) -> None:
+@_with_filter
+def queues_discard(wanted: Filter, reason: Reason, yes: Yes = False, as_json: AsJson = False) -> None:
     """Removes the dead letters that match; without any option all of them. It says how many before."""
-    _act("discard", Filter(queue, job, error, company_id, route_id, letter_id), reason, yes, as_json)
+    _act("discard", wanted, reason, yes, as_json)
 
 
 @app.command("pause")
