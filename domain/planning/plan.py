@@ -19,7 +19,7 @@ from domain.lifecycle import Objective
 from domain.planning.giving_up import GivenUp, Limits, least_given_up
 from domain.planning.rounding import solve_rounded
 from domain.planning.schedule import Call, arrivals
-from domain.planning.trips import Candidate, Infeasible, Purchase, Solution, Trip, replay
+from domain.planning.trips import Candidate, Infeasible, Purchase, Trip, replay
 from domain.roads import Road
 from domain.stations.offers import Offer, Station
 from domain.stations.prices import PRICE_DECIMALS
@@ -257,12 +257,13 @@ class FuelPlan:
 def build_plan(inputs: PlanInputs, *, now: datetime | None = None) -> FuelPlan | NoPlan:
     """The plan, generated at `now` (else at the departure); or the leg that cannot be driven, and why."""
     limits = inputs.limits
-    solution = _solve(inputs, limits)
-    if isinstance(solution, Infeasible) and inputs.further_offers is not None:
-        limits = least_given_up(limits, lambda given: _solve(inputs, given)) or limits.given_up_entirely
-        solution = _solve(inputs, limits)
-    inputs = inputs.within(limits.max_detour_miles)
     trip = _trip(inputs, limits)
+    solution = solve_rounded(trip)
+    if isinstance(solution, Infeasible) and inputs.further_offers is not None:
+        limits = least_given_up(limits, lambda given: solve_rounded(_trip(inputs, given))) or limits.given_up_entirely
+        trip = _trip(inputs, limits)
+        solution = solve_rounded(trip)
+    inputs = inputs.within(limits.max_detour_miles)
     if isinstance(solution, Infeasible):
         return NoPlan(inputs, limits, trip, solution)
     at_stations, points = _arrivals(inputs, trip, solution.purchases)
@@ -276,15 +277,11 @@ def build_plan(inputs: PlanInputs, *, now: datetime | None = None) -> FuelPlan |
     return FuelPlan(inputs, limits, generated_at, trip, solution.objective, solution.purchases, stops, points)
 
 
-def _solve(inputs: PlanInputs, limits: Limits) -> Solution | Infeasible:
-    return solve_rounded(_trip(inputs.within(limits.max_detour_miles), limits))
-
-
 def _trip(inputs: PlanInputs, limits: Limits) -> Trip:
-    """The trip that the optimizer is given, with these offers and limits."""
+    """The trip that the optimizer is given: with these limits, and the offers within their detour."""
     policy = inputs.policy
     candidates = []
-    for offer in inputs.offers:
+    for offer in inputs.within(limits.max_detour_miles).offers:
         price = offer.net_price if policy.objective is Objective.PUMP else offer.adjusted_price
         detour_miles = round(offer.detour_miles, MILE_DECIMALS)
         candidates.append(
