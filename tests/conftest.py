@@ -15,6 +15,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from hypothesis import settings as hypothesis_settings
 
 from deploy.embedded import EmbeddedPostgres, EmbeddedRedis, running
 from domain.database import Connection, Database
@@ -24,6 +25,10 @@ from domain.settings import Settings
 from tests.factories import Fleet, make_fleet
 from tests.servers import own_redis
 from tests.service import Client, Service, running_service
+
+hypothesis_settings.register_profile("repeatable", derandomize=True)
+hypothesis_settings.register_profile("search", max_examples=500)
+hypothesis_settings.load_profile("repeatable")
 
 _servers = ExitStack()
 

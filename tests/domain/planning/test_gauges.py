@@ -120,11 +120,11 @@ def test_a_truck_that_only_burns_fuel_is_believed_whatever_the_noise_and_its_mpg
     assert gauge.level_percent == gauge.percent
 
 
-@given(st.floats(5, 50), st.floats(0, 50), st.integers(3, 30), st.integers(1, 30), st.integers(0, 20))
+@given(st.floats(5, 50), st.floats(0, 35), st.integers(3, 30), st.integers(1, 30), st.integers(0, 20))
 def test_a_rise_is_believed_at_a_stop_and_not_on_the_road(
     level: float, rise: float, before: int, after: int, standing: int
 ) -> None:
-    """The gauge rises by more than could be an error; later the truck stands where nobody fuels."""
+    """The gauge rises by more than could be an error, to 98 % at most; later the truck stands where nobody fuels."""
     driven = (before + after) * 0.1
     burned = [level - 0.1 * minute for minute in range(before + after)]
     rise += BELIEVABLE_RISE_PERCENT + BURNED_SHARE * driven + 1
