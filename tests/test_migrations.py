@@ -37,13 +37,14 @@ def test_runs_at_the_same_time_wait_for_one_another() -> None:
         command.check(alembic_config(migrated))
 
 
-def test_a_database_of_another_release_is_told_and_left_alone() -> None:
+@pytest.mark.parametrize("revision", ["0001", "0005", "20991231"])
+def test_a_database_of_another_release_is_told_and_left_alone(revision: str) -> None:
     url = make_database("earlier", template="template1")
     with psycopg.connect(url) as connection:
         connection.execute("CREATE TABLE alembic_version (version_num varchar(32) NOT NULL)")
-        connection.execute("INSERT INTO alembic_version VALUES ('0009')")
+        connection.execute("INSERT INTO alembic_version VALUES (%s)", (revision,))
 
-    with pytest.raises(DatabaseProblem, match="of another release \\(revision 0009\\)"):
+    with pytest.raises(DatabaseProblem, match=f"of another release \\(revision {revision}\\)"):
         migrate(url)
 
     with psycopg.connect(url) as connection:

@@ -1,6 +1,8 @@
 """first schema
 
-Revision ID: 0001
+Its revision is a date: databases of the first build are at numbers, and are refused.
+
+Revision ID: 20261122
 Revises:
 """
 
@@ -8,7 +10,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-revision = "0001"
+revision = "20261122"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -32,11 +34,14 @@ def upgrade() -> None:
         sa.Column("objective", sa.String(), server_default=sa.text("'pump'"), nullable=False),
         sa.Column("leftover_value_per_gallon", sa.Float(), server_default=sa.text("0"), nullable=False),
         sa.Column("message_url", sa.String(), nullable=True),
+        sa.Column("fuel_margin_percent", sa.Float(), server_default=sa.text("0"), nullable=False),
+        sa.Column("map_link", sa.String(), server_default=sa.text("'google'"), nullable=False),
         sa.Column(
             "created_at", sa.DateTime(timezone=True), server_default=sa.text("clock_timestamp()"), nullable=False
         ),
         sa.Column("retired_at", sa.DateTime(timezone=True), nullable=True),
         sa.CheckConstraint("objective IN ('pump', 'tax-adjusted')", name="objective"),
+        sa.CheckConstraint("map_link IN ('google', 'geo')", name="map_link"),
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_table(
@@ -118,6 +123,7 @@ def upgrade() -> None:
         ),
         sa.Column("expires_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("revoked_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("last_used_at", sa.DateTime(timezone=True), nullable=True),
         sa.CheckConstraint("environment IN ('live', 'sandbox')", name="environment"),
         sa.ForeignKeyConstraint(
             ["company_id"],
@@ -528,6 +534,75 @@ def upgrade() -> None:
     )
     op.create_index(
         "messages_with_text", "messages", ["route_id"], unique=False, postgresql_where=sa.text("text IS NOT NULL")
+    )
+    op.create_table(
+        "users",
+        sa.Column("id", sa.Uuid(), nullable=False),
+        sa.Column("company_id", sa.Uuid(), nullable=True),
+        sa.Column("email", sa.String(), nullable=False),
+        sa.Column("role", sa.String(), nullable=False),
+        sa.Column("password_hash", sa.String(), nullable=True),
+        sa.Column("totp_secret", sa.String(), nullable=True),
+        sa.Column("totp_used_step", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column(
+            "created_at", sa.DateTime(timezone=True), server_default=sa.text("clock_timestamp()"), nullable=False
+        ),
+        sa.CheckConstraint("role IN ('viewer', 'dispatcher', 'owner', 'operator')", name="role"),
+        sa.CheckConstraint("(role = 'operator') = (company_id IS NULL)", name="users_company"),
+        sa.ForeignKeyConstraint(["company_id"], ["companies.id"]),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("email", name="users_email"),
+    )
+    op.create_index("ix_users_company_id", "users", ["company_id"])
+    op.create_table(
+        "sessions",
+        sa.Column("token_hash", sa.LargeBinary(), nullable=False),
+        sa.Column("user_id", sa.Uuid(), nullable=False),
+        sa.Column("company_id", sa.Uuid(), nullable=True),
+        sa.Column("address", sa.String(), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("seen_at", sa.DateTime(timezone=True), nullable=False),
+        sa.ForeignKeyConstraint(["user_id"], ["users.id"], ondelete="CASCADE"),
+        sa.ForeignKeyConstraint(["company_id"], ["companies.id"], ondelete="SET NULL"),
+        sa.PrimaryKeyConstraint("token_hash"),
+    )
+    op.create_index("ix_sessions_user_id", "sessions", ["user_id"])
+    for table in ("devices", "password_links"):
+        op.create_table(
+            table,
+            sa.Column("token_hash", sa.LargeBinary(), nullable=False),
+            sa.Column("user_id", sa.Uuid(), nullable=False),
+            sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+            sa.ForeignKeyConstraint(["user_id"], ["users.id"], ondelete="CASCADE"),
+            sa.PrimaryKeyConstraint("token_hash"),
+        )
+        op.create_index(f"ix_{table}_user_id", table, ["user_id"])
+    op.create_table(
+        "sign_in_attempts",
+        sa.Column("subject", sa.LargeBinary(), nullable=False),
+        sa.Column("attempts", sa.Float(), nullable=False),
+        sa.Column("last_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("subject"),
+    )
+    op.create_index("ix_sign_in_attempts_last_at", "sign_in_attempts", ["last_at"])
+    op.create_table(
+        "queue_pauses",
+        sa.Column("queue", sa.String(), nullable=False),
+        sa.Column("paused_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("paused_by", sa.String(), nullable=False),
+        sa.Column("reason", sa.String(), nullable=False),
+        sa.PrimaryKeyConstraint("queue"),
+    )
+    op.create_table(
+        "audit_log",
+        sa.Column("id", sa.Uuid(), nullable=False),
+        sa.Column("at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("actor", sa.String(), nullable=False),
+        sa.Column("action", sa.String(), nullable=False),
+        sa.Column("subject", sa.String(), nullable=False),
+        sa.Column("reason", sa.String(), nullable=False),
+        sa.Column("affected", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
     )
     op.execute("CREATE TABLE positions_sandbox PARTITION OF positions FOR VALUES IN ('sandbox')")
     op.execute(
