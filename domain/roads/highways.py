@@ -174,7 +174,10 @@ class Finder:
         return dict(zip(near[nearest].tolist(), costs.tolist(), strict=True))
 
     def way(self, on: dict[int, int], off: dict[int, int]) -> tuple[list[int], list[int]] | None:
-        """The nodes of the cheapest way from one of `on` to one of `off`, and the arcs between them."""
+        """The nodes of the cheapest way from one of `on` to one of `off`, and the arcs between them.
+
+        The arcs to the most important nodes come first: these show soonest that a node need not be followed.
+        """
         first, head, cost = self._first, self._head, self._cost
         costs = (dict(on), dict(off))
         came: tuple[dict[int, tuple[int, int]], ...] = ({}, {})  # from which node, by which arc
@@ -192,12 +195,15 @@ class Finder:
                 continue
             if total + costs[1 - side].get(node, best) < best:
                 best, meeting = total + costs[1 - side][node], node
-            for arc in range(first[node], first[node + 1]):
-                near, further = head[arc], total + cost[arc]
-                if further < reached.get(near, best):
-                    reached[near] = further
+            for arc in range(first[node + 1] - 1, first[node] - 1, -1):
+                near, between = head[arc], cost[arc]
+                known = reached.get(near, best)
+                if total + between < known:
+                    reached[near] = total + between
                     came[side][near] = node, arc
-                    heappush(queue, (further, near))
+                    heappush(queue, (total + between, near))
+                elif known + between < total:  # a cheaper way comes down to this node: none of the best goes up from it
+                    break
         if meeting < 0:
             return None
 
