@@ -59,8 +59,8 @@ class StationIndex:
         line, line_miles = densified(road.line, road.line_miles, PIECE_MILES)
         boxes, box_pieces = _boxes(line, max_detour_miles)
         found, stations = self.tree.query(boxes)
-        pairs = np.unique(np.stack([stations, box_pieces[found]]), axis=1)  # by station, then along the road
-        station, piece = pairs
+        pairs = np.unique(stations * len(line) + box_pieces[found])  # by station, then along the road
+        station, piece = np.divmod(pairs, len(line))
 
         # The nearest point of each piece to each station near it.
         vectors = unit_vectors(line)
