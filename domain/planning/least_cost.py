@@ -132,6 +132,8 @@ def cheaper(first: Function, second: Function) -> Function:
         range 10 to 20: only a            range 20 to 30: a, then b, for they cross at 25
         range 30 to 40: only b            envelope: a from 10 to 25, b from 25 to 40
     """
+    if not first or not second:
+        return first or second
     untouched, second = _below(first, second)
     if untouched == len(first) or not second:
         return first + second
@@ -175,8 +177,6 @@ def _below(first: Function, second: Function) -> tuple[int, Function]:
     """How many pieces at the start of `first` cost no more than anything in `second`, or lie left of it; and the part
     of `second` that is right of them. Most stops change little of a function, and so the rest of it costs little time.
     """
-    if not second:
-        return len(first), second
     least = min([min(line.base + line.slope * low, line.base + line.slope * high) for low, high, line in second])
     untouched, end = 0, second[0][0]
     for low, high, line in first:

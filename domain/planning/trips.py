@@ -15,8 +15,7 @@ GALLONS = 1e-9
 """Fuel may exceed a limit by this much: the error of floating-point sums."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """One pass of the road by a station. The detour runs from the road to the station and back to the same mile."""
 
     station_id: str

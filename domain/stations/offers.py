@@ -1,12 +1,11 @@
-"""A station along a road, and what a company pays there."""
+"""A station along a road, and what a company pays there. Tuples, because a plan makes hundreds of them."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from domain.stations.prices import adjusted_price
 
 
-@dataclass(frozen=True, slots=True)
-class Station:
+class Station(NamedTuple):
     """A place that sells fuel."""
 
     station_id: str
@@ -19,8 +18,7 @@ class Station:
     longitude: float
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(NamedTuple):
     """One pass of the road by a station, and what the company pays there. `tax_per_gallon`: None where unknown."""
 
     station: Station

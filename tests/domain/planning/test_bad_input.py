@@ -43,7 +43,7 @@ def beside(road: Road, count: int, *, detour_miles: float = 5.0, prices: tuple[f
     station = priced(0, 1.0).station
     return [
         Offer(
-            replace(station, station_id=f"S{number}"),
+            station._replace(station_id=f"S{number}"),
             mile,
             rng.uniform(0, detour_miles),
             rng.choice(prices) if prices else rng.uniform(3, 4.6),
@@ -84,7 +84,7 @@ def test_stations_at_one_point() -> None:
     """Two thousand of them: the cheapest is chosen, and of equal ones the first."""
     road = meridian(600.0)
     station = priced(300, 1.0, east_miles=2.0).station
-    given = [Offer(replace(station, station_id=f"S{number}"), 300.0, 2.0, 3.5 + number % 7) for number in range(2_000)]
+    given = [Offer(station._replace(station_id=f"S{number}"), 300.0, 2.0, 3.5 + number % 7) for number in range(2_000)]
     plan = feasible(replace(inputs(road), offers=given))
     assert [stop.station.station_id for stop in plan.stops] == ["S0"]
     driven(plan)

@@ -1,7 +1,5 @@
 """How a driver finds a fuel stop: heading, the nearest other town, and how full the tank is to be."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -56,5 +54,5 @@ def test_the_town_is_the_nearest_other_one_on_the_road() -> None:
     assert near(twin, temple) is None  # too far
     assert near(twin, temple, west) == "18 mi before West"
     assert near(twin, west, hewitt, nameless) == "12 mi after Hewitt, TX"
-    far = hewitt._replace(station=replace(hewitt.station, state="OK"))
+    far = hewitt._replace(station=hewitt.station._replace(state="OK"))
     assert near(far) == "12 mi after Hewitt, OK"

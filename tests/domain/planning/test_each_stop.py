@@ -76,7 +76,7 @@ def test_what_is_dropped_in_a_dense_network_would_not_have_been_cheaper(prices: 
 
         trip = replace(
             trip,
-            candidates=tuple(replace(one, price=price(one)) for one in trip.candidates),
+            candidates=tuple(one._replace(price=price(one)) for one in trip.candidates),
             start_gallons=rng.choice([trip.start_gallons, rng.uniform(30, 190)]),
             end_gallons=rng.choice([0.0, 50.0, 180.0]),
             min_purchase_gallons=rng.choice([0.0, 5.0, 30.0, 100.0]),

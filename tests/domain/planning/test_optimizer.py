@@ -183,8 +183,8 @@ VARIANTS: dict[str, Callable[[Trip], Trip]] = {
     "a large smallest purchase": lambda trip: replace(trip, min_purchase_gallons=0.6 * trip.usable_gallons),
     "free stops": lambda trip: replace(trip, stop_cost=0.0),
     "dear stops": lambda trip: replace(trip, stop_cost=80.0),
-    "no detours": lambda trip: with_each(trip, lambda one: replace(one, detour_miles_in=0.0, detour_miles_out=0.0)),
-    "long detours": lambda trip: with_each(trip, lambda one: replace(one, detour_miles_in=30.0, detour_miles_out=45.0)),
+    "no detours": lambda trip: with_each(trip, lambda one: one._replace(detour_miles_in=0.0, detour_miles_out=0.0)),
+    "long detours": lambda trip: with_each(trip, lambda one: one._replace(detour_miles_in=30.0, detour_miles_out=45.0)),
     "any number of stops": lambda trip: replace(trip, max_stops=None),
     "no stops": lambda trip: replace(trip, max_stops=0),
     "one stop": lambda trip: replace(trip, max_stops=1),
@@ -192,8 +192,8 @@ VARIANTS: dict[str, Callable[[Trip], Trip]] = {
     "nothing for what is left": lambda trip: replace(trip, leftover_value_per_gallon=0.0),
     "some of the price for what is left": lambda trip: replace(trip, leftover_value_per_gallon=3.0),
     "more than any price for what is left": lambda trip: replace(trip, leftover_value_per_gallon=6.0),
-    "positive prices": lambda trip: with_each(trip, lambda one: replace(one, price=one.price % 1 + 3)),
-    "negative prices": lambda trip: with_each(trip, lambda one: replace(one, price=one.price % 1 - 3)),
+    "positive prices": lambda trip: with_each(trip, lambda one: one._replace(price=one.price % 1 + 3)),
+    "negative prices": lambda trip: with_each(trip, lambda one: one._replace(price=one.price % 1 - 3)),
 }
 
 
@@ -255,7 +255,7 @@ def test_more_choice_never_costs_more(trip: Trip, data: st.DataObject) -> None:
     assert objective(replace(trip, end_gallons=trip.end_gallons / 2)) <= most
     assert objective(replace(trip, stop_cost=trip.stop_cost / 2)) <= most
     assert objective(replace(trip, leftover_value_per_gallon=trip.leftover_value_per_gallon + 1)) <= most
-    assert objective(with_each(trip, lambda one: replace(one, price=one.price - 0.5))) <= most
+    assert objective(with_each(trip, lambda one: one._replace(price=one.price - 0.5))) <= most
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
@@ -263,7 +263,7 @@ def test_more_choice_never_costs_more(trip: Trip, data: st.DataObject) -> None:
 def test_another_or_a_cheaper_station_never_costs_more(trip: Trip, data: st.DataObject) -> None:
     chosen = data.draw(st.sampled_from(trip.candidates))
     without = tuple(candidate for candidate in trip.candidates if candidate is not chosen)
-    cheaper = with_each(trip, lambda one: replace(one, price=one.price - 0.5) if one is chosen else one)
+    cheaper = with_each(trip, lambda one: one._replace(price=one.price - 0.5) if one is chosen else one)
     assert objective(replace(trip, candidates=without)) >= objective(trip) - 1e-6
     assert objective(cheaper) <= objective(trip) + 1e-6
 

@@ -44,7 +44,7 @@ def priced(mile: float, price: float, *, east_miles: float = 0.0, tax: float | N
     latitude = 30.0 + mile / MILES_PER_DEGREE
     longitude = -100.0 + east_miles / MILES_PER_DEGREE / math.cos(math.radians(latitude))
     given = Station(f"S{mile:g}", f"Station {mile:g}", None, "I-35 Exit 1", "Waco", "TX", latitude, longitude)
-    return Priced(replace(given, **details), price, tax)
+    return Priced(given._replace(**details), price, tax)
 
 
 def offers(road: Road, stations: Sequence[Priced], max_detour_miles: float = 5.0) -> list[Offer]:
