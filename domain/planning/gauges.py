@@ -11,7 +11,7 @@ taken. Fuel may always be less than expected: it is stolen, it leaks, and idling
 """
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
@@ -23,7 +23,7 @@ BURNED_SHARE = 0.25
 
 STANDING_MPH = 5.0
 CRUISING_MPH = 60.0
-FILLING = timedelta(minutes=3)
+FILLING_HOURS = 3 / 60
 """No tank is filled faster."""
 
 FASTEST_MPH = 120.0
@@ -74,13 +74,14 @@ def newest_of(readings: Sequence[Reading], *, mpg: float, capacity_gallons: floa
     risen = 0.0  # above it
     for before, after in pairwise(readings):
         between = great_circle_miles(before.place, after.place)
-        if not _can_be_driven(before, after, between):  # another place, another tank: nothing is known from before
+        hours = (after.recorded_at - before.recorded_at).total_seconds() / 3600
+        if between > FASTEST_MPH * hours + BLUR_MILES:  # another place, another tank: nothing is known from before
             expected, burned, miles, known_at = after.percent, 0.0, 0.0, after.recorded_at
             lowest = None
             continue
         burning = 100 * between / mpg / capacity_gallons
         expected, burned, miles = max(expected - burning, 0.0), burned + burning, miles + between
-        if not _may_stand(before, after, between):
+        if not _may_stand(before, after, between, hours):
             lowest = None
             continue
         if lowest is None:
@@ -103,21 +104,11 @@ def _smoothed(readings: Sequence[Reading]) -> list[Reading]:
     return [one._replace(percent=level) for one, level in zip(readings, smoothed, strict=True)]
 
 
-def _can_be_driven(before: Reading, after: Reading, miles: float) -> bool:
-    return miles <= FASTEST_MPH * _hours(before, after) + BLUR_MILES
-
-
-def _may_stand(before: Reading, after: Reading, miles: float) -> bool:
+def _may_stand(before: Reading, after: Reading, miles: float, hours: float) -> bool:
     """It was slow at one end, or on the whole, or it had the time to fuel besides the drive."""
-    speeds = [one.speed_mph for one in (before, after) if one.speed_mph is not None]
-    hours = _hours(before, after)
-    spare = hours - miles / CRUISING_MPH
     return (
-        min(speeds, default=CRUISING_MPH) < STANDING_MPH
+        (before.speed_mph is not None and before.speed_mph < STANDING_MPH)
+        or (after.speed_mph is not None and after.speed_mph < STANDING_MPH)
         or miles < STANDING_MPH * hours
-        or (spare >= FILLING / timedelta(hours=1))
+        or hours - miles / CRUISING_MPH >= FILLING_HOURS
     )
-
-
-def _hours(before: Reading, after: Reading) -> float:
-    return (after.recorded_at - before.recorded_at) / timedelta(hours=1)
