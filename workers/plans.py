@@ -45,12 +45,12 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
     def build_one(route_id: UUID) -> None:
         now = datetime.now(UTC)
         try:
-            with database.transaction() as connection:
+            with database.transaction_by_key() as connection:
                 task = load_task(connection, route_id, now=now)
             if task is None:
                 return
             corridor, plan = made(task, now)
-            with database.transaction() as connection:
+            with database.transaction_by_key() as connection:
                 outcome, jobs = fuel_plans.finish_plan(connection, task, corridor, plan, now=now)
         except Exception as error:
             if _is_no_fault(error):
@@ -70,12 +70,12 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
     def review_one(route_id: UUID) -> None:
         now = datetime.now(UTC)
         try:
-            with database.transaction() as connection:
+            with database.transaction_by_key() as connection:
                 due = reviews.begin_review(connection, route_id, now=now)
             if due is None:
                 return
             corridor, plan = made(due.task, now)
-            with database.transaction() as connection:
+            with database.transaction_by_key() as connection:
                 outcome, jobs = reviews.finish_review(connection, due, corridor, plan, now=now)
         except Exception as error:
             if _is_no_fault(error):
