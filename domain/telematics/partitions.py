@@ -80,7 +80,12 @@ _FORGET = (
 
 
 def _make_partition(connection: Connection, day: date) -> None:
-    """The partition of a day. Positions of that day that came in earlier move into it."""
+    """The partition of a day. Positions of that day that came in earlier move into it.
+
+    Others who store positions wait before they choose a partition. One who has chosen `positions_live_other` already
+    and waits for it finds that the day has left it, and fails.
+    """
+    connection.execute("LOCK TABLE positions IN SHARE ROW EXCLUSIVE MODE")
     name, bounds = sql.Identifier(f"{_PREFIX}{day:%Y%m%d}"), (day, day + timedelta(days=1))
     connection.execute(sql.SQL("CREATE TABLE {} (LIKE positions INCLUDING DEFAULTS)").format(name))
     connection.execute(

@@ -1,12 +1,15 @@
 """How positions are kept by day, and how they go."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 
 from domain.database import Connection
 from domain.telematics import partitions
+from tests.conftest import own_database
 from tests.domain.helpers import positions_at, post
-from tests.factories import JOLIET, Fleet
+from tests.factories import JOLIET, Fleet, make_fleet
 from tests.rows import named
+from tests.service import eventually
 
 
 def partitions_of(connection: Connection, fleet: Fleet) -> list[str]:
@@ -46,3 +49,23 @@ def test_positions_are_kept_by_day_and_go_after_the_retention(
     assert sorted(partitions_of(connection, fleet)) == sorted([in_a_week, after])
     assert keep(100) > 7
     assert partitions_of(connection, fleet) == []
+
+
+def test_positions_of_a_day_whose_partition_is_being_made_wait_for_it(now: datetime) -> None:
+    """Without the wait the feed was answered with a 500."""
+    with own_database("partitions") as database:
+        with database.transaction() as connection:
+            fleet = make_fleet(connection)
+
+        def post_one() -> None:
+            with database.transaction() as connection:
+                post(connection, fleet.live, positions_at(JOLIET, now, count=1), now=now)
+
+        with ThreadPoolExecutor(1) as threads:
+            with database.transaction() as connection:
+                partitions.keep_positions(connection, retention_days=30, now=now)
+                posted = threads.submit(post_one)
+                eventually(lambda: connection.execute("SELECT FROM pg_locks WHERE NOT granted").rowcount, bool)
+            posted.result()
+        with database.transaction() as connection:
+            assert partitions_of(connection, fleet) == [f"positions_live_{now:%Y%m%d}"]
