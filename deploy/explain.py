@@ -1,17 +1,17 @@
 """A plan's explanation for people: the inputs and where they are from, every candidate and why, the alternatives."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from domain.planning.explanation import FuelOrigin, FullExplanation, PriceOrigin, ReasonedCandidate
 from domain.planning.reasons import CHOSEN
 from domain.text import printable
 
 
-def print_explanation(explanation: dict[str, Any], screen: Console) -> None:
+def print_explanation(explanation: FullExplanation, screen: Console) -> None:
     facts = Table(box=None, pad_edge=False)
     for heading in ("input", "value", "from"):
         facts.add_column(heading, justify="right" if heading == "value" else "left")
@@ -22,12 +22,12 @@ def print_explanation(explanation: dict[str, Any], screen: Console) -> None:
     _print_result(explanation, screen)
 
 
-def _facts(explanation: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+def _facts(explanation: FullExplanation) -> Iterator[tuple[str, str, str]]:
     inputs, sources = explanation["inputs"], explanation["sources"]
-    fuel, position, roads, prices = (sources[name] for name in ("fuel", "position", "roads", "prices"))
+    fuel, position, roads, prices = sources["fuel"], sources["position"], sources["roads"], sources["prices"]
     made_at = sources["made_at"]
     policy = "the company's policy"
-    given_up = {one["limit"]: one["policy"] for one in explanation.get("relaxed", ())}
+    given_up = {one["limit"]: one["policy"] for one in explanation["relaxed"]}
 
     def limit(name: str) -> str:
         return f"given up; {policy} is {given_up[name]:g}" if name in given_up else policy
@@ -35,16 +35,16 @@ def _facts(explanation: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     yield (
         "road",
         f"{inputs['distance_miles']:,.1f} mi",
-        "; ".join(filter(None, (_credited(roads["from"]), roads["fallback_reason"]))),
+        "; ".join(filter(None, (_credited(roads["source"]), roads["fallback_reason"]))),
     )
-    yield "starts at", _moment(sources["departure"]), f"{position['from']}{_age(position['at'], made_at)}"
-    yield "tank", f"{inputs['capacity_gallons']:,.1f} gal", sources["capacity_gallons"]["from"]
+    yield "starts at", _moment(sources["departure"]), f"{position['source']}{_age(position['at'], made_at)}"
+    yield "tank", f"{inputs['capacity_gallons']:,.1f} gal", sources["capacity_gallons"]["source"]
     yield "usable of it", f"{inputs['usable_gallons']:,.1f} gal", "95 %"
-    yield "mileage", f"{inputs['mpg']:.2f} mpg", sources["mpg"]["from"]
+    yield "mileage", f"{inputs['mpg']:.2f} mpg", sources["mpg"]["source"]
     yield (
         "fuel at the start",
         f"{inputs['start_gallons']:,.1f} gal",
-        f"{fuel['from']}, {fuel['percent']:g} %{_age(fuel['at'], made_at)}{_expected(fuel)}",
+        f"{fuel['source']}, {fuel['percent']:g} %{_age(fuel['at'], made_at)}{_expected(fuel)}",
     )
     yield "reserve", f"{inputs['reserve_gallons']:,.1f} gal", limit("reserve_gallons")
     if inputs["margin_gallons"] or "margin_gallons" in given_up:
@@ -66,7 +66,7 @@ def _credited(roads: str) -> str:
     return f"{roads} (© OpenStreetMap contributors)" if "highway-graph" in roads else roads
 
 
-def _expected(fuel: dict[str, Any]) -> str:
+def _expected(fuel: FuelOrigin) -> str:
     """How far a reading is from what the miles since an earlier one leave, where it is anything."""
     off = fuel.get("off_percent", 0.0)
     if abs(off) < 1:
@@ -75,7 +75,7 @@ def _expected(fuel: dict[str, Any]) -> str:
     return f", {than}" if fuel["believed"] else f": not believed, it is {than}"
 
 
-def _priced(prices: dict[str, Any], made_at: str) -> str:
+def _priced(prices: PriceOrigin, made_at: str) -> str:
     parts = [f"imported{_age(prices['imported_at'], made_at).lstrip(',')}"]
     if prices["oldest_at"] is not None:
         parts.append(f"the oldest{_age(prices['oldest_at'], made_at).lstrip(',')}")
@@ -102,7 +102,7 @@ def _moment(moment: str) -> str:
     return f"{datetime.fromisoformat(moment):%Y-%m-%d %H:%M}Z"
 
 
-def _candidates(candidates: list[dict[str, Any]]) -> Table:
+def _candidates(candidates: Sequence[ReasonedCandidate]) -> Table:
     table = Table(title=f"{len(candidates)} candidates in the corridor", box=None, pad_edge=False)
     for heading in ("mile", "id", "station", "net $", "adjusted $", "detour mi", "gallons", "why", "costs more"):
         table.add_column(heading, justify="left" if heading in ("id", "station", "why") else "right", no_wrap=True)
@@ -123,7 +123,7 @@ def _candidates(candidates: list[dict[str, Any]]) -> Table:
     return table
 
 
-def _print_result(explanation: dict[str, Any], screen: Console) -> None:
+def _print_result(explanation: FullExplanation, screen: Console) -> None:
     failed = explanation["infeasible"]
     if failed is not None:
         reason = printable(failed["reason"])

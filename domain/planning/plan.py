@@ -7,15 +7,17 @@ shows, and a truck that drives it by these numbers keeps every limit.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from domain.documents import FuelPlanDocument, FuelStopDocument
+from domain.encoding import utc_text
 from domain.lifecycle import Objective
+from domain.planning.explanation import Explanation, Sources
 from domain.planning.giving_up import GivenUp, Limits, least_given_up
 from domain.planning.rounding import solve_rounded
 from domain.planning.schedule import Call, arrivals
@@ -77,7 +79,7 @@ class PlanInputs:
     opens: Sequence[datetime | None] = ()
     capacity_gallons: float | None = None
     mpg: float | None = None
-    sources: Mapping[str, Any] = field(default_factory=dict)
+    sources: Sources = field(default_factory=Sources)
 
     @property
     def rated_gallons(self) -> float:
@@ -169,16 +171,9 @@ class NoPlan:
     trip: Trip
     infeasible: Infeasible
 
-    def explanation(self) -> dict[str, Any]:
-        """Why there is none, as JSON values."""
-        return _explanation(self.inputs, self.limits, self.trip, {}) | {
-            "objective": None,
-            "infeasible": {
-                "from_mile": self.infeasible.from_mile,
-                "to_mile": self.infeasible.to_mile,
-                "reason": self.infeasible.reason,
-            },
-        }
+    def explanation(self) -> Explanation:
+        """Why there is none."""
+        return _explanation(self.inputs, self.limits, self.trip, {}, self.infeasible)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,10 +243,9 @@ class FuelPlan:
             "stops": [stop.document() for stop in self.stops],
         }
 
-    def explanation(self) -> dict[str, Any]:
-        """Why this plan, as JSON values: what it was made from, every candidate, and the value of the objective."""
-        explanation = _explanation(self.inputs, self.limits, self.trip, dict(self.purchases))
-        return explanation | {"objective": round(self.objective, AVERAGE_DECIMALS), "infeasible": None}
+    def explanation(self) -> Explanation:
+        """Why this plan: what it was made from, every candidate, and the value of the objective."""
+        return _explanation(self.inputs, self.limits, self.trip, dict(self.purchases), self.objective)
 
 
 def build_plan(inputs: PlanInputs, *, now: datetime | None = None) -> FuelPlan | NoPlan:
@@ -349,8 +343,10 @@ def _stop(
     )
 
 
-def _explanation(inputs: PlanInputs, limits: Limits, trip: Trip, gallons: Mapping[int, float]) -> dict[str, Any]:
-    policy = inputs.policy
+def _explanation(
+    inputs: PlanInputs, limits: Limits, trip: Trip, gallons: Mapping[int, float], result: float | Infeasible
+) -> Explanation:
+    """`gallons` are those bought, by candidate; `result` is the value of the objective, or why there is none."""
     return {
         "inputs": {
             "capacity_gallons": inputs.rated_gallons,
@@ -366,11 +362,14 @@ def _explanation(inputs: PlanInputs, limits: Limits, trip: Trip, gallons: Mappin
             "distance_miles": trip.distance_miles,
             "max_detour_miles": limits.max_detour_miles,
             "max_stops": trip.max_stops,
-            "objective": policy.objective,
+            "objective": inputs.policy.objective,
             "roads": inputs.road.source,
         },
-        "relaxed": [one._asdict() for one in limits.given_up_from(inputs.limits)],
-        "sources": dict(inputs.sources),
+        "relaxed": [
+            {"limit": limit, "policy": policy, "used": used}
+            for limit, policy, used in limits.given_up_from(inputs.limits)
+        ],
+        "sources": inputs.sources,
         "candidates": [
             {
                 "station_id": candidate.station_id,
@@ -387,13 +386,12 @@ def _explanation(inputs: PlanInputs, limits: Limits, trip: Trip, gallons: Mappin
         ],
         "line": np.round(inputs.road.line, DEGREE_DECIMALS).tolist(),
         "line_miles": np.round(inputs.road.line_miles, MILE_DECIMALS).tolist(),
+        "objective": round(result, AVERAGE_DECIMALS) if not isinstance(result, Infeasible) else None,
+        "infeasible": {"from_mile": result.from_mile, "to_mile": result.to_mile, "reason": result.reason}
+        if isinstance(result, Infeasible)
+        else None,
     }
 
 
 def _cents(dollars: Decimal) -> Decimal:
     return dollars.quantize(Decimal("0.01"), ROUND_HALF_UP)
-
-
-def utc_text(time: datetime) -> str:
-    """RFC 3339 in UTC, with fractions of seconds: without them a fuel stop could seem earlier than one before it."""
-    return time.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -1,17 +1,19 @@
 """A fuel plan is computed from its task, stored, and explained. How its route moves on is in `routes/fuel_plans.py`."""
 
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
 
 from domain.database import Connection, as_json
 from domain.documents import StopDocument, TimelineEntry
+from domain.encoding import utc_text
 from domain.ids import new_id
 from domain.lifecycle import Objective
+from domain.planning.explanation import Explanation, FuelOrigin, FullExplanation, Sources
 from domain.planning.gauges import Gauge
-from domain.planning.plan import FuelPlan, NoPlan, PlanInputs, Policy, build_plan, utc_text
+from domain.planning.plan import FuelPlan, NoPlan, PlanInputs, Policy, build_plan
 from domain.planning.reasons import with_reasons
 from domain.planning.tasks import Task
 from domain.roads import Road
@@ -60,35 +62,45 @@ def _opens(stop: StopDocument) -> datetime | None:
     return msgspec.convert(opens, datetime) if opens is not None else None
 
 
-def _sources(task: Task, road: Road, corridor: Corridor, now: datetime) -> dict[str, Any]:
+def _sources(task: Task, road: Road, corridor: Corridor, now: datetime) -> Sources:
     """Where each input came from, and how old it was when the plan was made."""
-    route, fuel = task.route, task.fuel
+    route, fuel, prices = task.route, task.fuel, corridor.prices
     return {
-        "made_at": now,
-        "departure": task.departure,
-        "position": {"from": "gps" if task.position_at else "the stop reached", "at": task.position_at},
+        "made_at": utc_text(now),
+        "departure": utc_text(task.departure),
+        "position": {"source": "gps" if task.position_at else "the stop reached", "at": _moment(task.position_at)},
         "fuel": _source_of(fuel)
         if fuel is not None
-        else {"from": "the company's policy", "percent": route.assumed_fuel_percent, "at": None},
-        "capacity_gallons": {"from": "the vehicle" if route.fuel_tank_capacity_gallons else "the default"},
-        "mpg": {"from": "the vehicle" if route.mpg else "the default"},
-        "roads": {"from": road.source, "fallback_reason": road.fallback_reason},
-        "prices": corridor.sources,
+        else {"source": "the company's policy", "percent": route.assumed_fuel_percent, "at": None},
+        "capacity_gallons": {"source": "the vehicle" if route.fuel_tank_capacity_gallons else "the default"},
+        "mpg": {"source": "the vehicle" if route.mpg else "the default"},
+        "roads": {"source": road.source, "fallback_reason": road.fallback_reason},
+        "prices": {
+            "imported_at": _moment(prices.imported_at),
+            "oldest_at": _moment(prices.oldest_at),
+            "newest_at": _moment(prices.newest_at),
+            "stations_left_out": prices.stations_left_out,
+            "stations_without_tax_rate": prices.stations_without_tax_rate,
+        },
     }
 
 
-def _source_of(fuel: Gauge) -> dict[str, Any]:
+def _source_of(fuel: Gauge) -> FuelOrigin:
     """The reading, and how far it is from what the truck's last known level and the miles since then leave."""
     return {
-        "from": "the truck's reading",
+        "source": "the truck's reading",
         "percent": fuel.percent,
-        "at": fuel.recorded_at,
+        "at": utc_text(fuel.recorded_at),
         "believed": fuel.is_believed,
         "expected_percent": round(fuel.expected_percent, 1),
         "off_percent": round(fuel.off_percent, 1),
-        "known_at": fuel.known_at,
+        "known_at": utc_text(fuel.known_at),
         "miles_since": round(fuel.miles, 1),
     }
+
+
+def _moment(time: datetime | None) -> str | None:
+    return utc_text(time) if time is not None else None
 
 
 _INSERT_PLAN = Command(
@@ -140,7 +152,7 @@ def timeline_of(task: Task, plan: FuelPlan) -> list[TimelineEntry]:
 
 
 class _Explained(NamedTuple):
-    explanation: NotNull[dict[str, Any]]
+    explanation: NotNull[Explanation]
 
 
 _EXPLANATION = Statement(
@@ -149,7 +161,7 @@ _EXPLANATION = Statement(
 )
 
 
-def read_explanation(connection: Connection, route_id: UUID) -> dict[str, Any] | None:
+def read_explanation(connection: Connection, route_id: UUID) -> FullExplanation | None:
     """Why a route's current plan is what it is, or why the route has none. None before its truck has arrived, and after
     retention has removed the explanation."""
     row = _EXPLANATION.first(connection, (route_id,))

@@ -5,9 +5,11 @@ simple ways of fueling would have cost.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from domain.lifecycle import Objective
 from domain.planning.each_stop import costs_with_each_stop
+from domain.planning.explanation import ExplainedWay, Explanation, FullExplanation
 from domain.planning.trips import DOLLARS, GALLONS, Candidate, Purchase, Trip, replay
 
 CHOSEN = "chosen"
@@ -31,34 +33,36 @@ class Reason(NamedTuple):
     extra_cost: float | None
 
 
-class Alternative(NamedTuple):
-    """What a way of fueling costs by the plan's objective, and the same less the worth of the fuel left beyond what is
-    wanted, at this way's own average price. Both are None where the truck runs dry.
-    """
-
-    name: str
-    objective: float | None
-    objective_less_leftover: float | None
-    stops: int
-    gallons: float
-    left_gallons: float | None
-
-
-def trip_of(explanation: dict[str, Any]) -> Trip:
+def trip_of(explanation: Explanation | FullExplanation) -> Trip:
     """The trip that the optimizer was given."""
     inputs = explanation["inputs"]
-    price = "adjusted_price" if inputs["objective"] == "tax-adjusted" else "net_price"
-    names = [name for name in Trip.__slots__ if name in inputs]
+    tax_adjusted = inputs["objective"] == Objective.TAX_ADJUSTED
     return Trip(
-        **{name: inputs[name] for name in names},
+        distance_miles=inputs["distance_miles"],
+        start_gallons=inputs["start_gallons"],
+        end_gallons=inputs["end_gallons"],
+        reserve_gallons=inputs["reserve_gallons"],
+        usable_gallons=inputs["usable_gallons"],
+        min_purchase_gallons=inputs["min_purchase_gallons"],
+        stop_cost=inputs["stop_cost"],
+        mpg=inputs["mpg"],
+        max_stops=inputs["max_stops"],
         candidates=tuple(
-            Candidate(one["station_id"], one["mile"], one["detour_miles_in"], one["detour_miles_out"], one[price])
+            Candidate(
+                one["station_id"],
+                one["mile"],
+                one["detour_miles_in"],
+                one["detour_miles_out"],
+                one["adjusted_price"] if tax_adjusted else one["net_price"],
+            )
             for one in explanation["candidates"]
         ),
+        leftover_value_per_gallon=inputs["leftover_value_per_gallon"],
+        margin_gallons=inputs["margin_gallons"],
     )
 
 
-def with_reasons(explanation: dict[str, Any]) -> dict[str, Any]:
+def with_reasons(explanation: Explanation) -> FullExplanation:
     """The explanation with `why`, `detail` and `extra_cost` of each candidate, and the `alternatives`."""
     trip = trip_of(explanation)
     gallons = [one["gallons"] for one in explanation["candidates"]]
@@ -67,13 +71,14 @@ def with_reasons(explanation: dict[str, Any]) -> dict[str, Any]:
     return {
         **explanation,
         "candidates": [
-            {**one, **reason._asdict()} for one, reason in zip(explanation["candidates"], reasons, strict=True)
+            {**one, "why": why, "detail": detail, "extra_cost": extra_cost}
+            for one, (why, detail, extra_cost) in zip(explanation["candidates"], reasons, strict=True)
         ],
-        "alternatives": [one._asdict() for one in _ways(trip, gallons, objective)],
+        "alternatives": _ways(trip, gallons, objective),
     }
 
 
-def _ways(trip: Trip, gallons: Sequence[float], objective: float | None) -> list[Alternative]:
+def _ways(trip: Trip, gallons: Sequence[float], objective: float | None) -> list[ExplainedWay]:
     """The plan, and two rules of thumb: drive until the tank asks for fuel, then fill up; the cheapest pump of each
     tankful."""
     if objective is None:
@@ -90,7 +95,7 @@ def _ways(trip: Trip, gallons: Sequence[float], objective: float | None) -> list
     ]
 
 
-def _by_rule(name: str, trip: Trip, choose: Callable[[Sequence[int]], int]) -> Alternative:
+def _by_rule(name: str, trip: Trip, choose: Callable[[Sequence[int]], int]) -> ExplainedWay:
     """Fills up at what `choose` picks of the candidates in reach, until the destination is in reach too."""
     purchases: list[Purchase] = []
     mile, fuel, position = 0.0, min(trip.start_gallons, trip.usable_gallons), 0
@@ -106,7 +111,14 @@ def _by_rule(name: str, trip: Trip, choose: Callable[[Sequence[int]], int]) -> A
             if on_arrival >= lowest and room >= max(trip.smallest_purchase(one), GALLONS):
                 reachable.append(index)
         if not reachable:
-            return Alternative(name, None, None, len(purchases), _gallons(purchases), None)
+            return {
+                "name": name,
+                "objective": None,
+                "objective_less_leftover": None,
+                "stops": len(purchases),
+                "gallons": _gallons(purchases),
+                "left_gallons": None,
+            }
         index = choose(reachable)
         one = trip.candidates[index]
         on_arrival = fuel - (one.mile - mile + one.detour_miles_in) / trip.mpg
@@ -114,13 +126,20 @@ def _by_rule(name: str, trip: Trip, choose: Callable[[Sequence[int]], int]) -> A
         mile, fuel, position = one.mile, trip.usable_gallons - one.detour_miles_out / trip.mpg, index + 1
 
 
-def _way(name: str, trip: Trip, purchases: Sequence[Purchase]) -> Alternative:
+def _way(name: str, trip: Trip, purchases: Sequence[Purchase]) -> ExplainedWay:
     *_, left = replay(trip, purchases)
     fuel = math.fsum(trip.candidates[index].price * gallons for index, gallons in purchases)
     bought, extra = _gallons(purchases), left - trip.end_gallons
     objective = fuel + trip.stop_cost * len(purchases) - trip.leftover_value_per_gallon * extra
     worth = max(fuel / bought - trip.leftover_value_per_gallon, 0) * extra if purchases else 0.0
-    return Alternative(name, round(objective, 6), round(objective - worth, 6), len(purchases), bought, round(left, 6))
+    return {
+        "name": name,
+        "objective": round(objective, 6),
+        "objective_less_leftover": round(objective - worth, 6),
+        "stops": len(purchases),
+        "gallons": bought,
+        "left_gallons": round(left, 6),
+    }
 
 
 def _gallons(purchases: Sequence[Purchase]) -> float:

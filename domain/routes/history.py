@@ -7,6 +7,7 @@ from uuid import UUID
 from domain.database import Connection
 from domain.documents import FuelPlanDocument, StopDocument
 from domain.lifecycle import Environment, RouteStatus
+from domain.planning.explanation import Explanation
 from domain.statements import Statement
 
 
@@ -79,7 +80,7 @@ class History(NamedTuple):
     visits: list[StoredVisit]
     plans: list[StoredPlan]
     messages: list[StoredMessage]
-    explanation: dict[str, Any] | None
+    explanation: Explanation | None
     """Of the current plan; None before there is one, and once it was forgotten."""
     truck: LastPosition | None
     """While the route is not finished."""
@@ -109,7 +110,7 @@ _MESSAGES = Statement(
 
 
 class _Explained(NamedTuple):
-    explanation: dict[str, Any] | None
+    explanation: Explanation | None
 
 
 _EXPLANATION = Statement(_Explained, "SELECT explanation FROM plans WHERE company_id = %s AND id = %s")

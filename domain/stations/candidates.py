@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -20,13 +20,23 @@ from domain.stations.offers import Offer, Station
 from domain.stations.prices import Deal, fresh_retail, net_price
 
 
+class Prices(NamedTuple):
+    """When prices were imported, how old those of the offers are, and how many stations have none and why."""
+
+    imported_at: datetime | None
+    oldest_at: datetime | None
+    newest_at: datetime | None
+    stations_left_out: dict[str, int]
+    stations_without_tax_rate: int
+
+
 @dataclass(frozen=True, slots=True)
 class Corridor:
     """The offers along a road in driving order, the newest import of prices in them, and how old the prices are."""
 
     offers: Sequence[Offer]
     price_set: int | None
-    sources: dict[str, Any]
+    prices: Prices
 
 
 class _Newest(NamedTuple):
@@ -139,14 +149,14 @@ def offers_along(
         if index.station_ids[one.station_index] in priced
     ]
     seen = [row.priced_at for row, _ in priced.values() if row.priced_at is not None]
-    sources = {
-        "imported_at": company.imported_at,
-        "oldest_at": min(seen, default=None),
-        "newest_at": max(seen, default=None),
-        "stations_left_out": dict(left_out),
-        "stations_without_tax_rate": sum(row.tax_per_gallon is None for row, _ in priced.values()),
-    }
-    return Corridor(offers, company.price_set, sources)
+    prices = Prices(
+        company.imported_at,
+        min(seen, default=None),
+        max(seen, default=None),
+        dict(left_out),
+        sum(row.tax_per_gallon is None for row, _ in priced.values()),
+    )
+    return Corridor(offers, company.price_set, prices)
 
 
 class _DealRow(NamedTuple):

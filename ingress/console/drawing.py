@@ -4,8 +4,9 @@ is asked, so nobody learns where the trucks are."""
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from domain.planning.explanation import Explanation
 from domain.planning.reasons import CHOSEN
 from domain.roads import Point
 from domain.routes.history import History
@@ -42,11 +43,11 @@ class Drawing(NamedTuple):
 
 
 def draw(history: History) -> Drawing:
-    explanation = history.explanation or {}
+    explanation = history.explanation
     stops = [Point(stop["latitude"], stop["longitude"]) for stop in history.route.stops]
-    line = [Point(latitude, longitude) for latitude, longitude in explanation.get("line") or ()]
+    line = [Point(latitude, longitude) for latitude, longitude in (explanation["line"] if explanation else ())]
     truck = Point(history.truck.latitude, history.truck.longitude) if history.truck is not None else None
-    stations = _stations(explanation, line) or _bought_at(history)
+    stations = _stations(explanation, line) if explanation and line else _bought_at(history)
     onto = _Projection([*stops, *line, *(place for place, *_ in stations), *([truck] if truck else [])])
     visited = {visit.stop: visit for visit in history.visits}
     return Drawing(
@@ -65,18 +66,15 @@ def draw(history: History) -> Drawing:
 _Station = tuple[Point, str, str]
 
 
-def _stations(explanation: dict[str, Any], line: Sequence[Point]) -> list[_Station]:
+def _stations(explanation: Explanation, line: Sequence[Point]) -> list[_Station]:
     """The candidates, each where the truck would leave the road for it; those that were chosen last, on top."""
-    miles = explanation.get("line_miles") or []
-    if not line or len(miles) != len(line):
-        return []
     stations = []
-    for one in explanation.get("candidates") or ():
+    for one in explanation["candidates"]:
         kind = CHOSEN if one["gallons"] else "rejected"
         label = f"{one['name']}, mile {one['mile']:,.1f}, ${one['net_price']:.3f}"
         if one["gallons"]:
             label += f": {one['gallons']:.1f} gal"
-        stations.append((_at_mile(line, miles, one["mile"]), label, kind))
+        stations.append((_at_mile(line, explanation["line_miles"], one["mile"]), label, kind))
     return sorted(stations, key=lambda station: station[2] == CHOSEN)
 
 

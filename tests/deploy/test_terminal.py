@@ -113,7 +113,7 @@ def test_an_explanation_of_hostile_stations_is_harmless(capsys: pytest.CaptureFi
     inputs = ["distance_miles", "capacity_gallons", "usable_gallons", "mpg", "start_gallons", "reserve_gallons"]
     inputs += ["margin_gallons"]
     inputs += ["end_gallons", "min_purchase_gallons", "stop_cost", "max_detour_miles", "leftover_value_per_gallon"]
-    origin = {"from": FORGED, "at": None, "percent": 50.0, "fallback_reason": FORGED}
+    origin = {"source": FORGED, "at": None, "percent": 50.0, "fallback_reason": FORGED}
     prices: dict[str, Any] = {
         "imported_at": None,
         "oldest_at": None,
@@ -122,7 +122,7 @@ def test_an_explanation_of_hostile_stations_is_harmless(capsys: pytest.CaptureFi
     }
     sources = dict.fromkeys(("fuel", "position", "roads", "capacity_gallons", "mpg"), origin)
     moments = {"made_at": "2026-01-01T00:00:00+00:00", "departure": "2026-01-01T00:00:00+00:00"}
-    explanation = {
+    explanation: Any = {
         "inputs": {**dict.fromkeys(inputs, 1.0), "max_stops": None, "objective": "pump"},
         "sources": {**sources, **moments, "prices": prices},
         "relaxed": [{"limit": "reserve_gallons", "policy": 30.0, "used": 1.0}],

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from domain.lifecycle import Objective
+from domain.planning.explanation import Explanation
 from domain.planning.plan import FuelPlan, NoPlan, PlanInputs, Policy, build_plan
 from domain.planning.reasons import trip_of
 from domain.planning.trips import Purchase, replay
@@ -83,7 +84,7 @@ def arrivals(plan: FuelPlan) -> tuple[datetime | None, ...]:
     return tuple(point.arrival for point in plan.points)
 
 
-def replayed(document: Mapping[str, Any], explanation: dict[str, Any]) -> tuple[float, ...]:
+def replayed(document: Mapping[str, Any], explanation: Explanation) -> tuple[float, ...]:
     """Drives a plan knowing only what is shown of it, and checks that rows, totals and explanation agree."""
     document, explanation = json.loads(json.dumps(document)), json.loads(json.dumps(explanation))
     given = explanation["inputs"]
@@ -152,7 +153,7 @@ def test_a_plan_shows_where_to_buy_how_much() -> None:
 
 def test_the_explanation_names_every_input_and_candidate() -> None:
     stations = priced(100, 3.9), priced(300, 3.5, east_miles=2.0, tax=0.2)
-    plan = feasible(replace(inputs(meridian(400.0), *stations, max_stops=3), sources={"fuel": "guessed"}))
+    plan = feasible(replace(inputs(meridian(400.0), *stations, max_stops=3), sources={"mpg": {"source": "guessed"}}))
     explanation = plan.explanation()
     assert explanation["inputs"] == {
         "capacity_gallons": 200.0,
@@ -171,7 +172,7 @@ def test_the_explanation_names_every_input_and_candidate() -> None:
         "objective": "pump",
         "roads": "test",
     }
-    assert explanation["sources"] == {"fuel": "guessed"}
+    assert explanation["sources"] == {"mpg": {"source": "guessed"}}
     assert explanation["candidates"] == [
         {
             "station_id": station_id,
@@ -202,7 +203,9 @@ def test_without_a_plan_the_explanation_names_the_leg_that_fails() -> None:
     assert isinstance(gap, NoPlan)
     explanation = gap.explanation()
     assert explanation["objective"] is None
-    assert (explanation["infeasible"]["from_mile"], explanation["infeasible"]["to_mile"]) == (300.0, 1200.0)
+    failed = explanation["infeasible"]
+    assert failed is not None
+    assert (failed["from_mile"], failed["to_mile"]) == (300.0, 1200.0)
     assert [one["gallons"] for one in explanation["candidates"]] == [0.0, 0.0]
 
 

@@ -220,6 +220,7 @@ def test_an_infeasible_trip_is_an_error_that_says_which_leg(
     assert "from mile 0.0" in row.closed_reason
     explanation = plans.read_explanation(connection, route_id)
     assert explanation is not None
+    assert explanation["infeasible"] is not None
     assert explanation["infeasible"]["from_mile"] == 0.0
 
 

@@ -125,7 +125,7 @@ def test_a_state_s_tax_is_the_newest_that_has_begun(
     rates = {offer.station.state: offer.tax_per_gallon for offer in corridor.offers}
     assert (rates["IN"], rates["OH"]) == (0.6, None)
     without = {offer.station.station_id for offer in corridor.offers if offer.station.state != "IN"}
-    assert corridor.sources["stations_without_tax_rate"] == len(without)
+    assert corridor.prices.stations_without_tax_rate == len(without)
 
 
 @pytest.mark.usefixtures("prices")
@@ -155,7 +155,7 @@ def test_stations_left_out_are_counted(connection: Connection, fleet: Fleet, now
 
     corridor = corridor_of(connection, fleet, now)
 
-    assert corridor.sources["stations_left_out"] == {"without_price": 1, "price_too_old": 1}
+    assert corridor.prices.stations_left_out == {"without_price": 1, "price_too_old": 1}
     assert not {first.station.station_id, second.station.station_id} & {
         offer.station.station_id for offer in corridor.offers
     }

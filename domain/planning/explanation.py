@@ -1,0 +1,154 @@
+"""The JSON document of `plans.explanation`: what a plan, or that there is none, was made from, and what `explain` adds.
+
+Names are the planner's. Times are text (RFC 3339).
+"""
+
+from typing import Generic, NotRequired, TypedDict, TypeVar
+
+
+class ExplainedInputs(TypedDict):
+    """The trip and its limits, after what was given up of them."""
+
+    capacity_gallons: float
+    usable_gallons: float
+    reserve_gallons: float
+    margin_gallons: float
+    start_gallons: float
+    end_gallons: float
+    min_purchase_gallons: float
+    stop_cost: float
+    leftover_value_per_gallon: float
+    mpg: float
+    distance_miles: float
+    max_detour_miles: float
+    max_stops: int | None
+    objective: str
+    roads: str
+
+
+class ExplainedLimit(TypedDict):
+    """A limit that was given up: its name among the inputs, the policy's value, and the value that was used."""
+
+    limit: str
+    policy: float | None
+    used: float | None
+
+
+class ExplainedCandidate(TypedDict):
+    """One pass of the road by a station, and the gallons bought there: 0 where none are."""
+
+    station_id: str
+    name: str
+    state: str | None
+    mile: float
+    detour_miles_in: float
+    detour_miles_out: float
+    net_price: float
+    adjusted_price: float
+    gallons: float
+
+
+class ExplainedFailure(TypedDict):
+    """The first part of the trip that cannot be driven."""
+
+    from_mile: float
+    to_mile: float
+    reason: str
+
+
+class Origin(TypedDict):
+    """Where an input came from."""
+
+    source: str
+
+
+class DatedOrigin(Origin):
+    """`at`: from when it is; None where that is not known."""
+
+    at: str | None
+
+
+class FuelOrigin(DatedOrigin):
+    """The level, and of a reading how far it is from the level expected `miles_since` an earlier one."""
+
+    percent: float
+    believed: NotRequired[bool]
+    expected_percent: NotRequired[float]
+    off_percent: NotRequired[float]
+    known_at: NotRequired[str]
+    miles_since: NotRequired[float]
+
+
+class RoadOrigin(Origin):
+    """`fallback_reason`: why the road is not of the source that was asked for; None where it is."""
+
+    fallback_reason: str | None
+
+
+class PriceOrigin(TypedDict):
+    """When prices were imported, how old those of the candidates are, and how many stations have none."""
+
+    imported_at: str | None
+    oldest_at: str | None
+    newest_at: str | None
+    stations_left_out: dict[str, int]
+    stations_without_tax_rate: int
+
+
+class Sources(TypedDict, total=False):
+    """Where the inputs of a route's plan came from, as of `made_at`. Nothing is decided by it. A plan of no
+    route has none of them."""
+
+    made_at: str
+    departure: str
+    position: DatedOrigin
+    fuel: FuelOrigin
+    capacity_gallons: Origin
+    mpg: Origin
+    roads: RoadOrigin
+    prices: PriceOrigin
+
+
+class ReasonedCandidate(ExplainedCandidate):
+    """A candidate, and why it was chosen or not, as a `Reason` of `reasons.py` tells it."""
+
+    why: str
+    detail: str
+    extra_cost: float | None
+
+
+class ExplainedWay(TypedDict):
+    """What a way of fueling costs by the plan's objective, and the same less the worth of the fuel left beyond what is
+    wanted, at this way's own average price. Both are None where the truck runs dry."""
+
+    name: str
+    objective: float | None
+    objective_less_leftover: float | None
+    stops: int
+    gallons: float
+    left_gallons: float | None
+
+
+OneCandidate = TypeVar("OneCandidate")
+
+
+class _Explanation(TypedDict, Generic[OneCandidate]):
+    inputs: ExplainedInputs
+    relaxed: list[ExplainedLimit]
+    sources: Sources
+    candidates: list[OneCandidate]
+    line: list[list[float]]
+    line_miles: list[float]
+    objective: float | None
+    infeasible: ExplainedFailure | None
+
+
+class Explanation(_Explanation[ExplainedCandidate]):
+    """What is stored. `line` is the road as pairs of latitude and longitude,
+    `line_miles` the mile of each of them. Either there is an `objective`, in dollars, or the plan is `infeasible`."""
+
+
+class FullExplanation(_Explanation[ReasonedCandidate]):
+    """The same, with what is computed from it."""
+
+    alternatives: list[ExplainedWay]
