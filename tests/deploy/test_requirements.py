@@ -21,6 +21,7 @@ LOCKED = {
     "production": (),
     "embedded": ("embedded",),
     "embedded-test": ("embedded", "test"),
+    "roads": ("roads",),
 }
 
 
