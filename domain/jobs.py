@@ -4,6 +4,7 @@ A job carries ids, never data, and is only a hint: whatever it asks for can be d
 sweep asks again when a hint is lost. So enqueueing never fails its caller.
 """
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
@@ -153,22 +154,29 @@ def check_redis(url: str, *, needed: bool = True) -> None:
 
 
 _PUT = """
-    local most = tonumber(ARGV[1])
-    for i = 2, #ARGV, 5 do
+    local most, put = tonumber(ARGV[1]), {}
+    for i = 3, #ARGV, 5 do
         local queue = KEYS[1] .. ':' .. ARGV[i]
         if redis.call('llen', queue) < most then
             for j = i + 1, i + 3, 2 do
                 if ARGV[j] ~= '' and redis.call('hsetnx', queue .. '.msgs', ARGV[j], ARGV[j + 1]) == 1 then
                     redis.call('rpush', queue, ARGV[j])
+                    put[ARGV[i]] = (put[ARGV[i]] or 0) + 1
                     break
                 end
             end
         end
     end
+    for queue, jobs in pairs(put) do
+        redis.call('hincrby', KEYS[2], 'in ' .. queue, jobs)
+    end
+    if next(put) then
+        redis.call('expire', KEYS[2], ARGV[2])
+    end
 """
 """Of each job its queue, an id and a message, another id and message or two empty strings: the first goes into the
 queue whose id is not there yet, unless too many wait there. Dramatiq keeps a message in the hash `.msgs` until it is
-done, and its id in the list until a worker takes it."""
+done, and its id in the list until a worker takes it. What was put is counted for the minute, see `counts_of`."""
 
 MAX_WAITING = 10_000
 """At most so many jobs wait in a queue while workers are away or behind. The sweep finds the rest."""
@@ -180,6 +188,24 @@ _PUT_AT_ONCE = 500
 
 NAMESPACE = "dramatiq"
 """In which Dramatiq's Redis broker keeps its queues."""
+
+COUNTS_KEPT_SECONDS = 2 * 3600
+
+
+def minute_of(moment: float) -> int:
+    """The number of a minute, of a time in seconds since 1970."""
+    return int(moment // 60)
+
+
+def counts_of(minute: int) -> str:
+    """Redis hash that counts what went through the queues in a minute: `in QUEUE`, and as workers tell it `done QUEUE`
+    and `failed QUEUE`."""
+    return f"fuelroute:rates:{minute}"
+
+
+def keys_now() -> list[str]:
+    """Of the scripts that enqueue."""
+    return [NAMESPACE, counts_of(minute_of(time.time()))]
 
 
 class JobQueue:
@@ -209,7 +235,7 @@ class JobQueue:
     def _put(self, batches: Iterable[_Arguments]) -> bool:
         def put() -> bool:
             for arguments in batches:
-                self._script(keys=[NAMESPACE], args=arguments)
+                self._script(keys=keys_now(), args=arguments)
             return True
 
         return self._circuit.ask(put, otherwise=False)
@@ -243,7 +269,7 @@ class AsyncJobQueue:
 
         async def put() -> bool:
             for arguments in _put_arguments(jobs):
-                await self._script(keys=[NAMESPACE], args=arguments)
+                await self._script(keys=keys_now(), args=arguments)
             return True
 
         return await self._circuit.ask_async(put, otherwise=False)
@@ -253,7 +279,7 @@ def _put_arguments(jobs: Iterable[Job], *, once: bool = False) -> Iterator[_Argu
     """What the script takes, for each portion of the jobs. Unless `once`, a job whose key waits or runs already is put
     a second time, and a full queue takes nothing."""
     for batch in in_batches(jobs, _PUT_AT_ONCE):
-        arguments: _Arguments = [_ANY if once else MAX_WAITING]
+        arguments: _Arguments = [_ANY if once else MAX_WAITING, COUNTS_KEPT_SECONDS]
         for job in batch:
             key = job.key if job.key is not None else str(uuid4())
             second = f"{key} again" if job.key is not None and not once else ""

@@ -1,4 +1,5 @@
-"""The scheduler's passes. Each reads from the database what is due, and enqueues it. None remembers anything."""
+"""The scheduler's passes. Each reads from the database what is due, and enqueues it. None remembers anything. Each says
+what it moved."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -54,7 +55,7 @@ class Passes:
     database: Database
     jobs: JobQueue
 
-    def import_pass(self) -> None:
+    def import_pass(self) -> dict[str, int]:
         """Every five minutes: held routes that can move now are imported; those long past their start become error."""
         now = datetime.now(UTC)
         with self.database.transaction() as connection:
@@ -67,7 +68,9 @@ class Passes:
         with self.database.transaction() as connection:
             for company_id in companies.lately_retired(connection, now=now):
                 retiring.close_routes(connection, company_id, wait=False)
-        log.info("passes.imports", movable=len(movable) + len(again), expired=expired)
+        moved = {"movable": len(movable) + len(again), "expired": expired}
+        log.info("passes.imports", **moved)
+        return moved
 
     def _import(self, key: str, route_ids: Sequence[UUID]) -> None:
         """Enqueues the imports at once, so that a failure later in the pass does not hold them up."""
@@ -75,7 +78,7 @@ class Passes:
             *(import_routes(batch, key=f"{key} {number}") for number, batch in enumerate(in_batches(route_ids)))
         )
 
-    def sweep(self) -> None:
+    def sweep(self) -> dict[str, int]:
         """Every few seconds: enqueues work whose job was lost, or whose next attempt is due. A job that waits in its
         queue or runs is not enqueued again, however long it has been due. What was counted since is summed up."""
         now = datetime.now(UTC)
@@ -94,19 +97,20 @@ class Passes:
         jobs += map(build_plan, planless)
         jobs += map(review_plan, doubtful)
         jobs += map(send_message, unsent)
+        moved = {
+            "imports": pending,
+            "vehicles": sum(map(len, tracks.values())),
+            "plans": len(planless),
+            "reviews": len(doubtful),
+            "messages": len(unsent),
+        }
         if jobs:
             self.jobs.put_once(*jobs)
-            log.info(
-                "passes.swept",
-                imports=pending,
-                vehicles=sum(map(len, tracks.values())),
-                plans=len(planless),
-                reviews=len(doubtful),
-                messages=len(unsent),
-            )
+            log.info("passes.swept", **moved)
         self._in_portions(partial(counts.fold, limit=_DELTAS), _DELTAS)
+        return moved
 
-    def housekeeping(self) -> None:
+    def housekeeping(self) -> dict[str, int]:
         """Every hour: started routes without a sign of life free their truck; what is old is forgotten; the
         counts of routes are held against the routes."""
         now = datetime.now(UTC)
@@ -128,13 +132,14 @@ class Passes:
             removed = partitions.keep_positions(
                 connection, retention_days=self.settings.position_retention_days, now=now
             )
-        log.info(
-            "passes.housekeeping",
-            position_days_removed=removed,
-            routes_expired=expired,
-            contacts_sealed=sealed,
+        moved = {
+            "position_days_removed": removed,
+            "routes_expired": expired,
+            "contacts_sealed": sealed,
             **forgotten,
-        )
+        }
+        log.info("passes.housekeeping", **moved)
+        return moved
 
     def _forget(self, now: datetime) -> dict[str, int]:
         """Forgets each kind in portions, each in a transaction of its own. What is left waits for the next hour."""

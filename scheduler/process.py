@@ -57,7 +57,7 @@ def _lead(settings: Settings, leadership: Leadership, stop: threading.Event) -> 
 
     jobs = JobQueue.of(settings)
 
-    def only_as_leader(name: str, work: Callable[[], None], every_seconds: float) -> Callable[[], None]:
+    def only_as_leader(name: str, work: Callable[[], dict[str, int]], every_seconds: float) -> Callable[[], None]:
         def tick() -> None:
             try:
                 with turn:
@@ -68,8 +68,9 @@ def _lead(settings: Settings, leadership: Leadership, stop: threading.Event) -> 
                 stop.set()
                 return
             started, failed = time.monotonic(), False
+            moved: dict[str, int] = {}
             try:
-                work()
+                moved = work()
             except Exception:  # a failed pass is tried again at its next tick
                 log.exception("scheduler.pass_failed", work=name)
                 failed = True
@@ -80,6 +81,7 @@ def _lead(settings: Settings, leadership: Leadership, stop: threading.Event) -> 
                 seconds=round(time.monotonic() - started, 3),
                 every_seconds=every_seconds,
                 failed=failed,
+                moved={what: count for what, count in moved.items() if count},
             )
             try:
                 beat_pass(jobs.client, ended)

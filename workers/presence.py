@@ -7,9 +7,10 @@ they start. Only jobs that already run are finished.
 import os
 import socket
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import dramatiq
 import psycopg
@@ -17,9 +18,10 @@ import redis
 from dramatiq.middleware import Middleware, SkipMessage
 
 from domain.database import Database
+from domain.jobs import minute_of
 from domain.observability import get_logger
 from domain.operations import beats, pauses
-from domain.operations.beats import Running, WorkerBeat
+from domain.operations.beats import Ended, Running, WorkerBeat
 from workers.broker import FuelrouteBroker
 
 log = get_logger(__name__)
@@ -37,6 +39,8 @@ class Presence(Middleware):
         self._lock = threading.Lock()
         self._running: dict[int, Running] = {}
         self._finished: dict[str, datetime] = {}
+        self._untold: Counter[Ended] = Counter()
+        """Jobs that ended and are in no beat yet."""
         self._done = 0
         self._failed = 0
         self._ended_before = 0
@@ -53,6 +57,7 @@ class Presence(Middleware):
     def stop(self) -> None:
         self._stop.set()
         self._thread.join(beats.BEAT_SECONDS)
+        self._tell()
         try:
             beats.leave(self._broker.client, self._broker.broker_id)
         except redis.RedisError:
@@ -68,9 +73,12 @@ class Presence(Middleware):
     def after_process_message(
         self, broker: dramatiq.Broker, message: Any, *, result: Any = None, exception: BaseException | None = None
     ) -> None:
+        now = datetime.now(UTC)
         with self._lock:
             self._running.pop(threading.get_ident(), None)
-            self._finished[message.queue_name] = datetime.now(UTC)
+            self._finished[message.queue_name] = now
+            how: Literal["done", "failed"] = "done" if exception is None else "failed"
+            self._untold[Ended(minute_of(now.timestamp()), message.queue_name, how)] += 1
             if exception is None:
                 self._done += 1
             else:
@@ -96,11 +104,15 @@ class Presence(Middleware):
             self._broker.paused = paused
 
     def _tell(self) -> None:
+        with self._lock:
+            ended, self._untold = self._untold, Counter()
         beat, finished = self._beat(datetime.now(UTC))
         try:
-            beats.beat(self._broker.client, beat, finished)
+            beats.beat(self._broker.client, beat, finished, ended)
         except redis.RedisError:
             log.debug("workers.unheard")  # whoever reads the beats sees that they are missing
+            with self._lock:
+                self._untold += ended
 
     def _beat(self, now: datetime) -> tuple[WorkerBeat, dict[str, datetime]]:
         held = sum(map(len, list(self._broker.held.values())))

@@ -244,8 +244,8 @@ def _letter_document(letter: DeadLetter) -> dict[str, Any]:
     return letter.stored._asdict() | {
         "died_at": _plain(letter.died_at),
         "enqueued_at": _plain(letter.stored.enqueued_at),
-        "company_ids": [shown_id("cmp", one) for one in sorted(letter.company_ids)],
-        "route_ids": [shown_id("rte", one) for one in sorted(letter.route_ids)],
+        "company_ids": [shown_id("cmp", one) for one in sorted(letter.about.company_ids)],
+        "route_ids": [shown_id("rte", one) for one in sorted(letter.about.route_ids)],
     }
 
 

@@ -4,19 +4,23 @@ Dramatiq's own heartbeat only says that a process talks to Redis. It goes on whi
 the process runs, and since when it has held jobs without finishing any.
 """
 
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 import redis
 
 from domain.encoding import write
+from domain.jobs import COUNTS_KEPT_SECONDS, counts_of
 
 BEAT_SECONDS = 2.0
 
 _WORKERS = "fuelroute:beats:workers"
 _FINISHED = "fuelroute:beats:finished"
 _PASSES = "fuelroute:beats:passes"
+_RUNS = "fuelroute:beats:runs"
+_RUNS_KEPT = 20
 _FORGET_AFTER = timedelta(hours=1)
 
 
@@ -53,8 +57,16 @@ class WorkerBeat(msgspec.Struct, frozen=True):
         return f"{self.host}:{self.pid}"
 
 
+class Ended(NamedTuple):
+    """What jobs did: how many of a queue in a minute ended in a way."""
+
+    minute: int
+    queue: str
+    how: Literal["done", "failed"]
+
+
 class PassBeat(msgspec.Struct, frozen=True):
-    """The last run of one of the scheduler's passes."""
+    """A run of one of the scheduler's passes."""
 
     name: str
     leader: str
@@ -62,17 +74,23 @@ class PassBeat(msgspec.Struct, frozen=True):
     seconds: float
     every_seconds: float
     failed: bool
+    moved: dict[str, int] = {}
+    """What the run did, without what it did not."""
 
 
 Beat = TypeVar("Beat", WorkerBeat, PassBeat)
 
 
-def beat(client: redis.Redis, worker: WorkerBeat, finished: dict[str, datetime]) -> None:
-    """`finished`: when this worker last finished a job of each queue. Raises redis.RedisError."""
+def beat(client: redis.Redis, worker: WorkerBeat, finished: Mapping[str, datetime], ended: Mapping[Ended, int]) -> None:
+    """`finished`: when this worker last finished a job of each queue. `ended`: how many since its last beat. Raises
+    redis.RedisError."""
     with client.pipeline(transaction=False) as tell:
         tell.hset(_WORKERS, worker.id, write(worker))
         for queue, at in finished.items():
             tell.hset(_FINISHED, queue, at.isoformat())
+        for one, jobs in ended.items():
+            tell.hincrby(counts_of(one.minute), f"{one.how} {one.queue}", jobs)
+            tell.expire(counts_of(one.minute), COUNTS_KEPT_SECONDS)
         tell.execute()
 
 
@@ -82,7 +100,13 @@ def leave(client: redis.Redis, worker_id: str) -> None:
 
 
 def beat_pass(client: redis.Redis, one: PassBeat) -> None:
-    client.hset(_PASSES, one.name, write(one))
+    """Raises redis.RedisError."""
+    with client.pipeline(transaction=False) as tell:
+        tell.hset(_PASSES, one.name, write(one))
+        if one.moved or one.failed:
+            tell.lpush(_RUNS, write(one))
+            tell.ltrim(_RUNS, 0, _RUNS_KEPT - 1)
+        tell.execute()
 
 
 def read_workers(client: redis.Redis, *, now: datetime) -> list[WorkerBeat]:
@@ -95,7 +119,14 @@ def read_workers(client: redis.Redis, *, now: datetime) -> list[WorkerBeat]:
 
 
 def read_passes(client: redis.Redis) -> list[PassBeat]:
+    """The last run of each pass."""
     return sorted(_read(client, _PASSES, PassBeat), key=lambda one: one.name)
+
+
+def read_runs(client: redis.Redis) -> list[PassBeat]:
+    """The last runs that moved something or failed, the newest first."""
+    values: list[bytes] = client.lrange(_RUNS, 0, -1)  # type: ignore[assignment]
+    return _decoded(values, PassBeat)
 
 
 def read_finished(client: redis.Redis) -> dict[str, datetime]:
@@ -105,10 +136,14 @@ def read_finished(client: redis.Redis) -> dict[str, datetime]:
 
 
 def _read(client: redis.Redis, name: str, kind: type[Beat]) -> list[Beat]:
+    values: dict[bytes, bytes] = client.hgetall(name)  # type: ignore[assignment]
+    return _decoded(values.values(), kind)
+
+
+def _decoded(values: Iterable[bytes], kind: type[Beat]) -> list[Beat]:
     """A beat of another release that cannot be read is left out."""
     found: list[Beat] = []
-    values: dict[bytes, bytes] = client.hgetall(name)  # type: ignore[assignment]
-    for value in values.values():
+    for value in values:
         try:
             found.append(msgspec.json.decode(value, type=kind))
         except msgspec.DecodeError:

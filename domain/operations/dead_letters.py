@@ -5,7 +5,7 @@ A job is only a hint, so a discarded one loses no work that the database still k
 are steps inside of Redis: when two people do it at the same time, each letter is taken by one of them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -15,19 +15,17 @@ import redis
 
 from domain.database import Connection
 from domain.ids import with_shown_ids
-from domain.jobs import NAMESPACE, QUEUES, in_batches
+from domain.jobs import COUNTS_KEPT_SECONDS, NAMESPACE, QUEUES, in_batches, keys_now
 from domain.operations import audit
 from domain.operations.audit import Actor
 from domain.operations.queues import StoredJob, read_job
-from domain.statements import Statement
+from domain.operations.subjects import About, about
 
 
 class DeadLetter(NamedTuple):
     stored: StoredJob
     died_at: datetime
-    company_ids: frozenset[UUID]
-    """Whose routes, trucks or messages it is about."""
-    route_ids: frozenset[UUID]
+    about: About
 
 
 class Filter(NamedTuple):
@@ -48,8 +46,8 @@ class Filter(NamedTuple):
             and self.job in (None, stored.job)
             and self.id in (None, stored.id)
             and (self.error is None or self.error.lower() in stored.error.lower())
-            and (self.company_id is None or self.company_id in letter.company_ids)
-            and (self.route_id is None or self.route_id in letter.route_ids)
+            and (self.company_id is None or self.company_id in letter.about.company_ids)
+            and (self.route_id is None or self.route_id in letter.about.route_ids)
         )
 
     def __str__(self) -> str:
@@ -61,7 +59,8 @@ class Filter(NamedTuple):
 def find(connection: Connection, client: redis.Redis, wanted: Filter) -> list[DeadLetter]:
     """The newest first. Raises redis.RedisError."""
     stored = [one for queue in QUEUES if wanted.queue in (None, queue) for one in _stored(client, queue)]
-    letters = [letter for batch in in_batches(stored, 1_000) for letter in _with_subjects(connection, batch)]
+    subjects = about(connection, [job for job, _ in stored])
+    letters = [DeadLetter(job, died_at, one) for (job, died_at), one in zip(stored, subjects, strict=True)]
     return sorted(filter(wanted.fits, letters), key=lambda letter: letter.died_at, reverse=True)
 
 
@@ -78,44 +77,7 @@ def _stored(client: redis.Redis, queue: str) -> list[tuple[StoredJob, datetime]]
     return found
 
 
-class _Subject(NamedTuple):
-    id: UUID
-    company_id: UUID
-    route_id: UUID | None
-
-
-_SUBJECTS = Statement(
-    _Subject,
-    """
-    SELECT id, company_id, id AS route_id FROM routes WHERE id = ANY(%(ids)s)
-    UNION ALL SELECT id, company_id, route_id FROM messages WHERE id = ANY(%(ids)s)
-    UNION ALL SELECT id, company_id, NULL::uuid FROM vehicles WHERE id = ANY(%(ids)s)
-    """,
-)
-
-
-def _with_subjects(connection: Connection, letters: Sequence[tuple[StoredJob, datetime]]) -> list[DeadLetter]:
-    ids = {id for stored, _ in letters for id in _ids_of(stored)}
-    known = {row.id: row for row in _SUBJECTS.all(connection, {"ids": list(ids)})} if ids else {}
-    found = []
-    for stored, died_at in letters:
-        subjects = [known[id] for id in _ids_of(stored) if id in known]
-        routes = frozenset(row.route_id for row in subjects if row.route_id is not None)
-        found.append(DeadLetter(stored, died_at, frozenset(row.company_id for row in subjects), routes))
-    return found
-
-
-def _ids_of(stored: StoredJob) -> Iterable[UUID]:
-    for value in stored.payload.values():
-        for one in value if isinstance(value, list) else [value]:
-            if isinstance(one, str) and len(one) == 32:
-                try:
-                    yield UUID(hex=one)
-                except ValueError:
-                    continue
-
-
-_REPLAY = """
+_REPLAY = f"""
     local taken = 0
     for i = 2, #ARGV, 2 do
         local name = KEYS[1] .. ':' .. ARGV[1]
@@ -124,6 +86,8 @@ _REPLAY = """
             redis.call('hdel', name .. '.XQ.msgs', ARGV[i])
             if redis.call('hsetnx', name .. '.msgs', ARGV[i], ARGV[i + 1]) == 1 then
                 redis.call('rpush', name, ARGV[i])
+                redis.call('hincrby', KEYS[2], 'in ' .. ARGV[1], 1)
+                redis.call('expire', KEYS[2], {COUNTS_KEPT_SECONDS})
             end
         end
     end
@@ -182,7 +146,7 @@ def _take(
             for one in batch:
                 arguments += [one.id, _as_new(one)] if action == "replay" else [one.id]
             try:
-                taken += int(script(keys=[NAMESPACE], args=arguments))
+                taken += int(script(keys=keys_now(), args=arguments))
             except redis.RedisError:
                 if not taken:
                     raise

@@ -5,7 +5,7 @@ from datetime import datetime
 import redis
 
 from domain.database import Connection
-from domain.operations import beats, overdue, pauses, queues
+from domain.operations import beats, overdue, pauses, queues, rates
 from domain.operations.needs import Measured
 
 
@@ -13,8 +13,15 @@ def measure(connection: Connection, client: redis.Redis, *, now: datetime) -> Me
     stopped = pauses.list_pauses(connection)
     late = overdue.count(connection, now=now)
     try:
-        states = queues.read_queues(client)
-        workers = beats.read_workers(client, now=now)
-        return Measured(states, workers, queues.held_by_workers(client), beats.read_passes(client), stopped, late)
+        return Measured(
+            queues.read_queues(client),
+            beats.read_workers(client, now=now),
+            queues.read_holders(client),
+            beats.read_passes(client),
+            stopped,
+            late,
+            rates.read_rates(client, now=now),
+            beats.read_runs(client),
+        )
     except redis.RedisError:
-        return Measured(None, [], {}, [], stopped, late)
+        return Measured(None, [], {}, [], stopped, late, [], [])

@@ -12,10 +12,13 @@ from domain.jobs import MAX_WAITING, QUEUES
 from domain.operations.beats import PassBeat, WorkerBeat
 from domain.operations.overdue import COUNTED, Count, Figure
 from domain.operations.pauses import Pause
-from domain.operations.queues import QueueState
+from domain.operations.queues import Holder, QueueState
+from domain.operations.rates import Rates
 
 SILENT_AFTER = timedelta(seconds=30)
 """A worker that has not beaten for so long is silent: 15 beats are missing."""
+WORKS_STILL = timedelta(seconds=10)
+"""A worker that lives asks Redis for something at least each second."""
 STALLED_AFTER = timedelta(minutes=2)
 """A queue in which a job is older than this, while none ends, does not move. Most jobs take less than a second."""
 HANGS_AFTER = timedelta(minutes=5)
@@ -26,16 +29,19 @@ SLOWEST_PASS = timedelta(minutes=1)
 
 
 class Measured(NamedTuple):
-    """Everything that the rules look at, of one moment. `queues` is None when Redis does not answer; `workers` and
-    `passes` are then empty."""
+    """Everything that the rules look at, of one moment. `queues` is None when Redis does not answer; what else it
+    tells is then empty."""
 
     queues: Sequence[QueueState] | None
     workers: Sequence[WorkerBeat]
-    held: Mapping[str, int]
-    """Jobs that each worker holds, as Redis has it."""
+    holders: Mapping[str, Holder]
+    """Each worker as Redis has it, by its id."""
     passes: Sequence[PassBeat]
     pauses: Sequence[Pause]
     overdue: Mapping[Figure, Count]
+    rates: Sequence[Rates]
+    runs: Sequence[PassBeat]
+    """Of the passes, those that moved something or failed; the newest first."""
 
 
 class Need(NamedTuple):
@@ -126,21 +132,36 @@ def _is_stalled(state: QueueState, now: datetime) -> bool:
 
 def _of_workers(seen: Measured, now: datetime) -> Iterator[Need]:
     for worker in seen.workers:
-        held = seen.held.get(worker.id, 0)
+        holder = seen.holders.get(worker.id)
+        path, silent = f"/queues/workers/{worker.id}", _since(worker.beat_at, now)
+        if worker.beat_at - now > SILENT_AFTER:
+            yield Need(
+                False,
+                f"The clock of worker {worker.name} is {(worker.beat_at - now) // timedelta(seconds=1)} s ahead",
+                "Set the machines' clocks right: until then nobody sees when it falls silent",
+                path,
+            )
         if is_silent(worker, now):
-            if held:
+            if holder is not None and holder.jobs:
                 yield Need(
                     True,
-                    f"Worker {worker.name} has been silent {_since(worker.beat_at, now)} and holds {_jobs(held)}",
+                    f"Worker {worker.name} has been silent {silent} and holds {_jobs(holder.jobs)}",
                     "End the process: another worker then takes its jobs within 20 seconds",
-                    "/queues",
+                    path,
+                )
+            elif holder is not None and now - holder.heartbeat_at < WORKS_STILL:
+                yield Need(
+                    True,
+                    f"Worker {worker.name} takes jobs, and its figures have stood still {silent}",
+                    "Restart it: nobody sees whether it works",
+                    path,
                 )
         elif worker.stuck_since is not None and now - worker.stuck_since > STALLED_AFTER:
             yield Need(
                 True,
                 f"Worker {worker.name} holds {_jobs(worker.held)} and has ended none {_since(worker.stuck_since, now)}",
                 "Restart it: its jobs are run by others",
-                "/queues",
+                path,
             )
         else:
             for running in worker.running:
@@ -149,8 +170,17 @@ def _of_workers(seen: Measured, now: datetime) -> Iterator[Need]:
                         False,
                         f"Worker {worker.name} has run {running.job} {_since(running.since, now)}",
                         "Its thread is lost for other jobs: restart the worker",
-                        "/queues",
+                        path,
                     )
+    known = {worker.id for worker in seen.workers}
+    for id, holder in seen.holders.items():
+        if holder.jobs and id not in known:
+            yield Need(
+                False,
+                f"A worker that tells nothing of itself holds {_jobs(holder.jobs)}",
+                "Find the process by its Redis connection and end it: another worker then takes its jobs",
+                f"/queues/workers/{id}",
+            )
 
 
 def _of_passes(seen: Measured, now: datetime) -> Iterator[Need]:

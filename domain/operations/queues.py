@@ -18,6 +18,8 @@ from domain.text import printable, without_secrets
 _SAMPLE = 50
 """Of the jobs at the head of a queue, and of those in flight of each worker, to find the oldest one."""
 
+_HEARTBEATS = f"{NAMESPACE}:__heartbeats__"
+
 Place = Literal["waiting", "in-flight", "delayed"]
 
 
@@ -46,6 +48,15 @@ class QueueState(NamedTuple):
     """Of those that wait or are in flight."""
     last_finished_at: datetime | None
     """By whichever worker, however it ended."""
+
+
+class Holder(NamedTuple):
+    """A worker as Redis has it."""
+
+    jobs: int
+    """Taken and not finished."""
+    heartbeat_at: datetime
+    """When its process last asked Redis for anything. That says nothing of its threads."""
 
 
 def read_job(queue: str, job_id: bytes | str, message: bytes) -> StoredJob | None:
@@ -95,16 +106,30 @@ def read_queues(client: redis.Redis) -> list[QueueState]:
     return states
 
 
-def held_by_workers(client: redis.Redis) -> dict[str, int]:
-    """Jobs that each worker has taken and not finished, as Redis has it, by the worker's id."""
-    workers = _workers(client)
+def read_holders(client: redis.Redis) -> dict[str, Holder]:
+    """Whoever takes messages, or has taken some and died, by its id."""
+    beats: Any = client.zrange(_HEARTBEATS, 0, -1, withscores=True)
     with client.pipeline(transaction=False) as ask:
-        for worker in workers:
+        for worker, _ in beats:
             for queue in QUEUES:
-                ask.scard(_acks(worker, queue))
+                ask.scard(_acks(worker.decode(), queue))
         counts = ask.execute()
     width = len(QUEUES)
-    return {worker: sum(counts[number * width : (number + 1) * width]) for number, worker in enumerate(workers)}
+    return {
+        worker.decode(): Holder(
+            sum(counts[number * width : (number + 1) * width]), datetime.fromtimestamp(beat / 1000, UTC)
+        )
+        for number, (worker, beat) in enumerate(beats)
+    }
+
+
+def jobs_held_by(client: redis.Redis, worker: str, *, limit: int) -> list[StoredJob]:
+    """Some of the jobs that a worker has taken and not finished."""
+    found: list[StoredJob] = []
+    for queue in QUEUES:
+        ids: Any = client.smembers(_acks(worker, queue))
+        found += _read(client, queue, list(ids)[:limit])
+    return found[:limit]
 
 
 def jobs_in(client: redis.Redis, queue: str, place: Place, *, limit: int) -> list[StoredJob]:
@@ -140,7 +165,7 @@ def _read_delayed(client: redis.Redis, queue: str, limit: int) -> list[StoredJob
 
 def _workers(client: redis.Redis) -> list[str]:
     """Whoever takes messages, or has taken some and died."""
-    ids: Any = client.zrange(f"{NAMESPACE}:__heartbeats__", 0, -1)
+    ids: Any = client.zrange(_HEARTBEATS, 0, -1)
     return [one.decode() for one in ids]
 
 

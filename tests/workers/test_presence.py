@@ -5,9 +5,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import dramatiq
 import pytest
+import redis
 from dramatiq import Worker
 
 from domain.database import Database
@@ -15,6 +17,7 @@ from domain.jobs import Job, JobQueue
 from domain.operations import beats, pauses
 from domain.operations.audit import Actor
 from domain.operations.queues import jobs_in, read_queues
+from domain.operations.rates import read_rates
 from domain.settings import Settings
 from tests.service import eventually
 from workers.broker import FuelrouteBroker
@@ -152,3 +155,36 @@ def test_a_job_that_fails_counts_as_ended(settings: Settings, database: Database
             lambda found: bool(found) and found[0].failed == 1,
         )[0]
         assert (beat.done, beat.held) == (0, 0)
+
+
+def test_jobs_that_ended_are_counted_by_minute_though_a_beat_is_lost(
+    settings: Settings, database: Database, jobs: JobQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(number: int) -> None:
+        if number == 2:
+            raise ValueError(number)
+
+    def ended() -> tuple[int, int, int]:
+        now = datetime.now(UTC)
+        minutes = next(one for one in read_rates(jobs.client, now=now) if one.queue == "plans").minutes
+        return tuple(map(sum, zip(*minutes, strict=True)))  # type: ignore[return-value]  # a Minute has three fields
+
+    with working(settings, database, run):
+        told = beats.beat
+        lost = threading.Event()
+
+        def lose(*arguments: Any) -> None:
+            lost.set()
+            raise redis.ConnectionError
+
+        monkeypatch.setattr(beats, "beat", lose)
+        jobs.put(*map(job, range(5)))
+        eventually(lambda: jobs.client.hlen("dramatiq:plans.msgs"), lambda count: count == 0)
+        lost.clear()
+        assert lost.wait(10)
+        assert ended() == (5, 0, 0)
+        monkeypatch.setattr(beats, "beat", told)
+        eventually(ended, lambda counts: counts == (5, 4, 1), seconds=10)
+        jobs.put(job(7))
+        eventually(lambda: jobs.client.hlen("dramatiq:plans.msgs"), lambda count: count == 0)
+    assert ended() == (6, 5, 1), "a worker that stops tells the rest"

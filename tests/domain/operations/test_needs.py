@@ -12,7 +12,7 @@ from domain.operations.beats import PassBeat, Running, WorkerBeat
 from domain.operations.needs import Measured, Need, find_needs, headline
 from domain.operations.overdue import FIGURES, Count
 from domain.operations.pauses import Pause
-from domain.operations.queues import QueueState
+from domain.operations.queues import Holder, QueueState
 
 NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
 
@@ -60,7 +60,7 @@ def seen(*queues: QueueState, **more: Any) -> Measured:
     """A healthy service, but for what is given."""
     states = {one.queue: one for one in [*map(queue, QUEUES), *queues]}
     healthy = Measured(
-        list(states.values()), [worker()], {}, [sweep()], [], {figure: Count(0, None) for figure in FIGURES}
+        list(states.values()), [worker()], {}, [sweep()], [], {figure: Count(0, None) for figure in FIGURES}, [], []
     )
     return healthy._replace(**more)
 
@@ -120,9 +120,31 @@ def test_a_silent_worker_is_missed_only_while_it_holds_jobs() -> None:
     silent = worker(id="w2", pid=9, beat_at=ago(minutes=4))
     assert needs(workers=[worker(), silent]) == []
 
-    (need,) = needs(workers=[worker(), silent], held={"w2": 5})
+    (need,) = needs(workers=[worker(), silent], holders={"w2": Holder(5, ago(minutes=4))})
 
     assert need.what == "Worker alpha:9 has been silent for 4 min and holds 5 jobs"
+    assert need.path == "/queues/workers/w2"
+
+
+def test_a_worker_whose_figures_stand_still_while_it_takes_jobs_is_found() -> None:
+    silent = worker(id="w2", pid=9, beat_at=ago(minutes=4))
+    assert needs(workers=[worker(), silent], holders={"w2": Holder(0, ago(minutes=4))}) == [], "it has just died"
+
+    (need,) = needs(workers=[worker(), silent], holders={"w2": Holder(0, ago(seconds=1))})
+
+    assert need.is_urgent
+    assert need.what == "Worker alpha:9 takes jobs, and its figures have stood still for 4 min"
+
+
+def test_a_worker_whose_clock_is_ahead_would_never_seem_silent() -> None:
+    (need,) = needs(workers=[worker(beat_at=ago(minutes=-3))])
+    assert need.what == "The clock of worker alpha:7 is 180 s ahead"
+
+
+def test_jobs_that_nobody_admits_to_hold_are_found() -> None:
+    (need,) = needs(holders={"w1": Holder(2, NOW), "w9": Holder(3, NOW), "w8": Holder(0, NOW)})
+    assert need.what == "A worker that tells nothing of itself holds 3 jobs"
+    assert need.path == "/queues/workers/w9"
 
 
 def test_a_queue_without_a_worker_that_lives_needs_one() -> None:

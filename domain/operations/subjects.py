@@ -1,0 +1,65 @@
+"""What jobs are about: a job carries ids only, and the database knows whose they are."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from domain.database import Connection
+from domain.jobs import in_batches
+from domain.operations.queues import StoredJob
+from domain.statements import Statement
+
+
+class About(NamedTuple):
+    """Whose routes, trucks or messages a job is about, and which routes."""
+
+    company_of: dict[UUID, UUID]
+    """By the route."""
+    company_ids: frozenset[UUID]
+
+    @property
+    def route_ids(self) -> frozenset[UUID]:
+        return frozenset(self.company_of)
+
+
+class _Subject(NamedTuple):
+    id: UUID
+    company_id: UUID
+    route_id: UUID | None
+
+
+_SUBJECTS = Statement(
+    _Subject,
+    """
+    SELECT id, company_id, id AS route_id FROM routes WHERE id = ANY(%(ids)s)
+    UNION ALL SELECT id, company_id, route_id FROM messages WHERE id = ANY(%(ids)s)
+    UNION ALL SELECT id, company_id, NULL::uuid FROM vehicles WHERE id = ANY(%(ids)s)
+    """,
+)
+_AT_ONCE = 1_000
+
+
+def about(connection: Connection, jobs: Sequence[StoredJob]) -> list[About]:
+    """In the order of the jobs."""
+    return [one for batch in in_batches(jobs, _AT_ONCE) for one in _about(connection, batch)]
+
+
+def _about(connection: Connection, jobs: Sequence[StoredJob]) -> list[About]:
+    ids = {id for job in jobs for id in _ids_of(job)}
+    known = {row.id: row for row in _SUBJECTS.all(connection, {"ids": list(ids)})} if ids else {}
+    found = []
+    for job in jobs:
+        subjects = [known[id] for id in _ids_of(job) if id in known]
+        company_of = {row.route_id: row.company_id for row in subjects if row.route_id is not None}
+        found.append(About(company_of, frozenset(row.company_id for row in subjects)))
+    return found
+
+
+def _ids_of(job: StoredJob) -> Iterable[UUID]:
+    for value in job.payload.values():
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, str) and len(one) == 32:
+                try:
+                    yield UUID(hex=one)
+                except ValueError:
+                    continue

@@ -1,0 +1,146 @@
+"""What gauges that look healthy hide: real workers that hang, fall silent, or hold jobs, and the line that says so."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import dramatiq
+import pytest
+from dramatiq import Worker
+
+from domain.database import Database
+from domain.jobs import QUEUES, Job, JobQueue
+from domain.operations import beats, needs
+from domain.operations.measuring import measure
+from domain.operations.needs import Measured, Need, find_needs
+from domain.settings import Settings
+from tests.service import eventually
+from workers.broker import FuelrouteBroker
+from workers.presence import Presence
+
+
+class Hanging:
+    """A worker of real threads whose jobs do not end before they may."""
+
+    def __init__(self, settings: Settings, database: Database, *, told: bool = True) -> None:
+        self.go_on = threading.Event()
+        self.broker = FuelrouteBroker(settings.require_redis_url())
+        self.presence = Presence(self.broker, database, QUEUES, threads=2)
+        self._told = told
+        for queue in QUEUES:
+            dramatiq.actor(broker=self.broker, actor_name=f"tests.{queue}", queue_name=queue, max_retries=0)(self._run)
+        self._worker = Worker(self.broker, queues=set(QUEUES), worker_threads=2)
+
+    def _run(self, number: int) -> None:
+        assert number == 0 or self.go_on.wait(60)
+
+    def start(self) -> None:
+        if self._told:
+            self.presence.start()
+        self._worker.start()
+
+    def fall_silent(self) -> None:
+        """Its threads go on, and it tells nothing any more."""
+        self.presence._stop.set()
+
+    def stop(self) -> None:
+        self.go_on.set()
+        self._worker.stop(timeout=5_000)
+        if self._told:
+            self.presence.stop()
+        self.broker.close()
+        for client in (self.broker.waiting_client, self.broker.client, self.broker.caretaker.client):
+            client.close()
+
+
+@pytest.fixture
+def look(database: Database, jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """What needs a person now, of queues and workers; with little patience."""
+    monkeypatch.setattr(needs, "STALLED_AFTER", timedelta(seconds=3))
+    monkeypatch.setattr(needs, "SILENT_AFTER", timedelta(seconds=5))
+
+    def found() -> list[str]:
+        now = datetime.now(UTC)
+        with database.transaction() as connection:
+            seen = measure(connection, jobs.client, now=now)
+        return [need.what for need in _of_queues(seen, now) if need.path.startswith("/queues/")]
+
+    return found
+
+
+def _of_queues(seen: Measured, now: datetime) -> list[Need]:
+    return find_needs(seen._replace(overdue={}), now=now)
+
+
+@contextmanager
+def hanging(settings: Settings, database: Database, **more: bool) -> Iterator[Hanging]:
+    one = Hanging(settings, database, **more)
+    one.start()
+    try:
+        yield one
+    finally:
+        one.stop()
+
+
+def job(number: int, queue: str = "plans") -> Job:
+    return Job(f"tests.{queue}", queue, {"number": number})
+
+
+def test_jobs_in_flight_while_none_ends_are_told_while_every_gauge_is_green(
+    settings: Settings, database: Database, jobs: JobQueue, look: Callable[[], list[str]]
+) -> None:
+    with hanging(settings, database) as worker:
+        jobs.put(job(0))
+        eventually(lambda: beats.read_finished(jobs.client), lambda finished: "plans" in finished)
+        jobs.put(*(job(number) for number in range(1, 5)))
+        time.sleep(1)
+        assert look() == [], "they have just begun"
+        assert jobs.backlog("plans") == 0, "the queue is empty: its gauge is green"
+
+        told = eventually(look, lambda found: len(found) == 2, seconds=20)
+
+        assert told[0].startswith("plans has stopped moving: 0 wait, 4 are in flight, and none has ended for")
+        assert "holds 4 jobs and has ended none for" in told[1], "and who holds its places"
+
+        worker.go_on.set()
+        eventually(look, lambda found: found == [], seconds=20)
+
+
+def test_a_worker_that_holds_its_places_is_told_though_another_one_works(
+    settings: Settings, database: Database, jobs: JobQueue, look: Callable[[], list[str]]
+) -> None:
+    with hanging(settings, database) as stuck:
+        jobs.put(*(job(number) for number in range(1, 5)))
+        eventually(lambda: len(stuck.broker.held.get("plans", ())), lambda held: held == 4)
+        with hanging(settings, database) as works:
+            works.go_on.set()
+            deadline = time.monotonic() + 20
+            while not (told := [one for one in look() if "has ended none" in one]):
+                jobs.put(job(0, "imports"), job(0, "arrivals"))
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
+            assert len(told) == 1, "the other one ends jobs"
+
+
+def test_a_worker_whose_figures_stand_still_is_told_though_it_works(
+    settings: Settings, database: Database, jobs: JobQueue, look: Callable[[], list[str]]
+) -> None:
+    with hanging(settings, database) as worker:
+        eventually(lambda: beats.read_workers(jobs.client, now=datetime.now(UTC)), bool)
+        worker.fall_silent()
+        told = eventually(look, lambda found: any("stood still" in one for one in found), seconds=20)
+        assert "takes jobs, and its figures have stood still for" in " ".join(told)
+
+        jobs.put(job(0))
+        eventually(lambda: jobs.client.hlen("dramatiq:plans.msgs"), lambda count: count == 0)
+
+
+def test_jobs_that_a_worker_holds_without_a_word_are_told(
+    settings: Settings, database: Database, jobs: JobQueue, look: Callable[[], list[str]]
+) -> None:
+    with hanging(settings, database, told=False) as worker:
+        jobs.put(*(job(number) for number in range(1, 4)))
+        eventually(lambda: len(worker.broker.held.get("plans", ())), lambda held: held == 3)
+        assert "A worker that tells nothing of itself holds 3 jobs" in look()
