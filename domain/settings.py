@@ -138,6 +138,8 @@ class Settings(BaseSettings):
         description="How long a route is kept from its end, with its plans and messages; for ever unless set",
     )
 
+    audit_retention_days: float = Field(730, gt=0, le=MAX_DAYS, description="How long the audit log is kept")
+
     contact_key: SecretStr | None = Field(
         None,
         description="Key that contacts and message URLs are sealed with, 32 bytes in base64; after a comma"

@@ -620,12 +620,15 @@ class QueuePause(SQLModel, table=True):
 
 
 class AuditEntry(SQLModel, table=True):
-    """What somebody did to the whole service, and why. Entries are never changed."""
+    """What somebody did, to a company or to the whole service, and why. Entries are never changed."""
 
     __tablename__ = "audit_log"
+    __table_args__ = (Index("audit_log_of_company", "company_id", "id"),)
 
     id: UUID = Field(primary_key=True)
     """Tells the order."""
+    company_id: UUID | None = Field(default=None, foreign_key="companies.id")
+    """NULL: it was done to the whole service."""
     at: datetime = _time()
     actor: str
     """An e-mail address, or who gave a command on which machine."""

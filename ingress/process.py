@@ -3,6 +3,7 @@
 import os
 import resource
 import socket
+from collections.abc import Callable
 from typing import Any
 
 import uvicorn
@@ -54,12 +55,26 @@ def server_config(app: ASGIApp, settings: Settings, **more: Any) -> uvicorn.Conf
     )
 
 
-def serve(name: str, config: uvicorn.Config, listener: socket.socket) -> int:
-    """Serves until SIGTERM or SIGINT, between the log events `NAME.ready` and `NAME.stopped`. Returns the exit
-    status."""
+class _Server(uvicorn.Server):
+    """Says when it begins to stop: it waits for answers that are under way."""
+
+    def __init__(self, config: uvicorn.Config, stopping: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._stopping = stopping
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._stopping()
+        await super().shutdown(sockets)
+
+
+def serve(
+    name: str, config: uvicorn.Config, listener: socket.socket, *, stopping: Callable[[], None] = lambda: None
+) -> int:
+    """Serves until SIGTERM or SIGINT, between the log events `NAME.ready` and `NAME.stopped`. `stopping` is called, in
+    the event loop, when it begins to stop. Returns the exit status."""
     host, port = listener.getsockname()[:2]
     log.info(f"{name}.ready", host=host, port=port, pid=os.getpid())
-    uvicorn.Server(config).run(sockets=[listener])
+    _Server(config, stopping).run(sockets=[listener])
     log.info(f"{name}.stopped")
     return 0
 

@@ -27,6 +27,7 @@ from domain.jobs import (
 )
 from domain.messages.queries import due_messages
 from domain.observability import get_logger
+from domain.operations import audit
 from domain.routes import counts, fuel_plans, holds, retiring, review_requests
 from domain.routes.progress import expire_started_routes
 from domain.settings import Settings
@@ -151,6 +152,7 @@ class Passes:
             ("texts", retention.forget_texts, settings.message_text_retention_days, _PORTION),
             ("routes", retention.forget_routes, settings.route_retention_days, _PORTION),
             ("sessions", sessions.forget_sessions, sessions.LONGEST_DAYS, _PORTION),
+            ("audit_entries", audit.forget_entries, settings.audit_retention_days, _PORTION),
             ("sign_in_attempts", attempts.forget_attempts, attempts.COUNTED_DAYS, _PORTION),
         )
         return {

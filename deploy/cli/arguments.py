@@ -1,7 +1,10 @@
 """Options that several commands take, and what commands read from the person at the terminal."""
 
 import functools
+import getpass
 import inspect
+import os
+import socket
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -17,6 +20,7 @@ from domain.accounts.companies import UnknownCompany
 from domain.fleet.matching import Matched
 from domain.fleet.records import ID_KIND, UnknownTarget
 from domain.ids import read_id
+from domain.operations.audit import Actor
 
 
 def read_company_id(text: str) -> UUID:
@@ -124,3 +128,12 @@ def read_secret(file: Path) -> str:
     if not line:
         raise CommandFailed(f"the first line of {file} is empty: the secret belongs there")
     return line
+
+
+def acting(reason: str = "") -> Actor:
+    """Who gives this command, for the audit log."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # in a container the number may have no name
+        user = f"user {os.getuid()}"
+    return Actor(f"{user}@{socket.gethostname()}", reason)

@@ -1,8 +1,5 @@
 """For whoever is on call: what is wrong, and the means to mend it. The console's page Queues shows the same."""
 
-import getpass
-import os
-import socket
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
@@ -10,14 +7,13 @@ from uuid import UUID
 
 import typer
 
-from deploy.cli.arguments import AsJson, Yes, confirm, read_company_id, with_options
+from deploy.cli.arguments import AsJson, Yes, acting, confirm, read_company_id, with_options
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import counted, print_table, screen, show
 from deploy.cli.storing import transaction
-from domain.ids import read_id, shown_id
+from domain.ids import read_id, shown_id, with_shown_ids
 from domain.jobs import redis_client
 from domain.operations import audit, dead_letters, measuring, overdue, pauses
-from domain.operations.audit import Actor
 from domain.operations.dead_letters import DeadLetter, Filter
 from domain.operations.needs import Measured, find_needs, headline, is_silent, shown_count
 from domain.settings import get_settings
@@ -192,7 +188,7 @@ def queues_discard(wanted: Filter, reason: Reason, yes: Yes = False, as_json: As
 def queues_pause(queue: QueueArgument, reason: Reason, as_json: AsJson = False) -> None:
     """Pauses a queue: workers take no job from it after a few seconds. What runs is finished."""
     with transaction() as connection:
-        changed = pauses.pause(connection, queue, _actor(reason), now=datetime.now(UTC))
+        changed = pauses.pause(connection, queue, acting(reason), now=datetime.now(UTC))
     said = f"{queue} is paused" if changed else f"{queue} was paused already"
     show(as_json, {"queue": queue, "paused": True, "changed": changed}, lambda: screen.print(said))
 
@@ -201,7 +197,7 @@ def queues_pause(queue: QueueArgument, reason: Reason, as_json: AsJson = False) 
 def queues_resume(queue: QueueArgument, reason: Reason, as_json: AsJson = False) -> None:
     """Ends the pause of a queue."""
     with transaction() as connection:
-        changed = pauses.resume(connection, queue, _actor(reason), now=datetime.now(UTC))
+        changed = pauses.resume(connection, queue, acting(reason), now=datetime.now(UTC))
     said = f"{queue} is resumed" if changed else f"{queue} was not paused"
     show(as_json, {"queue": queue, "paused": False, "changed": changed}, lambda: screen.print(said))
 
@@ -213,7 +209,7 @@ def queues_log(
 ) -> None:
     """Lists who paused, resumed, replayed or discarded what, and why; the newest first."""
     with transaction() as connection:
-        rows = [entry._asdict() for entry in audit.latest(connection, limit=limit)]
+        rows = [with_shown_ids(entry._asdict()) for entry in audit.latest(connection, limit=limit)]
     show(as_json, rows, lambda: print_table(rows, "at", "actor", "action", "subject", "affected", "reason"))
 
 
@@ -224,7 +220,7 @@ def _act(action: Literal["replay", "discard"], wanted: Filter, reason: str, yes:
     if letters:
         confirm(yes, f"{counted(len(letters), 'dead letter')} to {action}")
         with transaction() as connection, redis_client(get_settings().require_redis_url()) as client:
-            taken = act(connection, client, letters, wanted, _actor(reason), datetime.now(UTC))
+            taken = act(connection, client, letters, wanted, acting(reason), datetime.now(UTC))
     done = "replayed" if action == "replay" else "discarded"
     show(
         as_json,
@@ -247,11 +243,3 @@ def _letter_document(letter: DeadLetter) -> dict[str, Any]:
         "company_ids": [shown_id("cmp", one) for one in sorted(letter.about.company_ids)],
         "route_ids": [shown_id("rte", one) for one in sorted(letter.about.route_ids)],
     }
-
-
-def _actor(reason: str) -> Actor:
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # in a container the number may have no name
-        user = f"user {os.getuid()}"
-    return Actor(f"{user}@{socket.gethostname()}", reason)

@@ -7,13 +7,15 @@ from uuid import UUID
 
 import typer
 
-from deploy.cli.arguments import AsJson, Yes, confirm, read_company_id, read_secret
+from deploy.cli.arguments import AsJson, Yes, acting, confirm, read_company_id, read_secret
 from deploy.cli.output import print_table, screen, show
 from deploy.cli.storing import transaction
 from domain.accounts import companies, users
 from domain.accounts.contacts import IN_CLEAR
+from domain.database import Connection
 from domain.ids import shown_id, with_shown_ids
 from domain.lifecycle import Role
+from domain.operations import audit
 from domain.settings import get_settings
 
 app = typer.Typer(no_args_is_help=True, help="People who sign in to the console.")
@@ -52,6 +54,7 @@ def users_create(
             companies.require_company(connection, company_id)
         user_id = users.create_user(connection, email=email, role=role, company_id=company_id, password=password)
         token = None if password is not None else users.make_password_link(connection, user_id, now=datetime.now(UTC))
+        _keep(connection, "users.create", f"{shown_id('usr', user_id)} {role}", company_id)
     _show_link(as_json, {"id": shown_id("usr", user_id), "email": users.tidy_email(email), "role": role}, token)
 
 
@@ -80,6 +83,10 @@ def users_reset(
         if without_codes:
             users.set_totp(connection, user_id, None, contacts=IN_CLEAR)
         token = users.make_password_link(connection, user_id, now=datetime.now(UTC))
+        without = " without codes" if without_codes else ""
+        _keep(
+            connection, "users.reset", f"{shown_id('usr', user_id)}{without}", users.company_of_user(connection, email)
+        )
     _show_link(as_json, {"id": shown_id("usr", user_id), "email": users.tidy_email(email)}, token)
 
 
@@ -89,12 +96,17 @@ def users_remove(email: Email, yes: Yes = False, as_json: AsJson = False) -> Non
     confirm(yes, f"{email} can sign in no more")
     with transaction() as connection:
         user_id = users.find_user(connection, email)
+        _keep(connection, "users.remove", shown_id("usr", user_id), users.company_of_user(connection, email))
         users.remove_user(connection, user_id)
     show(
         as_json,
         {"id": shown_id("usr", user_id), "removed": True},
         lambda: screen.print(f"removed {email}", highlight=False),
     )
+
+
+def _keep(connection: Connection, action: str, subject: str, company_id: UUID | None) -> None:
+    audit.keep(connection, acting(), action, subject, company_id=company_id, now=datetime.now(UTC))
 
 
 def _show_link(as_json: bool, document: dict[str, Any], token: str | None) -> None:

@@ -103,6 +103,18 @@ def remove_user(connection: Connection, user_id: UUID) -> None:
     _DELETE.execute(connection, (user_id,))
 
 
+class _Company(NamedTuple):
+    company_id: UUID | None
+
+
+_COMPANY_OF = Statement(_Company, "SELECT company_id FROM users WHERE email = %s")
+
+
+def company_of_user(connection: Connection, email: str) -> UUID | None:
+    """None for operators. Raises NoRow for whom nobody knows."""
+    return _COMPANY_OF.one(connection, (tidy_email(email),)).company_id
+
+
 # --- Passwords ---------------------------------------------------------------------------------------------------
 
 LINK_HOURS = 24

@@ -56,7 +56,7 @@ _DELETE_TRACKS = Command("DELETE FROM tracks WHERE vehicle_id = ANY(%s)")
 _DELETE_OF_COMPANY = [
     Command(f"DELETE FROM {table} WHERE company_id = %s")  # noqa: S608
     for table in (
-        *("mappings", "api_keys", "users", "deals", "dropped_fixes", "price_sets", "vehicles", "drivers"),
+        *("mappings", "api_keys", "users", "deals", "dropped_fixes", "price_sets", "vehicles", "drivers", "audit_log"),
         *("route_count_deltas", "route_counts"),  # in this order: what is being folded goes from the one to the other
     )
 ]
@@ -154,9 +154,20 @@ def erase_driver(transaction: Transaction, company_id: UUID, driver_id: UUID, *,
             _blank_routes(connection, batch)
     with transaction() as connection:
         _forget_texts_to(connection, driver_id)
+        _BLANK_REASONS.execute(connection, {"driver_id": driver_id, "erased": ERASED})
         forget_driver(connection, driver_id)
         _record(connection, driver_id, now)
     return len(routes)
+
+
+_BLANK_REASONS = Command(
+    """
+    UPDATE audit_log entry SET reason = %(erased)s FROM drivers d
+    WHERE d.id = %(driver_id)s AND entry.company_id = d.company_id
+      AND (strpos(lower(entry.reason), lower(d.name)) > 0 OR strpos(lower(entry.reason), lower(d.external_id)) > 0)
+    """
+)
+"""What users wrote in the audit log about the driver. Its subjects name drivers by their ids only."""
 
 
 class _Named(NamedTuple):

@@ -7,7 +7,7 @@ are steps inside of Redis: when two people do it at the same time, each letter i
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 import dramatiq
@@ -133,10 +133,11 @@ def _take(
     wanted: Filter,
     by: Actor,
     now: datetime,
-    action: audit.Action,
+    action: Literal["replay", "discard"],
     text: str,
 ) -> int:
-    audit.keep(connection, by, action, str(wanted), affected=len(letters), now=now)
+    by = audit.require_reason(by)
+    audit.keep(connection, by, action, str(wanted), company_id=None, affected=len(letters), now=now)
     script = client.register_script(text)
     taken = 0
     for queue in QUEUES:

@@ -99,7 +99,15 @@ _TEXTS: Mapping[Figure, str] = {
 }
 FIGURES: tuple[Figure, ...] = tuple(_TEXTS)
 
-_ROWS = {figure: Statement(Overdue, f"{text} LIMIT %(limit)s") for figure, text in _TEXTS.items()}
+_ROWS = {
+    figure: Statement(
+        Overdue,
+        "SELECT id, company_id, about, since, detail"  # noqa: S608
+        f" FROM ({text} LIMIT CASE WHEN %(detail)s::text IS NULL THEN %(limit)s ELSE %(counted)s END) AS overdue"
+        " WHERE %(detail)s::text IS NULL OR detail = %(detail)s LIMIT %(limit)s",
+    )
+    for figure, text in _TEXTS.items()
+}
 _COUNTS = {
     figure: Statement(
         Count,
@@ -123,9 +131,11 @@ def held_by_reason(connection: Connection, *, now: datetime) -> list[HeldCount]:
     return _HELD_BY_REASON.all(connection, _moment(now, COUNTED))
 
 
-def rows(connection: Connection, figure: Figure, *, limit: int, now: datetime) -> list[Overdue]:
-    """What the figure counts, longest overdue first; failed messages newest first."""
-    return _ROWS[figure].all(connection, _moment(now, limit))
+def rows(
+    connection: Connection, figure: Figure, *, limit: int, now: datetime, detail: str | None = None
+) -> list[Overdue]:
+    """What the figure counts, longest overdue first; failed messages newest first. `detail`: only those of it."""
+    return _ROWS[figure].all(connection, {**_moment(now, limit), "detail": detail, "counted": COUNTED})
 
 
 def _moment(now: datetime, limit: int) -> dict[str, object]:

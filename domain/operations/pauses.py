@@ -41,18 +41,19 @@ def list_pauses(connection: Connection) -> list[Pause]:
 
 def pause(connection: Connection, queue: str, by: Actor, *, now: datetime) -> bool:
     """False when the queue is paused already. Raises UnknownQueue, NoReason."""
-    values = (require_queue(queue), now, by.name, by.reason.strip()[: audit.LONGEST_REASON])
-    changed = bool(_PAUSE.execute(connection, values).rowcount)
+    reason = audit.require_reason(by).reason.strip()[: audit.LONGEST_REASON]
+    changed = bool(_PAUSE.execute(connection, (require_queue(queue), now, by.name, reason)).rowcount)
     if changed:
-        audit.keep(connection, by, "pause", queue, now=now)
+        audit.keep(connection, by, "pause", queue, company_id=None, now=now)
     return changed
 
 
 def resume(connection: Connection, queue: str, by: Actor, *, now: datetime) -> bool:
     """False when the queue is not paused. Raises UnknownQueue, NoReason."""
+    audit.require_reason(by)
     changed = bool(_RESUME.execute(connection, (require_queue(queue),)).rowcount)
     if changed:
-        audit.keep(connection, by, "resume", queue, now=now)
+        audit.keep(connection, by, "resume", queue, company_id=None, now=now)
     return changed
 
 

@@ -50,6 +50,13 @@ class Rates(NamedTuple):
         }
 
 
+def shown_rate(jobs_a_minute: float) -> str:
+    """`0`, `0.4`, `3.5`, `1,200`."""
+    if 0 < jobs_a_minute < 0.05:
+        return "< 0.1"
+    return f"{jobs_a_minute:,.0f}" if jobs_a_minute >= 10 or not jobs_a_minute else f"{jobs_a_minute:.1f}"
+
+
 def read_rates(client: redis.Redis, *, now: datetime) -> list[Rates]:
     """Raises redis.RedisError."""
     newest = minute_of(now.timestamp())

@@ -7,10 +7,10 @@ from domain.accounts import sessions
 from domain.accounts.attempts import DEVICE, Subject, forgive, take_attempt
 from domain.accounts.passwords import MIN_CHARACTERS, UnusablePassword
 from domain.accounts.users import set_password, set_totp
-from domain.ids import read_id
+from domain.ids import read_id, shown_id
 from domain.lifecycle import Role
-from ingress.console.browser import SESSION, remove_cookie
-from ingress.console.frame import Page, Refused, not_found, see_other
+from ingress.console.browser import SESSION, own_path, remove_cookie
+from ingress.console.frame import Deed, Page, Refused, not_found, see_other
 from ingress.console.rendering import counted
 
 _DONE = {
@@ -104,4 +104,5 @@ def choose_company(page: Page) -> Response:
     company_id = read_id("cmp", page.form.text("company_id"))
     if company_id is None or not sessions.choose_company(page.connection, page.token, company_id):
         raise not_found()
-    return see_other("/")
+    page.deed = Deed(shown_id("cmp", company_id), company_id=company_id)
+    return see_other(own_path(page.form.text("next")))

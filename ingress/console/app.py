@@ -18,9 +18,9 @@ from domain.accounts.users import MAY_CANCEL, MAY_MANAGE_KEYS, MAY_MATCH
 from domain.lifecycle import Role
 from domain.observability import REQUESTS, get_logger
 from domain.settings import Settings
-from ingress.console import account, keys, mappings, matching, queues, routes, sign_in
+from ingress.console import account, audit, keys, mappings, matching, queues, routes, sign_in
 from ingress.console.browser import protect
-from ingress.console.frame import EVERYBODY, Console, Refused, action, not_found, open_page, page, refusal
+from ingress.console.frame import EVERYBODY, Console, Refused, action, not_found, open_page, page, refusal, stream
 from ingress.console.rendering import STATIC
 
 log = get_logger(__name__)
@@ -46,12 +46,12 @@ def create_console(settings: Settings) -> Starlette:
             page(console, "/", matching.home),
             open_page(console, "/sign-in", sign_in.show, sign_in.act),
             open_page(console, "/set-password/{token}", sign_in.show_link, sign_in.use_link),
-            action(console, "/sign-out", sign_in.sign_out, by=EVERYBODY),
-            action(console, "/sign-out-everywhere", sign_in.sign_out_everywhere, by=EVERYBODY),
+            action(console, "/sign-out", sign_in.sign_out, by=EVERYBODY, kept="elsewhere"),
+            action(console, "/sign-out-everywhere", sign_in.sign_out_everywhere, by=EVERYBODY, kept="for the user"),
             page(console, "/account", account.show),
-            action(console, "/account/password", account.change_password, by=EVERYBODY),
-            action(console, "/account/codes", account.use_codes, by=EVERYBODY),
-            action(console, "/account/codes/remove", account.remove_codes, by=EVERYBODY),
+            action(console, "/account/password", account.change_password, by=EVERYBODY, kept="for the user"),
+            action(console, "/account/codes", account.use_codes, by=EVERYBODY, kept="for the user"),
+            action(console, "/account/codes/remove", account.remove_codes, by=EVERYBODY, kept="for the user"),
             page(console, "/companies", account.list_companies),
             action(console, "/companies", account.choose_company, by={Role.OPERATOR}),
             page(console, "/keys", keys.show),
@@ -68,12 +68,16 @@ def create_console(settings: Settings) -> Starlette:
             page(console, "/routes", routes.show),
             page(console, "/routes/{id}", routes.show_one),
             action(console, "/routes/{id}/cancel", routes.cancel, by=MAY_CANCEL),
+            page(console, "/audit", audit.show),
             page(console, "/queues", queues.show),
             page(console, "/queues/dead", queues.show_dead),
-            action(console, "/queues/dead", queues.act_on_dead, by={Role.OPERATOR}),
-            action(console, "/queues/pause", queues.pause, by={Role.OPERATOR}),
-            action(console, "/queues/resume", queues.resume, by={Role.OPERATOR}),
+            action(console, "/queues/dead", queues.act_on_dead, by={Role.OPERATOR}, kept="elsewhere"),
+            action(console, "/queues/pause", queues.pause, by={Role.OPERATOR}, kept="elsewhere"),
+            action(console, "/queues/resume", queues.resume, by={Role.OPERATOR}, kept="elsewhere"),
+            stream(console, "/queues/stream", queues.figures),
             page(console, "/queues/overdue/{figure}", queues.show_overdue),
+            page(console, "/queues/workers/{id}", queues.show_worker),
+            page(console, "/queues/{queue}/rates", queues.show_rates),
             page(console, "/queues/{queue}/{place}", queues.show_jobs),
             Route("/healthz", _healthy),
             Mount("/static", StaticFiles(directory=STATIC)),
@@ -82,6 +86,7 @@ def create_console(settings: Settings) -> Starlette:
         exception_handlers={HTTPException: refused},
         lifespan=lifespan,
     )
+    app.state.console = console
     app.router.redirect_slashes = False
     return app
 

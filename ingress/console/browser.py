@@ -80,6 +80,12 @@ def is_from_our_pages(request: Request) -> bool:
     return request.headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
 
 
+def own_path(path: str) -> str:
+    """Where to go after signing in: a page of ours, never another site."""
+    is_own = path.startswith("/") and not path.startswith("//") and "\\" not in path and path.isprintable()
+    return path if is_own else "/"
+
+
 def address_of_client(request: Request) -> str:
     return request.client.host if request.client is not None else "unknown"
 

@@ -4,7 +4,7 @@ for whatever goes wrong."""
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 from uuid import UUID
 
@@ -13,7 +13,7 @@ import redis
 from psycopg_pool import PoolTimeout
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from domain.accounts.contacts import Contacts
@@ -26,6 +26,8 @@ from domain.errors import FuelrouteError
 from domain.jobs import Job, JobQueue
 from domain.lifecycle import Role
 from domain.observability import get_logger
+from domain.operations import audit
+from domain.operations.audit import Actor
 from domain.settings import Settings
 from ingress.console.browser import (
     SESSION,
@@ -38,6 +40,7 @@ from ingress.console.browser import (
     set_cookie,
 )
 from ingress.console.rendering import make_templates, when
+from ingress.console.streams import Streams
 
 log = get_logger(__name__)
 
@@ -66,6 +69,7 @@ class Console:
         self.database = Database.of(settings, SERVING, fail_fast=True)
         self.jobs = JobQueue.of(settings)
         self.contacts = Contacts.of(settings)
+        self.streams = Streams()
         self._templates = make_templates()
 
     def render(self, request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
@@ -77,6 +81,22 @@ class Console:
         if fresh is not None:
             set_cookie(request, response, SESSION, fresh)
         return response
+
+
+class Deed(NamedTuple):
+    """What an action did, for the audit log, as far as its address and its form do not say it. It names drivers by
+    their ids only, and no secret."""
+
+    subject: str = ""
+    """Otherwise what stands in the address."""
+    affected: int = 1
+    why: str = ""
+    """Where the form asks for no reason."""
+    company_id: UUID | None = None
+    """Otherwise the company whose pages are shown."""
+
+
+NOT_SAID = Deed()
 
 
 @dataclass(slots=True)
@@ -92,6 +112,8 @@ class Page:
     now: datetime
     jobs: list[Job] = field(default_factory=list)
     """Enqueued after the commit."""
+    deed: Deed = NOT_SAID
+    """For the audit log."""
 
     @property
     def company_id(self) -> UUID:
@@ -124,6 +146,9 @@ class ChooseCompany(Exception):
 
 
 Handler = Callable[[Page], Response]
+Kept = Literal["for the company", "for the user", "elsewhere"]
+"""How an action stands in the audit log: as one of the company whose pages are shown, as one of the user's own account,
+or as its rule in `domain` keeps it, since commands follow the same rule."""
 OpenHandler = Callable[[Console, Request, Form], Response]
 
 
@@ -138,17 +163,63 @@ def page(console: Console, path: str, handler: Handler) -> Route:
     return Route(path, endpoint, methods=["GET"])
 
 
-def action(console: Console, path: str, handler: Handler, *, by: Collection[Role]) -> Route:
-    """An address that changes something, for those roles."""
+def stream(console: Console, path: str, handler: Handler) -> Route:
+    """An address that goes on telling a page what `handler` shows, see `streams`."""
+
+    async def endpoint(request: Request) -> Response:
+        async def look() -> Response:
+            return await _answering(
+                console,
+                request,
+                lambda: run_in_threadpool(_with_session, console, request, handler, read_query(request)),
+            )
+
+        first = await look()
+        if first.status_code != 200:
+            return first
+        session = read_cookie(request, SESSION) or ""
+        return StreamingResponse(console.streams.tell(session, first, look), media_type="text/event-stream")
+
+    return Route(path, endpoint, methods=["GET"])
+
+
+def action(
+    console: Console, path: str, handler: Handler, *, by: Collection[Role], kept: Kept = "for the company"
+) -> Route:
+    """An address that changes something, for those roles. The audit log keeps each that was not refused, in the
+    transaction that did it, under the name of the page and its function, such as `keys.revoke`."""
+    name = f"{handler.__module__.rpartition('.')[2]}.{handler.__name__}"
+
+    def done_and_kept(page: Page) -> Response:
+        response = handler(page)
+        if response.status_code < 400 and kept != "elsewhere":
+            _keep(page, name, kept)
+        return response
 
     async def act(request: Request) -> Response:
         form = await _checked_form(request)
-        return await run_in_threadpool(_with_session, console, request, handler, form, by)
+        return await run_in_threadpool(_with_session, console, request, done_and_kept, form, by)
 
     async def endpoint(request: Request) -> Response:
         return await _answering(console, request, lambda: act(request))
 
     return Route(path, endpoint, methods=["POST"])
+
+
+def _keep(page: Page, name: str, kept: Kept) -> None:
+    deed, session = page.deed, page.session
+    is_own = kept == "for the user"
+    company_id = None if is_own and session.role is Role.OPERATOR else deed.company_id or session.company_id
+    in_address = " ".join(map(str, page.request.path_params.values()))
+    audit.keep(
+        page.connection,
+        Actor(session.email, page.form.text("reason", most=audit.LONGEST_REASON) or deed.why),
+        name,
+        deed.subject or in_address or ("own account" if is_own else ""),
+        company_id=company_id,
+        affected=deed.affected,
+        now=page.now,
+    )
 
 
 def open_page(console: Console, path: str, show: OpenHandler, act: OpenHandler) -> Route:

@@ -8,10 +8,10 @@ from starlette.responses import Response
 
 from domain.accounts.keys import NewKey, StoredKey, create_key, list_keys, revoke_key_of, rotate_key
 from domain.contract.shapes import SCOPES
-from domain.ids import read_id
+from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
 from domain.observability import get_logger
-from ingress.console.frame import Page, Refused, not_found, see_other
+from ingress.console.frame import Deed, Page, Refused, not_found, see_other
 
 log = get_logger(__name__)
 
@@ -79,6 +79,7 @@ def create(page: Page) -> Response:
         scopes=scopes,
         expires_at=expires_at,
     )
+    page.deed = Deed(f"{shown_id('key', made.id)} {name}")
     log.info("console.key_created", key_id=made.id, company_id=company_id, user_id=page.session.user_id)
     return _made(page, made, name, expires_at)
 
@@ -121,6 +122,7 @@ def rotate(page: Page) -> Response:
     made = rotate_key(page.connection, page.company_id, key_id, overlap=overlap, now=page.now)
     if made is None:
         raise not_found()
+    page.deed = Deed(f"{shown_id('key', key_id)} by {shown_id('key', made.id)}")
     log.info(
         "console.key_rotated",
         key_id=key_id,

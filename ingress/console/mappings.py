@@ -2,9 +2,11 @@
 
 from starlette.responses import Response
 
-from domain.fleet.mappings import list_mappings, remove_mapping
-from ingress.console.frame import Page, not_found, see_other
-from ingress.console.matching import KIND_NAMES, kind_of, subject_of
+from domain.fleet.mappings import list_mappings, mappings_of, remove_mapping
+from domain.fleet.records import ID_KIND
+from domain.ids import shown_id
+from ingress.console.frame import Deed, Page, not_found, see_other
+from ingress.console.matching import KIND_NAMES, kind_of, said, subject_of
 
 _PAGE_SIZE = 50
 
@@ -34,6 +36,9 @@ def show(page: Page) -> Response:
 
 def remove(page: Page) -> Response:
     subject = subject_of(page)
-    if not remove_mapping(page.connection, page.company_id, kind_of(page, subject), page.form.packed("value")):
+    kind, value = kind_of(page, subject), page.form.packed("value")
+    target_id = mappings_of(page.connection, page.company_id, subject, [value]).get((kind, value))
+    if target_id is None or not remove_mapping(page.connection, page.company_id, kind, value):
         raise not_found()
+    page.deed = Deed(f"{said(subject, kind, value)} was {shown_id(ID_KIND[subject], target_id)}")
     return see_other(f"/mappings/{subject}s?done=removed")

@@ -11,11 +11,13 @@ from domain.fleet.matching import KINDS, MappingKind, Matched
 from domain.fleet.queries import FleetRecord, list_records
 from domain.fleet.records import ID_KIND, UnknownTarget
 from domain.fleet.vehicles import VehicleRow
-from domain.ids import read_id
+from domain.ids import read_id, shown_id
 from domain.routes.fleet_changes import add_driver, add_mapping, add_vehicle
 from domain.routes.holds import routes_waiting_for
 from domain.routes.waiting import WaitingReference, routes_now, waiting_references
-from ingress.console.frame import Page, Refused, not_found, see_other
+from domain.text import printable
+from ingress.console.frame import Deed, Page, Refused, not_found, see_other
+from ingress.console.rendering import counted
 
 PAGE_SIZE = 20
 _SUGGESTED = 3
@@ -140,7 +142,21 @@ def map_reference(page: Page) -> Response:
     except UnknownTarget:  # of another company, or retired meanwhile
         raise not_found() from None
     page.jobs += jobs
+    page.deed = _deed(subject, kind, value, target_id, waiting)
     return _watch(page, subject, kind, value, waiting)
+
+
+def _deed(subject: Matched, kind: MappingKind, value: str, target_id: UUID, waiting: list[UUID]) -> Deed:
+    return Deed(
+        f"{said(subject, kind, value)} is {shown_id(ID_KIND[subject], target_id)}",
+        affected=len(waiting),
+        why=f"{counted(len(waiting), 'route')} waited for it" if waiting else "",
+    )
+
+
+def said(subject: Matched, kind: MappingKind, value: str) -> str:
+    """What the TMS says, for the audit log: a driver's name stands in no place where an erasure does not find it."""
+    return f"{KIND_NAMES[kind]} {printable(value)}" if subject == "vehicle" else f"a driver's {KIND_NAMES[kind]}"
 
 
 def make_record(page: Page) -> Response:
@@ -165,6 +181,7 @@ def make_record(page: Page) -> Response:
     if stored != value:  # the fleet calls it something else
         jobs += add_mapping(page.connection, page.company_id, kind, value, record_id)[1]
     page.jobs += jobs
+    page.deed = _deed(subject, kind, value, record_id, waiting)
     return _watch(page, subject, kind, value, waiting)
 
 

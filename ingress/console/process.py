@@ -8,11 +8,12 @@ from ingress.process import listen, serve, server_config
 def run(settings: Settings) -> int:
     """Serves until SIGTERM or SIGINT. Raises PortTaken."""
     listener = listen(settings.console_host, settings.console_port_or_next(), "--port or FUELROUTE_CONSOLE_PORT")
+    app = create_console(settings)
     config = server_config(
-        create_console(settings),
+        app,
         settings,
         # the client's address slows down who guesses passwords; https makes cookies secure
         proxy_headers=bool(settings.console_proxies),
         forwarded_allow_ips=settings.console_proxies,
     )
-    return serve("console", config, listener)
+    return serve("console", config, listener, stopping=app.state.console.streams.end)

@@ -1,22 +1,31 @@
 """The pages Queues, for operators: what is wrong now, the rows behind each number, dead letters, pauses. To others
 these addresses do not exist."""
 
-from typing import Literal, get_args
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, Literal, NamedTuple, get_args
+from urllib.parse import urlencode
 from uuid import UUID
 
 from starlette.responses import Response
 
-from domain.ids import Kind, read_id
+from domain.ids import Kind, read_id, shown_id
 from domain.jobs import QUEUES
 from domain.lifecycle import Role
 from domain.operations import audit, dead_letters, measuring, overdue, pauses, queues
 from domain.operations.audit import Actor
-from domain.operations.dead_letters import Filter
-from domain.operations.needs import find_needs, headline, is_silent, shown_count
-from domain.operations.overdue import FIGURES, Figure
-from domain.operations.queues import Place
+from domain.operations.beats import read_workers
+from domain.operations.dead_letters import DeadLetter, Filter
+from domain.operations.needs import Measured, find_needs, headline, is_silent, shown_count
+from domain.operations.overdue import FIGURES, Figure, HeldCount
+from domain.operations.queues import Place, StoredJob
+from domain.operations.rates import CHARTED_MINUTES, WINDOWS, read_rates, shown_rate
+from domain.operations.subjects import about
+from ingress.console.charts import draw_chart
 from ingress.console.frame import Page, Refused, not_found, see_other
 from ingress.console.rendering import counted
+from ingress.console.streams import Shared
 
 FIGURE_NAMES: dict[Figure, str] = {
     "pending": "Waiting too long for their import",
@@ -29,52 +38,139 @@ FIGURE_NAMES: dict[Figure, str] = {
 }
 _ROWS = 200
 _ENTRIES = 20
+_GROUPS = 6
+_ERROR_GROUP = 120
+
+
+class Seen(NamedTuple):
+    """What is measured for all pages that are open."""
+
+    at: datetime
+    measured: Measured
+    held: Sequence[HeldCount]
+
+
+_seen: Shared[Seen] = Shared(seconds=1)
 
 
 def show(page: Page) -> Response:
-    """The whole page, or the part that updates itself."""
+    """The whole page; its part that updates itself is measured anew, since something may just have been done."""
     _for_operators(page)
-    seen = measuring.measure(page.connection, page.console.jobs.client, now=page.now)
-    needs = find_needs(seen, now=page.now)
-    return page.render(
-        "_queues.html" if page.is_fragment else "queues.html",
+    return _figures(
+        page,
+        "queues.html",
+        _measure(page),
         section="queues",
-        seen=seen,
-        needs=needs,
-        headline=headline(needs),
-        held=overdue.held_by_reason(page.connection, now=page.now),
-        paused={pause.queue: pause for pause in seen.pauses},
-        figure_names=FIGURE_NAMES,
-        shown_count=shown_count,
-        is_silent=lambda worker: is_silent(worker, page.now),
         entries=audit.latest(page.connection, limit=_ENTRIES),
         queues=QUEUES,
         done=page.form.text("done"),
     )
 
 
+def figures(page: Page) -> Response:
+    """The part that updates itself."""
+    _for_operators(page)
+    return _figures(page, "_queues.html", _seen.get(lambda: _measure(page)))
+
+
+def _measure(page: Page) -> Seen:
+    measured = measuring.measure(page.connection, page.console.jobs.client, now=page.now)
+    return Seen(page.now, measured, overdue.held_by_reason(page.connection, now=page.now))
+
+
+def _figures(page: Page, template: str, seen: Seen, **more: Any) -> Response:
+    measured = seen.measured
+    needs = find_needs(measured, now=seen.at)
+    return page.render(
+        template,
+        seen=measured,
+        measured_at=seen.at,
+        needs=needs,
+        headline=headline(needs),
+        held=seen.held,
+        paused={pause.queue: pause for pause in measured.pauses},
+        charts=[(rates, draw_chart(rates.minutes)) for rates in measured.rates],
+        windows=WINDOWS,
+        shown_rate=shown_rate,
+        figure_names=FIGURE_NAMES,
+        shown_count=shown_count,
+        is_silent=lambda worker: is_silent(worker, seen.at),
+        leader=max(measured.passes, key=lambda one: one.ended_at).leader if measured.passes else None,
+        **more,
+    )
+
+
+def show_rates(page: Page) -> Response:
+    """The minutes behind a queue's rates."""
+    _for_operators(page)
+    queue = _queue(page)
+    rates = next(one for one in read_rates(page.console.jobs.client, now=page.now) if one.queue == queue)
+    start = page.now.replace(second=0, microsecond=0)
+    minutes = [(start - timedelta(minutes=age), one) for age, one in enumerate(reversed(rates.minutes))]
+    return page.render(
+        "queue_rates.html",
+        section="queues",
+        queue=queue,
+        rates=rates,
+        chart=draw_chart(rates.minutes),
+        windows=WINDOWS,
+        shown_rate=shown_rate,
+        minutes=[(at, one) for at, one in minutes[:CHARTED_MINUTES] if any(one)],
+    )
+
+
 def show_jobs(page: Page) -> Response:
     """The jobs of a queue that wait, are in flight, or are delayed."""
     _for_operators(page)
-    queue, place = page.request.path_params["queue"], page.request.path_params["place"]
-    if queue not in QUEUES or place not in get_args(Place):
+    queue, place = _queue(page), page.request.path_params["place"]
+    if place not in get_args(Place):
         raise not_found()
-    jobs = queues.jobs_in(page.console.jobs.client, queue, place, limit=_ROWS)
-    return page.render("queue_jobs.html", section="queues", queue=queue, place=place, jobs=jobs, most=_ROWS)
+    return _jobs(
+        page,
+        f"{queue}: {place.replace('-', ' ')}",
+        queues.jobs_in(page.console.jobs.client, queue, place, limit=_ROWS),
+    )
+
+
+def show_worker(page: Page) -> Response:
+    """The jobs that a worker has taken and not finished."""
+    _for_operators(page)
+    client, id = page.console.jobs.client, page.request.path_params["id"]
+    if id not in queues.read_holders(client):
+        raise not_found()
+    name = next(
+        (one.name for one in read_workers(client, now=page.now) if one.id == id), "that tells nothing of itself"
+    )
+    return _jobs(page, f"Jobs held by worker {name}", queues.jobs_held_by(client, id, limit=_ROWS))
+
+
+def _jobs(page: Page, title: str, jobs: Sequence[StoredJob]) -> Response:
+    rows = list(zip(jobs, about(page.connection, jobs), strict=True))
+    return page.render("queue_jobs.html", section="queues", title=title, jobs=rows, most=_ROWS)
+
+
+def _queue(page: Page) -> str:
+    """Of the address. Raises Refused."""
+    queue: str = page.request.path_params["queue"]
+    if queue not in QUEUES:
+        raise not_found()
+    return queue
 
 
 def show_overdue(page: Page) -> Response:
-    """The rows behind a figure."""
+    """The rows behind a figure; of held routes those of one reason, if one is given."""
     _for_operators(page)
     figure = next((one for one in FIGURES if one == page.request.path_params["figure"]), None)
     if figure is None:
         raise not_found()
-    rows = overdue.rows(page.connection, figure, limit=_ROWS, now=page.now)
+    reason = page.form.text("reason")
+    rows = overdue.rows(page.connection, figure, limit=_ROWS, now=page.now, detail=reason or None)
     return page.render(
         "overdue.html",
         section="queues",
-        title=FIGURE_NAMES[figure],
+        title=FIGURE_NAMES[figure] + (f": {reason.replace('_', ' ')}" if reason else ""),
         rows=[(overdue.shown_row_id(figure, row), row) for row in rows],
+        is_of_routes=figure != "stale-prices",
         most=_ROWS,
     )
 
@@ -97,9 +193,32 @@ def _dead(page: Page, *, fault: str = "", status: int = 200) -> Response:
         queues=QUEUES,
         form=page.form,
         is_filtered=wanted != Filter(),
+        groups=_groups(page, letters) if len(letters) > 1 else {},
         done=_taken(page),
         fault=fault,
     )
+
+
+def _groups(page: Page, letters: Sequence[DeadLetter]) -> dict[str, list[tuple[str, int, str]]]:
+    """What most of the letters have in common, by each filter: the value, how many have it, and the address of those.
+    A filter under which all are alike is left out."""
+    counted_by: dict[str, Counter[str]] = {
+        "queue": Counter(one.stored.queue for one in letters),
+        "job": Counter(one.stored.job for one in letters),
+        "error": Counter(one.stored.error[:_ERROR_GROUP].strip() for one in letters),
+        "company": Counter(shown_id("cmp", id) for one in letters for id in one.about.company_ids),
+        "route": Counter(shown_id("rte", id) for one in letters for id in one.about.route_ids),
+    }
+    given = {name: page.form.text(name) for name in counted_by if page.form.text(name)}
+    return {
+        name: [
+            (value, number, f"/queues/dead?{urlencode(given | {name: value})}")
+            for value, number in counter.most_common(_GROUPS)
+            if value and number > (1 if name == "route" else 0)
+        ]
+        for name, counter in counted_by.items()
+        if name not in given and (len(counter) > 1 or name in ("company", "route"))
+    }
 
 
 def act_on_dead(page: Page) -> Response:

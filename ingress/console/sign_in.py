@@ -9,9 +9,20 @@ from starlette.responses import Response
 from domain.accounts import sessions
 from domain.accounts.passwords import MIN_CHARACTERS, UnusablePassword
 from domain.accounts.sessions import DEVICE_DAYS, SignInRefused
-from domain.accounts.users import LINK_HOURS, email_of_link, set_password_by_link
+from domain.accounts.users import LINK_HOURS, company_of_user, email_of_link, set_password_by_link
 from domain.observability import get_logger
-from ingress.console.browser import DEVICE, SESSION, Form, address_of_client, read_cookie, remove_cookie, set_cookie
+from domain.operations import audit
+from domain.operations.audit import Actor
+from ingress.console.browser import (
+    DEVICE,
+    SESSION,
+    Form,
+    address_of_client,
+    own_path,
+    read_cookie,
+    remove_cookie,
+    set_cookie,
+)
 from ingress.console.frame import Console, Page, see_other
 from ingress.console.rendering import counted
 
@@ -86,6 +97,14 @@ def use_link(console: Console, request: Request, form: Form) -> Response:
         if email is not None and not fault:
             try:
                 set_password_by_link(connection, token, form.secret("password"), now=now)
+                audit.keep(
+                    connection,
+                    Actor(email, "A one-time link was used"),
+                    "sign_in.set_password",
+                    "own account",
+                    company_id=company_of_user(connection, email),
+                    now=now,
+                )
                 return see_other("/sign-in?done=password")
             except UnusablePassword as error:
                 fault = f"{error}."
@@ -103,9 +122,3 @@ def _link_page(console: Console, request: Request, email: str | None, fault: str
         min_characters=MIN_CHARACTERS,
         link_hours=LINK_HOURS,
     )
-
-
-def own_path(path: str) -> str:
-    """Where to go after signing in: a page of ours, never another site."""
-    is_own = path.startswith("/") and not path.startswith("//") and "\\" not in path and path.isprintable()
-    return path if is_own else "/"

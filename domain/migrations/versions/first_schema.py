@@ -596,14 +596,20 @@ def upgrade() -> None:
     op.create_table(
         "audit_log",
         sa.Column("id", sa.Uuid(), nullable=False),
+        sa.Column("company_id", sa.Uuid(), nullable=True),
         sa.Column("at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("actor", sa.String(), nullable=False),
         sa.Column("action", sa.String(), nullable=False),
         sa.Column("subject", sa.String(), nullable=False),
         sa.Column("reason", sa.String(), nullable=False),
         sa.Column("affected", sa.Integer(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["company_id"],
+            ["companies.id"],
+        ),
         sa.PrimaryKeyConstraint("id"),
     )
+    op.create_index("audit_log_of_company", "audit_log", ["company_id", "id"], unique=False)
     op.execute("CREATE TABLE positions_sandbox PARTITION OF positions FOR VALUES IN ('sandbox')")
     op.execute(
         "CREATE TABLE positions_live PARTITION OF positions FOR VALUES IN ('live') PARTITION BY RANGE (recorded_at)"

@@ -26,3 +26,46 @@ document.addEventListener("keydown", (event) => {
   opened.open = false;
   opened.querySelector("summary").focus();
 });
+
+// A part that updates itself: <div data-stream="ADDRESS"> shows what the stream of events tells. When it tells nothing
+// for a while, #still says so: figures that stand still look like those of a healthy service. A hidden page has no stream.
+const QUIET_MS = 12_000;
+for (const part of document.querySelectorAll("[data-stream]")) {
+  const still = document.getElementById("still"), full = document.getElementById("full");
+  const clock = (at) => new Date(at).toLocaleTimeString();
+  let source, opened = 0, heard = Date.now();
+  const show = () => {
+    const isStill = Date.now() - heard > QUIET_MS && full.hidden;
+    if (isStill) still.querySelector("[data-since]").textContent = `since ${clock(heard)}`;
+    still.hidden = !isStill;
+    part.classList.toggle("still", isStill || !full.hidden);
+  };
+  const hear = () => {
+    heard = Date.now();
+    document.querySelector("[data-heard]").textContent = `; looked again at ${clock(heard)}`;
+    show();
+  };
+  const open = () => {
+    source?.close();
+    opened = Date.now();
+    source = new EventSource(part.dataset.stream);
+    source.addEventListener("figures", (event) => {
+      htmx.swap({ text: event.data, target: part, sourceElement: part, swap: "innerMorph" });
+      hear();
+    });
+    source.addEventListener("same", hear);
+    source.addEventListener("over", () => { source.close(); location.reload(); });
+    source.addEventListener("full", () => { source.close(); full.hidden = false; show(); });
+  };
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) source.close();
+    else { full.hidden = true; heard = Date.now(); open(); }
+  });
+  setInterval(() => {
+    if (document.hidden) return;
+    show();
+    const isLost = source.readyState === EventSource.CLOSED || Date.now() - heard > 3 * QUIET_MS;
+    if (isLost && full.hidden && Date.now() - opened > QUIET_MS) open();
+  }, 1_000);
+  open();
+}

@@ -114,6 +114,7 @@ def test_every_action_is_kept_with_who_why_and_what(connection: Connection, jobs
         "queue=plans error=away",
         "the road service is back",
         1,
+        None,
     )
 
 

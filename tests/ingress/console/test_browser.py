@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 
 from domain.lifecycle import Role
-from ingress.console.browser import BadForm, Form, read_query
+from ingress.console.browser import BadForm, Form, own_path, read_query
 from ingress.console.rendering import make_templates, relative, when
-from ingress.console.sign_in import own_path
 from tests.ingress.console.conftest import World
 
 NOW = datetime.fromisoformat("2026-11-20T12:00:00+00:00")

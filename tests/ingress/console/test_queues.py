@@ -3,18 +3,23 @@
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from html import unescape
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from domain.jobs import JobQueue, build_plan, import_routes, redis_client
+from domain.ids import shown_id
+from domain.jobs import QUEUES, JobQueue, build_plan, import_routes, redis_client
 from domain.lifecycle import Role
 from domain.operations import audit, pauses
 from domain.operations.audit import Actor
 from domain.settings import Settings
-from tests.dying import dead, kill
+from tests.domain.helpers import pushed
+from tests.dying import dead, kill, url_of
 from tests.ingress.console.conftest import Browser, World, running_console, words
 from tests.servers import OwnRedis, own_redis
+from workers.broker import FuelrouteBroker
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +54,10 @@ def operator(world: World) -> Browser:
 def test_to_others_there_is_nothing(world: World, role: Role) -> None:
     browser = world.browser(role)
     assert "/queues" not in browser.look("/account")
-    for path in ("/queues", "/queues/dead", "/queues/imports/waiting", "/queues/overdue/pending"):
+    for path in (
+        *("/queues", "/queues/stream", "/queues/dead", "/queues/imports/waiting", "/queues/imports/rates"),
+        *("/queues/overdue/pending", "/queues/workers/x"),
+    ):
         browser.look(path, status=404)
     for path in ("/queues/dead", "/queues/pause", "/queues/resume"):
         answer = browser.submit(path, queue="plans", reason="mischief", act="discard", count=0)
@@ -77,11 +85,54 @@ def test_each_number_leads_to_the_rows_behind_it(operator: Browser, queue: JobQu
     assert "plans.build" in operator.look("/queues/plans/waiting")
 
 
-def test_the_part_that_updates_itself_is_asked_for_alone(operator: Browser, queue: JobQueue) -> None:
-    part = operator.get("/queues", headers={"HX-Request": "true"}).text
-    assert "<html" not in part
-    assert "Overdue by the database" in part
-    assert 'hx-get="/queues"' not in part
+def test_rates_are_drawn_and_lead_to_their_minutes(operator: Browser, queue: JobQueue) -> None:
+    queue.put(*(build_plan(uuid4()) for _ in range(90)))
+    page = operator.look("/queues")
+
+    assert page.count('<svg class="chart" viewBox="0 0 240 40" role="img"') == len(QUEUES)
+    assert "plans over 60 minutes: 1.5 in and 0 out a minute; the highest bar is 90 jobs" in page
+    assert re.search(r'<path class="in" d="M23[26],0h3v20h-3z"></path>', page), "a bar at the right, and only that"
+    assert "style=" not in page
+    minutes = words(operator.look("/queues/plans/rates"))
+    assert "90 0 0" in minutes
+    assert "No job has gone in or out" in operator.look("/queues/messages/rates")
+    operator.look("/queues/nonsense/rates", status=404)
+
+
+def test_rows_lead_to_the_route_and_to_its_company(
+    world: World, operator: Browser, queue: JobQueue, now: datetime
+) -> None:
+    """Also to those of a company that the operator does not look at yet."""
+    fleet = world.new_fleet()
+    with world.database.transaction() as connection:
+        route_id = pushed(connection, fleet.live, now=now, start=now)
+    queue.put(build_plan(route_id))
+    shown, company = shown_id("rte", route_id), shown_id("cmp", fleet.company_id)
+
+    page = operator.look("/queues/plans/waiting")
+
+    assert f'<button class="link">{shown}</button>' in page
+    answer = operator.submit("/companies", company_id=company, next=f"/routes/{shown}")
+    assert answer.headers["location"] == f"/routes/{shown}"
+    operator.look(f"/routes/{shown}")
+    assert f'<a href="/routes/{shown}">' in operator.look("/queues/plans/waiting")
+    answer = operator.submit("/companies", company_id=company, next="https://evil.example.com")
+    assert answer.headers["location"] == "/"
+
+
+def test_the_jobs_that_a_worker_holds(operator: Browser, queue: JobQueue) -> None:
+    queue.put(build_plan(uuid4()))
+    broker = FuelrouteBroker(url_of(queue))
+    consumer = broker.consume("plans", prefetch=4)
+    assert next(consumer) is not None
+
+    assert "A worker that tells nothing of itself holds 1 job" in words(operator.look("/queues"))
+    page = operator.look(f"/queues/workers/{broker.broker_id}")
+
+    assert "plans.build" in page
+    operator.look("/queues/workers/nonsense", status=404)
+    consumer.close()
+    broker.close()
 
 
 def test_a_queue_is_paused_and_resumed_with_a_reason(world: World, operator: Browser, queue: JobQueue) -> None:
@@ -122,6 +173,53 @@ def test_dead_letters_are_replayed_and_discarded_singly_or_all_that_match(operat
 
     assert operator.submit("/queues/dead", act="replay", queue="plans", count=1, reason="again").status_code == 303
     assert (dead(queue), queue.backlog("plans"), queue.backlog("imports")) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("by", ["company", "route", "job", "error"])
+@pytest.mark.parametrize("act", ["replay", "discard"])
+def test_as_many_letters_as_were_told_before_are_taken_and_no_other(
+    world: World, operator: Browser, queue: JobQueue, now: datetime, by: str, act: str
+) -> None:
+    ours, theirs = world.new_fleet(), world.new_fleet()
+    with world.database.transaction() as connection:
+        mine = [pushed(connection, ours.live, now=now, start=now) for _ in range(2)]
+        other = pushed(connection, theirs.live, now=now, start=now)
+    kill(queue, *map(build_plan, mine), import_routes([mine[0]]), build_plan(other), import_routes([other]))
+    wanted: dict[str, Any] = {}
+    wanted[by], expected = {
+        "company": (shown_id("cmp", ours.company_id), 3),
+        "route": (shown_id("rte", mine[0]), 2),
+        "job": ("plans.build", 3),
+        "error": ("AWAY", 5),
+    }[by]
+
+    page = operator.look("/queues/dead", **wanted)
+    told = re.search(rf"{act.title()} all (\d+) that match", page)
+    assert told is not None
+    assert int(told[1]) == expected
+
+    answer = operator.submit("/queues/dead", act=act, count=told[1], reason="the roads are back", **wanted)
+
+    assert f"{expected} dead letters {act}" in words(operator.look(answer.headers["location"]))
+    assert dead(queue) == 5 - expected
+    assert "No dead letter matches. Show all" in words(operator.look("/queues/dead", **wanted))
+    with world.database.transaction() as connection:
+        assert audit.latest(connection, limit=1)[0].affected == expected
+
+
+def test_dead_letters_are_told_by_what_they_have_in_common(
+    world: World, operator: Browser, queue: JobQueue, now: datetime
+) -> None:
+    fleet = world.new_fleet()
+    with world.database.transaction() as connection:
+        route_id = pushed(connection, fleet.live, now=now, start=now)
+    kill(queue, build_plan(route_id), import_routes([route_id]), import_routes([uuid4()]))
+
+    page = operator.look("/queues/dead")
+
+    assert "By job: imports.run 2 plans.build 1" in words(page)
+    for address, number in re.findall(r'<a href="(/queues/dead\?[^"]+)">[^<]*</a> <span class="faint">(\d+)<', page):
+        assert f"{number} dead letter" in words(operator.look(unescape(address)))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,51 @@
+"""The page Audit log: who did what, when, and why. Owners see what was done to their company, operators everything."""
+
+from uuid import UUID
+
+from starlette.responses import Response
+
+from domain.accounts.users import MAY_MANAGE_KEYS
+from domain.ids import read_id
+from domain.lifecycle import Role
+from domain.operations import audit
+from ingress.console.frame import Page, Refused, not_found
+
+_PAGE_SIZE = 100
+
+
+def show(page: Page) -> Response:
+    if page.session.role not in MAY_MANAGE_KEYS:
+        raise not_found()
+    text = page.form.text("q")
+    entries = audit.search(page.connection, _whose(page), text, before=_before(page), limit=_PAGE_SIZE + 1)
+    return page.render(
+        "audit.html",
+        section="audit",
+        entries=entries[:_PAGE_SIZE],
+        older=entries[_PAGE_SIZE - 1].id.hex if len(entries) > _PAGE_SIZE else None,
+        q=text,
+        company=page.form.text("company"),
+        is_operator=page.session.role is Role.OPERATOR,
+        is_first=not page.form.text("before"),
+        most=audit.MOST_SEARCHED,
+    )
+
+
+def _whose(page: Page) -> UUID | None:
+    """None: all there is. Raises Refused."""
+    if page.session.role is not Role.OPERATOR:
+        return page.company_id
+    text = page.form.text("company")
+    company_id = read_id("cmp", text)
+    if text and company_id is None:
+        raise Refused(400, "This is no company's id", "It looks like cmp_ and 32 digits. Go back and correct it.")
+    return company_id
+
+
+def _before(page: Page) -> UUID | None:
+    """The entry after which the page goes on. Raises Refused."""
+    text = page.form.text("before")
+    try:
+        return UUID(hex=text) if text else None
+    except ValueError:
+        raise not_found() from None

@@ -1,0 +1,222 @@
+"""Pages that update themselves: what a stream tells, when it ends, and what it costs."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.responses import HTMLResponse, Response
+
+from domain.jobs import JobQueue, build_plan, redis_client
+from domain.lifecycle import Role
+from domain.settings import Settings
+from ingress.console import streams
+from ingress.console.streams import MOST_OF_SESSION, Shared, Streams
+from tests.ingress.console.conftest import Browser, World, running_console, words
+from tests.servers import OwnRedis, own_redis
+from tests.service import eventually
+
+
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRedis]:
+    with own_redis(tmp_path_factory.mktemp("redis")) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def console_url(settings: Settings, redis: OwnRedis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_console(settings, redis.url, tmp_path_factory.mktemp("logs")) as url:
+        yield url
+
+
+@pytest.fixture
+def queue(redis: OwnRedis) -> Iterator[JobQueue]:
+    with redis_client(redis.url) as client:
+        client.flushdb()
+        yield JobQueue(client)
+
+
+Event = tuple[str, str]
+"""Its name and its text."""
+
+
+def read(lines: Iterator[str]) -> Iterator[Event]:
+    """As browsers read a stream."""
+    name, text = "", []
+    for line in lines:
+        field, _, value = line.partition(": ")
+        if field == "event":
+            name = value
+        elif line.startswith("data:"):
+            text.append(value)
+        elif not line and name:
+            yield name, "\n".join(text)
+            name, text = "", []
+
+
+@contextmanager
+def streaming(browser: Browser) -> Iterator[Iterator[Event]]:
+    with browser.stream("GET", "/queues/stream", headers={"Accept": "text/event-stream"}) as answer:
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        yield read(answer.iter_lines())
+
+
+def test_a_stream_tells_what_changes_without_being_asked(world: World, queue: JobQueue) -> None:
+    with streaming(world.browser(Role.OPERATOR)) as events:
+        name, first = next(events)
+        assert name == "figures"
+        assert first.startswith('<p class="notice bad"'), "the line on top comes first"
+        assert "<html" not in first
+        assert next(events) == ("same", ""), "what has not changed is not sent again"
+
+        queue.put(build_plan(uuid4()), build_plan(uuid4()))
+
+        name, text = next(event for event in events if event[0] == "figures")
+        assert '<a href="/queues/plans/waiting">2</a>' in text
+
+
+def test_the_top_line_follows_what_happens(world: World, queue: JobQueue, redis: OwnRedis) -> None:
+    with streaming(world.browser(Role.OPERATOR)) as events:
+        assert "No worker serves imports" in next(events)[1]
+        redis.fall_silent()
+        try:
+            text = next(text for name, text in events if name == "figures")
+        finally:
+            redis.speak_again()
+        assert "Act now: Redis does not answer" in words(text)
+        assert "No worker serves imports" in next(text for name, text in events if name == "figures")
+
+
+def test_whoever_is_signed_out_is_told_nothing_more(world: World, queue: JobQueue) -> None:
+    browser = world.browser(Role.OPERATOR)
+    other = world.browser_with(cookies=dict(browser.cookies))
+    other.look("/account")
+    with streaming(browser) as events:
+        assert next(events)[0] == "figures"
+        assert other.submit("/sign-out-everywhere").status_code == 303
+        assert [name for name, _ in events if name != "same"] == ["over"], "and the stream has ended"
+
+
+def test_a_session_has_so_many_streams_and_gets_them_back(world: World, queue: JobQueue) -> None:
+    browser, other = world.browser(Role.OPERATOR), world.browser(Role.OPERATOR)
+
+    def first_of(one: Browser) -> str:
+        with streaming(one) as events:
+            return next(events)[0]
+
+    with ExitStack() as opened:
+        events = [opened.enter_context(streaming(browser)) for _ in range(MOST_OF_SESSION)]
+        assert [next(one)[0] for one in events] == ["figures"] * MOST_OF_SESSION
+        assert first_of(browser) == "full"
+        assert first_of(other) == "figures", "nobody else is kept away"
+    eventually(lambda: first_of(browser), lambda name: name == "figures")
+
+
+def test_between_two_looks_a_stream_holds_no_connection_of_the_database(
+    world: World, queue: JobQueue, settings: Settings
+) -> None:
+    """Far more streams than the console has connections: none of them sits in a transaction."""
+    browsers = [world.browser(Role.OPERATOR) for _ in range(5)]
+    with ExitStack() as opened:
+        events = [opened.enter_context(streaming(one)) for one in browsers for _ in range(MOST_OF_SESSION)]
+        assert {next(one)[0] for one in events} == {"figures"}
+        with psycopg.connect(settings.require_database_url(), autocommit=True) as connection:
+            seen = []
+            for _ in range(60):
+                row = connection.execute(
+                    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+                    " AND state LIKE 'idle in transaction%' AND state_change < now() - interval '0.5 s'"
+                ).fetchone()
+                assert row is not None
+                seen.append(row[0])
+                time.sleep(0.1)
+        assert set(seen) == {0}
+        world.browser(Role.OPERATOR).look("/queues")
+
+
+def test_a_stream_ends_after_a_while_and_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(streams, "LONGEST_SECONDS", 0.1)
+    places = Streams()
+
+    async def look() -> Response:
+        return HTMLResponse("it")
+
+    async def told() -> list[bytes]:
+        return [chunk async for chunk in places.tell("session", HTMLResponse("it"), look)]
+
+    began = time.monotonic()
+    chunks = asyncio.run(told())
+    assert time.monotonic() - began < 5
+    assert chunks[0] == b"retry: 1000\n\n"
+    assert chunks[1] == b"event: figures\ndata: it\n\n"
+    assert set(chunks[2:]) == {b"event: same\ndata: \n\n"}, "browsers drop an event without data"
+    assert not places._open, "its place is free again"
+
+
+def test_while_our_side_fails_nothing_is_told_so_that_the_page_sees_its_figures_stand_still(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(streams, "EVERY_SECONDS", 0.01)
+    answers = [HTMLResponse("x", 503), HTMLResponse("x", 500), HTMLResponse("new"), HTMLResponse("x", 303)]
+
+    async def look() -> Response:
+        return answers.pop(0)
+
+    async def told() -> list[bytes]:
+        return [chunk async for chunk in Streams().tell("session", HTMLResponse("old"), look)]
+
+    assert [chunk.split(b"\n")[0] for chunk in asyncio.run(told())] == [
+        *(b"retry: 1000", b"event: figures", b"event: figures", b"event: over"),
+    ]
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=200))
+def test_whatever_text_is_told_is_one_event(text: str) -> None:
+    """Also one with ends of lines of every kind, or with what looks like another event."""
+
+    async def told(first: Response) -> bytes:
+        events: AsyncIterator[bytes] = Streams().tell("session", first, lambda: asyncio.sleep(9, first))
+        await anext(events)
+        return await anext(events)
+
+    chunk = asyncio.run(told(HTMLResponse(text))).decode()
+    lines = chunk.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    ((name, read_text),) = read(iter(lines[:-1]))
+    assert name == "figures"
+    assert read_text == text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def test_what_all_pages_show_is_made_once() -> None:
+    made: list[int] = []
+    shared: Shared[int] = Shared(seconds=0.3)
+
+    def make() -> int:
+        made.append(len(made))
+        return len(made)
+
+    assert [shared.get(make) for _ in range(5)] == [1] * 5
+    time.sleep(0.35)
+    assert shared.get(make) == 2
+
+
+def test_a_console_with_open_pages_stops_in_order(
+    settings: Settings, redis: OwnRedis, tmp_path: Path, world: World
+) -> None:
+    with ExitStack() as opened:
+        with running_console(settings, redis.url, tmp_path) as url:
+            browser = opened.enter_context(Browser(url, cookies=dict(world.browser(Role.OPERATOR).cookies)))
+            events = opened.enter_context(streaming(browser))
+            next(events)
+            began = time.monotonic()
+        assert time.monotonic() - began < 3, "it waits for no page"
+        logs = [log.read_text() for log in tmp_path.iterdir()]
+        assert any("Finished server process" in log for log in logs)
+        assert not any('"error"' in log for log in logs)
