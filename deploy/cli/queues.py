@@ -14,8 +14,10 @@ from deploy.cli.storing import transaction
 from domain.ids import read_id, shown_id, with_shown_ids
 from domain.jobs import redis_client
 from domain.operations import audit, dead_letters, measuring, overdue, pauses
+from domain.operations.beats import PassBeat
 from domain.operations.dead_letters import DeadLetter, Filter
 from domain.operations.needs import Measured, find_needs, headline, is_silent, shown_count
+from domain.operations.rates import WINDOWS, shown_rate
 from domain.settings import get_settings
 from domain.text import printable
 
@@ -84,9 +86,11 @@ def _document(seen: Measured, now: datetime) -> dict[str, Any]:
         "measured_at": now,
         "needs": [need._asdict() for need in needs],
         "queues": [state._asdict() for state in seen.queues] if seen.queues is not None else None,
+        "rates": {one.queue: one.table() for one in seen.rates},
         "paused": [pause._asdict() for pause in seen.pauses],
         "workers": [{"name": one.name, "silent": is_silent(one, now), "beat": one} for one in seen.workers],
         "passes": list(seen.passes),
+        "runs": list(seen.runs),
         "overdue": {figure: count._asdict() for figure, count in seen.overdue.items()},
     }
 
@@ -105,7 +109,17 @@ def _print(document: dict[str, Any]) -> None:
             *("queue", "waiting", "in_flight", "delayed", "dead", "oldest_at", "last_finished_at"),
         )
         screen.print()
+        print_table(
+            [
+                {"jobs a minute": queue, **{name: shown_rate(rate) for name, rate in table.items()}}
+                for queue, table in document["rates"].items()
+            ],
+            *("jobs a minute", *(f"{name}_{minutes}" for name in ("in", "out", "failed") for minutes in WINDOWS)),
+        )
+        screen.print()
         print_table([_worker_row(one) for one in document["workers"]], "worker", "heartbeat", "queues", "holds", "runs")
+        screen.print()
+        print_table([_pass_row(one) for one in document["passes"]], "pass", "ended", "seconds", "moved", "leader")
     screen.print()
     rows = [
         {"overdue": figure, "rows": shown_count(found["rows"]), "since": _plain(found["since"])}
@@ -124,6 +138,16 @@ def _worker_row(one: dict[str, Any]) -> dict[str, str]:
         "queues": ", ".join(beat.queues),
         "holds": str(beat.held),
         "runs": ", ".join(f"{running.job} since {_plain(running.since)}" for running in beat.running),
+    }
+
+
+def _pass_row(one: PassBeat) -> dict[str, str]:
+    return {
+        "pass": one.name,
+        "ended": f"{'failed ' if one.failed else ''}{_plain(one.ended_at)}",
+        "seconds": f"{one.seconds}",
+        "moved": ", ".join(f"{what.replace('_', ' ')} {count}" for what, count in one.moved.items()) or "nothing",
+        "leader": one.leader,
     }
 
 

@@ -1,11 +1,13 @@
 """`fuelroute queues`: what is wrong, and the means to mend it."""
 
+from datetime import UTC, datetime
 from uuid import uuid4
 
 import pytest
 
 from domain.ids import shown_id
 from domain.jobs import QUEUES, JobQueue, build_plan, import_routes
+from domain.operations.beats import PassBeat, beat_pass
 from domain.operations.overdue import FIGURES
 from tests.deploy.test_cli import NO_COMPANY, Cli, cli  # noqa: F401  (a fixture)
 from tests.dying import dead, kill
@@ -23,6 +25,29 @@ def test_the_first_line_says_whether_anything_needs_a_person(cli: Cli, jobs: Job
         (queue, int(queue == "plans")) for queue in QUEUES
     ]
     assert set(document["overdue"]) == set(FIGURES)
+
+
+def test_rates_and_passes_are_told_as_the_console_tells_them(cli: Cli, jobs: JobQueue) -> None:  # noqa: F811
+    jobs.put(*(build_plan(uuid4()) for _ in range(60)))
+    now = datetime.now(UTC)
+    for name, moved in (("sweep", {"plans": 3, "messages": 1_200}), ("import pass", {})):
+        beat_pass(jobs.client, PassBeat(name, "alpha:8", now, 0.125, 10, failed=False, moved=moved))
+
+    said = cli("queues").out
+    document = cli("queues", "--json").document
+
+    assert document["rates"]["plans"] | {"in_1": 0} == {
+        **{"in_1": 0, "in_5": 12, "in_60": 1},
+        **{f"{name}_{minutes}": 0 for name in ("out", "failed") for minutes in (1, 5, 60)},
+    }
+    assert 0 < document["rates"]["plans"]["in_1"] <= 60
+    assert set(document["rates"]) == set(QUEUES)
+    assert [one["name"] for one in document["passes"]] == ["import pass", "sweep"]
+    assert [one["moved"] for one in document["runs"]] == [{"plans": 3, "messages": 1_200}]
+    lines = [line.split() for line in said.splitlines()]
+    assert "jobs a minute  in 1" in said
+    assert next(line[2:4] for line in lines if line[:1] == ["plans"] and len(line) == 10) == ["12", "1.0"]
+    assert "plans 3, messages 1200" in said
 
 
 @pytest.mark.parametrize("figure", FIGURES)
