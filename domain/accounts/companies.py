@@ -1,6 +1,6 @@
 """Companies: tenants with an import and planning policy."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, NamedTuple
 from uuid import UUID
@@ -134,6 +134,20 @@ def lock_company(connection: Connection, company_id: UUID, *, even_retired: bool
     """
     _LOCK.execute(connection, (company_id,))
     require_company(connection, company_id, even_retired=even_retired)
+
+
+class _Named(NamedTuple):
+    id: UUID
+    name: str
+
+
+_NAMES = Statement(_Named, "SELECT id, name FROM companies WHERE id = ANY(%s)")
+
+
+def names_of(connection: Connection, company_ids: Iterable[UUID]) -> dict[UUID, str]:
+    """For those who see all companies."""
+    ids = list(set(company_ids))
+    return {row.id: row.name for row in _NAMES.all(connection, (ids,))} if ids else {}
 
 
 _IN_FLIGHT = timedelta(hours=1)

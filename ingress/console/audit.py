@@ -4,6 +4,7 @@ from uuid import UUID
 
 from starlette.responses import Response
 
+from domain.accounts.companies import names_of
 from domain.accounts.users import MAY_MANAGE_KEYS
 from domain.ids import read_id
 from domain.lifecycle import Role
@@ -25,6 +26,7 @@ def show(page: Page) -> Response:
         older=entries[_PAGE_SIZE - 1].id.hex if len(entries) > _PAGE_SIZE else None,
         q=text,
         company=page.form.text("company"),
+        company_names=names_of(page.connection, (one.company_id for one in entries if one.company_id is not None)),
         is_operator=page.session.role is Role.OPERATOR,
         is_first=not page.form.text("before"),
         most=audit.MOST_SEARCHED,

@@ -2,7 +2,7 @@
 these addresses do not exist."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple, get_args
 from urllib.parse import urlencode
@@ -10,6 +10,7 @@ from uuid import UUID
 
 from starlette.responses import Response
 
+from domain.accounts.companies import names_of
 from domain.ids import Kind, read_id, shown_id
 from domain.jobs import QUEUES
 from domain.lifecycle import Role
@@ -21,7 +22,7 @@ from domain.operations.needs import Measured, find_needs, headline, is_silent, s
 from domain.operations.overdue import FIGURES, Figure, HeldCount
 from domain.operations.queues import Place, StoredJob
 from domain.operations.rates import CHARTED_MINUTES, WINDOWS, read_rates, shown_rate
-from domain.operations.subjects import about
+from domain.operations.subjects import About, about
 from ingress.console.charts import draw_chart
 from ingress.console.frame import Page, Refused, not_found, see_other
 from ingress.console.rendering import counted
@@ -70,7 +71,11 @@ def show(page: Page) -> Response:
 def figures(page: Page) -> Response:
     """The part that updates itself."""
     _for_operators(page)
-    return _figures(page, "_queues.html", _seen.get(lambda: _measure(page)))
+    try:
+        seen = _seen.get(lambda: _measure(page))
+    except TimeoutError:
+        raise Refused(503, "The figures take long to measure", "Try again shortly.") from None
+    return _figures(page, "_queues.html", seen)
 
 
 def _measure(page: Page) -> Seen:
@@ -146,7 +151,18 @@ def show_worker(page: Page) -> Response:
 
 def _jobs(page: Page, title: str, jobs: Sequence[StoredJob]) -> Response:
     rows = list(zip(jobs, about(page.connection, jobs), strict=True))
-    return page.render("queue_jobs.html", section="queues", title=title, jobs=rows, most=_ROWS)
+    return page.render(
+        "queue_jobs.html",
+        section="queues",
+        title=title,
+        jobs=rows,
+        company_names=_names(page, (one for _, one in rows)),
+        most=_ROWS,
+    )
+
+
+def _names(page: Page, jobs: Iterable[About]) -> dict[UUID, str]:
+    return names_of(page.connection, (id for one in jobs for id in one.company_ids))
 
 
 def _queue(page: Page) -> str:
@@ -170,6 +186,7 @@ def show_overdue(page: Page) -> Response:
         section="queues",
         title=FIGURE_NAMES[figure] + (f": {reason.replace('_', ' ')}" if reason else ""),
         rows=[(overdue.shown_row_id(figure, row), row) for row in rows],
+        company_names=names_of(page.connection, (row.company_id for row in rows if row.company_id is not None)),
         is_of_routes=figure != "stale-prices",
         most=_ROWS,
     )
@@ -188,6 +205,7 @@ def _dead(page: Page, *, fault: str = "", status: int = 200) -> Response:
         status=status,
         section="queues",
         letters=letters[:_ROWS],
+        company_names=_names(page, (letter.about for letter in letters[:_ROWS])),
         total=len(letters),
         most=_ROWS,
         queues=QUEUES,

@@ -88,9 +88,14 @@ class Shared(Generic[Value]):
         self._made: tuple[float, Value] | None = None
 
     def get(self, make: Callable[[], Value]) -> Value:
-        """Made anew when it is older than so many seconds."""
-        with self._lock:
+        """Made anew when it is older than so many seconds. Raises TimeoutError when somebody has been making it for
+        longer: what is old must not look new, and whoever waits holds a connection to the database."""
+        if not self._lock.acquire(timeout=self._seconds):
+            raise TimeoutError("it is still being made")
+        try:
             if self._made is None or time.monotonic() - self._made[0] > self._seconds:
                 value = make()
                 self._made = time.monotonic(), value
             return self._made[1]
+        finally:
+            self._lock.release()

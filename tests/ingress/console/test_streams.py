@@ -1,8 +1,10 @@
 """Pages that update themselves: what a stream tells, when it ends, and what it costs."""
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from uuid import uuid4
@@ -205,6 +207,27 @@ def test_what_all_pages_show_is_made_once() -> None:
     assert [shared.get(make) for _ in range(5)] == [1] * 5
     time.sleep(0.35)
     assert shared.get(make) == 2
+
+
+def test_what_takes_long_to_make_is_waited_for_by_nobody_and_nothing_old_is_shown_for_it() -> None:
+    shared: Shared[int] = Shared(seconds=0.2)
+    assert shared.get(lambda: 1) == 1
+    began, go_on = threading.Event(), threading.Event()
+
+    def make() -> int:
+        began.set()
+        assert go_on.wait(20)
+        return 2
+
+    time.sleep(0.25)
+    with ThreadPoolExecutor() as threads:
+        slow = threads.submit(shared.get, make)
+        assert began.wait(20)
+        with pytest.raises(TimeoutError):
+            shared.get(lambda: 3)
+        go_on.set()
+        assert slow.result(20) == 2
+    assert shared.get(lambda: 4) == 2
 
 
 def test_a_console_with_open_pages_stops_in_order(
