@@ -9,7 +9,8 @@ import pytest
 
 from domain.accounts.users import email_of_link
 from domain.database import Database
-from domain.ids import new_id, shown_id
+from domain.ids import new_id, read_id, shown_id
+from domain.operations import audit
 from tests.deploy.test_cli import NO_COMPANY, Cli, cli  # noqa: F401  (a fixture)
 from tests.factories import make_fleet
 
@@ -73,6 +74,22 @@ def test_a_removed_user_is_gone(cli: Cli, company: str) -> None:  # noqa: F811
     assert name not in cli("users", "list", "--company", company).out
     for command in (("remove", name, "--yes"), ("reset", name)):
         assert "there is no user" in cli("users", *command).sentence
+
+
+def test_what_is_done_to_users_is_kept(cli: Cli, company: str, database: Database) -> None:  # noqa: F811
+    name = email()
+    user = cli("users", "create", "--email", name, "--role", "viewer", "--company", company, "--json").document["id"]
+    cli("users", "reset", name, "--without-codes")
+    cli("users", "remove", name, "--yes")
+    company_id = read_id("cmp", company)
+    assert company_id is not None
+    with database.transaction() as connection:
+        kept = [(one.action, one.subject) for one in audit.search(connection, company_id, user, limit=10)]
+    assert kept == [
+        ("users.remove", user),
+        ("users.reset", f"{user} without codes"),
+        ("users.create", f"{user} viewer"),
+    ]
 
 
 def test_codes_can_be_taken_from_a_user_whose_phone_is_lost(

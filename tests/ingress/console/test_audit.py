@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
+from domain.accounts.users import find_user, make_password_link
 from domain.fleet.mappings import store_mapping
 from domain.ids import new_id, shown_id
 from domain.lifecycle import Role
@@ -120,6 +121,22 @@ def test_what_users_change_of_themselves_is_kept_without_what_they_typed(world: 
         ("account.change_password", "own account", ""),
         ("sign_in.sign_out_everywhere", "own account", ""),
     ]
+
+
+def test_a_password_set_by_a_link_is_kept_without_the_link(world: World) -> None:
+    fleet = world.new_fleet()
+    email = world.new_user(Role.VIEWER, fleet, password=None)
+    with world.database.transaction() as connection:
+        token = make_password_link(connection, find_user(connection, email), now=datetime.now(UTC))
+    browser = world.browser()
+    browser.look(f"/set-password/{token}")
+    assert browser.submit(f"/set-password/{token}", password="a fresh one of mine", again="not it").status_code == 400
+    assert browser.submit(
+        f"/set-password/{token}", password="a fresh one of mine", again="a fresh one of mine"
+    ).is_redirect
+    (entry,) = entries(world, fleet)
+    assert (entry.actor, entry.action, entry.subject) == (email, "sign_in.set_password", "own account")
+    assert token not in " ".join(map(str, entry))
 
 
 def test_what_fails_or_is_forbidden_leaves_no_entry(world: World) -> None:
