@@ -1,7 +1,6 @@
 """The audit log: what somebody did to a company or to the whole service, when, and why. Written in the transaction
 that did it."""
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
@@ -63,7 +62,8 @@ def keep(
     affected: int = 1,
     now: datetime,
 ) -> None:
-    """Neither subject nor reason may hold a secret. The subject names drivers by their ids only: they can be erased."""
+    """`company_id`: None when it was done to the whole service. Neither subject nor reason may hold a secret. The
+    subject names drivers by their ids only: they can be erased."""
     reason = by.reason.strip()[:LONGEST_REASON]
     _KEEP.execute(
         connection, (new_id(), company_id, now, by.name, action, subject[:_LONGEST_SUBJECT], reason, affected)
@@ -82,13 +82,14 @@ def require_reason(by: Actor) -> Actor:
 _COLUMNS = "id, at, actor, action, subject, reason, affected, company_id"
 _LATEST = Statement(
     Entry,
-    f"SELECT {_COLUMNS} FROM audit_log WHERE action = ANY(%s) ORDER BY id DESC LIMIT %s",  # noqa: S608
+    f"SELECT {_COLUMNS} FROM audit_log WHERE company_id IS NULL AND action = ANY(%s)"  # noqa: S608
+    " ORDER BY id DESC LIMIT %s",
 )
 
 
-def latest(connection: Connection, *, actions: Sequence[str] = QUEUE_ACTIONS, limit: int = 50) -> list[Entry]:
-    """The newest entries first."""
-    return _LATEST.all(connection, (list(actions), limit))
+def latest(connection: Connection, *, limit: int = 50) -> list[Entry]:
+    """What was done to the queues, the newest entries first."""
+    return _LATEST.all(connection, (list(QUEUE_ACTIONS), limit))
 
 
 _SEARCH = """

@@ -188,7 +188,8 @@ def action(
 ) -> Route:
     """An address that changes something, for those roles. The audit log keeps each that was not refused, in the
     transaction that did it, under the name of the page and its function, such as `keys.revoke`."""
-    name = f"{handler.__module__.rpartition('.')[2]}.{handler.__name__}"
+    named: Any = getattr(handler, "func", handler)  # of a partial
+    name = f"{named.__module__.rpartition('.')[2]}.{named.__name__}"
 
     def done_and_kept(page: Page) -> Response:
         response = handler(page)
