@@ -8,6 +8,7 @@ looked up by an id has no company in its key: the entries of the largest indexes
 """
 
 from datetime import date, datetime
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, ClassVar
 from uuid import UUID
@@ -20,6 +21,7 @@ from sqlalchemy import (
     Identity,
     Index,
     LargeBinary,
+    Numeric,
     Text,
     UniqueConstraint,
     text,
@@ -477,6 +479,29 @@ class Message(SQLModel, table=True):
     claimed_until: datetime | None = _time(null=True)
     """Until then a worker may be handing it over. Once past: what came of that attempt is not known."""
     sent_at: datetime | None = _time(null=True)
+
+
+class Saving(SQLModel, table=True):
+    """What the plan that a driver has saves, one row for each route that is `active` or `completed`; see `savings`."""
+
+    __tablename__ = "savings"
+    __table_args__ = (Index("savings_by_time", "company_id", "environment", "planned_at"),)
+
+    route_id: UUID = Field(foreign_key="routes.id", primary_key=True)
+    company_id: UUID
+    environment: str
+    plan_id: UUID
+    planned_at: datetime = _time()
+    """`generated_at` of the plan: the span that it counts in."""
+    vehicle_id: UUID
+    driver_id: UUID
+    origin: str
+    destination: str
+    """The ends of its lane."""
+    gallons: Decimal = Field(sa_column=Column(Numeric, nullable=False))
+    cost_cents: int = Field(sa_column=Column(BigInteger, nullable=False))
+    saved_cents: int | None = Field(default=None, sa_column=Column(BigInteger))
+    """NULL for a plan without a purchase."""
 
 
 class Position(SQLModel, table=True):
