@@ -1,7 +1,7 @@
 """Spans of days in a company's time zone, and the weeks in them."""
 
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from domain.errors import FuelrouteError
@@ -53,7 +53,7 @@ class Span:
         return [self._midnight(day) for day in self.weeks]
 
     def _midnight(self, day: date) -> datetime:
-        return datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(self.time_zone))
+        return datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(self.time_zone)).astimezone(UTC)
 
 
 def month_of(day: date, time_zone: str) -> Span:
