@@ -8,7 +8,6 @@ looked up by an id has no company in its key: the entries of the largest indexes
 """
 
 from datetime import date, datetime
-from decimal import Decimal
 from enum import StrEnum
 from typing import Any, ClassVar
 from uuid import UUID
@@ -21,7 +20,6 @@ from sqlalchemy import (
     Identity,
     Index,
     LargeBinary,
-    Numeric,
     Text,
     UniqueConstraint,
     text,
@@ -498,7 +496,7 @@ class Saving(SQLModel, table=True):
     origin: str
     destination: str
     """The ends of its lane."""
-    gallons: Decimal = Field(sa_column=Column(Numeric, nullable=False))
+    gallons: float
     cost_cents: int = Field(sa_column=Column(BigInteger, nullable=False))
     saved_cents: int | None = Field(default=None, sa_column=Column(BigInteger))
     """NULL for a plan without a purchase."""

@@ -28,7 +28,7 @@ _RECORD = Command(
     INSERT INTO savings (route_id, company_id, environment, plan_id, planned_at, vehicle_id, driver_id,
                          origin, destination, gallons, cost_cents, saved_cents)
     SELECT r.id, r.company_id, r.environment, p.id, p.generated_at, r.vehicle_id, r.driver_id, %s, %s,
-           (p.document->>'totalGallons')::numeric,
+           (p.document->>'totalGallons')::float,
            round((p.document->>'totalCost')::numeric * 100)::bigint,
            round((p.document->>'savingsTotal')::numeric * 100)::bigint
     FROM routes r JOIN plans p ON p.id = r.plan_id WHERE r.id = %s

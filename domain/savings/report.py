@@ -144,8 +144,14 @@ _ONLY = """
 """
 _SUMS = """
     count(*)::int AS plans, count(s.saved_cents)::int AS with_purchase, sum(s.gallons) AS gallons,
-    sum(s.cost_cents)::bigint AS cost_cents, coalesce(sum(s.saved_cents), 0)::bigint AS saved_cents
+    sum(s.cost_cents::float) AS cost_cents, coalesce(sum(s.saved_cents::float), 0) AS saved_cents
 """
+"""Sums of doubles take PostgreSQL half as long as sums of bigints. Of whole numbers they are exact up to 2^53."""
+_EXACT = """
+    plans, with_purchase, round(gallons::numeric, 3) AS gallons, cost_cents::bigint AS cost_cents,
+    saved_cents::bigint AS saved_cents
+"""
+"""Of sums: plans are in thousandths of gallons at the finest."""
 
 
 class _WeekRow(NamedTuple):
@@ -160,8 +166,9 @@ class _WeekRow(NamedTuple):
 _WEEKS = Statement(
     _WeekRow,
     f"""
-    SELECT width_bucket(s.planned_at, %(week_starts)s::timestamptz[]) AS week, {_SUMS}
-    FROM savings s WHERE {_OF_SPAN} AND {_ONLY} GROUP BY 1 ORDER BY 1
+    SELECT week, {_EXACT}
+    FROM (SELECT width_bucket(s.planned_at, %(week_starts)s::timestamptz[]) AS week, {_SUMS}
+          FROM savings s WHERE {_OF_SPAN} AND {_ONLY} GROUP BY 1) AS summed
     """,  # noqa: S608 (constants of this module)
 )
 
@@ -200,7 +207,7 @@ _ORDERED = """
     CASE %(order)s::text
         WHEN 'plans' THEN plans WHEN 'gallons' THEN gallons WHEN 'cost' THEN cost_cents
         WHEN 'per_gallon' THEN saved_cents / nullif(gallons, 0)
-        WHEN 'percent' THEN saved_cents::numeric / nullif(cost_cents + saved_cents, 0)
+        WHEN 'percent' THEN saved_cents / nullif(cost_cents + saved_cents, 0)
         ELSE saved_cents END * %(sign)s::int NULLS LAST
 """
 
@@ -208,7 +215,7 @@ _ORDERED = """
 def _lines(keys: str, shown: str, joined: str = "") -> str:
     """The names are joined to the lines that are shown."""
     return f"""
-        SELECT {shown}, total, plans, with_purchase, gallons, cost_cents, saved_cents
+        SELECT {shown}, total, {_EXACT}
         FROM (SELECT *, count(*) OVER ()::int AS total
               FROM (SELECT {keys}, {_SUMS} FROM savings s WHERE {_OF_SPAN} GROUP BY {keys}) AS line
               ORDER BY {_ORDERED}, {keys} LIMIT %(limit)s OFFSET %(offset)s) AS line {joined}
@@ -260,7 +267,8 @@ _PLANS = Statement(
     Plan,
     f"""
     SELECT s.route_id, r.external_id, s.plan_id, s.planned_at, s.vehicle_id, v.unit_number, s.driver_id,
-           d.name AS driver_name, s.origin, s.destination, s.gallons, s.cost_cents, s.saved_cents
+           d.name AS driver_name, s.origin, s.destination, round(s.gallons::numeric, 3) AS gallons,
+           s.cost_cents, s.saved_cents
     FROM (SELECT * FROM savings s WHERE {_OF_SPAN} AND {_ONLY}
           ORDER BY s.planned_at DESC, s.route_id LIMIT %(limit)s OFFSET %(offset)s) AS s
     JOIN routes r ON r.id = s.route_id

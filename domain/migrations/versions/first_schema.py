@@ -498,7 +498,7 @@ def upgrade() -> None:
         sa.Column("driver_id", sa.Uuid(), nullable=False),
         sa.Column("origin", sa.String(), nullable=False),
         sa.Column("destination", sa.String(), nullable=False),
-        sa.Column("gallons", sa.Numeric(), nullable=False),
+        sa.Column("gallons", sa.Float(), nullable=False),
         sa.Column("cost_cents", sa.BigInteger(), nullable=False),
         sa.Column("saved_cents", sa.BigInteger(), nullable=True),
         sa.ForeignKeyConstraint(
