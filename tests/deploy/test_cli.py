@@ -28,7 +28,7 @@ from domain.ids import read_id, shown_id
 from domain.jobs import JobQueue
 from domain.settings import Settings, get_settings
 from tests.conftest import make_database
-from tests.domain.helpers import deliver, imported, planned_by_hand, route_row
+from tests.domain.helpers import deliver, driven_without_a_plan, imported, planned_by_hand, route_row
 from tests.factories import Fleet, make_fleet
 from tests.rows import named
 
@@ -479,22 +479,9 @@ def test_a_contact_key_seals_what_commands_store_and_is_never_printed(
 # --- Fuel tax --------------------------------------------------------------------------------------------------
 
 
-def drive_live(database: Database, fleet: Fleet) -> None:
-    """A live route of the company that reached both its stops, Joliet and Newark, in 2026Q4; it has no plan."""
-    arrived_at = datetime(2026, 11, 20, 12, tzinfo=UTC)
-    with database.transaction() as connection:
-        route_id = imported(connection, fleet.live, now=arrived_at)
-        for stop in (0, 1):
-            connection.execute(
-                "INSERT INTO visits (company_id, environment, route_id, stop, arrived_at)"
-                " SELECT company_id, environment, id, %s, %s FROM routes WHERE id = %s",
-                (stop, arrived_at, route_id),
-            )
-        connection.execute("UPDATE routes SET arrived_at = %s WHERE id = %s", (arrived_at, route_id))
-
-
 def test_a_quarter_s_miles_are_reported_by_state(cli: Cli, fleet: Fleet, database: Database, tmp_path: Path) -> None:
-    drive_live(database, fleet)
+    with database.transaction() as connection:
+        driven_without_a_plan(connection, fleet, datetime(2026, 11, 20, 12, tzinfo=UTC))
     file = tmp_path / "ifta.csv"
     arguments = ("ifta", "report", "--company", fleet.shown_company_id, "--quarter", "2026Q4")
 
