@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from typing import Any, TextIO
 
 from domain.contract.csvfiles import defused
+from domain.encoding import utc_text
 from domain.ids import shown_id
-from domain.planning.plan import utc_text
 from domain.savings.report import By, Figures, Line, Plan, Week
 
 _FIGURES = (

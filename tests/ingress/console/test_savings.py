@@ -15,8 +15,10 @@ from domain.ids import shown_id
 from domain.lifecycle import Role
 from domain.settings import Settings
 from tests.domain.helpers import corrected_by_hand, deliver, imported, planned_by_hand
-from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
+from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet, route_body
 from tests.ingress.console.conftest import Browser, Fields, World, words
+from tests.pipeline.world import store_prices
+from tests.service import Service
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 
@@ -124,6 +126,22 @@ def test_weeks_stand_in_the_chart_and_in_a_table(world: World, fleet: Fleet) -> 
     assert max(heights) == heights[2] == pytest.approx(3 * heights[3], rel=0.01)
     assert "style=" not in html
     assert "Mon, Nov 09, 2026" in words(html)
+
+
+def test_a_driven_route_s_figures_are_those_that_the_api_shows(world: World, service: Service) -> None:
+    """With the whole service: pushed, imported, arrived, planned with real prices, sent."""
+    store_prices(service)
+    with service.new_tenant() as client:
+        route_id = client.push(route_body(datetime.now(UTC), stops=[JOLIET, NEWARK])).json()["id"]
+        client.post_fixes(JOLIET, fuelPercent=40)
+        plan = client.wait_for(route_id, "active")["fuelPlan"]
+        browser = world.browser(Role.VIEWER, client.fleet)
+        (row,) = rows_of(browser, "/savings/plans.csv")
+        assert row["route_id"] == route_id
+        assert (row["saved"], row["planned_cost"], row["gallons"]) == tuple(
+            str(float(plan[name])) for name in ("savingsTotal", "totalCost", "totalGallons")
+        )
+        assert f"${plan['savingsTotal']:,.2f} saved by 1 plan" in words(browser.look("/savings"))
 
 
 def test_a_corrected_plan_counts_once(world: World, fleet: Fleet, send: Send, settings: Settings) -> None:
