@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from domain.contract.csvfiles import defused
 from domain.database import Connection, Database, Tenant
 from domain.housekeeping.retention import delete_routes
-from domain.lifecycle import RouteStatus
+from domain.lifecycle import TRANSITIONS, RouteStatus
 from domain.routes import progress
 from domain.savings.export import COLUMNS, line_row, plan_row, write_csv
 from domain.savings.report import ALL, By, Figures, Line, Only, Order, Week, by_line, by_week, plans_behind, total_of
@@ -87,6 +87,12 @@ def test_a_route_that_ends_in_error_no_longer_counts(connection: Connection, fle
     assert route_row(connection, expired).status == RouteStatus.ERROR
     assert goes_on in behind(connection, fleet.live)
     assert expired not in behind(connection, fleet.live)
+
+
+def test_there_is_no_other_way_out_of_active_and_completed() -> None:
+    """Whoever adds one has to drop the route's savings there, as `progress` does where routes end in `error`."""
+    assert TRANSITIONS[RouteStatus.ACTIVE] == {RouteStatus.COMPLETED, RouteStatus.ERROR}
+    assert TRANSITIONS[RouteStatus.COMPLETED] == frozenset()
 
 
 def test_planned_and_canceled_routes_do_not_count(connection: Connection, fleet: Fleet) -> None:
