@@ -479,6 +479,29 @@ class Message(SQLModel, table=True):
     sent_at: datetime | None = _time(null=True)
 
 
+class Saving(SQLModel, table=True):
+    """What the plan that a driver has saves, one row for each route that is `active` or `completed`; see `savings`."""
+
+    __tablename__ = "savings"
+    __table_args__ = (Index("savings_by_time", "company_id", "environment", "planned_at"),)
+
+    route_id: UUID = Field(foreign_key="routes.id", primary_key=True)
+    company_id: UUID
+    environment: str
+    plan_id: UUID
+    planned_at: datetime = _time()
+    """`generated_at` of the plan: the span that it counts in."""
+    vehicle_id: UUID
+    driver_id: UUID
+    origin: str
+    destination: str
+    """The ends of its lane."""
+    gallons: float
+    cost_cents: int = Field(sa_column=Column(BigInteger, nullable=False))
+    saved_cents: int | None = Field(default=None, sa_column=Column(BigInteger))
+    """NULL for a plan without a purchase."""
+
+
 class Position(SQLModel, table=True):
     """One GPS fix. The live ones are kept in one partition for each day, which go as a whole; see `feed`."""
 

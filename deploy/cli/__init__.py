@@ -2,7 +2,7 @@
 
 import typer
 
-from deploy.cli import companies, fleet, ifta, keys, measuring, queues, roads, routes, running, stations, users
+from deploy.cli import companies, fleet, ifta, keys, measuring, queues, roads, routes, running, savings, stations, users
 from deploy.cli.failures import run
 from domain.observability import configure_logging
 from domain.settings import get_settings
@@ -28,6 +28,7 @@ for name, group in (
     ("deals", stations.deals_app),
     ("taxes", stations.taxes_app),
     ("ifta", ifta.app),
+    ("savings", savings.app),
     ("queues", queues.app),
     ("roads", roads.app),
 ):

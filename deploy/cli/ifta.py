@@ -1,6 +1,5 @@
 """Fuel tax by state."""
 
-import csv
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +14,7 @@ from deploy.cli.storing import transaction
 from domain.ids import with_shown_ids
 from domain.ifta.quarters import Quarter
 from domain.ifta.reading import find_driven
-from domain.ifta.report import BASIS, Report, StateLine, Totals, make_report
+from domain.ifta.report import BASIS, Report, StateLine, Totals, make_report, write_csv
 
 app = typer.Typer(no_args_is_help=True, help="Miles and gallons by state, for the International Fuel Tax Agreement.")
 
@@ -53,10 +52,7 @@ def ifta_report(
 def _write_csv(file: Path, report: Report) -> None:
     try:
         with file.open("w", newline="", encoding="utf-8") as lines:
-            writer = csv.writer(lines)
-            writer.writerow(["quarter", *(field.name for field in fields(StateLine)), "basis"])
-            for line in report.states:
-                writer.writerow([report.quarter, *asdict(line).values(), BASIS])
+            write_csv(lines, report)
     except OSError as error:
         raise CommandFailed(f"cannot write {file}: {error.strerror}") from None
 

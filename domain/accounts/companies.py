@@ -127,6 +127,21 @@ def require_company(connection: Connection, company_id: UUID, *, even_retired: b
         raise RetiredCompany(company_id)
 
 
+class _Zone(NamedTuple):
+    time_zone: str
+
+
+_ZONE = Statement(_Zone, "SELECT time_zone FROM companies WHERE id = %s")
+
+
+def time_zone_of(connection: Connection, company_id: UUID) -> str:
+    """Of a company that may be retired. Raises UnknownCompany."""
+    row = _ZONE.first(connection, (company_id,))
+    if row is None:
+        raise UnknownCompany(shown_id("cmp", company_id))
+    return row.time_zone
+
+
 def lock_company(connection: Connection, company_id: UUID, *, even_retired: bool = False) -> None:
     """Whatever changes a company's fleet waits here for its turn, so that two imports never make a vehicle twice.
 

@@ -1,6 +1,7 @@
-"""CSV files that people bring: good rows are kept, bad ones are listed by line."""
+"""CSV files that people bring: good rows are kept, bad ones are listed by line. And the cells of those they take."""
 
 import csv
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -134,3 +135,12 @@ def without_repeats(lines: Iterable[Line[Row]], report: Report, *key: str) -> It
             report.reject(line.number, f"{named} is already on line {first[values]}")
         else:
             yield line
+
+
+_STARTS_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+
+
+def defused(cell: str) -> str:
+    """A cell of a file for people: one that a spreadsheet would run as a formula begins with an apostrophe."""
+    return f"'{cell}" if cell.startswith(_STARTS_FORMULA) and not _NUMBER.fullmatch(cell) else cell

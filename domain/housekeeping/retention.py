@@ -39,7 +39,7 @@ _LOCK_FINISHED = Statement(
 _DELETE = [
     *(
         Command(f"DELETE FROM {table} WHERE route_id = ANY(%s)")  # noqa: S608
-        for table in ("messages", "visits", "plans")
+        for table in ("messages", "visits", "savings", "plans")
     ),
     Command("DELETE FROM routes WHERE id = ANY(%s)"),
 ]

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from domain.accounts.companies import require_company
+from domain.accounts.companies import time_zone_of
 from domain.database import Connection, Tenant
 from domain.documents import FuelPlanDocument, StopDocument, TimelineEntry
 from domain.ifta.legs import DrivenRoute, PlannedRoad, Purchase
@@ -31,12 +31,6 @@ class Driven:
     route_ids: Sequence[UUID]
 
 
-class _Company(NamedTuple):
-    time_zone: str
-
-
-_COMPANY = Statement(_Company, "SELECT time_zone FROM companies WHERE id = %s")
-
 _DRIVEN = Statement(
     IdRow,
     """
@@ -50,8 +44,7 @@ _DRIVEN = Statement(
 
 def find_driven(connection: Connection, company_id: UUID, quarter: Quarter) -> Driven:
     """The company's live routes that reached a stop in the quarter, by its time zone. Raises UnknownCompany."""
-    require_company(connection, company_id, even_retired=True)
-    time_zone = _COMPANY.one(connection, (company_id,)).time_zone
+    time_zone = time_zone_of(connection, company_id)
     start, end = (
         datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(time_zone))
         for day in (quarter.first_day, quarter.next_day)

@@ -3,12 +3,14 @@
 All of it is planned: nothing here knows what a driver really bought, or the odometer.
 """
 
+import csv
 import functools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import date, datetime, timedelta
+from typing import TextIO
 from uuid import UUID
 
 from domain.database import Connection
@@ -107,6 +109,14 @@ def make_report(
         states=lines,
         totals=_totals(lines),
     )
+
+
+def write_csv(file: TextIO, report: Report) -> None:
+    """The lines of the states."""
+    writer = csv.writer(file)
+    writer.writerow(["quarter", *(field.name for field in fields(StateLine)), "basis"])
+    for line in report.states:
+        writer.writerow([report.quarter, *asdict(line).values(), report.basis])
 
 
 def _counts(legs: Sequence[Leg]) -> Mapping[str, int]:

@@ -13,6 +13,7 @@ from domain.fleet.matching import Matched
 from domain.jobs import SWEEP_GRACE, Job
 from domain.lifecycle import CANCELABLE, CANCELED_VIA_API, CancelEffect, RouteStatus, effect_of_cancel
 from domain.messages.discarding import discard_messages
+from domain.savings.recording import drop_savings, record_savings
 from domain.statements import Command, IdRow, Statement
 from domain.telematics.rechecks import recheck_trucks
 from domain.telematics.tracks import free_trucks
@@ -132,16 +133,18 @@ def match_again(connection: Connection, kind: Matched, route_ids: Sequence[UUID]
     discard_messages(connection, ids, f"The {kind} was retired before delivery")
 
 
-_FAIL_ACTIVE = Command(
+_FAIL_ACTIVE = Statement(
+    IdRow,
     "UPDATE routes SET status = 'error', closed_reason = %s, retry_at = NULL, updated_at = clock_timestamp()"
-    " WHERE id = ANY(%s) AND status = 'active'"
+    " WHERE id = ANY(%s) AND status = 'active' RETURNING id",
 )
 
 
 def end_routes(connection: Connection, route_ids: Sequence[UUID], reason: str) -> None:
     """Ends routes that are not finished: `active` ones become `error`, the others `canceled`."""
     cancel_routes(connection, route_ids, reason)
-    _FAIL_ACTIVE.execute(connection, (reason, list(route_ids)))
+    failed = _FAIL_ACTIVE.all(connection, (reason, list(route_ids)))
+    drop_savings(connection, [route.id for route in failed])
 
 
 # A fuel plan is made: planned, or error
@@ -226,8 +229,10 @@ _CORRECT = Command(
 def message_sent(connection: Connection, route_id: UUID, plan_id: UUID, *, now: datetime) -> None:
     """The driver has this plan: a planned route becomes active, and a correction becomes the plan that is shown. Any
     other plan of the route changes nothing."""
-    _ACTIVATE.execute(connection, (route_id, plan_id))
-    _CORRECT.execute(connection, (now, route_id, plan_id))
+    activated = _ACTIVATE.execute(connection, (route_id, plan_id)).rowcount
+    corrected = _CORRECT.execute(connection, (now, route_id, plan_id)).rowcount
+    if activated or corrected:
+        record_savings(connection, route_id)
 
 
 _DROP_CORRECTION = Command("UPDATE routes SET correction_id = NULL WHERE id = %s AND correction_id = %s")
@@ -324,5 +329,6 @@ def expire_started_routes(connection: Connection, *, expiry_days: float, now: da
     """
     expired = _EXPIRE_STARTED.all(connection, {"days": expiry_days, "since": now - timedelta(days=expiry_days)})
     ids = [route.id for route in expired]
+    drop_savings(connection, ids)
     discard_messages(connection, ids, "The route was closed before delivery: its truck reached no stop")
     return len(ids), recheck_trucks(connection, ids, now=now)

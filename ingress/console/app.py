@@ -18,7 +18,7 @@ from domain.accounts.users import MAY_CANCEL, MAY_MANAGE_KEYS, MAY_MATCH
 from domain.lifecycle import Role
 from domain.observability import REQUESTS, get_logger
 from domain.settings import Settings
-from ingress.console import account, audit, keys, mappings, matching, queues, routes, sign_in
+from ingress.console import account, audit, ifta, keys, mappings, matching, queues, routes, savings, sign_in
 from ingress.console.browser import protect
 from ingress.console.frame import EVERYBODY, Console, Refused, action, not_found, open_page, page, refusal, stream
 from ingress.console.rendering import STATIC
@@ -69,6 +69,12 @@ def create_console(settings: Settings) -> Starlette:
             page(console, "/routes/{id}", routes.show_one),
             action(console, "/routes/{id}/cancel", routes.cancel, by=MAY_CANCEL),
             page(console, "/audit", audit.show),
+            page(console, "/savings", savings.show),
+            page(console, "/savings.csv", savings.export),
+            page(console, "/savings/plans", savings.show_plans),
+            page(console, "/savings/plans.csv", savings.export_plans),
+            page(console, "/ifta", ifta.show),
+            page(console, "/ifta.csv", ifta.export),
             page(console, "/queues", queues.show),
             page(console, "/queues/dead", queues.show_dead),
             action(console, "/queues/dead", queues.act_on_dead, by={Role.OPERATOR}, kept="elsewhere"),

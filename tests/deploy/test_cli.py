@@ -28,7 +28,7 @@ from domain.ids import read_id, shown_id
 from domain.jobs import JobQueue
 from domain.settings import Settings, get_settings
 from tests.conftest import make_database
-from tests.domain.helpers import deliver, imported, planned_by_hand, route_row
+from tests.domain.helpers import deliver, driven_without_a_plan, imported, planned_by_hand, route_row
 from tests.factories import Fleet, make_fleet
 from tests.rows import named
 
@@ -479,22 +479,9 @@ def test_a_contact_key_seals_what_commands_store_and_is_never_printed(
 # --- Fuel tax --------------------------------------------------------------------------------------------------
 
 
-def drive_live(database: Database, fleet: Fleet) -> None:
-    """A live route of the company that reached both its stops, Joliet and Newark, in 2026Q4; it has no plan."""
-    arrived_at = datetime(2026, 11, 20, 12, tzinfo=UTC)
-    with database.transaction() as connection:
-        route_id = imported(connection, fleet.live, now=arrived_at)
-        for stop in (0, 1):
-            connection.execute(
-                "INSERT INTO visits (company_id, environment, route_id, stop, arrived_at)"
-                " SELECT company_id, environment, id, %s, %s FROM routes WHERE id = %s",
-                (stop, arrived_at, route_id),
-            )
-        connection.execute("UPDATE routes SET arrived_at = %s WHERE id = %s", (arrived_at, route_id))
-
-
 def test_a_quarter_s_miles_are_reported_by_state(cli: Cli, fleet: Fleet, database: Database, tmp_path: Path) -> None:
-    drive_live(database, fleet)
+    with database.transaction() as connection:
+        driven_without_a_plan(connection, fleet, datetime(2026, 11, 20, 12, tzinfo=UTC))
     file = tmp_path / "ifta.csv"
     arguments = ("ifta", "report", "--company", fleet.shown_company_id, "--quarter", "2026Q4")
 
@@ -525,6 +512,45 @@ def test_a_quarter_without_a_drive_says_so(cli: Cli, fleet: Fleet) -> None:
     assert cli(*arguments, "--json").document["states"] == []
     ahead = cli("ifta", "report", "--company", fleet.shown_company_id, "--quarter", "2099Q4").out
     assert ahead == "no leg was driven in 2099Q4 so far: the quarter is not over\n"
+
+
+# --- Savings ---------------------------------------------------------------------------------------------------
+
+
+def send_live(database: Database, fleet: Fleet, settings: Settings, load: str, saved: float) -> None:
+    """An active live route of truck 101, with a plan of November 20 that its driver has."""
+    planned_at = datetime(2026, 11, 20, 12, tzinfo=UTC)
+    with database.transaction() as connection:
+        route_id = imported(connection, fleet.live, now=planned_at, externalId=load)
+        message_id = planned_by_hand(connection, route_id, now=planned_at, savingsTotal=saved)
+        deliver(connection, message_id, settings=settings, now=planned_at)
+
+
+@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
+def test_what_plans_saved_is_reported(
+    cli: Cli, fleet: Fleet, database: Database, settings: Settings, tmp_path: Path
+) -> None:
+    send_live(database, fleet, settings, "=LOAD1", 31.5)
+    send_live(database, fleet, settings, "=LOAD2", 10.07)
+    file = tmp_path / "savings.csv"
+    arguments = ("savings", "report", "--company", fleet.shown_company_id, "--from", "2026-11-01", "--to", "2026-11-30")
+
+    for by in ("week", "truck", "driver", "lane", "plan"):
+        shown, document = (
+            cli(*arguments, "--by", by, "--csv", str(file)),
+            cli(*arguments, "--by", by, "--json").document,
+        )
+        assert shown.status == 0
+        assert "planned, not bought" in shown.out
+        assert "2 plans from 2026-11-01 to 2026-11-30 (UTC)" in shown.out
+        assert "41.57" in shown.out
+        assert document["totals"]["saved"] == 41.57
+        assert sum(line["saved"] for line in document["lines"]) == pytest.approx(41.57)
+        with file.open(newline="") as lines:
+            rows = list(csv.DictReader(lines))
+        assert [float(row["saved"]) for row in rows] == [line["saved"] for line in document["lines"]]
+    assert {row["external_id"] for row in rows} == {"'=LOAD1", "'=LOAD2"}
+    assert cli(*arguments, "--environment", "sandbox").out == "no plan counts from 2026-11-01 to 2026-11-30\n"
 
 
 # --- The system ------------------------------------------------------------------------------------------------
@@ -654,6 +680,33 @@ def test_an_unknown_company_is_one_sentence(
         (
             ("ifta", "report", "--company", "COMPANY", "--quarter", "2026Q4", "--csv", "/nowhere/ifta.csv"),
             "cannot write /nowhere/ifta.csv: No such file or directory",
+        ),
+        (
+            ("savings", "report", "--company", "COMPANY", "--from", "2026-11-02", "--to", "2026-11-01"),
+            "the span ends on 2026-11-01, before it begins on 2026-11-02",
+        ),
+        (
+            ("savings", "report", "--company", "COMPANY", "--from", "0001-01-01", "--to", "9999-12-31"),
+            "0001-01-01 is out of range",
+        ),
+        (
+            ("savings", "report", "--company", "cmp_" + "0" * 32, "--from", "2026-11-01", "--to", "2026-11-01"),
+            "there is no company",
+        ),
+        (
+            (
+                "savings",
+                "report",
+                "--company",
+                "COMPANY",
+                "--from",
+                "2026-11-01",
+                "--to",
+                "2026-11-01",
+                "--csv",
+                "/no/x",
+            ),
+            "cannot write /no/x: No such file or directory",
         ),
         (("roads", "build-states", "/nowhere.tgz", "/nowhere.tgz"), "`npm pack us-atlas@3.0.1` fetches it"),
         (("workers", "--queues", "imports,dreams"), "no such queue: dreams"),

@@ -20,7 +20,7 @@ from domain.routes.imports import import_routes
 from domain.routes.pushes import Push, store_pushes
 from domain.settings import Settings
 from domain.telematics.feed import Feed, store_positions
-from tests.factories import PLAN, route_input
+from tests.factories import PLAN, Fleet, route_input
 from tests.rows import named
 
 METERS_PER_DEGREE = 6_371_008.8 * math.pi / 180
@@ -116,6 +116,19 @@ def deliver(connection: Connection, message_id: UUID, *, settings: Settings, now
         fault = messages.hand_over(step, allowing)
         step = delivery.settle(connection, step, fault, settings=allowing, now=now)
     return step
+
+
+def driven_without_a_plan(connection: Connection, fleet: Fleet, at: datetime) -> UUID:
+    """A live route that reached both its stops, Joliet and Newark, at that time."""
+    route_id = imported(connection, fleet.live, now=at)
+    for stop in (0, 1):
+        connection.execute(
+            "INSERT INTO visits (company_id, environment, route_id, stop, arrived_at)"
+            " SELECT company_id, environment, id, %s, %s FROM routes WHERE id = %s",
+            (stop, at, route_id),
+        )
+    connection.execute("UPDATE routes SET arrived_at = %s WHERE id = %s", (at, route_id))
+    return route_id
 
 
 def positions_at(

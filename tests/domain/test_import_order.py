@@ -23,6 +23,7 @@ ORDER = (
     "planning",
     "telematics",
     "messages",
+    "savings",
     "routes",
     "ifta",
     "operations",

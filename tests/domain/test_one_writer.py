@@ -33,6 +33,7 @@ OWNERS = {
     "tracks": "telematics",
     "dropped_fixes": "telematics",
     "messages": "messages",
+    "savings": "savings",
     "routes": "routes",
     "route_counts": "routes",
     "route_count_deltas": "routes",

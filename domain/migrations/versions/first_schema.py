@@ -488,6 +488,27 @@ def upgrade() -> None:
         postgresql_where=sa.text("arrival_evidence IS NOT NULL"),
     )
     op.create_table(
+        "savings",
+        sa.Column("route_id", sa.Uuid(), nullable=False),
+        sa.Column("company_id", sa.Uuid(), nullable=False),
+        sa.Column("environment", sa.String(), nullable=False),
+        sa.Column("plan_id", sa.Uuid(), nullable=False),
+        sa.Column("planned_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("vehicle_id", sa.Uuid(), nullable=False),
+        sa.Column("driver_id", sa.Uuid(), nullable=False),
+        sa.Column("origin", sa.String(), nullable=False),
+        sa.Column("destination", sa.String(), nullable=False),
+        sa.Column("gallons", sa.Float(), nullable=False),
+        sa.Column("cost_cents", sa.BigInteger(), nullable=False),
+        sa.Column("saved_cents", sa.BigInteger(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["route_id"],
+            ["routes.id"],
+        ),
+        sa.PrimaryKeyConstraint("route_id"),
+    )
+    op.create_index("savings_by_time", "savings", ["company_id", "environment", "planned_at"], unique=False)
+    op.create_table(
         "messages",
         sa.Column("id", sa.Uuid(), nullable=False),
         sa.Column("company_id", sa.Uuid(), nullable=False),

@@ -1,0 +1,110 @@
+"""What fuel plans saved."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from deploy.cli.arguments import AsJson, CompanyId
+from deploy.cli.failures import CommandFailed
+from deploy.cli.output import counted, print_table, screen, show
+from deploy.cli.storing import transaction
+from domain.accounts.companies import time_zone_of
+from domain.database import Connection, Tenant
+from domain.ids import shown_id
+from domain.lifecycle import Environment
+from domain.savings.export import COLUMNS, figures_row, line_row, plan_row, week_row, write_csv
+from domain.savings.report import BASIS, By, by_line, by_week, plans_behind, total_of
+from domain.savings.spans import Span
+
+app = typer.Typer(no_args_is_help=True, help="What plans saved against the average of their corridors.")
+
+Kind = Literal["week", "truck", "driver", "lane", "plan"]
+
+_IDS = {"vehicle_id", "driver_id", "route_id", "plan_id"}
+"""Of use to programs: people are shown the names."""
+
+
+@app.command("report")
+def savings_report(
+    company_id: CompanyId,
+    first_day: Annotated[datetime, typer.Option("--from", formats=["%Y-%m-%d"], help="The first day.")],
+    last_day: Annotated[datetime, typer.Option("--to", formats=["%Y-%m-%d"], help="The last day, included.")],
+    by: Annotated[Kind, typer.Option("--by", help="What the lines are of.")] = "week",
+    environment: Annotated[Environment, typer.Option("--environment", help="Of which routes.")] = Environment.LIVE,
+    csv_file: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write the lines to a CSV file.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Reports what plans saved in a span of days, in the company's time zone.
+
+    A plan counts once its driver has it, while its route is active or completed; of several versions only the newest
+    counts, on the day when it was made. What it saved is what its gallons would have cost at the average price of its
+    road's stations, less what they cost as planned. Nothing here was read from a pump or a fuel card.
+    """
+    tenant = Tenant(company_id, environment)
+    with transaction() as connection:
+        span = Span(first_day.date(), last_day.date(), time_zone_of(connection, company_id))
+        weeks = by_week(connection, tenant, span)
+        rows = list(_rows(connection, tenant, span, by))
+    total = total_of(weeks)
+    document = {
+        "basis": BASIS,
+        "company_id": shown_id("cmp", company_id),
+        "environment": environment,
+        "from": span.first_day,
+        "to": span.last_day,
+        "time_zone": span.time_zone,
+        "by": by,
+        "lines": rows,
+        "totals": figures_row(total),
+    }
+
+    def text() -> None:
+        if not total.plans:
+            screen.print(f"no plan counts from {span.first_day} to {span.last_day}")
+        else:
+            columns = [column for column in COLUMNS[by] if column not in _IDS]
+            all_of_them = dict.fromkeys(columns) | {columns[0]: "all"} | figures_row(total)
+            print_table([_readable(row) for row in [*rows, all_of_them]], *columns)
+            days = f"from {span.first_day} to {span.last_day} ({span.time_zone})"
+            screen.print(f"{counted(total.plans, 'plan')} {days}; amounts in dollars")
+            screen.print(BASIS)
+        if csv_file is not None:
+            screen.print(f"wrote {csv_file}")
+
+    if csv_file is not None:
+        _write(csv_file, by, rows)
+    show(as_json, document, text)
+
+
+def _rows(connection: Connection, tenant: Tenant, span: Span, by: Kind) -> Iterator[dict[str, Any]]:
+    match by:
+        case "week":
+            return map(week_row, by_week(connection, tenant, span))
+        case "plan":
+            return map(plan_row, plans_behind(connection, tenant, span))
+        case "truck" | "driver" | "lane":
+            kind = By(by)
+            return (line_row(kind, line) for line in by_line(connection, tenant, span, kind).lines)
+
+
+def _write(path: Path, by: Kind, rows: list[dict[str, Any]]) -> None:
+    try:
+        with path.open("w", newline="", encoding="utf-8") as file:
+            write_csv(file, by, rows)
+    except OSError as error:
+        raise CommandFailed(f"cannot write {path}: {error.strerror}") from None
+
+
+_DECIMALS = {"gallons": 1, "saved_per_gallon": 3, "saved_percent": 1}
+
+
+def _readable(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: f"{value:,.{_DECIMALS.get(name, 2)}f}" if isinstance(value, float) else value
+        for name, value in row.items()
+    }

@@ -1,0 +1,83 @@
+"""The report as rows of named values, for CSV files and JSON documents."""
+
+import csv
+from collections.abc import Iterable
+from typing import Any, TextIO
+
+from domain.contract.csvfiles import defused
+from domain.encoding import utc_text
+from domain.ids import shown_id
+from domain.savings.report import By, Figures, Line, Plan, Week
+
+_FIGURES = (
+    "plans",
+    "plans_with_purchase",
+    "gallons",
+    "planned_cost",
+    "cost_at_average",
+    "saved",
+    "saved_per_gallon",
+    "saved_percent",
+)
+"""Money is in dollars."""
+
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "week": ("week_from", *_FIGURES),
+    By.TRUCK: ("vehicle_id", "unit_number", "vin", *_FIGURES),
+    By.DRIVER: ("driver_id", "name", "external_id", *_FIGURES),
+    By.LANE: ("origin", "destination", *_FIGURES),
+    "plan": (
+        *("route_id", "external_id", "plan_id", "planned_at", "vehicle_id", "unit_number", "driver_id", "driver_name"),
+        *("origin", "destination", *_FIGURES[2:]),
+    ),
+}
+"""Of each kind of row."""
+
+
+def week_row(week: Week) -> dict[str, Any]:
+    return {"week_from": week.first_day.isoformat(), **figures_row(week.figures)}
+
+
+def line_row(by: By, line: Line) -> dict[str, Any]:
+    names: tuple[str | None, ...] = (line.name, line.other)
+    if line.id is not None:
+        names = (shown_id("veh" if by is By.TRUCK else "drv", line.id), *names)
+    return {**dict(zip(COLUMNS[by], names, strict=False)), **figures_row(line.figures)}
+
+
+def plan_row(plan: Plan) -> dict[str, Any]:
+    figures = figures_row(plan.figures)
+    return {
+        "route_id": shown_id("rte", plan.route_id),
+        "external_id": plan.external_id,
+        "plan_id": shown_id("pln", plan.plan_id),
+        "planned_at": utc_text(plan.planned_at),
+        "vehicle_id": shown_id("veh", plan.vehicle_id),
+        "unit_number": plan.unit_number,
+        "driver_id": shown_id("drv", plan.driver_id),
+        "driver_name": plan.driver_name,
+        "origin": plan.origin,
+        "destination": plan.destination,
+        **{name: figures[name] for name in _FIGURES[2:]},
+        "saved": None if plan.saved_cents is None else figures["saved"],
+    }
+
+
+def figures_row(figures: Figures) -> dict[str, Any]:
+    values = (
+        figures.gallons,
+        figures.cost,
+        figures.average_cost,
+        figures.saved,
+        figures.saved_per_gallon,
+        figures.saved_percent,
+    )
+    numbers = (float(value) if value is not None else None for value in values)
+    return dict(zip(_FIGURES, (figures.plans, figures.with_purchase, *numbers), strict=True))
+
+
+def write_csv(file: TextIO, kind: str, rows: Iterable[dict[str, Any]]) -> None:
+    writer = csv.writer(file)
+    writer.writerow(COLUMNS[kind])
+    for row in rows:
+        writer.writerow(["" if value is None else defused(str(value)) for value in row.values()])

@@ -1,0 +1,59 @@
+"""Keeps what a route's plan saves from the moment when the driver has it, so that reports need not read the plans.
+
+A route counts once: with the plan that its driver has, while it is `active` or `completed`. A correction takes the
+place of the plan that it corrects when its message is out. `routes.progress` calls these functions; it has locked the
+route.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from domain.database import Connection
+from domain.documents import StopDocument
+from domain.roads import Point
+from domain.roads.states import ELSEWHERE, default_states
+from domain.statements import Command, Statement
+
+
+class _Ends(NamedTuple):
+    first: StopDocument
+    last: StopDocument
+
+
+_ENDS = Statement(_Ends, "SELECT stops->0 AS first, stops->-1 AS last FROM routes WHERE id = %s")
+
+_RECORD = Command(
+    """
+    INSERT INTO savings (route_id, company_id, environment, plan_id, planned_at, vehicle_id, driver_id,
+                         origin, destination, gallons, cost_cents, saved_cents)
+    SELECT r.id, r.company_id, r.environment, p.id, p.generated_at, r.vehicle_id, r.driver_id, %s, %s,
+           (p.document->>'totalGallons')::float,
+           round((p.document->>'totalCost')::numeric * 100)::bigint,
+           round((p.document->>'savingsTotal')::numeric * 100)::bigint
+    FROM routes r JOIN plans p ON p.id = r.plan_id WHERE r.id = %s
+    ON CONFLICT (route_id) DO UPDATE SET
+        plan_id = excluded.plan_id, planned_at = excluded.planned_at, gallons = excluded.gallons,
+        cost_cents = excluded.cost_cents, saved_cents = excluded.saved_cents
+    """
+)
+
+
+def record_savings(connection: Connection, route_id: UUID) -> None:
+    """What the current plan of an active or completed route saves; it takes the place of an earlier plan's."""
+    ends = _ENDS.one(connection, (route_id,))
+    _RECORD.execute(connection, (place_of(ends.first), place_of(ends.last), route_id))
+
+
+_DROP = Command("DELETE FROM savings WHERE route_id = ANY(%s)")
+
+
+def drop_savings(connection: Connection, route_ids: Sequence[UUID]) -> None:
+    """Of routes that ended in `error`."""
+    _DROP.execute(connection, (list(route_ids),))
+
+
+def place_of(stop: StopDocument) -> str:
+    """One end of a lane: `Port Newark, NJ`, the stop's name as pushed and the state in which it lies."""
+    state = default_states().at(Point(stop["latitude"], stop["longitude"]))
+    return stop["name"] if state == ELSEWHERE else f"{stop['name']}, {state}"

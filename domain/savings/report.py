@@ -1,0 +1,292 @@
+"""What plans saved in a span of time: in all, by week, truck, driver and lane, and the plans behind each figure.
+
+All of it is planned: nothing here knows what a driver really bought.
+"""
+
+from collections.abc import Iterator
+from datetime import date, datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from domain.database import Connection, Tenant
+from domain.savings.spans import Span
+from domain.statements import Statement
+
+BASIS = "planned, not bought: plans as drivers have them, against the average net price of each plan's corridor"
+
+
+class By(StrEnum):
+    """What the lines of a report are of."""
+
+    TRUCK = "truck"
+    DRIVER = "driver"
+    LANE = "lane"
+
+
+class Order(StrEnum):
+    """The figure that lines are ordered by."""
+
+    SAVED = "saved"
+    PER_GALLON = "per_gallon"
+    PERCENT = "percent"
+    COST = "cost"
+    GALLONS = "gallons"
+    PLANS = "plans"
+
+
+class Figures(NamedTuple):
+    """Sums over plans. `with_purchase` of the plans buy fuel; the others save nothing."""
+
+    plans: int
+    with_purchase: int
+    gallons: Decimal
+    cost_cents: int
+    saved_cents: int
+
+    @property
+    def cost(self) -> Decimal:
+        """In dollars, as the others."""
+        return _dollars(self.cost_cents)
+
+    @property
+    def saved(self) -> Decimal:
+        return _dollars(self.saved_cents)
+
+    @property
+    def average_cost(self) -> Decimal:
+        """What the gallons would cost at the average prices of their corridors."""
+        return _dollars(self.cost_cents + self.saved_cents)
+
+    @property
+    def saved_per_gallon(self) -> Decimal | None:
+        return round(self.saved / self.gallons, 3) if self.gallons else None
+
+    @property
+    def saved_percent(self) -> Decimal | None:
+        """Of the average cost."""
+        return round(100 * self.saved / self.average_cost, 1) if self.average_cost else None
+
+
+def _dollars(cents: int) -> Decimal:
+    return Decimal(cents).scaleb(-2)
+
+
+NOTHING = Figures(0, 0, Decimal(0), 0, 0)
+
+
+class Only(NamedTuple):
+    """Which plans: those of a truck, of a driver or of a lane. None: of all."""
+
+    vehicle_id: UUID | None = None
+    driver_id: UUID | None = None
+    origin: str | None = None
+    destination: str | None = None
+
+
+ALL = Only()
+
+
+class Week(NamedTuple):
+    first_day: date
+    figures: Figures
+
+
+class Line(NamedTuple):
+    """A truck with its unit number and VIN, a driver with name and external id, or a lane with its two ends."""
+
+    id: UUID | None
+    """None of a lane."""
+    name: str | None
+    other: str | None
+    figures: Figures
+
+
+class Lines(NamedTuple):
+    """Some of the lines, and how many there are."""
+
+    lines: list[Line]
+    total: int
+
+
+class Plan(NamedTuple):
+    """A plan that counts, with its route."""
+
+    route_id: UUID
+    external_id: str
+    plan_id: UUID
+    planned_at: datetime
+    vehicle_id: UUID
+    unit_number: str | None
+    driver_id: UUID
+    driver_name: str | None
+    origin: str
+    destination: str
+    gallons: Decimal
+    cost_cents: int
+    saved_cents: int | None
+
+    @property
+    def figures(self) -> Figures:
+        return Figures(1, int(self.saved_cents is not None), self.gallons, self.cost_cents, self.saved_cents or 0)
+
+
+_OF_SPAN = """
+    s.company_id = %(company_id)s AND s.environment = %(environment)s
+    AND s.planned_at >= %(start)s AND s.planned_at < %(end)s
+"""
+_ONLY = """
+    (%(vehicle_id)s::uuid IS NULL OR s.vehicle_id = %(vehicle_id)s)
+    AND (%(driver_id)s::uuid IS NULL OR s.driver_id = %(driver_id)s)
+    AND (%(origin)s::text IS NULL OR s.origin = %(origin)s)
+    AND (%(destination)s::text IS NULL OR s.destination = %(destination)s)
+"""
+_SUMS = """
+    count(*)::int AS plans, count(s.saved_cents)::int AS with_purchase, sum(s.gallons) AS gallons,
+    sum(s.cost_cents::float) AS cost_cents, coalesce(sum(s.saved_cents::float), 0) AS saved_cents
+"""
+"""Sums of doubles take PostgreSQL half as long as sums of bigints. Of whole numbers they are exact up to 2^53."""
+_EXACT = """
+    plans, with_purchase, round(gallons::numeric, 3) AS gallons, cost_cents::bigint AS cost_cents,
+    saved_cents::bigint AS saved_cents
+"""
+"""Of sums: plans are in thousandths of gallons at the finest."""
+
+
+class _WeekRow(NamedTuple):
+    week: int
+    plans: int
+    with_purchase: int
+    gallons: Decimal
+    cost_cents: int
+    saved_cents: int
+
+
+_WEEKS = Statement(
+    _WeekRow,
+    f"""
+    SELECT week, {_EXACT}
+    FROM (SELECT width_bucket(s.planned_at, %(week_starts)s::timestamptz[]) AS week, {_SUMS}
+          FROM savings s WHERE {_OF_SPAN} AND {_ONLY} GROUP BY 1) AS summed
+    """,  # noqa: S608 (constants of this module)
+)
+
+
+def by_week(connection: Connection, tenant: Tenant, span: Span, only: Only = ALL) -> list[Week]:
+    """Every week of the span, those without a plan too."""
+    parameters = {**_parameters(tenant, span), **only._asdict(), "week_starts": span.week_starts}
+    found = {row.week: Figures(*row[1:]) for row in _WEEKS.all(connection, parameters)}
+    return [Week(day, found.get(number, NOTHING)) for number, day in enumerate(span.weeks, start=1)]
+
+
+def total_of(weeks: list[Week]) -> Figures:
+    figures = [week.figures for week in weeks]
+    return Figures(
+        sum(one.plans for one in figures),
+        sum(one.with_purchase for one in figures),
+        sum((one.gallons for one in figures), Decimal(0)),
+        sum(one.cost_cents for one in figures),
+        sum(one.saved_cents for one in figures),
+    )
+
+
+class _LineRow(NamedTuple):
+    id: UUID | None
+    name: str | None
+    other: str | None
+    total: int
+    plans: int
+    with_purchase: int
+    gallons: Decimal
+    cost_cents: int
+    saved_cents: int
+
+
+_ORDERED = """
+    CASE %(order)s::text
+        WHEN 'plans' THEN plans WHEN 'gallons' THEN gallons WHEN 'cost' THEN cost_cents
+        WHEN 'per_gallon' THEN saved_cents / nullif(gallons, 0)
+        WHEN 'percent' THEN saved_cents / nullif(cost_cents + saved_cents, 0)
+        ELSE saved_cents END * %(sign)s::int NULLS LAST
+"""
+
+
+def _lines(keys: str, shown: str, joined: str = "") -> str:
+    """The names are joined to the lines that are shown."""
+    return f"""
+        SELECT {shown}, total, {_EXACT}
+        FROM (SELECT *, count(*) OVER ()::int AS total
+              FROM (SELECT {keys}, {_SUMS} FROM savings s WHERE {_OF_SPAN} GROUP BY {keys}) AS line
+              ORDER BY {_ORDERED}, {keys} LIMIT %(limit)s OFFSET %(offset)s) AS line {joined}
+        ORDER BY {_ORDERED}, {keys}
+    """  # noqa: S608 (constants of this module)
+
+
+_LINES = {
+    By.TRUCK: Statement(
+        _LineRow,
+        _lines(
+            "vehicle_id",
+            "line.vehicle_id AS id, v.unit_number AS name, v.vin AS other",
+            "LEFT JOIN vehicles v ON v.id = line.vehicle_id",
+        ),
+    ),
+    By.DRIVER: Statement(
+        _LineRow,
+        _lines(
+            "driver_id",
+            "line.driver_id AS id, d.name AS name, d.external_id AS other",
+            "LEFT JOIN drivers d ON d.id = line.driver_id",
+        ),
+    ),
+    By.LANE: Statement(
+        _LineRow, _lines("origin, destination", "NULL::uuid AS id, line.origin AS name, line.destination AS other")
+    ),
+}
+
+
+def by_line(
+    connection: Connection,
+    tenant: Tenant,
+    span: Span,
+    by: By,
+    *,
+    order: Order = Order.SAVED,
+    ascending: bool = False,
+    limit: int | None = None,
+    offset: int = 0,
+) -> Lines:
+    """Lines without a figure to order by come last."""
+    paging = {"order": order, "sign": 1 if ascending else -1, "limit": limit, "offset": offset}
+    rows = _LINES[by].all(connection, {**_parameters(tenant, span), **paging})
+    return Lines([Line(row.id, row.name, row.other, Figures(*row[4:])) for row in rows], rows[0].total if rows else 0)
+
+
+_PLANS = Statement(
+    Plan,
+    f"""
+    SELECT s.route_id, r.external_id, s.plan_id, s.planned_at, s.vehicle_id, v.unit_number, s.driver_id,
+           d.name AS driver_name, s.origin, s.destination, round(s.gallons::numeric, 3) AS gallons,
+           s.cost_cents, s.saved_cents
+    FROM (SELECT * FROM savings s WHERE {_OF_SPAN} AND {_ONLY}
+          ORDER BY s.planned_at DESC, s.route_id LIMIT %(limit)s OFFSET %(offset)s) AS s
+    JOIN routes r ON r.id = s.route_id
+    LEFT JOIN vehicles v ON v.id = s.vehicle_id
+    LEFT JOIN drivers d ON d.id = s.driver_id
+    ORDER BY s.planned_at DESC, s.route_id
+    """,  # noqa: S608 (constants of this module)
+)
+
+
+def plans_behind(
+    connection: Connection, tenant: Tenant, span: Span, only: Only = ALL, *, limit: int | None = None, offset: int = 0
+) -> Iterator[Plan]:
+    """The plans that the figures are sums of, the newest first. Nothing else runs on the connection until the last one
+    was taken."""
+    parameters = {**_parameters(tenant, span), **only._asdict(), "limit": limit, "offset": offset}
+    return _PLANS.in_portions(connection, 2_000, parameters)
+
+
+def _parameters(tenant: Tenant, span: Span) -> dict[str, Any]:
+    return {**tenant._asdict(), "start": span.start, "end": span.end}

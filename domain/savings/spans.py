@@ -1,0 +1,71 @@
+"""Spans of days in a company's time zone, and the weeks in them."""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from domain.errors import FuelrouteError
+
+FIRST_YEAR, LAST_YEAR = 2000, 2099
+MOST_DAYS = 366
+
+
+class UnusableSpan(FuelrouteError):
+    """Two days that no report is made for; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From `first_day` to `last_day`, both inclusive, as days begin and end in the time zone."""
+
+    first_day: date
+    last_day: date
+    time_zone: str
+
+    def __post_init__(self) -> None:
+        """Raises UnusableSpan."""
+        for day in (self.first_day, self.last_day):
+            if not FIRST_YEAR <= day.year <= LAST_YEAR:
+                raise UnusableSpan(f"{day} is out of range: years from {FIRST_YEAR} to {LAST_YEAR} are reported")
+        if self.last_day < self.first_day:
+            raise UnusableSpan(f"the span ends on {self.last_day}, before it begins on {self.first_day}")
+        if (self.last_day - self.first_day).days >= MOST_DAYS:
+            raise UnusableSpan(f"the span is longer than {MOST_DAYS} days: choose a shorter one")
+
+    @property
+    def start(self) -> datetime:
+        return self._midnight(self.first_day)
+
+    @property
+    def end(self) -> datetime:
+        """The first moment after it."""
+        return self._midnight(self.last_day + timedelta(days=1))
+
+    @property
+    def weeks(self) -> list[date]:
+        """The first day of each: that of the span, then the Mondays."""
+        monday = self.first_day + timedelta(days=7 - self.first_day.weekday())
+        days_left = (self.last_day - monday).days
+        return [self.first_day, *(monday + timedelta(days=days) for days in range(0, days_left + 1, 7))]
+
+    @property
+    def week_starts(self) -> list[datetime]:
+        return [self._midnight(day) for day in self.weeks]
+
+    def _midnight(self, day: date) -> datetime:
+        return datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(self.time_zone)).astimezone(UTC)
+
+
+def month_of(day: date, time_zone: str) -> Span:
+    return _months(day.replace(day=1), 1, time_zone)
+
+
+def quarter_of(day: date, time_zone: str) -> Span:
+    return _months(date(day.year, day.month - (day.month - 1) % 3, 1), 3, time_zone)
+
+
+def _months(first_day: date, months: int, time_zone: str) -> Span:
+    """So many from the first day of one on."""
+    years, month = divmod(first_day.month - 1 + months, 12)
+    next_day = date(first_day.year + years, month + 1, 1)
+    return Span(first_day, next_day - timedelta(days=1), time_zone)

@@ -1,0 +1,74 @@
+"""The page IFTA: a quarter's miles, gallons and tax by state, and the same as a CSV file."""
+
+import io
+from datetime import date, timedelta
+from zoneinfo import ZoneInfo
+
+import psycopg
+from starlette.responses import Response
+
+from domain.ids import shown_id
+from domain.ifta.quarters import Quarter, UnknownQuarter
+from domain.ifta.reading import Driven, find_driven
+from domain.ifta.report import make_report, write_csv
+from ingress.console.frame import Page, Refused
+
+MOST_ROUTES = 500
+"""In a report that is made while a browser waits: each takes some milliseconds of a processor."""
+_QUARTERS = 8
+"""To choose from."""
+
+
+def show(page: Page) -> Response:
+    """The report; of a larger fleet, how to make it."""
+    today = page.now.astimezone(ZoneInfo(page.session.time_zone)).date()
+    quarter = _quarter(page, today)
+    driven = _driven(page, quarter)
+    return page.render(
+        "ifta.html",
+        section="ifta",
+        quarter=quarter,
+        quarters=_latest(today),
+        report=make_report(page.connection, driven, now=page.now) if driven is not None else None,
+        most=MOST_ROUTES,
+        company=shown_id("cmp", page.company_id),
+    )
+
+
+def export(page: Page) -> Response:
+    quarter = _quarter(page, page.now.astimezone(ZoneInfo(page.session.time_zone)).date())
+    driven = _driven(page, quarter)
+    if driven is None:
+        raise Refused(400, "This report is too large for a page", "Make it with the command that the page IFTA shows.")
+    text = io.StringIO()
+    write_csv(text, make_report(page.connection, driven, now=page.now))
+    headers = {"Content-Disposition": f'attachment; filename="ifta-{quarter}.csv"'}
+    return Response(text.getvalue(), media_type="text/csv", headers=headers)
+
+
+def _quarter(page: Page, today: date) -> Quarter:
+    """The one that is asked for, else the last that is over. Raises Refused."""
+    text = page.form.text("quarter")
+    try:
+        return Quarter.parse(text) if text else _latest(today)[1]
+    except UnknownQuarter:
+        raise Refused(400, "There is no such quarter", "Go back and choose one, such as 2026Q4.") from None
+
+
+def _latest(today: date) -> list[Quarter]:
+    """The one of today and those before it."""
+    quarters = []
+    day = today
+    for _ in range(_QUARTERS):
+        quarters.append(Quarter(day.year, (day.month + 2) // 3))
+        day = quarters[-1].first_day - timedelta(days=1)
+    return quarters
+
+
+def _driven(page: Page, quarter: Quarter) -> Driven | None:
+    """The routes of a report. None: too many, or so many that looking for them took too long."""
+    try:
+        driven = find_driven(page.connection, page.company_id, quarter)
+    except psycopg.errors.QueryCanceled:
+        return None
+    return driven if len(driven.route_ids) <= MOST_ROUTES else None

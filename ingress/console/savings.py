@@ -1,0 +1,246 @@
+"""The pages Savings: what plans saved in a span of days, in all, by week, and by truck, driver or lane; the plans
+behind each figure; and both as CSV files."""
+
+import io
+from collections.abc import Iterable
+from datetime import date, timedelta
+from functools import partial
+from typing import Any, Literal, NamedTuple
+from urllib.parse import quote, urlencode
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from starlette.responses import Response
+
+from domain.database import Tenant
+from domain.ids import read_id, shown_id
+from domain.lifecycle import Environment
+from domain.savings.export import line_row, plan_row, write_csv
+from domain.savings.report import By, Line, Only, Order, Week, by_line, by_week, plans_behind, total_of
+from domain.savings.spans import Span, UnusableSpan, month_of, quarter_of
+from ingress.console.frame import Page, Refused, not_found
+
+LINES, PLANS = 50, 100
+"""Shown on one page."""
+MOST_PLANS = 100_000
+"""In one file."""
+
+NAMES = {By.TRUCK: "Trucks", By.DRIVER: "Drivers", By.LANE: "Lanes"}
+
+
+class _Wanted(NamedTuple):
+    """What the address asks for."""
+
+    tenant: Tenant
+    span: Span
+    by: By
+    order: Order
+    ascending: bool
+    only: Only
+    page: int
+
+
+def show(page: Page) -> Response:
+    wanted = _wanted(page)
+    found = by_line(
+        page.connection,
+        wanted.tenant,
+        wanted.span,
+        wanted.by,
+        order=wanted.order,
+        ascending=wanted.ascending,
+        limit=LINES,
+        offset=wanted.page * LINES,
+    )
+    return page.render(
+        "savings.html",
+        **_head(page, wanted, by_week(page.connection, wanted.tenant, wanted.span)),
+        found=found,
+        pages=-(-found.total // LINES),
+        names=NAMES,
+        plans_of=lambda line: _address(page, "/savings/plans", page=None, **_fields_of(wanted.by, line)),
+    )
+
+
+def show_plans(page: Page) -> Response:
+    """The plans behind a figure."""
+    wanted = _wanted(page)
+    weeks = by_week(page.connection, wanted.tenant, wanted.span, wanted.only)
+    shown = plans_behind(
+        page.connection, wanted.tenant, wanted.span, wanted.only, limit=PLANS, offset=wanted.page * PLANS
+    )
+    return page.render(
+        "savings_plans.html",
+        **_head(page, wanted, weeks),
+        only=wanted.only,
+        plans=list(shown),
+        pages=-(-total_of(weeks).plans // PLANS),
+    )
+
+
+def export(page: Page) -> Response:
+    """The lines as a CSV file."""
+    wanted = _wanted(page)
+    found = by_line(
+        page.connection, wanted.tenant, wanted.span, wanted.by, order=wanted.order, ascending=wanted.ascending
+    )
+    return _file(wanted, wanted.by, (line_row(wanted.by, line) for line in found.lines))
+
+
+def export_plans(page: Page) -> Response:
+    """The plans behind a figure as a CSV file."""
+    wanted = _wanted(page)
+    weeks = by_week(page.connection, wanted.tenant, wanted.span, wanted.only)
+    if total_of(weeks).plans > MOST_PLANS:
+        raise Refused(
+            400,
+            "These are too many plans for one file",
+            f"Go back and choose fewer days: {MOST_PLANS:,} plans are the limit. `fuelroute savings report` has none.",
+        )
+    plans = plans_behind(page.connection, wanted.tenant, wanted.span, wanted.only)
+    return _file(wanted, "plan", map(plan_row, plans))
+
+
+def _file(wanted: _Wanted, kind: str, rows: Iterable[dict[str, Any]]) -> Response:
+    text = io.StringIO()
+    write_csv(text, kind, rows)
+    name = f"savings-by-{kind}-{wanted.span.first_day}-{wanted.span.last_day}.csv"
+    return Response(
+        text.getvalue(), media_type="text/csv", headers={"Content-Disposition": f'attachment; filename="{name}"'}
+    )
+
+
+# --- What the address asks for ---------------------------------------------------------------------------------
+
+_ONLY = ("vehicle", "driver", "origin", "destination")
+_FIELDS = ("environment", "from", "to", "by", "order", "direction", *_ONLY, "page")
+_ENVIRONMENTS = {str(one): one for one in Environment}
+_BYS = {str(one): one for one in By}
+_ORDERS = {str(one): one for one in Order}
+
+
+def _wanted(page: Page) -> _Wanted:
+    """Raises Refused."""
+    form = page.form
+    return _Wanted(
+        tenant=Tenant(page.company_id, _ENVIRONMENTS.get(form.text("environment"), Environment.LIVE)),
+        span=_span(page),
+        by=_BYS.get(form.text("by"), By.TRUCK),
+        order=_ORDERS.get(form.text("order"), Order.SAVED),
+        ascending=form.text("direction") == "up",
+        only=Only(
+            _id(page, "vehicle", "veh"), _id(page, "driver", "drv"), _place(page, "origin"), _place(page, "destination")
+        ),
+        page=form.number("page"),
+    )
+
+
+def _span(page: Page) -> Span:
+    """The days that are asked for, else those of this month."""
+    zone = page.session.time_zone
+    month = month_of(_today(page), zone)
+    try:
+        return Span(_day(page, "from") or month.first_day, _day(page, "to") or month.last_day, zone)
+    except UnusableSpan as error:
+        text = str(error)
+        raise Refused(400, "These days cannot be reported", f"{text[:1].upper()}{text[1:]}.") from None
+
+
+def _today(page: Page) -> date:
+    return page.now.astimezone(ZoneInfo(page.session.time_zone)).date()
+
+
+def _day(page: Page, name: str) -> date | None:
+    text = page.form.text(name)
+    try:
+        return date.fromisoformat(text) if text else None
+    except ValueError:
+        raise Refused(400, "This is no date", f"Go back and correct the day in “{name}”.") from None
+
+
+def _id(page: Page, name: str, kind: Literal["veh", "drv"]) -> UUID | None:
+    text = page.form.text(name)
+    found = read_id(kind, text)
+    if text and found is None:
+        raise not_found()
+    return found
+
+
+def _place(page: Page, name: str) -> str | None:
+    return page.form.packed(name) or None
+
+
+def _fields_of(by: By, line: Line) -> dict[str, str]:
+    """What asks for the plans of a line. `_place` reads the places."""
+    if line.id is None:
+        return {"origin": quote(line.name or "", safe=""), "destination": quote(line.other or "", safe="")}
+    return {"vehicle": shown_id("veh", line.id)} if by is By.TRUCK else {"driver": shown_id("drv", line.id)}
+
+
+def _address(shown: Page, path: str, **changes: object) -> str:
+    """What is shown, with changes; None takes a field away."""
+    fields = {name: shown.form.secret(name) for name in _FIELDS} | changes
+    return f"{path}?{urlencode({name: value for name, value in fields.items() if value not in ('', None)})}"
+
+
+# --- What both pages begin with --------------------------------------------------------------------------------
+
+
+def _head(page: Page, wanted: _Wanted, weeks: list[Week]) -> dict[str, Any]:
+    zone = wanted.span.time_zone
+    month, quarter = month_of(_today(page), zone), quarter_of(_today(page), zone)
+    day = timedelta(days=1)
+    return {
+        "section": "savings",
+        "wanted": wanted,
+        "weeks": weeks,
+        "bars": _bars(weeks),
+        "chart": (WIDTH, HEIGHT),
+        "total": total_of(weeks),
+        "address": partial(_address, page),
+        "path": page.request.url.path,
+        "spans": [
+            ("This month", month),
+            ("Last month", month_of(month.first_day - day, zone)),
+            ("This quarter", quarter),
+            ("Last quarter", quarter_of(quarter.first_day - day, zone)),
+        ],
+        "environments": list(Environment),
+        "orders": list(Order),
+        "kept": {name: page.form.secret(name) for name in ("environment", "by", *_ONLY) if page.form.secret(name)},
+    }
+
+
+WIDTH, HEIGHT = 1000.0, 160.0
+_GAP = 6.0
+
+
+class _Bar(NamedTuple):
+    """What a week saved, as a rectangle of the chart."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    is_loss: bool
+    week: Week
+
+
+def _bars(weeks: list[Week]) -> list[_Bar]:
+    """Savings stand on the line of nothing, losses hang below it."""
+    cents = [week.figures.saved_cents for week in weeks]
+    highest, lowest = max(0, *cents), min(0, *cents)
+    per_cent = HEIGHT / max(highest - lowest, 1)
+    step = WIDTH / len(weeks)
+    gap = min(_GAP, step / 4)
+    return [
+        _Bar(
+            round(number * step + gap / 2, 1),
+            round((highest - max(saved, 0)) * per_cent, 1),
+            round(step - gap, 1),
+            round(abs(saved) * per_cent, 1),
+            saved < 0,
+            week,
+        )
+        for number, (saved, week) in enumerate(zip(cents, weeks, strict=True))
+    ]

@@ -1,0 +1,81 @@
+"""The page IFTA: whose quarter it is, what it says, and its file."""
+
+import csv
+import io
+from datetime import UTC, datetime
+
+import pytest
+
+from domain.ifta import reading
+from domain.ifta.quarters import Quarter
+from domain.ifta.report import make_report
+from domain.lifecycle import Role
+from ingress.console.ifta import MOST_ROUTES
+from tests.domain.helpers import driven_without_a_plan
+from tests.factories import Fleet
+from tests.ingress.console.conftest import World, words
+
+AUTUMN = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def driven(world: World) -> Fleet:
+    """A company with a route that was driven from Joliet to Newark in 2026Q4."""
+    fleet = world.new_fleet(time_zone="America/Chicago")
+    with world.database.transaction() as connection:
+        driven_without_a_plan(connection, fleet, AUTUMN)
+    return fleet
+
+
+def test_a_quarter_s_states_are_those_of_the_report(world: World, driven: Fleet) -> None:
+    with world.database.transaction() as connection:
+        found = reading.find_driven(connection, driven.company_id, Quarter(2026, 4))
+        report = make_report(connection, found, now=datetime.now(UTC))
+    browser = world.browser(Role.VIEWER, driven)
+    page = words(browser.look("/ifta", quarter="2026Q4"))
+    assert "Planned, not bought" in page
+    assert "1 leg of 1 route, Oct 01, 2026 to Dec 31, 2026 (America/Chicago)" in page
+    assert "1 leg without a plan" in page
+    answer = browser.get("/ifta.csv", params={"quarter": "2026Q4"})
+    assert answer.headers["content-disposition"] == 'attachment; filename="ifta-2026Q4.csv"'
+    rows = list(csv.DictReader(io.StringIO(answer.text, newline="")))
+    assert [(row["state"], float(row["miles"])) for row in rows] == [(line.state, line.miles) for line in report.states]
+    for line in report.states:
+        assert f"{line.state} {line.miles:,.2f} {line.gallons_burned:,.2f}" in page
+    assert f"All {report.totals.miles:,.2f}" in page
+
+
+def test_the_quarter_before_this_one_is_shown_first(world: World) -> None:
+    browser = world.browser(Role.VIEWER)
+    page = browser.look("/ifta")
+    today = datetime.now(UTC)
+    last = Quarter(today.year, (today.month + 2) // 3 - 1) if today.month > 3 else Quarter(today.year - 1, 4)
+    assert f"<option selected>{last}</option>" in page
+    assert page.count("<option") == 8
+    assert f"No leg was driven in {last}." in words(page)
+
+
+def test_another_company_s_miles_are_not_in_it(world: World, driven: Fleet) -> None:
+    assert driven.company_id
+    for role in (Role.VIEWER, Role.OWNER):
+        assert "No leg was driven in 2026Q4" in words(world.browser(role).look("/ifta", quarter="2026Q4"))
+    assert world.browser().get("/ifta").headers["location"] == "/sign-in?next=/ifta"
+    assert world.browser(Role.OPERATOR).get("/ifta.csv").headers["location"] == "/companies"
+
+
+def test_a_report_that_takes_long_is_left_to_the_command(world: World, driven: Fleet) -> None:
+    with world.database.transaction() as connection:
+        for _ in range(MOST_ROUTES):
+            driven_without_a_plan(connection, driven, AUTUMN)
+    browser = world.browser(Role.VIEWER, driven)
+    page = words(browser.look("/ifta", quarter="2026Q4"))
+    assert f"fuelroute ifta report --company {driven.shown_company_id} --quarter 2026Q4 --csv ifta.csv" in page
+    answer = browser.get("/ifta.csv", params={"quarter": "2026Q4"})
+    assert (answer.status_code, "Make it with the command" in answer.text) == (400, True)
+
+
+@pytest.mark.parametrize("path", ["/ifta", "/ifta.csv"])
+@pytest.mark.parametrize("quarter", ["2026Q5", "0001Q1", "next", "２０２６Q1", "2026Q4\n2026Q1", "'; --"])
+def test_an_odd_quarter_gets_a_sentence(world: World, path: str, quarter: str) -> None:
+    answer = world.browser(Role.VIEWER).get(path, params={"quarter": quarter})
+    assert (answer.status_code, "Go back and choose one, such as 2026Q4." in answer.text) == (400, True)

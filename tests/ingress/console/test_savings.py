@@ -1,0 +1,300 @@
+"""The pages Savings: figures that agree with the plans behind them, whose they are, and what odd addresses get."""
+
+import csv
+import io
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from html import unescape
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from domain.ids import shown_id
+from domain.lifecycle import Role
+from domain.settings import Settings
+from tests.domain.helpers import corrected_by_hand, deliver, imported, planned_by_hand
+from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet, route_body
+from tests.ingress.console.conftest import Browser, Fields, World, words
+from tests.pipeline.world import store_prices
+from tests.service import Service
+
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
+
+NOON = datetime(2026, 11, 10, 18, tzinfo=UTC)
+NOVEMBER: Fields = {"from": "2026-11-01", "to": "2026-11-30"}
+PLANNED = "Planned savings: what the gallons of each plan would have cost"
+
+Send = Callable[..., UUID]
+
+
+@pytest.fixture
+def send(world: World, settings: Settings) -> Send:
+    """Stores an active route whose driver has a plan."""
+
+    def one(
+        fleet: Fleet, saved: float | None = 31.5, *, at: datetime = NOON, sandbox: bool = False, **route: Any
+    ) -> UUID:
+        with world.database.transaction() as connection:
+            route_id = imported(connection, fleet.sandbox if sandbox else fleet.live, now=at, **route)
+            message_id = planned_by_hand(connection, route_id, now=at, savingsTotal=saved)
+            deliver(connection, message_id, settings=settings, now=at)
+        return route_id
+
+    return one
+
+
+@pytest.fixture
+def fleet(world: World) -> Fleet:
+    return world.new_fleet(time_zone="America/Chicago")
+
+
+def links(html: str, path: str) -> list[str]:
+    return [unescape(link) for link in re.findall(rf'href="({re.escape(path)}\?[^"]*)"', html)]
+
+
+def table_of(html: str) -> str:
+    """The last table of the page."""
+    return words(html[html.rindex("<table>") :])
+
+
+@pytest.fixture
+def three_plans(send: Send, fleet: Fleet) -> list[UUID]:
+    """Of truck 101 with Ann Lee $31.50 and $10.07, of truck 102 with Bo Diaz -$1.20."""
+    other = {"vehicle": {"unitNumber": "102"}, "driver": {"name": "Bo Diaz"}, "stops": [PERRYSBURG, NEWARK]}
+    return [
+        send(fleet, 31.5, externalId="LOAD-1"),
+        send(fleet, 10.07, externalId="LOAD-2", at=datetime(2026, 11, 20, 12, tzinfo=UTC)),
+        send(fleet, -1.2, externalId="LOAD-3", **other),
+    ]
+
+
+@pytest.mark.usefixtures("three_plans")
+@pytest.mark.parametrize(
+    ("by", "lines"),
+    [
+        ("truck", ["101", "102"]),
+        ("driver", ["Ann Lee", "Bo Diaz"]),
+        ("lane", ["Joliet terminal, IL → Port Newark, NJ", "Perrysburg yard, OH → Port Newark, NJ"]),
+    ],
+)
+def test_each_figure_leads_to_its_plans_and_those_to_their_routes(
+    world: World, fleet: Fleet, by: str, lines: list[str]
+) -> None:
+    browser = world.browser(Role.VIEWER, fleet)
+    html = browser.look("/savings", by=by, **NOVEMBER)
+    page, table = words(html), table_of(html)
+    assert PLANNED in page
+    assert "$40.37 saved by 3 plans" in page
+    assert [table.index(line) for line in lines] == sorted(table.index(line) for line in lines)
+    assert "$41.57" in table
+    assert "−$1.20" in table
+    plans = links(html, "/savings/plans")
+    assert len(plans) == 2
+    first = browser.look(plans[0])
+    assert "$41.57 saved by 2 plans" in words(first)
+    assert all(said in table_of(first) for said in ("LOAD-1", "LOAD-2", "$31.50", "$10.07"))
+    assert "LOAD-3" not in first
+    assert "LOAD-3" in browser.look(plans[1])
+    route = re.findall(r'href="(/routes/rte_[0-9a-f]+)"', first)[0]
+    assert "LOAD-2" in browser.look(route), "the newest first"
+
+
+@pytest.mark.usefixtures("three_plans")
+def test_lines_are_ordered_by_the_figure_that_is_chosen(world: World, fleet: Fleet) -> None:
+    browser = world.browser(Role.VIEWER, fleet)
+    html = browser.look("/savings", **NOVEMBER)
+    assert 'aria-sort="descending"' in html
+    turned = next(link for link in links(html, "/savings") if "direction=up" in link)
+    html = browser.look(turned)
+    assert 'aria-sort="ascending"' in html
+    assert table_of(html).index("102") < table_of(html).index("101")
+    for order in ("plans", "gallons", "cost", "per_gallon", "percent"):
+        page = table_of(browser.look("/savings", order=order, **NOVEMBER))
+        assert page.index("101") < page.index("102"), order
+
+
+@pytest.mark.usefixtures("three_plans")
+def test_weeks_stand_in_the_chart_and_in_a_table(world: World, fleet: Fleet) -> None:
+    html = world.browser(Role.VIEWER, fleet).look("/savings", **NOVEMBER)
+    titles = re.findall(r"<rect class=\"bar[^>]*><title>([^<]*)</title>", html)
+    assert len(titles) == 6
+    assert titles[2] == "Week from Nov 09: $30.30, 2 plans"
+    assert titles[3] == "Week from Nov 16: $10.07, 1 plan"
+    heights = [float(height) for height in re.findall(r'<rect class="bar[^>]* height="([\d.]+)"', html)]
+    assert max(heights) == heights[2] == pytest.approx(3 * heights[3], rel=0.01)
+    assert "style=" not in html
+    assert "Mon, Nov 09, 2026" in words(html)
+
+
+def test_a_driven_route_s_figures_are_those_that_the_api_shows(world: World, service: Service) -> None:
+    """With the whole service: pushed, imported, arrived, planned with real prices, sent."""
+    store_prices(service)
+    with service.new_tenant() as client:
+        route_id = client.push(route_body(datetime.now(UTC), stops=[JOLIET, NEWARK])).json()["id"]
+        client.post_fixes(JOLIET, fuelPercent=40)
+        plan = client.wait_for(route_id, "active")["fuelPlan"]
+        browser = world.browser(Role.VIEWER, client.fleet)
+        (row,) = rows_of(browser, "/savings/plans.csv")
+        assert row["route_id"] == route_id
+        assert (row["saved"], row["planned_cost"], row["gallons"]) == tuple(
+            str(float(plan[name])) for name in ("savingsTotal", "totalCost", "totalGallons")
+        )
+        assert f"${plan['savingsTotal']:,.2f} saved by 1 plan" in words(browser.look("/savings"))
+
+
+def test_a_corrected_plan_counts_once(world: World, fleet: Fleet, send: Send, settings: Settings) -> None:
+    route_id = send(fleet, 31.5)
+    with world.database.transaction() as connection:
+        message = corrected_by_hand(connection, route_id, now=NOON, savingsTotal=12.25)
+    browser = world.browser(Role.VIEWER, fleet)
+    assert "$31.50 saved by 1 plan" in words(browser.look("/savings", **NOVEMBER))
+    with world.database.transaction() as connection:
+        deliver(connection, message, settings=settings, now=NOON)
+    assert "$12.25 saved by 1 plan" in words(browser.look("/savings", **NOVEMBER))
+
+
+def test_months_begin_in_the_company_s_zone(world: World, fleet: Fleet, send: Send) -> None:
+    send(fleet, 1.0, at=datetime(2026, 12, 1, 5, 59, tzinfo=UTC))  # the last minute of November in Chicago
+    send(fleet, 2.0, at=datetime(2026, 12, 1, 6, 0, tzinfo=UTC))
+    browser = world.browser(Role.VIEWER, fleet)
+    assert "$1.00 saved by 1 plan" in words(browser.look("/savings", **NOVEMBER))
+    december: Fields = {"from": "2026-12-01", "to": "2026-12-31"}
+    assert "$2.00 saved by 1 plan" in words(browser.look("/savings", **december))
+
+
+def test_the_days_of_this_month_are_shown_unless_others_are_chosen(world: World, fleet: Fleet, send: Send) -> None:
+    send(fleet, 7.0, at=datetime.now(UTC))
+    browser = world.browser(Role.VIEWER, fleet)
+    html = browser.look("/savings")
+    assert "$7.00 saved by 1 plan" in words(html)
+    spans = [link for link in links(html, "/savings") if "from=" in link]
+    assert [words(browser.look(link)).count("$7.00 saved by 1 plan") for link in spans] == [1, 0, 1, 0]
+
+
+def test_what_is_not_there_is_said(world: World, fleet: Fleet) -> None:
+    page = words(world.browser(Role.VIEWER, fleet).look("/savings"))
+    assert "No live plan counts in these days" in page
+    page = words(world.browser(Role.VIEWER, fleet).look("/savings/plans"))
+    assert "No plan counts here in these days" in page
+
+
+def test_names_are_text_and_lanes_are_found_by_them(world: World, fleet: Fleet, send: Send) -> None:
+    """A name that looks like markup, like an address's syntax or like a formula, as long as the contract allows."""
+    names = ["<script>alert(1)</script>", "  =a&b=c%41+\r\nd ", "N" * 200]
+    for name in names:
+        send(fleet, stops=[{**JOLIET, "name": name}, NEWARK])
+    browser = world.browser(Role.VIEWER, fleet)
+    html = browser.look("/savings", by="lane", **NOVEMBER)
+    assert "<script>alert" not in html
+    plans = links(html, "/savings/plans")
+    assert len(plans) == 3
+    for link in plans:
+        assert "$31.50 saved by 1 plan" in words(browser.look(link)), link
+        (days,) = re.findall(r'<form class="search filters".*?</form>', browser.look(link), re.DOTALL)
+        hidden = re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', days)
+        kept = {name: unescape(value) for name, value in hidden}
+        assert "$31.50 saved by 1 plan" in words(browser.get("/savings/plans", params={**kept, **NOVEMBER}).text)
+
+
+# --- Files -----------------------------------------------------------------------------------------------------
+
+
+def rows_of(browser: Browser, link: str) -> list[dict[str, str]]:
+    answer = browser.get(link)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    assert answer.headers["content-disposition"].startswith('attachment; filename="savings-by-')
+    return list(csv.DictReader(io.StringIO(answer.text, newline="")))
+
+
+@pytest.mark.usefixtures("three_plans")
+def test_figures_and_plans_are_downloaded(world: World, fleet: Fleet) -> None:
+    browser = world.browser(Role.VIEWER, fleet)
+    html = browser.look("/savings", **NOVEMBER)
+    (link,) = links(html, "/savings.csv")
+    rows = rows_of(browser, link)
+    assert [(row["unit_number"], row["plans"], row["saved"]) for row in rows] == [
+        ("101", "2", "41.57"),
+        ("102", "1", "-1.2"),
+    ]
+    (link,) = links(browser.look(links(html, "/savings/plans")[0]), "/savings/plans.csv")
+    rows = rows_of(browser, link)
+    assert [(row["external_id"], row["saved"]) for row in rows] == [("LOAD-2", "10.07"), ("LOAD-1", "31.5")]
+
+
+def test_a_downloaded_cell_runs_nothing(world: World, fleet: Fleet, send: Send) -> None:
+    send(fleet, -2.0, externalId="=1+1", stops=[{**JOLIET, "name": "@SUM(A1)"}, {**NEWARK, "name": "+1"}])
+    browser = world.browser(Role.VIEWER, fleet)
+    query = "&".join(f"{name}={value}" for name, value in NOVEMBER.items())
+    (lane,) = rows_of(browser, f"/savings.csv?by=lane&{query}")
+    (plan,) = rows_of(browser, f"/savings/plans.csv?{query}")
+    assert (lane["origin"], lane["destination"], lane["saved"]) == ("'@SUM(A1), IL", "'+1, NJ", "-2.0")
+    assert plan["external_id"] == "'=1+1"
+
+
+# --- Whose they are --------------------------------------------------------------------------------------------
+
+
+def test_another_company_and_the_other_environment_stay_apart(world: World, fleet: Fleet, send: Send) -> None:
+    with world.database.transaction() as connection:
+        other = make_fleet(connection)
+    send(fleet, 31.5, externalId="MINE")
+    send(fleet, 5.0, externalId="TRIED", sandbox=True)
+    send(other, 77.0, externalId="THEIRS")
+    browser = world.browser(Role.VIEWER, fleet)
+    assert "$31.50 saved by 1 plan" in words(browser.look("/savings", **NOVEMBER))
+    assert "$5.00 saved by 1 plan" in words(browser.look("/savings", environment="sandbox", **NOVEMBER))
+    truck, driver = shown_id("veh", other.trucks[0]), shown_id("drv", other.drivers[0])
+    one_of_theirs: list[Fields] = [{"vehicle": truck}, {"driver": driver}]
+    for query in one_of_theirs:
+        assert "No plan counts here" in words(browser.look("/savings/plans", **query, **NOVEMBER))
+    for path in ("/savings.csv", "/savings/plans.csv"):
+        assert "THEIRS" not in browser.get(path, params=NOVEMBER).text
+    assert "$77.00 saved by 1 plan" in words(world.browser(Role.OWNER, other).look("/savings", **NOVEMBER))
+
+
+@pytest.mark.parametrize("path", ["/savings", "/savings.csv", "/savings/plans", "/savings/plans.csv"])
+def test_only_who_is_signed_in_sees_them_and_an_operator_once_a_company_is_chosen(world: World, path: str) -> None:
+    assert world.browser().get(path).headers["location"].startswith("/sign-in")
+    assert world.browser(Role.OPERATOR).get(path).headers["location"] == "/companies"
+    for role in (Role.VIEWER, Role.DISPATCHER, Role.OWNER):
+        assert world.browser(role).get(path).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/savings", "/savings.csv", "/savings/plans", "/savings/plans.csv"])
+def test_odd_addresses_get_a_sentence(world: World, path: str) -> None:
+    browser = world.browser(Role.VIEWER)
+    cases: list[tuple[dict[str, str], int, str]] = [
+        ({"from": "no day"}, 400, "Go back and correct the day in “from”."),
+        ({"to": "2026-02-30"}, 400, "Go back and correct the day in “to”."),
+        ({"from": "0001-01-01", "to": "0001-01-02"}, 400, "0001-01-01 is out of range"),
+        ({"from": "9999-12-31", "to": "9999-12-31"}, 400, "9999-12-31 is out of range"),
+        ({"from": "2026-11-30", "to": "2026-11-01"}, 400, "The span ends on 2026-11-01, before it begins"),
+        ({"from": "2024-01-01", "to": "2026-11-01"}, 400, "longer than 366 days"),
+        ({"vehicle": "veh_1"}, 404, "Not found"),
+        ({"driver": "veh_" + "0" * 32}, 404, "Not found"),
+        ({"by": "a" * 201}, 400, "By is too long"),
+    ]
+    for query, status, sentence in cases:
+        answer = browser.get(path, params=query)
+        assert (answer.status_code, sentence in words(answer.text)) == (status, True), answer.text
+    harmless: list[dict[str, str]] = [
+        {"by": "planet", "order": "beauty", "direction": "sideways", "environment": "dream"},
+        {"page": "999999999999999999"},
+        {"page": "-1"},
+        {"origin": "%00\x00%ED%A0%80\ud7ff", "destination": "'; DROP TABLE savings --"},
+        {"origin": "x" * 5000},
+    ]
+    for query in harmless:
+        assert browser.get(path, params=query).status_code == 200, query
+
+
+@pytest.mark.usefixtures("three_plans")
+def test_a_page_beyond_the_last_leads_back(world: World, fleet: Fleet) -> None:
+    browser = world.browser(Role.VIEWER, fleet)
+    for path in ("/savings", "/savings/plans"):
+        page = browser.look(path, page=7, **NOVEMBER)
+        assert "The list is shorter by now." in words(page)
+        assert "page=" not in links(page[page.index("The list is shorter") :], path)[0]
