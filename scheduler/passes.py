@@ -144,6 +144,7 @@ class Passes:
             ("evidence", retention.forget_evidence, settings.evidence_retention_days, _PORTION),
             ("explanations", retention.forget_explanations, settings.explanation_retention_days, _PORTION),
             ("texts", retention.forget_texts, settings.message_text_retention_days, _PORTION),
+            ("event_details", retention.forget_event_details, settings.message_text_retention_days, _PORTION),
             ("routes", retention.forget_routes, settings.route_retention_days, _PORTION),
             ("sessions", sessions.forget_sessions, sessions.LONGEST_DAYS, _PORTION),
             ("sign_in_attempts", attempts.forget_attempts, attempts.COUNTED_DAYS, _PORTION),

@@ -15,6 +15,7 @@ from domain.messages.gateways import Fault
 from domain.messages.messages import Claim, MessageStatus, Settled
 from domain.messages.queries import next_messages
 from domain.routes import progress
+from domain.routes.events import keep_failed
 from domain.settings import Settings
 from domain.statements import Command
 
@@ -44,6 +45,8 @@ def settle(
     """Stores how an attempt ended, `fault` being what the gateway made of it. See `messages.settle`."""
     _LOCK_ROUTE.execute(connection, (claimed.message_id,))
     settled = messages.settle(connection, claimed, fault, settings=settings, now=now)
+    if settled is not None and fault is not None:
+        keep_failed(connection, settled.route_id, "message_failed", fault.sentence, now=now)
     return _move_on(connection, settled, now=now)
 
 
