@@ -15,7 +15,7 @@ from domain.statements import Command, Statement
 from domain.telematics.arrivals import Evidence, Implied, Mark, Visit
 
 DISPATCHER = "dispatcher"
-_IMPLIED = "implied"
+IMPLIED = "implied"
 
 
 class _StoredVisit(NamedTuple):
@@ -104,7 +104,7 @@ def _evidence(evidence: Evidence | Mark | Implied | None) -> dict[str, object] |
         return {"rule": "marked by hand", "fixes": [], **said}
     if isinstance(evidence, Implied):
         rule = f"it had left by then, for it reached stop {evidence.stop + 1}"
-        return {"rule": rule, "fixes": [], "source": _IMPLIED, "stop": evidence.stop}
+        return {"rule": rule, "fixes": [], "source": IMPLIED, "stop": evidence.stop}
     fixes = [
         {
             "recordedAt": fix.recorded_at,

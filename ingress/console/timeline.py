@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from domain.lifecycle import HELD, Environment, RouteStatus
+from domain.routes.events import Event as StoredEvent
 from domain.routes.history import History, StoredMessage, StoredPlan
 
 
@@ -43,6 +44,7 @@ def _events(history: History) -> Iterator[Event]:
         yield _planned(history, plan, number)
     for message in history.messages:
         yield from _messaged(message)
+    yield from map(_kept, history.events)
     if route.corrected_at is not None:
         yield Event(route.corrected_at, "The driver's plan was replaced", "its correction was delivered")
     if route.completed_at is not None:
@@ -55,7 +57,26 @@ def _events(history: History) -> Iterator[Event]:
 
 
 def _rule(evidence: dict[str, object] | None) -> str:
-    return f"{evidence['rule']}" if evidence else "the fixes behind it are no longer kept"
+    if not evidence:
+        return "what showed it is no longer kept"
+    return f"{evidence['rule']}, {evidence['by']}: {evidence['reason']}" if "by" in evidence else f"{evidence['rule']}"
+
+
+_ASKED = {"plan_again": "Plan again", "send_again": "Message sent again"}
+_FAILED = {
+    "import_failed": "An import failed",
+    "plan_failed": "A plan failed",
+    "review_failed": "A review of the plan failed",
+    "message_failed": "An attempt at the message failed",
+}
+
+
+def _kept(event: StoredEvent) -> Event:
+    if event.actor is None:
+        return Event(event.at, _FAILED.get(event.kind, event.kind), event.detail or "why is no longer kept", "warn")
+    return Event(
+        event.at, _ASKED.get(event.kind, event.kind), f"{event.actor}: {event.detail or 'the reason is no longer kept'}"
+    )
 
 
 def _planned(history: History, plan: StoredPlan, number: int) -> Event:
