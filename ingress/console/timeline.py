@@ -30,9 +30,10 @@ def _events(history: History) -> Iterator[Event]:
     if route.imported_at is not None:
         cause = "vehicle and driver are matched, and the start is near enough"
         yield Event(route.imported_at, "Imported: draft", cause)
+    reached_first = min(history.visits, key=lambda visit: (visit.arrived_at, visit.stop), default=None)
     for visit in history.visits:
         name = route.stops[visit.stop]["name"] if visit.stop < len(route.stops) else "a stop that is gone"
-        first = visit.arrived_at == route.arrived_at
+        first = visit is reached_first
         yield Event(
             visit.arrived_at,
             f"Arrived at {visit.stop + 1}. {name}",
