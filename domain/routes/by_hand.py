@@ -155,7 +155,7 @@ def plan_again(connection: Connection, tenant: Tenant, route_id: UUID, by: By, *
             "there is no plan to make again: the truck has not arrived yet, the driver has had the one correction that"
             " is sent, or the route has ended"
         )
-    events.keep_asked(connection, route_id, "plan_again", by, now=now)
+    events.keep(connection, route_id, "plan_again", by.reason, by=by.email, now=now)
     return jobs
 
 
@@ -180,5 +180,5 @@ def send_again(
     """
     _LOCK_ROUTE.execute(connection, (*tenant, route_id))
     resending.requeue(connection, tenant, route_id, message_id, even_if_in_doubt=driver_was_asked, now=now)
-    events.keep_asked(connection, route_id, "send_again", by, now=now)
+    events.keep(connection, route_id, "send_again", by.reason, by=by.email, now=now)
     return [send_message(message_id)]

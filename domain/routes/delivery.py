@@ -14,8 +14,7 @@ from domain.messages import messages
 from domain.messages.gateways import Fault
 from domain.messages.messages import Claim, MessageStatus, Settled
 from domain.messages.queries import next_messages
-from domain.routes import progress
-from domain.routes.events import keep_failed
+from domain.routes import events, progress
 from domain.settings import Settings
 from domain.statements import Command
 
@@ -46,7 +45,7 @@ def settle(
     _LOCK_ROUTE.execute(connection, (claimed.message_id,))
     settled = messages.settle(connection, claimed, fault, settings=settings, now=now)
     if settled is not None and fault is not None:
-        keep_failed(connection, settled.route_id, "message_failed", fault.sentence, now=now)
+        events.keep(connection, settled.route_id, "message_failed", fault.sentence, now=now)
     return _move_on(connection, settled, now=now)
 
 

@@ -12,7 +12,10 @@ from domain.errors import FuelrouteError
 from domain.ids import new_id
 from domain.statements import Command, Statement
 
-EventKind = Literal["plan_again", "send_again", "import_failed", "plan_failed", "review_failed", "message_failed"]
+EventKind = Literal[
+    "plan_again", "plan_kept", "send_again", "import_failed", "plan_failed", "review_failed", "message_failed"
+]
+"""`plan_kept`: a plan was made again because somebody asked, and did not replace the one that there was."""
 
 LONGEST_DETAIL = 500
 
@@ -47,12 +50,11 @@ _EVENTS = Statement(
 )
 
 
-def keep_asked(connection: Connection, route_id: UUID, kind: EventKind, by: By, *, now: datetime) -> None:
-    _KEEP.execute(connection, (new_id(), now, kind, by.email, by.reason[:LONGEST_DETAIL], route_id))
-
-
-def keep_failed(connection: Connection, route_id: UUID, kind: EventKind, why: str, *, now: datetime) -> None:
-    _KEEP.execute(connection, (new_id(), now, kind, None, why[:LONGEST_DETAIL], route_id))
+def keep(
+    connection: Connection, route_id: UUID, kind: EventKind, detail: str, *, by: str | None = None, now: datetime
+) -> None:
+    """`detail` is the reason or the error; `by` is the e-mail address of whoever asked."""
+    _KEEP.execute(connection, (new_id(), now, kind, by, detail[:LONGEST_DETAIL], route_id))
 
 
 def events_of(connection: Connection, company_id: UUID, route_id: UUID) -> list[Event]:

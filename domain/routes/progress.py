@@ -13,7 +13,7 @@ from domain.fleet.matching import Matched
 from domain.jobs import SWEEP_GRACE, Job
 from domain.lifecycle import CANCELABLE, CANCELED_VIA_API, CancelEffect, RouteStatus, effect_of_cancel
 from domain.messages.discarding import discard_messages
-from domain.routes.events import keep_failed
+from domain.routes import events
 from domain.statements import Command, IdRow, Statement
 from domain.telematics.rechecks import recheck_trucks
 from domain.telematics.tracks import free_trucks
@@ -204,7 +204,7 @@ def planning_failed(connection: Connection, route_id: UUID, *, max_attempts: int
     row = _RETRY_PLAN.first(connection, {"now": now, "id": route_id})
     if row is None:
         return
-    keep_failed(connection, route_id, "plan_failed", "it failed on our side; see the log", now=now)
+    events.keep(connection, route_id, "plan_failed", "it failed on our side; see the log", now=now)
     if row.attempts >= max_attempts:
         reason = f"Planning failed {row.attempts} times; see the log. Push the route again to retry."
         _PLANNING_ENDED.execute(connection, (reason, route_id))

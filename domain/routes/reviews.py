@@ -31,7 +31,7 @@ from domain.planning.directions import directions_of
 from domain.planning.plan import FuelPlan, NoPlan
 from domain.planning.plans import store_plan
 from domain.planning.reviews import PlanUnderReview, Review
-from domain.routes.events import keep_failed
+from domain.routes import events
 from domain.routes.progress import RETRY_WAIT
 from domain.statements import Command, Statement
 from domain.stations.candidates import Corridor
@@ -106,6 +106,9 @@ def finish_review(
     if isinstance(new, NoPlan) or not reviews.is_worth_replacing(review, new):
         _end(connection, route.id, old)
         reviews.confirm_plan(connection, review, corridor, new)
+        if old.review_cause is not None:
+            why = "no plan is feasible now" if isinstance(new, NoPlan) else "fuel and prices have not changed enough"
+            events.keep(connection, route.id, "plan_kept", why, now=now)
         return "confirmed", []
     if is_being_sent(connection, old.id, now=now):
         _REVIEW_LATER.execute(connection, (now + SWEEP_GRACE, route.id))
@@ -157,5 +160,5 @@ def review_failed(connection: Connection, route_id: UUID, *, max_attempts: int, 
     """
     row = _RETRY_REVIEW.first(connection, {"most": max_attempts, "now": now, "id": route_id})
     if row is not None:
-        keep_failed(connection, route_id, "review_failed", "it failed on our side; see the log", now=now)
+        events.keep(connection, route_id, "review_failed", "it failed on our side; see the log", now=now)
     return row is not None and row.review_at is None

@@ -64,7 +64,8 @@ def _rule(evidence: dict[str, object] | None) -> str:
 
 
 _ASKED = {"plan_again": "Plan again", "send_again": "Message sent again"}
-_FAILED = {
+_DONE = {
+    "plan_kept": "The plan stays",
     "import_failed": "An import failed",
     "plan_failed": "A plan failed",
     "review_failed": "A review of the plan failed",
@@ -74,7 +75,8 @@ _FAILED = {
 
 def _kept(event: StoredEvent) -> Event:
     if event.actor is None:
-        return Event(event.at, _FAILED.get(event.kind, event.kind), event.detail or "why is no longer kept", "warn")
+        kind = "warn" if event.kind.endswith("failed") else ""
+        return Event(event.at, _DONE.get(event.kind, event.kind), event.detail or "why is no longer kept", kind)
     return Event(
         event.at, _ASKED.get(event.kind, event.kind), f"{event.actor}: {event.detail or 'the reason is no longer kept'}"
     )

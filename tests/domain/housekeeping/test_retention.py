@@ -11,7 +11,7 @@ from domain.database import Connection, Database, as_json
 from domain.housekeeping import retention
 from domain.lifecycle import RouteStatus
 from domain.planning.plans import read_explanation
-from domain.routes.events import By, keep_asked
+from domain.routes import events
 from domain.routes.queries import read_routes
 from domain.telematics import partitions
 from tests.conftest import own_database
@@ -38,7 +38,7 @@ def driven(connection: Connection, fleet: Fleet, *, now: datetime, status: str =
     route_id = imported(connection, fleet.live, now=now)
     message_id = planned_by_hand(connection, route_id, now=now, generatedAt=None)
     connection.execute("UPDATE messages SET status = 'sent', retry_at = NULL WHERE id = %s", (message_id,))
-    keep_asked(connection, route_id, "plan_again", By("dot@example.com", "prices were wrong"), now=now)
+    events.keep(connection, route_id, "plan_again", "prices were wrong", by="dot@example.com", now=now)
     connection.execute("UPDATE plans SET explanation = %s WHERE route_id = %s", (as_json({"line": []}), route_id))
     connection.execute(
         "INSERT INTO visits (company_id, environment, route_id, stop, arrived_at, departed_at, arrival_evidence,"

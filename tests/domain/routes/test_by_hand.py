@@ -203,6 +203,72 @@ def test_late_positions_neither_undo_nor_double_a_mark(
     assert [row.arrival["source"] for row in evidence_of(connection, route_id)] == ["dispatcher", "dispatcher"]
 
 
+def test_an_update_keeps_the_marks_of_the_stops_that_stay(
+    connection: Connection, fleet: Fleet, now: datetime, mark: Marking
+) -> None:
+    route_id = imported(connection, fleet.live, now=now, externalId="LOAD-7", stops=[JOLIET, NEWARK])
+    mark(route_id, 0, "arrival", now)
+
+    again = imported(connection, fleet.live, now=now, externalId="LOAD-7", stops=[PERRYSBURG, JOLIET, NEWARK])
+
+    assert again == route_id
+    assert visits_of(connection, route_id) == {1: (now, None)}
+    (evidence,) = evidence_of(connection, route_id)
+    assert evidence.arrival["by"] == DOT.email
+    assert status_of(connection, route_id) is RouteStatus.DRAFT
+
+
+@pytest.mark.slow
+@hypothesis_settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.integers(0, 2), st.booleans()), min_size=1, max_size=5), st.integers(0, 4))
+def test_marks_where_positions_would_show_the_truck_give_the_same_states(
+    database: Database, settings: Settings, now: datetime, stays: list[tuple[int, bool]], sent_after: int
+) -> None:
+    """Two companies with the same route. One truck sends positions, at these stops and outside of them; of the other
+    one somebody says the same."""
+    with database.transaction() as connection:
+        seen, said = make_fleet(connection), make_fleet(connection)
+        seen_id, said_id = (imported(connection, one.live, now=now, stops=list(_PLACES)) for one in (seen, said))
+        moment = now
+        for number, (stop, leaves) in enumerate(stays):
+            moment += hours(10)  # from coast to coast
+            post(connection, seen.live, positions_at(_PLACES[stop], moment, count=9), now=moment + minutes(5))
+            process(connection, settings, seen, now=moment + minutes(5))
+            moment += minutes(5)
+            if leaves:
+                outside = {**_PLACES[stop], "latitude": _PLACES[stop]["latitude"] + 0.01}
+                moment += minutes(20)
+                post(connection, seen.live, positions_at(outside, moment, count=2, speed_mph=40), now=moment)
+                process(connection, settings, seen, now=moment + minutes(1))
+            _say_what_was_seen(connection, said, said_id, visits_of(connection, seen_id), settings, moment)
+            if number == sent_after:
+                for fleet, route_id in ((seen, seen_id), (said, said_id)):
+                    _take(connection, fleet, settings, route_id, "plan", moment)
+                    _take(connection, fleet, settings, route_id, "send", moment)
+            one, other = (route_row(connection, route_id) for route_id in (seen_id, said_id))
+            for column in ("status", "arrived_at", "completed_at"):
+                assert getattr(one, column) == getattr(other, column)
+            assert (one.review_at is None) == (other.review_at is None)
+            assert visits_of(connection, seen_id) == visits_of(connection, said_id)
+
+
+def _say_what_was_seen(
+    connection: Connection,
+    fleet: Fleet,
+    route_id: UUID,
+    visits: dict[int, tuple[datetime, datetime | None]],
+    settings: Settings,
+    now: datetime,
+) -> None:
+    for stop, (arrived_at, departed_at) in visits.items():
+        ends: list[tuple[End, datetime | None]] = [("arrival", arrived_at), ("departure", departed_at)]
+        for end, moment in ends:
+            if moment is not None:
+                by_hand.mark_stop(
+                    connection, fleet.live, route_id, stop, end, moment, DOT, settings=settings, now=now + minutes(2)
+                )
+
+
 # --- What is refused ---------------------------------------------------------------------------------------------
 
 
@@ -348,8 +414,9 @@ def test_the_plan_is_made_again_and_stays_where_nothing_changed(trip: Trip) -> N
     assert trip.review() is None
     route = route_row(trip.connection, trip.route_id)
     assert (route.review_at, route.review_cause) == (None, None)
-    (event,) = events.events_of(trip.connection, trip.fleet.company_id, trip.route_id)
-    assert event == (trip.now, "plan_again", *DOT)
+    asked, kept = events.events_of(trip.connection, trip.fleet.company_id, trip.route_id)
+    assert asked == (trip.now, "plan_again", *DOT)
+    assert kept == (trip.now, "plan_kept", None, "fuel and prices have not changed enough")
 
 
 def test_the_driver_hears_of_a_plan_made_again_only_by_the_one_correction(trip: Trip) -> None:

@@ -178,6 +178,7 @@ def test_a_plan_is_made_again_and_the_driver_hears_nothing_while_nothing_changed
         return row.review_at
 
     eventually(review_at, lambda moment: moment is None)
+    assert "The plan stays" in words(browser.look(path))
     assert len(messages_of(client, route_id)) == 1
 
 
