@@ -90,11 +90,3 @@ def with_implied_departures(
             if everywhere or isinstance(visit.arrival, Mark) or isinstance(visit.departure, Implied):
                 known[stop] = replace(visit, departed_at=visits[later].arrived_at, departure=Implied(later))
     return known
-
-
-def without_implied_departures(visits: Mapping[int, Visit]) -> dict[int, Visit]:
-    """For the rules that look for those departures."""
-    return {
-        stop: replace(visit, departed_at=None, departure=None) if isinstance(visit.departure, Implied) else visit
-        for stop, visit in visits.items()
-    }

@@ -117,8 +117,7 @@ def visits_after(
     last_seen = _last_seen(track, [received.fix for received in believed], fixes)
 
     def processed(known: Mapping[int, Visit]) -> dict[int, Visit]:
-        seen = marks.without_implied_departures(known)
-        return arrivals.process_fixes(stops, seen, fixes, radius_meters=radius_meters, last_seen=last_seen)
+        return arrivals.process_fixes(stops, known, fixes, radius_meters=radius_meters, last_seen=last_seen)
 
     merged = arrivals.merge(before, processed(_known_by(fixes[0].recorded_at, before)))
     merged = arrivals.merge(merged, processed(merged))
