@@ -114,8 +114,8 @@ def _require_possible(
     if moment > now if is_live else moment - route.scheduled_start > _FURTHEST_AHEAD_IN_THE_SANDBOX:
         raise ImpossibleStep("the time is in the future")
     if route.scheduled_start - moment > early:
-        hours = early // timedelta(hours=1)
-        raise ImpossibleStep(f"a truck can begin a route from {hours} hours before its start on, not earlier")
+        hours = early / timedelta(hours=1)
+        raise ImpossibleStep(f"a truck can begin a route from {hours:g} hours before its start on, not earlier")
     if is_live and free_since is not None and moment < free_since:
         raise ImpossibleStep("at that time the truck was still on the route that it has completed since")
     if route.status != RouteStatus.DRAFT or route.arrived_at is not None:

@@ -44,7 +44,7 @@ def _events(history: History) -> Iterator[Event]:
     for number, plan in enumerate(history.plans, 1):
         yield _planned(history, plan, number)
     for message in history.messages:
-        yield from _messaged(message)
+        yield from _messaged(message, _last_failure(history, message))
     yield from map(_kept, history.events)
     if route.corrected_at is not None:
         yield Event(route.corrected_at, "The driver's plan was replaced", "its correction was delivered")
@@ -111,7 +111,20 @@ _ENDS = {
 }
 
 
-def _messaged(message: StoredMessage) -> Iterator[Event]:
+def _last_failure(history: History, message: StoredMessage) -> datetime | None:
+    """When an attempt at this message failed last, before the next message was queued."""
+    until = min((other.created_at for other in history.messages if other.created_at > message.created_at), default=None)
+    return max(
+        (
+            event.at
+            for event in history.events
+            if event.kind == "message_failed" and event.at >= message.created_at and (until is None or event.at < until)
+        ),
+        default=None,
+    )
+
+
+def _messaged(message: StoredMessage, failed_at: datetime | None) -> Iterator[Event]:
     attempts = f"{message.attempts} attempt{'s' if message.attempts != 1 else ''}"
     channel = f"through {message.channel}" if message.channel else "no channel yet"
     yield Event(message.created_at, "Message queued", "the plan goes to the driver")
@@ -120,6 +133,8 @@ def _messaged(message: StoredMessage) -> Iterator[Event]:
         if message.channel == Environment.SANDBOX:
             title, channel = "Message kept, not sent", "sandbox: no driver is ever messaged"
         cause = "; ".join(filter(None, (channel, attempts if message.attempts else "", message.error or "")))
-        yield Event(message.sent_at or message.created_at, title, cause, kind)
+        yield Event(message.sent_at or failed_at or message.created_at, title, cause, kind)
     elif message.attempts:
-        yield Event(message.created_at, f"Message waits after {attempts}", message.error or channel, "warn")
+        yield Event(
+            failed_at or message.created_at, f"Message waits after {attempts}", message.error or channel, "warn"
+        )

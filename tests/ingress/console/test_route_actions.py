@@ -161,12 +161,14 @@ def test_a_plan_is_made_again_and_the_driver_hears_nothing_while_nothing_changed
     client.post_fixes(JOLIET, fuelPercent=60)
     client.wait_for(route_id, "active")
 
-    answer = browser.submit(f"{path}/plan", reason="the driver doubts it")
+    answer = browser.submit(f"{path}/plan", reason="the driver <b>doubts</b> it")
 
     assert answer.status_code == 303
-    page = words(browser.look(answer.headers["location"]))
+    html = browser.look(answer.headers["location"])
+    assert "<b>doubts" not in html
+    page = words(html)
     assert "The plan is made again" in page
-    assert "@example.com: the driver doubts it" in page
+    assert "@example.com: the driver <b>doubts</b> it" in page
 
     def review_at() -> object:
         with world.database.transaction() as connection:

@@ -106,6 +106,14 @@ def test_who_asked_for_something_and_why_and_what_failed() -> None:
     ]
 
 
+def test_a_message_has_failed_when_its_last_attempt_had() -> None:
+    later = NOW + timedelta(hours=30)
+    events = [Event(NOW + timedelta(hours=hours), "message_failed", None, "no") for hours in (1, 24, 31)]
+    messages = [message("failed", sent_at=None), message("failed", id=SECOND, created_at=later, sent_at=None)]
+    failed = [event.at for event in timeline(history(messages=messages, events=events)) if event.kind == "bad"]
+    assert failed == [NOW + timedelta(hours=24), NOW + timedelta(hours=31)]
+
+
 def test_a_marked_arrival_says_who_marked_it_and_why() -> None:
     said = {"rule": "marked by hand", "fixes": [], "source": "dispatcher", "by": "dot@example.com", "reason": "called"}
     visit = StoredVisit(0, NOW, None, said, None)
