@@ -1,7 +1,7 @@
 """A message that failed for good is queued again, when somebody asks for it: after its driver's contact was corrected.
 
 It stays one message: the same row, the same id in its text. So the driver can have it twice only where an earlier
-attempt may have reached him, and then somebody has to have asked him.
+attempt may have arrived, and then somebody has to have asked the driver.
 """
 
 from datetime import datetime
@@ -61,5 +61,7 @@ def requeue(
     if not message.has_text:
         raise CannotResend("its text is no longer kept")
     if message.in_doubt and not even_if_in_doubt:
-        raise CannotResend("one of its attempts may have reached the driver: ask him first, and say that you did")
+        raise CannotResend(
+            "one of its attempts may have reached the driver: ask the driver first, and say that you did"
+        )
     _REQUEUE.execute(connection, (now, now, message_id))

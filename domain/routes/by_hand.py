@@ -142,7 +142,7 @@ _PLAN_NOW = Statement(
 
 def plan_again(connection: Connection, tenant: Tenant, route_id: UUID, by: By, *, now: datetime) -> list[Job]:
     """Has the plan made anew from where the truck is. The review that makes it decides what becomes of it: the driver
-    hears of it only where a review of the service's own would tell him.
+    hears of it only where a review of the service's own would tell of it.
 
     Returns the jobs to enqueue after the commit. Raises ImpossibleStep.
     """

@@ -540,7 +540,7 @@ def test_a_message_that_may_have_arrived_is_sent_again_only_when_the_driver_was_
     route_id, message_id = failed_message(connection, fleet, settings, now)
     connection.execute("UPDATE messages SET claimed_until = %s WHERE id = %s", (now, message_id))
     contact(connection, fleet, gateway.url)
-    with pytest.raises(CannotResend, match="ask him first"):
+    with pytest.raises(CannotResend, match="ask the driver first"):
         by_hand.send_again(connection, fleet.live, route_id, message_id, DOT, driver_was_asked=False, now=now)
     by_hand.send_again(connection, fleet.live, route_id, message_id, DOT, driver_was_asked=True, now=now)
     assert deliver(connection, message_id, settings=settings, now=now)[0] == "sent"
