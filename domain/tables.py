@@ -360,9 +360,11 @@ class Route(SQLModel, table=True):
     plan_id: UUID | None = None
     """The current plan; of a route in `error`, the attempt that explains why there is none."""
     review_at: datetime | None = _time(null=True)
-    """When the review of its plan is due, because fuel or prices have changed; see `routes/reviews.py`."""
+    """When the review of its plan is due; see `routes/reviews.py`."""
     review_requests: int = _default("0")
     """How often a review was asked for. A review that ends leaves `review_at` if another was asked for meanwhile."""
+    review_cause: str | None = None
+    """`dispatcher`: somebody asked for the review that is due. NULL: fuel or prices have changed."""
     correction_id: UUID | None = None
     """The plan that replaces the one that the driver has. It becomes the current one when its message is out."""
     corrected_at: datetime | None = _time(null=True)
@@ -415,10 +417,28 @@ class Visit(SQLModel, table=True):
     arrived_at: datetime = _time()
     departed_at: datetime | None = _time(null=True)
     arrival_evidence: dict[str, Any] | None = _json(null=True)
-    """NULL once it was forgotten; see `retention`."""
+    """The rule and the fixes, or who marked it and why; see `routes/visits.py`. NULL once it was forgotten."""
     departure_evidence: dict[str, Any] | None = _json(null=True)
     stored_at: datetime = _time(now=True)
     """By our clock, when the truck was last found to have moved the route on."""
+
+
+class RouteEvent(SQLModel, table=True):
+    """What somebody asked for, or what failed, and no other table keeps: see `routes/events.py`."""
+
+    __tablename__ = "route_events"
+    __table_args__ = (Index("route_events_with_detail", "route_id", postgresql_where=text("detail IS NOT NULL")),)
+
+    id: UUID = Field(primary_key=True)
+    company_id: UUID
+    environment: str
+    route_id: UUID = Field(foreign_key="routes.id", index=True)
+    at: datetime = _time()
+    kind: str
+    actor: str | None = None
+    """The e-mail address of whoever asked. NULL: the service itself."""
+    detail: str | None = None
+    """The reason, or the error. NULL once it was forgotten."""
 
 
 class Plan(SQLModel, table=True):
@@ -473,6 +493,8 @@ class Message(SQLModel, table=True):
     attempts: int = _default("0")
     error: str | None = None
     created_at: datetime = _time(now=True)
+    queued_at: datetime = _time(now=True)
+    """Since when it is tried: since it was created, or sent again by hand."""
     retry_at: datetime | None = _time(now=True, null=True)
     claimed_until: datetime | None = _time(null=True)
     """Until then a worker may be handing it over. Once past: what came of that attempt is not known."""

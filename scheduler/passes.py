@@ -150,6 +150,7 @@ class Passes:
             ("evidence", retention.forget_evidence, settings.evidence_retention_days, _PORTION),
             ("explanations", retention.forget_explanations, settings.explanation_retention_days, _PORTION),
             ("texts", retention.forget_texts, settings.message_text_retention_days, _PORTION),
+            ("event_details", retention.forget_event_details, settings.message_text_retention_days, _PORTION),
             ("routes", retention.forget_routes, settings.route_retention_days, _PORTION),
             ("sessions", sessions.forget_sessions, sessions.LONGEST_DAYS, _PORTION),
             ("audit_entries", audit.forget_entries, settings.audit_retention_days, _PORTION),

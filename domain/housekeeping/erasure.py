@@ -215,6 +215,7 @@ _BLANK = [
         """
     ),
     Command("UPDATE messages SET text = NULL, error = NULL WHERE route_id = ANY(%s)"),
+    Command("UPDATE route_events SET detail = NULL WHERE route_id = ANY(%s)"),
     Command("UPDATE plans SET explanation = NULL WHERE route_id = ANY(%s)"),
     Command("UPDATE visits SET arrival_evidence = NULL, departure_evidence = NULL WHERE route_id = ANY(%s)"),
 ]

@@ -30,6 +30,7 @@ def _blanking(table: str, *columns: str) -> str:
 _BLANK_EVIDENCE = Command(_blanking("visits", "arrival_evidence", "departure_evidence"))
 _BLANK_EXPLANATIONS = Command(_blanking("plans", "explanation"))
 _BLANK_TEXTS = Command(_blanking("messages", "text", "error"))
+_BLANK_EVENTS = Command(_blanking("route_events", "detail"))
 
 _LOCK_FINISHED = Statement(
     IdRow,
@@ -39,7 +40,7 @@ _LOCK_FINISHED = Statement(
 _DELETE = [
     *(
         Command(f"DELETE FROM {table} WHERE route_id = ANY(%s)")  # noqa: S608
-        for table in ("messages", "visits", "savings", "plans")
+        for table in ("messages", "route_events", "visits", "savings", "plans")
     ),
     Command("DELETE FROM routes WHERE id = ANY(%s)"),
 ]
@@ -58,6 +59,11 @@ def forget_explanations(connection: Connection, *, days: float, now: datetime, l
 def forget_texts(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
     """What was written to drivers. That and when it was stays."""
     return _BLANK_TEXTS.execute(connection, _portion(now, days, limit)).rowcount
+
+
+def forget_event_details(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
+    """Why somebody did something to a route, and what failed. That it happened, when, and who did it stays."""
+    return _BLANK_EVENTS.execute(connection, _portion(now, days, limit)).rowcount
 
 
 def forget_routes(connection: Connection, *, days: float, now: datetime, limit: int) -> int:

@@ -203,7 +203,7 @@ def _earlier_messages(
 
 # --- Claimed ---------------------------------------------------------------------------------------------------
 
-_WANTED = """(r.status = 'planned' AND r.plan_id = m.plan_id
+WANTED = """(r.status = 'planned' AND r.plan_id = m.plan_id
                 OR r.status = 'active' AND r.correction_id = m.plan_id) AS wanted"""
 """Whether the message's plan is still the one that the driver should get."""
 
@@ -220,7 +220,7 @@ class _Due(NamedTuple):
     claimed_until: datetime | None
     attempts: int
     error: str | None
-    created_at: datetime
+    queued_at: datetime
     contact: str | None
     message_url: str | None
     wanted: bool | None
@@ -230,7 +230,7 @@ _DUE = Statement(
     _Due,
     f"""
     SELECT m.id, m.company_id, m.environment, m.route_id, m.plan_id, m.driver_id, m.text, m.claimed_until,
-           m.attempts, m.error, m.created_at, d.contact, c.message_url, {_WANTED}
+           m.attempts, m.error, m.queued_at, d.contact, c.message_url, {WANTED}
     FROM messages m
     JOIN routes r ON r.id = m.route_id
     JOIN drivers d ON d.id = m.driver_id
@@ -325,14 +325,14 @@ class _HandedOver(NamedTuple):
     plan_id: UUID
     driver_id: UUID
     attempts: int
-    created_at: datetime
+    queued_at: datetime
     wanted: bool | None
 
 
 _HANDED_OVER = Statement(
     _HandedOver,
     f"""
-    SELECT m.id, m.environment, m.route_id, m.plan_id, m.driver_id, m.attempts, m.created_at, {_WANTED}
+    SELECT m.id, m.environment, m.route_id, m.plan_id, m.driver_id, m.attempts, m.queued_at, {WANTED}
     FROM messages m JOIN routes r ON r.id = m.route_id
     WHERE m.id = %s AND m.claimed_until = %s
     FOR UPDATE OF m
@@ -430,4 +430,4 @@ def _wait_in_doubt(first: timedelta, attempts_before: int) -> timedelta:
 
 def _last_moment(message: _Due | _HandedOver, settings: Settings) -> datetime:
     """After it no attempt begins."""
-    return message.created_at + timedelta(hours=settings.message_retry_hours)
+    return message.queued_at + timedelta(hours=settings.message_retry_hours)

@@ -33,6 +33,8 @@ class PlanUnderReview(NamedTuple):
     """The newest import of prices that it was made or reviewed with."""
     review_requests: int
     """How many reviews of the route had been asked for when this one began."""
+    review_cause: str | None
+    """`dispatcher`: somebody asked for this one."""
     departed_at: datetime | None
     """When the truck was seen to leave its first stop: the time of the fix that decided it."""
     newest_price_set: int | None
@@ -54,14 +56,14 @@ class Review:
 
     @property
     def is_needed(self) -> bool:
-        """Without a change of fuel or prices a new plan would be the same."""
-        return self.fuel_changed or self.plan.prices_changed
+        """Without a change of fuel or prices a new plan would be the same, unless somebody knows better."""
+        return self.fuel_changed or self.plan.prices_changed or self.plan.review_cause is not None
 
 
 _PLAN_UNDER_REVIEW = Statement(
     PlanUnderReview,
     """
-    SELECT p.id, p.document, p.fuel_percent, p.fuel_at, p.price_set, r.review_requests,
+    SELECT p.id, p.document, p.fuel_percent, p.fuel_at, p.price_set, r.review_requests, r.review_cause,
            (SELECT min(coalesce((departure_evidence->'fixes'->-1->>'recordedAt')::timestamptz, departed_at))
             FROM visits WHERE route_id = r.id AND departed_at IS NOT NULL) AS departed_at,
            (SELECT max(id) FROM price_sets WHERE company_id IS NULL OR company_id = r.company_id) AS newest_price_set

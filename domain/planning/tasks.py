@@ -166,14 +166,16 @@ def _gauge(connection: Connection, route: RouteToPlan, as_of: datetime) -> Gauge
 
 def task_as_of(connection: Connection, route: RouteToPlan, as_of: datetime) -> Task:
     """What a plan of the route is made from at that moment."""
-    departures = _departures(connection, route.id, as_of)
-    if len(route.stops) - 1 in departures:  # the whole route is driven already: plan it as it was at the start
+    visits = _visits(connection, route.id, as_of)
+    if len(route.stops) - 1 in visits:  # the whole route is driven already: plan it as it was at the start
         as_of = route.arrived_at
-        departures = _departures(connection, route.id, as_of)
-    reached = max(departures, default=-1)
+        visits = _visits(connection, route.id, as_of)
+    reached = max(visits, default=-1)
     truck = _TRUCK.first(connection, (route.vehicle_id, route.environment, as_of))
-    departed_at = departures.get(reached)
-    at_first_stop = reached == 0 and (departed_at is None or departed_at > as_of)
+    visit = visits.get(reached)
+    if truck is not None and visit is not None and truck.recorded_at < visit.arrived_at:
+        truck = None  # somebody has marked the arrival, and no position came in since: the truck is at that stop
+    at_first_stop = reached == 0 and visit is not None and (visit.departed_at is None or visit.departed_at > as_of)
     return Task(
         route=route,
         as_of=as_of,
@@ -185,17 +187,18 @@ def task_as_of(connection: Connection, route: RouteToPlan, as_of: datetime) -> T
     )
 
 
-class _Departure(NamedTuple):
+class _Visit(NamedTuple):
     stop: int
+    arrived_at: datetime
     departed_at: datetime | None
 
 
-_DEPARTURES = Statement(_Departure, "SELECT stop, departed_at FROM visits WHERE route_id = %s AND arrived_at <= %s")
+_VISITS = Statement(_Visit, "SELECT stop, arrived_at, departed_at FROM visits WHERE route_id = %s AND arrived_at <= %s")
 
 
-def _departures(connection: Connection, route_id: UUID, as_of: datetime) -> dict[int, datetime | None]:
-    """The stops that were reached by then, each with its departure."""
-    return {row.stop: row.departed_at for row in _DEPARTURES.all(connection, (route_id, as_of))}
+def _visits(connection: Connection, route_id: UUID, as_of: datetime) -> dict[int, _Visit]:
+    """The stops that were reached by then."""
+    return {row.stop: row for row in _VISITS.all(connection, (route_id, as_of))}
 
 
 def road_ahead(task: Task, roads: Roads) -> Road:

@@ -14,7 +14,7 @@ from domain.messages import messages
 from domain.messages.gateways import Fault
 from domain.messages.messages import Claim, MessageStatus, Settled
 from domain.messages.queries import next_messages
-from domain.routes import progress
+from domain.routes import events, progress
 from domain.settings import Settings
 from domain.statements import Command
 
@@ -44,6 +44,8 @@ def settle(
     """Stores how an attempt ended, `fault` being what the gateway made of it. See `messages.settle`."""
     _LOCK_ROUTE.execute(connection, (claimed.message_id,))
     settled = messages.settle(connection, claimed, fault, settings=settings, now=now)
+    if settled is not None and fault is not None:
+        events.keep(connection, settled.route_id, "message_failed", fault.sentence, now=now)
     return _move_on(connection, settled, now=now)
 
 

@@ -8,6 +8,8 @@ from domain.database import Connection
 from domain.documents import FuelPlanDocument, StopDocument
 from domain.lifecycle import Environment, RouteStatus
 from domain.planning.explanation import Explanation
+from domain.routes.events import Event, events_of
+from domain.routes.visits import IMPLIED
 from domain.statements import Statement
 
 
@@ -36,13 +38,18 @@ class StoredRoute(NamedTuple):
 
 
 class StoredVisit(NamedTuple):
-    """The evidence of each end is `{"rule": ..., "fixes": [...]}`; None once it was forgotten."""
+    """The evidence of each end is as `visits` stores it; None once it was forgotten."""
 
     stop: int
     arrived_at: datetime
     departed_at: datetime | None
     arrival_evidence: dict[str, Any] | None
     departure_evidence: dict[str, Any] | None
+
+    @property
+    def is_departure_implied(self) -> bool:
+        """Nobody saw it: the truck had left by then at the latest."""
+        return self.departure_evidence is not None and self.departure_evidence.get("source") == IMPLIED
 
 
 class StoredPlan(NamedTuple):
@@ -65,6 +72,8 @@ class StoredMessage(NamedTuple):
     created_at: datetime
     retry_at: datetime | None
     sent_at: datetime | None
+    in_doubt: bool
+    """An attempt may have reached the driver, or does so at this moment."""
 
 
 class LastPosition(NamedTuple):
@@ -84,6 +93,8 @@ class History(NamedTuple):
     """Of the current plan; None before there is one, and once it was forgotten."""
     truck: LastPosition | None
     """While the route is not finished."""
+    events: list[Event]
+    """Oldest first."""
 
 
 _ROUTE = Statement(
@@ -104,7 +115,8 @@ _PLANS = Statement(
 )
 _MESSAGES = Statement(
     StoredMessage,
-    "SELECT id, plan_id, status, channel, text, attempts, error, created_at, retry_at, sent_at FROM messages"
+    "SELECT id, plan_id, status, channel, text, attempts, error, created_at, retry_at, sent_at,"
+    " claimed_until IS NOT NULL AS in_doubt FROM messages"
     " WHERE company_id = %s AND route_id = %s ORDER BY created_at, id",
 )
 
@@ -139,4 +151,5 @@ def read_history(connection: Connection, company_id: UUID, route_id: UUID) -> Hi
         _MESSAGES.all(connection, of_route),
         explained.explanation if explained is not None else None,
         truck,
+        events_of(connection, company_id, route_id),
     )

@@ -17,6 +17,7 @@ from domain.database import Connection, as_ids, as_json, together
 from domain.fleet.matching import MappingKind, Match, Reference, match
 from domain.jobs import SWEEP_GRACE, Job, build_plan
 from domain.lifecycle import HELD, PendingReason, RouteStatus
+from domain.routes import events
 from domain.statements import IdRow, Statement
 from domain.telematics.rechecks import process_trucks, recheck_imported
 
@@ -344,6 +345,7 @@ def record_failed_import(connection: Connection, route_id: UUID, *, max_attempts
     row = _FAIL.first(connection, {"most": max_attempts, "now": now, "id": route_id})
     if row is None:
         return None
+    events.keep(connection, route_id, "import_failed", "it failed on our side; see the log", now=now)
     reason = PendingReason(row.pending_reason) if row.pending_reason is not None else None
     return Outcome(RouteStatus(row.status), reason, row.pending_detail, None, None, None, None, row.revision)
 

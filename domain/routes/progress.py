@@ -13,6 +13,7 @@ from domain.fleet.matching import Matched
 from domain.jobs import SWEEP_GRACE, Job
 from domain.lifecycle import CANCELABLE, CANCELED_VIA_API, CancelEffect, RouteStatus, effect_of_cancel
 from domain.messages.discarding import discard_messages
+from domain.routes import events
 from domain.savings.recording import drop_savings, record_savings
 from domain.statements import Command, IdRow, Statement
 from domain.telematics.rechecks import recheck_trucks
@@ -204,7 +205,10 @@ def no_plan_feasible(connection: Connection, route_id: UUID, plan_id: UUID, dist
 def planning_failed(connection: Connection, route_id: UUID, *, max_attempts: int, now: datetime) -> None:
     """An attempt at a plan failed unexpectedly: it is repeated after a growing wait, then the route is `error`."""
     row = _RETRY_PLAN.first(connection, {"now": now, "id": route_id})
-    if row is not None and row.attempts >= max_attempts:
+    if row is None:
+        return
+    events.keep(connection, route_id, "plan_failed", "it failed on our side; see the log", now=now)
+    if row.attempts >= max_attempts:
         reason = f"Planning failed {row.attempts} times; see the log. Push the route again to retry."
         _PLANNING_ENDED.execute(connection, (reason, route_id))
 

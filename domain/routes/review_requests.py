@@ -1,4 +1,5 @@
-"""When the plan of a route is reviewed: fuel or prices changed at its first stop, or the truck has just left that stop.
+"""When the plan of a route is reviewed: fuel or prices changed at its first stop, the truck has just left that stop, or
+somebody asks for it.
 
 What is stored of reviews, and how they are taken, is in `reviews`.
 """
@@ -8,7 +9,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection
+from domain.database import Connection, Tenant
 from domain.jobs import SWEEP_GRACE, Job, review_plan
 from domain.planning.changes import fuel_changed
 from domain.statements import IdRow, Statement
@@ -84,6 +85,24 @@ def after_new_prices(connection: Connection, company_id: UUID | None, *, now: da
     Returns the jobs to enqueue after the commit. Routes are locked in the order of their ids, as everywhere.
     """
     return _jobs(_REQUEST_WHERE_STANDING.all(connection, {"due": now + SWEEP_GRACE, "company_id": company_id}))
+
+
+_REQUEST_BY_HAND = Statement(
+    IdRow,
+    f"""
+    UPDATE routes SET {_REQUEST}, review_cause = 'dispatcher'
+    WHERE company_id = %(company_id)s AND environment = %(environment)s AND id = %(id)s
+      AND status IN ('planned', 'active') AND corrected_at IS NULL
+    RETURNING id
+    """,  # noqa: S608 (constants of this module)
+)
+
+
+def by_dispatcher(connection: Connection, tenant: Tenant, route_id: UUID, *, now: datetime) -> bool:
+    """Somebody asks for a review, which then makes a new plan in any case. Whether that replaces the old one is decided
+    as always. False where the route can have no review: it has no plan, it was corrected already, or it has ended."""
+    found = _REQUEST_BY_HAND.first(connection, {**tenant._asdict(), "id": route_id, "due": now + SWEEP_GRACE})
+    return found is not None
 
 
 def _jobs(rows: Sequence[_Requested]) -> list[Job]:

@@ -6,6 +6,7 @@ What a route keeps of its reviews:
 - `review_at`: a review is due. Its job is enqueued at once; from this time on the sweep enqueues it again. NULL: none.
 - `review_requests`: how many reviews were asked for so far. A review that ends sets `review_at` to NULL only when none
   was asked for since it began.
+- `review_cause`: `dispatcher` where somebody asked for the review that is due; its plan is made in any case.
 - `attempts`: failed reviews in a row. While a failed one waits for its next attempt, requests enqueue nothing.
 - `correction_id`: the plan that replaces the one that the driver has. It becomes `plan_id` when its message is out.
 - `corrected_at`: when that happened. It happens once; from then on the plan is not reviewed any more.
@@ -30,19 +31,23 @@ from domain.planning.directions import directions_of
 from domain.planning.plan import FuelPlan, NoPlan
 from domain.planning.plans import store_plan
 from domain.planning.reviews import PlanUnderReview, Review
+from domain.routes import events
 from domain.routes.progress import RETRY_WAIT
 from domain.statements import Command, Statement
 from domain.stations.candidates import Corridor
 
 _END_WHERE_IMPOSSIBLE = Command(
-    "UPDATE routes SET review_at = NULL WHERE id = %s AND review_at IS NOT NULL"
+    "UPDATE routes SET review_at = NULL, review_cause = NULL WHERE id = %s AND review_at IS NOT NULL"
     " AND (status NOT IN ('planned', 'active') OR corrected_at IS NOT NULL)"
 )
 """The plan is over, or was corrected: without this its review would be due for ever."""
 
 _END_REVIEW = Command(
-    "UPDATE routes SET attempts = 0, review_at = CASE WHEN review_requests <> %s THEN review_at END"
-    " WHERE id = %s AND coalesce(correction_id, plan_id) = %s"
+    """
+    UPDATE routes SET attempts = 0, review_at = CASE WHEN review_requests <> %(begun)s THEN review_at END,
+        review_cause = CASE WHEN review_requests <> %(begun)s THEN review_cause END
+    WHERE id = %(id)s AND coalesce(correction_id, plan_id) = %(plan_id)s
+    """
 )
 """Unless another review was asked for since this one began."""
 
@@ -101,6 +106,9 @@ def finish_review(
     if isinstance(new, NoPlan) or not reviews.is_worth_replacing(review, new):
         _end(connection, route.id, old)
         reviews.confirm_plan(connection, review, corridor, new)
+        if old.review_cause is not None:
+            why = "no plan is feasible now" if isinstance(new, NoPlan) else "fuel and prices have not changed enough"
+            events.keep(connection, route.id, "plan_kept", why, now=now)
         return "confirmed", []
     if is_being_sent(connection, old.id, now=now):
         _REVIEW_LATER.execute(connection, (now + SWEEP_GRACE, route.id))
@@ -126,7 +134,7 @@ def finish_review(
 
 
 def _end(connection: Connection, route_id: UUID, plan: PlanUnderReview) -> None:
-    _END_REVIEW.execute(connection, (plan.review_requests, route_id, plan.id))
+    _END_REVIEW.execute(connection, {"begun": plan.review_requests, "id": route_id, "plan_id": plan.id})
 
 
 class _Retried(NamedTuple):
@@ -138,7 +146,8 @@ _RETRY_REVIEW = Statement(
     f"""
     UPDATE routes SET
         attempts = CASE WHEN attempts + 1 < %(most)s THEN attempts + 1 ELSE 0 END,
-        review_at = CASE WHEN attempts + 1 < %(most)s THEN %(now)s::timestamptz + {RETRY_WAIT} END
+        review_at = CASE WHEN attempts + 1 < %(most)s THEN %(now)s::timestamptz + {RETRY_WAIT} END,
+        review_cause = CASE WHEN attempts + 1 < %(most)s THEN review_cause END
     WHERE id = %(id)s AND status IN ('planned', 'active') AND review_at IS NOT NULL
     RETURNING review_at
     """,  # noqa: S608 (constants of this module)
@@ -150,4 +159,6 @@ def review_failed(connection: Connection, route_id: UUID, *, max_attempts: int, 
     review is asked for again. Returns whether this was the last attempt.
     """
     row = _RETRY_REVIEW.first(connection, {"most": max_attempts, "now": now, "id": route_id})
+    if row is not None:
+        events.keep(connection, route_id, "review_failed", "it failed on our side; see the log", now=now)
     return row is not None and row.review_at is None

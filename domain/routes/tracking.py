@@ -1,6 +1,6 @@
 """A route follows its truck: fixes that wait become visits, and visits move the route on."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -13,6 +13,7 @@ from domain.routes.visits import load_visits, store_visits
 from domain.settings import Settings
 from domain.statements import Statement
 from domain.telematics import tracks, window
+from domain.telematics.arrivals import Visit
 from domain.telematics.tracks import Flag, WaitingTruck
 from domain.telematics.window import OpenRoute
 
@@ -50,7 +51,7 @@ def process_vehicles(
         after = window.visits_after(
             route, track, before, believed, early=early, radius_meters=settings.arrival_radius_meters
         )
-        if route.status != RouteStatus.DRAFT and all(visit.departed_at is None for visit in before.values()):
+        if is_standing(route, before):
             standing.append(route.id)
         if after != before:
             visits[route.id] = after
@@ -59,18 +60,42 @@ def process_vehicles(
     # Store, and enqueue what follows.
     companies = {vehicle_id: route.company_id for vehicle_id, route in current.items()}
     tracks.flag_implausible(connection, Environment(environment), flags, companies, now=now)
-    store_visits(connection, {route.id: visits[route.id] for route in changed}, now=now)
-    started = store_first_arrivals(connection, [route.id for route in changed], now=now)
     rest_from = {vehicle_id: rest for vehicle_id, (_, rest) in windows.items() if rest is not None}
     tracks.note_rest(connection, environment, [track.vehicle_id for track in locked], rest_from, now=now)
-    # A truck with fixes left may be elsewhere by now: its plan is made later, when the sweep enqueues it.
+    return [
+        *(process_positions(environment, batch) for batch in in_batches([*rest_from, *changed_tracks], JOB_TRUCKS)),
+        *move_on(connection, changed, visits, standing=standing, still_moving=rest_from, now=now),
+    ]
+
+
+def is_standing(route: OpenRoute, visits: Mapping[int, Visit]) -> bool:
+    """Whether its truck, by these visits, is still at the first stop, and the route has a plan to review there."""
+    return route.status != RouteStatus.DRAFT and all(visit.departed_at is None for visit in visits.values())
+
+
+def move_on(
+    connection: Connection,
+    changed: Sequence[OpenRoute],
+    visits: Mapping[UUID, Mapping[int, Visit]],
+    *,
+    standing: Sequence[UUID],
+    still_moving: Collection[UUID] = (),
+    now: datetime,
+) -> list[Job]:
+    """Stores the visits of these routes, which are locked and whose visits have changed, and does what follows: a plan
+    is due, a review is, the route is completed. Returns the jobs to enqueue after the commit.
+
+    `standing` are the routes whose truck was at the first stop before. A vehicle in `still_moving` has fixes left, so
+    it may be elsewhere by now: its plan is made later, when the sweep enqueues it.
+    """
+    store_visits(connection, {route.id: visits[route.id] for route in changed}, now=now)
+    started = store_first_arrivals(connection, [route.id for route in changed], now=now)
     due = [
         route.id
         for route in changed
-        if route.id in started and route.arrived_at is None and route.vehicle_id not in rest_from
+        if route.id in started and route.arrived_at is None and route.vehicle_id not in still_moving
     ]
     return [
-        *(process_positions(environment, batch) for batch in in_batches([*rest_from, *changed_tracks], JOB_TRUCKS)),
         *map(build_plan, due),
         *review_requests.after_new_fixes(connection, standing, now=now),
         *complete_routes(connection, [route.id for route in changed], now=now),

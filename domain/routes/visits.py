@@ -1,13 +1,21 @@
-"""Visits: when the truck of a route arrived at each stop, when it left, and the fixes that show it."""
+"""Visits: when the truck of a route arrived at each stop, when it left, and what shows it.
+
+The evidence of either end is stored as `{"rule": ..., "fixes": [...]}`; `fixes` may be empty. What was marked by hand
+also has `"source": "dispatcher"`, `by`, `reason` and `markedAt`. A departure that is only implied has `"source":
+"implied"` and the `stop` that the truck had reached.
+"""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from domain.database import Connection, as_json
 from domain.statements import Command, Statement
-from domain.telematics.arrivals import Evidence, Visit
+from domain.telematics.arrivals import Evidence, Implied, Mark, Visit
+
+DISPATCHER = "dispatcher"
+IMPLIED = "implied"
 
 
 class _StoredVisit(NamedTuple):
@@ -15,17 +23,40 @@ class _StoredVisit(NamedTuple):
     stop: int
     arrived_at: datetime
     departed_at: datetime | None
+    arrival: dict[str, Any] | None
+    departure: dict[str, Any] | None
 
 
-_VISITS = Statement(_StoredVisit, "SELECT route_id, stop, arrived_at, departed_at FROM visits WHERE route_id = ANY(%s)")
+_VISITS = Statement(
+    _StoredVisit,
+    """
+    SELECT route_id, stop, arrived_at, departed_at,
+           CASE WHEN arrival_evidence ? 'source' THEN arrival_evidence END AS arrival,
+           CASE WHEN departure_evidence ? 'source' THEN departure_evidence END AS departure
+    FROM visits WHERE route_id = ANY(%s)
+    """,
+)
 
 
 def load_visits(connection: Connection, route_ids: Sequence[UUID]) -> dict[UUID, dict[int, Visit]]:
-    """Without their evidence: by route, then by position of the stop."""
+    """Without the fixes behind them: by route, then by position of the stop."""
     visits: dict[UUID, dict[int, Visit]] = {}
     for row in _VISITS.all(connection, (list(route_ids),)):
-        visits.setdefault(row.route_id, {})[row.stop] = Visit(row.arrived_at, departed_at=row.departed_at)
+        visits.setdefault(row.route_id, {})[row.stop] = Visit(
+            row.arrived_at,
+            _mark(row.arrival) if row.arrival else None,
+            row.departed_at,
+            _said(row.departure) if row.departure else None,
+        )
     return visits
+
+
+def _mark(evidence: Mapping[str, Any]) -> Mark:
+    return Mark(evidence["by"], evidence["reason"], datetime.fromisoformat(evidence["markedAt"]))
+
+
+def _said(evidence: Mapping[str, Any]) -> Mark | Implied:
+    return _mark(evidence) if evidence["source"] == DISPATCHER else Implied(evidence["stop"])
 
 
 _STORE_VISITS = Command(
@@ -65,9 +96,15 @@ def store_visits(connection: Connection, visits: Mapping[UUID, Mapping[int, Visi
         _STORE_VISITS.execute(connection, (now, as_json(rows)))
 
 
-def _evidence(evidence: Evidence | None) -> dict[str, object] | None:
+def _evidence(evidence: Evidence | Mark | Implied | None) -> dict[str, object] | None:
     if evidence is None:
         return None
+    if isinstance(evidence, Mark):
+        said = {"source": DISPATCHER, "by": evidence.by, "reason": evidence.reason, "markedAt": evidence.at}
+        return {"rule": "marked by hand", "fixes": [], **said}
+    if isinstance(evidence, Implied):
+        rule = f"it had left by then, for it reached stop {evidence.stop + 1}"
+        return {"rule": rule, "fixes": [], "source": IMPLIED, "stop": evidence.stop}
     fixes = [
         {
             "recordedAt": fix.recorded_at,

@@ -62,14 +62,30 @@ class Evidence(NamedTuple):
     fixes: tuple[Fix, ...]
 
 
+class Mark(NamedTuple):
+    """Somebody says that the truck arrived or departed: see `marks`."""
+
+    by: str
+    """An e-mail address."""
+    reason: str
+    at: datetime
+    """When it was said."""
+
+
+class Implied(NamedTuple):
+    """The truck had left a stop by then at the latest, since it had reached another one."""
+
+    stop: int
+
+
 @dataclass(frozen=True, slots=True)
 class Visit:
     """The truck at one stop."""
 
     arrived_at: datetime
-    arrival: Evidence | None = None
+    arrival: Evidence | Mark | None = None
     departed_at: datetime | None = None
-    departure: Evidence | None = None
+    departure: Evidence | Mark | Implied | None = None
 
 
 class Candidate(NamedTuple):
@@ -137,13 +153,15 @@ def _could_follow(first: Fix, second: Fix) -> bool:
 
 
 @dataclass(slots=True)
-class _Place:
+class Place:
     """One place of the route: a stop, or consecutive stops at the same spot."""
 
     point: Point
     stops: list[int]
     outside: list[Fix] = field(default_factory=list)
     """The fixes in a row outside since the arrival, until they are a departure."""
+    seen: bool = False
+    """A fix was inside the place."""
 
     def is_left_by(self, fix: Fix, radius_meters: float) -> bool:
         """Whether a fix is outside the radius, by whatever margin."""
@@ -182,14 +200,14 @@ def process_fixes(
     begun. `last_seen` is the truck's last fix before these; None: nothing is known of where it was.
     """
     known = dict(visits)
-    places = _places(stops)
+    places = places_of(stops)
     can_begin_at = {
         place.stops[0]
         for place in places
         if place is places[0] or last_seen is None or place.is_left_by(last_seen, radius_meters)
     }
     run: list[Fix] = []  # fixes in a row inside `run_place`
-    run_place: _Place | None = None
+    run_place: Place | None = None
     for fix in fixes:
         for place in places:
             if place.stops[0] in known:
@@ -212,19 +230,17 @@ def process_fixes(
     return known
 
 
-def _places(stops: Sequence[Point]) -> list[_Place]:
-    places: list[_Place] = []
+def places_of(stops: Sequence[Point]) -> list[Place]:
+    places: list[Place] = []
     for index, point in enumerate(stops):
         if places and _meters(places[-1].point, point) <= SAME_PLACE_METERS:
             places[-1].stops.append(index)
         else:
-            places.append(_Place(point, [index]))
+            places.append(Place(point, [index]))
     return places
 
 
-def _place_reached(
-    places: Sequence[_Place], known: Mapping[int, Visit], fix: Fix, radius_meters: float
-) -> _Place | None:
+def _place_reached(places: Sequence[Place], known: Mapping[int, Visit], fix: Fix, radius_meters: float) -> Place | None:
     """The place ahead of the last visited one that the fix lies in. Where several overlap, it is the nearest of them
     and the last visited one; when that is the last visited one, no place is reached."""
     last = max((index for index, place in enumerate(places) if place.stops[0] in known), default=-1)
@@ -244,14 +260,20 @@ def _arrival(run: Sequence[Fix]) -> Evidence | None:
     return None
 
 
-def _process_departure(place: _Place, known: dict[int, Visit], fix: Fix, radius_meters: float) -> None:
-    """Adds a fix to the run outside a visited place, and the departure to `known` when the run decides it."""
+def _process_departure(place: Place, known: dict[int, Visit], fix: Fix, radius_meters: float) -> None:
+    """Adds a fix to the run outside a visited place, and the departure to `known` when the run decides it.
+
+    Where the arrival was marked by hand, the truck may still be on its way there, or the place may be stored wrongly:
+    it has not left before it was seen there.
+    """
     visit = known[place.stops[0]]
-    if visit.departed_at is not None or fix.recorded_at <= visit.arrived_at:
+    if visit.departed_at is not None:
         return
     distance = _meters(place.point, fix.point) - (fix.accuracy_meters or 0)
     if distance <= radius_meters + DEPARTURE_MARGIN_METERS:
-        place.outside = []
+        place.outside, place.seen = [], True
+        return
+    if fix.recorded_at <= visit.arrived_at or (isinstance(visit.arrival, Mark) and not place.seen):
         return
     run = place.outside
     run.append(fix)
@@ -270,7 +292,7 @@ def merge(before: Mapping[int, Visit], after: Mapping[int, Visit]) -> dict[int, 
     """The visits known `before`, with what `after` knows better or more.
 
     An earlier time replaces a later one, for a late fix may tell of it. No visit is undone or delayed, and none is
-    added, or made earlier, that would then be out of the order of the stops.
+    added, or made earlier, that would then be out of the order of the stops. What was marked by hand stays as it is.
     """
     merged = dict(before)
     for stop, visit in sorted(after.items()):
@@ -279,12 +301,18 @@ def merge(before: Mapping[int, Visit], after: Mapping[int, Visit]) -> dict[int, 
         if not since <= visit.arrived_at <= until:
             continue
         known = merged.get(stop, visit)
-        if visit.arrived_at < known.arrived_at:
+        if visit.arrived_at < known.arrived_at and not isinstance(known.arrival, Mark):
             known = replace(known, arrived_at=visit.arrived_at, arrival=visit.arrival)
-        if visit.departed_at is not None and (known.departed_at is None or visit.departed_at < known.departed_at):
+        if visit.departed_at is not None and _tells_more(visit.departed_at, known):
             known = replace(known, departed_at=visit.departed_at, departure=visit.departure)
         merged[stop] = known
     return merged
+
+
+def _tells_more(departed_at: datetime, known: Visit) -> bool:
+    if isinstance(known.departure, Mark) or departed_at < known.arrived_at:
+        return False
+    return known.departed_at is None or departed_at < known.departed_at
 
 
 def _meters(a: Point, b: Point) -> float:

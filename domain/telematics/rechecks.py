@@ -36,14 +36,16 @@ _RECHECK_ALL = Statement(_Truck, _RECHECK.format(moved="id = ANY(%(ids)s::uuid[]
 _RECHECK_IMPORTED = Statement(_Truck, _RECHECK.format(moved="id = ANY(%(ids)s::uuid[]) AND imported_at = %(now)s"))
 
 
-def recheck_trucks(connection: Connection, route_ids: Iterable[UUID], *, now: datetime) -> list[Job]:
-    """Has the last minutes of these routes' trucks processed again. When a route is imported, canceled or ended, its
-    truck may stand at a stop that counts only from now on.
+def recheck_trucks(
+    connection: Connection, route_ids: Iterable[UUID], *, now: datetime, since: datetime | None = None
+) -> list[Job]:
+    """Has the last minutes of these routes' trucks processed again, or what they have done `since`. When a route is
+    imported, canceled or ended, its truck may stand at a stop that counts only from now on.
 
     Returns the jobs for it, to enqueue after the commit.
     """
     ids = list(route_ids)
-    return process_trucks(_RECHECK_ALL.all(connection, _parameters(ids, now))) if ids else []
+    return process_trucks(_RECHECK_ALL.all(connection, _parameters(ids, now, since))) if ids else []
 
 
 def recheck_imported(connection: Connection, route_ids: Sequence[UUID], *, now: datetime) -> Cursor[_Truck]:
@@ -52,8 +54,8 @@ def recheck_imported(connection: Connection, route_ids: Sequence[UUID], *, now: 
     return _RECHECK_IMPORTED.execute(connection, _parameters(route_ids, now))
 
 
-def _parameters(route_ids: Sequence[UUID], now: datetime) -> dict[str, object]:
-    return {"since": now - timedelta(minutes=STANDING_MINUTES), "now": now, "ids": as_ids(route_ids)}
+def _parameters(route_ids: Sequence[UUID], now: datetime, since: datetime | None = None) -> dict[str, object]:
+    return {"since": since or now - timedelta(minutes=STANDING_MINUTES), "now": now, "ids": as_ids(route_ids)}
 
 
 def process_trucks(trucks: Iterable[tuple[str, UUID]]) -> list[Job]:

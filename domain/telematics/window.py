@@ -16,7 +16,7 @@ from uuid import UUID
 from domain.lifecycle import Environment, RouteStatus
 from domain.roads import Point
 from domain.statements import NotNull
-from domain.telematics import arrivals
+from domain.telematics import arrivals, marks
 from domain.telematics.arrivals import Candidate, Fix, Visit
 from domain.telematics.rechecks import STANDING_MINUTES
 from domain.telematics.tracks import ReceivedFix, Track
@@ -120,7 +120,8 @@ def visits_after(
         return arrivals.process_fixes(stops, known, fixes, radius_meters=radius_meters, last_seen=last_seen)
 
     merged = arrivals.merge(before, processed(_known_by(fixes[0].recorded_at, before)))
-    return arrivals.merge(merged, processed(merged))
+    merged = arrivals.merge(merged, processed(merged))
+    return marks.with_implied_departures(stops, merged)
 
 
 def _counts(received: ReceivedFix, route: OpenRoute, track: Track, *, early: timedelta) -> bool:

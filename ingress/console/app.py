@@ -14,11 +14,23 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from domain.accounts.users import MAY_CANCEL, MAY_MANAGE_KEYS, MAY_MATCH
+from domain.accounts.users import MAY_DISPATCH, MAY_MANAGE_KEYS, MAY_MATCH
 from domain.lifecycle import Role
 from domain.observability import REQUESTS, get_logger
 from domain.settings import Settings
-from ingress.console import account, audit, ifta, keys, mappings, matching, queues, routes, savings, sign_in
+from ingress.console import (
+    account,
+    audit,
+    ifta,
+    keys,
+    mappings,
+    matching,
+    queues,
+    route_actions,
+    routes,
+    savings,
+    sign_in,
+)
 from ingress.console.browser import protect
 from ingress.console.frame import EVERYBODY, Console, Refused, action, not_found, open_page, page, refusal, stream
 from ingress.console.rendering import STATIC
@@ -67,7 +79,10 @@ def create_console(settings: Settings) -> Starlette:
             action(console, "/mappings/{subject}/remove", mappings.remove, by=MAY_MATCH),
             page(console, "/routes", routes.show),
             page(console, "/routes/{id}", routes.show_one),
-            action(console, "/routes/{id}/cancel", routes.cancel, by=MAY_CANCEL),
+            action(console, "/routes/{id}/cancel", route_actions.cancel, by=MAY_DISPATCH),
+            action(console, "/routes/{id}/mark", route_actions.mark, by=MAY_DISPATCH),
+            action(console, "/routes/{id}/plan", route_actions.plan, by=MAY_DISPATCH),
+            action(console, "/routes/{id}/send", route_actions.send, by=MAY_DISPATCH),
             page(console, "/audit", audit.show),
             page(console, "/savings", savings.show),
             page(console, "/savings.csv", savings.export),

@@ -59,6 +59,7 @@ def make_templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    templates.filters["moment"] = datetime.fromisoformat
     templates.filters["pack"] = partial(quote, safe="")
     templates.filters["shown"] = lambda id, kind: shown_id(kind, id)
     templates.globals |= {"counted": counted, "static_url": static_url}

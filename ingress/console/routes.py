@@ -1,29 +1,27 @@
-"""The pages Routes: a list, and one for each route, with its cancel."""
+"""The pages Routes: a list, and one for each route."""
 
 from datetime import UTC, datetime, time, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import msgspec
 from starlette.responses import Response
 
-from domain.accounts.users import MAY_CANCEL
+from domain.accounts.users import MAY_DISPATCH
 from domain.database import Tenant
 from domain.encoding import write
-from domain.ids import read_id, shown_id
+from domain.ids import read_id
 from domain.lifecycle import CANCELABLE, Environment, PendingReason, RouteStatus
-from domain.observability import get_logger
+from domain.messages.messages import MessageStatus
 from domain.planning.reasons import with_reasons
 from domain.routes.history import History, read_history
-from domain.routes.progress import cancel_route
 from domain.routes.queries import read_routes
 from domain.routes.search import MOST_RECORDS, MOST_SEARCHED, RouteSearch, search_routes
 from ingress.console.drawing import WIDTH, draw
-from ingress.console.frame import Page, Refused, not_found, see_other
+from ingress.console.frame import Page, Refused, not_found
 from ingress.console.timeline import timeline
-
-log = get_logger(__name__)
 
 PAGE_SIZE = 50
 _FILTERS = ("environment", "status", "held", "unit", "driver", "q", "from", "to")
@@ -80,8 +78,8 @@ def _start_of(page: Page, name: str, *, days: int = 0) -> datetime | None:
 
 def show_one(page: Page) -> Response:
     """A route's page; or the part of it that moves: status, drawing and timeline."""
-    history = _history(page)
-    tenant = _tenant(page, history)
+    history = history_of(page)
+    tenant = tenant_of(page, history)
     (versioned,) = read_routes([(tenant, history.route.id)]).on(page.connection)
     if versioned is None:
         raise not_found()
@@ -108,35 +106,69 @@ def show_one(page: Page) -> Response:
         explained=with_reasons(explanation) if explanation else None,
         api_view=msgspec.json.format(write(versioned.route), indent=2).decode(),
         api_url=page.console.settings.api_address(),
-        may_cancel=page.session.role in MAY_CANCEL and history.route.status in CANCELABLE,
-        done="The route is canceled." if page.form.text("done") == "canceled" else "",
+        steps=_steps(page, history),
+        done=_DONE.get(page.form.text("done"), ""),
     )
 
 
-def cancel(page: Page) -> Response:
-    """As DELETE does it, by the same rule, with the reason and who gave it."""
-    history, reason = _history(page), page.form.text("reason")
-    if not reason:
-        raise Refused(400, "Say why the route is canceled", "Go back and give a reason: it is kept with the route.")
-    route_id = history.route.id
-    effect, jobs = cancel_route(
-        page.connection,
-        _tenant(page, history),
-        route_id,
-        now=page.now,
-        reason=f"Canceled by {page.session.email}: {reason}",
+_DONE = {
+    "canceled": "The route is canceled.",
+    "marked": "The stop is marked.",
+    "known": "Nothing was changed: it was seen or marked before.",
+    "plan": "The plan is made again. It replaces the present one only where that is worth it.",
+    "send": "The message is sent again.",
+}
+
+
+class Steps(NamedTuple):
+    """What somebody may do to the route by hand."""
+
+    cancel: bool
+    marks: list[tuple[str, str]]
+    """What can be marked: its value in the form, and the words for it."""
+    time: str
+    """Now, as a browser writes it in its field."""
+    plan: bool
+    send: set[UUID]
+    """The messages that may be sent again."""
+
+
+def _steps(page: Page, history: History) -> Steps | None:
+    """None for those who may do nothing."""
+    if page.session.role not in MAY_DISPATCH:
+        return None
+    route = history.route
+    is_on_its_way = route.status in (RouteStatus.DRAFT, RouteStatus.PLANNED, RouteStatus.ACTIVE)
+    has_plan = route.status != RouteStatus.DRAFT and route.corrected_at is None
+    return Steps(
+        cancel=route.status in CANCELABLE,
+        marks=_marks(history) if is_on_its_way else [],
+        time=f"{page.now.astimezone(ZoneInfo(page.session.time_zone)):%Y-%m-%dT%H:%M}",
+        plan=is_on_its_way and route.arrived_at is not None and (has_plan or route.status == RouteStatus.DRAFT),
+        send={
+            message.id
+            for message in history.messages
+            if message.status == MessageStatus.FAILED
+            and route.status == RouteStatus.PLANNED
+            and message.plan_id == route.plan_id
+            and message.text is not None
+        },
     )
-    page.jobs += jobs
-    if effect is None:
-        raise not_found()
-    if effect == "refuse":
-        raise Refused(409, "This route can no longer be canceled", "The driver has its plan, or it has ended.")
-    if effect == "cancel":
-        log.info("console.route_canceled", route_id=route_id, company_id=page.company_id, user_id=page.session.user_id)
-    return see_other(f"/routes/{shown_id('rte', route_id)}?done=canceled")
 
 
-def _history(page: Page) -> History:
+def _marks(history: History) -> list[tuple[str, str]]:
+    visits = {visit.stop: visit for visit in history.visits}
+    offered = []
+    for number, stop in enumerate(history.route.stops):
+        visit = visits.get(number)
+        if visit is None:
+            offered.append((f"arrival {number}", f"arrived at {number + 1}. {stop['name']}"))
+        elif visit.departed_at is None or visit.is_departure_implied:
+            offered.append((f"departure {number}", f"departed from {number + 1}. {stop['name']}"))
+    return offered
+
+
+def history_of(page: Page) -> History:
     """Of the route in the address. Raises Refused."""
     route_id = read_id("rte", page.request.path_params["id"])
     history = read_history(page.connection, page.company_id, route_id) if route_id is not None else None
@@ -145,5 +177,5 @@ def _history(page: Page) -> History:
     return history
 
 
-def _tenant(page: Page, history: History) -> Tenant:
+def tenant_of(page: Page, history: History) -> Tenant:
     return Tenant(page.company_id, Environment(history.route.environment))

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from domain.lifecycle import HELD, Environment, RouteStatus
+from domain.routes.events import Event as StoredEvent
 from domain.routes.history import History, StoredMessage, StoredPlan
 
 
@@ -29,9 +30,10 @@ def _events(history: History) -> Iterator[Event]:
     if route.imported_at is not None:
         cause = "vehicle and driver are matched, and the start is near enough"
         yield Event(route.imported_at, "Imported: draft", cause)
+    reached_first = min(history.visits, key=lambda visit: (visit.arrived_at, visit.stop), default=None)
     for visit in history.visits:
         name = route.stops[visit.stop]["name"] if visit.stop < len(route.stops) else "a stop that is gone"
-        first = visit.arrived_at == route.arrived_at
+        first = visit is reached_first
         yield Event(
             visit.arrived_at,
             f"Arrived at {visit.stop + 1}. {name}",
@@ -42,7 +44,8 @@ def _events(history: History) -> Iterator[Event]:
     for number, plan in enumerate(history.plans, 1):
         yield _planned(history, plan, number)
     for message in history.messages:
-        yield from _messaged(message)
+        yield from _messaged(message, _last_failure(history, message))
+    yield from map(_kept, history.events)
     if route.corrected_at is not None:
         yield Event(route.corrected_at, "The driver's plan was replaced", "its correction was delivered")
     if route.completed_at is not None:
@@ -55,7 +58,28 @@ def _events(history: History) -> Iterator[Event]:
 
 
 def _rule(evidence: dict[str, object] | None) -> str:
-    return f"{evidence['rule']}" if evidence else "the fixes behind it are no longer kept"
+    if not evidence:
+        return "what showed it is no longer kept"
+    return f"{evidence['rule']}, {evidence['by']}: {evidence['reason']}" if "by" in evidence else f"{evidence['rule']}"
+
+
+_ASKED = {"plan_again": "Plan again", "send_again": "Message sent again"}
+_DONE = {
+    "plan_kept": "The plan stays",
+    "import_failed": "An import failed",
+    "plan_failed": "A plan failed",
+    "review_failed": "A review of the plan failed",
+    "message_failed": "An attempt at the message failed",
+}
+
+
+def _kept(event: StoredEvent) -> Event:
+    if event.actor is None:
+        kind = "warn" if event.kind.endswith("failed") else ""
+        return Event(event.at, _DONE.get(event.kind, event.kind), event.detail or "why is no longer kept", kind)
+    return Event(
+        event.at, _ASKED.get(event.kind, event.kind), f"{event.actor}: {event.detail or 'the reason is no longer kept'}"
+    )
 
 
 def _planned(history: History, plan: StoredPlan, number: int) -> Event:
@@ -87,7 +111,20 @@ _ENDS = {
 }
 
 
-def _messaged(message: StoredMessage) -> Iterator[Event]:
+def _last_failure(history: History, message: StoredMessage) -> datetime | None:
+    """When an attempt at this message failed last, before the next message was queued."""
+    until = min((other.created_at for other in history.messages if other.created_at > message.created_at), default=None)
+    return max(
+        (
+            event.at
+            for event in history.events
+            if event.kind == "message_failed" and event.at >= message.created_at and (until is None or event.at < until)
+        ),
+        default=None,
+    )
+
+
+def _messaged(message: StoredMessage, failed_at: datetime | None) -> Iterator[Event]:
     attempts = f"{message.attempts} attempt{'s' if message.attempts != 1 else ''}"
     channel = f"through {message.channel}" if message.channel else "no channel yet"
     yield Event(message.created_at, "Message queued", "the plan goes to the driver")
@@ -96,6 +133,8 @@ def _messaged(message: StoredMessage) -> Iterator[Event]:
         if message.channel == Environment.SANDBOX:
             title, channel = "Message kept, not sent", "sandbox: no driver is ever messaged"
         cause = "; ".join(filter(None, (channel, attempts if message.attempts else "", message.error or "")))
-        yield Event(message.sent_at or message.created_at, title, cause, kind)
+        yield Event(message.sent_at or failed_at or message.created_at, title, cause, kind)
     elif message.attempts:
-        yield Event(message.created_at, f"Message waits after {attempts}", message.error or channel, "warn")
+        yield Event(
+            failed_at or message.created_at, f"Message waits after {attempts}", message.error or channel, "warn"
+        )

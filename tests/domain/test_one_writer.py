@@ -38,6 +38,7 @@ OWNERS = {
     "route_counts": "routes",
     "route_count_deltas": "routes",
     "visits": "routes",
+    "route_events": "routes",
     "queue_pauses": "operations",
     "audit_log": "operations",
     "erasures": "housekeeping",

@@ -278,6 +278,7 @@ def upgrade() -> None:
         sa.Column("plan_id", sa.Uuid(), nullable=True),
         sa.Column("review_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("review_requests", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("review_cause", sa.String(), nullable=True),
         sa.Column("correction_id", sa.Uuid(), nullable=True),
         sa.Column("corrected_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("distance_miles", sa.Float(), nullable=True),
@@ -509,6 +510,30 @@ def upgrade() -> None:
     )
     op.create_index("savings_by_time", "savings", ["company_id", "environment", "planned_at"], unique=False)
     op.create_table(
+        "route_events",
+        sa.Column("id", sa.Uuid(), nullable=False),
+        sa.Column("company_id", sa.Uuid(), nullable=False),
+        sa.Column("environment", sa.String(), nullable=False),
+        sa.Column("route_id", sa.Uuid(), nullable=False),
+        sa.Column("at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("kind", sa.String(), nullable=False),
+        sa.Column("actor", sa.String(), nullable=True),
+        sa.Column("detail", sa.String(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["route_id"],
+            ["routes.id"],
+        ),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index(op.f("ix_route_events_route_id"), "route_events", ["route_id"], unique=False)
+    op.create_index(
+        "route_events_with_detail",
+        "route_events",
+        ["route_id"],
+        unique=False,
+        postgresql_where=sa.text("detail IS NOT NULL"),
+    )
+    op.create_table(
         "messages",
         sa.Column("id", sa.Uuid(), nullable=False),
         sa.Column("company_id", sa.Uuid(), nullable=False),
@@ -524,6 +549,7 @@ def upgrade() -> None:
         sa.Column(
             "created_at", sa.DateTime(timezone=True), server_default=sa.text("clock_timestamp()"), nullable=False
         ),
+        sa.Column("queued_at", sa.DateTime(timezone=True), server_default=sa.text("clock_timestamp()"), nullable=False),
         sa.Column("retry_at", sa.DateTime(timezone=True), server_default=sa.text("clock_timestamp()"), nullable=True),
         sa.Column("claimed_until", sa.DateTime(timezone=True), nullable=True),
         sa.Column("sent_at", sa.DateTime(timezone=True), nullable=True),

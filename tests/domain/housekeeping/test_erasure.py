@@ -22,6 +22,7 @@ from domain.housekeeping import erasure
 from domain.housekeeping.erasure import erase_company, erase_driver
 from domain.ids import new_id
 from domain.lifecycle import Environment, Role
+from domain.routes import events
 from domain.routes.fleet_changes import add_mapping, import_drivers, import_vehicles
 from domain.routes.holds import expire_held_routes
 from domain.routes.imports import import_routes
@@ -113,6 +114,7 @@ def driven(connection: Connection, tenant: Tenant, fleet: Fleet, settings: Setti
     process_vehicles(connection, tenant.environment, fleet.trucks, settings=settings, now=now)
     message_id = planned_by_hand(connection, route_id, now=now, generatedAt=None)
     deliver(connection, message_id, settings=settings, now=now)
+    events.keep(connection, route_id, "send_again", "Zoë Quartermain called", by="dot@example.com", now=now)
     connection.execute("UPDATE routes SET status = 'completed' WHERE id = %s", (route_id,))
     return route_id
 

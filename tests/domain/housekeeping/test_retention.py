@@ -11,6 +11,7 @@ from domain.database import Connection, Database, as_json
 from domain.housekeeping import retention
 from domain.lifecycle import RouteStatus
 from domain.planning.plans import read_explanation
+from domain.routes import events
 from domain.routes.queries import read_routes
 from domain.telematics import partitions
 from tests.conftest import own_database
@@ -22,6 +23,7 @@ FORGET = {
     "evidence": retention.forget_evidence,
     "explanations": retention.forget_explanations,
     "texts": retention.forget_texts,
+    "event_details": retention.forget_event_details,
 }
 
 
@@ -36,6 +38,7 @@ def driven(connection: Connection, fleet: Fleet, *, now: datetime, status: str =
     route_id = imported(connection, fleet.live, now=now)
     message_id = planned_by_hand(connection, route_id, now=now, generatedAt=None)
     connection.execute("UPDATE messages SET status = 'sent', retry_at = NULL WHERE id = %s", (message_id,))
+    events.keep(connection, route_id, "plan_again", "prices were wrong", by="dot@example.com", now=now)
     connection.execute("UPDATE plans SET explanation = %s WHERE route_id = %s", (as_json({"line": []}), route_id))
     connection.execute(
         "INSERT INTO visits (company_id, environment, route_id, stop, arrived_at, departed_at, arrival_evidence,"
@@ -56,7 +59,8 @@ def kept(connection: Connection, route_id: UUID) -> dict[str, int]:
             "SELECT (SELECT count(*) FROM visits WHERE route_id = %(id)s AND arrival_evidence IS NOT NULL"
             "        AND departure_evidence IS NOT NULL) AS evidence,"
             " (SELECT count(*) FROM plans WHERE route_id = %(id)s AND explanation IS NOT NULL) AS explanations,"
-            " (SELECT count(*) FROM messages WHERE route_id = %(id)s AND text IS NOT NULL) AS texts",
+            " (SELECT count(*) FROM messages WHERE route_id = %(id)s AND text IS NOT NULL) AS texts,"
+            " (SELECT count(*) FROM route_events WHERE route_id = %(id)s AND detail IS NOT NULL) AS event_details",
             {"id": route_id},
         )
         .fetchone()
@@ -75,7 +79,7 @@ def test_each_kind_goes_after_its_days_and_alone(
     ((answer),) = read_routes([(fleet.live, route_id)]).on(connection)
 
     FORGET[kind](connection, days=90, now=now + timedelta(days=89), limit=10)
-    assert kept(connection, route_id) == before == {"evidence": 2, "explanations": 1, "texts": 1}
+    assert kept(connection, route_id) == before == {"evidence": 2, "explanations": 1, "texts": 1, "event_details": 1}
     FORGET[kind](connection, days=90, now=now + timedelta(days=91), limit=10)
     assert kept(connection, route_id) == {**before, kind: 0}
     assert FORGET[kind](connection, days=90, now=now + timedelta(days=91), limit=10) == 0

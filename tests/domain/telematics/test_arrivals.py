@@ -186,7 +186,7 @@ def test_a_departure_keeps_its_rule_and_the_first_fix_outside() -> None:
 
     evidence = process_fixes([DEPOT, PORT], {}, [*ARRIVED, first, second, third])[0].departure
 
-    assert evidence is not None
+    assert isinstance(evidence, Evidence)
     assert evidence.rule == "two fixes in a row outside above 5 mph"
     assert evidence.fixes == (first, second, third)
 
@@ -477,11 +477,11 @@ def test_every_decision_rests_on_at_least_two_fixes_that_begin_with_its_time(
     stops: list[Point], fixes: list[Fix]
 ) -> None:
     for visit in process_fixes(stops, {}, fixes).values():
-        assert visit.arrival is not None
+        assert isinstance(visit.arrival, Evidence)
         assert len(set(visit.arrival.fixes)) >= 2
         assert visit.arrival.fixes[0].recorded_at == visit.arrived_at
         if visit.departed_at is not None:
-            assert visit.departure is not None
+            assert isinstance(visit.departure, Evidence)
             assert len({moment.recorded_at for moment in visit.departure.fixes}) >= 2
             assert visit.departure.fixes[0].recorded_at == visit.departed_at
 

@@ -103,7 +103,7 @@ def test_a_cancel_is_kept_with_its_reason(world: World, now: datetime) -> None:
         route = shown_id("rte", pushed(connection, fleet.live, now=now, start=now))
     browser = world.browser(Role.DISPATCHER, fleet)
     assert browser.submit(f"/routes/{route}/cancel", reason="The load is gone").status_code == 303
-    assert kept(world, fleet) == [("routes.cancel", route, "The load is gone")]
+    assert kept(world, fleet) == [("route_actions.cancel", route, "The load is gone")]
 
 
 def test_what_users_change_of_themselves_is_kept_without_what_they_typed(world: World) -> None:

@@ -20,7 +20,7 @@ def history(*stops: tuple[float, float], truck: tuple[float, float] | None = Non
     values = dict.fromkeys(StoredRoute._fields)
     route = StoredRoute(**{**values, "id": UUID(int=1), "stops": documents})
     explained: Any = explanation or None
-    return History(route, [], [], [], explained, LastPosition(NOW, *truck) if truck is not None else None)
+    return History(route, [], [], [], explained, LastPosition(NOW, *truck) if truck is not None else None, [])
 
 
 @given(stops=st.lists(PLACES, min_size=2, max_size=6), truck=st.none() | PLACES, line=st.lists(PLACES, max_size=6))

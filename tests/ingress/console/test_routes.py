@@ -154,7 +154,7 @@ def test_what_was_forgotten_is_said(world: World) -> None:
     assert 'class="road guessed"' in html
     page = words(html)
     assert "Why these stations is no longer kept" in page
-    assert "the fixes are no longer kept" in page
+    assert "what showed it is no longer kept" in page
     assert "The text is no longer kept" in page
 
 

@@ -6,7 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from domain.routes.history import History, StoredMessage, StoredPlan, StoredRoute
+from domain.routes.events import Event
+from domain.routes.history import History, StoredMessage, StoredPlan, StoredRoute, StoredVisit
 from ingress.console.timeline import timeline
 from tests.factories import JOLIET, NEWARK, PLAN
 
@@ -15,7 +16,10 @@ ROUTE, FIRST, SECOND = UUID(int=1), UUID(int=2), UUID(int=3)
 
 
 def history(
-    plans: list[StoredPlan] | None = None, messages: list[StoredMessage] | None = None, **route: Any
+    plans: list[StoredPlan] | None = None,
+    messages: list[StoredMessage] | None = None,
+    events: list[Event] | None = None,
+    **route: Any,
 ) -> History:
     stored: dict[str, Any] = {
         **dict.fromkeys(StoredRoute._fields),
@@ -28,7 +32,7 @@ def history(
         "updated_at": NOW + timedelta(hours=9),
         **route,
     }
-    return History(StoredRoute(**stored), [], plans or [], messages or [], None, None)
+    return History(StoredRoute(**stored), [], plans or [], messages or [], None, None, events or [])
 
 
 def plan(id: UUID, hours: int, *, revision: int = 1, document: Any = PLAN) -> StoredPlan:
@@ -36,7 +40,9 @@ def plan(id: UUID, hours: int, *, revision: int = 1, document: Any = PLAN) -> St
 
 
 def message(status: str, **changes: Any) -> StoredMessage:
-    values = StoredMessage(FIRST, FIRST, status, "mailtos", "text", 1, None, NOW, None, NOW + timedelta(minutes=1))
+    values = StoredMessage(
+        FIRST, FIRST, status, "mailtos", "text", 1, None, NOW, None, NOW + timedelta(minutes=1), False
+    )
     return values._replace(**changes)
 
 
@@ -85,3 +91,31 @@ def test_the_end_of_a_route_and_what_it_waits_for() -> None:
     assert told(history(status="error", closed_reason="Expired"))[-1] == "Error: Expired"
     waits = history(status="pending_mapping", pending_detail="No vehicle is called 9")
     assert told(waits)[-1] == "Waits: pending_mapping: No vehicle is called 9"
+
+
+def test_who_asked_for_something_and_why_and_what_failed() -> None:
+    events = [
+        Event(NOW + timedelta(minutes=1), "message_failed", None, "the gateway did not accept the message"),
+        Event(NOW + timedelta(minutes=2), "send_again", "dot@example.com", "the number was wrong"),
+        Event(NOW + timedelta(minutes=3), "plan_again", "dot@example.com", None),
+    ]
+    assert told(history(events=events))[1:] == [
+        "An attempt at the message failed: the gateway did not accept the message",
+        "Message sent again: dot@example.com: the number was wrong",
+        "Plan again: dot@example.com: the reason is no longer kept",
+    ]
+
+
+def test_a_message_has_failed_when_its_last_attempt_had() -> None:
+    later = NOW + timedelta(hours=30)
+    events = [Event(NOW + timedelta(hours=hours), "message_failed", None, "no") for hours in (1, 24, 31)]
+    messages = [message("failed", sent_at=None), message("failed", id=SECOND, created_at=later, sent_at=None)]
+    failed = [event.at for event in timeline(history(messages=messages, events=events)) if event.kind == "bad"]
+    assert failed == [NOW + timedelta(hours=24), NOW + timedelta(hours=31)]
+
+
+def test_a_marked_arrival_says_who_marked_it_and_why() -> None:
+    said = {"rule": "marked by hand", "fixes": [], "source": "dispatcher", "by": "dot@example.com", "reason": "called"}
+    visit = StoredVisit(0, NOW, None, said, None)
+    one = history(arrived_at=NOW)._replace(visits=[visit])
+    assert "Arrived at 1. Joliet terminal: marked by hand, dot@example.com: called; the first arrival" in told(one)[1]

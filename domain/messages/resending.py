@@ -1,0 +1,67 @@
+"""A message that failed for good is queued again, when somebody asks for it: after its driver's contact was corrected.
+
+It stays one message: the same row, the same id in its text. So the driver can have it twice only where an earlier
+attempt may have arrived, and then somebody has to have asked the driver.
+"""
+
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from domain.database import Connection, Tenant
+from domain.errors import FuelrouteError
+from domain.messages.messages import WANTED, MessageStatus
+from domain.statements import Command, Statement
+
+
+class CannotResend(FuelrouteError):
+    """The text says why."""
+
+
+class _Ended(NamedTuple):
+    status: str
+    has_text: bool
+    in_doubt: bool
+    """An attempt may have reached the driver."""
+    wanted: bool | None
+
+
+_LOCK = Statement(
+    _Ended,
+    f"""
+    SELECT m.status, m.text IS NOT NULL AS has_text, m.claimed_until IS NOT NULL AS in_doubt, {WANTED}
+    FROM messages m JOIN routes r ON r.id = m.route_id
+    WHERE m.company_id = %s AND m.environment = %s AND m.route_id = %s AND m.id = %s FOR UPDATE OF m
+    """,  # noqa: S608 (a constant of `messages`)
+)
+_REQUEUE = Command(
+    "UPDATE messages SET status = 'pending', attempts = 0, error = NULL, queued_at = %s, retry_at = %s WHERE id = %s"
+)
+
+
+def requeue(
+    connection: Connection,
+    tenant: Tenant,
+    route_id: UUID,
+    message_id: UUID,
+    *,
+    even_if_in_doubt: bool,
+    now: datetime,
+) -> None:
+    """Gives a failed message a fresh set of attempts. The caller has locked the route. Raises CannotResend."""
+    message = _LOCK.first(connection, (*tenant, route_id, message_id))
+    if message is None:
+        raise CannotResend("the route has no such message")
+    if message.status == MessageStatus.PENDING:
+        raise CannotResend("the message is on its way already, and goes out once")
+    if message.status != MessageStatus.FAILED:
+        raise CannotResend("the message was sent: copy its text if the driver needs it once more")
+    if not message.wanted:
+        raise CannotResend("its plan is not the one that the driver should get now; have the plan made again instead")
+    if not message.has_text:
+        raise CannotResend("its text is no longer kept")
+    if message.in_doubt and not even_if_in_doubt:
+        raise CannotResend(
+            "one of its attempts may have reached the driver: ask the driver first, and say that you did"
+        )
+    _REQUEUE.execute(connection, (now, now, message_id))

@@ -1,0 +1,184 @@
+"""What somebody does to a route in the console, beside canceling it: a stop is marked as reached or left, the plan is
+made again, a message that failed is sent again. Each is a step inside the caller's transaction.
+
+All of them go the ways that the service goes by itself, so whatever protects the driver from a second message there
+protects here.
+"""
+
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+from domain.database import Connection, Tenant
+from domain.ids import shown_id
+from domain.jobs import SWEEP_GRACE, Job, build_plan, review_plan, send_message
+from domain.lifecycle import Environment, RouteStatus
+from domain.messages import resending
+from domain.roads import Point
+from domain.routes import events, review_requests
+from domain.routes.events import By, ImpossibleStep
+from domain.routes.tracking import is_standing, move_on
+from domain.routes.visits import load_visits
+from domain.settings import Settings
+from domain.statements import Command, IdRow, Statement
+from domain.telematics import arrivals, marks
+from domain.telematics.arrivals import Candidate, Mark
+from domain.telematics.marking import CANDIDATES
+from domain.telematics.marks import End
+from domain.telematics.rechecks import recheck_trucks
+from domain.telematics.window import OpenRoute
+
+# --- A stop is marked as reached or left -----------------------------------------------------------------------
+
+_FURTHEST_AHEAD_IN_THE_SANDBOX = timedelta(days=366)
+"""After the route's start. Time is simulated there and may run ahead of the clock."""
+
+
+class _Others(NamedTuple):
+    free_since: datetime | None
+    route_ids: list[UUID]
+
+
+_OTHERS = Statement(
+    _Others,
+    f"""
+    SELECT truck.free_since, ARRAY(SELECT candidate.id FROM ({CANDIDATES}) AS candidate) AS route_ids
+    FROM (SELECT r.vehicle_id, %(moment)s::timestamptz AS newest_at, t.free_since
+          FROM routes r LEFT JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
+          WHERE r.company_id = %(company_id)s AND r.environment = %(environment)s AND r.id = %(id)s) AS truck
+    """,  # noqa: S608 (a constant of `marking`)
+)
+_LOCK = Statement(
+    OpenRoute,
+    """
+    SELECT id, company_id, environment, vehicle_id, status, scheduled_start, stops, arrived_at, imported_at
+    FROM routes WHERE company_id = %s AND environment = %s AND id = ANY(%s) AND vehicle_id IS NOT NULL
+    ORDER BY id FOR UPDATE
+    """,
+)
+_OPEN = (RouteStatus.DRAFT, RouteStatus.PLANNED, RouteStatus.ACTIVE)
+
+
+def mark_stop(
+    connection: Connection,
+    tenant: Tenant,
+    route_id: UUID,
+    stop: int,
+    end: End,
+    moment: datetime,
+    by: By,
+    *,
+    settings: Settings,
+    now: datetime,
+) -> tuple[bool, list[Job]]:
+    """Somebody says that the truck was at a stop, or has left it, at that moment. The visit does what any visit does.
+
+    Returns whether it was news: what was seen or marked before stays as it is. And the jobs to enqueue after the
+    commit: what the truck has done since is processed again. Raises ImpossibleMark, ImpossibleStep.
+    """
+    early = timedelta(hours=settings.early_arrival_hours)
+    others = _OTHERS.first(
+        connection,
+        {**tenant._asdict(), "id": route_id, "moment": moment, "early": early, "stale": arrivals.STALE_DRAFT_AFTER},
+    )
+    # Routes are locked together, in the order of their ids, as everywhere: the truck may be on another one.
+    locked = _LOCK.all(connection, (*tenant, [*(others.route_ids if others is not None else ()), route_id]))
+    route = next((one for one in locked if one.id == route_id), None)
+    if others is None or route is None:
+        raise ImpossibleStep("the route waits to be imported, so no truck is on it yet")
+    before = load_visits(connection, [route_id]).get(route_id, {})
+    if marks.is_known(before, stop, end):
+        return False, []
+    _require_possible(route, locked, moment, free_since=others.free_since, early=early, now=now)
+    stops = [Point(one["latitude"], one["longitude"]) for one in route.stops]
+    after = marks.marked(stops, before, stop, end, moment, Mark(by.email, by.reason, now))
+    standing = [route_id] if is_standing(route, before) else []
+    jobs = move_on(connection, [route], {route_id: after}, standing=standing, now=now)
+    return True, [*jobs, *recheck_trucks(connection, [route_id], since=moment, now=now)]
+
+
+def _require_possible(
+    route: OpenRoute,
+    of_truck: list[OpenRoute],
+    moment: datetime,
+    *,
+    free_since: datetime | None,
+    early: timedelta,
+    now: datetime,
+) -> None:
+    """The rules by which fixes count for a route, see `window`. Raises ImpossibleStep."""
+    is_live = route.environment == Environment.LIVE
+    if route.status not in _OPEN:
+        raise ImpossibleStep("the route has ended")
+    # Differences of times are compared: a start in the year 9999 plus some days is no datetime.
+    if moment > now if is_live else moment - route.scheduled_start > _FURTHEST_AHEAD_IN_THE_SANDBOX:
+        raise ImpossibleStep("the time is in the future")
+    if route.scheduled_start - moment > early:
+        hours = early / timedelta(hours=1)
+        raise ImpossibleStep(f"a truck can begin a route from {hours:g} hours before its start on, not earlier")
+    if is_live and free_since is not None and moment < free_since:
+        raise ImpossibleStep("at that time the truck was still on the route that it has completed since")
+    if route.status != RouteStatus.DRAFT or route.arrived_at is not None:
+        return
+    candidates = [
+        Candidate(one.id, RouteStatus(one.status), one.scheduled_start, one.arrived_at)
+        for one in of_truck
+        if one.vehicle_id == route.vehicle_id and one.status in _OPEN
+    ]
+    current = arrivals.current_route(candidates, moment, early=early)
+    if current is not None and current.route_id != route.id:
+        other = shown_id("rte", current.route_id)
+        raise ImpossibleStep(f"its truck has another route first, {other}: mark the stops of that one, or cancel it")
+
+
+# --- The plan is made again ------------------------------------------------------------------------------------
+
+_PLAN_NOW = Statement(
+    IdRow,
+    "UPDATE routes SET retry_at = %s WHERE company_id = %s AND environment = %s AND id = %s"
+    " AND status = 'draft' AND arrived_at IS NOT NULL RETURNING id",
+)
+
+
+def plan_again(connection: Connection, tenant: Tenant, route_id: UUID, by: By, *, now: datetime) -> list[Job]:
+    """Has the plan made anew from where the truck is. The review that makes it decides what becomes of it: the driver
+    hears of it only where a review of the service's own would tell of it.
+
+    Returns the jobs to enqueue after the commit. Raises ImpossibleStep.
+    """
+    if _PLAN_NOW.first(connection, (now + SWEEP_GRACE, *tenant, route_id)) is not None:
+        jobs = [build_plan(route_id)]
+    elif review_requests.by_dispatcher(connection, tenant, route_id, now=now):
+        jobs = [review_plan(route_id)]
+    else:
+        raise ImpossibleStep(
+            "there is no plan to make again: the truck has not arrived yet, the driver has had the one correction that"
+            " is sent, or the route has ended"
+        )
+    events.keep(connection, route_id, "plan_again", by.reason, by=by.email, now=now)
+    return jobs
+
+
+# --- A message that failed is sent again -----------------------------------------------------------------------
+
+_LOCK_ROUTE = Command("SELECT FROM routes WHERE company_id = %s AND environment = %s AND id = %s FOR UPDATE")
+
+
+def send_again(
+    connection: Connection,
+    tenant: Tenant,
+    route_id: UUID,
+    message_id: UUID,
+    by: By,
+    *,
+    driver_was_asked: bool,
+    now: datetime,
+) -> list[Job]:
+    """A message that was given up gets a fresh set of attempts. It stays the same one, with the same id in its text.
+
+    Returns the jobs to enqueue after the commit. Raises CannotResend.
+    """
+    _LOCK_ROUTE.execute(connection, (*tenant, route_id))
+    resending.requeue(connection, tenant, route_id, message_id, even_if_in_doubt=driver_was_asked, now=now)
+    events.keep(connection, route_id, "send_again", by.reason, by=by.email, now=now)
+    return [send_message(message_id)]

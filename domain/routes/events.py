@@ -1,0 +1,62 @@
+"""Events: what somebody asked for, or what failed, and no other table keeps. Written in the transaction that does it.
+
+A push writes none, so that it costs nothing: when a changed input came in is not stored.
+"""
+
+from datetime import datetime
+from typing import Literal, NamedTuple
+from uuid import UUID
+
+from domain.database import Connection
+from domain.errors import FuelrouteError
+from domain.ids import new_id
+from domain.statements import Command, Statement
+
+EventKind = Literal[
+    "plan_again", "plan_kept", "send_again", "import_failed", "plan_failed", "review_failed", "message_failed"
+]
+"""`plan_kept`: a plan was made again because somebody asked, and did not replace the one that there was."""
+
+LONGEST_DETAIL = 500
+
+
+class ImpossibleStep(FuelrouteError):
+    """What somebody asked for cannot be done to the route as it is; the text says why."""
+
+
+class By(NamedTuple):
+    """Who asks for something, and why."""
+
+    email: str
+    reason: str
+
+
+class Event(NamedTuple):
+    at: datetime
+    kind: str
+    actor: str | None
+    """An e-mail address; None: the service itself."""
+    detail: str | None
+    """The reason, or the error; None once it was forgotten."""
+
+
+_KEEP = Command(
+    "INSERT INTO route_events (id, company_id, environment, route_id, at, kind, actor, detail)"
+    " SELECT %s, company_id, environment, id, %s, %s, %s, %s FROM routes WHERE id = %s"
+)
+_EVENTS = Statement(
+    Event,
+    "SELECT at, kind, actor, detail FROM route_events WHERE company_id = %s AND route_id = %s ORDER BY at, id",
+)
+
+
+def keep(
+    connection: Connection, route_id: UUID, kind: EventKind, detail: str, *, by: str | None = None, now: datetime
+) -> None:
+    """`detail` is the reason or the error; `by` is the e-mail address of whoever asked."""
+    _KEEP.execute(connection, (new_id(), now, kind, by, detail[:LONGEST_DETAIL], route_id))
+
+
+def events_of(connection: Connection, company_id: UUID, route_id: UUID) -> list[Event]:
+    """Oldest first."""
+    return _EVENTS.all(connection, (company_id, route_id))

@@ -1,0 +1,92 @@
+"""Marks: somebody says that a truck arrived at a stop or left it. What is possible, and what it means for the visits.
+
+Rules only: no clock, no storage. A mark makes the visit that fixes would have made, so whatever follows from a visit
+follows from it too. It then stays as it was said, and positions add what is missing:
+
+- a marked time is neither moved nor undone by fixes (`arrivals.merge`);
+- a truck has left a marked stop when fixes were seen there and then outside (`arrivals.process_fixes`), or when it
+  reached another stop (`with_implied_departures`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Literal
+
+from domain.errors import FuelrouteError
+from domain.roads import Point
+from domain.telematics.arrivals import Implied, Mark, Visit, places_of
+
+End = Literal["arrival", "departure"]
+"""Of a visit: which of its two ends is marked."""
+
+
+class ImpossibleMark(FuelrouteError):
+    """The text says why it cannot have been so."""
+
+
+def is_known(visits: Mapping[int, Visit], stop: int, end: End) -> bool:
+    """Whether this end of the visit was seen or marked before, and needs no mark. A departure that is only implied may
+    still be marked."""
+    visit = visits.get(stop)
+    if end == "arrival" or visit is None:
+        return visit is not None
+    return visit.departed_at is not None and not isinstance(visit.departure, Implied)
+
+
+def marked(
+    stops: Sequence[Point], visits: Mapping[int, Visit], stop: int, end: End, moment: datetime, mark: Mark
+) -> dict[int, Visit]:
+    """The visits after a mark of what is not known yet, by position of the stop. Raises ImpossibleMark.
+
+    As with fixes, all stops of one place are reached and left together, and a stop that was passed over stays
+    unvisited.
+    """
+    if not 0 <= stop < len(stops):
+        raise ImpossibleMark("the route has no such stop")
+    place = next(place.stops for place in places_of(stops) if stop in place.stops)
+    _require_order(visits, place, moment)
+    known = dict(visits)
+    if end == "arrival":
+        known |= {one: Visit(moment, mark) for one in place if one not in known}
+    else:
+        if stop not in known:
+            raise ImpossibleMark("the truck has not arrived at this stop: mark its arrival first")
+        if moment < known[stop].arrived_at:
+            raise ImpossibleMark("a truck cannot leave a stop before it has arrived there")
+        known |= {
+            one: replace(known[one], departed_at=moment, departure=mark)
+            for one in place
+            if one in known and not is_known(known, one, "departure")
+        }
+    return with_implied_departures(stops, known, everywhere=True)
+
+
+def _require_order(visits: Mapping[int, Visit], place: Sequence[int], moment: datetime) -> None:
+    """Stops are reached in their order. Raises ImpossibleMark."""
+    for stop, visit in visits.items():
+        left = visit.departed_at if is_known(visits, stop, "departure") else None
+        if stop < place[0] and moment < max(visit.arrived_at, left or visit.arrived_at):
+            raise ImpossibleMark(f"at that time the truck had not left stop {stop + 1}, which comes before")
+        if stop > place[-1] and moment > visit.arrived_at:
+            raise ImpossibleMark(f"at that time the truck had reached stop {stop + 1}, which comes later")
+
+
+def with_implied_departures(
+    stops: Sequence[Point], visits: Mapping[int, Visit], *, everywhere: bool = False
+) -> dict[int, Visit]:
+    """A truck that has reached a later stop had left those before it by then. Their departures are implied where none
+    is known: at marked stops, or `everywhere`. A departure that is seen later is earlier, and replaces them.
+
+    Fixes alone need no implied departure: they show the truck outside of one stop before it is at another.
+    """
+    known = dict(visits)
+    for place in places_of(stops):
+        later = min((stop for stop in visits if stop > place.stops[-1]), default=None)
+        for stop in place.stops:
+            visit = known.get(stop)
+            if visit is None or later is None or is_known(known, stop, "departure"):
+                continue
+            if everywhere or isinstance(visit.arrival, Mark) or isinstance(visit.departure, Implied):
+                known[stop] = replace(visit, departed_at=visits[later].arrived_at, departure=Implied(later))
+    return known

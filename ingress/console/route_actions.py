@@ -1,0 +1,113 @@
+"""What is done to a route on its page: cancel it, mark a stop as reached or left, make its plan again, send a message
+again. Each says why; the rules are in `domain/routes/progress.py` and `domain/routes/by_hand.py`."""
+
+from datetime import UTC, datetime
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from starlette.responses import Response
+
+from domain.ids import read_id, shown_id
+from domain.observability import get_logger
+from domain.routes import by_hand
+from domain.routes.events import By
+from domain.routes.progress import cancel_route
+from domain.telematics.marks import End
+from ingress.console.frame import Page, Refused, not_found, see_other
+from ingress.console.routes import history_of, tenant_of
+
+log = get_logger(__name__)
+
+_ENDS: dict[str, End] = {"arrival": "arrival", "departure": "departure"}
+
+
+def cancel(page: Page) -> Response:
+    """As DELETE does it, by the same rule, with the reason and who gave it."""
+    history, by = history_of(page), _by(page)
+    route_id = history.route.id
+    effect, jobs = cancel_route(
+        page.connection,
+        tenant_of(page, history),
+        route_id,
+        now=page.now,
+        reason=f"Canceled by {by.email}: {by.reason}",
+    )
+    page.jobs += jobs
+    if effect is None:
+        raise not_found()
+    if effect == "refuse":
+        raise Refused(409, "This route can no longer be canceled", "The driver has its plan, or it has ended.")
+    return _done(page, route_id, "canceled", "console.route_canceled" if effect == "cancel" else None)
+
+
+def mark(page: Page) -> Response:
+    """A stop was reached or left, as somebody knows who has asked the driver. Raises ImpossibleMark, ImpossibleStep."""
+    history, by = history_of(page), _by(page)
+    name, _, number = page.form.text("what").partition(" ")
+    if name not in _ENDS or not (number.isascii() and number.isdecimal()):
+        raise Refused(400, "Say which stop", "Go back and choose what the truck did.")
+    is_news, jobs = by_hand.mark_stop(
+        page.connection,
+        tenant_of(page, history),
+        history.route.id,
+        int(number[:4]),
+        _ENDS[name],
+        _moment(page),
+        by,
+        settings=page.console.settings,
+        now=page.now,
+    )
+    page.jobs += jobs
+    if not is_news:
+        return _done(page, history.route.id, "known", None)
+    return _done(page, history.route.id, "marked", "console.stop_marked")
+
+
+def _moment(page: Page) -> datetime:
+    """As the browser's field writes it: in the company's zone. Raises Refused."""
+    try:
+        moment = datetime.fromisoformat(page.form.text("at"))
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=ZoneInfo(page.session.time_zone))
+        return moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise Refused(400, "This is no time", "Go back and say when it was.") from None
+
+
+def plan(page: Page) -> Response:
+    """Raises ImpossibleStep."""
+    history, by = history_of(page), _by(page)
+    page.jobs += by_hand.plan_again(page.connection, tenant_of(page, history), history.route.id, by, now=page.now)
+    return _done(page, history.route.id, "plan", "console.plan_again")
+
+
+def send(page: Page) -> Response:
+    """Raises CannotResend."""
+    history, by = history_of(page), _by(page)
+    message_id = read_id("msg", page.form.text("message"))
+    if message_id is None:
+        raise not_found()
+    page.jobs += by_hand.send_again(
+        page.connection,
+        tenant_of(page, history),
+        history.route.id,
+        message_id,
+        by,
+        driver_was_asked=page.form.text("asked") == "yes",
+        now=page.now,
+    )
+    return _done(page, history.route.id, "send", "console.send_again")
+
+
+def _by(page: Page) -> By:
+    """Raises Refused."""
+    reason = page.form.text("reason")
+    if not reason:
+        raise Refused(400, "Say why", "Go back and give a reason: it is kept with the route.")
+    return By(page.session.email, reason)
+
+
+def _done(page: Page, route_id: UUID, done: str, logged: str | None) -> Response:
+    if logged is not None:
+        log.info(logged, route_id=route_id, company_id=page.company_id, user_id=page.session.user_id)
+    return see_other(f"/routes/{shown_id('rte', route_id)}?done={done}")

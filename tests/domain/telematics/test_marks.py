@@ -1,0 +1,247 @@
+"""Stops that somebody marks as reached or left: what is possible, what positions may add. By example, and as laws."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.roads import Point
+from domain.telematics import marks
+from domain.telematics.arrivals import Fix, Implied, Mark, Visit
+from domain.telematics.marks import End, ImpossibleMark, marked
+from domain.telematics.tracks import ReceivedFix
+from domain.telematics.window import StoredStop, visits_after
+from tests.domain.helpers import north_of
+from tests.domain.telematics.test_arrivals import (
+    CUSTOMER,
+    DEPOT,
+    PORT,
+    at,
+    fix,
+    laws,
+    routes,
+    times,
+    tracks,
+)
+from tests.domain.telematics.test_window import EARLY, route, track
+
+SAID = Mark("dot@example.com", "the driver called", at(500))
+STOPS = [DEPOT, CUSTOMER, PORT]
+
+
+def after_marks(
+    *given: tuple[int, End, float], stops: Sequence[Point] = STOPS, visits: Mapping[int, Visit] | None = None
+) -> dict[int, Visit]:
+    """The visits after marks of what is not known yet: a stop, its end, minutes after noon."""
+    known = dict(visits or {})
+    for stop, end, minutes in given:
+        if not marks.is_known(known, stop, end):
+            known = marked(stops, known, stop, end, at(minutes), SAID)
+    return known
+
+
+def after_fixes(visits: Mapping[int, Visit], fixes: Sequence[Fix], stops: Sequence[Point] = STOPS) -> dict[int, Visit]:
+    """As `tracking` processes them, all at once."""
+    of = route(start=at(0))._replace(
+        stops=[StoredStop(latitude=stop.latitude, longitude=stop.longitude) for stop in stops]
+    )
+    received = [ReceivedFix(one, one.recorded_at) for one in fixes]
+    return visits_after(of, track(), visits, received, early=EARLY, radius_meters=250)
+
+
+# --- What a mark does --------------------------------------------------------------------------------------------
+
+
+def test_a_mark_is_a_visit_with_who_said_so_and_why() -> None:
+    assert after_marks((0, "arrival", 5)) == {0: Visit(at(5), SAID)}
+    assert after_marks((0, "arrival", 5), (0, "departure", 9)) == {0: Visit(at(5), SAID, at(9), SAID)}
+
+
+def test_stops_of_one_place_are_reached_and_left_together() -> None:
+    stops = [DEPOT, north_of(DEPOT, 20), PORT]
+    visits = after_marks((1, "arrival", 5), (0, "departure", 9), stops=stops)
+    assert times(visits) == {0: (at(5), at(9)), 1: (at(5), at(9))}
+
+
+def test_a_stop_that_was_passed_over_stays_unvisited_until_it_is_marked() -> None:
+    visits = after_marks((0, "arrival", 5), (2, "arrival", 300))
+    assert times(visits) == {0: (at(5), at(300)), 2: (at(300), None)}
+    assert visits[0].departure == Implied(2)
+
+    filled = after_marks((1, "arrival", 100), visits=visits)
+
+    assert times(filled) == {0: (at(5), at(100)), 1: (at(100), at(300)), 2: (at(300), None)}
+    left = after_marks((0, "departure", 20), (1, "departure", 130), visits=filled)
+    assert times(left) == {0: (at(5), at(20)), 1: (at(100), at(130)), 2: (at(300), None)}
+    assert left[0].departure == SAID
+
+
+@pytest.mark.parametrize(
+    ("given", "impossible", "why"),
+    [
+        ([], (0, "departure", 5), "has not arrived"),
+        ([(0, "arrival", 5)], (0, "departure", 4), "before it has arrived"),
+        ([(1, "arrival", 5)], (0, "arrival", 6), "had reached stop 2"),
+        ([(0, "arrival", 5)], (1, "arrival", 4), "had not left stop 1"),
+        ([(0, "arrival", 5), (0, "departure", 9)], (1, "arrival", 8), "had not left stop 1"),
+        ([(0, "arrival", 5), (1, "arrival", 9)], (0, "departure", 10), "had reached stop 2"),
+        ([], (3, "arrival", 5), "no such stop"),
+        ([], (-1, "arrival", 5), "no such stop"),
+    ],
+)
+def test_the_impossible_is_refused_with_a_sentence(
+    given: list[tuple[int, End, float]], impossible: tuple[int, End, float], why: str
+) -> None:
+    before = after_marks(*given)
+    stop, end, minutes = impossible
+    with pytest.raises(ImpossibleMark, match=why):
+        marked(STOPS, before, stop, end, at(minutes), SAID)
+
+
+# --- What positions add ------------------------------------------------------------------------------------------
+
+STANDING = [fix(minutes, DEPOT, 0, 0) for minutes in (0, 1)]
+DRIVING_OFF = [fix(minutes, DEPOT, 900 * minutes, 50) for minutes in (31, 32)]
+
+
+def test_positions_do_not_move_what_was_marked() -> None:
+    before = after_marks((0, "arrival", 5), (0, "departure", 40))
+    assert after_fixes(before, [*STANDING, *DRIVING_OFF]) == before
+
+
+def test_positions_find_the_departure_from_a_marked_stop() -> None:
+    visits = after_fixes(after_marks((0, "arrival", 5)), [*STANDING, fix(20, DEPOT, 0, 0), *DRIVING_OFF])
+    assert times(visits) == {0: (at(5), at(31))}
+    assert visits[0].arrival == SAID
+
+
+def test_a_truck_that_is_still_on_its_way_to_a_marked_stop_has_not_left_it() -> None:
+    approaching = [fix(minutes, DEPOT, 900 * (10 - minutes), 50) for minutes in (6, 7, 8, 9)]
+    there = [fix(minutes, DEPOT, 0, 0) for minutes in (11, 12, 20, 30)]
+    before = after_marks((0, "arrival", 5))
+    assert after_fixes(before, approaching) == before
+    assert times(after_fixes(before, [*approaching, *there, *DRIVING_OFF])) == {0: (at(5), at(31))}
+
+
+def test_a_stop_that_is_stored_at_the_wrong_place_is_left_when_the_next_one_is_reached() -> None:
+    dock = [fix(minutes, DEPOT, 2000, 0) for minutes in range(5, 60, 5)]
+    customer = [fix(minutes, CUSTOMER, 0, 0) for minutes in (300, 301)]
+    before = after_marks((0, "arrival", 5))
+    assert after_fixes(before, dock) == before
+
+    visits = after_fixes(before, [*dock, *customer])
+
+    assert times(visits) == {0: (at(5), at(300)), 1: (at(300), None)}
+    assert visits[0].departure == Implied(1)
+
+
+def test_late_positions_make_an_implied_departure_earlier() -> None:
+    marked_visits = after_marks((0, "arrival", 0), (1, "arrival", 300))
+    assert times(marked_visits)[0] == (at(0), at(300))
+    late = [*STANDING, fix(20, DEPOT, 0, 0), *DRIVING_OFF, *(fix(minutes, CUSTOMER, 0, 0) for minutes in (295, 296))]
+
+    visits = after_fixes(marked_visits, late)
+
+    assert times(visits) == {0: (at(0), at(31)), 1: (at(300), None)}
+    assert visits[1].arrival == SAID
+
+
+def test_a_marked_stop_is_not_reached_a_second_time() -> None:
+    round_trip = [DEPOT, CUSTOMER, DEPOT]
+    before = after_marks((0, "arrival", 0), stops=round_trip)
+    assert after_fixes(before, [fix(minutes, DEPOT, 0, 0) for minutes in range(1, 60)], round_trip) == before
+
+
+# --- Laws --------------------------------------------------------------------------------------------------------
+
+some_marks = st.lists(
+    st.tuples(st.integers(0, 4), st.sampled_from(["arrival", "departure"]), st.integers(0, 60)), max_size=6
+)
+
+
+def mixed(
+    stops: list[Point], fixes: list[Fix], given: list[tuple[int, End, int]], order: list[bool]
+) -> list[dict[int, Visit]]:
+    """The visits after each of these steps: in turn a mark, or all fixes so far and a few more."""
+    visits: dict[int, Visit] = {}
+    steps = [visits]
+    waiting = list(given)
+    seen = 0
+    for is_mark in order:
+        if is_mark and waiting:
+            stop, end, minutes = waiting.pop(0)
+            try:
+                visits = after_marks((stop, end, minutes), stops=stops, visits=visits)
+            except ImpossibleMark:
+                continue
+        else:
+            seen += 4
+            visits = after_fixes(visits, fixes[:seen], stops)
+        steps.append(visits)
+    return steps
+
+
+orders = st.lists(st.booleans(), max_size=12)
+
+
+@laws
+@given(routes, tracks(), some_marks, orders)
+def test_no_visit_is_undone_and_no_marked_time_is_moved(
+    stops: list[Point], fixes: list[Fix], given: list[tuple[int, End, int]], order: list[bool]
+) -> None:
+    steps = mixed(stops, fixes, given, order)
+    for before, after in itertools.pairwise(steps):
+        assert set(before) <= set(after)
+        for stop, visit in before.items():
+            if isinstance(visit.arrival, Mark):
+                assert (after[stop].arrived_at, after[stop].arrival) == (visit.arrived_at, visit.arrival)
+            if isinstance(visit.departure, Mark):
+                assert (after[stop].departed_at, after[stop].departure) == (visit.departed_at, visit.departure)
+
+
+@laws
+@given(routes, tracks(), some_marks, orders)
+def test_visits_stay_in_the_order_of_the_stops(
+    stops: list[Point], fixes: list[Fix], given: list[tuple[int, End, int]], order: list[bool]
+) -> None:
+    for visits in mixed(stops, fixes, given, order):
+        arrivals = [visits[stop].arrived_at for stop in sorted(visits)]
+        assert arrivals == sorted(arrivals)
+        for visit in visits.values():
+            assert visit.departed_at is None or visit.departed_at >= visit.arrived_at
+
+
+@laws
+@given(routes, tracks(), some_marks, orders)
+def test_the_same_again_changes_nothing(
+    stops: list[Point], fixes: list[Fix], given: list[tuple[int, End, int]], order: list[bool]
+) -> None:
+    visits = after_fixes(mixed(stops, fixes, given, order)[-1], fixes, stops)
+    assert after_fixes(visits, fixes, stops) == visits
+    for stop, end, minutes in given:
+        if marks.is_known(visits, stop, end):
+            assert after_marks((stop, end, minutes), stops=stops, visits=visits) == visits
+
+
+@laws
+@given(routes, tracks())
+def test_marks_where_fixes_show_the_truck_make_the_visits_of_the_fixes(stops: list[Point], fixes: list[Fix]) -> None:
+    """In the order in which it happened; the fixes come in later, and change nothing."""
+    seen = after_fixes({}, fixes, stops)
+    happened: list[tuple[datetime, int, End]] = []
+    for stop, visit in seen.items():
+        happened.append((visit.arrived_at, stop, "arrival"))
+        if visit.departed_at is not None:
+            happened.append((visit.departed_at, stop, "departure"))
+    visits: dict[int, Visit] = {}
+    for moment, stop, end in sorted(happened, key=lambda one: (one[0], one[1], one[2])):
+        if not marks.is_known(visits, stop, end):
+            try:
+                visits = marked(stops, visits, stop, end, moment, SAID)
+            except ImpossibleMark:  # places that overlap: it was at the next one before it had left this one
+                return
+    assert times(visits) == times(seen)
+    assert times(after_fixes(visits, fixes, stops)) == times(seen)

@@ -1,0 +1,297 @@
+"""What is done to a route on its page, beside canceling it: a stop is marked, the plan made again, a message sent
+again; who may do it, what is refused, and that the driver gets one message."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+
+from domain.database import Connection
+from domain.ids import shown_id
+from domain.lifecycle import Role, RouteStatus
+from domain.settings import Settings
+from tests.domain.helpers import deliver, planned_by_hand, visits_of
+from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, route_body
+from tests.gateway import running_gateway
+from tests.ingress.console.conftest import Browser, Fields, World, words
+from tests.ingress.console.test_routes import page_of, status_now, stored
+from tests.pipeline.world import messages_of, store_prices
+from tests.rows import named, stored_id
+from tests.service import Client, Service, eventually
+
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
+
+
+@pytest.fixture
+def client(service: Service) -> Iterator[Client]:
+    store_prices(service)
+    with service.new_tenant() as one:
+        yield one
+
+
+def local(moment: datetime) -> str:
+    """As a browser's field writes it, for a company in UTC."""
+    return f"{moment:%Y-%m-%dT%H:%M:%S}"
+
+
+def mark(browser: Browser, path: str, what: str, moment: datetime | None = None, **more: Any) -> httpx.Response:
+    fields: Fields = {"what": what, "at": local(moment or datetime.now(UTC)), "reason": "The driver called", **more}
+    return browser.submit(f"{path}/mark", **fields)
+
+
+# --- A truck that nobody sees ------------------------------------------------------------------------------------
+
+
+def test_a_route_is_driven_by_marks_alone_and_the_driver_is_told_once(world: World, client: Client) -> None:
+    route_id = client.push(route_body(datetime.now(UTC), stops=[JOLIET, PERRYSBURG, NEWARK])).json()["id"]
+    path, browser = f"/routes/{route_id}", world.browser(Role.DISPATCHER, client.fleet)
+    assert "arrived at 1. Joliet terminal" in words(browser.look(path))
+
+    answer = mark(browser, path, "arrival 0")
+
+    assert answer.status_code == 303
+    page = words(browser.look(answer.headers["location"]))
+    assert "The stop is marked." in page
+    assert "@example.com: The driver called; the first arrival: a plan is due" in page
+    assert "departed from 1. Joliet terminal" in page
+    client.wait_for(route_id, "active")
+    assert mark(browser, path, "arrival 0").headers["location"].endswith("?done=known")
+    for what in ("departure 0", "arrival 1", "departure 1", "arrival 2"):
+        assert mark(browser, path, what).status_code == 303
+    client.wait_for(route_id, "completed")
+    assert len(messages_of(client, route_id)) == 1
+    stops = [stop for stop in client.route(route_id)["stops"] if stop["type"] != "fuel_stop"]
+    assert all(stop["actualArrival"] for stop in stops)
+    assert "Mark a stop by hand" not in browser.look(path)
+
+
+def test_marks_and_positions_at_the_same_time_give_one_message(world: World, client: Client) -> None:
+    """Everybody at once, again and again, with the real workers in between."""
+    route_id = client.push(route_body(datetime.now(UTC), stops=[JOLIET, PERRYSBURG, NEWARK])).json()["id"]
+    path = f"/routes/{route_id}"
+    browsers = [world.browser(Role.DISPATCHER, client.fleet) for _ in range(2)]
+    start = threading.Barrier(len(browsers) + 1)
+    begun = datetime.now(UTC)
+
+    def marking(browser: Browser) -> None:
+        start.wait()
+        for what in ("arrival 0", "departure 0", "arrival 0", "arrival 1"):
+            assert mark(browser, path, what).status_code in (303, 409)
+
+    def seeing() -> None:
+        start.wait()
+        for number in range(4):
+            client.post_fixes(JOLIET, at=begun - timedelta(seconds=300 - 60 * number), fuelPercent=60)
+
+    with ThreadPoolExecutor(len(browsers) + 1) as threads:
+        done = [threads.submit(seeing), *(threads.submit(marking, browser) for browser in browsers)]
+        for one in done:
+            one.result()
+    client.wait_for(route_id, "active")
+    eventually(lambda: mark(browsers[0], path, "arrival 2").status_code, lambda status: status == 303)
+    client.wait_for(route_id, "completed")
+    assert [message.status for message in messages_of(client, route_id)] == ["sent"]
+    with client.service.database.transaction() as connection:
+        visits = visits_of(connection, stored_id(route_id))
+    assert sorted(visits) == [0, 1, 2]
+    assert [visits[stop][0] for stop in (0, 1, 2)] == sorted(visits[stop][0] for stop in (0, 1, 2))
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "said"),
+    [
+        ({"at": local(datetime.now(UTC) + timedelta(days=2))}, 409, "The time is in the future"),
+        ({"at": "0001-01-01T00:00"}, 409, "12 hours before its start"),
+        ({"at": "9999-12-31T23:59"}, 409, "The time is in the future"),
+        ({"at": "9999-12-31T23:59-12:00"}, 400, "This is no time"),
+        ({"at": "soon"}, 400, "This is no time"),
+        ({"what": "departure 0"}, 409, "mark its arrival first"),
+        ({"what": "arrival 7"}, 409, "no such stop"),
+        ({"what": "arrival 99999999999999"}, 409, "no such stop"),
+        ({"what": "arrival -1"}, 400, "Say which stop"),
+        ({"what": "arrival \u0663"}, 400, "Say which stop"),
+        ({"what": ""}, 400, "Say which stop"),
+        ({"reason": "  "}, 400, "Say why"),
+        ({"reason": "x" * 201}, 400, "too long"),
+    ],
+)
+def test_what_cannot_be_marked_is_refused_with_a_sentence(world: World, fields: Fields, status: int, said: str) -> None:
+    fleet = world.new_fleet()
+    route_id = stored(world, fleet)
+    browser = world.browser(Role.DISPATCHER, fleet)
+    answer = mark(browser, page_of(route_id), **{"what": "arrival 0", **fields})
+    assert answer.status_code == status, answer.text
+    assert said in words(answer.text)
+    assert status_now(world, route_id) is RouteStatus.DRAFT
+    with world.database.transaction() as connection:
+        assert visits_of(connection, route_id) == {}
+
+
+def test_a_time_is_read_in_the_company_s_zone(world: World) -> None:
+    fleet = world.new_fleet(time_zone="America/Chicago")
+    route_id = stored(world, fleet)
+    browser = world.browser(Role.OWNER, fleet)
+    now = datetime.now(UTC).replace(microsecond=0)
+    assert "America/Chicago" in browser.look(page_of(route_id))
+    assert (
+        browser.submit(
+            f"{page_of(route_id)}/mark", what="arrival 0", at=local(now), reason="in UTC, so hours ahead"
+        ).status_code
+        == 409
+    )
+    in_utc = f"{local(now)}+00:00"
+    assert browser.submit(f"{page_of(route_id)}/mark", what="arrival 0", at=in_utc, reason="x").status_code == 303
+    with world.database.transaction() as connection:
+        assert visits_of(connection, route_id) == {0: (now, None)}
+
+
+# --- Plan again --------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_is_made_again_and_the_driver_hears_nothing_while_nothing_changed(world: World, client: Client) -> None:
+    route_id = client.push(route_body(datetime.now(UTC), stops=[JOLIET, NEWARK])).json()["id"]
+    path, browser = f"/routes/{route_id}", world.browser(Role.DISPATCHER, client.fleet)
+    assert "Plan again" not in browser.look(path)
+    assert browser.submit(f"{path}/plan", reason="too early").status_code == 409
+    client.post_fixes(JOLIET, fuelPercent=60)
+    client.wait_for(route_id, "active")
+
+    answer = browser.submit(f"{path}/plan", reason="the driver <b>doubts</b> it")
+
+    assert answer.status_code == 303
+    html = browser.look(answer.headers["location"])
+    assert "<b>doubts" not in html
+    page = words(html)
+    assert "The plan is made again" in page
+    assert "@example.com: the driver <b>doubts</b> it" in page
+
+    def review_at() -> object:
+        with world.database.transaction() as connection:
+            (row,) = (
+                named(connection)
+                .execute("SELECT review_at FROM routes WHERE id = %s", (stored_id(route_id),))
+                .fetchall()
+            )
+        return row.review_at
+
+    eventually(review_at, lambda moment: moment is None)
+    assert "The plan stays" in words(browser.look(path))
+    assert len(messages_of(client, route_id)) == 1
+
+
+# --- Send again --------------------------------------------------------------------------------------------------
+
+
+def send_to(connection: Connection, fleet: Fleet, url: str) -> None:
+    connection.execute("UPDATE companies SET message_url = %s WHERE id = %s", (url, fleet.company_id))
+
+
+def given_up(world: World, fleet: Fleet, settings: Settings) -> tuple[UUID, str]:
+    """A planned route whose message was given up, since nobody listens at its address; and the message's id."""
+    now = datetime.now(UTC)
+    route_id = stored(world, fleet)
+    with world.database.transaction() as connection:
+        send_to(connection, fleet, "json://127.0.0.1:9/")
+        connection.execute("UPDATE routes SET arrived_at = %s WHERE id = %s", (now, route_id))
+        message_id = planned_by_hand(connection, route_id, now=now)
+        connection.execute("UPDATE messages SET queued_at = %s WHERE id = %s", (now - timedelta(days=2), message_id))
+        assert deliver(connection, message_id, settings=settings, now=now).status == "failed"
+    return route_id, shown_id("msg", message_id)
+
+
+def test_a_message_that_was_given_up_is_sent_again_once(world: World, settings: Settings) -> None:
+    fleet = world.new_fleet()
+    route_id, message = given_up(world, fleet, settings)
+    path, browser = page_of(route_id), world.browser(Role.DISPATCHER, fleet)
+    page = browser.look(path)
+    assert "Send again" in page
+    assert f'value="{message}"' in page
+    assert "An attempt at the message failed" in words(page)
+    assert "may have reached the driver" not in page
+
+    answer = browser.submit(f"{path}/send", message=message, reason="the number is right now")
+
+    assert answer.status_code == 303
+    page = browser.look(answer.headers["location"])
+    assert "The message is sent again." in page
+    assert "@example.com: the number is right now" in page
+    assert "Correct the contact first" not in page
+    assert "Copy the text" in page
+    again = browser.submit(f"{path}/send", message=message, reason="once more")
+    assert again.status_code == 409
+    assert "on its way already" in words(again.text)
+    with running_gateway() as gateway, world.database.transaction() as connection:
+        send_to(connection, fleet, gateway.url)
+        now = datetime.now(UTC) + timedelta(hours=1)  # a worker may have tried it meanwhile
+        (row,) = named(connection).execute("SELECT id FROM messages WHERE route_id = %s", (route_id,)).fetchall()
+        assert deliver(connection, row.id, settings=settings, now=now).status == "sent"
+        assert len(gateway.received) == 1
+    again = browser.submit(f"{path}/send", message=message, reason="once more")
+    assert again.status_code == 409
+    assert "was sent: copy its text" in words(again.text)
+
+
+def test_a_message_that_may_have_arrived_needs_somebody_who_asked(world: World, settings: Settings) -> None:
+    fleet = world.new_fleet()
+    route_id, message = given_up(world, fleet, settings)
+    with world.database.transaction() as connection:
+        connection.execute("UPDATE messages SET claimed_until = now() WHERE route_id = %s", (route_id,))
+    path, browser = page_of(route_id), world.browser(Role.DISPATCHER, fleet)
+    assert "may have reached the driver" in browser.look(path)
+    assert browser.submit(f"{path}/send", message=message, reason="try").status_code == 409
+    assert browser.submit(f"{path}/send", message=message, reason="he has none", asked="yes").status_code == 303
+
+
+# --- Who may ---------------------------------------------------------------------------------------------------
+
+
+_FORMS: dict[str, Fields] = {
+    "mark": {"what": "arrival 0", "at": local(datetime.now(UTC))},
+    "plan": {},
+    "send": {"message": "msg_x"},
+}
+
+
+@pytest.mark.parametrize("action", _FORMS)
+def test_who_may_act(world: World, settings: Settings, action: str) -> None:
+    fleet = world.new_fleet()
+    route_id, message = given_up(world, fleet, settings)
+    path = f"{page_of(route_id)}/{action}"
+    fields = {**_FORMS[action], "reason": "because"}
+    if action == "send":
+        fields["message"] = message
+
+    viewer = world.browser(Role.VIEWER, fleet)
+    page = viewer.look(page_of(route_id))
+    for words_of_button in ("Mark a stop by hand", "Plan again", "Send again", "Cancel this route"):
+        assert words_of_button not in page
+    assert viewer.submit(path, **fields).status_code == 403
+    dispatcher = world.browser(Role.DISPATCHER, fleet)
+    assert dispatcher.submit(path, token="of nobody", **fields).status_code == 403
+    assert httpx.post(f"{world.url}{path}", data=fields).status_code == 403
+    assert dispatcher.get(path).status_code == 405
+    other = world.browser(Role.OWNER)
+    other.look("/account")
+    assert other.submit(path, **fields).status_code == 404
+    operator = world.browser(Role.OPERATOR)
+    assert operator.submit(path, **fields).status_code == 303, "first the company is chosen"
+    with world.database.transaction() as connection:
+        assert visits_of(connection, route_id) == {}
+    operator.submit("/companies", company_id=fleet.shown_company_id)
+    operator.look(page_of(route_id))
+    assert operator.submit(path, **fields).status_code == 303
+
+
+def test_no_form_makes_a_500(world: World) -> None:
+    fleet = world.new_fleet()
+    route_id = stored(world, fleet)
+    browser = world.browser(Role.OWNER, fleet)
+    for action in ("mark", "plan", "send"):
+        broken = {"reason": "x", "message": "\x00", "what": "\x00", "at": "\x00"}
+        for fields in list[Fields]([{}, {"reason": "\x00"}, broken]):
+            assert browser.submit(f"{page_of(route_id)}/{action}", **fields).status_code in (400, 404, 409)
