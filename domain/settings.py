@@ -138,6 +138,13 @@ class Settings(BaseSettings):
         description="How long a route is kept from its end, with its plans and messages; for ever unless set",
     )
 
+    request_log_days: float = Field(
+        7, ge=0, le=MAX_DAYS, description="How long the console can show what API keys asked; 0 keeps no such log"
+    )
+    request_log_rows: int = Field(
+        100_000, ge=1000, description="Requests of one API key that are kept, at most; the newest stay"
+    )
+
     contact_key: SecretStr | None = Field(
         None,
         description="Key that contacts and message URLs are sealed with, 32 bytes in base64; after a comma"

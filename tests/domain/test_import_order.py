@@ -25,6 +25,7 @@ ORDER = (
     "messages",
     "routes",
     "ifta",
+    "requests",
     "operations",
     "housekeeping",
 )

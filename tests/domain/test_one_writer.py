@@ -37,6 +37,7 @@ OWNERS = {
     "route_counts": "routes",
     "route_count_deltas": "routes",
     "visits": "routes",
+    "request_log": "requests",
     "queue_pauses": "operations",
     "audit_log": "operations",
     "erasures": "housekeeping",
