@@ -4,7 +4,7 @@ An ingress process writes many at a time, with COPY. Entries of a day are in a p
 whole. Times are those of the ids.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
@@ -66,28 +66,34 @@ class _Problem(msgspec.Struct):
 _PROBLEM = msgspec.json.Decoder(_Problem)
 
 
-def lines_of(entries: Iterable[Entry], sampled: set[UUID]) -> str:
+def lines_of(entries: Sequence[Entry], sampled: set[UUID]) -> str:
     """The rows for COPY_ENTRIES. What was sent is kept, redacted, with every request that failed, and with one that
     succeeded of each key that is not among `sampled` yet."""
-    return "".join([_line_of(entry, sampled) for entry in entries])
-
-
-def _line_of(entry: Entry, sampled: set[UUID]) -> str:
-    caller = entry.caller
-    code = sent = faults = r"\N"
-    failed = entry.status >= 400
-    if failed or caller.key_id not in sampled:
-        if failed:
-            problem = _problem_of(entry.problem)
-            code, faults = _cell(problem.code), _cell(_text_of(problem.errors))
-        else:
+    whose: dict[int, str] = {}
+    lines = []
+    for entry in entries:
+        caller = entry.caller
+        by = whose.get(id(caller))
+        if by is None:
+            by = whose[id(caller)] = f"{caller.company_id.hex}\t{caller.environment}\t{caller.key_id.hex}"
+        kept = _NOTHING_KEPT
+        if entry.status >= 400:
+            kept = _kept(entry)
+        elif caller.key_id not in sampled:
             sampled.add(caller.key_id)
-        sent = _cell(redacted_body(entry.path, entry.body) if entry.body else redacted_query(entry.path, entry.query))
-    return (
-        f"{caller.company_id.hex}\t{caller.environment}\t{caller.key_id.hex}\t{entry.id}\t{_cell(entry.method)}"
-        f"\t{entry.path}\t{entry.status}\t{entry.milliseconds:.1f}\t{entry.size}\t{entry.times}"
-        f"\t{entry.given_id or _NULL}\t{_cell(_subject_of(entry))}\t{code}\t{sent}\t{faults}\n"
-    )
+            kept = _kept(entry)
+        lines.append(
+            f"{by}\t{entry.id}\t{entry.method}\t{entry.path}\t{entry.status}\t{entry.milliseconds:.1f}\t{entry.size}"
+            f"\t{entry.times}\t{entry.given_id or _NULL}\t{_cell(_subject_of(entry))}\t{kept}\n"
+        )
+    return "".join(lines)
+
+
+def _kept(entry: Entry) -> str:
+    """The cells `code`, `sent` and `faults`."""
+    problem = _PROBLEM.decode(entry.problem) if entry.problem else _Problem()
+    sent = redacted_body(entry.path, entry.body) if entry.body else redacted_query(entry.path, entry.query)
+    return f"{_cell(problem.code)}\t{_cell(sent)}\t{_cell(_text_of(problem.errors))}"
 
 
 def _subject_of(entry: Entry) -> str:
@@ -100,21 +106,20 @@ def _subject_of(entry: Entry) -> str:
     return text[:_MOST_OF_A_SUBJECT] if "svc_" not in text else ""  # a key that was pasted into the wrong place
 
 
-def _problem_of(document: bytes) -> _Problem:
-    return _PROBLEM.decode(document) if document else _Problem()
-
-
 def _text_of(faults: list[FieldFault]) -> str:
     text = "\n".join(f"{fault.field}: {fault.message}" if fault.field else fault.message for fault in faults)
     return text[:_MOST_OF_FAULTS]
 
 
 _NULL = r"\N"
+_NOTHING_KEPT = "\t".join([_NULL] * 3)
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\x00": "\ufffd"})
 
 
 def _cell(text: str | None) -> str:
-    return text.translate(_ESCAPES) if text else _NULL
+    if not text:
+        return _NULL
+    return text if text.isprintable() and "\\" not in text else text.translate(_ESCAPES)
 
 
 # --- How entries go ----------------------------------------------------------------------------------------------

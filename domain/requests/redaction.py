@@ -5,8 +5,9 @@ either, only how many there were.
 """
 
 from collections.abc import Mapping
-from types import GenericAlias, MappingProxyType
-from typing import Any, get_args, get_origin
+from functools import cache
+from types import MappingProxyType
+from typing import Any, NamedTuple, get_args, get_origin
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -50,9 +51,6 @@ _QUERIES: Mapping[str, type[Struct]] = {
     "/v1/vehicles": VehicleQuery,
     "/v1/drivers": DriverQuery,
 }
-_ENTRIES = {PositionBatch: Position}
-"""Shapes whose entries are checked one by one, so that their types do not say what they are."""
-
 _DOCUMENT: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 
@@ -62,7 +60,7 @@ def redacted_body(path: str, body: bytes) -> str | None:
     if shape is None or len(body) > MOST_BYTES:
         return None
     try:
-        return _written(_shown(_DOCUMENT.decode(body), shape))
+        return _written(_shown(_DOCUMENT.decode(body), _kind_of(shape)))
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
 
@@ -74,7 +72,7 @@ def redacted_query(path: str, query: bytes) -> str | None:
         return None
     try:
         parameters = parse_qsl(query.decode(), keep_blank_values=True, max_num_fields=_MOST_PARAMETERS)
-        return _written(_shown(dict(parameters), shape))
+        return _written(_shown(dict(parameters), _kind_of(shape)))
     except ValueError:
         return None
 
@@ -84,16 +82,15 @@ def _written(value: object) -> str:
     return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
 
 
-def _shown(value: Any, kind: Any) -> Any:
-    """`value` as far as it is what `kind`, a type of the contract, says."""
-    bare = without_limits(without_none(kind)[0])
+def _shown(value: Any, kind: "_Kind") -> Any:
+    """`value` as far as it is what the contract says."""
     if value is None:
         return None
-    if isinstance(bare, type) and issubclass(bare, Struct):
-        return _shown_fields(value, bare) if isinstance(value, dict) else _masked(value)
-    if get_origin(bare) is list:
-        (entry,) = get_args(bare)
-        return [_shown(one, entry) for one in value[:_MOST_OF_A_LIST]] if isinstance(value, list) else _masked(value)
+    if kind.fields is not None:
+        return _shown_fields(value, kind.fields) if isinstance(value, dict) else _masked(value)
+    if kind.entries is not None:
+        entries = kind.entries
+        return [_shown(one, entries) for one in value[:_MOST_OF_A_LIST]] if isinstance(value, list) else _masked(value)
     if isinstance(value, str):
         text = without_secrets(value.replace("\x00", "\ufffd"))
         return text if len(text) <= _MOST_OF_A_TEXT else f"{text[:_MOST_OF_A_TEXT]}…"
@@ -102,18 +99,38 @@ def _shown(value: Any, kind: Any) -> Any:
     return _masked(value)
 
 
-def _shown_fields(value: dict[str, Any], shape: type[Struct]) -> dict[str, Any]:
-    personal, shown = PERSONAL.get(shape, frozenset()), {}
-    for field in msgspec.structs.fields(shape):
-        name, kind = field.encode_name, field.type
-        if name in value:
-            if shape in _ENTRIES and get_origin(without_limits(kind)) is list:
-                kind = GenericAlias(list, (_ENTRIES[shape],))
-            shown[name] = _masked(value[name]) if name in personal else _shown(value[name], kind)
+def _shown_fields(value: dict[str, Any], fields: Mapping[str, "_Kind | None"]) -> dict[str, Any]:
+    shown = {
+        name: _shown(value[name], kind) if kind is not None else _masked(value[name])
+        for name, kind in fields.items()
+        if name in value
+    }
     others = len(value) - len(shown)
     if others:
         shown["***"] = f"{others} other field{'s' if others > 1 else ''}"
     return shown
+
+
+class _Kind(NamedTuple):
+    """A type of the contract: an object, an array, or a value with neither."""
+
+    fields: Mapping[str, "_Kind | None"] | None = None
+    """None instead of a kind: personal."""
+    entries: "_Kind | None" = None
+
+
+@cache
+def _kind_of(type_: Any) -> _Kind:
+    bare = without_limits(without_none(type_)[0])
+    if get_origin(bare) is list:
+        return _Kind(entries=_kind_of(get_args(bare)[0]))
+    if not (isinstance(bare, type) and issubclass(bare, Struct)):
+        return _Kind()
+    personal = PERSONAL.get(bare, frozenset())
+    kinds = {field.encode_name: _kind_of(field.type) for field in msgspec.structs.fields(bare)}
+    if bare is PositionBatch:  # its entries are checked one by one, so its type does not say what they are
+        kinds["positions"] = _Kind(entries=_kind_of(Position))
+    return _Kind(fields={name: None if name in personal else kind for name, kind in kinds.items()})
 
 
 def _masked(value: object) -> str | None:
