@@ -18,7 +18,7 @@ from domain.accounts.users import MAY_CANCEL, MAY_MANAGE_KEYS, MAY_MATCH
 from domain.lifecycle import Role
 from domain.observability import REQUESTS, get_logger
 from domain.settings import Settings
-from ingress.console import account, keys, mappings, matching, queues, routes, sign_in
+from ingress.console import account, keys, mappings, matching, queues, requests, routes, sign_in
 from ingress.console.browser import protect
 from ingress.console.frame import EVERYBODY, Console, Refused, action, not_found, open_page, page, refusal
 from ingress.console.rendering import STATIC
@@ -68,6 +68,8 @@ def create_console(settings: Settings) -> Starlette:
             page(console, "/routes", routes.show),
             page(console, "/routes/{id}", routes.show_one),
             action(console, "/routes/{id}/cancel", routes.cancel, by=MAY_CANCEL),
+            page(console, "/requests", requests.show),
+            page(console, "/requests/{id}", requests.show_one),
             page(console, "/queues", queues.show),
             page(console, "/queues/dead", queues.show_dead),
             action(console, "/queues/dead", queues.act_on_dead, by={Role.OPERATOR}),

@@ -10,13 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.accounts.keys import Caller
 from domain.contract import shapes
 from domain.contract.checking import Invalid, read_body
 from domain.contract.shapes import Problem, RouteInput
 from domain.encoding import write
 from domain.ids import new_id
-from domain.lifecycle import Environment
 from domain.requests.log import Entry, lines_of
 from domain.requests.redaction import (
     MOST_BYTES,
@@ -27,6 +25,7 @@ from domain.requests.redaction import (
     redacted_body,
     redacted_query,
 )
+from tests.domain.requests.entries import entry_of
 
 MARK = "Quartermain"
 """Stands in everything that must not be kept, and in nothing else."""
@@ -68,20 +67,6 @@ def bodies(draw: st.DrawFn) -> bytes:
         body["stops"] += draw(st.lists(not_a_text, max_size=2))
     text = json.dumps(body, ensure_ascii=draw(st.booleans()))
     return text[: draw(st.integers(0, len(text)) | st.just(len(text)))].encode(errors="surrogatepass")
-
-
-def entry_of(body: bytes = b"", *, path: str = "/v1/routes", status: int = 201, **more: Any) -> Entry:
-    caller = Caller(new_id(), new_id(), Environment.LIVE, frozenset())
-    values = {
-        "path_id": "",
-        "query": b"",
-        "given_id": "",
-        "method": "POST",
-        "problem": b"",
-        "milliseconds": 4.2,
-        **more,
-    }
-    return Entry(caller=caller, id=new_id().hex, path=path, body=body, size=len(body), status=status, **values)
 
 
 def cells_of(entry: Entry, sampled: set[UUID] | None = None) -> list[str]:
