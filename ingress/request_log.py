@@ -14,7 +14,6 @@ import psycopg
 
 from domain.async_database import AsyncDatabase
 from domain.contract.shapes import RATE_LIMIT_REQUESTS
-from domain.database import is_away
 from domain.observability import REQUEST_LOG, get_logger
 from domain.requests.log import COPY_ENTRIES, Entry, lines_of
 from domain.requests.redaction import MOST_BYTES
@@ -148,7 +147,7 @@ class RequestLog:
             log.exception("request_log.failed")
 
     async def write(self) -> None:
-        """All that is there by now. What cannot be written because PostgreSQL is away waits for the next time."""
+        """All that is there by now. What PostgreSQL cannot take now waits for the next time; what it refuses is lost."""
         now = time.monotonic()
         if now >= self._minute_ends:
             self._minute_ends = now + _MINUTE
@@ -165,7 +164,7 @@ class RequestLog:
                 if not self._is_failing:
                     log.warning("request_log.not_written", entries=len(batch), error=str(error))
                 self._is_failing = True
-                if is_away(error):
+                if isinstance(error, psycopg.OperationalError):  # away, or making a partition
                     self._put_back(batch)
                     return
                 self._lose(batch)

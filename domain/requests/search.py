@@ -11,9 +11,9 @@ from uuid import UUID
 
 from domain.database import Connection
 from domain.ids import first_id_of, read_id, shown_id
-from domain.statements import IdRow, Statement
+from domain.statements import Command, IdRow, Statement
 
-MOST_SEARCHED = 20_000
+MOST_SEARCHED = 10_000
 """Entries of a company that words are looked for in: so many divided by its keys, of each key."""
 _LEAST_OF_A_KEY = 200
 _MOST_NAMED = 1_000
@@ -94,17 +94,13 @@ def search_requests(
         "most": most,
         "limit": limit + 1,
     }
-    found = _NEWEST[failed].one(connection, parameters)
-    ids = {*found.ids}
+    ids = {row.id for row in _NEWEST[failed].all(connection, parameters)}
+    is_partial = is_filtered and len(ids) <= limit and _BEYOND[failed].first(connection, parameters) is not None
     if wanted.text:
         ids |= _named(connection, company_id, parameters, wanted.text)
     newest = sorted(ids, reverse=True)[: limit + 1]
     requests = _READ.all(connection, {"key_ids": keys, "ids": newest})
-    return FoundRequests(
-        requests[:limit],
-        is_partial=is_filtered and found.searched >= most,
-        has_more=len(requests) > limit,
-    )
+    return FoundRequests(requests[:limit], is_partial, has_more=len(requests) > limit)
 
 
 def find_request(connection: Connection, company_id: UUID, request_id: UUID) -> LoggedRequest | None:
@@ -143,26 +139,31 @@ _FITS = f"""(
 """NULL counts as false."""
 
 
-class _Newest(NamedTuple):
-    ids: list[UUID]
-    searched: int
-    """Entries of the key with most of them."""
-
-
 def _newest(condition: str) -> str:
+    """Each key's entries are looked at one by one, until enough of them fit."""
     return f"""
-        WITH looked_at AS MATERIALIZED (
-            SELECT theirs.* FROM unnest(%(key_ids)s::uuid[]) AS key (id) CROSS JOIN LATERAL (
-                SELECT r.key_id, r.id, {_FITS} AS fits FROM request_log r
+        SELECT theirs.id FROM unnest(%(key_ids)s::uuid[]) AS key (id) CROSS JOIN LATERAL (
+            SELECT looked_at.id FROM (
+                SELECT r.id, {_FITS} AS fits FROM request_log r
                 WHERE r.key_id = key.id AND {_IN_TIME} AND {condition}
-                ORDER BY r.id DESC LIMIT %(most)s::int) AS theirs)
-        SELECT ARRAY(SELECT id FROM looked_at WHERE fits ORDER BY id DESC LIMIT %(limit)s::int) AS ids,
-               (SELECT coalesce(max(entries), 0) FROM (
-                    SELECT count(*) AS entries FROM looked_at GROUP BY key_id) AS counts)::int AS searched
+                ORDER BY r.id DESC LIMIT %(most)s::int) AS looked_at
+            WHERE looked_at.fits LIMIT %(limit)s::int) AS theirs
+        ORDER BY theirs.id DESC LIMIT %(limit)s::int
     """  # noqa: S608 (constants of this module)
 
 
-_NEWEST = {True: Statement(_Newest, _newest("r.status >= 400")), False: Statement(_Newest, _newest("true"))}
+def _beyond(condition: str) -> str:
+    return f"""
+        SELECT FROM unnest(%(key_ids)s::uuid[]) AS key (id) WHERE EXISTS (
+            SELECT FROM request_log r WHERE r.key_id = key.id AND {_IN_TIME} AND {condition}
+            ORDER BY r.id DESC OFFSET %(most)s::int LIMIT 1)
+        LIMIT 1
+    """  # noqa: S608 (constants of this module)
+
+
+_ALL, _FAILED = "true", "r.status >= 400"
+_NEWEST = {False: Statement(IdRow, _newest(_ALL)), True: Statement(IdRow, _newest(_FAILED))}
+_BEYOND = {False: Command(_beyond(_ALL)), True: Command(_beyond(_FAILED))}
 """Those that failed have an index of their own."""
 
 
