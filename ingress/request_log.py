@@ -147,7 +147,7 @@ class RequestLog:
             log.exception("request_log.failed")
 
     async def write(self) -> None:
-        """All that is there by now. What PostgreSQL cannot take now waits for the next time; what it refuses is lost."""
+        """What is there by now. What PostgreSQL cannot take yet waits for the next time, what it refuses is lost."""
         now = time.monotonic()
         if now >= self._minute_ends:
             self._minute_ends = now + _MINUTE

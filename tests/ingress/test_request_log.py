@@ -245,6 +245,9 @@ def test_what_could_not_be_written_is_written_when_postgres_is_back(settings: Se
             await log.write()
             note(log, caller, 2)
             assert stored(database, caller) == []
+        async with asyncio.timeout(20):
+            while not stored(database, caller):
+                await asyncio.sleep(0.1)
 
     run(settings, work)
     assert stored(database, caller) == [("LOAD-1", 1), ("LOAD-2", 1)]
