@@ -16,7 +16,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from domain.database import AWAY_SECONDS, HURRY_SECONDS, IDLE_SECONDS, SERVING, Limits, ServerSilent, by_key_options
 from domain.observability import get_logger
 from domain.settings import Settings
-from domain.statements import Query
+from domain.statements import Command, Query
 
 log = get_logger(__name__)
 
@@ -80,6 +80,11 @@ class AsyncDatabase:
         away, and psycopg.errors.LockNotAvailable or QueryCanceled beyond the limits."""
         async with self._lent() as connection:
             return await query.on_async(connection)
+
+    async def copy(self, command: Command, lines: str) -> None:
+        """Stores rows in COPY's text format, all or none. Raises psycopg.Error, likewise."""
+        async with self._lent() as connection, connection.cursor() as cursor, cursor.copy(command.text) as copying:
+            await copying.write(lines)
 
     @asynccontextmanager
     async def _lent(self) -> AsyncIterator[AsyncSession]:

@@ -28,6 +28,9 @@ REQUESTS = Histogram(
     ["method", "path", "status"],
     buckets=(0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5),
 )
+REQUEST_LOG = Counter(
+    "fuelroute_request_log_entries_total", "Entries of the request log, by what became of them", ["outcome"]
+)
 CONNECTIONS = Gauge("fuelroute_connections", "Open connections of an ingress process")
 CONNECTIONS_REFUSED = Counter("fuelroute_connections_refused_total", "Connections ended by a bound", ["reason"])
 QUEUE_JOBS = Gauge("fuelroute_queue_jobs", "Jobs that wait in a queue", ["queue"])

@@ -139,6 +139,12 @@ class Settings(BaseSettings):
     )
 
     audit_retention_days: float = Field(730, gt=0, le=MAX_DAYS, description="How long the audit log is kept")
+    request_log_days: float = Field(
+        7, ge=0, le=MAX_DAYS, description="How long the console can show what API keys asked; 0 keeps no such log"
+    )
+    request_log_rows: int = Field(
+        100_000, ge=1000, description="Requests of one API key that are kept, at most; the newest stay"
+    )
 
     contact_key: SecretStr | None = Field(
         None,

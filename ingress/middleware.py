@@ -40,7 +40,7 @@ class RequestMiddleware:
         started = time.perf_counter()
         request = scope[REQUEST] = Request(scope, receive)
         structlog.contextvars.bind_contextvars(request_id=request.id)  # of this request's own task
-        status = 500
+        status, answer = 500, None
         try:
             answer = await self._answer(request, receive, send)
             status = answer.status
@@ -58,6 +58,7 @@ class RequestMiddleware:
             seconds = time.perf_counter() - started
             path = getattr(scope.get("route"), "path", "(none)")
             _measure(scope["method"] if path != "(none)" else "-", path, status).observe(seconds)
+            self._services.request_log.note(request, path, status, seconds, answer)
             log.debug("request.done", method=scope["method"], path=path, status=status, seconds=round(seconds, 4))
 
     async def _answer(self, request: Request, receive: Receive, send: Send) -> Answer:

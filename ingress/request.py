@@ -1,12 +1,12 @@
 """A request as its endpoint gets it: what its head says, read once, and what was found of its key."""
 
 import asyncio
-import os
 import re
 from typing import NamedTuple
 
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
+from uuid_utils import uuid7
 
 from domain.accounts.keys import PresentedKey
 from domain.contract.shapes import MAX_BODY_BYTES, FieldFault
@@ -34,6 +34,8 @@ class Request:
         "credentials",
         "id",
         "if_none_match",
+        "own_id",
+        "received",
         "scope",
     )
 
@@ -41,7 +43,12 @@ class Request:
         self.scope = scope
         self._receive = receive
         self._content_type, self._content_length = JSON, b""
-        self.id = ""
+        self.own_id = uuid7().hex
+        """Sorts by time."""
+        self.id = self.own_id
+        """The one that the caller gave, else its own."""
+        self.received = b""
+        """Its body, once it is here."""
         self.if_none_match: bytes | None = None
         self.credentials: Credentials | None = None
         """The key that it came with. None: there is none, or not as there should be."""
@@ -61,8 +68,6 @@ class Request:
                     self.id = given
             elif name == b"if-none-match":
                 self.if_none_match = value
-        if not self.id:
-            self.id = os.urandom(16).hex()
         if bearer is not None:
             self.credentials = _credentials(scope["path"], bearer)
 
@@ -108,6 +113,7 @@ class Request:
             if len(body) > MAX_BODY_BYTES:
                 raise _too_large()
             more = message.get("more_body", False)
+        self.received = body
         return body
 
 

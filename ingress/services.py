@@ -26,6 +26,7 @@ from ingress.limits import RateLimiter
 from ingress.outcomes import Outcomes
 from ingress.problems import ApiError
 from ingress.pushing import Pushing, RouteAnswer
+from ingress.request_log import RequestLog
 from ingress.turns import Shares
 
 Batches = Batcher[AuthorizedRequest[Item], AuthorizedResponse[Result]]
@@ -45,6 +46,7 @@ class Services:
         self.jobs = AsyncJobQueue(self._redis, circuit)
         self._limiter = RateLimiter(self._redis, circuit, positions_per_minute=settings.feed_positions_per_minute)
         self._key_use = KeyUse(self.database)
+        self.request_log = RequestLog(settings)
         self.authenticator = Authenticator(self._by_key, self._limiter, self._key_use)
         self._outcomes = Outcomes(redis_url)
         self._pushing = Pushing(
@@ -68,7 +70,7 @@ class Services:
         """Opens what is needed, and closes it after the batches in flight."""
         listening = asyncio.get_running_loop().create_task(self._outcomes.listen())
         with self.database, self._key_use:
-            async with self._by_key, self._redis:
+            async with self._by_key, self._redis, self.request_log:
                 yield
                 for batches in (self.authenticator.batches, self.pushes, self.reads, self.finds, self.versions):
                     await batches.close()

@@ -28,6 +28,7 @@ from domain.jobs import (
 from domain.messages.queries import due_messages
 from domain.observability import get_logger
 from domain.operations import audit
+from domain.requests import log as requests
 from domain.routes import counts, fuel_plans, holds, retiring, review_requests
 from domain.routes.progress import expire_started_routes
 from domain.settings import Settings
@@ -42,6 +43,7 @@ _MAX_IMPORT_JOBS = 400
 
 _PORTION = 1_000
 _POSITIONS = 20_000
+_REQUESTS = 20_000
 _DELTAS = 20_000
 """Rows of one kind in one transaction: those that are forgotten, and the changes of counts that are summed up."""
 _MAX_PORTIONS = 50
@@ -133,8 +135,11 @@ class Passes:
             removed = partitions.keep_positions(
                 connection, retention_days=self.settings.position_retention_days, now=now
             )
+        with self.database.transaction(limits=KEEPING) as connection:
+            request_days = requests.keep_days(connection, days=self.settings.request_log_days, now=now)
         moved = {
             "position_days_removed": removed,
+            "request_days_removed": request_days,
             "routes_expired": expired,
             "contacts_sealed": sealed,
             **forgotten,
@@ -152,6 +157,12 @@ class Passes:
             ("texts", retention.forget_texts, settings.message_text_retention_days, _PORTION),
             ("event_details", retention.forget_event_details, settings.message_text_retention_days, _PORTION),
             ("routes", retention.forget_routes, settings.route_retention_days, _PORTION),
+            (
+                "requests",
+                partial(requests.forget_requests, rows_per_key=settings.request_log_rows),
+                settings.request_log_days,
+                _REQUESTS,
+            ),
             ("sessions", sessions.forget_sessions, sessions.LONGEST_DAYS, _PORTION),
             ("audit_entries", audit.forget_entries, settings.audit_retention_days, _PORTION),
             ("sign_in_attempts", attempts.forget_attempts, attempts.COUNTED_DAYS, _PORTION),

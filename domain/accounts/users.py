@@ -16,6 +16,7 @@ from domain.statements import Command, IdRow, Statement
 
 MAY_MATCH: Collection[Role] = frozenset({Role.DISPATCHER, Role.OWNER, Role.OPERATOR})
 MAY_DISPATCH: Collection[Role] = MAY_MATCH
+MAY_SEE_REQUESTS: Collection[Role] = MAY_MATCH
 MAY_MANAGE_KEYS: Collection[Role] = frozenset({Role.OWNER, Role.OPERATOR})
 
 MAX_EMAIL_CHARACTERS = 200

@@ -112,9 +112,7 @@ def read_query(parameters: Mapping[str, str], shape: type[S]) -> S:
 @functools.cache
 def _numbers_of(shape: type[Struct]) -> list[tuple[str, Any]]:
     """The names of its numeric fields, and which kind of number each is."""
-    kinds = {
-        field.encode_name: _without_limits(_without_none(field.type)[0]) for field in msgspec.structs.fields(shape)
-    }
+    kinds = {field.encode_name: without_limits(without_none(field.type)[0]) for field in msgspec.structs.fields(shape)}
     return [(name, kind) for name, kind in kinds.items() if kind in _NUMBERS]
 
 
@@ -127,10 +125,10 @@ _NUMBERS: dict[Any, re.Pattern[str]] = {
 
 def find_faults(value: Any, kind: Any, path: str = "") -> Iterator[FieldFault]:
     """Every fault of `value` measured against the type `kind`, innermost first."""
-    kind, optional = _without_none(kind)
+    kind, optional = without_none(kind)
     if optional and value is None:
         return
-    bare = _without_limits(kind)
+    bare = without_limits(kind)
     if isinstance(bare, type) and issubclass(bare, Struct):
         yield from _faults_of_object(value, bare, path)
     elif get_origin(bare) is list and isinstance(value, list):
@@ -169,7 +167,7 @@ def _faults_of_object(value: Any, shape: type[Struct], path: str) -> Iterator[Fi
 
 def _fault_of(value: Any, kind: Any, path: str) -> Iterator[FieldFault]:
     try:
-        if _without_limits(kind) is datetime:
+        if without_limits(kind) is datetime:
             moment_of(value)
             return
         msgspec.convert(value, kind)
@@ -179,16 +177,16 @@ def _fault_of(value: Any, kind: Any, path: str) -> Iterator[FieldFault]:
         yield FieldFault(field=path, message=str(error).partition(" - at `")[0])
 
 
-def _without_limits(kind: Any) -> Any:
+def without_limits(kind: Any) -> Any:
     """`Annotated[str, ...]` -> `str`."""
     while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     return kind
 
 
-def _without_none(kind: Any) -> tuple[Any, bool]:
+def without_none(kind: Any) -> tuple[Any, bool]:
     """`Annotated[Annotated[str, ...] | None, ...]` -> (`Annotated[str, ...]`, True)."""
-    bare = _without_limits(kind)
+    bare = without_limits(kind)
     if get_origin(bare) not in (Union, UnionType):
         return kind, False
     (some,) = (member for member in get_args(bare) if member is not NoneType)

@@ -35,6 +35,10 @@ _PORTION = 1_000
 _VEHICLES = 10
 """How many vehicles' positions are deleted in one transaction: each may have 100,000."""
 
+_REQUESTS = 10_000
+"""Entries of the request log erased in one transaction. What an ingress process writes later, it has collected before:
+`requests.forget_requests` removes that within the hour."""
+
 _MAX_TRIES = 5
 _IN_FLIGHT_SECONDS = 0.5
 
@@ -53,6 +57,10 @@ _LOCK_ROUTES = Statement(IdRow, "SELECT id FROM routes WHERE company_id = %s ORD
 _LIST_VEHICLES = Statement(IdRow, "SELECT id FROM vehicles WHERE company_id = %s ORDER BY id")
 _DELETE_POSITIONS = Command("DELETE FROM positions WHERE vehicle_id = ANY(%s)")
 _DELETE_TRACKS = Command("DELETE FROM tracks WHERE vehicle_id = ANY(%s)")
+_DELETE_REQUESTS = Command(
+    "DELETE FROM request_log WHERE (key_id, id) IN (SELECT it.key_id, it.id FROM api_keys k"
+    " JOIN request_log it ON it.key_id = k.id WHERE k.company_id = %s LIMIT %s)"
+)
 _DELETE_OF_COMPANY = [
     Command(f"DELETE FROM {table} WHERE company_id = %s")  # noqa: S608
     for table in (
@@ -105,6 +113,10 @@ def _erase_history(transaction: Transaction, company_id: UUID, progress: Progres
             delete_routes(connection, [row.id for row in rows])
         portion = len(rows)
         progress(portion)
+    portion = _REQUESTS
+    while portion == _REQUESTS:
+        with transaction() as connection:
+            portion = _DELETE_REQUESTS.execute(connection, (company_id, _REQUESTS)).rowcount
     with transaction() as connection:
         vehicles = _vehicles(connection, company_id)
     for batch in in_batches(vehicles, _VEHICLES):

@@ -9,7 +9,8 @@ context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=SQLModel.metadata,
     transaction_per_migration=True,
-    include_name=lambda name, kind, _: kind != "table" or not str(name).startswith("positions_"),  # partitions
+    # not the partitions
+    include_name=lambda name, kind, _: kind != "table" or not str(name).startswith(("positions_", "request_log_")),
 )
 with context.begin_transaction():
     context.run_migrations()

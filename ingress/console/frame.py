@@ -20,7 +20,7 @@ from domain.accounts.contacts import Contacts
 from domain.accounts.passwords import TooManyChecks
 from domain.accounts.sessions import Session, find_session
 from domain.accounts.tokens import form_token, is_form_token, new_token
-from domain.accounts.users import MAY_MANAGE_KEYS, MAY_MATCH
+from domain.accounts.users import MAY_MANAGE_KEYS, MAY_MATCH, MAY_SEE_REQUESTS
 from domain.database import SERVING, Connection, Database
 from domain.errors import FuelrouteError
 from domain.jobs import Job, JobQueue
@@ -134,6 +134,7 @@ class Page:
             status=status,
             session=self.session,
             may_match=self.session.role in MAY_MATCH,
+            may_see_requests=self.session.role in MAY_SEE_REQUESTS,
             may_manage_keys=self.session.role in MAY_MANAGE_KEYS,
             when=lambda moment: when(moment, self.now, self.session.time_zone),
             now=self.now,

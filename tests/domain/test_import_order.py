@@ -26,6 +26,7 @@ ORDER = (
     "savings",
     "routes",
     "ifta",
+    "requests",
     "operations",
     "housekeeping",
 )

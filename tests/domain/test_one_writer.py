@@ -39,6 +39,7 @@ OWNERS = {
     "route_count_deltas": "routes",
     "visits": "routes",
     "route_events": "routes",
+    "request_log": "requests",
     "queue_pauses": "operations",
     "audit_log": "operations",
     "erasures": "housekeeping",

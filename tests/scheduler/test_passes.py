@@ -26,6 +26,7 @@ from domain.telematics.partitions import keep_positions
 from scheduler.passes import Passes
 from tests.conftest import make_database
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, pushed, status_of
+from tests.domain.requests.entries import entry_of, new_caller, store
 from tests.factories import JOLIET, Fleet, make_fleet
 from tests.rows import named
 from tests.service import eventually
@@ -291,6 +292,26 @@ def test_housekeeping_forgets_old_positions_and_frees_trucks_of_dead_routes(
         assert status_of(connection, living) is RouteStatus.ACTIVE
         (row,) = named(connection).execute("SELECT count(*) AS count FROM positions").fetchall()
     assert row.count == 3
+
+
+def test_housekeeping_forgets_old_requests_and_makes_room_for_the_next(
+    passes: Passes, now: datetime, quiet: Settings
+) -> None:
+    with passes.database.transaction() as connection:
+        caller = new_caller(connection, make_fleet(connection).company_id)
+        moments = [now - timedelta(days=8), now - timedelta(days=6), now]
+        store(connection, [entry_of(caller=caller, at=moment) for moment in moments])
+
+    passes.housekeeping()
+
+    with passes.database.transaction() as connection:
+        tomorrow = entry_of(caller=caller, at=now + timedelta(days=1))
+        store(connection, [tomorrow])
+        rows = connection.execute(
+            "SELECT id, tableoid::regclass::text FROM request_log WHERE key_id = %s ORDER BY id", (caller.key_id,)
+        ).fetchall()
+    assert len(rows) == 3
+    assert (rows[-1][0].hex, rows[-1][1]) == (tomorrow.id, f"request_log_{now + timedelta(days=1):%Y%m%d}")
 
 
 def test_a_table_that_housekeeping_waits_for_is_no_reason_to_refuse_positions(

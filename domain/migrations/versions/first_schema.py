@@ -657,6 +657,33 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index("audit_log_of_company", "audit_log", ["company_id", "id"], unique=False)
+    op.create_table(
+        "request_log",
+        sa.Column("key_id", sa.Uuid(), nullable=False),
+        sa.Column("id", sa.Uuid(), nullable=False),
+        sa.Column("company_id", sa.Uuid(), nullable=False),
+        sa.Column("environment", sa.String(), nullable=False),
+        sa.Column("method", sa.String(), nullable=False),
+        sa.Column("path", sa.String(), nullable=False),
+        sa.Column("status", sa.SmallInteger(), nullable=False),
+        sa.Column("code", sa.String(), nullable=True),
+        sa.Column("milliseconds", sa.REAL(), nullable=False),
+        sa.Column("size", sa.Integer(), nullable=False),
+        sa.Column("times", sa.Integer(), nullable=False),
+        sa.Column("request_id", sa.String(), nullable=True),
+        sa.Column("subject", sa.String(), nullable=True),
+        sa.Column("sent", sa.String(), nullable=True),
+        sa.Column("faults", sa.String(), nullable=True),
+        sa.PrimaryKeyConstraint("key_id", "id"),
+        postgresql_partition_by="RANGE (id)",
+    )
+    op.create_index("request_log_failed", "request_log", ["key_id", "id"], postgresql_where=sa.text("status >= 400"))
+    # a range holds about as many names as its filters are made for; what is not summarized yet is read as it is
+    op.execute(
+        "CREATE INDEX request_log_names ON request_log USING brin (subject text_bloom_ops (n_distinct_per_range = 1800),"
+        " request_id text_bloom_ops (n_distinct_per_range = 1800)) WITH (pages_per_range = 32, autosummarize = on)"
+    )
+    op.execute("CREATE TABLE request_log_other PARTITION OF request_log DEFAULT")
     op.execute("CREATE TABLE positions_sandbox PARTITION OF positions FOR VALUES IN ('sandbox')")
     op.execute(
         "CREATE TABLE positions_live PARTITION OF positions FOR VALUES IN ('live') PARTITION BY RANGE (recorded_at)"

@@ -32,6 +32,7 @@ from domain.routes.tracking import process_vehicles
 from domain.settings import Settings
 from domain.stations.stations import import_deals
 from tests.domain.helpers import deliver, imported, planned_by_hand, positions_at, post, pushed, route_row, status_of
+from tests.domain.requests.entries import entry_of, new_caller, push_of, store
 from tests.factories import JOLIET, Fleet
 from tests.rows import named
 from tests.service import eventually
@@ -302,10 +303,13 @@ def test_of_an_erased_company_nothing_stays_but_that_it_was_erased(
     database: Database, company: Fleet, settings: Settings, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(erasure, "_PORTION", 2)
+    monkeypatch.setattr(erasure, "_REQUESTS", 2)
     with database.transaction() as connection:
         key = create_key(
             connection, company.company_id, name="qh key", environment=Environment.LIVE, scopes=["routes:read"]
         ).key
+        caller = new_caller(connection, company.company_id)
+        store(connection, [entry_of(push_of(f"QH-LOAD-{number}"), caller=caller) for number in range(5)])
         driven(connection, company.sandbox, company, settings, now=now)
         for number in range(4):
             route_of(connection, company.live, now=now, externalId=f"QH-LOAD-{number}")
@@ -319,7 +323,7 @@ def test_of_an_erased_company_nothing_stays_but_that_it_was_erased(
 
     assert portions == [2, 2, 1]
     with database.transaction() as connection:
-        assert traces(connection, *COMPANY, *PERSON, *company.trucks, *company.drivers) == []
+        assert traces(connection, *COMPANY, *PERSON, *company.trucks, *company.drivers, caller.key_id) == []
         assert traces(connection, company.company_id) == [("erasures", company.company_id)]
         assert find_callers([PresentedKey.of(key)]).on(connection) == [None]
 

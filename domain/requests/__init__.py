@@ -1,0 +1,1 @@
+"""The log of requests: what each API key asked lately, and what it was answered."""

@@ -1,0 +1,203 @@
+"""How entries of the request log are written, and how they go.
+
+An ingress process writes many at a time, with COPY. Entries of a day are in a partition of their own, which goes as a
+whole. Times are those of the ids.
+"""
+
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
+from psycopg import sql
+
+from domain.accounts.keys import Caller
+from domain.contract.shapes import FieldFault
+from domain.database import Connection
+from domain.ids import first_id_of, read_id
+from domain.requests.redaction import load_asked_for_in, load_named_in, redacted_body, redacted_query
+from domain.statements import Command, Statement
+
+DAYS_AHEAD = 7
+"""Partitions of so many days are made in advance, in case housekeeping does not run for a while."""
+
+_MOST_OF_A_SUBJECT = 200
+_MOST_OF_FAULTS = 2_000
+
+
+class Entry(msgspec.Struct, gc=False):
+    """A request of a valid key, as it came and was answered. Nothing of it is redacted yet: it stays in the memory of
+    the process until `lines_of` makes of it what is stored."""
+
+    caller: Caller
+    id: str
+    """32 hexadecimal digits of a UUIDv7, made when the request came in."""
+    given_id: str
+    """The request's id where the caller gave one; "" where it is the entry's own."""
+    method: str
+    path: str
+    """As the API's description writes it, with `{id}`; `(none)` where there is no such address."""
+    path_id: str
+    query: bytes
+    body: bytes
+    """b"" where it was too large, or too many were kept already."""
+    size: int
+    """Bytes of the body."""
+    status: int
+    problem: bytes
+    """The document that a refusal was answered with."""
+    milliseconds: float
+    times: int = 1
+    """How many requests it stands for: see `ingress.request_log`."""
+
+
+COPY_ENTRIES = Command(
+    "COPY request_log (company_id, environment, key_id, id, method, path, status, milliseconds, size, times,"
+    " request_id, subject, code, sent, faults) FROM STDIN"
+)
+
+
+class _Problem(msgspec.Struct):
+    code: str = ""
+    errors: list[FieldFault] = []
+
+
+_PROBLEM = msgspec.json.Decoder(_Problem)
+
+
+def lines_of(entries: Sequence[Entry], sampled: set[UUID]) -> str:
+    """The rows for COPY_ENTRIES. What was sent is kept, redacted, with every request that failed, and with one that
+    succeeded of each key that is not among `sampled` yet."""
+    whose: dict[int, str] = {}
+    lines = []
+    for entry in entries:
+        caller = entry.caller
+        by = whose.get(id(caller))
+        if by is None:
+            by = whose[id(caller)] = f"{caller.company_id.hex}\t{caller.environment}\t{caller.key_id.hex}"
+        kept = _NOTHING_KEPT
+        if entry.status >= 400:
+            kept = _kept(entry)
+        elif caller.key_id not in sampled:
+            sampled.add(caller.key_id)
+            kept = _kept(entry)
+        lines.append(
+            f"{by}\t{entry.id}\t{entry.method}\t{entry.path}\t{entry.status}\t{entry.milliseconds:.1f}\t{entry.size}"
+            f"\t{entry.times}\t{entry.given_id or _NULL}\t{_cell(_subject_of(entry))}\t{kept}\n"
+        )
+    return "".join(lines)
+
+
+def _kept(entry: Entry) -> str:
+    """The cells `code`, `sent` and `faults`."""
+    problem = _PROBLEM.decode(entry.problem) if entry.problem else _Problem()
+    sent = redacted_body(entry.path, entry.body) if entry.body else redacted_query(entry.path, entry.query)
+    return f"{_cell(problem.code)}\t{_cell(sent)}\t{_cell(_text_of(problem.errors))}"
+
+
+def _subject_of(entry: Entry) -> str:
+    """Which load or route it is about: an `externalId`, or a route's id."""
+    if entry.path_id:
+        return entry.path_id if read_id("rte", entry.path_id) is not None else ""
+    if entry.path != "/v1/routes":
+        return ""
+    text = load_named_in(entry.body) if entry.body else load_asked_for_in(entry.query) if entry.query else ""
+    return text[:_MOST_OF_A_SUBJECT] if "svc_" not in text else ""  # a key that was pasted into the wrong place
+
+
+def _text_of(faults: list[FieldFault]) -> str:
+    text = "\n".join(f"{fault.field}: {fault.message}" if fault.field else fault.message for fault in faults)
+    return text[:_MOST_OF_FAULTS]
+
+
+_NULL = r"\N"
+_NOTHING_KEPT = "\t".join([_NULL] * 3)
+_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\x00": "\ufffd"})
+
+
+def _cell(text: str | None) -> str:
+    if not text:
+        return _NULL
+    return text if text.isprintable() and "\\" not in text else text.translate(_ESCAPES)
+
+
+# --- How entries go ----------------------------------------------------------------------------------------------
+
+_PREFIX = "request_log_"
+
+
+class _Partition(NamedTuple):
+    name: str
+
+
+_PARTITIONS = Statement(
+    _Partition,
+    "SELECT relname AS name FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid"
+    " WHERE inhparent = 'request_log'::regclass AND relname <> 'request_log_other'",
+)
+
+
+def keep_days(connection: Connection, *, days: float, now: datetime) -> int:
+    """Makes the partitions of the next days, and removes those that are older than so many days. Returns how many
+    were removed.
+
+    What came in on a day that had no partition yet is in `request_log_other`, and goes by `forget_requests`.
+    """
+    there = {date.fromisoformat(row.name.removeprefix(_PREFIX)): row.name for row in _PARTITIONS.all(connection)}
+    for ahead in range(1, DAYS_AHEAD + 1):
+        day = now.date() + timedelta(days=ahead)
+        if day not in there:
+            _make_partition(connection, day)
+    oldest = (now - timedelta(days=days)).date()
+    old = [name for day, name in there.items() if day < oldest]
+    for name in old:
+        connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(name)))
+    return len(old)
+
+
+def _make_partition(connection: Connection, day: date) -> None:
+    midnight = datetime.fromisoformat(f"{day}T00:00:00Z")
+    connection.execute(
+        sql.SQL("CREATE TABLE {} PARTITION OF request_log FOR VALUES FROM ({}) TO ({})").format(
+            sql.Identifier(f"{_PREFIX}{day:%Y%m%d}"),
+            sql.Literal(str(first_id_of(midnight))),
+            sql.Literal(str(first_id_of(midnight + timedelta(days=1)))),
+        )
+    )
+
+
+_FORGET_OLD = Command(
+    "DELETE FROM request_log_other WHERE ctid = ANY(ARRAY("
+    "SELECT ctid FROM request_log_other WHERE id < %(oldest_id)s LIMIT %(limit)s))"
+)
+_FORGET_OF_ERASED = Command(
+    """
+    DELETE FROM request_log WHERE (key_id, id) IN (
+        SELECT key_id, id FROM request_log
+        WHERE company_id = ANY(ARRAY(SELECT subject_id FROM erasures WHERE erased_at > %(lately)s::timestamptz))
+        LIMIT %(limit)s)
+    """
+)
+_FORGET_BEYOND = Command(
+    """
+    DELETE FROM request_log WHERE (key_id, id) IN (
+        SELECT beyond.key_id, beyond.id
+        FROM (SELECT key_id FROM request_log GROUP BY key_id HAVING count(*) > %(rows)s) AS busy
+        CROSS JOIN LATERAL (
+            SELECT it.key_id, it.id FROM request_log it WHERE it.key_id = busy.key_id
+            ORDER BY it.id DESC OFFSET %(rows)s) AS beyond
+        LIMIT %(limit)s)
+    """
+)
+
+_LATELY = timedelta(days=2)
+
+
+def forget_requests(connection: Connection, *, days: float, rows_per_key: int, now: datetime, limit: int) -> int:
+    """Removes what is old and in no partition of its day, what a key has beyond `rows_per_key`, and what an ingress
+    process wrote after its company was erased; up to `limit` of each. Returns how many were removed."""
+    when = {"oldest_id": first_id_of(now - timedelta(days=days)), "limit": limit}
+    removed = _FORGET_OLD.execute(connection, when).rowcount
+    removed += _FORGET_OF_ERASED.execute(connection, {"lately": now - _LATELY, "limit": limit}).rowcount
+    return removed + _FORGET_BEYOND.execute(connection, {"rows": rows_per_key, "limit": limit}).rowcount

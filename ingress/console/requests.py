@@ -1,0 +1,95 @@
+"""The pages Requests: what each API key asked lately, and what it was answered."""
+
+from datetime import UTC, datetime
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
+
+import msgspec
+from starlette.responses import Response
+
+from domain.accounts.keys import list_keys
+from domain.accounts.users import MAY_SEE_REQUESTS
+from domain.ids import read_id, shown_id
+from domain.requests.redaction import MOST_CHARACTERS
+from domain.requests.search import MOST_SEARCHED, RequestSearch, find_request, find_route, search_requests
+from ingress.console.frame import Page, Refused, not_found
+from ingress.problems import KINDS
+
+PAGE_SIZE = 50
+_FILTERS = ("key", "status", "code", "q", "from", "to")
+_STATUSES = {"2xx": range(200, 300), "3xx": range(300, 400), "4xx": range(400, 500), "5xx": range(500, 600)}
+
+
+def show(page: Page) -> Response:
+    """The list, newest first."""
+    _for_those_who_may(page)
+    form = page.form
+    keys = {shown_id("key", key.id): key for key in reversed(list_keys(page.connection, page.company_id))}
+    key = keys.get(form.text("key"))
+    wanted = RequestSearch(
+        key_id=key.id if key is not None else None,
+        statuses=_STATUSES.get(form.text("status")),
+        code=form.text("code"),
+        text=form.text("q"),
+        since=_moment(page, "from"),
+        until=_moment(page, "to"),
+    )
+    before = read_id("req", f"req_{form.text('before')}")
+    found = search_requests(page.connection, page.company_id, wanted, limit=PAGE_SIZE, before=before)
+    query = {name: form.text(name) for name in _FILTERS if form.text(name)}
+    return page.render(
+        "requests.html",
+        section="requests",
+        found=found,
+        keys=keys,
+        keys_by_id={key.id: key for key in keys.values()},
+        codes=[code for code in KINDS if code != "unauthorized"],  # without a valid key nothing is kept
+        statuses=list(_STATUSES),
+        form=form,
+        is_filtered=any(wanted),
+        is_first=before is None,
+        most_searched=MOST_SEARCHED,
+        days=page.console.settings.request_log_days,
+        address=lambda **more: f"/requests?{urlencode({**query, **more})}",
+    )
+
+
+def show_one(page: Page) -> Response:
+    """What is kept of a request."""
+    _for_those_who_may(page)
+    request_id = read_id("req", f"req_{page.request.path_params['id']}")
+    request = find_request(page.connection, page.company_id, request_id) if request_id is not None else None
+    if request is None:
+        raise not_found()
+    return page.render(
+        "request.html",
+        section="requests",
+        one=request,
+        key=next((key for key in list_keys(page.connection, page.company_id) if key.id == request.key_id), None),
+        title=KINDS[request.code].title if request.code in KINDS else "",
+        route_id=find_route(page.connection, request),
+        sent=_readable(request.sent) if request.sent is not None else None,
+        most_kilobytes=MOST_CHARACTERS >> 10,
+    )
+
+
+def _for_those_who_may(page: Page) -> None:
+    """Raises Refused."""
+    if page.session.role not in MAY_SEE_REQUESTS:
+        raise Refused(403, "You may not do this", f"Your role is {page.session.role}: ask an owner of your company.")
+
+
+def _moment(page: Page, name: str) -> datetime | None:
+    """A time in the company's zone. Raises Refused."""
+    text = page.form.text(name)
+    if not text:
+        return None
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(page.session.time_zone)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise Refused(400, "This is no time", f"Go back and correct the time in “{name}”.") from None
+
+
+def _readable(sent: str) -> str:
+    """Indented, unless it was cut."""
+    return sent if sent.endswith("…") else msgspec.json.format(sent, indent=2)

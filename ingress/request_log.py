@@ -1,0 +1,181 @@
+"""The log of requests, for the people who look at what a key did: collected in memory, written in batches.
+
+It never holds up a request and never fails one. What it costs a request is an entry in a list; redaction and writing
+come later, for many at once, on a connection of its own. Entries that cannot be written in time are lost and counted.
+"""
+
+import asyncio
+import time
+from collections import deque
+from contextlib import suppress
+from uuid import UUID
+
+import psycopg
+
+from domain.async_database import AsyncDatabase
+from domain.contract.shapes import RATE_LIMIT_REQUESTS
+from domain.observability import REQUEST_LOG, get_logger
+from domain.requests.log import COPY_ENTRIES, Entry, lines_of
+from domain.requests.redaction import MOST_BYTES
+from domain.settings import Settings
+from ingress.request import Answer, Request
+
+log = get_logger(__name__)
+
+_WRITE_SECONDS = 1.0
+_BATCH = 1_000
+"""So many are written at once, without waiting for the second to end. Fewer cost more each; more would hold up the
+event loop, of which these take some 3 ms."""
+_MOST_ENTRIES = 10_000
+_MOST_BODY_BYTES = 8 << 20
+"""What may wait to be written. Beyond the entries the oldest is lost, beyond the bytes the new one's body."""
+_MINUTE = 60.0
+_LAST_SECONDS = 2.0
+"""For what there is when the process stops."""
+
+
+class RequestLog:
+    """One for each ingress process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._is_on = settings.request_log_days > 0
+        self._database = AsyncDatabase(
+            settings.require_database_url(), pool_size=1, timeout_seconds=settings.database_timeout_seconds
+        )
+        self._entries: deque[Entry] = deque()
+        self._body_bytes = 0
+        self._many = asyncio.Event()
+        self._refused: dict[UUID, Entry] = {}
+        """The entry that stands for all requests of a key beyond its rate limit, until it is written."""
+        self._counts: dict[UUID, int] = {}
+        self._sampled: set[UUID] = set()
+        """In this minute: entries of each key, and the keys of which a request that succeeded is kept as it was."""
+        self._minute_ends = 0.0
+        self._is_failing = False
+        self._has_ended = False
+        self._writer: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> "RequestLog":
+        if self._is_on:
+            await self._database.__aenter__()
+            self._writer = asyncio.create_task(self._write_again_and_again())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Writes what there is."""
+        if self._writer is None:
+            return
+        self._has_ended = True
+        self._many.set()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._writer, _LAST_SECONDS)
+        await self._database.__aexit__()
+
+    def note(self, request: Request, path: str, status: int, seconds: float, answer: Answer | None) -> None:
+        """A request was answered, or broken off (None). Without a valid key it is nobody's, and not kept."""
+        if not self._is_on or request.auth_result is None or (caller := request.auth_result.caller) is None:
+            return
+        key_id = caller.key_id
+        if status == 429:
+            first = self._refused.get(key_id)
+            if first is not None:
+                first.times += 1
+                return
+        else:
+            count = self._counts.get(key_id, 0)
+            if count >= RATE_LIMIT_REQUESTS:  # the API's own limit: only the feed gets that far
+                REQUEST_LOG.labels("beyond").inc()
+                return
+            self._counts[key_id] = count + 1
+        scope, body = request.scope, request.received
+        size = len(body)
+        if size > MOST_BYTES or self._body_bytes + size > _MOST_BODY_BYTES:
+            body = b""
+        entry = Entry(
+            caller,
+            request.own_id,
+            request.id if request.id != request.own_id else "",
+            scope["method"],
+            path,
+            scope["path_params"].get("id", "") if "path_params" in scope else "",
+            scope["query_string"],
+            body,
+            size,
+            status,
+            answer.body if answer is not None and status >= 400 else b"",
+            1000 * seconds,
+        )
+        if status == 429:
+            self._refused[key_id] = entry
+        self._put(entry)
+
+    def _put(self, entry: Entry) -> None:
+        if len(self._entries) >= _MOST_ENTRIES:
+            self._lose(self._take(1))
+        self._entries.append(entry)
+        self._body_bytes += len(entry.body)
+        if len(self._entries) == _BATCH:
+            self._many.set()
+
+    def _take(self, count: int) -> list[Entry]:
+        """The oldest."""
+        if count >= len(self._entries):
+            taken = list(self._entries)
+            self._entries.clear()
+            self._body_bytes = 0
+        else:
+            taken = [self._entries.popleft() for _ in range(count)]
+            self._body_bytes -= sum([len(entry.body) for entry in taken])
+        return taken
+
+    def _lose(self, entries: list[Entry]) -> None:
+        REQUEST_LOG.labels("dropped").inc(len(entries))
+
+    async def _write_again_and_again(self) -> None:
+        while not self._has_ended:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_WRITE_SECONDS):
+                    await self._many.wait()
+            self._many.clear()
+            await self._write_or_tell()
+        await self._write_or_tell()
+
+    async def _write_or_tell(self) -> None:
+        try:
+            await self.write()
+        except Exception:  # the next entries are written all the same
+            log.exception("request_log.failed")
+
+    async def write(self) -> None:
+        """What is there by now. What PostgreSQL cannot take yet waits for the next time, what it refuses is lost."""
+        now = time.monotonic()
+        if now >= self._minute_ends:
+            self._minute_ends = now + _MINUTE
+            self._counts.clear()
+            self._sampled.clear()
+        left = len(self._entries)
+        while left > 0 and self._entries:
+            batch = self._take(2 * _BATCH)
+            left -= len(batch)
+            self._refused.clear()
+            try:
+                await self._database.copy(COPY_ENTRIES, lines_of(batch, self._sampled))
+            except psycopg.Error as error:
+                if not self._is_failing:
+                    log.warning("request_log.not_written", entries=len(batch), error=str(error))
+                self._is_failing = True
+                if isinstance(error, psycopg.OperationalError):  # away, or making a partition
+                    self._put_back(batch)
+                    return
+                self._lose(batch)
+            else:
+                self._is_failing = False
+                REQUEST_LOG.labels("written").inc(len(batch))
+
+    def _put_back(self, batch: list[Entry]) -> None:
+        """As many as there is room for, the newest."""
+        room = max(0, _MOST_ENTRIES - len(self._entries))
+        kept = batch[len(batch) - room :] if room < len(batch) else batch
+        self._lose(batch[: len(batch) - len(kept)])
+        self._entries.extendleft(reversed(kept))
+        self._body_bytes += sum(len(entry.body) for entry in kept)
