@@ -620,12 +620,19 @@ class QueuePause(SQLModel, table=True):
 
 
 class AuditEntry(SQLModel, table=True):
-    """What somebody did to the whole service, and why. Entries are never changed."""
+    """What somebody did to the whole service or to a company's own things, and why. Entries are never changed."""
 
     __tablename__ = "audit_log"
+    __table_args__ = (
+        Index("audit_log_of_service", "id", postgresql_where=text("company_id IS NULL")),
+        Index("audit_log_by_company", "company_id"),
+        Index("audit_log_by_subject", "subject", "id"),
+    )
 
     id: UUID = Field(primary_key=True)
     """Tells the order."""
+    company_id: UUID | None = Field(default=None, foreign_key="companies.id")
+    """NULL: it was done to the whole service."""
     at: datetime = _time()
     actor: str
     """An e-mail address, or who gave a command on which machine."""
@@ -634,3 +641,41 @@ class AuditEntry(SQLModel, table=True):
     reason: str
     affected: int
     """How many things it was done to."""
+
+
+class CsvImport(SQLModel, table=True):
+    """A CSV file that somebody brought to the console, and what became of it."""
+
+    __tablename__ = "csv_imports"
+    __table_args__ = (
+        Index("csv_imports_by_company", "company_id", "id"),
+        Index(
+            "csv_imports_running",
+            "company_id",
+            unique=True,
+            postgresql_where=text("finished_at IS NULL"),
+            postgresql_nulls_not_distinct=True,
+        ),
+    )
+
+    id: UUID = Field(primary_key=True)
+    company_id: UUID | None = Field(default=None, foreign_key="companies.id")
+    """NULL: stations or taxes, which are the same for all."""
+    kind: str
+    actor: str
+    """An e-mail address."""
+    started_at: datetime = _time()
+    beat_at: datetime = _time()
+    """When the process that imports was last heard of."""
+    rows_total: int
+    """About how many rows the file has."""
+    rows_read: int = _default("0")
+    finished_at: datetime | None = _time(null=True)
+    created: int = _default("0")
+    updated: int = _default("0")
+    unchanged: int = _default("0")
+    refused: int = _default("0")
+    rejected: list[dict[str, Any]] | None = _json(null=True)
+    """The first of the refused rows: line, message."""
+    fault: str | None = None
+    """Why nothing was imported."""

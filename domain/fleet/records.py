@@ -29,7 +29,7 @@ def shown_record(kind: Matched, record_id: UUID) -> str:
 
 class AlreadyInFleet(FuelrouteError):
     def __init__(self, kind: Matched, name: str, value: str) -> None:
-        super().__init__(f"there is a {kind} with the {name} '{value}' already: map to that one instead")
+        super().__init__(f"there is a {kind} with the {name} '{value}' already")
 
 
 _FIND: dict[Matched, Command] = {

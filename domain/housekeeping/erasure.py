@@ -57,6 +57,7 @@ _DELETE_OF_COMPANY = [
     Command(f"DELETE FROM {table} WHERE company_id = %s")  # noqa: S608
     for table in (
         *("mappings", "api_keys", "users", "deals", "dropped_fixes", "price_sets", "vehicles", "drivers"),
+        *("audit_log", "csv_imports"),
         *("route_count_deltas", "route_counts"),  # in this order: what is being folded goes from the one to the other
     )
 ]

@@ -39,6 +39,7 @@ OWNERS = {
     "visits": "routes",
     "queue_pauses": "operations",
     "audit_log": "operations",
+    "csv_imports": "operations",
     "erasures": "housekeeping",
 }
 WRITES = re.compile(r"\b(?:INSERT INTO|(?<!DO )(?<!KEY )(?<!FOR )UPDATE|DELETE FROM)\s+(\w+)")

@@ -596,13 +596,55 @@ def upgrade() -> None:
     op.create_table(
         "audit_log",
         sa.Column("id", sa.Uuid(), nullable=False),
+        sa.Column("company_id", sa.Uuid(), nullable=True),
         sa.Column("at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("actor", sa.String(), nullable=False),
         sa.Column("action", sa.String(), nullable=False),
         sa.Column("subject", sa.String(), nullable=False),
         sa.Column("reason", sa.String(), nullable=False),
         sa.Column("affected", sa.Integer(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["company_id"],
+            ["companies.id"],
+        ),
         sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index("audit_log_by_company", "audit_log", ["company_id"], unique=False)
+    op.create_index("audit_log_by_subject", "audit_log", ["subject", "id"], unique=False)
+    op.create_index(
+        "audit_log_of_service", "audit_log", ["id"], unique=False, postgresql_where=sa.text("company_id IS NULL")
+    )
+    op.create_table(
+        "csv_imports",
+        sa.Column("id", sa.Uuid(), nullable=False),
+        sa.Column("company_id", sa.Uuid(), nullable=True),
+        sa.Column("kind", sa.String(), nullable=False),
+        sa.Column("actor", sa.String(), nullable=False),
+        sa.Column("started_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("beat_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("rows_total", sa.Integer(), nullable=False),
+        sa.Column("rows_read", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("finished_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("created", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("updated", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("unchanged", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("refused", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("rejected", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
+        sa.Column("fault", sa.String(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["company_id"],
+            ["companies.id"],
+        ),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index("csv_imports_by_company", "csv_imports", ["company_id", "id"], unique=False)
+    op.create_index(
+        "csv_imports_running",
+        "csv_imports",
+        ["company_id"],
+        unique=True,
+        postgresql_where=sa.text("finished_at IS NULL"),
+        postgresql_nulls_not_distinct=True,
     )
     op.execute("CREATE TABLE positions_sandbox PARTITION OF positions FOR VALUES IN ('sandbox')")
     op.execute(
