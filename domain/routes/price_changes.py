@@ -43,8 +43,14 @@ def import_taxes(
     return report, after_new_prices(connection, None, now=now)
 
 
+def add_station(connection: Connection, row: StationRow, *, now: datetime) -> list[Job]:
+    """Raises StationExists."""
+    stations.add_station(connection, row, now=now)
+    return after_new_prices(connection, None, now=now)
+
+
 def edit_station(connection: Connection, row: StationRow, *, now: datetime) -> list[Job]:
-    """Adds or changes one station; a retired one is back."""
+    """Changes one station; a retired one is back."""
     stations.store_station(connection, row, now=now)
     return after_new_prices(connection, None, now=now)
 
@@ -57,13 +63,12 @@ def retire_stations(connection: Connection, station_ids: Sequence[str], *, now: 
 
 def edit_deal(
     connection: Connection, company_id: UUID, deal_id: int | None, row: DealRow, *, now: datetime
-) -> list[Job] | None:
-    """Changes one deal, or for `deal_id` None adds one. None: the company has no such deal. Raises UnknownCompany,
-    RetiredCompany, AlreadyPriced."""
+) -> tuple[int | None, list[Job]]:
+    """Changes one deal, or for `deal_id` None adds one. Returns its id, too; None: the company has no such deal. Raises
+    UnknownCompany, RetiredCompany, AlreadyPriced."""
     require_company(connection, company_id)
-    if not stations.store_deal(connection, company_id, deal_id, row, now=now):
-        return None
-    return after_new_prices(connection, company_id, now=now)
+    stored_id = stations.store_deal(connection, company_id, deal_id, row, now=now)
+    return stored_id, after_new_prices(connection, company_id, now=now)
 
 
 def remove_deal(connection: Connection, company_id: UUID, deal_id: int, *, now: datetime) -> list[Job] | None:

@@ -16,6 +16,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta, Struct
 from psycopg import sql
+from psycopg.errors import UniqueViolation
 from psycopg.rows import args_row
 
 from domain.contract.csvfiles import Line, Progress, Report, read_rows, without_repeats
@@ -76,6 +77,11 @@ class AlreadyPriced(FuelrouteError):
         )
 
 
+class StationExists(FuelrouteError):
+    def __init__(self, station_id: str) -> None:
+        super().__init__(f"there is a station with the id {station_id!r} already: search for it, and edit it there")
+
+
 class TaxRow(Struct, frozen=True):
     """The rate is part of the pump's price. A surcharge is owed by miles driven, and no purchase is credited for it."""
 
@@ -98,8 +104,17 @@ def import_stations(
     return report
 
 
+def add_station(connection: Connection, row: StationRow, *, now: datetime) -> None:
+    """Raises StationExists, also for one that is retired."""
+    _begin_price_set(connection, "stations", None, now=now)
+    report = Report()
+    _store_stations(connection, [Line(1, row)], report, now=now)
+    if not report.created:
+        raise StationExists(row.station_id)
+
+
 def store_station(connection: Connection, row: StationRow, *, now: datetime) -> None:
-    """Adds or changes one station, as an import of this row does."""
+    """Changes one station, as an import of this row does."""
     _begin_price_set(connection, "stations", None, now=now)
     _store_stations(connection, [Line(1, row)], Report(), now=now)
 
@@ -155,33 +170,7 @@ def import_deals(
     report = Report()
     _begin_price_set(connection, "deals", company_id, now=now)
     rows = read_rows(path, DealRow, report, progress=progress)
-    _store_deals(connection, company_id, without_repeats(rows, report, "station_id", "brand", "valid_from"), report)
-    return report
-
-
-def store_deal(connection: Connection, company_id: UUID, deal_id: int | None, row: DealRow, *, now: datetime) -> bool:
-    """Changes one deal, or for None adds one. False: there is no such deal of the company. Raises AlreadyPriced when
-    another deal is for the same place from the same day on."""
-    _begin_price_set(connection, "deals", company_id, now=now)
-    if deal_id is not None and _DELETE_DEAL.execute(connection, (company_id, deal_id)).rowcount == 0:
-        return False
-    report = Report()
-    _store_deals(connection, company_id, [Line(1, row)], report)
-    if not report.created:
-        raise AlreadyPriced("deal for this place", row.valid_from)
-    return True
-
-
-def remove_deal(connection: Connection, company_id: UUID, deal_id: int, *, now: datetime) -> bool:
-    """False: there is no such deal of the company."""
-    _begin_price_set(connection, "deals", company_id, now=now)
-    return _DELETE_DEAL.execute(connection, (company_id, deal_id)).rowcount == 1
-
-
-_DELETE_DEAL = Command("DELETE FROM deals WHERE company_id = %s AND id = %s")
-
-
-def _store_deals(connection: Connection, company_id: UUID, lines: Iterable[Line[DealRow]], report: Report) -> None:
+    lines = without_repeats(rows, report, "station_id", "brand", "valid_from")
     columns = DealRow.__struct_fields__
     _stage(
         connection,
@@ -198,6 +187,46 @@ def _store_deals(connection: Connection, company_id: UUID, lines: Iterable[Line[
             net_price = excluded.net_price, valid_to = excluded.valid_to
         """
     )
+    return report
+
+
+class _DealId(NamedTuple):
+    id: int
+
+
+_ADD_DEAL = Statement(
+    _DealId,
+    "INSERT INTO deals (company_id, station_id, brand, discount_per_gallon, net_price, valid_from, valid_to)"
+    " VALUES (%s, %s, %s, %s, %s, %s, %s) RETURNING id",
+)
+_CHANGE_DEAL = Statement(
+    _DealId,
+    "UPDATE deals SET station_id = %s, brand = %s, discount_per_gallon = %s, net_price = %s, valid_from = %s,"
+    " valid_to = %s WHERE company_id = %s AND id = %s RETURNING id",
+)
+_DELETE_DEAL = Command("DELETE FROM deals WHERE company_id = %s AND id = %s")
+
+
+def store_deal(
+    connection: Connection, company_id: UUID, deal_id: int | None, row: DealRow, *, now: datetime
+) -> int | None:
+    """Changes one deal, or for None adds one. Returns its id; None: the company has no such deal. Raises AlreadyPriced
+    when another deal is for the same place from the same day on: the transaction is then lost."""
+    _begin_price_set(connection, "deals", company_id, now=now)
+    values = msgspec.structs.astuple(row)
+    try:
+        if deal_id is None:
+            return _ADD_DEAL.one(connection, (company_id, *values)).id
+        stored = _CHANGE_DEAL.first(connection, (*values, company_id, deal_id))
+    except UniqueViolation:
+        raise AlreadyPriced("deal for this place", row.valid_from) from None
+    return stored.id if stored is not None else None
+
+
+def remove_deal(connection: Connection, company_id: UUID, deal_id: int, *, now: datetime) -> bool:
+    """False: there is no such deal of the company."""
+    _begin_price_set(connection, "deals", company_id, now=now)
+    return _DELETE_DEAL.execute(connection, (company_id, deal_id)).rowcount == 1
 
 
 def import_taxes(connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None) -> Report:
@@ -205,33 +234,7 @@ def import_taxes(connection: Connection, path: Path, *, now: datetime, progress:
     report = Report()
     _begin_price_set(connection, "taxes", None, now=now)
     rows = read_rows(path, TaxRow, report, progress=progress)
-    _store_taxes(connection, without_repeats(rows, report, "state", "valid_from"), report)
-    return report
-
-
-def store_tax(connection: Connection, old: tuple[str, date] | None, row: TaxRow, *, now: datetime) -> bool:
-    """Changes the tax of a state from a day on, or for None adds one. False: there is no such tax. Raises AlreadyPriced
-    when there is another one of the same state and day."""
-    _begin_price_set(connection, "taxes", None, now=now)
-    if old is not None and _DELETE_TAX.execute(connection, old).rowcount == 0:
-        return False
-    report = Report()
-    _store_taxes(connection, [Line(1, row)], report)
-    if not report.created:
-        raise AlreadyPriced(f"tax of {row.state}", row.valid_from)
-    return True
-
-
-def remove_tax(connection: Connection, state: str, valid_from: date, *, now: datetime) -> bool:
-    """False: there is no such tax."""
-    _begin_price_set(connection, "taxes", None, now=now)
-    return _DELETE_TAX.execute(connection, (state, valid_from)).rowcount == 1
-
-
-_DELETE_TAX = Command("DELETE FROM fuel_taxes WHERE state = %s AND valid_from = %s")
-
-
-def _store_taxes(connection: Connection, lines: Iterable[Line[TaxRow]], report: Report) -> None:
+    lines = without_repeats(rows, report, "state", "valid_from")
     columns = TaxRow.__struct_fields__
     _stage(connection, "fuel_taxes", columns, (msgspec.structs.astuple(line.row) for line in lines))
     _count(connection, "fuel_taxes", ["state", "valid_from"], columns, report)
@@ -241,6 +244,36 @@ def _store_taxes(connection: Connection, lines: Iterable[Line[TaxRow]], report: 
         " ON CONFLICT (state, valid_from) DO UPDATE SET rate_per_gallon = excluded.rate_per_gallon,"
         " surcharge_per_gallon = excluded.surcharge_per_gallon"
     )
+    return report
+
+
+_ADD_TAX = Command(
+    "INSERT INTO fuel_taxes (state, rate_per_gallon, valid_from, surcharge_per_gallon) VALUES (%s, %s, %s, %s)"
+)
+_CHANGE_TAX = Command(
+    "UPDATE fuel_taxes SET state = %s, rate_per_gallon = %s, valid_from = %s, surcharge_per_gallon = %s"
+    " WHERE state = %s AND valid_from = %s"
+)
+_DELETE_TAX = Command("DELETE FROM fuel_taxes WHERE state = %s AND valid_from = %s")
+
+
+def store_tax(connection: Connection, old: tuple[str, date] | None, row: TaxRow, *, now: datetime) -> bool:
+    """Changes the tax of a state from a day on, or for None adds one. False: there is no such tax. Raises AlreadyPriced
+    when there is another one of the same state and day: the transaction is then lost."""
+    _begin_price_set(connection, "taxes", None, now=now)
+    values = msgspec.structs.astuple(row)
+    try:
+        if old is None:
+            return _ADD_TAX.execute(connection, values).rowcount == 1
+        return _CHANGE_TAX.execute(connection, (*values, *old)).rowcount == 1
+    except UniqueViolation:
+        raise AlreadyPriced(f"tax of {row.state}", row.valid_from) from None
+
+
+def remove_tax(connection: Connection, state: str, valid_from: date, *, now: datetime) -> bool:
+    """False: there is no such tax."""
+    _begin_price_set(connection, "taxes", None, now=now)
+    return _DELETE_TAX.execute(connection, (state, valid_from)).rowcount == 1
 
 
 _LOCK_PRICE_SETS = Command("LOCK TABLE price_sets IN EXCLUSIVE MODE")

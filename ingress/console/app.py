@@ -14,11 +14,11 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from domain.accounts.users import MAY_CANCEL, MAY_MANAGE_KEYS, MAY_MATCH
+from domain.accounts.users import MAY_CANCEL, MAY_EDIT_POLICY, MAY_MANAGE_KEYS, MAY_MATCH
 from domain.lifecycle import Role
 from domain.observability import REQUESTS, get_logger
 from domain.settings import Settings
-from ingress.console import account, keys, mappings, matching, queues, routes, sign_in
+from ingress.console import account, files, keys, mappings, matching, policy, queues, records, routes, sign_in
 from ingress.console.browser import protect
 from ingress.console.frame import EVERYBODY, Console, Refused, action, not_found, open_page, page, refusal
 from ingress.console.rendering import STATIC
@@ -34,6 +34,7 @@ def create_console(settings: Settings) -> Starlette:
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         with console.database:
             yield
+            console.importer.close()
 
     async def refused(request: Request, error: Exception) -> Response:
         """What Starlette's router refuses."""
@@ -68,6 +69,10 @@ def create_console(settings: Settings) -> Starlette:
             page(console, "/routes", routes.show),
             page(console, "/routes/{id}", routes.show_one),
             action(console, "/routes/{id}/cancel", routes.cancel, by=MAY_CANCEL),
+            *records.addresses(console),
+            *files.addresses(console),
+            page(console, "/policy", policy.show),
+            action(console, "/policy", policy.save, by=MAY_EDIT_POLICY),
             page(console, "/queues", queues.show),
             page(console, "/queues/dead", queues.show_dead),
             action(console, "/queues/dead", queues.act_on_dead, by={Role.OPERATOR}),
