@@ -189,6 +189,8 @@ class Vehicle(SQLModel, table=True):
             postgresql_where=text("retired_at IS NULL AND unit_number IS NOT NULL"),
         ),
         Index("vehicles_vin", "company_id", "vin"),
+        # for people's lists; not partial, so that nobody who asks by VIN is led to it, as with drivers_external_id
+        Index("vehicles_in_order", "company_id", "unit_number", "id"),
     )
 
     id: UUID = Field(primary_key=True)
@@ -209,7 +211,7 @@ class Vehicle(SQLModel, table=True):
 class Driver(SQLModel, table=True):
     __tablename__ = "drivers"
     __table_args__ = (
-        Index("drivers_name", "company_id", "name"),
+        Index("drivers_name", "company_id", "name", "id"),
         Index(
             "drivers_external_id",
             "company_id",

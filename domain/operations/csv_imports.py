@@ -25,8 +25,9 @@ from domain.statements import Command, Statement
 
 Kind = Literal["vehicles", "drivers", "stations", "deals", "taxes"]
 
-IMPORTING = Limits(statement_seconds=60, lock_seconds=30)
-"""Somebody watches, and would rather wait for the import before than be sent away."""
+IMPORTING = Limits(statement_seconds=60, lock_seconds=30, idle_seconds=300)
+"""Somebody watches, and would rather wait for the import before than be sent away. While a large file is read the
+database hears nothing."""
 
 MOST_REJECTED = 1_000
 """So many refused rows are kept, with their sentences. More are only counted."""

@@ -73,7 +73,7 @@ class Importer:
             self._fail(stored, str(error))
         except LockNotAvailable:
             self._fail(stored, "something else is at work on the same data: send the file again when it is done")
-        except (psycopg.OperationalError, OSError):
+        except (psycopg.Error, OSError):
             log.warning("console.import_broken", kind=stored.kind, exc_info=True)
             self._fail(stored, "the database did not answer: send the file again")
         except Exception:

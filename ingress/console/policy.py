@@ -1,5 +1,6 @@
 """The page Policy: how a company's routes are imported and its fuel is planned."""
 
+from functools import cache
 from zoneinfo import available_timezones
 
 import msgspec
@@ -54,6 +55,11 @@ _SUBJECT = "policy"
 _ENTRIES = 10
 
 
+@cache
+def _time_zones() -> list[str]:
+    return sorted(available_timezones())
+
+
 def show(page: Page) -> Response:
     company = read_company(page.connection, page.company_id)
     return _policy(page, company, _stored(company))
@@ -85,7 +91,7 @@ def _policy(
         labels=_LABELS,
         typed=typed,
         has_message_url=company.message_url is not None,
-        time_zones=sorted(available_timezones()),
+        time_zones=_time_zones(),
         may_edit=may_edit,
         entries=audit.entries_of(page.connection, page.company_id, _SUBJECT, limit=_ENTRIES) if may_edit else [],
         fault=fault,

@@ -14,6 +14,7 @@ from starlette.routing import Route
 from domain.accounts.users import MAY_EDIT_POLICY
 from domain.contract.checking import Invalid, read_query
 from domain.errors import FuelrouteError
+from domain.listing import MOST_COUNTED
 from domain.operations import audit, csv_imports
 from domain.operations.audit import Action, Actor
 from ingress.console.browser import MAX_FILE_BYTES
@@ -78,6 +79,7 @@ def show(subject: Subject, page: Page) -> Response:
         q=form.text("q"),
         retired=retired,
         page_number=number,
+        most_counted=MOST_COUNTED,
         pages=-(-found.total // PAGE_SIZE),
         address=lambda number: f"/{subject.name}?{urlencode({**query, 'page': number})}",
         done=_DONE.get(form.text("done"), ""),

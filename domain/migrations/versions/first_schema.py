@@ -179,7 +179,7 @@ def upgrade() -> None:
         unique=True,
         postgresql_where=sa.text("retired_at IS NULL AND external_id IS NOT NULL"),
     )
-    op.create_index("drivers_name", "drivers", ["company_id", "name"], unique=False)
+    op.create_index("drivers_name", "drivers", ["company_id", "name", "id"], unique=False)
     op.create_table(
         "dropped_fixes",
         sa.Column("company_id", sa.Uuid(), nullable=False),
@@ -242,6 +242,7 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("id"),
     )
+    op.create_index("vehicles_in_order", "vehicles", ["company_id", "unit_number", "id"], unique=False)
     op.create_index(
         "vehicles_unit_number",
         "vehicles",
