@@ -17,7 +17,7 @@ from domain.contract.csvfiles import Progress, Report, read_rows
 from domain.contract.shapes import Reference, Text
 from domain.database import Connection
 from domain.fleet.merging import Record, Value, merge
-from domain.fleet.records import AlreadyInFleet, require_in_service
+from domain.fleet.records import AlreadyInFleet, copy_rows, require_in_service
 from domain.ids import new_id
 from domain.statements import Command, Statement
 
@@ -57,6 +57,8 @@ _INSERT = Command(
     "INSERT INTO drivers (id, company_id, name, display_name, external_id, contact) VALUES (%s, %s, %s, %s, %s, %s)"
 )
 
+_COPY = Command("COPY drivers (id, company_id, name, display_name, external_id, contact) FROM STDIN")
+
 
 def store_drivers(
     connection: Connection,
@@ -88,8 +90,7 @@ def store_drivers(
     with connection.cursor() as cursor:
         if merged.updates:
             cursor.executemany(_UPDATE.text, [(*values(record), company_id, record.id) for record in merged.updates])
-        if merged.inserts:
-            cursor.executemany(_INSERT.text, [(record.id, company_id, *values(record)) for record in merged.inserts])
+        copy_rows(cursor, _COPY, ((record.id, company_id, *values(record)) for record in merged.inserts))
     return report, merged.rows
 
 

@@ -16,7 +16,7 @@ from domain.contract.csvfiles import Progress, Report, read_rows
 from domain.contract.shapes import Reference, Text, Vin
 from domain.database import Connection
 from domain.fleet.merging import Record, Value, merge
-from domain.fleet.records import AlreadyInFleet, require_in_service
+from domain.fleet.records import AlreadyInFleet, copy_rows, require_in_service
 from domain.ids import new_id
 from domain.statements import Command, Statement
 
@@ -70,6 +70,8 @@ _INSERT = Command(
     f" VALUES (%s, %s, {', '.join(['%s'] * len(_COLUMNS))})"
 )
 
+_COPY = Command(f"COPY vehicles (id, company_id, {', '.join(_COLUMNS)}) FROM STDIN")
+
 
 def store_vehicles(
     connection: Connection, company_id: UUID, path: Path, *, progress: Progress = lambda _: None
@@ -88,8 +90,7 @@ def store_vehicles(
     with connection.cursor() as cursor:
         if merged.updates:
             cursor.executemany(_UPDATE.text, [(*_values(record), company_id, record.id) for record in merged.updates])
-        if merged.inserts:
-            cursor.executemany(_INSERT.text, [(record.id, company_id, *_values(record)) for record in merged.inserts])
+        copy_rows(cursor, _COPY, ((record.id, company_id, *_values(record)) for record in merged.inserts))
     return report, merged.rows
 
 

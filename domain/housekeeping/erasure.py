@@ -19,8 +19,10 @@ import psycopg
 from domain.accounts.companies import UnknownCompany, lock_company, require_company, retire_company
 from domain.database import Connection
 from domain.fleet.drivers import forget_driver
+from domain.fleet.records import shown_record
 from domain.housekeeping.retention import delete_routes
 from domain.jobs import in_batches
+from domain.operations.audit import in_audit
 from domain.routes.progress import end_routes
 from domain.routes.retiring import is_driven, retire
 from domain.statements import Command, IdRow, Statement
@@ -156,8 +158,13 @@ def erase_driver(transaction: Transaction, company_id: UUID, driver_id: UUID, *,
     with transaction() as connection:
         _forget_texts_to(connection, driver_id)
         forget_driver(connection, driver_id)
+        _DELETE_ENTRIES.execute(connection, (company_id, in_audit("driver", shown_record("driver", driver_id))))
         _record(connection, driver_id, now)
     return len(routes)
+
+
+_DELETE_ENTRIES = Command("DELETE FROM audit_log WHERE company_id = %s AND subject = %s")
+"""Of the changes of a driver by hand: why one was retired may say who it is."""
 
 
 class _Named(NamedTuple):

@@ -41,6 +41,11 @@ class Entry(NamedTuple):
     affected: int
 
 
+def in_audit(one: str, key: str) -> str:
+    """What the log calls a record: `driver drv_...`, `deal 12`."""
+    return f"{one} {key}"
+
+
 _KEEP = Command(
     "INSERT INTO audit_log (id, company_id, at, actor, action, subject, reason, affected)"
     " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"

@@ -19,6 +19,7 @@ from domain.fleet.vehicles import VehicleRow
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Role
 from domain.listing import Listing
+from domain.operations.audit import in_audit
 from domain.operations.csv_imports import Kind
 from domain.routes import fleet_changes, price_changes
 from domain.routes.retiring import StillDriving, retire
@@ -78,7 +79,7 @@ class Subject(ABC):
         return str(getattr(row, self.listed[0]) or f"this {self.one}")
 
     def in_audit(self, key: str) -> str:
-        return f"{self.one} {key}"
+        return in_audit(self.one, key)
 
     def shown(self, row: Any, field: Field) -> str:
         """A stored value as people read it, and as an import reads it."""

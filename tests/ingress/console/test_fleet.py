@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from domain.accounts.contacts import Contacts, is_sealed
 from domain.fleet.drivers import DriverRow
+from domain.housekeeping.erasure import erase_driver
 from domain.ids import shown_id
 from domain.lifecycle import Role, RouteStatus
 from domain.operations import csv_imports
@@ -259,6 +260,27 @@ def test_a_truck_on_its_way_is_retired_by_an_owner_only(world: World) -> None:
     assert len(vehicles_of(world, fleet)) == 2
     assert owner.submit("/vehicles/end", **fields).status_code == 303
     assert len(vehicles_of(world, fleet)) == 1
+
+
+def test_an_erased_driver_is_out_of_the_audit_log(world: World) -> None:
+    fleet = world.new_fleet()
+    browser = world.browser(Role.OWNER, fleet)
+    browser.look("/drivers")
+    answer = browser.submit("/drivers/end", id=fleet.shown_drivers[0], reason="Ann Lee moved to Reno")
+    assert "Ann Lee moved to Reno" in words(browser.look(answer.headers["location"]))
+    erase_driver(world.database.transaction, fleet.company_id, fleet.drivers[0], force=False, now=datetime.now(UTC))
+    assert "Reno" not in browser.look("/drivers/one", id=fleet.shown_drivers[0])
+    assert stored_rows(world, "SELECT id FROM audit_log WHERE company_id = %s", fleet.company_id) == []
+
+
+def test_old_imports_are_forgotten(world: World) -> None:
+    fleet, now = world.new_fleet(), datetime.now(UTC)
+    with world.database.transaction() as connection:
+        import_id = csv_imports.begin(connection, fleet.company_id, "drivers", "a@b.c", rows_total=9, now=now)
+        csv_imports.forget_imports(connection, days=90, now=now + timedelta(days=89), limit=100)
+        assert csv_imports.read(connection, fleet.company_id, import_id) is not None
+        csv_imports.forget_imports(connection, days=90, now=now + timedelta(days=91), limit=100)
+        assert csv_imports.read(connection, fleet.company_id, import_id) is None
 
 
 # --- Whose it is -------------------------------------------------------------------------------------------------
