@@ -146,6 +146,6 @@ def save(page: Page) -> Response:
         pass  # the message address that is stored: it was not asked for
     except UnusablePolicy as error:
         return refuse({}, f"{str(error)[:1].upper()}{str(error)[1:]}.")
-    by = Actor(page.session.email, f"Changed: {', '.join(changed)}")
+    by = Actor(page.session.email, ", ".join(changed))
     audit.keep(page.connection, by, "change", _SUBJECT, company_id=page.company_id, now=page.now)
     return see_other("/policy?done=changed")

@@ -2,6 +2,7 @@
 between vehicles, drivers, stations, deals and taxes is in `subjects`."""
 
 import hashlib
+import re
 from collections.abc import Collection
 from functools import partial
 from typing import Any
@@ -196,7 +197,7 @@ def _save(subject: Subject, page: Page, stored: Any) -> Response:
             key = subject.save(page, stored, row)
     except FuelrouteError as error:
         return refuse(fault=f"{str(error)[:1].upper()}{str(error)[1:]}.", status=409)
-    what = f"Changed: {', '.join(changed)}" if stored is not None else "Added by hand"
+    what = ", ".join(changed) if stored is not None else "by hand"
     keep(subject, page, "change" if stored is not None else "add", key, what)
     done = "changed" if stored is not None else "added"
     return see_other(f"/{subject.name}/one?{urlencode({'id': key, 'done': done})}")
@@ -239,7 +240,7 @@ def end(subject: Subject, page: Page) -> Response:
     key = subject.key(stored)
     subject.end(page, stored)
     act: Action = "retire" if subject.retires else "remove"
-    keep(subject, page, act, key, page.form.text("reason") or "By hand")
+    keep(subject, page, act, key, page.form.text("reason") or "by hand")
     if subject.retires:
         return see_other(f"/{subject.name}/one?{urlencode({'id': key, 'done': 'retired'})}")
     return see_other(f"/{subject.name}?done=removed")
@@ -256,5 +257,9 @@ def plain(message: str) -> str:
     """A fault in words for people who do not write programs."""
     for name, words in (("float", "a number"), ("int", "a whole number"), ("str", "a text"), ("date", "a day")):
         message = message.replace(f"`{name} | null`", words).replace(f"`{name}`", words)
-    message = message.replace(", got a string", "").replace(", got a text", "")
-    return message.replace(" of length <= ", " of at most ").replace("a text of length >= ", "a text of at least ")
+    message = _LENGTH.sub(lambda found: f"of {_BOUNDS[found[1]]} {found[2]} characters", message)
+    return message.replace(", got a string", "").replace(", got a text", "")
+
+
+_LENGTH = re.compile(r"of length ([<>]=) (\d+)")
+_BOUNDS = {"<=": "at most", ">=": "at least"}

@@ -29,7 +29,7 @@ def test_an_owner_changes_the_policy_and_the_audit_log_says_who(world: World) ->
     assert browser.submit("/policy", **fields | changes).headers["location"] == "/policy?done=changed"
 
     page = words(browser.look("/policy?done=changed"))
-    assert f"{email} change: Changed: Time zone, A newer load with the same reference, Reserve, percent" in page
+    assert f"{email} change: Time zone, A newer load with the same reference, Reserve, percent" in page
     columns = ("reserve_percent", "time_zone", "max_stops", "superseding", "objective", "map_link")
     assert company(world, fleet, *columns) == (12.5, "America/Chicago", 3, True, "tax-adjusted", "geo")
     same = form_of(browser, "/policy") | choices

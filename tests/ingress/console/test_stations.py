@@ -99,7 +99,7 @@ def test_a_station_is_edited_and_plans_hear_of_it(world: World, operator: Browse
 
     answer = operator.submit("/stations/one", **fields | {"name": "Lakeside Plaza"})
 
-    assert "change: Changed: Name" in words(operator.look(answer.headers["location"]))
+    assert "change: Name" in words(operator.look(answer.headers["location"]))
     after = station(world, station_id)
     assert after[0] == "Lakeside Plaza"
     assert after[1:] == before[1:], "a price that was not touched is as old as it was"
@@ -181,7 +181,7 @@ def test_an_owner_edits_deals_and_others_look(world: World) -> None:
     fields = form_of(owner, address)
     assert owner.submit("/deals/one", **fields | {"discount_per_gallon": "0.4"}).status_code == 303
     assert deals_of(world, fleet) == [(None, "Pilot", 0.4, None, date(2026, 1, 1), None)]
-    assert "Changed: Discount, dollars a gallon" in words(owner.look(address))
+    assert "change: Discount, dollars a gallon" in words(owner.look(address))
     for role in (Role.DISPATCHER, Role.VIEWER):
         browser = world.browser(role, fleet)
         assert "Pilot" in browser.look("/deals")
