@@ -471,8 +471,7 @@ def test_an_import_of_an_export_gives_the_same_data(world: World, rows: Sequence
 
 @pytest.mark.parametrize("kind", ["vehicles", "drivers", "stations", "deals", "taxes"])
 def test_hostile_input_is_never_our_failure(world: World, kind: str) -> None:
-    fleet = world.new_fleet()
-    browser = world.browser(Role.OWNER, fleet)
+    browser = world.browser(Role.OPERATOR if kind in ("stations", "taxes") else Role.OWNER)
     for text in HOSTILE:
         packed = quote(text.encode("utf-8", "surrogatepass"), safe="")
         for query in (f"q={packed}", f"page={packed}", f"retired={packed}", f"q={packed}&page=99999999"):
