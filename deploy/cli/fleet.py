@@ -19,7 +19,7 @@ from deploy.cli.arguments import (
     confirm,
     read_record_id,
 )
-from deploy.cli.output import counted, counting_lines, finish_import, screen, show
+from deploy.cli.output import counted, finish_import, screen, show
 from deploy.cli.storing import enqueue, transaction
 from domain.accounts import companies
 from domain.accounts.contacts import Contacts
@@ -45,8 +45,8 @@ def vehicles_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = Fals
 
     An empty cell leaves a value as it is, a `-` removes it.
     """
-    with counting_lines("vehicles", file, quiet=as_json) as progress, transaction() as connection:
-        report, jobs = fleet_changes.import_vehicles(connection, company_id, file, progress=progress)
+    with transaction() as connection:
+        report, jobs = fleet_changes.import_vehicles(connection, company_id, file)
     enqueue(jobs)
     finish_import(as_json, "vehicles", report)
 
@@ -57,10 +57,8 @@ def drivers_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = False
 
     An empty cell leaves a value as it is, a `-` removes it.
     """
-    with counting_lines("drivers", file, quiet=as_json) as progress, transaction() as connection:
-        report, jobs = fleet_changes.import_drivers(
-            connection, company_id, file, contacts=Contacts.of(get_settings()), progress=progress
-        )
+    with transaction() as connection:
+        report, jobs = fleet_changes.import_drivers(connection, company_id, file, contacts=Contacts.of(get_settings()))
     enqueue(jobs)
     finish_import(as_json, "drivers", report)
 

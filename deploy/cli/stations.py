@@ -34,8 +34,8 @@ def stations_import(file: CsvFile, as_json: AsJson = False) -> None:
 def deals_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = False) -> None:
     """Adds and updates negotiated prices, by station or brand, with the days they are valid on."""
     now = datetime.now(UTC)
-    with counting_lines("deals", file, quiet=as_json) as progress, transaction() as connection:
-        report, jobs = price_changes.import_deals(connection, company_id, file, now=now, progress=progress)
+    with transaction() as connection:
+        report, jobs = price_changes.import_deals(connection, company_id, file, now=now)
     enqueue(jobs)
     finish_import(as_json, "deals", report)
 
