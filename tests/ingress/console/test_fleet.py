@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from domain.accounts.companies import lock_company
 from domain.accounts.contacts import Contacts, is_sealed
 from domain.fleet.drivers import DriverRow
 from domain.housekeeping.erasure import erase_driver
@@ -406,6 +407,45 @@ def test_a_company_imports_one_file_at_a_time(world: World) -> None:
     page = words(browser.look(f"/drivers/imports/{shown_id('imp', import_id)}"))
     assert "The console was stopped in the middle of it" in page
     assert "1 row added" in import_file(browser, "vehicles", "unit_number\n1\n")
+
+
+def test_pages_are_answered_while_an_import_waits_and_says_that_it_lives(world: World) -> None:
+    fleet = world.new_fleet()
+    browser = world.browser(Role.OWNER, fleet)
+
+    def beat_at() -> datetime:
+        ((at,),) = stored_rows(world, "SELECT beat_at FROM csv_imports WHERE company_id = %s", fleet.company_id)
+        assert isinstance(at, datetime)
+        return at
+
+    with world.database.transaction() as connection:
+        lock_company(connection, fleet.company_id)
+        address = send(browser, "vehicles", "unit_number\n201\n202\n")
+        assert "You may leave this page" in words(browser.look(address))
+        first = beat_at()
+        eventually(beat_at, lambda at: at > first)
+        assert "2 vehicles" in words(browser.look("/vehicles"))
+        answer = browser.submit("/vehicles/new", unit_number="203")
+        assert answer.status_code == 409
+        assert "Something else is at work on the same data" in words(answer.text)
+    eventually(lambda: words(browser.look(address)), lambda said: "2 rows added" in said)
+
+
+def test_all_rows_are_read_before_any_appears(world: World) -> None:
+    """The progress counts the rows that were read; a file that turns out to be unreadable leaves nothing."""
+    fleet = world.new_fleet()
+    browser = world.browser(Role.OWNER, fleet)
+    rows = "".join(f"T{number}\n" for number in range(5_000)).encode()
+    said = import_file(browser, "vehicles", b"unit_number\n" + rows + b"\xff\n")
+    assert "Nothing is imported. The file is not UTF-8 text" in said
+    assert len(vehicles_of(world, fleet)) == 2
+    assert "5,000 rows added" in import_file(browser, "vehicles", b"unit_number\n" + rows)
+    ((total, read),) = stored_rows(
+        world,
+        "SELECT rows_total, rows_read FROM csv_imports WHERE company_id = %s AND fault IS NULL",
+        fleet.company_id,
+    )
+    assert (total, read) == (5_000, 5_000)
 
 
 # --- Exports -----------------------------------------------------------------------------------------------------
