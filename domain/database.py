@@ -334,19 +334,21 @@ _SNAPSHOT = Command("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 class _Limited(NamedTuple):
     statement_timeout: str
     lock_timeout: str
+    idle_timeout: str
 
 
 _LIMIT = Statement(
     _Limited,
     "SELECT set_config('statement_timeout', %s, true) AS statement_timeout,"
-    " set_config('lock_timeout', %s, true) AS lock_timeout",
+    " set_config('lock_timeout', %s, true) AS lock_timeout,"
+    " set_config('idle_in_transaction_session_timeout', %s, true) AS idle_timeout",
 )
 
 
 def _limit(connection: Session, limits: Limits) -> None:
     """For the transaction that is open."""
     connection.patience_seconds = limits.patience_seconds
-    seconds = (limits.statement_seconds, limits.lock_seconds)
+    seconds = (limits.statement_seconds, limits.lock_seconds, limits.idle_seconds)
     _LIMIT.execute(connection, [str(_milliseconds(one)) for one in seconds])
 
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-Kind = Literal["cmp", "key", "veh", "drv", "rte", "pln", "msg", "usr", "req"]
+Kind = Literal["cmp", "key", "veh", "drv", "rte", "pln", "msg", "usr", "req", "imp"]
 
 KIND_OF: dict[str, Kind] = {
     "company_id": "cmp",

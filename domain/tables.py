@@ -190,6 +190,8 @@ class Vehicle(SQLModel, table=True):
             postgresql_where=text("retired_at IS NULL AND unit_number IS NOT NULL"),
         ),
         Index("vehicles_vin", "company_id", "vin"),
+        # for people's lists; not partial, so that nobody who asks by VIN is led to it, as with drivers_external_id
+        Index("vehicles_in_order", "company_id", "unit_number", "id"),
     )
 
     id: UUID = Field(primary_key=True)
@@ -210,7 +212,7 @@ class Vehicle(SQLModel, table=True):
 class Driver(SQLModel, table=True):
     __tablename__ = "drivers"
     __table_args__ = (
-        Index("drivers_name", "company_id", "name"),
+        Index("drivers_name", "company_id", "name", "id"),
         Index(
             "drivers_external_id",
             "company_id",
@@ -669,7 +671,7 @@ class AuditEntry(SQLModel, table=True):
     """What somebody did, to a company or to the whole service, and why. Entries are never changed."""
 
     __tablename__ = "audit_log"
-    __table_args__ = (Index("audit_log_of_company", "company_id", "id"),)
+    __table_args__ = (Index("audit_log_of_company", "company_id", "id"), Index("audit_log_by_subject", "subject", "id"))
 
     id: UUID = Field(primary_key=True)
     """Tells the order."""
@@ -721,3 +723,41 @@ class RequestLogEntry(SQLModel, table=True):
     """What was sent, redacted, the first 4 KB; NULL: nothing, or nothing of it was kept."""
     faults: str | None = None
     """What was wrong with it, a line for each field."""
+
+
+class CsvImport(SQLModel, table=True):
+    """A CSV file that somebody brought to the console, and what became of it."""
+
+    __tablename__ = "csv_imports"
+    __table_args__ = (
+        Index("csv_imports_by_company", "company_id", "id"),
+        Index(
+            "csv_imports_running",
+            "company_id",
+            unique=True,
+            postgresql_where=text("finished_at IS NULL"),
+            postgresql_nulls_not_distinct=True,
+        ),
+    )
+
+    id: UUID = Field(primary_key=True)
+    company_id: UUID | None = Field(default=None, foreign_key="companies.id")
+    """NULL: stations or taxes, which are the same for all."""
+    kind: str
+    actor: str
+    """An e-mail address."""
+    started_at: datetime = _time()
+    beat_at: datetime = _time()
+    """When the process that imports was last heard of."""
+    rows_total: int
+    """About how many rows the file has."""
+    rows_read: int = _default("0")
+    finished_at: datetime | None = _time(null=True)
+    created: int = _default("0")
+    updated: int = _default("0")
+    unchanged: int = _default("0")
+    refused: int = _default("0")
+    rejected: list[dict[str, Any]] | None = _json(null=True)
+    """The first of the refused rows: line, message."""
+    fault: str | None = None
+    """Why nothing was imported."""

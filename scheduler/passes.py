@@ -27,7 +27,7 @@ from domain.jobs import (
 )
 from domain.messages.queries import due_messages
 from domain.observability import get_logger
-from domain.operations import audit
+from domain.operations import audit, csv_imports
 from domain.requests import log as requests
 from domain.routes import counts, fuel_plans, holds, retiring, review_requests
 from domain.routes.progress import expire_started_routes
@@ -166,6 +166,7 @@ class Passes:
             ("sessions", sessions.forget_sessions, sessions.LONGEST_DAYS, _PORTION),
             ("audit_entries", audit.forget_entries, settings.audit_retention_days, _PORTION),
             ("sign_in_attempts", attempts.forget_attempts, attempts.COUNTED_DAYS, _PORTION),
+            ("csv_imports", csv_imports.forget_imports, csv_imports.KEPT_DAYS, _PORTION),
         )
         return {
             f"{kind}_forgotten": self._in_portions(partial(forget, days=days, now=now, limit=limit), limit)

@@ -46,7 +46,6 @@ def vehicles_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = Fals
     An empty cell leaves a value as it is, a `-` removes it.
     """
     with transaction() as connection:
-        companies.require_company(connection, company_id)
         report, jobs = fleet_changes.import_vehicles(connection, company_id, file)
     enqueue(jobs)
     finish_import(as_json, "vehicles", report)
@@ -59,7 +58,6 @@ def drivers_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = False
     An empty cell leaves a value as it is, a `-` removes it.
     """
     with transaction() as connection:
-        companies.require_company(connection, company_id)
         report, jobs = fleet_changes.import_drivers(connection, company_id, file, contacts=Contacts.of(get_settings()))
     enqueue(jobs)
     finish_import(as_json, "drivers", report)

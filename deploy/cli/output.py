@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from deploy.terminal import Terminal
-from domain.contract.csvfiles import Report
+from domain.contract.csvfiles import Report, count_rows
 from domain.encoding import write
 from domain.text import printable
 
@@ -68,12 +68,8 @@ def counting_lines(what: str, file: Path, *, quiet: bool) -> Iterator[Callable[[
     if quiet:
         yield lambda _: None
         return
-    try:
-        with file.open("rb") as lines:
-            total = max(sum(chunk.count(b"\n") for chunk in iter(lambda: lines.read(1 << 20), b"")) - 1, 0)
-    except OSError:
-        total = None  # the import itself says what is wrong with the file
-    with counting(what, total, quiet=False) as progress:
+    # without a number the import itself says what is wrong with the file
+    with counting(what, count_rows(file) or None, quiet=False) as progress:
         yield progress
 
 

@@ -8,8 +8,7 @@ import typer
 from deploy.cli.arguments import AsJson, CompanyId, CsvFile, columns_of
 from deploy.cli.output import counting_lines, finish_import, screen, show
 from deploy.cli.storing import enqueue, transaction
-from domain.accounts import companies
-from domain.routes import review_requests
+from domain.routes import price_changes
 from domain.stations import stations
 from domain.text import printable
 
@@ -26,8 +25,7 @@ def stations_import(file: CsvFile, as_json: AsJson = False) -> None:
     """
     now = datetime.now(UTC)
     with counting_lines("stations", file, quiet=as_json) as progress, transaction() as connection:
-        report = stations.import_stations(connection, file, now=now, progress=progress)
-        jobs = review_requests.after_new_prices(connection, None, now=now)
+        report, jobs = price_changes.import_stations(connection, file, now=now, progress=progress)
     enqueue(jobs)
     finish_import(as_json, "stations", report)
 
@@ -37,9 +35,7 @@ def deals_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = False) 
     """Adds and updates negotiated prices, by station or brand, with the days they are valid on."""
     now = datetime.now(UTC)
     with transaction() as connection:
-        companies.require_company(connection, company_id)
-        report = stations.import_deals(connection, company_id, file, now=now)
-        jobs = review_requests.after_new_prices(connection, company_id, now=now)
+        report, jobs = price_changes.import_deals(connection, company_id, file, now=now)
     enqueue(jobs)
     finish_import(as_json, "deals", report)
 
@@ -52,8 +48,7 @@ def taxes_import(file: CsvFile, as_json: AsJson = False) -> None:
     """
     now = datetime.now(UTC)
     with transaction() as connection:
-        report = stations.import_taxes(connection, file, now=now)
-        jobs = review_requests.after_new_prices(connection, None, now=now)
+        report, jobs = price_changes.import_taxes(connection, file, now=now)
     enqueue(jobs)
     finish_import(as_json, "taxes", report)
 
@@ -66,8 +61,7 @@ def stations_retire(
     """Takes truck stops out of use: no plan stops there until an import names them again."""
     now = datetime.now(UTC)
     with transaction() as connection:
-        stations.retire_stations(connection, station_ids, now=now)
-        jobs = review_requests.after_new_prices(connection, None, now=now)
+        jobs = price_changes.retire_stations(connection, station_ids, now=now)
     enqueue(jobs)
     show(
         as_json,

@@ -81,13 +81,14 @@ class UnusablePolicy(FuelrouteError):
 
 _INSERT = Command("INSERT INTO companies (id, name) VALUES (%s, %s)")
 
-_PLAIN = [name for name in Policy.__struct_fields__ if name != "message_url"]
+_PLAIN = [name for name in Policy.__struct_fields__ if name not in ("message_url", "max_stops")]
 """What no policy takes away again: NULL leaves it as it is."""
 
 _SET_POLICY = Statement(
     Company,
     f"UPDATE companies SET {', '.join(f'{name} = coalesce(%({name})s, {name})' for name in _PLAIN)},"  # noqa: S608
-    " message_url = CASE WHEN %(sets_message_url)s THEN %(message_url)s ELSE message_url END"
+    " message_url = CASE WHEN %(sets_message_url)s THEN %(message_url)s ELSE message_url END,"
+    " max_stops = CASE WHEN %(lifts_max_stops)s THEN NULL ELSE coalesce(%(max_stops)s, max_stops) END"
     f" WHERE id = %(id)s RETURNING {', '.join(Company._fields)}",
 )
 
@@ -97,17 +98,37 @@ def create_company(connection: Connection, policy: Policy, *, contacts: Contacts
     company_id = new_id()
     values = _checked(policy, contacts)
     _INSERT.execute(connection, (company_id, policy.name))
-    _SET_POLICY.one(connection, {"id": company_id, **values})
+    _SET_POLICY.one(connection, {"id": company_id, **values, "lifts_max_stops": False})
     return company_id
 
 
-def set_policy(connection: Connection, company_id: UUID, policy: Policy, *, contacts: Contacts = IN_CLEAR) -> Company:
-    """Changes what is given. Returns the company as it is now. Raises UnknownCompany, UnusablePolicy, and
-    UnreadableContact for a message URL that was sealed with another key."""
-    row = _SET_POLICY.first(connection, {"id": company_id, **_checked(policy, contacts)})
+def set_policy(
+    connection: Connection,
+    company_id: UUID,
+    policy: Policy,
+    *,
+    lifts_max_stops: bool = False,
+    contacts: Contacts = IN_CLEAR,
+) -> Company:
+    """Changes what is given. `lifts_max_stops`: plans have no limit of stops any more. Returns the company as it is
+    now. Raises UnknownCompany, UnusablePolicy, and UnreadableContact for a message URL that was sealed with another
+    key."""
+    values = {"id": company_id, **_checked(policy, contacts), "lifts_max_stops": lifts_max_stops}
+    row = _SET_POLICY.first(connection, values)
     if row is None:
         raise UnknownCompany(shown_id("cmp", company_id))
     return row._replace(message_url=contacts.open(row.message_url))
+
+
+_READ = Statement(Company, f"SELECT {', '.join(Company._fields)} FROM companies WHERE id = %s")  # noqa: S608
+
+
+def read_company(connection: Connection, company_id: UUID) -> Company:
+    """The company with its message URL as it is stored. Raises UnknownCompany."""
+    row = _READ.first(connection, (company_id,))
+    if row is None:
+        raise UnknownCompany(shown_id("cmp", company_id))
+    return row
 
 
 class _Retired(NamedTuple):

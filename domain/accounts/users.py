@@ -18,6 +18,11 @@ MAY_MATCH: Collection[Role] = frozenset({Role.DISPATCHER, Role.OWNER, Role.OPERA
 MAY_DISPATCH: Collection[Role] = MAY_MATCH
 MAY_SEE_REQUESTS: Collection[Role] = MAY_MATCH
 MAY_MANAGE_KEYS: Collection[Role] = frozenset({Role.OWNER, Role.OPERATOR})
+MAY_EDIT_FLEET: Collection[Role] = MAY_MATCH
+MAY_EDIT_POLICY: Collection[Role] = MAY_MANAGE_KEYS
+"""And the company's deals."""
+MAY_EDIT_STATIONS: Collection[Role] = frozenset({Role.OPERATOR})
+"""And taxes: they are the same for all companies."""
 
 MAX_EMAIL_CHARACTERS = 200
 

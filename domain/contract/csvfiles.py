@@ -1,9 +1,14 @@
-"""CSV files that people bring: good rows are kept, bad ones are listed by line. And the cells of those they take."""
+"""CSV files that people bring: good rows are kept, bad ones are listed by line. And those that they take away.
+
+Spreadsheets run a cell that begins like a formula. A text that does is written with an apostrophe before it, which
+spreadsheets take for "this is text", and which reading takes away again: what was written reads the same.
+"""
 
 import csv
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TextIO, TypeVar
 
@@ -55,19 +60,28 @@ class Line(NamedTuple, Generic[Row]):
 CLEARED = "-"
 """A cell that says: there is none any more. An empty one says nothing."""
 
+Progress = Callable[[int], object]
+"""Told how many rows more were read."""
 
-def read_rows(path: Path, shape: type[Row], report: Report, *, clearing: bool = False) -> Iterator[Line[Row]]:
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+"""How a text begins that a spreadsheet runs; or one that, for an apostrophe in front, looks as if we had defused it."""
+
+
+def read_rows(
+    path: Path, shape: type[Row], report: Report, *, clearing: bool = False, progress: Progress = lambda _: None
+) -> Iterator[Line[Row]]:
     """The rows of a CSV file that fit `shape`, whose field names are its columns; the others go into the report.
 
-    An empty cell is a missing value. With `clearing` a `-` in a column that is not required clears it. Raises
-    UnreadableFile when there is no such file, no header with the columns that `shape` requires, or no UTF-8 text.
+    An empty cell is a missing value. With `clearing` a `-` in a column that is not required clears it. `progress` is
+    called for every row. Raises UnreadableFile when there is no such file, no header with the columns that `shape`
+    requires, or no UTF-8 text.
     """
     known = {field.encode_name for field in msgspec.structs.fields(shape)}
     required = {field.encode_name for field in msgspec.structs.fields(shape) if field.required}
     clearable = known - required if clearing else set()
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            yield from _read(file, path, shape, known, required, clearable, report)
+            yield from _read(file, path, shape, known, required, clearable, report, progress)
     except OSError as error:
         raise UnreadableFile(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
@@ -84,6 +98,7 @@ def _read(
     required: set[str],
     clearable: set[str],
     report: Report,
+    progress: Progress,
 ) -> Iterator[Line[Row]]:
     reader = csv.reader(file, strict=True)
     header = [name.strip().lower() for name in next(reader, [])]
@@ -106,6 +121,7 @@ def _read(
                 report.reject(line, str(error))
 
     for line, cells in numbered():
+        progress(1)
         if not any(cell.strip() for cell in cells):
             continue
         if len(cells) > len(header):
@@ -115,7 +131,7 @@ def _read(
             name: cell.strip() for name, cell in zip(header, cells, strict=False) if name in known and cell.strip()
         }
         cleared = frozenset(name for name, cell in given.items() if cell == CLEARED and name in clearable)
-        values = {name: cell for name, cell in given.items() if name not in cleared}
+        values = {name: _armed(cell) for name, cell in given.items() if name not in cleared}
         try:
             yield Line(line, read_query(values, shape), cleared)
         except Invalid as invalid:
@@ -137,10 +153,37 @@ def without_repeats(lines: Iterable[Line[Row]], report: Report, *key: str) -> It
             yield line
 
 
-_STARTS_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+def count_rows(path: Path) -> int:
+    """About how many rows a file has, for a progress bar: a row may have several lines. 0 when it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return max(sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b"")) - 1, 0)
+    except OSError:
+        return 0
 
 
-def defused(cell: str) -> str:
-    """A cell of a file for people: one that a spreadsheet would run as a formula begins with an apostrophe."""
-    return f"'{cell}" if cell.startswith(_STARTS_FORMULA) and not _NUMBER.fullmatch(cell) else cell
+def write_rows(file: TextIO, columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
+    """Writes what `read_rows` reads. `file` is opened with `newline=""`."""
+    writer = csv.writer(file)
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow([_cell(value) for value in row])
+
+
+def _cell(value: object) -> str:
+    """Numbers and days stay what they are for a spreadsheet."""
+    match value:
+        case None:
+            return ""
+        case str():
+            return f"'{value}" if _FORMULA.match(value) else value
+        case float() if value.is_integer() and abs(value) < 1e15:
+            return str(int(value))
+        case date():  # a moment too
+            return value.isoformat()
+    return str(value)
+
+
+def _armed(cell: str) -> str:
+    """The text that `_cell` wrote."""
+    return cell[1:] if cell[0] == "'" and _FORMULA.match(cell) else cell

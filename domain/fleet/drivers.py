@@ -1,4 +1,4 @@
-"""A company's drivers, as imported from CSV files. Their contacts are stored sealed.
+"""A company's drivers, as imported from CSV files or edited by hand. Their contacts are stored sealed.
 
 Like every change of a fleet, an import holds the lock of the company's row (`lock_company`).
 """
@@ -13,11 +13,11 @@ from msgspec import Meta, Struct
 from domain.accounts.companies import lock_company
 from domain.accounts.contact_urls import fault_of
 from domain.accounts.contacts import IN_CLEAR, Contacts, Sealed, StoredContact
-from domain.contract.csvfiles import Report, read_rows
+from domain.contract.csvfiles import Progress, Report, read_rows
 from domain.contract.shapes import Reference, Text
 from domain.database import Connection
 from domain.fleet.merging import Record, Value, merge
-from domain.fleet.records import AlreadyInFleet
+from domain.fleet.records import AlreadyInFleet, copy_rows, require_in_service
 from domain.ids import new_id
 from domain.statements import Command, Statement
 
@@ -57,9 +57,16 @@ _INSERT = Command(
     "INSERT INTO drivers (id, company_id, name, display_name, external_id, contact) VALUES (%s, %s, %s, %s, %s, %s)"
 )
 
+_COPY = Command("COPY drivers (id, company_id, name, display_name, external_id, contact) FROM STDIN")
+
 
 def store_drivers(
-    connection: Connection, company_id: UUID, path: Path, *, contacts: Contacts = IN_CLEAR
+    connection: Connection,
+    company_id: UUID,
+    path: Path,
+    *,
+    contacts: Contacts = IN_CLEAR,
+    progress: Progress = lambda _: None,
 ) -> tuple[Report, list[DriverRow]]:
     """Adds and updates drivers, found by external id, else by name. A row that names a retired driver makes a new one.
     Returns the rows that changed something, too.
@@ -73,7 +80,7 @@ def store_drivers(
         Record(row.id, row._replace(contact=contacts.open_or_keep(row.contact))._asdict())
         for row in _IN_SERVICE.all(connection, (company_id,))
     ]
-    rows = read_rows(path, DriverRow, report, clearing=True)
+    rows = read_rows(path, DriverRow, report, clearing=True, progress=progress)
     merged = merge(rows, stored, ("external_id", "name"), report)
 
     def values(record: Record) -> tuple[Value, ...]:
@@ -83,9 +90,17 @@ def store_drivers(
     with connection.cursor() as cursor:
         if merged.updates:
             cursor.executemany(_UPDATE.text, [(*values(record), company_id, record.id) for record in merged.updates])
-        if merged.inserts:
-            cursor.executemany(_INSERT.text, [(record.id, company_id, *values(record)) for record in merged.inserts])
+        copy_rows(cursor, _COPY, ((record.id, company_id, *values(record)) for record in merged.inserts))
     return report, merged.rows
+
+
+_EXTERNAL_ID_TAKEN = Command(
+    "SELECT FROM drivers WHERE company_id = %s AND external_id = %s AND id <> %s AND retired_at IS NULL"
+)
+_CHANGE = Command(
+    "UPDATE drivers SET name = %s, display_name = %s, external_id = %s,"
+    " contact = CASE WHEN %s THEN contact ELSE %s END WHERE company_id = %s AND id = %s"
+)
 
 
 def store_driver(connection: Connection, company_id: UUID, row: DriverRow, *, contacts: Contacts = IN_CLEAR) -> UUID:
@@ -94,15 +109,39 @@ def store_driver(connection: Connection, company_id: UUID, row: DriverRow, *, co
     `routes.fleet_changes` calls it. Raises UnknownCompany, RetiredCompany, AlreadyInFleet.
     """
     lock_company(connection, company_id)
-    stored = _IN_SERVICE.all(connection, (company_id,))
-    if row.external_id is not None and any(one.external_id == row.external_id for one in stored):
-        raise AlreadyInFleet("driver", "external id", row.external_id)
     driver_id = new_id()
+    _require_free(connection, company_id, driver_id, row)
     _INSERT.execute(
         connection,
         (driver_id, company_id, row.name, row.display_name, row.external_id, contacts.seal(row.contact)),
     )
     return driver_id
+
+
+def change_driver(
+    connection: Connection,
+    company_id: UUID,
+    driver_id: UUID,
+    row: DriverRow,
+    *,
+    keep_contact: bool,
+    contacts: Contacts = IN_CLEAR,
+) -> None:
+    """From now on the driver is what `row` says; with `keep_contact` the stored contact stays, which nobody is shown.
+
+    `routes.fleet_changes` calls it. Raises UnknownCompany, RetiredCompany, UnknownTarget, AlreadyInFleet.
+    """
+    lock_company(connection, company_id)
+    require_in_service(connection, company_id, "driver", driver_id)
+    _require_free(connection, company_id, driver_id, row)
+    values = (row.name, row.display_name, row.external_id, keep_contact, contacts.seal(row.contact))
+    _CHANGE.execute(connection, (*values, company_id, driver_id))
+
+
+def _require_free(connection: Connection, company_id: UUID, driver_id: UUID, row: DriverRow) -> None:
+    """Raises AlreadyInFleet when another driver has the external id. The company is locked."""
+    if _EXTERNAL_ID_TAKEN.first(connection, (company_id, row.external_id, driver_id)) is not None:
+        raise AlreadyInFleet("driver", "external id", str(row.external_id))
 
 
 _TO_SEAL = Statement(

@@ -1,9 +1,12 @@
 """What vehicles and drivers have in common: they are the records that routes are matched to, in service until they are
 retired."""
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import get_args
+from typing import Any, get_args
 from uuid import UUID
+
+from psycopg import Cursor
 
 from domain.database import Connection
 from domain.errors import FuelrouteError
@@ -29,7 +32,7 @@ def shown_record(kind: Matched, record_id: UUID) -> str:
 
 class AlreadyInFleet(FuelrouteError):
     def __init__(self, kind: Matched, name: str, value: str) -> None:
-        super().__init__(f"there is a {kind} with the {name} '{value}' already: map to that one instead")
+        super().__init__(f"there is a {kind} with the {name} '{value}' already")
 
 
 _FIND: dict[Matched, Command] = {
@@ -55,6 +58,13 @@ def require_in_service(connection: Connection, company_id: UUID, kind: Matched, 
     """Raises UnknownTarget, also for a retired record."""
     if _FIND[kind].first(connection, (company_id, record_id)) is None:
         raise UnknownTarget(kind, shown_record(kind, record_id))
+
+
+def copy_rows(cursor: Cursor[tuple[Any, ...]], copy: Command, rows: Iterable[Sequence[object]]) -> None:
+    """Inserts many rows: 100,000 in a second or two, where statements would take twenty."""
+    with cursor.copy(copy.text.encode()) as copying:
+        for row in rows:
+            copying.write_row(row)
 
 
 def retire_record(connection: Connection, company_id: UUID, kind: Matched, record_id: UUID, *, now: datetime) -> None:

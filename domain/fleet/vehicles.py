@@ -1,4 +1,4 @@
-"""A company's vehicles, as imported from CSV files.
+"""A company's vehicles, as imported from CSV files or edited by hand.
 
 Whatever changes a fleet holds the lock of its company's row (`lock_company`), so that changes happen one after the
 other.
@@ -12,11 +12,11 @@ from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from domain.accounts.companies import lock_company
-from domain.contract.csvfiles import Report, read_rows
+from domain.contract.csvfiles import Progress, Report, read_rows
 from domain.contract.shapes import Reference, Text, Vin
 from domain.database import Connection
 from domain.fleet.merging import Record, Value, merge
-from domain.fleet.records import AlreadyInFleet
+from domain.fleet.records import AlreadyInFleet, copy_rows, require_in_service
 from domain.ids import new_id
 from domain.statements import Command, Statement
 
@@ -70,8 +70,12 @@ _INSERT = Command(
     f" VALUES (%s, %s, {', '.join(['%s'] * len(_COLUMNS))})"
 )
 
+_COPY = Command(f"COPY vehicles (id, company_id, {', '.join(_COLUMNS)}) FROM STDIN")
 
-def store_vehicles(connection: Connection, company_id: UUID, path: Path) -> tuple[Report, list[VehicleRow]]:
+
+def store_vehicles(
+    connection: Connection, company_id: UUID, path: Path, *, progress: Progress = lambda _: None
+) -> tuple[Report, list[VehicleRow]]:
     """Adds and updates vehicles, found by unit number, else by VIN. A row that names a retired vehicle makes a new one.
     Returns the rows that changed something, too.
 
@@ -81,26 +85,45 @@ def store_vehicles(connection: Connection, company_id: UUID, path: Path) -> tupl
     report = Report()
     lock_company(connection, company_id)
     stored = [Record(row.id, row._asdict()) for row in _IN_SERVICE.all(connection, (company_id,))]
-    rows = read_rows(path, VehicleRow, report, clearing=True)
+    rows = read_rows(path, VehicleRow, report, clearing=True, progress=progress)
     merged = merge(rows, stored, ("unit_number", "vin"), report)
     with connection.cursor() as cursor:
         if merged.updates:
             cursor.executemany(_UPDATE.text, [(*_values(record), company_id, record.id) for record in merged.updates])
-        if merged.inserts:
-            cursor.executemany(_INSERT.text, [(record.id, company_id, *_values(record)) for record in merged.inserts])
+        copy_rows(cursor, _COPY, ((record.id, company_id, *_values(record)) for record in merged.inserts))
     return report, merged.rows
+
+
+_UNIT_NUMBER_TAKEN = Command(
+    "SELECT FROM vehicles WHERE company_id = %s AND unit_number = %s AND id <> %s AND retired_at IS NULL"
+)
 
 
 def store_vehicle(connection: Connection, company_id: UUID, row: VehicleRow) -> UUID:
     """Adds one vehicle and returns its id. `routes.fleet_changes` calls it. Raises UnknownCompany, RetiredCompany,
     AlreadyInFleet."""
     lock_company(connection, company_id)
-    stored = _IN_SERVICE.all(connection, (company_id,))
-    if row.unit_number is not None and any(one.unit_number == row.unit_number for one in stored):
-        raise AlreadyInFleet("vehicle", "unit number", row.unit_number)
     record = Record(new_id(), asdict(row))
+    _require_free(connection, company_id, record)
     _INSERT.execute(connection, (record.id, company_id, *_values(record)))
     return record.id
+
+
+def change_vehicle(connection: Connection, company_id: UUID, vehicle_id: UUID, row: VehicleRow) -> None:
+    """From now on the vehicle is what `row` says. `routes.fleet_changes` calls it. Raises UnknownCompany,
+    RetiredCompany, UnknownTarget, AlreadyInFleet."""
+    lock_company(connection, company_id)
+    require_in_service(connection, company_id, "vehicle", vehicle_id)
+    record = Record(vehicle_id, asdict(row))
+    _require_free(connection, company_id, record)
+    _UPDATE.execute(connection, (*_values(record), company_id, vehicle_id))
+
+
+def _require_free(connection: Connection, company_id: UUID, record: Record) -> None:
+    """Raises AlreadyInFleet when another vehicle has the unit number. The company is locked."""
+    unit_number = record.values["unit_number"]
+    if _UNIT_NUMBER_TAKEN.first(connection, (company_id, unit_number, record.id)) is not None:
+        raise AlreadyInFleet("vehicle", "unit number", str(unit_number))
 
 
 def _values(record: Record) -> list[Value]:

@@ -19,8 +19,10 @@ import psycopg
 from domain.accounts.companies import UnknownCompany, lock_company, require_company, retire_company
 from domain.database import Connection
 from domain.fleet.drivers import forget_driver
+from domain.fleet.records import shown_record
 from domain.housekeeping.retention import delete_routes
 from domain.jobs import in_batches
+from domain.operations.audit import in_audit
 from domain.routes.progress import end_routes
 from domain.routes.retiring import is_driven, retire
 from domain.statements import Command, IdRow, Statement
@@ -64,7 +66,8 @@ _DELETE_REQUESTS = Command(
 _DELETE_OF_COMPANY = [
     Command(f"DELETE FROM {table} WHERE company_id = %s")  # noqa: S608
     for table in (
-        *("mappings", "api_keys", "users", "deals", "dropped_fixes", "price_sets", "vehicles", "drivers", "audit_log"),
+        *("mappings", "api_keys", "users", "deals", "dropped_fixes", "price_sets", "vehicles", "drivers"),
+        *("audit_log", "csv_imports"),
         *("route_count_deltas", "route_counts"),  # in this order: what is being folded goes from the one to the other
     )
 ]
@@ -168,6 +171,7 @@ def erase_driver(transaction: Transaction, company_id: UUID, driver_id: UUID, *,
         _forget_texts_to(connection, driver_id)
         _BLANK_REASONS.execute(connection, {"driver_id": driver_id, "erased": ERASED})
         forget_driver(connection, driver_id)
+        _DELETE_ENTRIES.execute(connection, (company_id, in_audit("driver", shown_record("driver", driver_id))))
         _record(connection, driver_id, now)
     return len(routes)
 
@@ -180,6 +184,8 @@ _BLANK_REASONS = Command(
     """
 )
 """What users wrote in the audit log about the driver. Its subjects name drivers by their ids only."""
+_DELETE_ENTRIES = Command("DELETE FROM audit_log WHERE company_id = %s AND subject = %s")
+"""Of the changes of a driver by hand: why one was retired may say who it is."""
 
 
 class _Named(NamedTuple):

@@ -3,7 +3,6 @@
 All of it is planned: nothing here knows what a driver really bought, or the odometer.
 """
 
-import csv
 import functools
 import math
 from collections import Counter, defaultdict
@@ -13,6 +12,7 @@ from datetime import date, datetime, timedelta
 from typing import TextIO
 from uuid import UUID
 
+from domain.contract.csvfiles import write_rows
 from domain.database import Connection
 from domain.ifta.legs import Leg, driven_legs
 from domain.ifta.reading import Driven, Rate, read_rates, read_routes
@@ -113,10 +113,8 @@ def make_report(
 
 def write_csv(file: TextIO, report: Report) -> None:
     """The lines of the states."""
-    writer = csv.writer(file)
-    writer.writerow(["quarter", *(field.name for field in fields(StateLine)), "basis"])
-    for line in report.states:
-        writer.writerow([report.quarter, *asdict(line).values(), report.basis])
+    columns = ["quarter", *(field.name for field in fields(StateLine)), "basis"]
+    write_rows(file, columns, ([report.quarter, *asdict(line).values(), report.basis] for line in report.states))
 
 
 def _counts(legs: Sequence[Leg]) -> Mapping[str, int]:

@@ -46,6 +46,11 @@ class Entry(NamedTuple):
     """None: it was done to the whole service."""
 
 
+def in_audit(one: str, key: str) -> str:
+    """What the log calls a record: `driver drv_...`, `deal 12`."""
+    return f"{one} {key}"
+
+
 _KEEP = Command(
     "INSERT INTO audit_log (id, company_id, at, actor, action, subject, reason, affected)"
     " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"
@@ -90,6 +95,18 @@ _LATEST = Statement(
 def latest(connection: Connection, *, limit: int = 50) -> list[Entry]:
     """What was done to the queues, the newest entries first."""
     return _LATEST.all(connection, (list(QUEUE_ACTIONS), limit))
+
+
+_OF_SUBJECT = Statement(
+    Entry,
+    f"SELECT {_COLUMNS} FROM audit_log WHERE subject = %s AND company_id IS NOT DISTINCT FROM %s::uuid"  # noqa: S608
+    " ORDER BY id DESC LIMIT %s",
+)
+
+
+def entries_of(connection: Connection, company_id: UUID | None, subject: str, *, limit: int) -> list[Entry]:
+    """What was done to one thing, a company's or for None one of the whole service; the newest first."""
+    return _OF_SUBJECT.all(connection, (subject, company_id, limit))
 
 
 _SEARCH = """

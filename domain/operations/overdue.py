@@ -103,7 +103,8 @@ _ROWS = {
     figure: Statement(
         Overdue,
         "SELECT id, company_id, about, since, detail"  # noqa: S608
-        f" FROM ({text} LIMIT CASE WHEN %(detail)s::text IS NULL THEN %(limit)s::bigint ELSE %(counted)s END) AS overdue"
+        f" FROM ({text} LIMIT CASE WHEN %(detail)s::text IS NULL THEN %(limit)s::bigint ELSE %(counted)s END)"
+        " AS overdue"
         " WHERE %(detail)s::text IS NULL OR detail = %(detail)s LIMIT %(limit)s",
     )
     for figure, text in _TEXTS.items()

@@ -8,29 +8,36 @@ from pathlib import Path
 from uuid import UUID
 
 from domain.accounts.contacts import IN_CLEAR, Contacts
-from domain.contract.csvfiles import Report
+from domain.contract.csvfiles import Progress, Report
 from domain.database import Connection
-from domain.fleet.drivers import DriverRow, store_driver, store_drivers
+from domain.fleet.drivers import DriverRow, change_driver, store_driver, store_drivers
 from domain.fleet.mappings import store_mapping
 from domain.fleet.matching import MappingKind
-from domain.fleet.vehicles import VehicleRow, store_vehicle, store_vehicles
+from domain.fleet.vehicles import VehicleRow, change_vehicle, store_vehicle, store_vehicles
 from domain.jobs import Job, import_routes, in_batches
 from domain.routes.holds import routes_waiting_for
 
 
-def import_vehicles(connection: Connection, company_id: UUID, path: Path) -> tuple[Report, list[Job]]:
+def import_vehicles(
+    connection: Connection, company_id: UUID, path: Path, *, progress: Progress = lambda _: None
+) -> tuple[Report, list[Job]]:
     """Adds and updates vehicles from a CSV file. Raises UnreadableFile."""
-    report, rows = store_vehicles(connection, company_id, path)
+    report, rows = store_vehicles(connection, company_id, path, progress=progress)
     return report, _jobs_for(
         connection, company_id, {"unit_number": [row.unit_number for row in rows], "vin": [row.vin for row in rows]}
     )
 
 
 def import_drivers(
-    connection: Connection, company_id: UUID, path: Path, *, contacts: Contacts = IN_CLEAR
+    connection: Connection,
+    company_id: UUID,
+    path: Path,
+    *,
+    contacts: Contacts = IN_CLEAR,
+    progress: Progress = lambda _: None,
 ) -> tuple[Report, list[Job]]:
     """Adds and updates drivers from a CSV file. Raises UnreadableFile."""
-    report, rows = store_drivers(connection, company_id, path, contacts=contacts)
+    report, rows = store_drivers(connection, company_id, path, contacts=contacts, progress=progress)
     return report, _jobs_for(
         connection,
         company_id,
@@ -51,7 +58,13 @@ def add_mapping(
 def add_vehicle(connection: Connection, company_id: UUID, row: VehicleRow) -> tuple[UUID, list[Job]]:
     """Adds one vehicle. Returns its id, too. Raises AlreadyInFleet."""
     vehicle_id = store_vehicle(connection, company_id, row)
-    return vehicle_id, _jobs_for(connection, company_id, {"unit_number": [row.unit_number], "vin": [row.vin]})
+    return vehicle_id, _jobs_for_vehicle(connection, company_id, row)
+
+
+def edit_vehicle(connection: Connection, company_id: UUID, vehicle_id: UUID, row: VehicleRow) -> list[Job]:
+    """Changes one vehicle. Routes that it was matched to keep it. Raises UnknownTarget, AlreadyInFleet."""
+    change_vehicle(connection, company_id, vehicle_id, row)
+    return _jobs_for_vehicle(connection, company_id, row)
 
 
 def add_driver(
@@ -59,8 +72,31 @@ def add_driver(
 ) -> tuple[UUID, list[Job]]:
     """Adds one driver. Returns the id, too. Raises AlreadyInFleet."""
     driver_id = store_driver(connection, company_id, row, contacts=contacts)
+    return driver_id, _jobs_for_driver(connection, company_id, row)
+
+
+def edit_driver(
+    connection: Connection,
+    company_id: UUID,
+    driver_id: UUID,
+    row: DriverRow,
+    *,
+    keep_contact: bool,
+    contacts: Contacts = IN_CLEAR,
+) -> list[Job]:
+    """Changes one driver. Routes that the driver was matched to keep the driver. Raises UnknownTarget,
+    AlreadyInFleet."""
+    change_driver(connection, company_id, driver_id, row, keep_contact=keep_contact, contacts=contacts)
+    return _jobs_for_driver(connection, company_id, row)
+
+
+def _jobs_for_vehicle(connection: Connection, company_id: UUID, row: VehicleRow) -> list[Job]:
+    return _jobs_for(connection, company_id, {"unit_number": [row.unit_number], "vin": [row.vin]})
+
+
+def _jobs_for_driver(connection: Connection, company_id: UUID, row: DriverRow) -> list[Job]:
     names: dict[MappingKind, list[str | None]] = {"driver_external_id": [row.external_id], "driver_name": [row.name]}
-    return driver_id, _jobs_for(connection, company_id, names)
+    return _jobs_for(connection, company_id, names)
 
 
 def _jobs_for(connection: Connection, company_id: UUID, names: Mapping[MappingKind, Sequence[str | None]]) -> list[Job]:

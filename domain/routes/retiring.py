@@ -21,12 +21,13 @@ _PORTION = 1_000
 
 class StillDriving(FuelrouteError):
     def __init__(self, kind: Matched, record_id: UUID, route_ids: Sequence[UUID]) -> None:
-        some = ", ".join(shown_id("rte", route_id) for route_id in route_ids[:3]) + (
+        self.some = ", ".join(shown_id("rte", route_id) for route_id in route_ids[:3]) + (
             ", ..." if len(route_ids) > 3 else ""
         )
+        """The ids of the first of them, as people see them."""
         super().__init__(
-            f"the {kind} {shown_record(kind, record_id)!r} has {len(route_ids)} planned or active routes ({some}): wait"
-            " until they are finished, or end them with --force"
+            f"the {kind} {shown_record(kind, record_id)!r} has {len(route_ids)} planned or active routes ({self.some}):"
+            " wait until they are finished, or end them with --force"
         )
 
 

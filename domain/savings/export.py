@@ -1,10 +1,9 @@
 """The report as rows of named values, for CSV files and JSON documents."""
 
-import csv
 from collections.abc import Iterable
 from typing import Any, TextIO
 
-from domain.contract.csvfiles import defused
+from domain.contract.csvfiles import write_rows
 from domain.encoding import utc_text
 from domain.ids import shown_id
 from domain.savings.report import By, Figures, Line, Plan, Week
@@ -77,7 +76,4 @@ def figures_row(figures: Figures) -> dict[str, Any]:
 
 
 def write_csv(file: TextIO, kind: str, rows: Iterable[dict[str, Any]]) -> None:
-    writer = csv.writer(file)
-    writer.writerow(COLUMNS[kind])
-    for row in rows:
-        writer.writerow(["" if value is None else defused(str(value)) for value in row.values()])
+    write_rows(file, COLUMNS[kind], (row.values() for row in rows))

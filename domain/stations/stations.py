@@ -1,4 +1,5 @@
-"""Imports of truck stops and their prices, of companies' deals, and of diesel taxes, from CSV files.
+"""Imports of truck stops and their prices, of companies' deals, and of diesel taxes, from CSV files; and the same of a
+single row, edited by hand.
 
 Each import is one transaction and adds a row to `price_sets`, so that a plan knows which prices it has seen.
 
@@ -6,7 +7,7 @@ The rows of a file are first copied into a temporary table. The SQL on that tabl
 constant `Statement`, because the tests could not prepare it: the table does not exist then.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -15,9 +16,10 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta, Struct
 from psycopg import sql
+from psycopg.errors import UniqueViolation
 from psycopg.rows import args_row
 
-from domain.contract.csvfiles import Line, Report, read_rows, without_repeats
+from domain.contract.csvfiles import Line, Progress, Report, read_rows, without_repeats
 from domain.contract.shapes import Latitude, Longitude, Reference, SentMoment, Text, in_utc
 from domain.database import Connection
 from domain.errors import FuelrouteError
@@ -68,6 +70,18 @@ class UnknownStation(FuelrouteError):
         super().__init__(f"there is no station {station_id!r}")
 
 
+class AlreadyPriced(FuelrouteError):
+    def __init__(self, what: str, valid_from: date | None) -> None:
+        super().__init__(
+            f"there is a {what} {f'from {valid_from} on' if valid_from else 'without a first day'} already"
+        )
+
+
+class StationExists(FuelrouteError):
+    def __init__(self, station_id: str) -> None:
+        super().__init__(f"there is a station with the id {station_id!r} already: search for it, and edit it there")
+
+
 class TaxRow(Struct, frozen=True):
     """The rate is part of the pump's price. A surcharge is owed by miles driven, and no purchase is credited for it."""
 
@@ -78,16 +92,38 @@ class TaxRow(Struct, frozen=True):
 
 
 def import_stations(
-    connection: Connection, path: Path, *, now: datetime, progress: Callable[[int], object] = lambda _: None
+    connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None
 ) -> Report:
     """Adds and updates stations by id, in the caller's transaction, so that no reader sees half of it. A row without
     `priced_at` was priced now. `progress` is called for every row. Raises UnreadableFile.
     """
     report = Report()
     _begin_price_set(connection, "stations", None, now=now)
-    lines = without_repeats(read_rows(path, StationRow, report), report, "station_id")
+    lines = without_repeats(read_rows(path, StationRow, report, progress=progress), report, "station_id")
+    _store_stations(connection, lines, report, now=now)
+    return report
+
+
+def add_station(connection: Connection, row: StationRow, *, now: datetime) -> None:
+    """Raises StationExists, also for one that is retired."""
+    _begin_price_set(connection, "stations", None, now=now)
+    report = Report()
+    _store_stations(connection, [Line(1, row)], report, now=now)
+    if not report.created:
+        raise StationExists(row.station_id)
+
+
+def store_station(connection: Connection, row: StationRow, *, now: datetime) -> None:
+    """Changes one station, as an import of this row does."""
+    _begin_price_set(connection, "stations", None, now=now)
+    _store_stations(connection, [Line(1, row)], Report(), now=now)
+
+
+def _store_stations(
+    connection: Connection, lines: Iterable[Line[StationRow]], report: Report, *, now: datetime
+) -> None:
     columns = (*StationRow.__struct_fields__, "retired_at")  # a retired station that is named again is back
-    _stage(connection, "stations", columns, _priced(lines, now, progress))
+    _stage(connection, "stations", columns, _priced(lines, now))
     # the same price at a later time does not count as a change, but the time is stored
     _count(connection, "stations", ["station_id"], [name for name in columns if name != "priced_at"], report)
     assignments = sql.SQL(", ").join(
@@ -98,14 +134,10 @@ def import_stations(
             "INSERT INTO stations ({0}) SELECT {0} FROM staged_stations ON CONFLICT (station_id) DO UPDATE SET {1}"
         ).format(sql.SQL(", ").join(map(sql.Identifier, columns)), assignments)
     )
-    return report
 
 
-def _priced(
-    lines: Iterable[Line[StationRow]], now: datetime, progress: Callable[[int], object]
-) -> Iterable[tuple[Any, ...]]:
+def _priced(lines: Iterable[Line[StationRow]], now: datetime) -> Iterable[tuple[Any, ...]]:
     for line in lines:
-        progress(1)
         priced_at = (line.row.priced_at or now) if line.row.retail_price is not None else None
         yield (*msgspec.structs.astuple(line.row)[:-1], priced_at, None)
 
@@ -129,13 +161,16 @@ def retire_stations(connection: Connection, station_ids: Sequence[str], *, now: 
         raise UnknownStation(min(unknown))
 
 
-def import_deals(connection: Connection, company_id: UUID, path: Path, *, now: datetime) -> Report:
+def import_deals(
+    connection: Connection, company_id: UUID, path: Path, *, now: datetime, progress: Progress = lambda _: None
+) -> Report:
     """Adds and updates a company's deals by station or brand and first day. A deal for a station that is not stored yet
     is kept. Raises UnreadableFile.
     """
     report = Report()
     _begin_price_set(connection, "deals", company_id, now=now)
-    lines = without_repeats(read_rows(path, DealRow, report), report, "station_id", "brand", "valid_from")
+    rows = read_rows(path, DealRow, report, progress=progress)
+    lines = without_repeats(rows, report, "station_id", "brand", "valid_from")
     columns = DealRow.__struct_fields__
     _stage(
         connection,
@@ -155,11 +190,51 @@ def import_deals(connection: Connection, company_id: UUID, path: Path, *, now: d
     return report
 
 
-def import_taxes(connection: Connection, path: Path, *, now: datetime) -> Report:
+class _DealId(NamedTuple):
+    id: int
+
+
+_ADD_DEAL = Statement(
+    _DealId,
+    "INSERT INTO deals (company_id, station_id, brand, discount_per_gallon, net_price, valid_from, valid_to)"
+    " VALUES (%s, %s, %s, %s, %s, %s, %s) RETURNING id",
+)
+_CHANGE_DEAL = Statement(
+    _DealId,
+    "UPDATE deals SET station_id = %s, brand = %s, discount_per_gallon = %s, net_price = %s, valid_from = %s,"
+    " valid_to = %s WHERE company_id = %s AND id = %s RETURNING id",
+)
+_DELETE_DEAL = Command("DELETE FROM deals WHERE company_id = %s AND id = %s")
+
+
+def store_deal(
+    connection: Connection, company_id: UUID, deal_id: int | None, row: DealRow, *, now: datetime
+) -> int | None:
+    """Changes one deal, or for None adds one. Returns its id; None: the company has no such deal. Raises AlreadyPriced
+    when another deal is for the same place from the same day on: the transaction is then lost."""
+    _begin_price_set(connection, "deals", company_id, now=now)
+    values = msgspec.structs.astuple(row)
+    try:
+        if deal_id is None:
+            return _ADD_DEAL.one(connection, (company_id, *values)).id
+        stored = _CHANGE_DEAL.first(connection, (*values, company_id, deal_id))
+    except UniqueViolation:
+        raise AlreadyPriced("deal for this place", row.valid_from) from None
+    return stored.id if stored is not None else None
+
+
+def remove_deal(connection: Connection, company_id: UUID, deal_id: int, *, now: datetime) -> bool:
+    """False: there is no such deal of the company."""
+    _begin_price_set(connection, "deals", company_id, now=now)
+    return _DELETE_DEAL.execute(connection, (company_id, deal_id)).rowcount == 1
+
+
+def import_taxes(connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None) -> Report:
     """Adds and updates states' diesel taxes by state and first day. Raises UnreadableFile."""
     report = Report()
     _begin_price_set(connection, "taxes", None, now=now)
-    lines = without_repeats(read_rows(path, TaxRow, report), report, "state", "valid_from")
+    rows = read_rows(path, TaxRow, report, progress=progress)
+    lines = without_repeats(rows, report, "state", "valid_from")
     columns = TaxRow.__struct_fields__
     _stage(connection, "fuel_taxes", columns, (msgspec.structs.astuple(line.row) for line in lines))
     _count(connection, "fuel_taxes", ["state", "valid_from"], columns, report)
@@ -170,6 +245,35 @@ def import_taxes(connection: Connection, path: Path, *, now: datetime) -> Report
         " surcharge_per_gallon = excluded.surcharge_per_gallon"
     )
     return report
+
+
+_ADD_TAX = Command(
+    "INSERT INTO fuel_taxes (state, rate_per_gallon, valid_from, surcharge_per_gallon) VALUES (%s, %s, %s, %s)"
+)
+_CHANGE_TAX = Command(
+    "UPDATE fuel_taxes SET state = %s, rate_per_gallon = %s, valid_from = %s, surcharge_per_gallon = %s"
+    " WHERE state = %s AND valid_from = %s"
+)
+_DELETE_TAX = Command("DELETE FROM fuel_taxes WHERE state = %s AND valid_from = %s")
+
+
+def store_tax(connection: Connection, old: tuple[str, date] | None, row: TaxRow, *, now: datetime) -> bool:
+    """Changes the tax of a state from a day on, or for None adds one. False: there is no such tax. Raises AlreadyPriced
+    when there is another one of the same state and day: the transaction is then lost."""
+    _begin_price_set(connection, "taxes", None, now=now)
+    values = msgspec.structs.astuple(row)
+    try:
+        if old is None:
+            return _ADD_TAX.execute(connection, values).rowcount == 1
+        return _CHANGE_TAX.execute(connection, (*values, *old)).rowcount == 1
+    except UniqueViolation:
+        raise AlreadyPriced(f"tax of {row.state}", row.valid_from) from None
+
+
+def remove_tax(connection: Connection, state: str, valid_from: date, *, now: datetime) -> bool:
+    """False: there is no such tax."""
+    _begin_price_set(connection, "taxes", None, now=now)
+    return _DELETE_TAX.execute(connection, (state, valid_from)).rowcount == 1
 
 
 _LOCK_PRICE_SETS = Command("LOCK TABLE price_sets IN EXCLUSIVE MODE")

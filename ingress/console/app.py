@@ -14,18 +14,21 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from domain.accounts.users import MAY_DISPATCH, MAY_MANAGE_KEYS, MAY_MATCH
+from domain.accounts.users import MAY_DISPATCH, MAY_EDIT_POLICY, MAY_MANAGE_KEYS, MAY_MATCH
 from domain.lifecycle import Role
 from domain.observability import REQUESTS, get_logger
 from domain.settings import Settings
 from ingress.console import (
     account,
     audit,
+    files,
     ifta,
     keys,
     mappings,
     matching,
+    policy,
     queues,
+    records,
     requests,
     route_actions,
     routes,
@@ -47,6 +50,7 @@ def create_console(settings: Settings) -> Starlette:
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         with console.database:
             yield
+            console.importer.close()
 
     async def refused(request: Request, error: Exception) -> Response:
         """What Starlette's router refuses."""
@@ -93,6 +97,10 @@ def create_console(settings: Settings) -> Starlette:
             page(console, "/ifta.csv", ifta.export),
             page(console, "/requests", requests.show),
             page(console, "/requests/{id}", requests.show_one),
+            *records.addresses(console),
+            *files.addresses(console),
+            page(console, "/policy", policy.show),
+            action(console, "/policy", policy.save, by=MAY_EDIT_POLICY, kept="elsewhere"),
             page(console, "/queues", queues.show),
             page(console, "/queues/dead", queues.show_dead),
             action(console, "/queues/dead", queues.act_on_dead, by={Role.OPERATOR}, kept="elsewhere"),

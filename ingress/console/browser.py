@@ -2,14 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from urllib.parse import parse_qsl, unquote
 
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
 
 _MAX_FORM_BYTES = 64 << 10
 _MAX_FIELDS = 200
+MAX_FILE_BYTES = 32 << 20
+"""100,000 stations take about 12 MB."""
+_PORTION_BYTES = 1 << 20
 
 
 class BadForm(Exception):
@@ -68,6 +74,33 @@ async def read_form(request: Request) -> Form:
         if len(body) > _MAX_FORM_BYTES:
             raise BadForm(f"the form is too large: {_MAX_FORM_BYTES >> 10} KiB are the limit")
     return _form_of(body.decode("ascii", errors="replace"))
+
+
+class TooLarge(Exception):
+    """A file beyond the limit; the text says what to do."""
+
+
+async def read_file(request: Request) -> Path:
+    """The body of the request as a file, which the caller removes. Raises TooLarge, BadForm, and
+    starlette.requests.ClientDisconnect."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "text/csv":
+        raise BadForm("a file is sent as text/csv: choose it on the page, in a browser that runs scripts")
+    size, portion = 0, bytearray()
+    with NamedTemporaryFile(prefix="fuelroute-import-", suffix=".csv", delete=False) as file:
+        try:
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > MAX_FILE_BYTES:
+                    raise TooLarge(f"{MAX_FILE_BYTES >> 20} MB are the limit: send it in several parts")
+                portion += chunk
+                if len(portion) >= _PORTION_BYTES:
+                    await run_in_threadpool(file.write, bytes(portion))
+                    portion.clear()
+            await run_in_threadpool(file.write, bytes(portion))
+        except BaseException:
+            Path(file.name).unlink(missing_ok=True)
+            raise
+    return Path(file.name)
 
 
 def read_query(request: Request) -> Form:

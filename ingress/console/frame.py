@@ -4,12 +4,14 @@ for whatever goes wrong."""
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 from uuid import UUID
 
 import psycopg
 import redis
+from psycopg.errors import LockNotAvailable
 from psycopg_pool import PoolTimeout
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
@@ -33,12 +35,15 @@ from ingress.console.browser import (
     SESSION,
     BadForm,
     Form,
+    TooLarge,
     is_from_our_pages,
     read_cookie,
+    read_file,
     read_form,
     read_query,
     set_cookie,
 )
+from ingress.console.importer import Importer
 from ingress.console.rendering import make_templates, when
 from ingress.console.streams import Streams
 
@@ -70,6 +75,7 @@ class Console:
         self.jobs = JobQueue.of(settings)
         self.contacts = Contacts.of(settings)
         self.streams = Streams()
+        self.importer = Importer(self.database, self.jobs, self.contacts)
         self._templates = make_templates()
 
     def render(self, request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
@@ -114,6 +120,8 @@ class Page:
     """Enqueued after the commit."""
     deed: Deed = NOT_SAID
     """For the audit log."""
+    afterwards: list[Callable[[], object]] = field(default_factory=list)
+    """Done after the commit."""
 
     @property
     def company_id(self) -> UUID:
@@ -224,6 +232,47 @@ def _keep(page: Page, name: str, kept: Kept) -> None:
     )
 
 
+FileHandler = Callable[[Page, Path], Response]
+
+
+def upload(console: Console, path: str, take: FileHandler, *, may: Callable[[Page], object]) -> Route:
+    """An address that takes a file as the body of the request. Nothing of it is read before `may` has looked at who
+    sends it. `take` takes the file away, unless it fails."""
+
+    async def work(request: Request) -> Response:
+        _check_origin(request, request.headers.get(FORM_HEADER, ""))
+
+        def look(page: Page) -> Response:
+            may(page)
+            return Response()
+
+        looked = await run_in_threadpool(_with_session, console, request, look, Form())
+        if looked.status_code != 200 or "HX-Redirect" in looked.headers:
+            return looked
+        file, taken = await read_file(request), False
+
+        def begin(page: Page) -> Response:
+            nonlocal taken
+            response = take(page, file)
+            taken = True
+            return response
+
+        try:
+            return await run_in_threadpool(_with_session, console, request, begin, Form())
+        finally:
+            if not taken:
+                file.unlink(missing_ok=True)
+
+    async def endpoint(request: Request) -> Response:
+        return await _answering(console, request, lambda: work(request))
+
+    return Route(path, endpoint, methods=["POST"])
+
+
+FORM_HEADER = "X-Form-Token"
+"""It has the form's token where the body is a file."""
+
+
 def open_page(console: Console, path: str, show: OpenHandler, act: OpenHandler) -> Route:
     """An address for those who are not signed in: `show` answers GET, `act` takes the form."""
 
@@ -246,10 +295,15 @@ def see_other(path: str) -> Response:
 async def _checked_form(request: Request) -> Form:
     """Only a form of our own pages, in the browser that got it. Raises Refused, BadForm."""
     form = await read_form(request)
-    token = read_cookie(request, SESSION)
-    if token is None or not is_from_our_pages(request) or not is_form_token(form.text("form_token"), token):
-        raise Refused(403, "This form is out of date", "Go back, load the page again, and send the form once more.")
+    _check_origin(request, form.text("form_token"))
     return form
+
+
+def _check_origin(request: Request, shown: str) -> None:
+    """`shown`: the form's token. Raises Refused."""
+    token = read_cookie(request, SESSION)
+    if token is None or not is_from_our_pages(request) or not is_form_token(shown, token):
+        raise Refused(403, "This form is out of date", "Go back, load the page again, and send the form once more.")
 
 
 def _with_session(
@@ -270,6 +324,8 @@ def _with_session(
             return see_other("/companies")
     if shown.jobs:
         console.jobs.put(*shown.jobs)
+    for do in shown.afterwards:
+        do()
     return response
 
 
@@ -288,10 +344,20 @@ async def _answering(console: Console, request: Request, work: Callable[[], Awai
         return refusal(console, request, refused)
     except BadForm as error:
         return refusal(console, request, Refused(400, "This form cannot be read", f"{_sentence(str(error))}"))
+    except TooLarge as error:
+        return refusal(console, request, Refused(413, "This file is too large", _sentence(str(error))))
     except FuelrouteError as error:
         return refusal(console, request, Refused(409, "This cannot be done", _sentence(str(error))))
     except TooManyChecks:
         return refusal(console, request, Refused(503, "Too many people are signing in", "Try again in a moment."))
+    except LockNotAvailable:
+        return refusal(
+            console,
+            request,
+            Refused(
+                409, "Something else is at work on the same data", "Nothing was changed. Try again when it is done."
+            ),
+        )
     except (PoolTimeout, psycopg.OperationalError):
         log.warning("console.database_away", exc_info=True)
         return refusal(

@@ -42,6 +42,7 @@ OWNERS = {
     "request_log": "requests",
     "queue_pauses": "operations",
     "audit_log": "operations",
+    "csv_imports": "operations",
     "erasures": "housekeeping",
 }
 WRITES = re.compile(r"\b(?:INSERT INTO|(?<!DO )(?<!KEY )(?<!FOR )UPDATE|DELETE FROM)\s+(\w+)")

@@ -179,7 +179,7 @@ def upgrade() -> None:
         unique=True,
         postgresql_where=sa.text("retired_at IS NULL AND external_id IS NOT NULL"),
     )
-    op.create_index("drivers_name", "drivers", ["company_id", "name"], unique=False)
+    op.create_index("drivers_name", "drivers", ["company_id", "name", "id"], unique=False)
     op.create_table(
         "dropped_fixes",
         sa.Column("company_id", sa.Uuid(), nullable=False),
@@ -242,6 +242,7 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("id"),
     )
+    op.create_index("vehicles_in_order", "vehicles", ["company_id", "unit_number", "id"], unique=False)
     op.create_index(
         "vehicles_unit_number",
         "vehicles",
@@ -684,6 +685,39 @@ def upgrade() -> None:
         " request_id text_bloom_ops (n_distinct_per_range = 1800)) WITH (pages_per_range = 32, autosummarize = on)"
     )
     op.execute("CREATE TABLE request_log_other PARTITION OF request_log DEFAULT")
+    op.create_index("audit_log_by_subject", "audit_log", ["subject", "id"], unique=False)
+    op.create_table(
+        "csv_imports",
+        sa.Column("id", sa.Uuid(), nullable=False),
+        sa.Column("company_id", sa.Uuid(), nullable=True),
+        sa.Column("kind", sa.String(), nullable=False),
+        sa.Column("actor", sa.String(), nullable=False),
+        sa.Column("started_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("beat_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("rows_total", sa.Integer(), nullable=False),
+        sa.Column("rows_read", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("finished_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("created", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("updated", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("unchanged", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("refused", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("rejected", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
+        sa.Column("fault", sa.String(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["company_id"],
+            ["companies.id"],
+        ),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index("csv_imports_by_company", "csv_imports", ["company_id", "id"], unique=False)
+    op.create_index(
+        "csv_imports_running",
+        "csv_imports",
+        ["company_id"],
+        unique=True,
+        postgresql_where=sa.text("finished_at IS NULL"),
+        postgresql_nulls_not_distinct=True,
+    )
     op.execute("CREATE TABLE positions_sandbox PARTITION OF positions FOR VALUES IN ('sandbox')")
     op.execute(
         "CREATE TABLE positions_live PARTITION OF positions FOR VALUES IN ('live') PARTITION BY RANGE (recorded_at)"

@@ -69,3 +69,36 @@ for (const part of document.querySelectorAll("[data-stream]")) {
   }, 1_000);
   open();
 }
+// A file is sent as the body of a request: <form data-upload data-most="BYTES">. The page that follows it is then shown.
+document.addEventListener("submit", async (event) => {
+  const form = event.target;
+  if (!form.matches("form[data-upload]")) return;
+  event.preventDefault();
+  const file = form.elements.file.files[0];
+  const notices = document.getElementById("notices");
+  const button = form.querySelector("button");
+  const say = (text) => {
+    const said = document.createElement("p");
+    said.className = "notice bad";
+    said.setAttribute("role", "alert");
+    said.textContent = text;
+    notices.replaceChildren(said);
+  };
+  if (file.size > Number(form.dataset.most)) return say("This file is too large: send it in several parts.");
+  button.disabled = true;
+  button.textContent = "Sending…";
+  try {
+    const answer = await fetch(form.action, {
+      method: "POST",
+      body: file,
+      headers: { "Content-Type": "text/csv", "X-Form-Token": form.elements.form_token.value, "HX-Request": "true" },
+    });
+    if (answer.redirected) return location.assign(answer.url);
+    if (answer.headers.has("HX-Redirect")) return location.assign(answer.headers.get("HX-Redirect"));
+    notices.innerHTML = await answer.text(); // our own words, escaped where they are made
+  } catch {
+    say("The file could not be sent: the console does not answer.");
+  }
+  button.disabled = false;
+  button.textContent = "Import";
+});

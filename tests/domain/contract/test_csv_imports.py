@@ -533,5 +533,5 @@ def test_a_hundred_thousand_stations_take_seconds(
     record_property("seconds", seconds)
     assert counts(report) == (100_000, 0, 0)
     assert set(rejected(report)) == {100_002}
-    assert sum(seen) == 100_000
+    assert sum(seen) == 100_001
     assert seconds < 60  # about 2 s on an idle machine; this machine may be busy

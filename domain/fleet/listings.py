@@ -1,0 +1,53 @@
+"""A company's vehicles and drivers, as people look through them. The API's lists are in `queries`."""
+
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from domain.listing import Listing
+
+
+class StoredVehicle(NamedTuple):
+    """The fields of `VehicleRow`, and what is known beside them."""
+
+    id: UUID
+    unit_number: str | None
+    vin: str | None
+    license_plate: str | None
+    make: str | None
+    model: str | None
+    year: str | None
+    fuel_tank_capacity_gallons: float | None
+    mpg: float | None
+    retired_at: datetime | None
+
+
+class StoredDriver(NamedTuple):
+    """The fields of `DriverRow`; the contact as it is stored."""
+
+    id: UUID
+    name: str | None
+    display_name: str | None
+    external_id: str | None
+    contact: str | None
+    retired_at: datetime | None
+
+
+VEHICLES = Listing(
+    StoredVehicle,
+    "vehicles",
+    scope="company_id = %(company_id)s",
+    key="id = %(id)s",
+    order="unit_number, id",
+    searched=("unit_number", "vin", "license_plate", "year", "make", "model"),
+    retires=True,
+)
+DRIVERS = Listing(
+    StoredDriver,
+    "drivers",
+    scope="company_id = %(company_id)s",
+    key="id = %(id)s",
+    order="name, id",
+    searched=("name", "display_name", "external_id"),
+    retires=True,
+)

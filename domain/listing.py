@@ -1,0 +1,94 @@
+"""Rows that people look through: those that contain a text, in portions, and one by its key.
+
+Each table has an index in the order of its list. A page without a search is read from it, and so is a search for what
+is frequent. A search for what is rare reads all rows of its company (of stations: all there are), once: some 35 ms for
+100,000 rows. What matches is counted up to `MOST_COUNTED`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from domain.database import Connection
+from domain.statements import Statement
+
+Row = TypeVar("Row", bound=tuple[Any, ...])
+
+
+MOST_COUNTED = 10_000
+
+
+class Found(NamedTuple, Generic[Row]):
+    rows: list[Row]
+    has_more: bool
+    """Whether another page follows."""
+    total: int
+    """How many there are on all pages; `MOST_COUNTED + 1` stands for more than can be said."""
+
+
+class _Total(NamedTuple):
+    total: int
+
+
+class Listing(Generic[Row]):
+    """The rows of a table. `scope` is the condition for a row to be the caller's; its parameters are the first argument
+    of every call. `retires`: the table has a `retired_at`, and what is retired is looked through on its own."""
+
+    def __init__(
+        self, row: type[Row], table: str, *, scope: str, key: str, order: str, searched: Sequence[str], retires: bool
+    ) -> None:
+        columns = ", ".join(row._fields)  # type: ignore[attr-defined]
+        # not with LIKE: a `%` or `_` in the text means itself
+        contains = f"strpos(lower(concat_ws(' ', {', '.join(searched)})), lower(%(text)s)) > 0"
+        states = {False: "retired_at IS NULL", True: "retired_at IS NOT NULL"} if retires else {False: "true"}
+        wanted = {
+            (retired, has_text): " AND ".join((scope, state, *([contains] if has_text else [])))
+            for retired, state in states.items()
+            for has_text in (False, True)
+        }
+        self._pages = {
+            which: Statement(
+                row,
+                f"SELECT {columns} FROM {table} WHERE {where} ORDER BY {order}"  # noqa: S608
+                " LIMIT %(limit)s OFFSET %(offset)s",
+            )
+            for which, where in wanted.items()
+        }
+        self._counts = {
+            which: Statement(
+                _Total,
+                f"SELECT count(*) AS total FROM (SELECT FROM {table} WHERE {where}"  # noqa: S608
+                f" LIMIT {MOST_COUNTED + 1}) AS counted",
+            )
+            for which, where in wanted.items()
+        }
+        self._all = Statement(
+            row,
+            f"SELECT {columns} FROM {table} WHERE {wanted[False, False]} ORDER BY {order}",  # noqa: S608
+        )
+        self._one = Statement(row, f"SELECT {columns} FROM {table} WHERE {scope} AND {key}")  # noqa: S608
+
+    def find(
+        self,
+        connection: Connection,
+        scope: Mapping[str, Any],
+        text: str = "",
+        *,
+        retired: bool = False,
+        limit: int,
+        offset: int,
+    ) -> Found[Row]:
+        """One page of those that contain `text`, whatever its case."""
+        which = (retired, bool(text))
+        parameters = {**scope, "text": text, "limit": limit + 1, "offset": offset}
+        rows = self._pages[which].all(connection, parameters)
+        if len(rows) <= limit and (rows or not offset):
+            return Found(rows, False, offset + len(rows))
+        return Found(rows[:limit], len(rows) > limit, self._counts[which].one(connection, parameters).total)
+
+    def read(self, connection: Connection, scope: Mapping[str, Any], **key: Any) -> Row | None:
+        """The row with that key, retired or not."""
+        return self._one.first(connection, {**scope, **key})
+
+    def all(self, connection: Connection, scope: Mapping[str, Any]) -> Iterator[Row]:
+        """All that are not retired, in one snapshot; not all at once in memory."""
+        return self._all.in_portions(connection, 2_000, scope)

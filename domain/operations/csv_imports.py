@@ -1,0 +1,206 @@
+"""CSV files that people bring to the console: what each may hold, who brought it, how far its import is, and what
+became of it. The command line imports the same kinds of files by the same functions, but keeps no such record.
+
+An import is one transaction. The process that runs it says every second that it lives (`beat`); one that has been
+silent for `SILENT_SECONDS` is gone, and its transaction with it.
+"""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+from uuid import UUID
+
+from domain.accounts.contacts import IN_CLEAR, Contacts
+from domain.contract.csvfiles import Progress, Report
+from domain.database import Connection, Limits, as_json
+from domain.errors import FuelrouteError
+from domain.ids import first_id_of, new_id
+from domain.jobs import Job
+from domain.operations import audit
+from domain.operations.audit import Actor
+from domain.routes import fleet_changes, price_changes
+from domain.statements import Command, Statement
+
+Kind = Literal["vehicles", "drivers", "stations", "deals", "taxes"]
+
+IMPORTING = Limits(statement_seconds=60, lock_seconds=30, idle_seconds=300)
+"""Somebody watches, and would rather wait for the import before than be sent away. While a large file is read the
+database hears nothing."""
+
+MOST_REJECTED = 1_000
+"""So many refused rows are kept, with their sentences. More are only counted."""
+
+KEPT_DAYS = 90
+
+SILENT_SECONDS = 30
+
+BROKE_OFF = "The console was stopped in the middle of it. Nothing of the file is imported: send it again."
+
+
+class ImportRunning(FuelrouteError):
+    def __init__(self) -> None:
+        super().__init__("another file is being imported: wait until it is done")
+
+
+class StoredImport(NamedTuple):
+    """An import, and how far it is. `finished_at` None: it runs."""
+
+    id: UUID
+    company_id: UUID | None
+    kind: str
+    actor: str
+    started_at: datetime
+    beat_at: datetime
+    rows_total: int
+    rows_read: int
+    finished_at: datetime | None
+    created: int
+    updated: int
+    unchanged: int
+    refused: int
+    fault: str | None
+
+
+_CLOSE_SILENT = Command(
+    "UPDATE csv_imports SET finished_at = %(now)s, fault = %(fault)s"
+    " WHERE finished_at IS NULL AND beat_at < %(silent_since)s"
+)
+_BEGIN = Command(
+    "INSERT INTO csv_imports (id, company_id, kind, actor, started_at, beat_at, rows_total)"
+    " VALUES (%s, %s, %s, %s, %s, %s, %s)"
+    " ON CONFLICT (company_id) WHERE finished_at IS NULL DO NOTHING"
+)
+_BEAT = Command("UPDATE csv_imports SET beat_at = %s, rows_read = %s WHERE id = %s AND finished_at IS NULL")
+_FINISH = Command(
+    "UPDATE csv_imports SET finished_at = %s, rows_read = %s, created = %s, updated = %s, unchanged = %s, refused = %s,"
+    " rejected = %s WHERE id = %s AND finished_at IS NULL"
+)
+_FAIL = Command("UPDATE csv_imports SET finished_at = %s, fault = %s WHERE id = %s AND finished_at IS NULL")
+
+
+def begin(
+    connection: Connection, company_id: UUID | None, kind: Kind, actor: str, *, rows_total: int, now: datetime
+) -> UUID:
+    """Stores that an import begins. `company_id`: None for stations and taxes. A company has one at a time: raises
+    ImportRunning."""
+    close_silent(connection, now=now)
+    import_id = new_id()
+    values = (import_id, company_id, kind, actor, now, now, rows_total)
+    if _BEGIN.execute(connection, values).rowcount == 0:
+        raise ImportRunning
+    return import_id
+
+
+def close_silent(connection: Connection, *, now: datetime) -> None:
+    """Ends those whose process is gone."""
+    silent_since = now - timedelta(seconds=SILENT_SECONDS)
+    _CLOSE_SILENT.execute(connection, {"now": now, "fault": BROKE_OFF, "silent_since": silent_since})
+
+
+def beat(connection: Connection, import_id: UUID, *, rows_read: int, now: datetime) -> None:
+    _BEAT.execute(connection, (now, rows_read, import_id))
+
+
+class ImportGone(FuelrouteError):
+    """It was silent for so long that it counts as broken off, or its company was erased."""
+
+    def __init__(self) -> None:
+        super().__init__("the import was given up meanwhile: send the file again")
+
+
+def run(
+    connection: Connection,
+    stored: StoredImport,
+    path: Path,
+    *,
+    contacts: Contacts = IN_CLEAR,
+    now: datetime,
+    progress: Progress = lambda _: None,
+) -> list[Job]:
+    """Imports the file, in the caller's transaction, and says so in the record. Returns the jobs to enqueue after the
+    commit. Raises UnreadableFile, UnknownCompany, RetiredCompany, ImportGone."""
+    report, jobs = _importer(connection, stored.kind, stored.company_id, contacts, now)(path, progress=progress)
+    rejected = [row._asdict() for row in sorted(report.rejected)[:MOST_REJECTED]]
+    counts = (report.created, report.updated, report.unchanged, len(report.rejected))
+    rows = sum(counts)
+    if _FINISH.execute(connection, (now, rows, *counts, as_json(rejected), stored.id)).rowcount == 0:
+        raise ImportGone
+    audit.keep(
+        connection,
+        Actor(stored.actor, f"{report.created} added, {report.updated} changed, {len(report.rejected)} rows refused"),
+        "import",
+        stored.kind,
+        company_id=stored.company_id,
+        affected=report.created + report.updated,
+        now=now,
+    )
+    return jobs
+
+
+def _importer(
+    connection: Connection, kind: str, company_id: UUID | None, contacts: Contacts, now: datetime
+) -> Callable[..., tuple[Report, list[Job]]]:
+    """What the command line calls for such a file."""
+    if company_id is None:
+        if kind == "stations":
+            return partial(price_changes.import_stations, connection, now=now)
+        return partial(price_changes.import_taxes, connection, now=now)
+    if kind == "vehicles":
+        return partial(fleet_changes.import_vehicles, connection, company_id)
+    if kind == "drivers":
+        return partial(fleet_changes.import_drivers, connection, company_id, contacts=contacts)
+    return partial(price_changes.import_deals, connection, company_id, now=now)
+
+
+def fail(connection: Connection, import_id: UUID, fault: str, *, now: datetime) -> None:
+    """Nothing of it is imported, and `fault` says why."""
+    _FAIL.execute(connection, (now, fault, import_id))
+
+
+_COLUMNS = ", ".join(StoredImport._fields)
+_READ = Statement(
+    StoredImport,
+    f"SELECT {_COLUMNS} FROM csv_imports"  # noqa: S608
+    " WHERE id = %s AND company_id IS NOT DISTINCT FROM %s::uuid",
+)
+_LATEST = Statement(
+    StoredImport,
+    f"SELECT {_COLUMNS} FROM csv_imports"  # noqa: S608
+    " WHERE company_id IS NOT DISTINCT FROM %s::uuid AND kind = %s ORDER BY id DESC LIMIT %s",
+)
+
+
+class _Rejected(NamedTuple):
+    rejected: list[dict[str, Any]] | None
+
+
+_REJECTED = Statement(_Rejected, "SELECT rejected FROM csv_imports WHERE id = %s")
+
+
+def read(connection: Connection, company_id: UUID | None, import_id: UUID) -> StoredImport | None:
+    """None: there is none, or it is another company's."""
+    return _READ.first(connection, (import_id, company_id))
+
+
+def rejected_rows(connection: Connection, stored: StoredImport) -> list[dict[str, Any]]:
+    """Of the refused rows the first `MOST_REJECTED`: line and message."""
+    row = _REJECTED.first(connection, (stored.id,))
+    return (row.rejected if row is not None else None) or []
+
+
+def latest(connection: Connection, company_id: UUID | None, kind: Kind, *, limit: int) -> list[StoredImport]:
+    """The newest first."""
+    return _LATEST.all(connection, (company_id, kind, limit))
+
+
+_FORGET = Command(
+    "DELETE FROM csv_imports WHERE id = ANY(ARRAY("
+    "SELECT id FROM csv_imports WHERE id < %s ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED))"
+)
+
+
+def forget_imports(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
+    """Those that began before. Returns how many."""
+    return _FORGET.execute(connection, (first_id_of(now - timedelta(days=days)), limit)).rowcount

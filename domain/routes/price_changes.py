@@ -1,0 +1,93 @@
+"""Changes of stations, deals and taxes, and the plans that they may change: those of trucks that are still at their
+first stop are reviewed.
+
+Each function returns the jobs that review them, to enqueue after the commit.
+"""
+
+from collections.abc import Sequence
+from datetime import date, datetime
+from pathlib import Path
+from uuid import UUID
+
+from domain.accounts.companies import require_company
+from domain.contract.csvfiles import Progress, Report
+from domain.database import Connection
+from domain.jobs import Job
+from domain.routes.review_requests import after_new_prices
+from domain.stations import stations
+from domain.stations.stations import DealRow, StationRow, TaxRow
+
+
+def import_stations(
+    connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None
+) -> tuple[Report, list[Job]]:
+    """Raises UnreadableFile."""
+    report = stations.import_stations(connection, path, now=now, progress=progress)
+    return report, after_new_prices(connection, None, now=now)
+
+
+def import_deals(
+    connection: Connection, company_id: UUID, path: Path, *, now: datetime, progress: Progress = lambda _: None
+) -> tuple[Report, list[Job]]:
+    """Raises UnknownCompany, RetiredCompany, UnreadableFile."""
+    require_company(connection, company_id)
+    report = stations.import_deals(connection, company_id, path, now=now, progress=progress)
+    return report, after_new_prices(connection, company_id, now=now)
+
+
+def import_taxes(
+    connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None
+) -> tuple[Report, list[Job]]:
+    """Raises UnreadableFile."""
+    report = stations.import_taxes(connection, path, now=now, progress=progress)
+    return report, after_new_prices(connection, None, now=now)
+
+
+def add_station(connection: Connection, row: StationRow, *, now: datetime) -> list[Job]:
+    """Raises StationExists."""
+    stations.add_station(connection, row, now=now)
+    return after_new_prices(connection, None, now=now)
+
+
+def edit_station(connection: Connection, row: StationRow, *, now: datetime) -> list[Job]:
+    """Changes one station; a retired one is back."""
+    stations.store_station(connection, row, now=now)
+    return after_new_prices(connection, None, now=now)
+
+
+def retire_stations(connection: Connection, station_ids: Sequence[str], *, now: datetime) -> list[Job]:
+    """Raises UnknownStation."""
+    stations.retire_stations(connection, station_ids, now=now)
+    return after_new_prices(connection, None, now=now)
+
+
+def edit_deal(
+    connection: Connection, company_id: UUID, deal_id: int | None, row: DealRow, *, now: datetime
+) -> tuple[int | None, list[Job]]:
+    """Changes one deal, or for `deal_id` None adds one. Returns its id, too; None: the company has no such deal. Raises
+    UnknownCompany, RetiredCompany, AlreadyPriced."""
+    require_company(connection, company_id)
+    stored_id = stations.store_deal(connection, company_id, deal_id, row, now=now)
+    return stored_id, after_new_prices(connection, company_id, now=now)
+
+
+def remove_deal(connection: Connection, company_id: UUID, deal_id: int, *, now: datetime) -> list[Job] | None:
+    """None: the company has no such deal."""
+    if not stations.remove_deal(connection, company_id, deal_id, now=now):
+        return None
+    return after_new_prices(connection, company_id, now=now)
+
+
+def edit_tax(connection: Connection, old: tuple[str, date] | None, row: TaxRow, *, now: datetime) -> list[Job] | None:
+    """Changes the tax of a state from a day on, or for `old` None adds one. None: there is no such tax. Raises
+    AlreadyPriced."""
+    if not stations.store_tax(connection, old, row, now=now):
+        return None
+    return after_new_prices(connection, None, now=now)
+
+
+def remove_tax(connection: Connection, state: str, valid_from: date, *, now: datetime) -> list[Job] | None:
+    """None: there is no such tax."""
+    if not stations.remove_tax(connection, state, valid_from, now=now):
+        return None
+    return after_new_prices(connection, None, now=now)

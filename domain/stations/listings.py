@@ -1,0 +1,74 @@
+"""Stations, deals and taxes, as people look through them. Stations and taxes are the same for all companies."""
+
+from datetime import date, datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from domain.listing import Listing
+
+
+class StoredStation(NamedTuple):
+    """The fields of `StationRow`, and whether it is retired."""
+
+    station_id: str
+    name: str
+    latitude: float
+    longitude: float
+    brand: str | None
+    address: str | None
+    city: str | None
+    state: str | None
+    retail_price: float | None
+    priced_at: datetime | None
+    retired_at: datetime | None
+
+
+class StoredDeal(NamedTuple):
+    """The fields of `DealRow`, and its id."""
+
+    id: int
+    company_id: UUID
+    station_id: str | None
+    brand: str | None
+    discount_per_gallon: float | None
+    net_price: float | None
+    valid_from: date | None
+    valid_to: date | None
+
+
+class StoredTax(NamedTuple):
+    """The fields of `TaxRow`."""
+
+    state: str
+    rate_per_gallon: float
+    valid_from: date
+    surcharge_per_gallon: float
+
+
+STATIONS = Listing(
+    StoredStation,
+    "stations",
+    scope="true",
+    key="station_id = %(id)s",
+    order="station_id",
+    searched=("station_id", "name", "brand", "address", "city", "state"),
+    retires=True,
+)
+DEALS = Listing(
+    StoredDeal,
+    "deals",
+    scope="company_id = %(company_id)s",
+    key="id = %(id)s",
+    order="station_id, brand, valid_from, id",
+    searched=("station_id", "brand"),
+    retires=False,
+)
+TAXES = Listing(
+    StoredTax,
+    "fuel_taxes",
+    scope="true",
+    key="state = %(state)s AND valid_from = %(valid_from)s",
+    order="state, valid_from",
+    searched=("state", "valid_from"),
+    retires=False,
+)

@@ -1,0 +1,139 @@
+"""CSV files of the pages Fleet and Stations: imports with their progress, and exports that imports read again."""
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from functools import partial
+from io import TextIOWrapper
+from pathlib import Path
+from typing import IO, Any
+from uuid import UUID
+
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from domain.accounts.contacts import Contacts, is_sealed
+from domain.accounts.users import MAY_EDIT_POLICY
+from domain.contract.csvfiles import count_rows, write_rows
+from domain.ids import read_id, shown_id
+from domain.operations import csv_imports
+from domain.operations.csv_imports import StoredImport
+from ingress.console.frame import Console, Page, action, not_found, page, see_other, upload
+from ingress.console.records import keep, plain
+from ingress.console.subjects import SUBJECTS, Subject
+
+_CHUNK_BYTES = 1 << 18
+
+
+def addresses(console: Console) -> list[Route]:
+    """Those of all subjects."""
+    return [
+        route
+        for subject in SUBJECTS
+        for route in (
+            upload(console, f"/{subject.name}/import", partial(take, subject), may=partial(require_editor, subject)),
+            page(console, f"/{subject.name}/imports/{{id}}", partial(show_import, subject)),
+            page(console, f"/{subject.name}.csv", partial(export, subject)),
+        )
+    ] + [
+        action(
+            console,
+            f"/{subject.name}/contacts.csv",
+            partial(export_contacts, subject),
+            by=MAY_EDIT_POLICY,
+            kept="elsewhere",
+        )
+        for subject in SUBJECTS
+        if subject.name == "drivers"
+    ]
+
+
+def require_editor(subject: Subject, page: Page) -> None:
+    """Whoever may not import such a file learns nothing of it. Raises Refused."""
+    if page.session.role not in subject.may_edit:
+        raise not_found()
+    subject.scope(page)
+
+
+def take(subject: Subject, page: Page, path: Path) -> Response:
+    """A file has arrived: its import begins, and the page that follows it is shown."""
+    require_editor(subject, page)
+    importer, company_id = page.console.importer, subject.company_id(page)
+    importer.require_room()
+    import_id = csv_imports.begin(
+        page.connection, company_id, subject.name, page.session.email, rows_total=count_rows(path), now=page.now
+    )
+    stored = _read(page, company_id, import_id)
+    page.afterwards.append(lambda: importer.start(stored, path))
+    return see_other(f"/{subject.name}/imports/{shown_id('imp', import_id)}")
+
+
+def _read(page: Page, company_id: UUID | None, import_id: UUID) -> StoredImport:
+    """Raises Refused."""
+    stored = csv_imports.read(page.connection, company_id, import_id)
+    if stored is None:
+        raise not_found()
+    return stored
+
+
+def show_import(subject: Subject, page: Page) -> Response:
+    """How far an import is, and what became of it; or the part of the page that asks for itself again."""
+    require_editor(subject, page)
+    import_id = read_id("imp", page.request.path_params["id"])
+    if import_id is None:
+        raise not_found()
+    csv_imports.close_silent(page.connection, now=page.now)
+    stored = _read(page, subject.company_id(page), import_id)
+    if stored.kind != subject.name:
+        raise not_found()
+    return page.render(
+        "_import.html" if page.is_fragment else "import.html",
+        section=subject.section,
+        subject=subject,
+        stored=stored,
+        shown=shown_id("imp", import_id),
+        rejected=[(row["line"], plain(row["message"])) for row in csv_imports.rejected_rows(page.connection, stored)],
+    )
+
+
+def export(subject: Subject, page: Page) -> Response:
+    """All that is not retired. An import of it changes nothing. Without contacts, which an import then leaves."""
+    names = [name for name in subject.shape.__struct_fields__ if name != "contact"]
+    rows = subject.listing.all(page.connection, subject.scope(page))
+    return _csv(f"fuelroute-{subject.name}.csv", names, ([getattr(row, name) for name in names] for row in rows))
+
+
+def export_contacts(subject: Subject, page: Page) -> Response:
+    """Likewise, with the contacts, which hold secrets: for owners, and kept in the audit log."""
+    names, contacts = subject.shape.__struct_fields__, page.console.contacts
+    rows = subject.listing.all(page.connection, subject.scope(page))
+    keep(subject, page, "export contacts", "all", "The contacts were taken away as a CSV file")
+    return _csv(f"fuelroute-{subject.name}-contacts.csv", names, _with_contacts(rows, names, contacts))
+
+
+def _with_contacts(rows: Iterable[Any], names: tuple[str, ...], contacts: Contacts) -> Iterator[list[Any]]:
+    for row in rows:
+        contact = contacts.open_or_keep(row.contact)
+        readable = None if contact is None or is_sealed(contact) else contact
+        yield [readable if name == "contact" else getattr(row, name) for name in names]
+
+
+def _csv(name: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Response:
+    """Written as a whole before the first byte is sent: whoever loads it slowly holds no connection to the database."""
+    file = tempfile.SpooledTemporaryFile(max_size=1 << 20)  # noqa: SIM115 (closed when it is sent)
+    try:
+        text = TextIOWrapper(file, encoding="utf-8-sig", newline="")  # the mark tells spreadsheets that it is UTF-8
+        write_rows(text, list(columns), rows)
+        text.flush()
+        text.detach()
+    except BaseException:
+        file.close()
+        raise
+    file.seek(0)
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return StreamingResponse(_chunks(file), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+def _chunks(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        while chunk := file.read(_CHUNK_BYTES):
+            yield chunk

@@ -1,0 +1,265 @@
+"""The pages Fleet and Stations: for each subject a list to search, a form for each record, and its end. What differs
+between vehicles, drivers, stations, deals and taxes is in `subjects`."""
+
+import hashlib
+import re
+from collections.abc import Collection
+from functools import partial
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+from starlette.responses import Response
+from starlette.routing import Route
+
+from domain.accounts.users import MAY_EDIT_POLICY
+from domain.contract.checking import Invalid, read_query
+from domain.errors import FuelrouteError
+from domain.listing import MOST_COUNTED
+from domain.operations import audit, csv_imports
+from domain.operations.audit import Actor
+from ingress.console.browser import MAX_FILE_BYTES
+from ingress.console.frame import Console, Page, Refused, action, not_found, page, see_other
+from ingress.console.subjects import SUBJECTS, Field, Subject, as_text
+
+PAGE_SIZE = 50
+_LONGEST = 4_000
+"""Of what is typed: the shapes say what is too long for a field."""
+_ENTRIES = 10
+_IMPORTS = 5
+
+_DONE = {
+    "added": "It is added.",
+    "changed": "The changes are stored.",
+    "same": "Nothing was changed.",
+    "retired": "It is retired.",
+    "removed": "It is removed.",
+}
+
+
+def addresses(console: Console) -> list[Route]:
+    """Those of all subjects. What changes something is for the roles that may edit; everybody may look."""
+    return [
+        route
+        for subject in SUBJECTS
+        for route in (
+            page(console, f"/{subject.name}", partial(show, subject)),
+            page(console, f"/{subject.name}/new", partial(show_new, subject)),
+            action(console, f"/{subject.name}/new", partial(add, subject), by=subject.may_edit, kept="elsewhere"),
+            page(console, f"/{subject.name}/one", partial(show_one, subject)),
+            action(console, f"/{subject.name}/one", partial(save, subject), by=subject.may_edit, kept="elsewhere"),
+            action(console, f"/{subject.name}/end", partial(end, subject), by=subject.may_edit, kept="elsewhere"),
+        )
+    ]
+
+
+def show(subject: Subject, page: Page) -> Response:
+    """The list."""
+    form, number = page.form, page.form.number("page", most=100_000)
+    retired = subject.retires and form.text("retired") == "yes"
+    found = subject.listing.find(
+        page.connection,
+        subject.scope(page),
+        form.text("q"),
+        retired=retired,
+        limit=PAGE_SIZE,
+        offset=number * PAGE_SIZE,
+    )
+    may_edit = page.session.role in subject.may_edit
+    query = {"q": form.text("q"), "retired": "yes" if retired else ""}
+    return page.render(
+        "records.html",
+        section=subject.section,
+        subject=subject,
+        subjects=[one for one in SUBJECTS if one.section == subject.section],
+        listed=[subject.field(name) for name in subject.listed],
+        found=found,
+        may_edit=may_edit,
+        may_export_contacts=page.session.role in MAY_EDIT_POLICY and subject.name == "drivers",
+        imports=_latest_imports(subject, page) if may_edit else [],
+        q=form.text("q"),
+        retired=retired,
+        page_number=number,
+        most_counted=MOST_COUNTED,
+        pages=-(-found.total // PAGE_SIZE),
+        address=lambda number: f"/{subject.name}?{urlencode({**query, 'page': number})}",
+        done=_DONE.get(form.text("done"), ""),
+        most_megabytes=MAX_FILE_BYTES >> 20,
+        most_bytes=MAX_FILE_BYTES,
+        columns=columns_of(subject),
+    )
+
+
+def _latest_imports(subject: Subject, page: Page) -> list[csv_imports.StoredImport]:
+    return csv_imports.latest(page.connection, subject.company_id(page), subject.name, limit=_IMPORTS)
+
+
+def columns_of(subject: Subject) -> list[tuple[str, bool]]:
+    """The columns of the CSV file, and which of them it must have."""
+    return [(field.encode_name, field.required) for field in msgspec.structs.fields(subject.shape)]
+
+
+def show_new(subject: Subject, page: Page) -> Response:
+    if page.session.role not in subject.may_edit:
+        raise not_found()
+    subject.scope(page)
+    return _form(subject, page, None, {})
+
+
+def show_one(subject: Subject, page: Page) -> Response:
+    stored = subject.read(page, page.form.text("id"))
+    return _form(subject, page, stored, _typed_before(subject, stored))
+
+
+def _typed_before(subject: Subject, stored: Any) -> dict[str, str]:
+    """What the form shows of a stored row; never a secret."""
+    return {
+        field.name: "" if field.kind == "secret" else as_text(getattr(stored, field.name)) for field in subject.fields
+    }
+
+
+def _form(
+    subject: Subject,
+    page: Page,
+    stored: Any,
+    typed: dict[str, str],
+    *,
+    fault: str = "",
+    faults: dict[str, str] | None = None,
+    status: int = 200,
+) -> Response:
+    key = subject.key(stored) if stored is not None else ""
+    may_edit = page.session.role in subject.may_edit
+    is_retired = subject.retires and stored is not None and stored.retired_at is not None
+    return page.render(
+        "record.html",
+        status=status,
+        section=subject.section,
+        subject=subject,
+        stored=stored,
+        key=key,
+        seen=_state_of(subject, stored),
+        title=subject.title(stored) if stored is not None else f"A new {subject.one}",
+        typed=typed,
+        is_retired=is_retired,
+        may_edit=may_edit,
+        is_open=may_edit and not (is_retired and subject.section == "fleet"),
+        may_force=page.session.role in MAY_EDIT_POLICY and subject.section == "fleet",
+        entries=_entries(subject, page, key) if stored is not None and may_edit else [],
+        fault=fault,
+        faults=faults or {},
+        done=_DONE.get(page.form.text("done"), ""),
+    )
+
+
+def _entries(subject: Subject, page: Page, key: str) -> list[audit.Entry]:
+    return audit.entries_of(page.connection, subject.company_id(page), subject.in_audit(key), limit=_ENTRIES)
+
+
+def _state_of(subject: Subject, stored: Any) -> str:
+    """Tells whether somebody changed the row meanwhile. Nothing can be learned of a secret from it."""
+    if stored is None:
+        return ""
+    values = [(name, value) for name, value in stored._asdict().items() if name not in _secrets(subject)]
+    return hashlib.sha256(repr(values).encode()).hexdigest()[:16]
+
+
+def _secrets(subject: Subject) -> Collection[str]:
+    return {field.name for field in subject.fields if field.kind == "secret"}
+
+
+def add(subject: Subject, page: Page) -> Response:
+    return _save(subject, page, None)
+
+
+def save(subject: Subject, page: Page) -> Response:
+    return _save(subject, page, subject.read(page, page.form.packed("id")))
+
+
+def _save(subject: Subject, page: Page, stored: Any) -> Response:
+    """Stores what was typed into the form of a record, or shows the form again with what is wrong."""
+    typed = {field.name: _typed(page, field, stored) for field in subject.fields}
+    refuse = partial(_form, subject, page, stored, typed)
+    if stored is not None and page.form.text("seen") != _state_of(subject, stored):
+        return refuse(fault=f"Somebody has changed this {subject.one} meanwhile: load the page again.", status=409)
+    try:
+        row = read_query({name: value for name, value in typed.items() if value}, subject.shape)
+    except Invalid as invalid:
+        labels = {field.name: field.label for field in subject.fields}
+        faults = {fault.field: plain(fault.message) for fault in invalid.faults}
+        said = "; ".join(": ".join(filter(None, (labels.get(name, name), text))) for name, text in faults.items())
+        return refuse(fault=f"{said}.", faults=faults, status=400)
+    changed = _changed(subject, page, stored, row)
+    if stored is not None and not changed:
+        return see_other(f"/{subject.name}/one?{urlencode({'id': subject.key(stored), 'done': 'same'})}")
+    try:
+        with page.connection.transaction():  # what fails in it leaves the page its connection
+            key = subject.save(page, stored, row)
+    except FuelrouteError as error:
+        return refuse(fault=f"{str(error)[:1].upper()}{str(error)[1:]}.", status=409)
+    what = ", ".join(changed) if stored is not None else "by hand"
+    keep(subject, page, "change" if stored is not None else "add", key, what)
+    done = "changed" if stored is not None else "added"
+    return see_other(f"/{subject.name}/one?{urlencode({'id': key, 'done': done})}")
+
+
+def _typed(page: Page, field: Field, stored: Any) -> str:
+    """Browsers take the ends of lines out of what they show in one: what is the same but for these was not changed."""
+    typed = page.form.text(field.name, most=_LONGEST)
+    if stored is None or field.kind == "secret":
+        return typed
+    before = as_text(getattr(stored, field.name))
+    return before if "".join(before.splitlines()).strip() == "".join(typed.splitlines()) else typed
+
+
+def _changed(subject: Subject, page: Page, stored: Any, row: Any) -> list[str]:
+    """The labels of what differs; never a value. Stations that are retired come back."""
+    if stored is None:
+        return []
+    changed = [
+        field.label
+        for field in subject.fields
+        if (
+            page.form.text(field.name, most=_LONGEST) or page.form.text(f"{field.name}_removed") == "yes"
+            if field.kind == "secret"
+            else getattr(stored, field.name) != getattr(row, field.name)
+        )
+    ]
+    if page.form.text("price_checked") == "yes":
+        changed.append("Day of the price")
+    if subject.retires and stored.retired_at is not None:
+        changed.append("In use again")
+    return changed
+
+
+def end(subject: Subject, page: Page) -> Response:
+    """Retires a vehicle, driver or station; removes a deal or tax."""
+    stored = subject.read(page, page.form.packed("id"))
+    if subject.retires and stored.retired_at is not None:
+        raise Refused(409, f"This {subject.one} is retired already", "Somebody was quicker.")
+    key = subject.key(stored)
+    subject.end(page, stored)
+    act: str = "retire" if subject.retires else "remove"
+    keep(subject, page, act, key, page.form.text("reason") or "by hand")
+    if subject.retires:
+        return see_other(f"/{subject.name}/one?{urlencode({'id': key, 'done': 'retired'})}")
+    return see_other(f"/{subject.name}?done=removed")
+
+
+def keep(subject: Subject, page: Page, act: str, key: str, what: str) -> None:
+    """In the audit log: who did what."""
+    by = Actor(page.session.email, what)
+    company_id = subject.company_id(page)
+    audit.keep(page.connection, by, act, subject.in_audit(key), company_id=company_id, now=page.now)
+
+
+def plain(message: str) -> str:
+    """A fault in words for people who do not write programs."""
+    for name, words in (("float", "a number"), ("int", "a whole number"), ("str", "a text"), ("date", "a day")):
+        message = message.replace(f"`{name} | null`", words).replace(f"`{name}`", words)
+    message = _LENGTH.sub(lambda found: f"of {_BOUNDS[found[1]]} {found[2]} characters", message)
+    return message.replace(", got a string", "").replace(", got a text", "")
+
+
+_LENGTH = re.compile(r"of length ([<>]=) (\d+)")
+_BOUNDS = {"<=": "at most", ">=": "at least"}

@@ -1,0 +1,356 @@
+"""What the pages Fleet and Stations are about: vehicles, drivers, stations, deals, taxes. Each says how it is searched,
+shown, edited and taken away; the pages themselves are in `records`."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, ClassVar, Literal
+
+import msgspec
+from msgspec import Struct
+
+from domain.accounts.users import MAY_EDIT_FLEET, MAY_EDIT_POLICY, MAY_EDIT_STATIONS
+from domain.fleet.drivers import DriverRow
+from domain.fleet.listings import DRIVERS, VEHICLES
+from domain.fleet.matching import Matched
+from domain.fleet.records import ID_KIND
+from domain.fleet.vehicles import VehicleRow
+from domain.ids import read_id, shown_id
+from domain.lifecycle import Role
+from domain.listing import Listing
+from domain.operations.audit import in_audit
+from domain.operations.csv_imports import Kind
+from domain.routes import fleet_changes, price_changes
+from domain.routes.retiring import StillDriving, retire
+from domain.stations.listings import DEALS, STATIONS, TAXES
+from domain.stations.stations import DealRow, StationRow, TaxRow
+from ingress.console.frame import Page, Refused, not_found
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column of the CSV file, as people read it."""
+
+    name: str
+    label: str
+    hint: str = ""
+    kind: Literal["text", "number", "date", "secret"] = "text"
+
+
+class Subject(ABC):
+    name: ClassVar[Kind]
+    """Also its address."""
+    one: ClassVar[str]
+    section: ClassVar[Literal["fleet", "stations"]]
+    about: ClassVar[str]
+    """What people should know of it."""
+    search_hint: ClassVar[str]
+    shape: ClassVar[type[Struct]]
+    listing: ClassVar[Listing[Any]]
+    fields: ClassVar[Sequence[Field]]
+    listed: ClassVar[Sequence[str]]
+    """The fields that the list shows; the first leads to the record."""
+    may_edit: ClassVar[Collection[Role]]
+    is_global: ClassVar[bool] = False
+    """The same for all companies."""
+    retires: ClassVar[bool] = False
+    """What is taken away is kept as retired; otherwise it is gone."""
+
+    def field(self, name: str) -> Field:
+        return next(field for field in self.fields if field.name == name)
+
+    def scope(self, page: Page) -> dict[str, Any]:
+        """Whose rows. Raises ChooseCompany."""
+        return {} if self.is_global else {"company_id": page.company_id}
+
+    def company_id(self, page: Page) -> Any:
+        return None if self.is_global else page.company_id
+
+    def read(self, page: Page, key: str) -> Any:
+        """The stored row. Raises Refused, also for another company's."""
+        parameters = self.parameters(key)
+        row = self.listing.read(page.connection, self.scope(page), **parameters) if parameters is not None else None
+        if row is None:
+            raise not_found()
+        return row
+
+    def title(self, row: Any) -> str:
+        return str(getattr(row, self.listed[0]) or f"this {self.one}")
+
+    def in_audit(self, key: str) -> str:
+        return in_audit(self.one, key)
+
+    def shown(self, row: Any, field: Field) -> str:
+        """A stored value as people read it, and as an import reads it."""
+        return as_text(getattr(row, field.name))
+
+    @abstractmethod
+    def key(self, row: Any) -> str:
+        """What names the row in an address."""
+
+    @abstractmethod
+    def parameters(self, key: str) -> dict[str, Any] | None:
+        """The same for its listing; None: nothing can have that key."""
+
+    @abstractmethod
+    def save(self, page: Page, stored: Any, typed: Any) -> str:
+        """Stores what was typed, for `stored` None as a new one. Returns its key."""
+
+    @abstractmethod
+    def end(self, page: Page, stored: Any) -> None:
+        """Retires it, or removes it."""
+
+
+def as_text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else str(value)
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+class _OfFleet(Subject):
+    section = "fleet"
+    may_edit = MAY_EDIT_FLEET
+    retires = True
+    kind: ClassVar[Matched]
+
+    def key(self, row: Any) -> str:
+        return shown_id(ID_KIND[self.kind], row.id)
+
+    def parameters(self, key: str) -> dict[str, Any] | None:
+        found = read_id(ID_KIND[self.kind], key)
+        return {"id": found} if found is not None else None
+
+    def end(self, page: Page, stored: Any) -> None:
+        force = page.form.text("force") == "yes" and page.session.role in MAY_EDIT_POLICY
+        try:
+            _, jobs = retire(page.connection, page.company_id, self.kind, stored.id, force=force, now=page.now)
+        except StillDriving as driving:
+            raise Refused(
+                409,
+                f"The {self.one} still has planned or active routes",
+                f"{driving.some}. Wait until they are finished; or an owner retires the {self.one} and ends them.",
+            ) from None
+        page.jobs += jobs
+
+
+class Vehicles(_OfFleet):
+    name = "vehicles"
+    one = "vehicle"
+    kind = "vehicle"
+    about = "Trucks that routes are matched to, by unit number or VIN. Tank and miles per gallon make the fuel plan."
+    search_hint = "unit number, VIN, plate, year, make, model"
+    shape = VehicleRow
+    listing = VEHICLES
+    fields = (
+        Field("unit_number", "Unit number", "as your TMS sends it"),
+        Field("vin", "VIN", "17 characters"),
+        Field("license_plate", "License plate"),
+        Field("make", "Make"),
+        Field("model", "Model"),
+        Field("year", "Year"),
+        Field("fuel_tank_capacity_gallons", "Tank, gallons", kind="number"),
+        Field("mpg", "Miles per gallon", kind="number"),
+    )
+    listed = ("unit_number", "vin", "license_plate", "make", "model", "fuel_tank_capacity_gallons", "mpg")
+
+    def title(self, row: Any) -> str:
+        return str(row.unit_number or row.vin)
+
+    def save(self, page: Page, stored: Any, typed: Any) -> str:
+        if stored is None:
+            vehicle_id, jobs = fleet_changes.add_vehicle(page.connection, page.company_id, typed)
+            page.jobs += jobs
+            return shown_id("veh", vehicle_id)
+        page.jobs += fleet_changes.edit_vehicle(page.connection, page.company_id, stored.id, typed)
+        return self.key(stored)
+
+
+class Drivers(_OfFleet):
+    name = "drivers"
+    one = "driver"
+    kind = "driver"
+    about = (
+        "Whom routes are matched to, by name or external id. Fuel plans are sent to the contact, which is never shown."
+    )
+    search_hint = "name, display name, external id"
+    shape = DriverRow
+    listing = DRIVERS
+    fields = (
+        Field("name", "Name", "as your TMS sends it"),
+        Field("display_name", "Display name"),
+        Field("external_id", "External id", "the telematics provider's"),
+        Field("contact", "Contact", "a message address, such as mailtos://…", kind="secret"),
+    )
+    listed = ("name", "display_name", "external_id", "contact")
+
+    def shown(self, row: Any, field: Field) -> str:
+        """Of a contact only that there is one."""
+        if field.name == "contact":
+            return "stored" if row.contact else ""
+        return super().shown(row, field)
+
+    def save(self, page: Page, stored: Any, typed: Any) -> str:
+        contacts = page.console.contacts
+        if stored is None:
+            driver_id, jobs = fleet_changes.add_driver(page.connection, page.company_id, typed, contacts=contacts)
+            page.jobs += jobs
+            return shown_id("drv", driver_id)
+        page.jobs += fleet_changes.edit_driver(
+            page.connection,
+            page.company_id,
+            stored.id,
+            typed,
+            keep_contact=typed.contact is None and page.form.text("contact_removed") != "yes",
+            contacts=contacts,
+        )
+        return self.key(stored)
+
+
+class Stations(Subject):
+    name = "stations"
+    one = "station"
+    section = "stations"
+    about = "Truck stops where plans may buy fuel, the same for all companies. A price counts for seven days."
+    search_hint = "id, name, brand, address, city, state"
+    shape = StationRow
+    listing = STATIONS
+    fields = (
+        Field("station_id", "Id", "cannot be changed"),
+        Field("name", "Name"),
+        Field("brand", "Brand"),
+        Field("address", "Address"),
+        Field("city", "City"),
+        Field("state", "State"),
+        Field("latitude", "Latitude", kind="number"),
+        Field("longitude", "Longitude", kind="number"),
+        Field("retail_price", "Retail price, dollars a gallon", kind="number"),
+    )
+    listed = ("station_id", "name", "brand", "city", "state", "retail_price")
+    may_edit = MAY_EDIT_STATIONS
+    is_global = True
+    retires = True
+
+    def title(self, row: Any) -> str:
+        return str(row.name)
+
+    def key(self, row: Any) -> str:
+        return str(row.station_id)
+
+    def parameters(self, key: str) -> dict[str, Any] | None:
+        return {"id": key}
+
+    def save(self, page: Page, stored: Any, typed: Any) -> str:
+        if stored is None:
+            jobs = price_changes.add_station(page.connection, typed, now=page.now)
+        else:
+            checked = page.form.text("price_checked") == "yes"
+            same_price = typed.retail_price == stored.retail_price and not checked
+            typed = msgspec.structs.replace(
+                typed, station_id=stored.station_id, priced_at=stored.priced_at if same_price else None
+            )
+            jobs = price_changes.edit_station(page.connection, typed, now=page.now)
+        page.jobs += jobs
+        return str(typed.station_id)
+
+    def end(self, page: Page, stored: Any) -> None:
+        page.jobs += price_changes.retire_stations(page.connection, [stored.station_id], now=page.now)
+
+
+class Deals(Subject):
+    name = "deals"
+    one = "deal"
+    section = "stations"
+    about = (
+        "Prices that your company has negotiated, for one station or all of a brand: a discount or a fixed net price."
+    )
+    search_hint = "station id, brand"
+    shape = DealRow
+    listing = DEALS
+    fields = (
+        Field("station_id", "Station id", "or a brand"),
+        Field("brand", "Brand", "or a station"),
+        Field("discount_per_gallon", "Discount, dollars a gallon", "or a net price", kind="number"),
+        Field("net_price", "Net price, dollars a gallon", "or a discount", kind="number"),
+        Field("valid_from", "First day", kind="date"),
+        Field("valid_to", "Last day", kind="date"),
+    )
+    listed = ("station_id", "brand", "discount_per_gallon", "net_price", "valid_from", "valid_to")
+    may_edit = MAY_EDIT_POLICY
+
+    def title(self, row: Any) -> str:
+        return f"Deal for {row.station_id or row.brand}"
+
+    def key(self, row: Any) -> str:
+        return str(row.id)
+
+    def parameters(self, key: str) -> dict[str, Any] | None:
+        return {"id": int(key)} if key.isascii() and key.isdecimal() and len(key) < 10 else None
+
+    def save(self, page: Page, stored: Any, typed: Any) -> str:
+        old = stored.id if stored is not None else None
+        deal_id, jobs = price_changes.edit_deal(page.connection, page.company_id, old, typed, now=page.now)
+        if deal_id is None:
+            raise not_found()
+        page.jobs += jobs
+        return str(deal_id)
+
+    def end(self, page: Page, stored: Any) -> None:
+        jobs = price_changes.remove_deal(page.connection, page.company_id, stored.id, now=page.now)
+        if jobs is None:
+            raise not_found()
+        page.jobs += jobs
+
+
+class Taxes(Subject):
+    name = "taxes"
+    one = "tax"
+    section = "stations"
+    about = (
+        "Diesel taxes of the states, the same for all companies. A purchase is credited the rate; a surcharge is owed"
+        " by miles."
+    )
+    search_hint = "state, first day"
+    shape = TaxRow
+    listing = TAXES
+    fields = (
+        Field("state", "State", "two capital letters"),
+        Field("valid_from", "First day", kind="date"),
+        Field("rate_per_gallon", "Rate, dollars a gallon", kind="number"),
+        Field("surcharge_per_gallon", "Surcharge, dollars a gallon", "0 unless given", kind="number"),
+    )
+    listed = ("state", "valid_from", "rate_per_gallon", "surcharge_per_gallon")
+    may_edit = MAY_EDIT_STATIONS
+    is_global = True
+
+    def title(self, row: Any) -> str:
+        return f"Tax of {row.state} from {row.valid_from}"
+
+    def key(self, row: Any) -> str:
+        return f"{row.state} {row.valid_from}"
+
+    def parameters(self, key: str) -> dict[str, Any] | None:
+        state, _, day = key.partition(" ")
+        try:
+            return {"state": state, "valid_from": date.fromisoformat(day)}
+        except ValueError:
+            return None
+
+    def save(self, page: Page, stored: Any, typed: Any) -> str:
+        old = (stored.state, stored.valid_from) if stored is not None else None
+        jobs = price_changes.edit_tax(page.connection, old, typed, now=page.now)
+        if jobs is None:
+            raise not_found()
+        page.jobs += jobs
+        return self.key(typed)
+
+    def end(self, page: Page, stored: Any) -> None:
+        jobs = price_changes.remove_tax(page.connection, stored.state, stored.valid_from, now=page.now)
+        if jobs is None:
+            raise not_found()
+        page.jobs += jobs
+
+
+SUBJECTS: tuple[Subject, ...] = (Vehicles(), Drivers(), Stations(), Deals(), Taxes())

@@ -1,0 +1,549 @@
+"""The pages Vehicles and Drivers: searched, edited, retired, imported and exported."""
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+from uuid import uuid4
+
+import pytest
+from cryptography.fernet import Fernet
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from domain.accounts.companies import lock_company
+from domain.accounts.contacts import Contacts, is_sealed
+from domain.fleet.drivers import DriverRow
+from domain.housekeeping.erasure import erase_driver
+from domain.ids import shown_id
+from domain.lifecycle import Role, RouteStatus
+from domain.operations import csv_imports
+from domain.routes.fleet_changes import edit_driver
+from ingress.console.browser import MAX_FILE_BYTES
+from tests.domain.helpers import imported, status_of
+from tests.factories import Fleet
+from tests.ingress.console.conftest import Browser, Fields, World, words
+from tests.ingress.console.uploads import exported, import_file, rows_of, send
+from tests.service import Service, eventually
+
+HOSTILE = ("'; DROP TABLE vehicles; --", "%_\\", "\x00", "<script>alert(1)</script>", "\udcff", "9" * 300, "☃ é", "🚚")
+
+
+def form_of(browser: Browser, path: str, id: str = "") -> Fields:
+    """The fields of a record's form as they stand on its page."""
+    page = browser.look(path, id=id) if id else browser.look(path)
+    page = page[page.index("<main") :]
+    found = re.findall(r'<input (?:type="hidden" )?name="(\w+)" value="([^"]*)"', page)
+    return {name: value for name, value in found if name not in ("form_token", "q", "retired", "force")}
+
+
+def stored_rows(world: World, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+    with world.database.transaction() as connection:
+        return connection.execute(sql, parameters).fetchall()
+
+
+def vehicles_of(world: World, fleet: Fleet) -> list[tuple[Any, ...]]:
+    return stored_rows(
+        world,
+        "SELECT id, unit_number, vin, license_plate, make, model, year, fuel_tank_capacity_gallons, mpg FROM vehicles"
+        " WHERE company_id = %s AND retired_at IS NULL ORDER BY id",
+        fleet.company_id,
+    )
+
+
+def drivers_of(world: World, fleet: Fleet) -> list[tuple[Any, ...]]:
+    return stored_rows(
+        world,
+        "SELECT id, name, display_name, external_id, contact FROM drivers"
+        " WHERE company_id = %s AND retired_at IS NULL ORDER BY id",
+        fleet.company_id,
+    )
+
+
+# --- Looking -----------------------------------------------------------------------------------------------------
+
+
+def test_the_list_is_searched(world: World) -> None:
+    fleet = world.new_fleet()
+    browser = world.browser(Role.VIEWER, fleet)
+    page = words(browser.look("/vehicles"))
+    assert "2 vehicles" in page
+    assert page.index("101") < page.index("102")
+    assert "1XKAD49X0CJ000102" in words(browser.look("/vehicles", q="cj000102"))
+    assert "1XKAD49X0CJ000101" not in words(browser.look("/vehicles", q="cj000102"))
+    assert "No vehicle contains “%”" in words(browser.look("/vehicles", q="%"))
+    assert "Bo Diaz" in words(browser.look("/drivers", q="DIAZ"))
+    assert "1 driver" in words(browser.look("/drivers", q="d-2"))
+    assert "No vehicle is retired" in words(browser.look("/vehicles", retired="yes"))
+
+
+def test_long_lists_have_pages(world: World) -> None:
+    fleet = world.new_fleet()
+    browser = world.browser(Role.OWNER, fleet)
+    lines = "".join(f"T{number:03}\n" for number in range(120))
+    assert "120 rows added" in import_file(browser, "vehicles", f"unit_number\n{lines}")
+    first, second = words(browser.look("/vehicles", q="T")), words(browser.look("/vehicles", q="T", page=1))
+    assert "1 of 3 Next" in first
+    assert "T049" in first
+    assert "T050" not in first
+    assert "T050" in second
+    assert "Before 2 of 3 Next" in second
+    assert "T119" in words(browser.look("/vehicles", q="T", page=2))
+    assert "contains" in words(browser.look("/vehicles", q="T", page=3))
+
+
+def test_retired_ones_are_listed_on_their_own(world: World) -> None:
+    fleet = world.new_fleet()
+    browser = world.browser(Role.DISPATCHER, fleet)
+    browser.look("/vehicles")
+    assert browser.submit("/vehicles/end", id=fleet.shown_trucks[0], reason="sold").status_code == 303
+    assert "1XKAD49X0CJ000101" not in browser.look("/vehicles")
+    assert "1XKAD49X0CJ000101" in browser.look("/vehicles", retired="yes")
+    page = words(browser.look("/vehicles/one", id=fleet.shown_trucks[0]))
+    assert "retired" in page
+    assert "retire: sold" in page
+    assert "Store" not in page
+
+
+# --- Editing -----------------------------------------------------------------------------------------------------
+
+
+def test_a_vehicle_is_edited_and_the_audit_log_says_who(world: World) -> None:
+    fleet = world.new_fleet()
+    email = world.new_user(Role.DISPATCHER, fleet)
+    browser = world.browser()
+    browser.sign_in(email)
+    fields = form_of(browser, "/vehicles/one", id=fleet.shown_trucks[0])
+    assert fields["unit_number"] == "101"
+    assert fields["fuel_tank_capacity_gallons"] == "200"
+
+    answer = browser.submit("/vehicles/one", **fields | {"mpg": "7.25", "make": "Volvo"})
+
+    assert answer.headers["location"] == f"/vehicles/one?id={fleet.shown_trucks[0]}&done=changed"
+    page = words(browser.look(answer.headers["location"]))
+    assert "The changes are stored" in page
+    assert f"{email} change: Make, Miles per gallon" in page
+    truck = vehicles_of(world, fleet)[0]
+    assert truck[1:] == ("101", "1XKAD49X0CJ000101", None, "Volvo", None, None, 200, 7.25)
+    same = browser.submit("/vehicles/one", **form_of(browser, "/vehicles/one", id=fleet.shown_trucks[0]))
+    assert same.headers["location"].endswith("done=same")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"mpg": "fast"}, "Miles per gallon: Expected a number"),
+        ({"mpg": "51"}, "Miles per gallon: Expected a number <= 50"),
+        ({"vin": "SHORT"}, "VIN: Expected a text of at least 17"),
+        ({"unit_number": "x" * 201}, "Unit number: Expected a text of at most 200"),
+        ({"unit_number": "", "vin": ""}, "unit_number or vin is needed"),
+        ({"unit_number": "102"}, "There is a vehicle with the unit number '102' already"),
+    ],
+)
+def test_a_bad_value_is_refused_with_its_sentence(world: World, changes: Fields, sentence: str) -> None:
+    fleet = world.new_fleet()
+    browser = world.browser(Role.OWNER, fleet)
+    before = vehicles_of(world, fleet)
+    fields = form_of(browser, "/vehicles/one", id=fleet.shown_trucks[0])
+
+    answer = browser.submit("/vehicles/one", **fields | changes)
+
+    assert answer.status_code in (400, 409)
+    assert sentence in words(answer.text)
+    for value in filter(None, changes.values()):
+        assert f'value="{value}"' in answer.text, "what was typed is still there"
+    assert vehicles_of(world, fleet) == before
+
+
+def test_nobody_overwrites_what_somebody_else_stored_meanwhile(world: World) -> None:
+    fleet = world.new_fleet()
+    browser = world.browser(Role.OWNER, fleet)
+    fields = form_of(browser, "/vehicles/one", id=fleet.shown_trucks[0])
+    assert browser.submit("/vehicles/one", **fields | {"mpg": "7"}).status_code == 303
+    answer = browser.submit("/vehicles/one", **fields | {"mpg": "8"})
+    assert answer.status_code == 409
+    assert "Somebody has changed this vehicle meanwhile" in words(answer.text)
+    assert vehicles_of(world, fleet)[0][-1] == 7
+
+
+def test_an_edited_unit_number_imports_the_routes_that_wait_for_it(world: World, service: Service) -> None:
+    fleet, now = world.new_fleet(), datetime.now(UTC)
+    with world.database.transaction() as connection:
+        route_id = imported(
+            connection, fleet.live, now=now, start=now + timedelta(hours=5), vehicle={"unitNumber": "T-9"}
+        )
+    browser = world.browser(Role.DISPATCHER, fleet)
+    fields = form_of(browser, "/vehicles/one", id=fleet.shown_trucks[0])
+    assert browser.submit("/vehicles/one", **fields | {"unit_number": "T-9"}).status_code == 303
+
+    def status() -> RouteStatus:
+        with world.database.transaction() as connection:
+            return status_of(connection, route_id)
+
+    eventually(status, lambda one: one is RouteStatus.DRAFT)
+
+
+def test_a_new_driver_and_a_new_vehicle_are_added(world: World) -> None:
+    fleet = world.new_fleet()
+    browser = world.browser(Role.OWNER, fleet)
+    browser.look("/drivers/new")
+    answer = browser.submit("/drivers/new", name="Cy Young", external_id="D-3")
+    assert "Cy Young" in words(browser.look(answer.headers["location"]))
+    answer = browser.submit("/drivers/new", name="Di Young", external_id="D-3")
+    assert "There is a driver with the external id 'D-3' already" in words(answer.text)
+    assert browser.submit("/vehicles/new", unit_number="103").status_code == 303
+    assert [row[1] for row in vehicles_of(world, fleet)] == ["101", "102", "103"]
+
+
+def test_a_contact_is_stored_sealed_kept_and_never_shown(world: World) -> None:
+    fleet = world.new_fleet()
+    secret = "mailtos://ann:hunter2@mail.example.com"
+    browser = world.browser(Role.DISPATCHER, fleet)
+    driver = fleet.shown_drivers[0]
+
+    def contact() -> str | None:
+        return str(drivers_of(world, fleet)[0][4] or "") or None
+
+    def save(**changes: str) -> int:
+        return browser.submit("/drivers/one", **form_of(browser, "/drivers/one", id=driver) | changes).status_code
+
+    assert save(contact="ftp://x") == 400
+    assert save(contact=secret) == 303
+    assert contact() is not None
+    for role in (Role.VIEWER, Role.DISPATCHER, Role.OWNER):
+        looking = world.browser(role, fleet)
+        for text in (looking.look("/drivers"), looking.look("/drivers/one", id=driver), exported(looking, "drivers")):
+            assert "hunter2" not in text
+            assert "sealed:" not in text
+    assert save(display_name="Annie") == 303
+    assert contact() is not None, "an empty field keeps it"
+    owner = world.browser(Role.OWNER, fleet)
+    answer = owner.submit("/drivers/contacts.csv")
+    assert secret in answer.text
+    assert browser.submit("/drivers/contacts.csv").status_code == 403
+    audited = stored_rows(world, "SELECT action FROM audit_log WHERE company_id = %s", fleet.company_id)
+    assert ("export contacts",) in audited
+    assert "hunter2" not in str(stored_rows(world, "SELECT * FROM audit_log WHERE company_id = %s", fleet.company_id))
+    assert save(contact_removed="yes") == 303
+    assert contact() is None
+
+
+def test_with_a_key_an_edited_contact_is_stored_sealed(world: World) -> None:
+    fleet, contacts = world.new_fleet(), Contacts(Fernet.generate_key().decode())
+    row = DriverRow(name="Ann Lee", contact="json://gate.example.com")
+    with world.database.transaction() as connection:
+        edit_driver(connection, fleet.company_id, fleet.drivers[0], row, keep_contact=False, contacts=contacts)
+    sealed = drivers_of(world, fleet)[0][4]
+    assert is_sealed(sealed)
+    assert contacts.open(sealed) == "json://gate.example.com"
+    with world.database.transaction() as connection:
+        row = DriverRow(name="Ann B. Lee")
+        edit_driver(connection, fleet.company_id, fleet.drivers[0], row, keep_contact=True, contacts=contacts)
+    assert drivers_of(world, fleet)[0][1] == "Ann B. Lee"
+    assert drivers_of(world, fleet)[0][4] == sealed
+
+
+def test_a_truck_on_its_way_is_retired_by_an_owner_only(world: World) -> None:
+    fleet, now = world.new_fleet(), datetime.now(UTC)
+    with world.database.transaction() as connection:
+        route_id = imported(connection, fleet.live, now=now, start=now + timedelta(hours=5))
+        connection.execute("UPDATE routes SET status = 'active' WHERE id = %s", (route_id,))
+    fields: Fields = {"id": fleet.shown_trucks[0], "force": "yes"}
+    dispatcher, owner = world.browser(Role.DISPATCHER, fleet), world.browser(Role.OWNER, fleet)
+    dispatcher.look("/vehicles")
+    answer = dispatcher.submit("/vehicles/end", **fields)
+    assert answer.status_code == 409
+    assert shown_id("rte", route_id) in answer.text
+    owner.look("/vehicles")
+    assert owner.submit("/vehicles/end", id=fields["id"]).status_code == 409
+    assert len(vehicles_of(world, fleet)) == 2
+    assert owner.submit("/vehicles/end", **fields).status_code == 303
+    assert len(vehicles_of(world, fleet)) == 1
+
+
+def test_an_erased_driver_is_out_of_the_audit_log(world: World) -> None:
+    fleet = world.new_fleet()
+    browser = world.browser(Role.OWNER, fleet)
+    browser.look("/drivers")
+    answer = browser.submit("/drivers/end", id=fleet.shown_drivers[0], reason="Ann Lee moved to Reno")
+    assert "Ann Lee moved to Reno" in words(browser.look(answer.headers["location"]))
+    erase_driver(world.database.transaction, fleet.company_id, fleet.drivers[0], force=False, now=datetime.now(UTC))
+    assert "Reno" not in browser.look("/drivers/one", id=fleet.shown_drivers[0])
+    assert stored_rows(world, "SELECT id FROM audit_log WHERE company_id = %s", fleet.company_id) == []
+
+
+def test_old_imports_are_forgotten(world: World) -> None:
+    fleet, now = world.new_fleet(), datetime.now(UTC)
+    with world.database.transaction() as connection:
+        import_id = csv_imports.begin(connection, fleet.company_id, "drivers", "a@b.c", rows_total=9, now=now)
+        csv_imports.forget_imports(connection, days=90, now=now + timedelta(days=89), limit=100)
+        assert csv_imports.read(connection, fleet.company_id, import_id) is not None
+        csv_imports.forget_imports(connection, days=90, now=now + timedelta(days=91), limit=100)
+        assert csv_imports.read(connection, fleet.company_id, import_id) is None
+
+
+# --- Whose it is -------------------------------------------------------------------------------------------------
+
+
+def test_a_viewer_looks_and_nothing_else(world: World) -> None:
+    fleet = world.new_fleet()
+    browser = world.browser(Role.VIEWER, fleet)
+    for path in ("/vehicles", "/drivers"):
+        page = browser.look(path)
+        assert "Export as CSV" in page
+        assert "Import a CSV file" not in page
+        assert "/new" not in page
+        browser.look(f"{path}/new", status=404)
+    page = browser.look("/vehicles/one", id=fleet.shown_trucks[0])
+    assert "1XKAD49X0CJ000101" in page
+    assert "<form" not in page[page.index("<main") :]
+    assert browser.submit("/vehicles/one", id=fleet.shown_trucks[0], unit_number="9").status_code == 403
+    assert browser.submit("/vehicles/new", unit_number="9").status_code == 403
+    assert browser.submit("/vehicles/end", id=fleet.shown_trucks[0]).status_code == 403
+    assert "Not found" in send(browser, "vehicles", "unit_number\n9\n", status=404)
+    assert len(vehicles_of(world, fleet)) == 2
+
+
+def test_another_companys_rows_and_imports_do_not_exist(world: World) -> None:
+    theirs, ours = world.new_fleet(), world.new_fleet()
+    browser, their_browser = world.browser(Role.OWNER, ours), world.browser(Role.OWNER, theirs)
+    address = send(their_browser, "vehicles", "unit_number\nTHEIRS\n")
+    eventually(lambda: their_browser.look("/vehicles", q="THEIRS"), lambda page: "1 vehicle" in words(page))
+
+    assert "THEIRS" not in browser.look("/vehicles")
+    assert "THEIRS" not in exported(browser, "vehicles")
+    for path, record in (("/vehicles", theirs.shown_trucks[0]), ("/drivers", theirs.shown_drivers[0])):
+        browser.look(f"{path}/one", status=404, id=record)
+        fields = form_of(their_browser, f"{path}/one", id=record)
+        assert browser.submit(f"{path}/one", **fields).status_code == 404
+        assert browser.submit(f"{path}/end", id=record).status_code == 404
+    browser.look(address, status=404)
+    browser.look(address.replace("vehicles", "drivers"), status=404)
+    assert len(drivers_of(world, theirs)) == 2
+
+
+def test_a_stranger_and_a_forged_form_are_refused(world: World) -> None:
+    stranger = world.browser()
+    stranger.look("/sign-in")
+    headers = {"Content-Type": "text/csv", "X-Form-Token": stranger.token}
+    assert (
+        stranger.post("/vehicles/import", content="unit_number\n1\n", headers=headers)
+        .headers["location"]
+        .startswith("/sign-in")
+    )
+    browser = world.browser(Role.OWNER)
+    for headers in (
+        {"Content-Type": "text/csv"},
+        {"Content-Type": "text/csv", "X-Form-Token": "forged"},
+        {"Content-Type": "text/csv", "X-Form-Token": browser.token, "Sec-Fetch-Site": "cross-site"},
+    ):
+        assert browser.post("/vehicles/import", content="unit_number\n1\n", headers=headers).status_code == 403
+    headers = {"Content-Type": "text/plain", "X-Form-Token": browser.token}
+    assert browser.post("/vehicles/import", content="unit_number\n1\n", headers=headers).status_code == 400
+
+
+# --- Imports -----------------------------------------------------------------------------------------------------
+
+
+def test_bad_lines_are_listed_and_the_others_are_imported(world: World) -> None:
+    fleet = world.new_fleet()
+    email = world.new_user(Role.DISPATCHER, fleet)
+    browser = world.browser()
+    browser.sign_in(email)
+    said = import_file(
+        browser,
+        "vehicles",
+        "unit_number,mpg,vin\n101,7,\n201,6.5,\n202,fast,\n203,6,SHORT\n\n201,8,\n204,<script>,\n205,6,\n",
+    )
+    assert "2 rows added, 1 changed, 0 unchanged; 4 rows are refused , the others are imported" in said
+    assert "4 mpg: Expected a number" in said
+    assert "5 vin: Expected a text of at least 17" in said
+    assert "7 the same one is already on line 3" in said
+    assert [row[1] for row in vehicles_of(world, fleet)] == ["101", "102", "201", "205"]
+    assert f"by {email}: 2 added, 1 changed, 4 refused" in words(browser.look("/vehicles"))
+    (entry,) = stored_rows(
+        world, "SELECT actor, action, affected FROM audit_log WHERE company_id = %s", fleet.company_id
+    )
+    assert entry == (email, "import", 3)
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        (b"", "lacks the column name"),
+        (b"unit,plate\n1,2\n", "The file lacks the column name"),
+        (b"name\n\xff\xfe\n", "The file is not UTF-8 text"),
+        (b"\x00\x01\x02PK", "lacks the column name"),
+        (b'name\n"never closed\n', "1 row is refused"),
+        (b"name\n" + b"x" * 200_000, "1 row is refused"),
+    ],
+)
+def test_a_file_that_is_none_is_refused_in_words(world: World, body: bytes, sentence: str) -> None:
+    fleet = world.new_fleet()
+    said = import_file(world.browser(Role.OWNER, fleet), "drivers", body)
+    assert sentence.replace("The file ", "") in said
+    assert "/tmp" not in said
+    assert len(drivers_of(world, fleet)) == 2
+
+
+def test_a_file_beyond_the_limit_is_refused(world: World) -> None:
+    browser = world.browser(Role.OWNER)
+    body = b"unit_number\n" + b"x" * MAX_FILE_BYTES
+    assert "32 MB are the limit" in send(browser, "vehicles", body, status=413)
+
+
+def test_a_company_imports_one_file_at_a_time(world: World) -> None:
+    fleet, now = world.new_fleet(), datetime.now(UTC)
+    browser = world.browser(Role.OWNER, fleet)
+    with world.database.transaction() as connection:
+        import_id = csv_imports.begin(connection, fleet.company_id, "drivers", "a@b.c", rows_total=9, now=now)
+    assert "Another file is being imported" in send(browser, "vehicles", "unit_number\n1\n", status=409)
+    page = words(browser.look(f"/drivers/imports/{shown_id('imp', import_id)}"))
+    assert "waiting for its turn" in page
+    with world.database.transaction() as connection:
+        csv_imports.beat(connection, import_id, rows_read=4, now=now - timedelta(minutes=1))
+    page = words(browser.look(f"/drivers/imports/{shown_id('imp', import_id)}"))
+    assert "The console was stopped in the middle of it" in page
+    assert "1 row added" in import_file(browser, "vehicles", "unit_number\n1\n")
+
+
+def test_pages_are_answered_while_an_import_waits_and_says_that_it_lives(world: World) -> None:
+    fleet = world.new_fleet()
+    browser = world.browser(Role.OWNER, fleet)
+
+    def beat_at() -> datetime:
+        ((at,),) = stored_rows(world, "SELECT beat_at FROM csv_imports WHERE company_id = %s", fleet.company_id)
+        assert isinstance(at, datetime)
+        return at
+
+    with world.database.transaction() as connection:
+        lock_company(connection, fleet.company_id)
+        address = send(browser, "vehicles", "unit_number\n201\n202\n")
+        assert "You may leave this page" in words(browser.look(address))
+        first = beat_at()
+        eventually(beat_at, lambda at: at > first)
+        assert "2 vehicles" in words(browser.look("/vehicles"))
+        answer = browser.submit("/vehicles/new", unit_number="203")
+        assert answer.status_code == 409
+        assert "Something else is at work on the same data" in words(answer.text)
+    eventually(lambda: words(browser.look(address)), lambda said: "2 rows added" in said)
+
+
+def test_all_rows_are_read_before_any_appears(world: World) -> None:
+    """The progress counts the rows that were read; a file that turns out to be unreadable leaves nothing."""
+    fleet = world.new_fleet()
+    browser = world.browser(Role.OWNER, fleet)
+    rows = "".join(f"T{number}\n" for number in range(5_000)).encode()
+    said = import_file(browser, "vehicles", b"unit_number\n" + rows + b"\xff\n")
+    assert "Nothing is imported. The file is not UTF-8 text" in said
+    assert len(vehicles_of(world, fleet)) == 2
+    assert "5,000 rows added" in import_file(browser, "vehicles", b"unit_number\n" + rows)
+    ((total, read),) = stored_rows(
+        world,
+        "SELECT rows_total, rows_read FROM csv_imports WHERE company_id = %s AND fault IS NULL",
+        fleet.company_id,
+    )
+    assert (total, read) == (5_000, 5_000)
+
+
+# --- Exports -----------------------------------------------------------------------------------------------------
+
+
+def test_cells_that_a_spreadsheet_would_run_are_defused(world: World) -> None:
+    fleet = world.new_fleet()
+    browser = world.browser(Role.OWNER, fleet)
+    browser.look("/vehicles/new")
+    evil = ('=HYPERLINK("http://x")', "+1", "-1", "@SUM(A1)", "'=1", "''+1", "'quoted'")
+    for text in evil:
+        assert browser.submit("/vehicles/new", unit_number=text, model=text).status_code == 303
+    before = vehicles_of(world, fleet)
+    text = exported(browser, "vehicles")
+    rows = rows_of(text)
+    assert {row["unit_number"] for row in rows} == {
+        "101", "102", "'=HYPERLINK(\"http://x\")", "'+1", "'-1", "'@SUM(A1)", "''=1", "'''+1", "'quoted'",
+    }  # fmt: skip
+    assert "9 unchanged" in import_file(browser, "vehicles", text)
+    assert vehicles_of(world, fleet) == before
+
+
+tricky = st.text(
+    st.one_of(st.sampled_from("'=+-@,\";\n\r\t é"), st.characters(exclude_categories=["Cs"], exclude_characters="\0")),
+    min_size=1,
+    max_size=10,
+).map(str.strip).filter(bool)  # fmt: skip
+numbers = st.none() | st.floats(min_value=0.001, max_value=50)
+
+
+@given(
+    st.lists(
+        st.tuples(tricky, st.none() | tricky, st.none() | tricky, numbers, numbers),
+        max_size=6,
+        unique_by=lambda t: t[0],
+    )
+)
+@hypothesis_settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+def test_an_import_of_an_export_gives_the_same_data(world: World, rows: Sequence[tuple[Any, ...]]) -> None:
+    """In the same company nothing changes; in another one, the same data arise."""
+    ours, others = world.new_fleet(), world.new_fleet()
+    with world.database.transaction() as connection:
+        for row in rows:
+            connection.execute(
+                "INSERT INTO vehicles (id, company_id, unit_number, make, license_plate, fuel_tank_capacity_gallons,"
+                " mpg) VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
+                (uuid4(), ours.company_id, *row),
+            )
+    before = vehicles_of(world, ours)
+    text = exported(world.browser(Role.OWNER, ours), "vehicles")
+    assert f"0 rows added, 0 changed, {len(before)} unchanged" in import_file(
+        world.browser(Role.OWNER, ours), "vehicles", text
+    )
+    assert vehicles_of(world, ours) == before
+    import_file(world.browser(Role.OWNER, others), "vehicles", text)
+    assert sorted(row[1:] for row in vehicles_of(world, others)) == sorted(row[1:] for row in before)
+
+
+# --- Hostile input -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["vehicles", "drivers", "stations", "deals", "taxes"])
+def test_hostile_input_is_never_our_failure(world: World, kind: str) -> None:
+    browser = world.browser(Role.OPERATOR if kind in ("stations", "taxes") else Role.OWNER)
+    for text in HOSTILE:
+        packed = quote(text.encode("utf-8", "surrogatepass"), safe="")
+        for query in (f"q={packed}", f"page={packed}", f"retired={packed}", f"q={packed}&page=99999999"):
+            answer = browser.get(f"/{kind}?{query}")
+            assert answer.status_code in (200, 400), (query, answer.text)
+            assert "<script>alert" not in answer.text
+        for path in (f"/{kind}/one?id={packed}", f"/{kind}/imports/{packed}"):
+            assert browser.get(path).status_code in (400, 404), path
+        browser.look("/account")
+        body = {"form_token": browser.token, "id": packed, "seen": packed, "name": packed, "unit_number": packed}
+        for path in (f"/{kind}/one", f"/{kind}/end"):
+            assert browser.post(path, data=body).status_code in (400, 403, 404), path
+    raw = b"name=%FF%FE&unit_number=%00%00&id=%zz&form_token=" + browser.token.encode()
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    assert browser.post(f"/{kind}/new", content=raw, headers=form).status_code in (303, 400, 403)
+
+
+def test_markup_in_a_name_is_text(world: World) -> None:
+    fleet = world.new_fleet()
+    browser = world.browser(Role.OWNER, fleet)
+    browser.look("/drivers/new")
+    answer = browser.submit("/drivers/new", name="<script>alert(1)</script>")
+    for page in (browser.look("/drivers"), browser.look(answer.headers["location"])):
+        assert "<script>alert" not in page
+        assert "&lt;script&gt;alert" in page
+
+
+def test_a_name_of_several_lines_survives_an_edit_of_something_else(world: World) -> None:
+    fleet = world.new_fleet()
+    with world.database.transaction() as connection:
+        connection.execute("UPDATE vehicles SET model = E'one\\ntwo' WHERE id = %s", (fleet.trucks[0],))
+    browser = world.browser(Role.OWNER, fleet)
+    fields = form_of(browser, "/vehicles/one", id=fleet.shown_trucks[0]) | {"model": "onetwo", "mpg": "9"}
+    assert browser.submit("/vehicles/one", **fields).status_code == 303
+    assert vehicles_of(world, fleet)[0][5] == "one\ntwo"

@@ -1,0 +1,100 @@
+"""The page Policy: how a company's routes are imported and its fuel is planned."""
+
+from typing import Any
+
+import pytest
+
+from domain.lifecycle import Role
+from tests.factories import Fleet
+from tests.ingress.console.conftest import Fields, World, words
+from tests.ingress.console.test_fleet import form_of, stored_rows
+
+
+def company(world: World, fleet: Fleet, *columns: str) -> tuple[Any, ...]:
+    (row,) = stored_rows(world, f"SELECT {', '.join(columns)} FROM companies WHERE id = %s", fleet.company_id)
+    return row
+
+
+def test_an_owner_changes_the_policy_and_the_audit_log_says_who(world: World) -> None:
+    fleet = world.new_fleet()
+    email = world.new_user(Role.OWNER, fleet)
+    browser = world.browser()
+    browser.sign_in(email)
+    fields = form_of(browser, "/policy")
+    assert fields["reserve_percent"] == "15"
+    assert fields["time_zone"] == "UTC"
+    choices: Fields = {"superseding": "true", "objective": "tax-adjusted", "map_link": "geo"}
+
+    changes = {"reserve_percent": "12.5", "time_zone": "America/Chicago", "max_stops": "3", **choices}
+    assert browser.submit("/policy", **fields | changes).headers["location"] == "/policy?done=changed"
+
+    page = words(browser.look("/policy?done=changed"))
+    assert f"{email} change: Time zone, A newer load with the same reference, Reserve, percent" in page
+    columns = ("reserve_percent", "time_zone", "max_stops", "superseding", "objective", "map_link")
+    assert company(world, fleet, *columns) == (12.5, "America/Chicago", 3, True, "tax-adjusted", "geo")
+    same = form_of(browser, "/policy") | choices
+    assert browser.submit("/policy", **same).headers["location"] == "/policy?done=same"
+    assert browser.submit("/policy", **same | {"max_stops": ""}).status_code == 303
+    assert company(world, fleet, "max_stops", "reserve_percent") == (None, 12.5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"reserve_percent": "101"}, "Reserve, percent: Expected a number <= 100"),
+        ({"reserve_percent": ""}, "Reserve, percent: It cannot be empty"),
+        ({"max_stops": "1.5"}, "Most fuel stops of a plan: Expected a whole number"),
+        ({"time_zone": "Chicago"}, "No such time zone: 'Chicago'"),
+        ({"name": "x" * 201}, "Name of the company: Expected a text of at most 200"),
+        ({"message_url": "ftp://x"}, "The message URL is not a URL that Apprise can use"),
+        ({"message_url": "json://127.0.0.1"}, "is not on the public internet"),
+        ({"superseding": "perhaps"}, "A newer load with the same reference: Choose one"),
+        ({"objective": "fun"}, "Plans compare: Invalid enum value"),
+    ],
+)
+def test_a_bad_value_is_refused_with_its_sentence(world: World, changes: Fields, sentence: str) -> None:
+    fleet = world.new_fleet()
+    browser = world.browser(Role.OWNER, fleet)
+    before = company(world, fleet, "*")
+    fields: Fields = {"superseding": "false", "objective": "pump", "map_link": "google"}
+
+    answer = browser.submit("/policy", **form_of(browser, "/policy") | fields | changes)
+
+    assert answer.status_code == 400
+    assert sentence in words(answer.text)
+    assert company(world, fleet, "*") == before
+
+
+def test_the_message_address_is_never_shown(world: World) -> None:
+    fleet = world.new_fleet()
+    browser = world.browser(Role.OWNER, fleet)
+    fields = form_of(browser, "/policy") | {"superseding": "false", "objective": "pump", "map_link": "google"}
+    secret = "mailtos://ann:hunter2@mail.example.com"
+    assert browser.submit("/policy", **fields | {"message_url": secret}).status_code == 303
+    assert company(world, fleet, "message_url") != (None,)
+    for role in (Role.VIEWER, Role.OWNER):
+        assert "hunter2" not in world.browser(role, fleet).look("/policy")
+    assert browser.submit("/policy", **fields | {"stop_cost": "25"}).status_code == 303
+    assert company(world, fleet, "message_url") != (None,), "an empty field keeps it"
+    assert browser.submit("/policy", **fields | {"message_url_removed": "yes"}).status_code == 303
+    assert company(world, fleet, "message_url") == (None,)
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.DISPATCHER])
+def test_others_look(world: World, role: Role) -> None:
+    fleet = world.new_fleet(reserve_percent=17)
+    browser = world.browser(role, fleet)
+    page = browser.look("/policy")
+    assert "Reserve, percent 17" in words(page)
+    assert "<form" not in page[page.index("<main") :]
+    assert browser.submit("/policy", reserve_percent="1").status_code == 403
+    assert company(world, fleet, "reserve_percent") == (17,)
+
+
+def test_a_policy_is_the_companys_own(world: World) -> None:
+    theirs, ours = world.new_fleet(), world.new_fleet()
+    browser = world.browser(Role.OWNER, ours)
+    fields = form_of(browser, "/policy") | {"superseding": "false", "objective": "pump", "map_link": "google"}
+    assert browser.submit("/policy", **fields | {"name": "Ours"}).status_code == 303
+    assert company(world, ours, "name") == ("Ours",)
+    assert company(world, theirs, "name") == ("Acme",)
