@@ -103,8 +103,7 @@ _ROWS = {
     figure: Statement(
         Overdue,
         "SELECT id, company_id, about, since, detail"  # noqa: S608
-        f" FROM ({text} LIMIT CASE WHEN %(detail)s::text IS NULL THEN %(limit)s::bigint ELSE %(counted)s END)"
-        " AS overdue"
+        f" FROM ({text} LIMIT %(searched)s) AS overdue"
         " WHERE %(detail)s::text IS NULL OR detail = %(detail)s LIMIT %(limit)s",
     )
     for figure, text in _TEXTS.items()
@@ -136,7 +135,9 @@ def rows(
     connection: Connection, figure: Figure, *, limit: int, now: datetime, detail: str | None = None
 ) -> list[Overdue]:
     """What the figure counts, longest overdue first; failed messages newest first. `detail`: only those of it."""
-    return _ROWS[figure].all(connection, {**_moment(now, limit), "detail": detail, "counted": COUNTED})
+    return _ROWS[figure].all(
+        connection, {**_moment(now, limit), "detail": detail, "searched": limit if detail is None else COUNTED}
+    )
 
 
 def _moment(now: datetime, limit: int) -> dict[str, object]:

@@ -109,6 +109,9 @@ def test_held_routes_are_overdue_when_their_start_has_passed_and_told_by_reason(
 
     assert counted(connection, later) == {"held": 3}
     assert overdue.held_by_reason(connection, now=later) == [("vehicle_unmapped", 2), ("driver_unmapped", 1)]
+    for reason, routes in (("vehicle_unmapped", 2), ("driver_unmapped", 1), ("nonsense", 0)):
+        assert len(overdue.rows(connection, "held", limit=100, now=later, detail=reason)) == routes
+    assert len(overdue.rows(connection, "held", limit=1, now=later, detail="vehicle_unmapped")) == 1
 
 
 def test_prices_older_than_a_week_are_stale(connection: Connection, now: datetime) -> None:
