@@ -27,8 +27,12 @@ _BATCH = 1_000
 """So many are written at once, without waiting for the second to end. Fewer cost more each; more would hold up the
 event loop, of which these take some 3 ms."""
 _MOST_ENTRIES = 10_000
-_MOST_BODY_BYTES = 8 << 20
-"""What may wait to be written. Beyond the entries the oldest is lost, beyond the bytes the new one's body."""
+_MOST_HELD = 8 << 20
+"""What may wait to be written. Beyond the entries the oldest is lost, beyond the bytes what was sent with a new one."""
+_BATCH_BYTES = 1 << 20
+"""Bodies of so many bytes end a batch: those that failed are read once more, which takes the event loop some 10 ms."""
+_SMALL_PROBLEM = 1_000
+"""It tells the code of a request of which nothing else is held."""
 _MINUTE = 60.0
 _LAST_SECONDS = 2.0
 """For what there is when the process stops."""
@@ -43,7 +47,7 @@ class RequestLog:
             settings.require_database_url(), pool_size=1, timeout_seconds=settings.database_timeout_seconds
         )
         self._entries: deque[Entry] = deque()
-        self._body_bytes = 0
+        self._held = 0
         self._many = asyncio.Event()
         self._refused: dict[UUID, Entry] = {}
         """The entry that stands for all requests of a key beyond its rate limit, until it is written."""
@@ -88,9 +92,14 @@ class RequestLog:
                 return
             self._counts[key_id] = count + 1
         scope, body = request.scope, request.received
+        query: bytes = scope["query_string"]
+        problem = answer.body if answer is not None and status >= 400 else b""
         size = len(body)
-        if size > MOST_BYTES or self._body_bytes + size > _MOST_BODY_BYTES:
-            body = b""
+        held = size + len(query) + len(problem)
+        if held > MOST_BYTES or self._held + held > _MOST_HELD:
+            body = query = b""
+            problem = problem if len(problem) <= _SMALL_PROBLEM else b""
+            held = len(problem)
         entry = Entry(
             caller,
             request.own_id,
@@ -98,12 +107,13 @@ class RequestLog:
             scope["method"],
             path,
             scope["path_params"].get("id", "") if "path_params" in scope else "",
-            scope["query_string"],
+            query,
             body,
             size,
             status,
-            answer.body if answer is not None and status >= 400 else b"",
+            problem,
             1000 * seconds,
+            held,
         )
         if status == 429:
             self._refused[key_id] = entry
@@ -111,21 +121,23 @@ class RequestLog:
 
     def _put(self, entry: Entry) -> None:
         if len(self._entries) >= _MOST_ENTRIES:
-            self._lose(self._take(1))
+            oldest = self._entries.popleft()
+            self._held -= oldest.held
+            self._lose([oldest])
         self._entries.append(entry)
-        self._body_bytes += len(entry.body)
+        self._held += entry.held
         if len(self._entries) == _BATCH:
             self._many.set()
 
-    def _take(self, count: int) -> list[Entry]:
-        """The oldest."""
-        if count >= len(self._entries):
-            taken = list(self._entries)
-            self._entries.clear()
-            self._body_bytes = 0
-        else:
-            taken = [self._entries.popleft() for _ in range(count)]
-            self._body_bytes -= sum([len(entry.body) for entry in taken])
+    def _take(self) -> list[Entry]:
+        """The oldest, as many as are written at once."""
+        taken: list[Entry] = []
+        held = 0
+        while self._entries and len(taken) < 2 * _BATCH and held < _BATCH_BYTES:
+            entry = self._entries.popleft()
+            taken.append(entry)
+            held += entry.held
+        self._held -= held
         return taken
 
     def _lose(self, entries: list[Entry]) -> None:
@@ -155,7 +167,7 @@ class RequestLog:
             self._sampled.clear()
         left = len(self._entries)
         while left > 0 and self._entries:
-            batch = self._take(2 * _BATCH)
+            batch = self._take()
             left -= len(batch)
             self._refused.clear()
             try:
@@ -178,4 +190,4 @@ class RequestLog:
         kept = batch[len(batch) - room :] if room < len(batch) else batch
         self._lose(batch[: len(batch) - len(kept)])
         self._entries.extendleft(reversed(kept))
-        self._body_bytes += sum(len(entry.body) for entry in kept)
+        self._held += sum(entry.held for entry in kept)

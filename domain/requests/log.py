@@ -48,6 +48,8 @@ class Entry(msgspec.Struct, gc=False):
     problem: bytes
     """The document that a refusal was answered with."""
     milliseconds: float
+    held: int
+    """Bytes of query, body and problem."""
     times: int = 1
     """How many requests it stands for: see `ingress.request_log`."""
 

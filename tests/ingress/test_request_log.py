@@ -218,13 +218,13 @@ def test_a_full_buffer_drops_the_oldest_and_counts(away: Settings, monkeypatch: 
         note(log, caller_of(), 30)
         assert [json.loads(one.body)["externalId"] for one in entries_of(log)] == [f"LOAD-{n}" for n in range(11, 31)]
         assert counted("dropped") - before == 11
-        assert log._body_bytes == sum(len(one.body) for one in entries_of(log))
+        assert log._held == sum(one.held for one in entries_of(log))
 
     run(away, work)
 
 
 def test_bodies_that_wait_are_bounded(away: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_log, "_MOST_BODY_BYTES", 100)
+    monkeypatch.setattr(request_log, "_MOST_HELD", 100)
 
     def work(log: RequestLog) -> None:
         for _ in range(3):

@@ -28,6 +28,7 @@ def entry_of(
         "path": "/v1/routes",
         "problem": b"",
         "milliseconds": 4.2,
+        "held": len(body),
         **more,
     }
     return Entry(body=body, size=len(body), status=status, **values)
