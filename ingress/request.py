@@ -1,6 +1,7 @@
 """A request as its endpoint gets it: what its head says, read once, and what was found of its key."""
 
 import asyncio
+import itertools
 import os
 import re
 from typing import NamedTuple
@@ -18,6 +19,9 @@ REQUEST = "fuelroute.request"
 """Where a request is kept in its scope."""
 
 JSON = b"application/json"
+
+_PROCESS, _NUMBERS = os.urandom(8).hex(), itertools.count()
+"""The two halves of the ids of requests that came without one."""
 
 _BEARER = re.compile(r"bearer +(\S+) *", re.IGNORECASE)
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
@@ -62,7 +66,7 @@ class Request:
             elif name == b"if-none-match":
                 self.if_none_match = value
         if not self.id:
-            self.id = os.urandom(16).hex()
+            self.id = f"{_PROCESS}{next(_NUMBERS):016x}"
         if bearer is not None:
             self.credentials = _credentials(scope["path"], bearer)
 
