@@ -5,7 +5,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from domain.accounts.keys import Caller, find_callers, still_valid
 from domain.async_database import AsyncDatabase
-from ingress.auth import AuthResult, Credentials, refusal_of
+from ingress.auth import AuthResult, Credentials, refusal_of, unauthorized
 from ingress.batching import Batcher, Submission
 from ingress.key_use import KeyUse
 from ingress.limits import RateLimiter
@@ -73,24 +73,20 @@ class Authenticator:
         """The key was refused."""
         self._known.pop(credentials.key.hash, None)
 
-    async def admit(
-        self, batch: Sequence[Submitted[Item, Result]], *, looked_at_again: bool = False
-    ) -> "list[Admitted[Item, Result]]":
-        """Those that may have what they ask for. The others are settled.
+    async def admit(self, batch: Sequence[Submitted[Item, Result]]) -> "list[Admitted[Item, Result]]":
+        """Those that may have what they ask for, for work that looks at the keys itself. The others are settled.
 
-        `looked_at_again`: the work looks at the keys itself. Then a key that was valid before passes without a look,
-        and only a refusal needs one.
+        A key that was valid before passes without a look; only a refusal needs one.
         """
-        auth_results = await self._check([one.item.by for one in batch], looked_at_again=looked_at_again)
-        if looked_at_again:
-            doubtful = [
-                position
-                for position, (one, auth_result) in enumerate(zip(batch, auth_results, strict=True))
-                if refusal_of(auth_result, one.item.permission) is not None
-            ]
-            callers = await self._look_up([batch[position].item.by for position in doubtful])
-            for position, caller in zip(doubtful, callers, strict=True):
-                auth_results[position] = auth_results[position]._replace(caller=caller)
+        auth_results = await self._check([one.item.by for one in batch], looked_at_again=True)
+        doubtful = [
+            position
+            for position, (one, auth_result) in enumerate(zip(batch, auth_results, strict=True))
+            if refusal_of(auth_result, one.item.permission) is not None
+        ]
+        callers = await self._look_up([batch[position].item.by for position in doubtful])
+        for position, caller in zip(doubtful, callers, strict=True):
+            auth_results[position] = auth_results[position]._replace(caller=caller)
         admitted = []
         for one, auth_result in zip(batch, auth_results, strict=True):
             refusal = refusal_of(auth_result, one.item.permission)
@@ -99,6 +95,16 @@ class Authenticator:
             elif auth_result.caller is not None:
                 admitted.append(Admitted(one, auth_result, auth_result.caller))
         return admitted
+
+    async def refuse_invalid(self, admitted: "Sequence[Admitted[Item, Result]]") -> None:
+        """Settles those whose key is not valid any more. Raises as the database does."""
+        if not admitted:
+            return
+        valid = await self._database.ask(still_valid([one.caller.key_id for one in admitted]))
+        for one, is_valid in zip(admitted, valid, strict=True):
+            if not is_valid:
+                self.forget(one.asked.item.by)
+                one.settle(unauthorized())
 
     async def _authenticate(self, batch: Sequence[Submission[Credentials, AuthResult]]) -> None:
         auth_results = await self._check([one.item for one in batch])

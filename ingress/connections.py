@@ -1,7 +1,7 @@
 """What a connection may cost before anybody knows who is at its other end: bytes, time, places, lines of the log.
 
-uvicorn's protocol bounds none of these by itself. One look around each second finds the connections that are overdue,
-so that a request costs no timer.
+uvicorn's protocol bounds none of these by itself, but for the time between two requests. One look around each second
+finds the connections that are overdue, so that a request costs no timer.
 """
 
 import asyncio
@@ -11,11 +11,14 @@ import logging
 import time
 from collections import Counter
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from domain.observability import CONNECTIONS, CONNECTIONS_REFUSED, get_logger
 from domain.settings import Settings
+from ingress.exchange import Exchange
 
 log = get_logger(__name__)
 
@@ -140,6 +143,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._address: str | None = None  # where it has a place
         self._unparsed_bytes = 0  # since the parser last gave us something whole
         self._head_due: float | None = None
+        self._request_due: float | None = None  # between two requests
         self._reading_due: float | None = None
         self._unread_bytes = 0
         self._refusal: Refusal | None = None
@@ -169,6 +173,7 @@ class BoundedConnection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._refusal is _PIPELINED:
             return
+        self._request_due = None
         if self._head_due is None and self._is_idle():
             self._head_due = time.monotonic() + self.limiter.bounds.head_seconds
         self._unparsed_bytes += len(data)
@@ -183,8 +188,25 @@ class BoundedConnection(HttpToolsProtocol):
             self._give_up(_PIPELINED)
         self._unparsed_bytes = 0
         self._head_due = None
-        super().on_headers_complete()
+        self._begin_exchange()
         self.headers = []  # what comes from now on are trailers: uvicorn would take them for headers of the request
+
+    def _begin_exchange(self) -> None:
+        """Answers the request whose head is complete, after those before it. No request becomes anything but HTTP."""
+        url, version = httptools.parse_url(self.url), self.parser.get_http_version()
+        scope, path = self.scope, url.path.decode("ascii")
+        scope["method"] = self.parser.get_method().decode("ascii")
+        scope["http_version"] = version
+        scope["path"] = unquote(path) if "%" in path else path
+        scope["raw_path"] = url.path
+        scope["query_string"] = url.query or b""
+        waits = not self._is_idle()
+        self.cycle = Exchange(self, keep_alive=version != "1.0" and self.parser.should_keep_alive())
+        if waits:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, self.app))
+        else:
+            self._start_asgi_task(self.cycle, self.app)
 
     def on_body(self, body: bytes) -> None:
         self._unparsed_bytes = 0
@@ -214,7 +236,14 @@ class BoundedConnection(HttpToolsProtocol):
     # --- Time ------------------------------------------------------------------------------------------------------
 
     def on_response_complete(self) -> None:
-        super().on_response_complete()
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        else:
+            self._request_due = time.monotonic() + self.timeout_keep_alive
         if self.cycle.response_complete and self.cycle.more_body:  # the rest of its body is read, but not for ever
             self._head_due = time.monotonic() + self.limiter.bounds.head_seconds
 
@@ -235,6 +264,8 @@ class BoundedConnection(HttpToolsProtocol):
             self._expect_reading(now)
         elif self._head_due is not None and now >= self._head_due:
             self._refuse(_SLOW_HEAD if self._unparsed_bytes else _SILENT)
+        elif self._request_due is not None and now >= self._request_due:
+            self.transport.close()
 
     def _expect_reading(self, now: float) -> None:
         self._reading_due = now + self.limiter.bounds.answer_seconds

@@ -84,7 +84,7 @@ class Pushing:
 
     async def work(self, batch: Sequence[Asking]) -> None:
         """Settles every push of a batch. Returns when the batch gives up its place."""
-        admitted = await self._authenticator.admit(batch, looked_at_again=True)
+        admitted = await self._authenticator.admit(batch)
         if not admitted:
             return
         pushes = [Push(one.caller.tenant, one.asked.item.item, one.caller.key_id) for one in admitted]

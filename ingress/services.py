@@ -12,10 +12,10 @@ from uuid import UUID
 from domain.accounts.keys import Caller, still_valid
 from domain.async_database import AsyncDatabase
 from domain.contract.shapes import Route, RouteInput
-from domain.database import SERVING, Connection, Database, Tenant
+from domain.database import SERVING, Connection, Database
 from domain.jobs import AsyncJobQueue, async_redis_client, redis_client
 from domain.redis_circuit import RedisCircuit
-from domain.routes.queries import Versioned, find_by_external_id, read_routes, read_versions
+from domain.routes.queries import Versioned, ask_external_ids, ask_routes, ask_versions
 from domain.settings import Settings
 from domain.statements import Query
 from ingress.auth import unauthorized
@@ -55,9 +55,9 @@ class Services:
         self.pushes: Batches[RouteInput, RouteAnswer] = Batcher(
             self._pushing.work, max_items=settings.push_batch_routes
         )
-        self.reads: Batches[UUID, Versioned | None] = self._reader(read_routes)
-        self.finds: Batches[str, Route | None] = self._reader(find_by_external_id)
-        self.versions: Batches[UUID, str | None] = self._reader(read_versions)
+        self.reads: Batches[UUID, Versioned | None] = self._reader(ask_routes)
+        self.finds: Batches[str, Route | None] = self._reader(ask_external_ids)
+        self.versions: Batches[UUID, str | None] = self._reader(ask_versions)
         threads = settings.database_pool_size  # each works with a connection
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="database")
         self._shares = Shares(threads, of_one=max(1, threads // 2))
@@ -105,16 +105,20 @@ class Services:
                 headers={"Retry-After": str(seconds)},
             )
 
-    def _reader(self, read: Callable[[Sequence[tuple[Tenant, Item]]], Query[list[Result]]]) -> Batches[Item, Result]:
-        """Many requests' reads in one query."""
+    def _reader(
+        self, read: Callable[[Sequence[tuple[UUID, Item]]], Query[list[Result | None]]]
+    ) -> Batches[Item, Result | None]:
+        """Many requests' reads in one query, each with the id of its key. The query finds nothing for a key that is not
+        valid any more."""
 
-        async def work(batch: Sequence[Submitted[Item, Result]]) -> None:
+        async def work(batch: Sequence[Submitted[Item, Result | None]]) -> None:
             admitted = await self.authenticator.admit(batch)
             if not admitted:
                 return
-            wanted = [(one.caller.tenant, one.asked.item.item) for one in admitted]
             try:
-                results = await self._by_key.ask(read(wanted))
+                results = await self._by_key.ask(read([(one.caller.key_id, one.asked.item.item) for one in admitted]))
+                missed = [one for one, result in zip(admitted, results, strict=True) if result is None]
+                await self.authenticator.refuse_invalid(missed)
             except Exception as error:
                 for one in admitted:
                     one.settle(error)

@@ -54,6 +54,8 @@ class RouteRow(NamedTuple):
     """Differs whenever the answer does; lists have none."""
     total: int = 0
     """How many routes the list has that it was read for."""
+    position: int = 0
+    """Among those asked for, from 1, where they were asked for with keys."""
 
 
 def route_answer(row: RouteRow) -> Route:

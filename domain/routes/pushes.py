@@ -157,12 +157,12 @@ def _insert(insert: Statement[_Created], pushes: Sequence[Push], *, now: datetim
             "key_id": push.key_id,
             "body": push.route,
         }
-        # in the order of the unique index, so that two processes that create the same routes never deadlock
-        for ordinal, push in sorted(enumerate(pushes), key=lambda entry: entry[1].identity)
+        # in one order everywhere, so that two processes that create the same routes never deadlock
+        for ordinal, push in sorted(enumerate(pushes), key=lambda entry: (entry[1].route.external_id, entry[1].tenant))
     ]
 
     def read(rows: list[_Created]) -> list[Pushed | None]:
-        created = {row.id: row.created_at for row in rows}
-        return [Pushed(route_id, "create", created[route_id]) if route_id in created else None for route_id in ids]
+        created = {row.id: Pushed(row.id, "create", row.created_at) for row in rows}
+        return [created.get(route_id) for route_id in ids]
 
     return Query(insert, (now + SWEEP_GRACE, as_json(routes)), read)

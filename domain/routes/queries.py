@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 import msgspec
 
+from domain.accounts.keys import VALID
 from domain.contract.shapes import Route, RouteList, RouteQuery
 from domain.database import Connection, Tenant, as_ids
 from domain.ids import read_id
@@ -25,19 +26,27 @@ _ROUTE = """
 """
 _PLAN = "p.document::text AS plan, p.timeline::text AS timeline"
 _VISITS = "jsonb_object_agg(visit.stop, jsonb_build_array(visit.arrived_at, visit.departed_at))::text"
-_JOINED = """
-    FROM routes r
+_NAMES = """
     LEFT JOIN vehicles v ON v.id = r.vehicle_id
     LEFT JOIN drivers d ON d.id = r.driver_id
-    LEFT JOIN plans p ON p.id = r.plan_id
 """
+_JOINED = f"{_NAMES} LEFT JOIN plans p ON p.id = r.plan_id"
 _ROUTES = f"""
     SELECT {_ROUTE}, {_PLAN},
            CASE WHEN r.arrived_at IS NOT NULL THEN (
                SELECT {_VISITS} FROM visits visit WHERE visit.route_id = r.id) END AS visits,
-           {_VERSION} AS version, 0 AS total
-    {_JOINED}
+           {_VERSION} AS version, 0 AS total,
 """  # noqa: S608 (constants of this module)
+_ASKED = f"""
+    FROM unnest(%(key_ids)s::uuid[], %(asked)s::{{type}}[]) WITH ORDINALITY AS asked (key_id, {{name}}, position)
+    CROSS JOIN LATERAL (SELECT k.company_id, k.environment {VALID} AND k.id = asked.key_id LIMIT 1) AS w
+"""
+"""What was asked for with a key that is valid at this moment, with the tenant `w` of the key."""
+
+_ASKED_BY_ID = f"""
+    {_ASKED.format(type="uuid", name="id")}
+    JOIN routes r ON r.id = asked.id AND r.company_id = w.company_id AND r.environment = w.environment
+"""
 
 
 class Versioned(NamedTuple):
@@ -50,100 +59,108 @@ class Versioned(NamedTuple):
 
 class _VersionRow(NamedTuple):
     version: str
-    id: UUID
-    company_id: UUID
-    environment: str
+    position: int
 
 
-# the rows of other tenants are left out in `_wanted`
-_BY_ID = Statement(RouteRow, _ROUTES + "WHERE r.id = ANY(%s::uuid[])")
-_VERSIONS_BY_ID = Statement(
-    _VersionRow,
+_OF_TENANTS = Statement(RouteRow, f"{_ROUTES} 0 AS position FROM routes r {_JOINED} WHERE r.id = ANY(%s::uuid[])")
+_OF_KEYS = Statement(RouteRow, f"{_ROUTES} asked.position::int AS position {_ASKED_BY_ID} {_JOINED}")
+_VERSIONS = Statement(
+    _VersionRow, f"SELECT {_VERSION} AS version, asked.position::int AS position {_ASKED_BY_ID} {_NAMES}"
+)
+
+_NEWEST = """coalesce(
+    (SELECT living.id FROM routes living
+     WHERE (living.company_id, living.environment, living.external_id)
+         = (w.company_id, w.environment, {external_id}) AND living.status <> 'canceled'),
+    (SELECT canceled.id FROM routes canceled
+     WHERE (canceled.company_id, canceled.environment, canceled.external_id)
+         = (w.company_id, w.environment, {external_id}) AND canceled.status = 'canceled'
+     ORDER BY canceled.created_at DESC, canceled.id DESC LIMIT 1))"""
+"""The newest route of tenant `w` with an externalId: the one that is not canceled, else the one that was created last.
+A push creates another route only after the one before it was canceled."""
+
+_FIND = Statement(
+    RouteRow,
     f"""
-    SELECT {_VERSION} AS version, r.id, r.company_id, r.environment
-    FROM routes r
-    LEFT JOIN vehicles v ON v.id = r.vehicle_id
-    LEFT JOIN drivers d ON d.id = r.driver_id
-    WHERE r.id = ANY(%s::uuid[])
-    """,  # noqa: S608 (constants of this module)
+    {_ROUTES} asked.position::int AS position
+    {_ASKED.format(type="text", name="external_id")}
+    CROSS JOIN LATERAL (SELECT {_NEWEST.format(external_id="asked.external_id")} AS id OFFSET 0) AS newest
+    JOIN routes r ON r.id = newest.id
+    {_JOINED}
+    """,
 )
 
 
 def read_routes(wanted: Sequence[tuple[Tenant, UUID]]) -> Query[list[Versioned | None]]:
     """Each wanted route, in order; None where that tenant has no such route. One query for all."""
-    return _wanted(_BY_ID, wanted, lambda row: Versioned(row.version, route_answer(row)))
+
+    def read(rows: list[RouteRow]) -> list[Versioned | None]:
+        found = {row.id: row for row in rows}
+        return [
+            _versioned(row)
+            if (row := found.get(route_id)) is not None and (row.company_id, row.environment) == tenant
+            else None
+            for tenant, route_id in wanted
+        ]
+
+    return Query(_OF_TENANTS, (as_ids(route_id for _, route_id in wanted),), read)
 
 
-def read_versions(wanted: Sequence[tuple[Tenant, UUID]]) -> Query[list[str | None]]:
-    """Only the version of each, for a client that may have the answer already. Stops and plan are not loaded."""
-    return _wanted(_VERSIONS_BY_ID, wanted, lambda row: row.version)
+def ask_routes(asked: Sequence[tuple[UUID, UUID]]) -> Query[list[Versioned | None]]:
+    """Each route, in order, by a key and the route's id. None where the key is not valid any more, or its tenant has no
+    such route. One query for all."""
+    return _asked(_OF_KEYS, asked, as_ids(route_id for _, route_id in asked), _versioned)
+
+
+def ask_versions(asked: Sequence[tuple[UUID, UUID]]) -> Query[list[str | None]]:
+    """Likewise only the version of each, for a client that may have the answer already. Stops and plan are not
+    loaded."""
+    return _asked(_VERSIONS, asked, as_ids(route_id for _, route_id in asked), lambda row: row.version)
+
+
+def ask_external_ids(asked: Sequence[tuple[UUID, str]]) -> Query[list[Route | None]]:
+    """Likewise the newest route with each externalId."""
+    return _asked(_FIND, asked, [external_id for _, external_id in asked], route_answer)
 
 
 _Row = TypeVar("_Row", RouteRow, _VersionRow)
 _Answer = TypeVar("_Answer")
 
 
-def _wanted(
-    by_id: Statement[_Row], wanted: Sequence[tuple[Tenant, UUID]], answer: Callable[[_Row], _Answer]
+def _asked(
+    statement: Statement[_Row],
+    asked: Sequence[tuple[UUID, object]],
+    values: str | list[str],
+    answer: Callable[[_Row], _Answer],
 ) -> Query[list[_Answer | None]]:
     def read(rows: list[_Row]) -> list[_Answer | None]:
-        found = {row.id: row for row in rows}
-        return [
-            answer(row)
-            if (row := found.get(route_id)) is not None and (row.company_id, row.environment) == tenant
-            else None
-            for tenant, route_id in wanted
-        ]
+        answers: list[_Answer | None] = [None] * len(asked)
+        for row in rows:
+            answers[row.position - 1] = answer(row)
+        return answers
 
-    return Query(by_id, (as_ids(route_id for _, route_id in wanted),), read)
+    return Query(statement, {"key_ids": as_ids(key_id for key_id, _ in asked), "asked": values}, read)
 
 
-_NEWEST = """r.id = ANY(ARRAY(
-    SELECT coalesce(
-        (SELECT living.id FROM routes living
-         WHERE (living.company_id, living.environment, living.external_id)
-             = (w.company_id, w.environment, w.external_id) AND living.status <> 'canceled'),
-        (SELECT canceled.id FROM routes canceled
-         WHERE (canceled.company_id, canceled.environment, canceled.external_id)
-             = (w.company_id, w.environment, w.external_id) AND canceled.status = 'canceled'
-         ORDER BY canceled.created_at DESC, canceled.id DESC LIMIT 1))
-    FROM unnest(%(company_ids)s::uuid[], %(environments)s::text[], %(external_ids)s::text[])
-         AS w (company_id, environment, external_id)))"""
-"""The newest route with each externalId: the one that is not canceled, else the one that was created last. A push
-creates another route only after the one before it was canceled."""
-
-_FIND = Statement(RouteRow, f"{_ROUTES} WHERE {_NEWEST}")
-
-
-def find_by_external_id(wanted: Sequence[tuple[Tenant, str]]) -> Query[list[Route | None]]:
-    """The newest route with each externalId, in order; None where that tenant has no such route. One query for all."""
-
-    def read(rows: list[RouteRow]) -> list[Route | None]:
-        by_key = {(row.company_id, row.environment, row.external_id): route_answer(row) for row in rows}
-        return [by_key.get((*tenant, external_id)) for tenant, external_id in wanted]
-
-    return Query(_FIND, _newest(wanted), read)
-
-
-def _newest(wanted: Sequence[tuple[Tenant, str]]) -> dict[str, Any]:
-    """The parameters of `_NEWEST`."""
-    return {
-        "company_ids": as_ids(tenant.company_id for tenant, _ in wanted),
-        "environments": [tenant.environment for tenant, _ in wanted],
-        "external_ids": [external_id for _, external_id in wanted],
-    }
+def _versioned(row: RouteRow) -> Versioned:
+    return Versioned(row.version, route_answer(row))
 
 
 class _Total(NamedTuple):
     total: int
 
 
+_NEWEST_OF_LIST = (
+    _NEWEST.format(external_id="w.external_id")
+    + " FROM (SELECT %(company_id)s::uuid, %(environment)s::text, %(external_id)s::text)"
+    " AS w (company_id, environment, external_id)"
+)
 _FILTERS = {
     "status": "r.status = %(status)s",
     "vehicle_id": "r.vehicle_id = %(vehicle_id)s",
     "start_from": "r.scheduled_start >= %(start_from)s",
     "start_to": "r.scheduled_start < %(start_to)s",
-    "external_id": _NEWEST,  # the other filters apply to that one route
+    "external_id": f"r.id = (SELECT {_NEWEST_OF_LIST})",  # the other filters apply to that one route
 }
 _SELECTIVE = {"vehicle_id", "external_id"}
 """What they leave is few, and counted. With the other filters, `counts` tells how many routes there are."""
@@ -206,8 +223,8 @@ def _page(filters: frozenset[str]) -> str:
         ), reached AS MATERIALIZED (
             SELECT visit.route_id, {_VISITS} AS visits FROM visits visit
             WHERE visit.route_id = ANY(ARRAY(SELECT id FROM page)) GROUP BY visit.route_id)
-        SELECT {_ROUTE}, {_PLAN}, reached.visits, '' AS version, ({total}) AS total
-        {_JOINED} LEFT JOIN reached ON reached.route_id = r.id
+        SELECT {_ROUTE}, {_PLAN}, reached.visits, '' AS version, ({total}) AS total, 0 AS position
+        FROM routes r {_JOINED} LEFT JOIN reached ON reached.route_id = r.id
         WHERE r.id = ANY(ARRAY(SELECT id FROM page)) ORDER BY r.scheduled_start DESC, r.id
     """  # noqa: S608
 
@@ -230,7 +247,6 @@ def list_routes(connection: Connection, tenant: Tenant, query: RouteQuery) -> Ro
     parameters = {
         **tenant._asdict(),
         **msgspec.structs.asdict(query),
-        **_newest([(tenant, query.external_id or "")]),
         "vehicle_id": read_id("veh", query.vehicle_id or "") or _NO_VEHICLE,
         "offset": min(query.offset, _FURTHEST),
     }

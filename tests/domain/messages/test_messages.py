@@ -33,7 +33,7 @@ from domain.routes.delivery import Outcome
 from domain.routes.imports import import_routes
 from domain.routes.progress import cancel_route
 from domain.routes.pushes import Push, store_pushes
-from domain.routes.queries import read_versions
+from domain.routes.queries import read_routes
 from domain.settings import Settings
 from tests.domain.helpers import (
     corrected_by_hand,
@@ -574,7 +574,8 @@ def test_a_route_completed_while_its_correction_is_on_its_way_shows_what_the_dri
 def versions(load: Load) -> list[str | None]:
     """What the ETag of the route's answer is made of."""
     with load.database.transaction() as connection:
-        return read_versions([(load.fleet.live, load.route_id)]).on(connection)
+        (route,) = read_routes([(load.fleet.live, load.route_id)]).on(connection)
+        return [route.version if route is not None else None]
 
 
 # --- The list --------------------------------------------------------------------------------------------------

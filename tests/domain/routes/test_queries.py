@@ -13,13 +13,14 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from domain.accounts.keys import create_key, revoke_key
 from domain.contract.shapes import Route, RouteQuery
-from domain.database import Connection, Database
+from domain.database import Connection, Database, Tenant
 from domain.ids import new_id
 from domain.lifecycle import RouteStatus
 from domain.routes.counts import fold
 from domain.routes.progress import cancel_route
-from domain.routes.queries import find_by_external_id, list_routes
+from domain.routes.queries import ask_external_ids, ask_routes, ask_versions, list_routes
 from tests.domain.helpers import imported
 from tests.factories import Fleet, make_fleet
 from tests.rows import stored_id
@@ -136,6 +137,10 @@ def test_every_total_is_exact_and_every_page_a_slice(
         raise psycopg.Rollback
 
 
+def key_of(connection: Connection, tenant: Tenant) -> UUID:
+    return create_key(connection, tenant.company_id, name="k", environment=tenant.environment, scopes=[]).id
+
+
 def found_ids(routes: list[Route | None]) -> list[UUID | None]:
     return [stored_id(route.id) if route is not None else None for route in routes]
 
@@ -148,23 +153,36 @@ def test_routes_are_found_by_external_id_each_with_its_own_tenant(
     ids = [imported(connection, tenant, now=now, externalId="LOAD") for tenant in tenants]
     alone = imported(connection, other.live, now=now, externalId="ALONE")
 
-    wanted = [(tenant, external_id) for external_id in ("LOAD", "ALONE", "", "load") for tenant in tenants]
+    keys = [key_of(connection, tenant) for tenant in tenants]
+    wanted = [(key, external_id) for external_id in ("LOAD", "ALONE", "", "load") for key in keys]
 
-    assert found_ids(find_by_external_id(wanted).on(connection)) == [*ids, None, None, alone, *[None] * 6]
-    assert found_ids(find_by_external_id([wanted[0], wanted[1], wanted[0]]).on(connection)) == [ids[0], ids[1], ids[0]]
-    assert find_by_external_id([]).on(connection) == []
+    assert found_ids(ask_external_ids(wanted).on(connection)) == [*ids, None, None, alone, *[None] * 6]
+    assert found_ids(ask_external_ids([wanted[0], wanted[1], wanted[0]]).on(connection)) == [ids[0], ids[1], ids[0]]
+    assert ask_external_ids([]).on(connection) == []
+
+
+def test_a_key_that_is_not_valid_any_more_finds_nothing(connection: Connection, fleet: Fleet, now: datetime) -> None:
+    route_id = imported(connection, fleet.live, now=now, externalId="LOAD")
+    keys = [key_of(connection, fleet.live) for _ in range(2)]
+    revoke_key(connection, keys[0])
+
+    by_id = [(key, route_id) for key in keys]
+    assert [found is not None for found in ask_routes(by_id).on(connection)] == [False, True]
+    assert [found is not None for found in ask_versions(by_id).on(connection)] == [False, True]
+    assert found_ids(ask_external_ids([(key, "LOAD") for key in keys]).on(connection)) == [None, route_id]
 
 
 def test_the_newest_route_with_an_external_id_is_found_through_cancels_and_fresh_pushes(
     connection: Connection, fleet: Fleet, now: datetime
 ) -> None:
+    key = key_of(connection, fleet.live)
     for _ in range(3):
         fresh = imported(connection, fleet.live, now=now, externalId="LOAD")
-        assert found_ids(find_by_external_id([(fleet.live, "LOAD")]).on(connection)) == [fresh]
+        assert found_ids(ask_external_ids([(key, "LOAD")]).on(connection)) == [fresh]
 
         cancel_route(connection, fleet.live, fresh, now=now)
 
-        (canceled,) = find_by_external_id([(fleet.live, "LOAD")]).on(connection)
+        (canceled,) = ask_external_ids([(key, "LOAD")]).on(connection)
         assert canceled is not None
         assert (stored_id(canceled.id), canceled.status) == (fresh, RouteStatus.CANCELED)
         assert list_routes(connection, fleet.live, RouteQuery(external_id="LOAD")).data == [canceled]
