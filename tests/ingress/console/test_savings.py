@@ -230,7 +230,7 @@ def test_a_downloaded_cell_runs_nothing(world: World, fleet: Fleet, send: Send) 
     query = "&".join(f"{name}={value}" for name, value in NOVEMBER.items())
     (lane,) = rows_of(browser, f"/savings.csv?by=lane&{query}")
     (plan,) = rows_of(browser, f"/savings/plans.csv?{query}")
-    assert (lane["origin"], lane["destination"], lane["saved"]) == ("'@SUM(A1), IL", "'+1, NJ", "-2.0")
+    assert (lane["origin"], lane["destination"], lane["saved"]) == ("'@SUM(A1), IL", "'+1, NJ", "-2")
     assert plan["external_id"] == "'=1+1"
 
 
