@@ -7,9 +7,9 @@ from the plan's road and from the ways to its fuel stops. One far fix says nothi
 **How far it has come** is the mile where it first passes its fix, on the part of the road after the last stop that it
 reached. So on a road that comes back the same way no stop of the way back seems passed on the way out.
 
-**A stop is passed without fueling** where two readings more than 10 miles beyond it show less than half of the rise
-that was planned there. What is fueled up to 50 miles before a planned stop counts for it. Where half of the rise is too
-little for a gauge to show, or the truck tells no level, nothing is found.
+**A stop is passed without fueling** where two readings in a row, more than 10 miles beyond it, show less than half of
+the rise that was planned there. What is fueled up to 50 miles before a planned stop counts for it. Where half of the
+rise is too little for a gauge to show, or the truck tells no level, nothing is found.
 """
 
 from collections.abc import Callable, Sequence
@@ -203,24 +203,31 @@ def _fuel_stops(
 ) -> tuple[int, Deviation | None]:
     """How many fuel stops are behind the truck by `last`; and the first that it passed without fueling. Of a truck that
     is `gone` from the road, a stop is behind where its level shows so."""
-    told: _Told | None = None
+    told = _Told.by(way, history(), last) if gone else None
+    furthest = told.furthest if told is not None else furthest
     while passed < len(way.fuel_stops):
-        stop = way.fuel_stops[passed]
-        if stop.mile is None:
+        mile = way.fuel_stops[passed].mile
+        if mile is None:
             passed += 1
             continue
-        if furthest < stop.mile + (0.0 if gone else PASSED_MILES):
-            break
-        if told is None:
-            known = [fix for fix in history() if fix.recorded_at <= last]
-            told = _Told(way, known, way.miles_of(known))
-        found = told.at_stop(passed, stop.mile, gone=gone)
-        if isinstance(found, Deviation):
-            return passed, found
-        if found == "open":
+        if furthest >= mile + PASSED_MILES:
+            told = told or _Told.by(way, history(), last)
+            found = told.at_stop(passed, mile)
+            if isinstance(found, Deviation):
+                return passed, found
+            if found != "open":
+                passed += 1
+                continue
+        if not (gone and told is not None and furthest >= mile and told.has_fueled_since(passed, mile)):
             break
         passed += 1
     return passed, None
+
+
+_Level = tuple[float, float]
+"""Percent in the tank at a mile."""
+_Reading = tuple[datetime, float, float]
+"""When it was read, percent, mile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,27 +238,46 @@ class _Told:
     fixes: Sequence[TrackedFix]
     miles: Sequence[float | None]
 
-    def at_stop(self, number: int, mile: float, *, gone: bool) -> Deviation | Literal["fueled", "open", "unknown"]:
-        stop = self.way.fuel_stops[number]
-        before, near = self._before(number, mile)
-        beyond = mile + PASSED_MILES
-        after = self._after(mile, near) if gone else self._beyond(beyond)
-        if len(after) < READINGS:
-            silent = max((one for one in self.miles if one is not None), default=0.0) >= beyond + SILENT_MILES
-            return "unknown" if silent else "open"
-        if before is None or stop.percent < LEAST_RISE_PERCENT:
-            return "open" if gone else "unknown"
-        level, at_mile = before
-        least = min(level - self.way.percent_per_mile * (one_mile - at_mile) for _, _, one_mile in after)
-        newest = after[-1]
-        if max(percent for _, percent, _ in after) >= least + stop.percent / 2:
-            return "fueled"
-        if gone:
-            return "open"
-        text = f"passed {stop.name} by {PASSED_MILES:.0f} miles without fueling, {newest[1]:.0f} % in the tank"
-        return Deviation("stop_passed", newest[0], text)
+    @classmethod
+    def by(cls, way: PlannedWay, history: Sequence[TrackedFix], last: datetime) -> "_Told":
+        fixes = [fix for fix in history if fix.recorded_at <= last]
+        return cls(way, fixes, way.miles_of(fixes))
 
-    def _before(self, number: int, mile: float) -> tuple[tuple[float, float] | None, int]:
+    @property
+    def furthest(self) -> float:
+        return max((mile for mile in self.miles if mile is not None), default=0.0)
+
+    def at_stop(self, number: int, mile: float) -> Deviation | Literal["fueled", "open", "unknown"]:
+        """Of a stop that the truck has passed by more than `PASSED_MILES`."""
+        stop = self.way.fuel_stops[number]
+        (before, _), after = self._before(number, mile), self._beyond(mile + PASSED_MILES)
+        if len(after) < READINGS:
+            return "unknown" if self.furthest >= mile + PASSED_MILES + SILENT_MILES else "open"
+        if before is None or stop.percent < LEAST_RISE_PERCENT:
+            return "unknown"
+        if self._has_risen(stop, before, after):
+            return "fueled"
+        at, percent, _ = after[-1]
+        text = f"passed {stop.name} by {PASSED_MILES:.0f} miles without fueling, {percent:.0f} % in the tank"
+        return Deviation("stop_passed", at, text)
+
+    def has_fueled_since(self, number: int, mile: float) -> bool:
+        """Whether a truck that has left the road less than `PASSED_MILES` beyond the stop tells that it has fueled."""
+        before, near = self._before(number, mile)
+        readings = [
+            (fix.recorded_at, fix.fuel_percent, mile) for fix in self.fixes[near:] if fix.fuel_percent is not None
+        ]
+        after = readings[-READINGS:]
+        if before is None or len(after) < READINGS:
+            return False
+        return self._has_risen(self.way.fuel_stops[number], before, after)
+
+    def _has_risen(self, stop: FuelStop, before: _Level, after: Sequence[_Reading]) -> bool:
+        level, mile = before
+        left = min(level - self.way.percent_per_mile * (at_mile - mile) for _, _, at_mile in after)
+        return max(percent for _, percent, _ in after) >= left + stop.percent / 2
+
+    def _before(self, number: int, mile: float) -> tuple[_Level | None, int]:
         """The level before the truck came near the stop, with its mile; and which fix was the first near it."""
         near_mile = mile - NEAR_STOP_MILES
         earlier = [stop.mile for stop in self.way.fuel_stops[:number] if stop.mile is not None]
@@ -267,17 +293,12 @@ class _Told:
             return min(levels[-READINGS:]), near
         return ((self.way.start_percent, 0.0) if self.way.start_percent is not None else None), near
 
-    def _beyond(self, mile: float) -> list[tuple[datetime, float, float]]:
-        """The first readings beyond a mile, but none from after the truck has been silent there."""
+    def _beyond(self, mile: float) -> list[_Reading]:
+        """The first readings in a row beyond a mile, but none from after the truck has been silent there."""
         silent = next((at for at, one in enumerate(self.miles) if one is not None and one >= mile + SILENT_MILES), None)
-        return [
-            (fix.recorded_at, fix.fuel_percent, one)
-            for fix, one in zip(self.fixes[:silent], self.miles[:silent], strict=True)
-            if fix.fuel_percent is not None and one is not None and one >= mile
-        ][:READINGS]
-
-    def _after(self, mile: float, near: int) -> list[tuple[datetime, float, float]]:
-        """The newest readings after the stop, of a truck that has left the road since."""
-        return [(fix.recorded_at, fix.fuel_percent, mile) for fix in self.fixes[near:] if fix.fuel_percent is not None][
-            -READINGS:
-        ]
+        found: list[_Reading] = []
+        for fix, one in zip(self.fixes[:silent], self.miles[:silent], strict=True):
+            if fix.fuel_percent is None or one is None or len(found) == READINGS:
+                continue
+            found = [*found, (fix.recorded_at, fix.fuel_percent, one)] if one >= mile else []
+        return found
