@@ -5,6 +5,8 @@ Names are the planner's. Times are text (RFC 3339).
 
 from typing import Generic, NotRequired, TypedDict, TypeVar
 
+from domain.documents import PlanCause
+
 
 class ExplainedInputs(TypedDict):
     """The trip and its limits, after what was given up of them."""
@@ -129,6 +131,19 @@ class ExplainedWay(TypedDict):
     left_gallons: float | None
 
 
+class ExplainedVersion(TypedDict):
+    """One of the plans that were made for a route. `cause`: why, None for the first one. `fuel_stops` and `total_cost` are
+    None where no plan was feasible. `told`: the driver was; `current`: it is the one that the route shows."""
+
+    generated_at: str
+    as_of: str | None
+    cause: PlanCause | None
+    fuel_stops: int | None
+    total_cost: float | None
+    told: bool
+    current: bool
+
+
 OneCandidate = TypeVar("OneCandidate")
 
 
@@ -149,6 +164,7 @@ class Explanation(_Explanation[ExplainedCandidate]):
 
 
 class FullExplanation(_Explanation[ReasonedCandidate]):
-    """The same, with what is computed from it."""
+    """The same, with what is computed from it; and all versions of the plan where it is read for a route."""
 
     alternatives: list[ExplainedWay]
+    versions: NotRequired[list[ExplainedVersion]]

@@ -12,7 +12,7 @@ from domain.documents import PlanCause, StopDocument, TimelineEntry
 from domain.encoding import utc_text
 from domain.ids import new_id
 from domain.lifecycle import Objective
-from domain.planning.explanation import Explanation, FuelOrigin, FullExplanation, Sources
+from domain.planning.explanation import Explanation, ExplainedVersion, FuelOrigin, FullExplanation, Sources
 from domain.planning.gauges import Gauge
 from domain.planning.plan import FuelPlan, NoPlan, PlanInputs, Policy, build_plan
 from domain.planning.reasons import with_reasons
@@ -181,8 +181,46 @@ _EXPLANATION = Statement(
 )
 
 
+class _Version(NamedTuple):
+    generated_at: datetime
+    as_of: datetime | None
+    cause: PlanCause | None
+    fuel_stops: int | None
+    total_cost: float | None
+    told: bool | None
+    current: bool | None
+
+
+_VERSIONS = Statement(
+    _Version,
+    """
+    SELECT p.generated_at, p.as_of, p.cause, jsonb_array_length(p.document->'stops') AS fuel_stops,
+           (p.document->>'totalCost')::float AS total_cost,
+           EXISTS (SELECT FROM messages m WHERE m.plan_id = p.id AND m.status IN ('sent', 'suppressed')) AS told,
+           p.id = r.plan_id AS current
+    FROM routes r JOIN plans p ON p.route_id = r.id AND p.revision = r.revision
+    WHERE r.id = %s ORDER BY p.generated_at, p.id
+    """,
+)
+
+
 def read_explanation(connection: Connection, route_id: UUID) -> FullExplanation | None:
-    """Why a route's current plan is what it is, or why the route has none. None before its truck has arrived, and after
-    retention has removed the explanation."""
+    """Why a route's current plan is what it is, or why the route has none; and all its `versions`, the oldest first.
+    None before its truck has arrived, and after retention has removed the explanation."""
     row = _EXPLANATION.first(connection, (route_id,))
-    return with_reasons(row.explanation) if row is not None else None
+    if row is None:
+        return None
+    explained = with_reasons(row.explanation)
+    explained["versions"] = [
+        ExplainedVersion(
+            generated_at=utc_text(one.generated_at),
+            as_of=_moment(one.as_of),
+            cause=one.cause,
+            fuel_stops=one.fuel_stops,
+            total_cost=one.total_cost,
+            told=bool(one.told),
+            current=bool(one.current),
+        )
+        for one in _VERSIONS.all(connection, (route_id,))
+    ]
+    return explained
