@@ -62,6 +62,8 @@ class PlanCause(TypedDict):
     """The time of the fix that showed it, RFC 3339; of a review, when it was made."""
     text: str
     """The same for people."""
+    fuelStopsPassed: NotRequired[int]
+    """Of a plan made anew on the way: how many fuel stops of the one before were behind the truck."""
 
 
 class TimelineEntry(TypedDict):

@@ -65,7 +65,7 @@ def follow_trucks(
             spans[truck.track.vehicle_id] = max(since, route.as_of), truck.until
     fixes = watches.fixes_between(connection, environment, spans)
 
-    next_watches, deviations = dict[UUID, Watch](), list[tuple[UUID, UUID, Deviation]]()
+    next_watches, deviations = dict[UUID, Watch](), dict[UUID, tuple[UUID, Deviation]]()
     for truck in trucks:
         vehicle_id = truck.track.vehicle_id
         if not fixes.get(vehicle_id):
@@ -88,10 +88,14 @@ def follow_trucks(
             newest_decides=environment == Environment.LIVE,
         )
         if deviation is not None:
-            deviations.append((vehicle_id, truck.route_id, deviation))
+            deviations[vehicle_id] = truck.route_id, deviation
     watches.unwatch(connection, environment, unwatched)
-    watches.store_watches(connection, environment, next_watches, paused={one for one, _, _ in deviations})
-    return [job for _, route_id, deviation in deviations for job in _ask(connection, route_id, deviation, now=now)]
+    watches.store_watches(connection, environment, next_watches, paused=deviations.keys())
+    return [
+        job
+        for vehicle_id, (route_id, deviation) in deviations.items()
+        for job in _ask(connection, route_id, deviation, next_watches[vehicle_id].fuel_stops_passed, now=now)
+    ]
 
 
 class _Asked(NamedTuple):
@@ -106,8 +110,9 @@ _ASK = Statement(
 )
 
 
-def _ask(connection: Connection, route_id: UUID, deviation: Deviation, *, now: datetime) -> list[Job]:
-    cause = PlanCause(kind=deviation.kind, at=deviation.at.isoformat(), text=deviation.text)
+def _ask(connection: Connection, route_id: UUID, deviation: Deviation, passed: int, *, now: datetime) -> list[Job]:
+    at = deviation.at.isoformat()
+    cause = PlanCause(kind=deviation.kind, at=at, text=deviation.text, fuelStopsPassed=passed)
     rows = _ASK.all(connection, (as_json(cause), now + SWEEP_GRACE, route_id))
     return [review_plan(row.id) for row in rows if row.attempts == 0]
 

@@ -266,6 +266,7 @@ def test_a_truck_that_leaves_its_road_gets_a_plan_from_there(journey: Journey) -
     assert first.cause is None
     assert second.cause["kind"] == "off_road"
     assert "off the planned road" in second.cause["text"]
+    assert second.cause["fuelStopsPassed"] == 0
     assert journey.route.plan_id == second.id
     assert journey.route.distance_miles == second.document["totalDistanceMiles"] < 760
     sent, corrected = journey.messages()
@@ -299,7 +300,7 @@ def test_a_stop_that_is_passed_without_fueling(journey: Journey) -> None:
 
 
 def test_a_plan_that_differs_little_is_made_and_not_told(journey: Journey) -> None:
-    """All fuel is bought: going another way for half an hour costs nothing more."""
+    """Going another way for half an hour costs little, and the fuel stop is still ahead. It counts on the new road."""
     fueled = journey.fueled()
     shown = journey.route.plan_id
     journey.drive(Leg(0, 150), Leg(150, 190, 13), Leg(190, 300), fueled=fueled)
@@ -307,6 +308,27 @@ def test_a_plan_that_differs_little_is_made_and_not_told(journey: Journey) -> No
     assert len(journey.messages()) == 1
     assert (journey.route.plan_id, journey.route.correction_id) == (shown, None)
     assert journey.track.watch_at is not None
+    assert journey.track.fuel_stops_passed == 1
+
+
+def test_a_truck_that_turns_back(journey: Journey) -> None:
+    """On its plan's road it has not left it. Beyond where the plan begins it has, and the new plan leads from there."""
+    journey.drive(Leg(0, 60), Leg(60, 2))
+    assert journey.causes() == [None]
+
+    first = journey.now + timedelta(minutes=2)
+    for number in range(20):
+        west = Position(
+            unit_number="101",
+            latitude=JOLIET["latitude"],
+            longitude=JOLIET["longitude"] - number * 0.04,
+            recorded_at=first + timedelta(minutes=2 * number),
+            speed_mph=60,
+            fuel_percent=30,
+        )
+        journey.run(journey.report([west]))
+    assert journey.causes() == [None, "off_road"]
+    assert journey.versions()[1].document["totalDistanceMiles"] > journey.versions()[0].document["totalDistanceMiles"]
 
 
 def test_a_plan_is_made_anew_twice_at_most(journey: Journey) -> None:
