@@ -6,12 +6,19 @@ from datetime import datetime, timedelta
 from rich.console import Console
 from rich.table import Table
 
-from domain.planning.explanation import ExplainedVersion, FuelOrigin, FullExplanation, PriceOrigin, ReasonedCandidate
+from domain.planning.explanation import (
+    ExplainedVersion,
+    FuelOrigin,
+    FullExplanation,
+    PriceOrigin,
+    ReasonedCandidate,
+    RouteExplanation,
+)
 from domain.planning.reasons import CHOSEN
 from domain.text import printable
 
 
-def print_explanation(explanation: FullExplanation, screen: Console) -> None:
+def print_explanation(explanation: RouteExplanation, screen: Console) -> None:
     facts = Table(box=None, pad_edge=False)
     for heading in ("input", "value", "from"):
         facts.add_column(heading, justify="right" if heading == "value" else "left")
@@ -20,9 +27,8 @@ def print_explanation(explanation: FullExplanation, screen: Console) -> None:
     screen.print(facts, highlight=False, markup=False)
     screen.print(_candidates(explanation["candidates"]), highlight=False, markup=False)
     _print_result(explanation, screen)
-    versions = explanation.get("versions", [])
-    if len(versions) > 1:
-        screen.print(_versions(versions), highlight=False, markup=False)
+    if len(explanation["versions"]) > 1:
+        screen.print(_versions(explanation["versions"]), highlight=False, markup=False)
 
 
 def _versions(versions: Sequence[ExplainedVersion]) -> Table:

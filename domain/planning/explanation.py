@@ -132,8 +132,8 @@ class ExplainedWay(TypedDict):
 
 
 class ExplainedVersion(TypedDict):
-    """One of the plans that were made for a route. `cause`: why, None for the first one. `fuel_stops` and `total_cost` are
-    None where no plan was feasible. `told`: the driver was; `current`: it is the one that the route shows."""
+    """One of the plans that were made for a route. `cause`: why, None for the first one. `fuel_stops` and `total_cost`
+    are None where no plan was feasible. `told`: the driver was; `current`: it is the one that the route shows."""
 
     generated_at: str
     as_of: str | None
@@ -164,7 +164,12 @@ class Explanation(_Explanation[ExplainedCandidate]):
 
 
 class FullExplanation(_Explanation[ReasonedCandidate]):
-    """The same, with what is computed from it; and all versions of the plan where it is read for a route."""
+    """The same, with what is computed from it."""
 
     alternatives: list[ExplainedWay]
-    versions: NotRequired[list[ExplainedVersion]]
+
+
+class RouteExplanation(FullExplanation):
+    """The same of a route's current plan, with all its versions, the oldest first."""
+
+    versions: list[ExplainedVersion]

@@ -12,7 +12,7 @@ from domain.documents import PlanCause, StopDocument, TimelineEntry
 from domain.encoding import utc_text
 from domain.ids import new_id
 from domain.lifecycle import Objective
-from domain.planning.explanation import Explanation, ExplainedVersion, FuelOrigin, FullExplanation, Sources
+from domain.planning.explanation import ExplainedVersion, Explanation, FuelOrigin, RouteExplanation, Sources
 from domain.planning.gauges import Gauge
 from domain.planning.plan import FuelPlan, NoPlan, PlanInputs, Policy, build_plan
 from domain.planning.reasons import with_reasons
@@ -204,14 +204,13 @@ _VERSIONS = Statement(
 )
 
 
-def read_explanation(connection: Connection, route_id: UUID) -> FullExplanation | None:
+def read_explanation(connection: Connection, route_id: UUID) -> RouteExplanation | None:
     """Why a route's current plan is what it is, or why the route has none; and all its `versions`, the oldest first.
     None before its truck has arrived, and after retention has removed the explanation."""
     row = _EXPLANATION.first(connection, (route_id,))
     if row is None:
         return None
-    explained = with_reasons(row.explanation)
-    explained["versions"] = [
+    versions = [
         ExplainedVersion(
             generated_at=utc_text(one.generated_at),
             as_of=_moment(one.as_of),
@@ -223,4 +222,4 @@ def read_explanation(connection: Connection, route_id: UUID) -> FullExplanation 
         )
         for one in _VERSIONS.all(connection, (route_id,))
     ]
-    return explained
+    return RouteExplanation(**with_reasons(row.explanation), versions=versions)
