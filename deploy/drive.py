@@ -22,6 +22,7 @@ from domain.planning.plan import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
 from domain.roads import Point, Road, default_roads
 from domain.settings import Settings
 from domain.statements import Statement
+from domain.stations.corridor import StationIndex
 from domain.text import printable
 
 FIX_SECONDS = 30
@@ -30,6 +31,8 @@ DWELL_FIXES = 10
 POSTED_AT_ONCE = 200
 START_FUEL_PERCENT = 25.0
 PLAN_WAIT_SECONDS = 30.0
+NEW_PLAN_WAIT_SECONDS = 5.0
+PASSES_MILES = 10.0
 
 
 class CannotDrive(FuelrouteError):
@@ -76,12 +79,13 @@ def drive_route(
     speed_mph: float = 60,
     fuel_percent: float = START_FUEL_PERCENT,
     jump: bool = False,
+    by_way_of: Point | None = None,
     key: str | None = None,
     screen: Console | None = None,
 ) -> dict[str, Any]:
     """Drives a draft route from its first stop to its last, with `fuel_percent` in its tank at the start. A sandbox
-    route in simulated time, a live one in real time, or with `jump` by appearing at each stop. Returns the number of
-    fixes and the route's status afterwards.
+    route in simulated time, a live one in real time, or with `jump` by appearing at each stop. `by_way_of` is a place
+    before the second stop that the plan does not know. Returns the number of fixes and the route's status afterwards.
 
     `route_id` is the id as the API shows it. Raises CannotDrive.
     """
@@ -93,7 +97,7 @@ def drive_route(
             if live and jump:
                 _appear_at_stops(database, route, truck, screen)
             else:
-                _drive(database, settings, route, truck, speed_mph, real_time=live, screen=screen)
+                _drive(database, settings, route, truck, speed_mph, by_way_of, real_time=live, screen=screen)
         status = _wait_for(database, route.id, {RouteStatus.COMPLETED, RouteStatus.ERROR})
     return {"route_id": route_id, "fixes": truck.fixes, "status": status}
 
@@ -212,23 +216,33 @@ def _drive(
     route: _Route,
     truck: _Truck,
     speed_mph: float,
+    by_way_of: Point | None,
     *,
     real_time: bool,
     screen: Console | None,
 ) -> None:
     """Stands at each stop for a while and drives the road between, a fix every 30 s."""
     stops = [Point(stop["latitude"], stop["longitude"]) for stop in route.stops]
-    road = default_roads(settings.valhalla_url).through(stops)
+    road = default_roads(settings.valhalla_url).through([stops[0], *filter(None, [by_way_of]), *stops[1:]])
+    miles = list(road.stop_miles)
+    turn = miles.pop(1) if by_way_of is not None else None
     trip = _Trip(truck, road, speed_mph, route.mpg, route.capacity_gallons, real_time=real_time)
     with _trip_shown(screen, road.distance_miles) as show:
-        for index, mile in enumerate(road.stop_miles):
-            if index > 0:
-                trip.drive(road.stop_miles[index - 1], mile, show)
+        for index, mile in enumerate(miles):
+            if index == 1 and turn is not None:
+                trip.drive(miles[0], turn, show)
+                truck.send()
+                trip.refuels = _refuels_after(turn, road, _wait_for_another_plan(database, route.id))
+                trip.drive(turn, mile, show)
+            elif index > 0:
+                trip.drive(miles[index - 1], mile, show)
             show(mile, printable(route.stops[index]["name"]))
             trip.stand_at(stops[index])
             if index == 0:
                 _wait_for_plan(database, route.id)
-                trip.refuels = _fuel_stops(database, route.id)
+                trip.refuels = [
+                    (stop["milesFromOrigin"], stop["gallonsToFill"]) for stop in _plan_of(database, route.id).stops
+                ]
 
 
 @dataclass(slots=True)
@@ -312,6 +326,8 @@ def _trip_shown(screen: Console | None, miles: float) -> Iterator[_Show]:
 
 
 class _FuelStop(TypedDict):
+    latitude: float
+    longitude: float
     milesFromOrigin: float
     gallonsToFill: float
 
@@ -323,19 +339,39 @@ class _FuelPlan(TypedDict):
 
 
 class _Planned(NamedTuple):
+    plan_id: UUID | None
     document: _FuelPlan | None
 
+    @property
+    def stops(self) -> list[_FuelStop]:
+        return self.document["stops"] if self.document is not None else []
 
-_PLAN = Statement(_Planned, "SELECT p.document FROM routes r JOIN plans p ON p.id = r.plan_id WHERE r.id = %s")
+
+_PLAN = Statement(
+    _Planned, "SELECT r.plan_id, p.document FROM routes r LEFT JOIN plans p ON p.id = r.plan_id WHERE r.id = %s"
+)
 
 
-def _fuel_stops(database: Database, route_id: UUID) -> list[tuple[float, float]]:
-    """Mile and gallons of each fuel stop of the route's plan."""
+def _plan_of(database: Database, route_id: UUID) -> _Planned:
     with database.transaction() as connection:
-        row = _PLAN.first(connection, (route_id,))
-    if row is None or row.document is None:
-        return []
-    return [(stop["milesFromOrigin"], stop["gallonsToFill"]) for stop in row.document["stops"]]
+        return _PLAN.one(connection, (route_id,))
+
+
+def _wait_for_another_plan(database: Database, route_id: UUID) -> list[_FuelStop]:
+    """The fuel stops of the driver's plan, once it was made anew for a truck that has left its road, or some seconds
+    later where it is not."""
+    had = _plan_of(database, route_id)
+    deadline = time.monotonic() + NEW_PLAN_WAIT_SECONDS
+    while (plan := _plan_of(database, route_id)).plan_id == had.plan_id and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return plan.stops
+
+
+def _refuels_after(turn: float, road: Road, stops: list[_FuelStop]) -> list[tuple[float, float]]:
+    """Mile on the road that is driven, after a turn of it, and gallons of each fuel stop that it passes."""
+    index = StationIndex.build([""] * len(stops), [(stop["latitude"], stop["longitude"]) for stop in stops])
+    passed = {one.station_index: one.mile for one in index.passes(road, PASSES_MILES) if one.mile > turn}
+    return sorted((mile, stops[number]["gallonsToFill"]) for number, mile in passed.items())
 
 
 class _State(NamedTuple):

@@ -6,12 +6,19 @@ from datetime import datetime, timedelta
 from rich.console import Console
 from rich.table import Table
 
-from domain.planning.explanation import FuelOrigin, FullExplanation, PriceOrigin, ReasonedCandidate
+from domain.planning.explanation import (
+    ExplainedVersion,
+    FuelOrigin,
+    FullExplanation,
+    PriceOrigin,
+    ReasonedCandidate,
+    RouteExplanation,
+)
 from domain.planning.reasons import CHOSEN
 from domain.text import printable
 
 
-def print_explanation(explanation: FullExplanation, screen: Console) -> None:
+def print_explanation(explanation: RouteExplanation, screen: Console) -> None:
     facts = Table(box=None, pad_edge=False)
     for heading in ("input", "value", "from"):
         facts.add_column(heading, justify="right" if heading == "value" else "left")
@@ -20,6 +27,26 @@ def print_explanation(explanation: FullExplanation, screen: Console) -> None:
     screen.print(facts, highlight=False, markup=False)
     screen.print(_candidates(explanation["candidates"]), highlight=False, markup=False)
     _print_result(explanation, screen)
+    if len(explanation["versions"]) > 1:
+        screen.print(_versions(explanation["versions"]), highlight=False, markup=False)
+
+
+def _versions(versions: Sequence[ExplainedVersion]) -> Table:
+    """The plans that were made, where the first one was not the last."""
+    table = Table(title="plans of this route", box=None, pad_edge=False)
+    for heading in ("made of", "because", "stops", "cost", "the driver"):
+        table.add_column(heading, justify="right" if heading in ("stops", "cost") else "left")
+    for number, one in enumerate(versions):
+        feasible = one["total_cost"] is not None
+        table.add_row(
+            _moment(one["as_of"] or one["generated_at"]),
+            printable(one["cause"]["text"]) if one["cause"] is not None else "the truck arrived",
+            str(one["fuel_stops"]) if feasible else "",
+            f"${one['total_cost']:.2f}" if feasible else "none is feasible",
+            ("has it" if one["current"] else "had it") if one["told"] else "was not told" if number else "",
+            style="bold green" if one["current"] else None,
+        )
+    return table
 
 
 def _facts(explanation: FullExplanation) -> Iterator[tuple[str, str, str]]:

@@ -3,7 +3,7 @@
 Names and times are written as in the API's answers, so times are text (RFC 3339).
 """
 
-from typing import NotRequired, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 
 class ArrivalWindowDocument(TypedDict, total=False):
@@ -50,6 +50,20 @@ class FuelPlanDocument(TypedDict):
     savingsPerGallon: float | None
     savingsTotal: float | None
     stops: list[FuelStopDocument]
+
+
+class PlanCause(TypedDict):
+    """`plans.cause`: why a plan was made although the route had one. `routes.replan` while it is being made."""
+
+    kind: Literal["fuel", "prices", "dispatcher", "off_road", "stop_passed"]
+    """The fuel at the first stop had changed; prices had; somebody asked for it; the truck was found off the plan's road;
+    it had passed a planned stop without fueling."""
+    at: str
+    """The time of the fix that showed it, RFC 3339; of a review, when it was made."""
+    text: str
+    """The same for people."""
+    fuelStopsPassed: NotRequired[int]
+    """Of a plan made anew on the way: how many fuel stops of the one before were behind the truck."""
 
 
 class TimelineEntry(TypedDict):

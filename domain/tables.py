@@ -82,6 +82,7 @@ class Company(SQLModel, table=True):
     leftover_value_per_gallon: float = _default("0")
     fuel_margin_percent: float = _default("0")
     map_link: str = _default("'google'")
+    replan_en_route: bool = _default("false")
     message_url: str | None = None
     """Sealed like a driver's contact; see `contacts`."""
     created_at: datetime = _time(now=True)
@@ -371,7 +372,9 @@ class Route(SQLModel, table=True):
     correction_id: UUID | None = None
     """The plan that replaces the one that the driver has. It becomes the current one when its message is out."""
     corrected_at: datetime | None = _time(null=True)
-    """When a plan that had been sent was replaced. That happens once."""
+    """When a plan that had been sent was last replaced."""
+    replan: dict[str, Any] | None = _json(null=True)
+    """Why its plan is to be made anew on the way; see `routes/replans.py`. NULL: it is not."""
     distance_miles: float | None = None
     created_at: datetime = _time(now=True)
     updated_at: datetime = _time(now=True)
@@ -468,6 +471,10 @@ class Plan(SQLModel, table=True):
     """The newest of `price_sets` that it was made or reviewed with."""
     timeline: list[dict[str, Any]] = _json()
     """Planned arrival and mile of each stop that was left: stop, mile, plannedArrival."""
+    as_of: datetime | None = _time(null=True)
+    """The moment of which it was made: now, or in the sandbox the time of a fix."""
+    cause: dict[str, Any] | None = _json(null=True)
+    """Why it was made where the route had a plan already; see `domain/documents.py`."""
 
 
 class Message(SQLModel, table=True):
@@ -571,6 +578,12 @@ class Track(SQLModel, table=True):
     """Fix time at which the truck completed its last route: what was recorded before belongs to that one."""
     freed_at: datetime | None = _time(null=True)
     """When that was decided."""
+    watch_from: datetime | None = _time(null=True)
+    """`recorded_at` of the fix from which on those to come are compared with the road of the plan; see `watches`."""
+    watch_at: datetime | None = _time(null=True)
+    """Fixes recorded from then on may show that the truck has left that road. NULL: it is not watched."""
+    fuel_stops_passed: int = _default("0")
+    """How many of the driver's fuel stops are behind the truck, while it is watched."""
 
 
 class DroppedFix(SQLModel, table=True):

@@ -1,4 +1,5 @@
-"""The plans queue: the fuel plan of a route whose truck has arrived, and its review when fuel or prices change."""
+"""The plans queue: the fuel plan of a route whose truck has arrived, its review when fuel or prices change, and the
+plan that is made anew on the way."""
 
 from datetime import UTC, datetime
 from uuid import UUID
@@ -11,8 +12,11 @@ from domain.observability import PLANS_MADE, get_logger
 from domain.planning.giving_up import FURTHEST_DETOUR_MILES
 from domain.planning.plan import FuelPlan, NoPlan
 from domain.planning.plans import compute
+from domain.planning.replans import Replan
 from domain.planning.tasks import Task, load_task, road_ahead
-from domain.routes import fuel_plans, progress, reviews
+from domain.routes import fuel_plans, progress, replans, reviews
+from domain.routes.replans import ReplanOutcome
+from domain.routes.reviews import ReviewOutcome
 from domain.stations.candidates import Corridor, offers_along
 from workers.context import Context
 
@@ -71,12 +75,18 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
         now = datetime.now(UTC)
         try:
             with database.transaction_by_key() as connection:
-                due = reviews.begin_review(connection, route_id, now=now)
+                due = replans.begin_replan(connection, route_id, now=now) or reviews.begin_review(
+                    connection, route_id, now=now
+                )
             if due is None:
                 return
             corridor, plan = made(due.task, now)
+            outcome: ReviewOutcome | ReplanOutcome
             with database.transaction_by_key() as connection:
-                outcome, jobs = reviews.finish_review(connection, due, corridor, plan, now=now)
+                if isinstance(due, Replan):
+                    outcome, jobs = replans.finish_replan(connection, due, corridor, plan, now=now)
+                else:
+                    outcome, jobs = reviews.finish_review(connection, due, corridor, plan, now=now)
         except Exception as error:
             if _is_no_fault(error):
                 raise

@@ -98,6 +98,14 @@ MapLinkOption = Annotated[
         "--map-link", help="In messages: a link that any phone opens (unless set), or one to the phone's own map."
     ),
 ]
+ReplanEnRoute = Annotated[
+    bool | None,
+    typer.Option(
+        "--replan-en-route/--no-replan-en-route",
+        help="A truck that leaves its plan's road, or passes a fuel stop without fueling, gets a new plan; off unless "
+        "set.",
+    ),
+]
 MessageUrl = Annotated[
     str | None,
     typer.Option(
@@ -124,6 +132,7 @@ _OPTIONS: dict[str, Any] = {
     "leftover_value_per_gallon": LeftoverValue,
     "fuel_margin_percent": FuelMargin,
     "map_link": MapLinkOption,
+    "replan_en_route": ReplanEnRoute,
     "message_url": MessageUrl,
 }
 """The options that set a policy, by the fields of `Policy`. The name is an option of each command's own."""

@@ -12,6 +12,7 @@ from deploy.cli.storing import transaction
 from domain.accounts import companies
 from domain.ids import read_id, with_shown_ids
 from domain.messages.queries import list_messages
+from domain.roads import Point
 from domain.settings import get_settings
 
 app = typer.Typer()
@@ -50,6 +51,14 @@ def drive(
     jump: Annotated[
         bool, typer.Option("--jump", help="On a live route: appear at each stop instead of driving in real time.")
     ] = False,
+    by_way_of: Annotated[
+        tuple[float, float] | None,
+        typer.Option(
+            "--by-way-of",
+            metavar="LATITUDE LONGITUDE",
+            help="Drive by this place before the second stop: the truck leaves the road of its plan.",
+        ),
+    ] = None,
     key: Annotated[
         str | None,
         typer.Option(
@@ -77,6 +86,7 @@ def drive(
         speed_mph=speed,
         fuel_percent=fuel_percent,
         jump=jump,
+        by_way_of=Point(*by_way_of) if by_way_of is not None else None,
         key=key,
         screen=None if as_json else screen,
     )

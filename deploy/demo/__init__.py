@@ -23,6 +23,7 @@ from domain.contract.shapes import SCOPES
 from domain.database import Connection, Database
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment, Role
+from domain.roads import Point
 from domain.routes.fleet_changes import import_drivers, import_vehicles
 from domain.settings import Settings
 from domain.statements import IdRow, Statement
@@ -66,7 +67,10 @@ EL_PASO = {"name": "Cross-dock", "address": "El Paso, TX", "latitude": 31.785, "
 LOW_FUEL_PERCENT = 12.0
 """Less than the reserve of 15 %: the truck has to use it to reach fuel."""
 
-_IN_SANDBOX = ("sandbox", "low on fuel")
+FORT_WAYNE = Point(41.08, -85.14)
+"""South of the road from Joliet to Perrysburg."""
+
+_IN_SANDBOX = ("sandbox", "low on fuel", "off its road")
 _USER = "demo@example.com"
 
 _DRIVES: tuple[tuple[str, str, dict[str, Any]], ...] = (
@@ -77,6 +81,7 @@ _DRIVES: tuple[tuple[str, str, dict[str, Any]], ...] = (
         f"a truck with {LOW_FUEL_PERCENT:g} % in its tank drives to the first fuel that it can reach",
         {"fuel_percent": LOW_FUEL_PERCENT},
     ),
+    ("off its road", "a truck leaves its plan's road, and its driver gets a new plan", {"by_way_of": FORT_WAYNE}),
 )
 """Name of the route, what is told of the drive, and how it is driven."""
 
@@ -107,7 +112,7 @@ def run_demo(settings: Settings, screen: Console, *, stopping: Callable[[], bool
             route_id = demo["routes"][name]
             drive_route(settings, route_id, screen=screen, **how)
             _show_life(database, route_id, screen)
-            if name == "low on fuel":
+            if name in ("low on fuel", "off its road"):
                 _show_message(database, route_id, screen)
     _show_plan(demo, screen)
     _say_what_next(file, demo, screen)
@@ -116,7 +121,9 @@ def run_demo(settings: Settings, screen: Console, *, stopping: Callable[[], bool
 def _fill(database: Database, settings: Settings, screen: Console) -> dict[str, Any]:
     now = datetime.now(UTC)
     with database.transaction() as connection:
-        policy = Policy(name="Prairie Demo Freight", time_zone="America/Chicago", superseding=True)
+        policy = Policy(
+            name="Prairie Demo Freight", time_zone="America/Chicago", superseding=True, replan_en_route=True
+        )
         company_id = create_company(connection, policy)
         reports = {
             "vehicles": import_vehicles(connection, company_id, HERE / "vehicles.csv")[0],
@@ -173,6 +180,7 @@ def _push_routes(demo: dict[str, Any], screen: Console) -> dict[str, str]:
         ("waits for a mapping", "DEMO-4", "7777", None, tomorrow, [ONTARIO, EL_PASO]),
         ("waits for its window", "DEMO-5", "4104", None, next_month, [ONTARIO, EL_PASO]),
         ("low on fuel", "DEMO-6", "4102", None, soon, [JOLIET, PERRYSBURG]),
+        ("off its road", "DEMO-7", "4101", None, soon, [JOLIET, PERRYSBURG]),
     )
     routes = {}
     drivers = _drivers(demo)
@@ -244,11 +252,11 @@ class _Text(NamedTuple):
     text: str | None
 
 
-_TEXT = Statement(_Text, "SELECT text FROM messages WHERE route_id = %s ORDER BY created_at LIMIT 1")
+_TEXT = Statement(_Text, "SELECT text FROM messages WHERE route_id = %s ORDER BY created_at DESC LIMIT 1")
 
 
 def _show_message(database: Database, route_id: str, screen: Console) -> None:
-    """What the driver would read: nothing is sent from the sandbox."""
+    """What the driver would read last: nothing is sent from the sandbox."""
     with database.transaction() as connection:
         row = _TEXT.first(connection, (read_id("rte", route_id),))
     if row is not None and row.text is not None:

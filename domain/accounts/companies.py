@@ -38,6 +38,7 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
     leftover_value_per_gallon: Annotated[float, Meta(ge=0, lt=100)] | None = None
     fuel_margin_percent: Percent | None = None
     map_link: MapLink | None = None
+    replan_en_route: bool | None = None
     message_url: str | None = None
 
 
@@ -62,6 +63,7 @@ class Company(NamedTuple):
     leftover_value_per_gallon: float
     fuel_margin_percent: float
     map_link: str
+    replan_en_route: bool
     retired_at: datetime | None
 
 

@@ -46,6 +46,14 @@ class PlannedRoad:
     line: Array | None = None
     line_miles: Array | None = None
     mpg: float | None = None
+    fueled: int | None = None
+    """The plan was made anew on the way, when the truck had so many of its purchases behind it; None: it was not."""
+
+    def bought(self, first: float | None, last: float) -> Iterator[Purchase]:
+        """The purchases after one mile (None: from the beginning) up to another."""
+        for purchase in self.purchases[: self.fueled]:
+            if (first is None or first < purchase.mile) and purchase.mile <= last:
+                yield purchase
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +96,8 @@ def _leg(route: DrivenRoute, before: int, stop: int, roads: RoadsMaker, states: 
     def anew() -> Road:
         return roads().through([place_of(each) for each in route.stops[before : stop + 1]])
 
-    plan = next((plan for plan in route.plans if stop in plan.miles), None)
+    leading = [plan for plan in route.plans if stop in plan.miles]
+    plan = leading[0] if leading else None
     if plan is None:
         road = anew()
         return Leg(states.miles(road.line, road.line_miles), route.mpg or DEFAULT_MPG, (), planned=False, rebuilt=True)
@@ -97,8 +106,9 @@ def _leg(route: DrivenRoute, before: int, stop: int, roads: RoadsMaker, states: 
     first, last = plan.miles.get(before, 0.0), plan.miles[stop]
     purchases = [
         (_state(purchase, states), purchase.gallons)
-        for purchase in plan.purchases
-        if (starts_here or first < purchase.mile) and purchase.mile <= last
+        for number, each in enumerate(leading)
+        if number == 0 or each.fueled
+        for purchase in each.bought(each.miles.get(before), each.miles[stop])
     ]
     mpg = plan.mpg or route.mpg or DEFAULT_MPG
     if plan.line is None or plan.line_miles is None:

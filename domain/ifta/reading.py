@@ -87,6 +87,8 @@ class _Plan(NamedTuple):
     line_miles: list[float] | None
     mpg: float | None
     purchase_states: list[str | None] | None
+    fuel_stops_passed: int | None
+    """Of the plan before, if it was made on the way."""
 
 
 _PLANS = Statement(
@@ -94,7 +96,8 @@ _PLANS = Statement(
     """
     SELECT p.route_id, p.document, p.timeline, p.explanation->'line' AS line,
            p.explanation->'line_miles' AS line_miles, (p.explanation->'inputs'->>'mpg')::float AS mpg,
-           jsonb_path_query_array(p.explanation, '$.candidates[*] ? (@.gallons > 0).state') AS purchase_states
+           jsonb_path_query_array(p.explanation, '$.candidates[*] ? (@.gallons > 0).state') AS purchase_states,
+           (p.cause->>'fuelStopsPassed')::int AS fuel_stops_passed
     FROM routes r JOIN plans p ON p.route_id = r.id AND p.revision = r.revision
     WHERE r.company_id = %s AND r.environment = %s AND r.id = ANY(%s) AND p.document IS NOT NULL
       AND (p.id = r.plan_id OR EXISTS (SELECT FROM messages m WHERE m.plan_id = p.id AND m.status = 'sent'))
@@ -110,13 +113,17 @@ def read_routes(connection: Connection, tenant: Tenant, route_ids: Sequence[UUID
     for arrival in _ARRIVALS.all(connection, which):
         arrivals.setdefault(arrival.route_id, {})[arrival.stop] = arrival.arrived_at
     plans: dict[UUID, list[PlannedRoad]] = {}
+    newer: _Plan | None = None
     for plan in _PLANS.all(connection, which):
-        plans.setdefault(plan.route_id, []).append(_planned_road(plan))
+        replaced_by = newer if newer is not None and newer.route_id == plan.route_id else None
+        fueled = replaced_by.fuel_stops_passed if replaced_by is not None else None
+        plans.setdefault(plan.route_id, []).append(_planned_road(plan, fueled))
+        newer = plan
     for route in _ROUTES.all(connection, which):
         yield DrivenRoute(route.stops, arrivals.get(route.id, {}), plans.get(route.id, ()), route.mpg)
 
 
-def _planned_road(plan: _Plan) -> PlannedRoad:
+def _planned_road(plan: _Plan, fueled: int | None) -> PlannedRoad:
     stops = plan.document["stops"]
     said = plan.purchase_states or []
     states = said if len(said) == len(stops) else [None] * len(stops)
@@ -130,6 +137,7 @@ def _planned_road(plan: _Plan) -> PlannedRoad:
         line=np.array(plan.line, dtype=np.float64) if known else None,
         line_miles=np.array(plan.line_miles, dtype=np.float64) if known else None,
         mpg=plan.mpg,
+        fueled=fueled,
     )
 
 

@@ -5,6 +5,8 @@ Names are the planner's. Times are text (RFC 3339).
 
 from typing import Generic, NotRequired, TypedDict, TypeVar
 
+from domain.documents import PlanCause
+
 
 class ExplainedInputs(TypedDict):
     """The trip and its limits, after what was given up of them."""
@@ -129,6 +131,19 @@ class ExplainedWay(TypedDict):
     left_gallons: float | None
 
 
+class ExplainedVersion(TypedDict):
+    """One of the plans that were made for a route. `cause`: why, None for the first one. `fuel_stops` and `total_cost`
+    are None where no plan was feasible. `told`: the driver was; `current`: it is the one that the route shows."""
+
+    generated_at: str
+    as_of: str | None
+    cause: PlanCause | None
+    fuel_stops: int | None
+    total_cost: float | None
+    told: bool
+    current: bool
+
+
 OneCandidate = TypeVar("OneCandidate")
 
 
@@ -152,3 +167,9 @@ class FullExplanation(_Explanation[ReasonedCandidate]):
     """The same, with what is computed from it."""
 
     alternatives: list[ExplainedWay]
+
+
+class RouteExplanation(FullExplanation):
+    """The same of a route's current plan, with all its versions, the oldest first."""
+
+    versions: list[ExplainedVersion]

@@ -1,5 +1,6 @@
 """A fuel plan is computed from its task, stored, and explained. How its route moves on is in `routes/fuel_plans.py`."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -7,11 +8,11 @@ from uuid import UUID
 import msgspec
 
 from domain.database import Connection, as_json
-from domain.documents import StopDocument, TimelineEntry
+from domain.documents import PlanCause, StopDocument, TimelineEntry
 from domain.encoding import utc_text
 from domain.ids import new_id
 from domain.lifecycle import Objective
-from domain.planning.explanation import Explanation, FuelOrigin, FullExplanation, Sources
+from domain.planning.explanation import ExplainedVersion, Explanation, FuelOrigin, RouteExplanation, Sources
 from domain.planning.gauges import Gauge
 from domain.planning.plan import FuelPlan, NoPlan, PlanInputs, Policy, build_plan
 from domain.planning.reasons import with_reasons
@@ -105,14 +106,26 @@ def _moment(time: datetime | None) -> str | None:
 
 _INSERT_PLAN = Command(
     "INSERT INTO plans (id, company_id, environment, route_id, revision, generated_at, document, explanation, timeline,"
-    " fuel_percent, fuel_at, price_set) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+    " fuel_percent, fuel_at, price_set, as_of, cause)"
+    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 )
 
 
 def store_plan(
-    connection: Connection, task: Task, corridor: Corridor, plan: FuelPlan | NoPlan, *, now: datetime
+    connection: Connection,
+    task: Task,
+    corridor: Corridor,
+    plan: FuelPlan | NoPlan,
+    *,
+    now: datetime,
+    cause: PlanCause | None = None,
+    before: Sequence[TimelineEntry] = (),
 ) -> UUID:
-    """Stores a plan, or that there is none and why. Returns its id."""
+    """Stores a plan, or that there is none and why. Returns its id.
+
+    `cause`: why it is made where the route has a plan already. `before` is the timeline of that one: of the stops that
+    are behind the truck the planned arrivals are kept.
+    """
     plan_id = new_id()
     _INSERT_PLAN.execute(
         connection,
@@ -125,13 +138,20 @@ def store_plan(
             now,
             as_json(plan.document()) if isinstance(plan, FuelPlan) else None,
             as_json(plan.explanation()),
-            as_json(timeline_of(task, plan) if isinstance(plan, FuelPlan) else []),
+            as_json(_kept(task, before) + timeline_of(task, plan) if isinstance(plan, FuelPlan) else []),
             task.read_percent,
             task.fuel.recorded_at if task.fuel is not None else None,
             corridor.price_set,
+            task.as_of,
+            as_json(cause) if cause is not None else None,
         ),
     )
     return plan_id
+
+
+def _kept(task: Task, before: Sequence[TimelineEntry]) -> list[TimelineEntry]:
+    behind = [entry for entry in before if entry["stop"] not in (0, *task.stops_left)]
+    return [TimelineEntry(stop=entry["stop"], mile=None, plannedArrival=entry["plannedArrival"]) for entry in behind]
 
 
 def timeline_of(task: Task, plan: FuelPlan) -> list[TimelineEntry]:
@@ -161,8 +181,45 @@ _EXPLANATION = Statement(
 )
 
 
-def read_explanation(connection: Connection, route_id: UUID) -> FullExplanation | None:
-    """Why a route's current plan is what it is, or why the route has none. None before its truck has arrived, and after
-    retention has removed the explanation."""
+class _Version(NamedTuple):
+    generated_at: datetime
+    as_of: datetime | None
+    cause: PlanCause | None
+    fuel_stops: int | None
+    total_cost: float | None
+    told: bool | None
+    current: bool | None
+
+
+_VERSIONS = Statement(
+    _Version,
+    """
+    SELECT p.generated_at, p.as_of, p.cause, jsonb_array_length(p.document->'stops') AS fuel_stops,
+           (p.document->>'totalCost')::float AS total_cost,
+           EXISTS (SELECT FROM messages m WHERE m.plan_id = p.id AND m.status IN ('sent', 'suppressed')) AS told,
+           p.id = r.plan_id AS current
+    FROM routes r JOIN plans p ON p.route_id = r.id AND p.revision = r.revision
+    WHERE r.id = %s ORDER BY p.generated_at, p.id
+    """,
+)
+
+
+def read_explanation(connection: Connection, route_id: UUID) -> RouteExplanation | None:
+    """Why a route's current plan is what it is, or why the route has none; and all its `versions`, the oldest first.
+    None before its truck has arrived, and after retention has removed the explanation."""
     row = _EXPLANATION.first(connection, (route_id,))
-    return with_reasons(row.explanation) if row is not None else None
+    if row is None:
+        return None
+    versions = [
+        ExplainedVersion(
+            generated_at=utc_text(one.generated_at),
+            as_of=_moment(one.as_of),
+            cause=one.cause,
+            fuel_stops=one.fuel_stops,
+            total_cost=one.total_cost,
+            told=bool(one.told),
+            current=bool(one.current),
+        )
+        for one in _VERSIONS.all(connection, (route_id,))
+    ]
+    return RouteExplanation(**with_reasons(row.explanation), versions=versions)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.database import Connection
-from domain.documents import FuelPlanDocument, StopDocument
+from domain.documents import FuelPlanDocument, PlanCause, StopDocument
 from domain.planning.changes import fuel_changed, level_on_leaving, same_trip, saving_moved
 from domain.planning.plan import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG, FuelPlan, NoPlan
 from domain.planning.tasks import RouteToPlan, Task, live_now, place_of, route_to_plan, task_as_of
@@ -104,6 +104,15 @@ def is_worth_replacing(review: Review, new: FuelPlan | NoPlan) -> bool:
     if isinstance(new, NoPlan):
         return False
     return review.fuel_changed or (_is_comparable(review, new) and _saving_moved(review.plan, new))
+
+
+def cause_of(review: Review, *, now: datetime) -> PlanCause:
+    """Why the plan under review is replaced."""
+    if review.plan.review_cause is not None:
+        return PlanCause(kind="dispatcher", at=now.isoformat(), text="a dispatcher asked for it")
+    if review.fuel_changed:
+        return PlanCause(kind="fuel", at=now.isoformat(), text="the fuel at the first stop has changed")
+    return PlanCause(kind="prices", at=now.isoformat(), text="prices have changed")
 
 
 _CONFIRM = Command("UPDATE plans SET fuel_percent = %s, price_set = %s WHERE id = %s")

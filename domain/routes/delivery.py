@@ -14,7 +14,7 @@ from domain.messages import messages
 from domain.messages.gateways import Fault
 from domain.messages.messages import Claim, MessageStatus, Settled
 from domain.messages.queries import next_messages
-from domain.routes import events, progress
+from domain.routes import events, progress, replans
 from domain.settings import Settings
 from domain.statements import Command
 
@@ -58,8 +58,10 @@ def _move_on(connection: Connection, settled: Settled | None, *, now: datetime) 
     match settled.end:
         case "delivered":
             progress.message_sent(connection, route_id, plan_id, now=now)
+            jobs += replans.watch_again(connection, route_id, delivered=True, now=now)
         case "given_up":
             progress.message_given_up(connection, route_id, plan_id)
+            jobs += replans.watch_again(connection, route_id, delivered=False, now=now)
     if settled.end != "discarded":  # a discarded message belongs to no plan that the route still has
         jobs += progress.complete_routes(connection, [route_id], now=now)
     if settled.end in ("delivered", "discarded"):

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from domain.database import Connection
-from domain.documents import FuelPlanDocument, StopDocument
+from domain.documents import FuelPlanDocument, PlanCause, StopDocument
 from domain.lifecycle import Environment, RouteStatus
 from domain.planning.explanation import Explanation
 from domain.routes.events import Event, events_of
@@ -59,6 +59,8 @@ class StoredPlan(NamedTuple):
     document: FuelPlanDocument | None
     """None where no plan is feasible."""
     fuel_percent: float
+    cause: PlanCause | None
+    """Why it was made although there was one."""
 
 
 class StoredMessage(NamedTuple):
@@ -110,8 +112,8 @@ _VISITS = Statement(
 )
 _PLANS = Statement(
     StoredPlan,
-    "SELECT id, revision, generated_at, document, fuel_percent FROM plans WHERE company_id = %s AND route_id = %s"
-    " ORDER BY generated_at, id",
+    "SELECT id, revision, generated_at, document, fuel_percent, cause FROM plans"
+    " WHERE company_id = %s AND route_id = %s ORDER BY generated_at, id",
 )
 _MESSAGES = Statement(
     StoredMessage,

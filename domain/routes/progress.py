@@ -26,7 +26,7 @@ START_OVER = f"""
     status = 'pending', pending_reason = 'not_attempted', pending_detail = '{NOT_ATTEMPTED}',
     closed_reason = NULL, attempts = 0, retry_at = %s,
     vehicle_id = NULL, driver_id = NULL, imported_at = NULL, plan_id = NULL, correction_id = NULL,
-    distance_miles = NULL,
+    replan = NULL, distance_miles = NULL,
     arrived_at = (SELECT min(arrived_at) FROM visits WHERE route_id = r.id), updated_at = clock_timestamp()
 """  # noqa: S608 (constants of this module)
 """The assignments that bring a route `r` back to before its import. The one parameter is when that import is due."""
@@ -223,7 +223,7 @@ _ACTIVATE = Command(
 _CORRECT = Command(
     """
     UPDATE routes r SET plan_id = p.id, distance_miles = (p.document->>'totalDistanceMiles')::float,
-        correction_id = NULL, corrected_at = %s, updated_at = clock_timestamp()
+        correction_id = NULL, corrected_at = %s, replan = NULL, updated_at = clock_timestamp()
     FROM plans p
     WHERE r.id = %s AND r.correction_id = %s AND p.id = r.correction_id AND r.status IN ('active', 'completed')
     """
@@ -239,7 +239,7 @@ def message_sent(connection: Connection, route_id: UUID, plan_id: UUID, *, now: 
         record_savings(connection, route_id)
 
 
-_DROP_CORRECTION = Command("UPDATE routes SET correction_id = NULL WHERE id = %s AND correction_id = %s")
+_DROP_CORRECTION = Command("UPDATE routes SET correction_id = NULL, replan = NULL WHERE id = %s AND correction_id = %s")
 
 
 def message_given_up(connection: Connection, route_id: UUID, plan_id: UUID) -> None:

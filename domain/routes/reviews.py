@@ -9,7 +9,8 @@ What a route keeps of its reviews:
 - `review_cause`: `dispatcher` where somebody asked for the review that is due; its plan is made in any case.
 - `attempts`: failed reviews in a row. While a failed one waits for its next attempt, requests enqueue nothing.
 - `correction_id`: the plan that replaces the one that the driver has. It becomes `plan_id` when its message is out.
-- `corrected_at`: when that happened. It happens once; from then on the plan is not reviewed any more.
+- `corrected_at`: when that happened last. From then on the plan is not reviewed any more; it may still be made anew on
+  the way (`replans`).
 
 For example: the truck takes 50 gallons at its first stop. The fixes that tell so ask for a review; its worker finds the
 fuel changed, stores the new plan as `correction_id` and queues a message. When the message is sent, the route shows the
@@ -115,7 +116,7 @@ def finish_review(
         return "being_sent", []
     discard_messages(connection, [route.id], "The plan was replaced before delivery")
     _end(connection, route.id, old)
-    plan_id = store_plan(connection, review.task, corridor, new, now=now)
+    plan_id = store_plan(connection, review.task, corridor, new, now=now, cause=reviews.cause_of(review, now=now))
     was_sent = current.status == RouteStatus.ACTIVE
     if was_sent:
         _CORRECT.execute(connection, (plan_id, route.id))
@@ -147,7 +148,8 @@ _RETRY_REVIEW = Statement(
     UPDATE routes SET
         attempts = CASE WHEN attempts + 1 < %(most)s THEN attempts + 1 ELSE 0 END,
         review_at = CASE WHEN attempts + 1 < %(most)s THEN %(now)s::timestamptz + {RETRY_WAIT} END,
-        review_cause = CASE WHEN attempts + 1 < %(most)s THEN review_cause END
+        review_cause = CASE WHEN attempts + 1 < %(most)s THEN review_cause END,
+        replan = CASE WHEN attempts + 1 < %(most)s THEN replan END
     WHERE id = %(id)s AND status IN ('planned', 'active') AND review_at IS NOT NULL
     RETURNING review_at
     """,  # noqa: S608 (constants of this module)
@@ -155,8 +157,8 @@ _RETRY_REVIEW = Statement(
 
 
 def review_failed(connection: Connection, route_id: UUID, *, max_attempts: int, now: datetime) -> bool:
-    """A review failed unexpectedly: it is repeated after a growing wait. After the last attempt the plan stays until a
-    review is asked for again. Returns whether this was the last attempt.
+    """A review, or a plan made anew, failed unexpectedly: it is repeated after a growing wait. After the last attempt
+    the plan stays until a review is asked for again. Returns whether this was the last attempt.
     """
     row = _RETRY_REVIEW.first(connection, {"most": max_attempts, "now": now, "id": route_id})
     if row is not None:

@@ -7,14 +7,15 @@ from uuid import UUID
 from domain.database import Connection
 from domain.jobs import JOB_TRUCKS, Job, build_plan, in_batches, process_positions
 from domain.lifecycle import Environment, RouteStatus
-from domain.routes import review_requests
+from domain.routes import replans, review_requests
 from domain.routes.progress import complete_routes, store_first_arrivals
+from domain.routes.replans import WatchedTruck
 from domain.routes.visits import load_visits, store_visits
 from domain.settings import Settings
 from domain.statements import Statement
-from domain.telematics import tracks, window
+from domain.telematics import tracks, watches, window
 from domain.telematics.arrivals import Visit
-from domain.telematics.tracks import Flag, WaitingTruck
+from domain.telematics.tracks import Flag, Track, WaitingTruck, Window
 from domain.telematics.window import OpenRoute
 
 
@@ -62,9 +63,12 @@ def process_vehicles(
     tracks.flag_implausible(connection, Environment(environment), flags, companies, now=now)
     rest_from = {vehicle_id: rest for vehicle_id, (_, rest) in windows.items() if rest is not None}
     tracks.note_rest(connection, environment, [track.vehicle_id for track in locked], rest_from, now=now)
+    followed, unwatched = _watched(locked, current, windows, visits)
+    watches.unwatch(connection, environment, unwatched)
     return [
         *(process_positions(environment, batch) for batch in in_batches([*rest_from, *changed_tracks], JOB_TRUCKS)),
         *move_on(connection, changed, visits, standing=standing, still_moving=rest_from, now=now),
+        *replans.follow_trucks(connection, environment, followed, now=now),
     ]
 
 
@@ -100,6 +104,28 @@ def move_on(
         *review_requests.after_new_fixes(connection, standing, now=now),
         *complete_routes(connection, [route.id for route in changed], now=now),
     ]
+
+
+def _watched(
+    locked: Sequence[Track],
+    current: Mapping[UUID, OpenRoute],
+    windows: Mapping[UUID, Window],
+    visits: Mapping[UUID, Mapping[int, Visit]],
+) -> tuple[list[WatchedTruck], list[UUID]]:
+    """The trucks whose fixes are to be compared with the roads of their plans; and those that are not watched any more,
+    for they are on no active route."""
+    watched = [track for track in locked if track.watch_at is not None]
+    active = {track.vehicle_id for track in watched} & {
+        vehicle_id for vehicle_id, route in current.items() if route.status == RouteStatus.ACTIVE
+    }
+    followed = []
+    for track in watched:
+        fixes = windows[track.vehicle_id].fixes if track.vehicle_id in active else []
+        if fixes and track.watch_at is not None and fixes[-1].fix.recorded_at >= track.watch_at:
+            route = current[track.vehicle_id]
+            rest = windows[track.vehicle_id].rest_from
+            followed.append(WatchedTruck(track, route.id, visits.get(route.id, {}), rest))
+    return followed, [track.vehicle_id for track in watched if track.vehicle_id not in active]
 
 
 _LOCK_OPEN_ROUTES = Statement(

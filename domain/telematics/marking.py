@@ -69,7 +69,7 @@ _MARK = Statement(
         SELECT * FROM unnest(%(vehicles)s::uuid[], %(recorded_at)s::timestamptz[], %(latitudes)s::float8[],
                              %(longitudes)s::float8[]) AS fix (vehicle_id, recorded_at, latitude, longitude)
     ), truck AS MATERIALIZED (
-        SELECT t.vehicle_id, t.newest_at, fixes.south, fixes.north
+        SELECT t.vehicle_id, t.newest_at, t.watch_from, t.watch_at, fixes.south, fixes.north
         FROM (SELECT vehicle_id, min(latitude) AS south, max(latitude) AS north FROM fix GROUP BY 1) AS fixes
         JOIN tracks t ON t.vehicle_id = fixes.vehicle_id AND t.environment = %(environment)s
     ), route AS MATERIALIZED (
@@ -94,6 +94,9 @@ _MARK = Statement(
               AND (abs(fix.latitude) > 89
                    OR least(across, 360 - across) * cosd(fix.latitude) <= %(degrees)s * 1.1)
               AND stop.scheduled_start - fix.recorded_at <= %(early)s
+            UNION ALL
+            SELECT truck.vehicle_id, truck.watch_from FROM fix JOIN truck ON truck.vehicle_id = fix.vehicle_id
+            WHERE fix.recorded_at >= truck.watch_at
         ) AS near GROUP BY vehicle_id
     )
     UPDATE tracks t
@@ -105,7 +108,8 @@ _MARK = Statement(
     """,  # noqa: S608 (a constant of this module)
 )
 """Marks a track with its earliest new fix that may move a route: one within reach of a stop, or one that is older than
-the latest departure (and ten minutes). Fixes far from every stop move no route, nor do those that are too early for the
+the latest departure (and ten minutes), or one that may show that a watched truck has left its road (`watches`). Fixes
+far from every stop move no route, nor do those that are too early for the
 route. They are stored, and rules that look back find them.
 
 The cost is that of the fixes and of the stops of a few routes, not of all drafts of the truck."""

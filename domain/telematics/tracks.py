@@ -85,11 +85,16 @@ class Track(NamedTuple):
     """When the truck completed its last route, by the time of its fixes."""
     freed_at: datetime | None
     """The same by our clock."""
+    watch_from: datetime | None = None
+    watch_at: datetime | None = None
+    fuel_stops_passed: int = 0
+    """These three are explained in `watches`."""
 
 
 _LOCK_TRACKS = Statement(
     Track,
-    "SELECT ctid AS version, vehicle_id, unprocessed_from, oldest_at, newest_at, free_since, freed_at FROM tracks"
+    "SELECT ctid AS version, vehicle_id, unprocessed_from, oldest_at, newest_at, free_since, freed_at,"
+    " watch_from, watch_at, fuel_stops_passed FROM tracks"
     " WHERE vehicle_id = ANY(%s) AND environment = %s AND unprocessed_from IS NOT NULL"
     " ORDER BY vehicle_id FOR UPDATE SKIP LOCKED",
 )
@@ -271,7 +276,7 @@ class _Truck(NamedTuple):
 _FREE_TRUCKS = Statement(
     _Truck,
     """
-    UPDATE tracks t SET free_since = r.completed_at, freed_at = %(now)s,
+    UPDATE tracks t SET free_since = r.completed_at, freed_at = %(now)s, watch_at = NULL,
                         unprocessed_from = least(t.unprocessed_from, r.completed_at),
                         unprocessed_since = coalesce(t.unprocessed_since, %(now)s)
     FROM routes r

@@ -84,14 +84,18 @@ def _kept(event: StoredEvent) -> Event:
 
 def _planned(history: History, plan: StoredPlan, number: int) -> Event:
     route = history.route
+    because = f"{plan.cause['text']}; " if plan.cause is not None else ""
     if plan.document is None:
-        return Event(plan.generated_at, f"Plan {number}: none is feasible", "see why below", "bad")
+        why = f"{because}the driver keeps the plan before" if plan.cause is not None else "see why below"
+        return Event(plan.generated_at, f"Plan {number}: none is feasible", why, "bad")
     if plan.id == route.plan_id:
         state = "the current one"
     elif plan.id == route.correction_id:
         state = "a correction, which waits for its message"
     elif plan.revision != route.revision:
         state = "discarded: the route started over"
+    elif plan.cause is not None and all(message.plan_id != plan.id for message in history.messages):
+        state = "the driver was not told, for little changes"
     else:
         state = "replaced by a later one"
     document = plan.document
@@ -99,7 +103,7 @@ def _planned(history: History, plan: StoredPlan, number: int) -> Event:
     return Event(
         plan.generated_at,
         f"Plan {number}: {count} fuel stop{'s' if count != 1 else ''}, ${document['totalCost']:,.2f}",
-        f"{state}; made with {plan.fuel_percent:g} % in the tank",
+        f"{because}{state}; made with {plan.fuel_percent:g} % in the tank",
         "good" if plan.id == route.plan_id else "",
     )
 

@@ -122,7 +122,12 @@ def test_up_reaches_ready_shows_the_demo_and_stops_twice(clone: Path, tmp_path: 
         assert not [name for name in ("live_key", "sandbox_key") if demo[name] in up.screen.read_text()]
         me = httpx.get(f"{url}/v1/me", headers={"Authorization": f"Bearer {demo['live_key']}"})
         assert (me.status_code, me.json()["company"]["name"]) == (200, "Prairie Demo Freight")
-        for name, key in (("sandbox", "sandbox_key"), ("live", "live_key"), ("low on fuel", "sandbox_key")):
+        for name, key in (
+            ("sandbox", "sandbox_key"),
+            ("live", "live_key"),
+            ("low on fuel", "sandbox_key"),
+            ("off its road", "sandbox_key"),
+        ):
             answer = httpx.get(
                 f"{url}/v1/routes/{demo['routes'][name]}", headers={"Authorization": f"Bearer {demo[key]}"}
             )
@@ -131,6 +136,7 @@ def test_up_reaches_ready_shows_the_demo_and_stops_twice(clone: Path, tmp_path: 
         assert up.process.returncode == 0
         assert processes_of(data) == []
     assert "LOW FUEL: drive to" in ups[0].screen.read_text()
+    assert "CORRECTED fuel plan for PO-7006" in ups[0].screen.read_text()
     assert re.search(r"draft .* -> planned .* -> active .* ->\s+completed", ups[0].screen.read_text())
 
 

@@ -108,6 +108,22 @@ def test_a_sandbox_day_posted_at_once_ends_completed(service: Service) -> None:
         assert completed["distanceMiles"] == pytest.approx(790, rel=0.05)
 
 
+def test_a_truck_that_leaves_its_road_gets_a_new_plan(service: Service) -> None:
+    with service.new_tenant(Environment.SANDBOX, replan_en_route=True) as client:
+        route_id = start_route(client)
+        before = client.wait_for(route_id, "active")
+        south = {"latitude": JOLIET["latitude"] - 0.65, "longitude": JOLIET["longitude"]}
+        for minutes in range(60, 81, 4):
+            client.post_fixes(south, at=datetime.now(UTC) + timedelta(minutes=minutes), count=1)
+
+        after = eventually(lambda: client.route(route_id), lambda route: route["fuelPlan"] != before["fuelPlan"])
+
+        assert after["status"] == "active"
+        assert after["distanceMiles"] != before["distanceMiles"]
+        _, corrected = messages_of(client, route_id)
+        assert corrected.text.startswith("CORRECTED")
+
+
 def test_a_live_position_moves_no_sandbox_route(service: Service) -> None:
     with service.new_tenant() as live, service.client(live.fleet, Environment.SANDBOX) as sandbox:
         rehearsal = sandbox.push(route_body(datetime.now(UTC), stops=STOPS)).json()["id"]

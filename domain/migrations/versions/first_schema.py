@@ -36,6 +36,7 @@ def upgrade() -> None:
         sa.Column("message_url", sa.String(), nullable=True),
         sa.Column("fuel_margin_percent", sa.Float(), server_default=sa.text("0"), nullable=False),
         sa.Column("map_link", sa.String(), server_default=sa.text("'google'"), nullable=False),
+        sa.Column("replan_en_route", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column(
             "created_at", sa.DateTime(timezone=True), server_default=sa.text("clock_timestamp()"), nullable=False
         ),
@@ -282,6 +283,7 @@ def upgrade() -> None:
         sa.Column("review_cause", sa.String(), nullable=True),
         sa.Column("correction_id", sa.Uuid(), nullable=True),
         sa.Column("corrected_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("replan", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
         sa.Column("distance_miles", sa.Float(), nullable=True),
         sa.Column(
             "created_at", sa.DateTime(timezone=True), server_default=sa.text("clock_timestamp()"), nullable=False
@@ -428,6 +430,9 @@ def upgrade() -> None:
         sa.Column("unprocessed_since", sa.DateTime(timezone=True), nullable=True),
         sa.Column("free_since", sa.DateTime(timezone=True), nullable=True),
         sa.Column("freed_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("watch_from", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("watch_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("fuel_stops_passed", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.ForeignKeyConstraint(
             ["vehicle_id"],
             ["vehicles.id"],
@@ -455,6 +460,8 @@ def upgrade() -> None:
         sa.Column("fuel_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("price_set", sa.BigInteger(), nullable=True),
         sa.Column("timeline", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
+        sa.Column("as_of", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("cause", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
         sa.ForeignKeyConstraint(
             ["route_id"],
             ["routes.id"],

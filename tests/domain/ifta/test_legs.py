@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -154,6 +155,21 @@ def test_of_several_plans_the_newest_counts_that_leads_over_the_leg() -> None:
 
     assert (first.mpg, first.purchases) == (6.0, [("IN", 60.0)])
     assert (second.mpg, second.purchases) == (6.5, [("OH", 80.0)])
+
+
+def test_of_a_plan_that_was_made_anew_on_the_way_only_what_was_behind_the_truck_counts() -> None:
+    old = replace(
+        planned(WHOLE, [Purchase(100.0, 60.0, INDIANA, None), Purchase(600.0, 70.0, PENNSYLVANIA, None)]), fueled=1
+    )
+    anew = planned(
+        roads.through([OHIO, place_of(NEWARK)]), [Purchase(250.0, 80.0, PENNSYLVANIA, None)], first=2, mpg=6.5
+    )
+
+    first, second = legs_of(route(anew, old))
+    assert (first.purchases, second.purchases) == ([("IN", 60.0)], [("PA", 80.0)])
+
+    (whole,) = legs_of(route(anew, old, reached=(0, 2)))
+    assert sorted(whole.purchases) == [("IN", 60.0), ("PA", 80.0)]
 
 
 points = st.builds(Point, st.floats(26, 48), st.floats(-122, -70))

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from domain.documents import PlanCause
 from domain.routes.events import Event
 from domain.routes.history import History, StoredMessage, StoredPlan, StoredRoute, StoredVisit
 from ingress.console.timeline import timeline
@@ -35,8 +36,10 @@ def history(
     return History(StoredRoute(**stored), [], plans or [], messages or [], None, None, events or [])
 
 
-def plan(id: UUID, hours: int, *, revision: int = 1, document: Any = PLAN) -> StoredPlan:
-    return StoredPlan(id, revision, NOW + timedelta(hours=hours), document, 40.0)
+def plan(
+    id: UUID, hours: int, *, revision: int = 1, document: Any = PLAN, cause: PlanCause | None = None
+) -> StoredPlan:
+    return StoredPlan(id, revision, NOW + timedelta(hours=hours), document, 40.0, cause)
 
 
 def message(status: str, **changes: Any) -> StoredMessage:
@@ -60,6 +63,18 @@ def test_plans_are_told_apart() -> None:
     assert "discarded: the route started over" in told(history(plans, revision=2))[1]
     assert told(history(plans, revision=3))[0] == "Pushed: as LOAD-1; started over 2 times since"
     assert "none is feasible" in told(history([plan(FIRST, 1, document=None)], plan_id=FIRST))[1]
+
+
+def test_a_plan_made_on_the_way_says_why_and_whether_the_driver_knows() -> None:
+    cause = PlanCause(kind="off_road", at="2026-11-20T12:00:00Z", text="14 miles off the planned road, for 15 minutes")
+    anew = [plan(FIRST, 1), plan(SECOND, 2, cause=cause)]
+    text = "Plan 2: 2 fuel stops, $520.50: 14 miles off the planned road, for 15 minutes; "
+    assert told(history(anew, plan_id=SECOND))[2].startswith(f"{text}the current one; ")
+    assert told(history(anew, plan_id=FIRST))[2].startswith(f"{text}the driver was not told, for little changes; ")
+    messages = [message("sent", plan_id=SECOND)]
+    assert f"{text}replaced by a later one; made with 40 % in the tank" in told(history(anew, messages, plan_id=FIRST))
+    none = plan(SECOND, 2, document=None, cause=cause)
+    assert told(history([plan(FIRST, 1), none], plan_id=FIRST))[2].endswith("the driver keeps the plan before")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,304 @@
+"""A truck on its way beside the road of its plan: whether it has left that road, or has passed a planned fuel stop
+without fueling. Rules only.
+
+**Off the road** is a truck whose fixes, three or more in a row and over 15 minutes or more, all lie more than 10 miles
+from the plan's road and from the ways to its fuel stops. One far fix says nothing, nor do two with a gap between them.
+
+**How far it has come** is the mile where it first passes its fix, on the part of the road after the last stop that it
+reached. So on a road that comes back the same way no stop of the way back seems passed on the way out.
+
+**A stop is passed without fueling** where two readings in a row, more than 10 miles beyond it, show less than half of
+the rise that was planned there. What is fueled up to 50 miles before a planned stop counts for it. Where half of the
+rise is too little for a gauge to show, or the truck tells no level, nothing is found.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from domain.roads import Point, Road
+from domain.roads.sphere import Array
+from domain.stations.corridor import StationIndex
+
+OFF_ROAD_MILES = 10.0
+OFF_ROAD_FOR = timedelta(minutes=15)
+OFF_ROAD_FIXES = 3
+
+PASSED_MILES = 10.0
+NEAR_STOP_MILES = 50.0
+LEAST_RISE_PERCENT = 10.0
+"""Of capacity. A smaller purchase cannot be told from the noise of a gauge."""
+READINGS = 2
+"""One odd reading proves nothing."""
+SILENT_MILES = 25.0
+"""A truck that has told no level for so far beyond what counts as passed is not asked about that stop any more."""
+SILENT_FOR = timedelta(minutes=2)
+"""Until then a truck without readings is not compared again."""
+
+FASTEST_MPH = 120.0
+_FURTHEST_MILES = 500.0
+
+
+class TrackedFix(NamedTuple):
+    recorded_at: datetime
+    latitude: float
+    longitude: float
+    fuel_percent: float | None = None
+
+
+class FuelStop(NamedTuple):
+    """A fuel stop of the plan that the driver has."""
+
+    name: str
+    place: Point
+    mile: float | None
+    """On the road that the truck is compared with; None: it is not on it."""
+    percent: float
+    """Of capacity: what is to be fueled there."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedWay:
+    """The road of a plan, the driver's fuel stops on it, and the stops that the truck has reached, each with its time
+    and its mile, in order. `start_percent` is the level read at mile 0; None: none was."""
+
+    line: Array
+    line_miles: Array
+    fuel_stops: Sequence[FuelStop]
+    reached: Sequence[tuple[datetime, float]] = ()
+    start_percent: float | None = None
+    percent_per_mile: float = 0.0
+
+    @cached_property
+    def _road(self) -> Road:
+        return _road_of(self.line, self.line_miles)
+
+    def miles_of(self, fixes: Sequence[TrackedFix]) -> list[float | None]:
+        """How far the truck had come at each fix; None: it was off the road."""
+        passes: list[list[float]] = [[] for _ in fixes]
+        for number, mile, _ in _passes(self._road, fixes, OFF_ROAD_MILES):
+            passes[number].append(mile)
+        miles = [self._first_mile(fix, found) for fix, found in zip(fixes, passes, strict=True)]
+        far = [number for number, mile in enumerate(miles) if mile is None]
+        for stop in self.fuel_stops if far else ():
+            if stop.mile is not None:
+                for at, _, _ in _passes(
+                    self._way_to(stop.place, stop.mile), [fixes[one] for one in far], OFF_ROAD_MILES
+                ):
+                    miles[far[at]] = stop.mile
+        return miles
+
+    def _first_mile(self, fix: TrackedFix, passed: Sequence[float]) -> float | None:
+        if not passed:
+            return None
+        behind = max((mile for at, mile in self.reached if at <= fix.recorded_at), default=0.0)
+        ahead = [mile for mile in passed if mile >= behind - OFF_ROAD_MILES]
+        return max(behind, min(ahead)) if ahead else behind
+
+    def _way_to(self, place: Point, mile: float) -> Road:
+        """The way off the road to a fuel stop, which may lie further off than the truck may be."""
+        leaves = [float(np.interp(mile, self.line_miles, degrees)) for degrees in self.line.T]
+        return _road_of(np.array([leaves, place]), np.array([mile, mile]))
+
+    def miles_off(self, fix: TrackedFix) -> float:
+        """The straight distance to the road, at most 500 miles."""
+        return min((miles for _, _, miles in _passes(self._road, [fix], _FURTHEST_MILES)), default=_FURTHEST_MILES)
+
+
+def _road_of(line: Array, line_miles: Array) -> Road:
+    return Road(float(line_miles[-1]), line, line_miles, stop_miles=(), stop_hours=(), source="")
+
+
+def _passes(road: Road, fixes: Sequence[TrackedFix], within_miles: float) -> list[tuple[int, float, float]]:
+    """Which fix the road passes, at which mile, how far away."""
+    places = [(fix.latitude, fix.longitude) for fix in fixes]
+    index = StationIndex.build([""] * len(places), places)
+    return [(one.station_index, one.mile, one.detour_miles) for one in index.passes(road, within_miles)]
+
+
+class Deviation(NamedTuple):
+    """`at` is the time of the fix that shows it, `text` tells it to people."""
+
+    kind: Literal["off_road", "stop_passed"]
+    at: datetime
+    text: str
+
+
+class Watch(NamedTuple):
+    """What is to be compared next: the fixes recorded from `since` on. None of them shows anything before one that is
+    recorded at `at` or later."""
+
+    since: datetime
+    at: datetime
+    fuel_stops_passed: int
+
+
+def follow(
+    way: PlannedWay,
+    fixes: Sequence[TrackedFix],
+    *,
+    fuel_stops_passed: int,
+    history: Callable[[], Sequence[TrackedFix]],
+    newest_decides: bool,
+) -> tuple[Deviation | None, Watch]:
+    """The first deviation that these fixes show, which are those since `Watch.since` in the order of time, at least
+    one.
+
+    However the fixes are split over several calls, the first deviation is the same. `history` gives all fixes since the
+    plan's start, at least up to the last of these. With `newest_decides` a truck that is back on the road by the last
+    fix has not left it.
+    """
+    miles = way.miles_of(fixes)
+    off, run = _off_road(way, fixes, miles, newest_decides=newest_decides)
+    last = off.at if off is not None else fixes[-1].recorded_at
+    furthest = max(
+        (mile for fix, mile in zip(fixes, miles, strict=True) if mile is not None and fix.recorded_at <= last),
+        default=0.0,
+    )
+    passed, missed = _fuel_stops(way, fuel_stops_passed, furthest, last, history, gone=off is not None)
+    deviation = missed or off
+    newest = fixes[-1]
+    if run:
+        return deviation, Watch(run[0], max(run[0] + OFF_ROAD_FOR, newest.recorded_at), passed)
+    at = newest.recorded_at + OFF_ROAD_FOR
+    ahead = next((stop.mile for stop in way.fuel_stops[passed:] if stop.mile is not None), None)
+    if ahead is not None and (mile := miles[-1]) is not None:
+        hours = max(0.0, ahead + PASSED_MILES - mile) / FASTEST_MPH
+        soonest = timedelta(hours=hours) if newest.fuel_percent is not None else max(SILENT_FOR, timedelta(hours=hours))
+        at = min(at, newest.recorded_at + soonest)
+    return deviation, Watch(newest.recorded_at, at, passed)
+
+
+def _off_road(
+    way: PlannedWay, fixes: Sequence[TrackedFix], miles: Sequence[float | None], *, newest_decides: bool
+) -> tuple[Deviation | None, list[datetime]]:
+    """The deviation, and the times of the fixes off the road at the end of these."""
+    run: list[datetime] = []
+    found: Deviation | None = None
+    for fix, mile in zip(fixes, miles, strict=True):
+        if mile is not None:
+            run = []
+            found = None if newest_decides else found
+            continue
+        run.append(fix.recorded_at)
+        if found is None and len(run) >= OFF_ROAD_FIXES and run[-1] - run[0] >= OFF_ROAD_FOR:
+            minutes = (run[-1] - run[0]).total_seconds() / 60
+            text = f"{way.miles_off(fix):.0f} miles off the planned road, for {minutes:.0f} minutes"
+            found = Deviation("off_road", fix.recorded_at, text)
+    return found, run
+
+
+def _fuel_stops(
+    way: PlannedWay,
+    passed: int,
+    furthest: float,
+    last: datetime,
+    history: Callable[[], Sequence[TrackedFix]],
+    *,
+    gone: bool,
+) -> tuple[int, Deviation | None]:
+    """How many fuel stops are behind the truck by `last`; and the first that it passed without fueling. Of a truck that
+    is `gone` from the road, a stop is behind where its level shows so."""
+    told = _Told.by(way, history(), last) if gone else None
+    furthest = told.furthest if told is not None else furthest
+    while passed < len(way.fuel_stops):
+        mile = way.fuel_stops[passed].mile
+        if mile is None:
+            passed += 1
+            continue
+        if furthest >= mile + PASSED_MILES:
+            told = told or _Told.by(way, history(), last)
+            found = told.at_stop(passed, mile)
+            if isinstance(found, Deviation):
+                return passed, found
+            if found != "open":
+                passed += 1
+                continue
+        if not (gone and told is not None and furthest >= mile and told.has_fueled_since(passed, mile)):
+            break
+        passed += 1
+    return passed, None
+
+
+_Level = tuple[float, float]
+"""Percent in the tank at a mile."""
+_Reading = tuple[datetime, float, float]
+"""When it was read, percent, mile."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What the truck has told since its plan was made, with how far it had come then."""
+
+    way: PlannedWay
+    fixes: Sequence[TrackedFix]
+    miles: Sequence[float | None]
+
+    @classmethod
+    def by(cls, way: PlannedWay, history: Sequence[TrackedFix], last: datetime) -> "_Told":
+        fixes = [fix for fix in history if fix.recorded_at <= last]
+        return cls(way, fixes, way.miles_of(fixes))
+
+    @property
+    def furthest(self) -> float:
+        return max((mile for mile in self.miles if mile is not None), default=0.0)
+
+    def at_stop(self, number: int, mile: float) -> Deviation | Literal["fueled", "open", "unknown"]:
+        """Of a stop that the truck has passed by more than `PASSED_MILES`."""
+        stop = self.way.fuel_stops[number]
+        (before, _), after = self._before(number, mile), self._beyond(mile + PASSED_MILES)
+        if len(after) < READINGS:
+            return "unknown" if self.furthest >= mile + PASSED_MILES + SILENT_MILES else "open"
+        if before is None or stop.percent < LEAST_RISE_PERCENT:
+            return "unknown"
+        if self._has_risen(stop, before, after):
+            return "fueled"
+        at, percent, _ = after[-1]
+        text = f"passed {stop.name} by {PASSED_MILES:.0f} miles without fueling, {percent:.0f} % in the tank"
+        return Deviation("stop_passed", at, text)
+
+    def has_fueled_since(self, number: int, mile: float) -> bool:
+        """Whether a truck that has left the road less than `PASSED_MILES` beyond the stop tells that it has fueled."""
+        before, near = self._before(number, mile)
+        readings = [
+            (fix.recorded_at, fix.fuel_percent, mile) for fix in self.fixes[near:] if fix.fuel_percent is not None
+        ]
+        after = readings[-READINGS:]
+        if before is None or len(after) < READINGS:
+            return False
+        return self._has_risen(self.way.fuel_stops[number], before, after)
+
+    def _has_risen(self, stop: FuelStop, before: _Level, after: Sequence[_Reading]) -> bool:
+        level, mile = before
+        left = min(level - self.way.percent_per_mile * (at_mile - mile) for _, _, at_mile in after)
+        return max(percent for _, percent, _ in after) >= left + stop.percent / 2
+
+    def _before(self, number: int, mile: float) -> tuple[_Level | None, int]:
+        """The level before the truck came near the stop, with its mile; and which fix was the first near it."""
+        near_mile = mile - NEAR_STOP_MILES
+        earlier = [stop.mile for stop in self.way.fuel_stops[:number] if stop.mile is not None]
+        if earlier:  # what was fueled there does not count for this one
+            near_mile = max(near_mile, min(earlier[-1] + PASSED_MILES, mile))
+        near = next((at for at, one in enumerate(self.miles) if one is not None and one > near_mile), len(self.fixes))
+        levels = [
+            (fix.fuel_percent, one)
+            for fix, one in zip(self.fixes[:near], self.miles[:near], strict=True)
+            if fix.fuel_percent is not None and one is not None
+        ]
+        if levels:
+            return min(levels[-READINGS:]), near
+        return ((self.way.start_percent, 0.0) if self.way.start_percent is not None else None), near
+
+    def _beyond(self, mile: float) -> list[_Reading]:
+        """The first readings in a row beyond a mile, but none from after the truck has been silent there."""
+        silent = next((at for at, one in enumerate(self.miles) if one is not None and one >= mile + SILENT_MILES), None)
+        found: list[_Reading] = []
+        for fix, one in zip(self.fixes[:silent], self.miles[:silent], strict=True):
+            if fix.fuel_percent is None or one is None or len(found) == READINGS:
+                continue
+            found = [*found, (fix.recorded_at, fix.fuel_percent, one)] if one >= mile else []
+        return found

@@ -1,0 +1,117 @@
+"""Trucks that are watched on their way, because their company wants plans made anew there: what their tracks keep of
+it.
+
+- `watch_from`: fixes recorded from then on are to be compared with the road of the plan.
+- `watch_at`: only a fix recorded then or later can show something new, so only such a one has the truck processed
+  (`marking`). It is 15 minutes ahead while the truck is on its road, and less before a fuel stop. NULL: nothing is
+  compared, because the truck is not watched, or a new plan or its message is under way.
+- `fuel_stops_passed`: how many of the driver's fuel stops are behind the truck.
+
+Which trucks are watched, and what follows from it, is in `routes/replans.py`; the rules are in
+`planning/deviations.py`.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from domain.database import Connection
+from domain.jobs import Job
+from domain.planning.deviations import TrackedFix, Watch
+from domain.statements import Command, Statement
+from domain.telematics.rechecks import process_trucks
+
+
+class _WatchedFix(NamedTuple):
+    vehicle_id: UUID
+    recorded_at: datetime
+    latitude: float
+    longitude: float
+    fuel_percent: float | None
+
+
+_FIXES = Statement(
+    _WatchedFix,
+    """
+    SELECT p.vehicle_id, p.recorded_at, p.latitude, p.longitude, p.fuel_percent
+    FROM unnest(%s::uuid[], %s::timestamptz[], %s::timestamptz[]) AS truck (vehicle_id, since, until)
+    JOIN positions p ON p.vehicle_id = truck.vehicle_id AND p.environment = %s
+         AND p.recorded_at >= truck.since AND p.recorded_at < coalesce(truck.until, 'infinity')
+    WHERE NOT p.implausible
+    ORDER BY p.vehicle_id, p.recorded_at
+    """,
+)
+
+
+def fixes_between(
+    connection: Connection, environment: str, spans: Mapping[UUID, tuple[datetime, datetime | None]]
+) -> dict[UUID, list[TrackedFix]]:
+    """The plausible fixes of each of these vehicles from one time to before another (None: up to the newest)."""
+    fixes: dict[UUID, list[TrackedFix]] = {vehicle_id: [] for vehicle_id in spans}
+    starts, ends = [since for since, _ in spans.values()], [until for _, until in spans.values()]
+    for row in _FIXES.all(connection, (list(spans), starts, ends, environment)):
+        fixes[row.vehicle_id].append(TrackedFix(row.recorded_at, row.latitude, row.longitude, row.fuel_percent))
+    return fixes
+
+
+_STORE = Command(
+    """
+    UPDATE tracks t SET watch_from = new.since, watch_at = new.at, fuel_stops_passed = new.passed
+    FROM unnest(%s::uuid[], %s::timestamptz[], %s::timestamptz[], %s::int[]) AS new (vehicle_id, since, at, passed)
+    WHERE t.vehicle_id = new.vehicle_id AND t.environment = %s
+    """
+)
+
+
+def store_watches(
+    connection: Connection, environment: str, watches: Mapping[UUID, Watch], *, paused: Collection[UUID]
+) -> None:
+    """What is to be compared next of each of these vehicles, whose tracks are locked. For those in `paused` nothing is
+    until `watch_truck`."""
+    if not watches:
+        return
+    ends = [None if vehicle_id in paused else watch.at for vehicle_id, watch in watches.items()]
+    starts, passed = [one.since for one in watches.values()], [one.fuel_stops_passed for one in watches.values()]
+    _STORE.execute(connection, (list(watches), starts, ends, passed, environment))
+
+
+_UNWATCH = Command("UPDATE tracks SET watch_at = NULL WHERE vehicle_id = ANY(%s) AND environment = %s")
+
+
+def unwatch(connection: Connection, environment: str, vehicle_ids: Sequence[UUID]) -> None:
+    """These vehicles, whose tracks are locked, are not compared with a road any more."""
+    if vehicle_ids:
+        _UNWATCH.execute(connection, (list(vehicle_ids), environment))
+
+
+class _Truck(NamedTuple):
+    environment: str
+    vehicle_id: UUID
+
+
+_WATCH = Statement(
+    _Truck,
+    """
+    UPDATE tracks SET watch_from = %(since)s, watch_at = %(since)s,
+        fuel_stops_passed = CASE WHEN %(new_plan)s THEN 0 ELSE fuel_stops_passed END,
+        unprocessed_from = least(unprocessed_from, %(since)s), unprocessed_since = coalesce(unprocessed_since, %(now)s)
+    WHERE vehicle_id = %(vehicle_id)s AND environment = %(environment)s
+    RETURNING environment, vehicle_id
+    """,
+)
+
+
+def watch_truck(
+    connection: Connection, environment: str, vehicle_id: UUID, *, since: datetime, new_plan: bool, now: datetime
+) -> list[Job]:
+    """Has the fixes of a truck compared with the road of its plan from `since` on; `new_plan`: it begins there. Returns
+    the jobs for after the commit: fixes may wait already."""
+    parameters = {
+        "vehicle_id": vehicle_id,
+        "environment": environment,
+        "since": since,
+        "new_plan": new_plan,
+        "now": now,
+    }
+    return process_trucks(_WATCH.all(connection, parameters))

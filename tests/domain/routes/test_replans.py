@@ -1,0 +1,583 @@
+"""A plan is made anew on the way: for which trucks, how often, what the driver hears of it; and no step that is
+repeated or late changes anything."""
+
+import math
+import random
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, Phase, given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from domain.accounts.companies import Policy, set_policy
+from domain.contract.shapes import Position
+from domain.database import Connection, Tenant
+from domain.jobs import Job, build_plan, review_plan
+from domain.lifecycle import Environment
+from domain.messages.queries import due_messages
+from domain.planning import plans
+from domain.planning.giving_up import FURTHEST_DETOUR_MILES
+from domain.planning.plan import NoPlan
+from domain.planning.replans import Replan
+from domain.planning.reviews import Review
+from domain.planning.tasks import Task, load_task, road_ahead
+from domain.roads import Point
+from domain.roads.highways import HighwayRoads
+from domain.roads.sphere import MILES_PER_DEGREE
+from domain.routes import fuel_plans, replans, reviews
+from domain.routes.review_requests import due_reviews
+from domain.routes.tracking import process_vehicles
+from domain.settings import Settings
+from domain.stations.candidates import Network, offers_along
+from domain.stations.stations import import_stations
+from tests.domain.helpers import corrected_by_hand, deliver, imported, positions_at, post, route_row
+from tests.factories import JOLIET, NEWARK, Fleet, make_fleet
+from tests.rows import named
+
+STATIONS = Path(__file__).parents[3] / "deploy" / "demo" / "stations.csv"
+ROADS = HighwayRoads()
+NETWORK = Network()
+PERCENT_PER_MILE = 100 / 6.5 / 200
+
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
+
+
+class Leg(NamedTuple):
+    """Along the first plan's road from one mile to another, so many miles north of it."""
+
+    from_mile: float
+    to_mile: float
+    north_miles: float = 0.0
+
+
+class Journey:
+    """Truck 101 on its way from Joliet to Newark with a plan that the driver has: every step of the workers by hand."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        fleet: Fleet,
+        settings: Settings,
+        now: datetime,
+        *,
+        live: bool = False,
+        planned: bool = True,
+        percent: float = 40.0,
+        **route: Any,
+    ) -> None:
+        self.connection, self.fleet, self.settings = connection, fleet, settings
+        self.tenant = Tenant(fleet.company_id, Environment.LIVE if live else Environment.SANDBOX)
+        self.start = self.now = now
+        self.percent = percent
+        self.route_id = imported(connection, self.tenant, now=now, **{"stops": [JOLIET, NEWARK], **route})
+        post(connection, self.tenant, positions_at(JOLIET, now, fuel_percent=percent), now=now + timedelta(minutes=2))
+        self.run(self.process())
+        if planned:
+            self.run([build_plan(self.route_id)])
+
+    # The workers
+
+    def process(self) -> list[Job]:
+        return process_vehicles(
+            self.connection, self.tenant.environment, self.fleet.trucks, settings=self.settings, now=self.now
+        )
+
+    def run(self, jobs: Sequence[Job]) -> None:
+        """These jobs and all that follow from them."""
+        waiting = list(jobs)
+        while waiting:
+            waiting += self.work(waiting.pop(0))
+
+    def work(self, job: Job) -> list[Job]:
+        match job.name:
+            case "arrivals.process":
+                return self.process()
+            case "plans.build":
+                task = load_task(self.connection, self.route_id, now=self.now)
+                if task is None:
+                    return []
+                return fuel_plans.finish_plan(self.connection, task, *self.made(task), now=self.now)[1]
+            case "plans.review":
+                due = self.begun()
+                return self.finished(due)[1] if due is not None else []
+            case "messages.send":
+                return deliver(self.connection, job.payload["message_id"], settings=self.settings, now=self.now).jobs
+        raise AssertionError(job)
+
+    def begun(self) -> Replan | Review | None:
+        begun = replans.begin_replan(self.connection, self.route_id, now=self.now)
+        return begun or reviews.begin_review(self.connection, self.route_id, now=self.now)
+
+    def finished(self, due: Replan | Review) -> tuple[str, list[Job]]:
+        made = self.made(due.task)
+        if isinstance(due, Replan):
+            return replans.finish_replan(self.connection, due, *made, now=self.now)
+        return reviews.finish_review(self.connection, due, *made, now=self.now)
+
+    def made(self, task: Task) -> Any:
+        road = road_ahead(task, ROADS)
+        corridor = offers_along(self.connection, self.fleet.company_id, road, 5.0, NETWORK, now=self.now)
+        plan = plans.compute(task, road, corridor, now=self.now)
+        if isinstance(plan, NoPlan):
+            further = offers_along(
+                self.connection, self.fleet.company_id, road, FURTHEST_DETOUR_MILES, NETWORK, now=self.now
+            )
+            plan = plans.compute(task, road, corridor, further=further, now=self.now)
+        return corridor, plan
+
+    def lost_jobs(self) -> list[Job]:
+        """What the sweep would find: everything that is due."""
+        later = self.now + timedelta(minutes=10)
+        messages = due_messages(self.connection, now=later, limit=100)
+        mine = {message.id for message in self.messages()}
+        return [
+            *([review_plan(self.route_id)] if self.route_id in due_reviews(self.connection, now=later) else []),
+            *(Job("messages.send", "messages", {"message_id": one}) for one in messages if one in mine),
+            Job("arrivals.process", "arrivals", {}),
+        ]
+
+    # The truck
+
+    def fixes(
+        self, *legs: Leg, fueled: Sequence[tuple[float, float]] = (), minutes_apart: float = 2.0
+    ) -> list[Position]:
+        """At 60 mph; `fueled` are percents of the tank, each with the mile from which on they are in it."""
+        first = self.versions()[0].explanation if self.versions() else None
+        line, miles = (first["line"], first["line_miles"]) if first else self.known_road()
+        positions = []
+        moment = self.now + timedelta(minutes=3)
+        for leg in legs:
+            count = max(1, round(abs(leg.to_mile - leg.from_mile) / minutes_apart))
+            for step in range(count):
+                mile = leg.from_mile + step / count * (leg.to_mile - leg.from_mile)
+                place = at_mile(line, miles, mile, leg.north_miles)
+                level = self.percent - PERCENT_PER_MILE * mile + sum(more for at, more in fueled if mile > at)
+                positions.append(
+                    Position(
+                        unit_number="101",
+                        latitude=place.latitude,
+                        longitude=place.longitude,
+                        recorded_at=moment,
+                        speed_mph=60,
+                        fuel_percent=level,
+                    )
+                )
+                moment += timedelta(minutes=minutes_apart)
+        return positions
+
+    def known_road(self) -> tuple[Any, Any]:
+        road = ROADS.through([Point(stop["latitude"], stop["longitude"]) for stop in (JOLIET, NEWARK)])
+        return road.line.tolist(), road.line_miles.tolist()
+
+    def report(self, positions: Sequence[Position]) -> list[Job]:
+        if positions:
+            self.now = max(self.now, positions[-1].recorded_at)
+        return post(self.connection, self.tenant, positions, now=self.now).jobs
+
+    def drive(self, *legs: Leg, fueled: Sequence[tuple[float, float]] = ()) -> None:
+        """Every fix is posted by itself, and what follows is done."""
+        for position in self.fixes(*legs, fueled=fueled):
+            self.run(self.report([position]))
+
+    # What came of it
+
+    def versions(self) -> Sequence[Any]:
+        return (
+            named(self.connection)
+            .execute("SELECT * FROM plans WHERE route_id = %s ORDER BY generated_at, id", (self.route_id,))
+            .fetchall()
+        )
+
+    def causes(self) -> list[str | None]:
+        return [version.cause and version.cause["kind"] for version in self.versions()]
+
+    def messages(self) -> Sequence[Any]:
+        return (
+            named(self.connection)
+            .execute("SELECT * FROM messages WHERE route_id = %s ORDER BY created_at, id", (self.route_id,))
+            .fetchall()
+        )
+
+    @property
+    def route(self) -> Any:
+        return route_row(self.connection, self.route_id)
+
+    @property
+    def track(self) -> Any:
+        return (
+            named(self.connection)
+            .execute(
+                "SELECT * FROM tracks WHERE vehicle_id = %s AND environment = %s",
+                (self.fleet.trucks[0], self.tenant.environment),
+            )
+            .fetchone()
+        )
+
+    @property
+    def fuel_stops(self) -> list[dict[str, Any]]:
+        """Of the plan that the route shows."""
+        (plan,) = [version for version in self.versions() if version.id == self.route.plan_id]
+        stops: list[dict[str, Any]] = plan.document["stops"]
+        return stops
+
+    def fueled(self) -> list[tuple[float, float]]:
+        """As the plan says."""
+        return [(stop["milesFromOrigin"], stop["gallonsToFill"] / 2) for stop in self.fuel_stops]
+
+
+def at_mile(line: Any, miles: Any, mile: float, north_miles: float) -> Point:
+    at = next((number for number, one in enumerate(miles) if one > mile), len(miles) - 1)
+    share = (mile - miles[at - 1]) / (miles[at] - miles[at - 1] or 1)
+    (south, west), (north, east) = line[at - 1], line[at]
+    latitude = south + share * (north - south) + north_miles / MILES_PER_DEGREE
+    return Point(latitude, west + share * (east - west))
+
+
+@pytest.fixture
+def stations(connection: Connection, now: datetime) -> None:
+    connection.execute("DELETE FROM stations")
+    import_stations(connection, STATIONS, now=now)
+
+
+@pytest.fixture
+def replanning(connection: Connection, fleet: Fleet, stations: None) -> Fleet:
+    set_policy(connection, fleet.company_id, Policy(replan_en_route=True))
+    return fleet
+
+
+@pytest.fixture(params=["live", "sandbox"])
+def journey(request: Any, connection: Connection, replanning: Fleet, settings: Settings, now: datetime) -> Journey:
+    return Journey(connection, replanning, settings, now, live=request.param == "live")
+
+
+AWAY = (Leg(0, 60), Leg(60, 100, -60))
+
+
+def test_a_truck_that_leaves_its_road_gets_a_plan_from_there(journey: Journey) -> None:
+    (stop,) = journey.fuel_stops
+    assert stop["milesFromOrigin"] > 100
+    journey.drive(*AWAY)
+
+    first, second = journey.versions()
+    assert first.cause is None
+    assert second.cause["kind"] == "off_road"
+    assert "off the planned road" in second.cause["text"]
+    assert second.cause["fuelStopsPassed"] == 0
+    assert journey.route.plan_id == second.id
+    assert journey.route.distance_miles == second.document["totalDistanceMiles"] < 760
+    sent, corrected = journey.messages()
+    assert sent.text.startswith("Fuel plan")
+    assert corrected.text.startswith("CORRECTED fuel plan")
+    assert corrected.status in ("sent", "suppressed")
+    assert journey.route.status == "active"
+    assert journey.route.replan is None
+    assert journey.route.review_at is None
+
+    explained = plans.read_explanation(journey.connection, journey.route_id)
+    assert explained is not None
+    assert [one["cause"] and one["cause"]["kind"] for one in explained["versions"]] == [None, "off_road"]
+    assert [(one["told"], one["current"]) for one in explained["versions"]] == [(True, False), (True, True)]
+
+
+def test_a_driver_who_follows_the_plan_hears_nothing_more(journey: Journey) -> None:
+    journey.drive(Leg(0, 500, 3), fueled=journey.fueled())
+    assert journey.causes() == [None]
+    assert len(journey.messages()) == 1
+    assert journey.track.fuel_stops_passed == 1
+
+
+def test_a_stop_that_is_passed_without_fueling(journey: Journey) -> None:
+    (stop,) = journey.fuel_stops
+    journey.drive(Leg(0, stop["milesFromOrigin"] + 20))
+    assert journey.causes() == [None, "stop_passed"]
+    assert journey.versions()[1].cause["text"].startswith(f"passed {stop['name']} by 10 miles without fueling")
+    assert len(journey.messages()) == 2
+    assert journey.fuel_stops[0]["name"] != stop["name"]
+
+
+def test_a_plan_that_differs_little_is_made_and_not_told(journey: Journey) -> None:
+    """Going another way for half an hour costs little, and the fuel stop is still ahead. It counts on the new road."""
+    fueled = journey.fueled()
+    shown = journey.route.plan_id
+    journey.drive(Leg(0, 150), Leg(150, 190, 13), Leg(190, 300), fueled=fueled)
+    assert journey.causes() == [None, "off_road"]
+    assert len(journey.messages()) == 1
+    assert (journey.route.plan_id, journey.route.correction_id) == (shown, None)
+    assert journey.track.watch_at is not None
+    assert journey.track.fuel_stops_passed == 1
+
+
+def test_a_truck_that_turns_back(journey: Journey) -> None:
+    """On its plan's road it has not left it. Beyond where the plan begins it has, and the new plan leads from there."""
+    journey.drive(Leg(0, 60), Leg(60, 2))
+    assert journey.causes() == [None]
+
+    first = journey.now + timedelta(minutes=2)
+    for number in range(20):
+        west = Position(
+            unit_number="101",
+            latitude=JOLIET["latitude"],
+            longitude=JOLIET["longitude"] - number * 0.04,
+            recorded_at=first + timedelta(minutes=2 * number),
+            speed_mph=60,
+            fuel_percent=30,
+        )
+        journey.run(journey.report([west]))
+    assert journey.causes() == [None, "off_road"]
+    assert journey.versions()[1].document["totalDistanceMiles"] > journey.versions()[0].document["totalDistanceMiles"]
+
+
+def test_a_plan_is_made_anew_twice_at_most(journey: Journey) -> None:
+    journey.drive(*(Leg(60 * part, 60 * part + 60, 60 * (part % 2 * 2 - 1)) for part in range(8)))
+    first, *anew = journey.causes()
+    assert (first, anew[0], len(anew)) == (None, "off_road", 2)
+    assert len(journey.messages()) <= 3
+    assert journey.track.watch_at is None
+
+
+def test_without_the_setting_nothing_is_compared(
+    connection: Connection, fleet: Fleet, stations: None, settings: Settings, now: datetime
+) -> None:
+    journey = Journey(connection, fleet, settings, now)
+    journey.drive(*AWAY)
+    assert journey.causes() == [None]
+    assert (journey.track.watch_from, journey.track.watch_at) == (None, None)
+
+
+def test_the_setting_switched_off_on_the_way(journey: Journey) -> None:
+    set_policy(journey.connection, journey.fleet.company_id, Policy(replan_en_route=False))
+    journey.drive(*AWAY)
+    assert journey.causes() == [None]
+    assert journey.track.watch_at is None
+
+
+def test_where_no_road_is_known_no_truck_leaves_it(
+    connection: Connection, replanning: Fleet, settings: Settings, now: datetime
+) -> None:
+    """No road leads to Churchill, and the plan's line to it is straight."""
+    connection.execute("UPDATE vehicles SET mpg = 100 WHERE id = %s", (replanning.trucks[0],))
+    churchill = {"name": "Churchill", "latitude": 58.77, "longitude": -94.17}
+    journey = Journey(connection, replanning, settings, now, percent=95, stops=[JOLIET, churchill])
+    (plan,) = journey.versions()
+    assert plan.explanation["inputs"]["roads"] == "great-circle"
+    assert journey.route.status == "active"
+    journey.drive(*AWAY)
+    assert journey.causes() == [None]
+    assert journey.track.watch_at is None
+
+
+def test_a_truck_on_its_road_is_processed_every_quarter_of_an_hour(journey: Journey) -> None:
+    fixes = journey.fixes(Leg(10, 90))
+    assert sum(bool(journey.report([fix])) for fix in fixes) > 0
+    journey.run(journey.process())
+    jobs = 0
+    for fix in journey.fixes(Leg(170, 290), fueled=journey.fueled()):
+        posted = journey.report([fix])
+        jobs += bool(posted)
+        journey.run(posted)
+    assert jobs <= 14  # of 60 fixes: eight, and some more near the fuel stop
+
+
+def test_positions_that_come_in_three_hours_late(
+    connection: Connection, replanning: Fleet, settings: Settings, now: datetime
+) -> None:
+    """A truck without coverage left its road and came back: live, nothing is wrong any more."""
+    journey = Journey(connection, replanning, settings, now, live=True)
+    fixes = journey.fixes(Leg(0, 40), Leg(40, 80, 14), Leg(80, 100), fueled=[(90, 50)])
+    journey.run(journey.report(fixes))
+    assert journey.causes() == [None]
+
+    away = Journey(connection, make_replanning(connection), settings, now, live=True)
+    away.run(away.report(away.fixes(*AWAY)))
+    assert away.causes() == [None, "off_road"]
+
+
+def make_replanning(connection: Connection) -> Fleet:
+    return make_fleet(connection, replan_en_route=True)
+
+
+def test_late_positions_from_before_what_was_compared_are_not_compared_again(journey: Journey) -> None:
+    fixes = journey.fixes(Leg(0, 40), Leg(40, 80, 14), Leg(80, 100))
+    journey.run(journey.report(fixes[40:]))
+    journey.run(journey.report(fixes[:40]))
+    journey.run(journey.process())
+    assert journey.causes() == [None]
+
+
+def test_the_same_plan_is_not_made_twice(journey: Journey) -> None:
+    """A crash before the commit, a job that runs twice, two workers at once."""
+    jobs: list[Job] = []
+    for fix in journey.fixes(*AWAY):
+        for job in journey.report([fix]):
+            jobs += [follows for follows in journey.work(job) if follows.name == "plans.review"]
+    assert jobs == [review_plan(journey.route_id)] * len(jobs)
+    one, other = journey.begun(), journey.begun()
+    assert isinstance(one, Replan)
+    assert isinstance(other, Replan)
+    assert journey.finished(one)[0] == "corrected"
+    assert journey.finished(other) == ("outdated", [])
+    assert journey.begun() is None
+    assert len(journey.messages()) == 2
+
+
+def test_a_lost_job_is_found_again(journey: Journey) -> None:
+    for fix in journey.fixes(*AWAY):
+        journey.report([fix])
+    while len(journey.versions()) < 2:
+        for job in journey.lost_jobs():
+            journey.work(job)
+    assert journey.causes() == [None, "off_road"]
+
+
+def test_while_a_correction_is_on_its_way_no_other_plan_is_made(journey: Journey) -> None:
+    """Its message is not out yet: the plan that the driver will have is not known. Then the truck is compared with its
+    road."""
+    shown = journey.route.plan_id
+    message_id = corrected_by_hand(journey.connection, journey.route_id, now=journey.now)
+    journey.connection.execute(
+        "UPDATE plans SET explanation = s.explanation, timeline = s.timeline, as_of = s.as_of, document = s.document,"
+        " fuel_percent = s.fuel_percent FROM plans s WHERE s.id = %s AND plans.id = %s",
+        (shown, journey.route.correction_id),
+    )
+    journey.drive(*AWAY)
+    assert len(journey.versions()) == 2
+    assert journey.route.plan_id == shown
+
+    journey.run([Job("messages.send", "messages", {"message_id": message_id})])
+    assert journey.causes() == [None, None, "off_road"]
+    assert [message.status in ("sent", "suppressed") for message in journey.messages()] == [True] * 3
+
+
+def test_a_plan_made_anew_while_the_message_of_a_correction_is_on_its_way(journey: Journey) -> None:
+    """The correction is stored while the new plan is computed: the new plan is dropped, and made again afterwards."""
+    for fix in journey.fixes(*AWAY):
+        for job in journey.report([fix]):
+            journey.work(job)
+    due = journey.begun()
+    assert isinstance(due, Replan)
+    message_id = corrected_by_hand(journey.connection, journey.route_id, now=journey.now)
+    assert journey.finished(due) == ("outdated", [])
+    assert not isinstance(journey.begun(), Replan)
+    assert journey.route.replan is None
+    assert len(journey.versions()) == 2
+    journey.run([Job("messages.send", "messages", {"message_id": message_id})])
+    assert journey.route.plan_id == journey.versions()[1].id
+
+
+def test_a_correction_that_cannot_be_sent_leaves_the_plan_and_the_truck_is_watched_again(
+    connection: Connection, replanning: Fleet, settings: Settings, now: datetime
+) -> None:
+    journey = Journey(connection, replanning, settings, now, live=True)
+    shown = journey.route.plan_id
+    connection.execute(
+        "UPDATE companies SET message_url = 'json://127.0.0.1:9' WHERE id = %s", (replanning.company_id,)
+    )
+    journey.drive(*AWAY)
+    assert journey.route.correction_id is not None
+    journey.now += timedelta(hours=30)
+    (message,) = [one for one in journey.messages() if one.status == "pending"]
+    journey.run([Job("messages.send", "messages", {"message_id": message.id})])
+    assert (journey.route.plan_id, journey.route.correction_id) == (shown, None)
+    assert journey.track.watch_at is not None
+    assert journey.causes() == [None, "off_road"]
+
+
+def test_a_completed_route_is_not_planned_anew(
+    connection: Connection, replanning: Fleet, settings: Settings, now: datetime
+) -> None:
+    """All that it did came in at once: what it did on the way is over."""
+    journey = Journey(connection, replanning, settings, now)
+    fixes = journey.fixes(*AWAY, Leg(700, 780))
+    there = positions_at(NEWARK, fixes[-1].recorded_at + timedelta(minutes=30), fuel_percent=50)
+    journey.run(journey.report([*fixes, *there]))
+    assert journey.route.status == "completed"
+    assert journey.causes() == [None]
+    assert journey.track.watch_at is None
+
+
+def test_failed_attempts_end_and_the_driver_keeps_his_plan(journey: Journey) -> None:
+    for fix in journey.fixes(*AWAY):
+        for job in journey.report([fix]):
+            journey.work(job)
+    assert isinstance(journey.begun(), Replan)
+    for attempt in range(3):
+        last = reviews.review_failed(journey.connection, journey.route_id, max_attempts=3, now=journey.now)
+        assert last == (attempt == 2)
+    assert journey.begun() is None
+    assert (journey.route.replan, journey.route.review_at, journey.causes()) == (None, None, [None])
+
+
+# Whatever comes late, twice, or together
+
+
+def outcome(journey: Journey) -> list[Any]:
+    """Versions and messages, without what differs between two routes."""
+    shown = {version.id: number for number, version in enumerate(journey.versions())}
+    versions = [
+        (version.cause and version.cause["text"], version.as_of, {**(version.document or {}), "generatedAt": None})
+        for version in journey.versions()
+    ]
+    told = [(shown[one.plan_id], one.status, one.text.partition(" ")[0]) for one in journey.messages()]
+    return [versions, told, shown.get(journey.route.plan_id)]
+
+
+@pytest.mark.slow
+@examples(
+    max_examples=6,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    phases=[Phase.generate],  # a seed has no simpler one
+)
+@given(st.integers(0, 10**6).map(random.Random))
+def test_in_simulated_time_nothing_depends_on_how_fixes_and_jobs_come(
+    connection: Connection, stations: None, settings: Settings, now: datetime, rng: random.Random
+) -> None:
+    aside = [rng.choice([0.0, 0.0, rng.uniform(-60, 60)]) for _ in range(5)]
+    legs = [Leg(80 * number, 80 * number + 80, north) for number, north in enumerate(aside)]
+    fueled = [(rng.uniform(20, 380), 40.0) for _ in range(rng.randrange(3))]
+
+    def journey(*, planned: bool = True) -> Journey:
+        return Journey(connection, make_replanning(connection), settings, now, planned=planned)
+
+    def outcome_of(one: Journey) -> list[Any]:
+        assert sum(cause in ("off_road", "stop_passed") for cause in one.causes()) <= 2
+        assert len(one.messages()) <= 4
+        return outcome(one)
+
+    slow = journey()
+    fixes = slow.fixes(*legs, fueled=fueled)
+    for fix in fixes:
+        slow.run(slow.report([fix]))
+    for _ in range(2):
+        other = journey(planned=rng.random() < 0.7)
+        rest, jobs, posted = list(fixes), list[Job](), list[Position]()
+        if not other.versions():
+            jobs.append(build_plan(other.route_id))
+        while rest or jobs:
+            match rng.randrange(5):
+                case 0 | 1 if rest:
+                    count = rng.choice([1, 7, 40])
+                    posted, rest = rest[:count], rest[count:]
+                    jobs += other.report(posted)
+                case 2 if posted:
+                    jobs += other.report(posted)  # once more
+                case 3 if jobs:
+                    jobs.append(rng.choice(jobs))  # it runs twice
+                case _ if jobs:
+                    rng.shuffle(jobs)
+                    jobs += other.work(jobs.pop())
+            if rng.random() < 0.05 and len(jobs) > 1 and not rest:
+                jobs = other.lost_jobs()
+        for _ in range(6):
+            for job in other.lost_jobs():
+                other.run([job])
+        assert outcome_of(other) == outcome_of(slow)
+
+
+def test_the_miles_of_the_helper_are_those_of_the_road() -> None:
+    line, miles = [(40.0, -90.0), (41.0, -90.0)], [0.0, 69.0]
+    assert math.isclose(at_mile(line, miles, 34.5, 0).latitude, 40.5)
