@@ -331,9 +331,9 @@ def test_an_export_has_the_figures_and_runs_nothing(connection: Connection, flee
     assert lane["saved"] == plan["saved"] == "-31.5"
     assert (lane["plans"], lane["gallons"], lane["planned_cost"], lane["cost_at_average"]) == (
         "1",
-        "150.0",
+        "150",
         "520.5",
-        "489.0",
+        "489",
     )
 
 
