@@ -136,7 +136,7 @@ class Passes:
                 connection, retention_days=self.settings.position_retention_days, now=now
             )
         with self.database.transaction(limits=KEEPING) as connection:
-            request_days = requests.keep_days(connection, days=self.settings.request_log_days, now=now)
+            request_days = requests.keep_requests(connection, days=self.settings.request_log_days, now=now)
         moved = {
             "position_days_removed": removed,
             "request_days_removed": request_days,

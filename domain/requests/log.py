@@ -6,7 +6,6 @@ whole. Times are those of the ids.
 
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
-from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -15,12 +14,10 @@ from psycopg import sql
 from domain.accounts.keys import Caller
 from domain.contract.shapes import FieldFault
 from domain.database import Connection
+from domain.days import keep_days
 from domain.ids import first_id_of, read_id
 from domain.requests.redaction import load_asked_for_in, load_named_in, redacted_body, redacted_query
-from domain.statements import Command, Statement
-
-DAYS_AHEAD = 7
-"""Partitions of so many days are made in advance, in case housekeeping does not run for a while."""
+from domain.statements import Command
 
 _MOST_OF_A_SUBJECT = 200
 _MOST_OF_FAULTS = 2_000
@@ -126,43 +123,21 @@ def _cell(text: str | None) -> str:
 
 # --- How entries go ----------------------------------------------------------------------------------------------
 
-_PREFIX = "request_log_"
 
-
-class _Partition(NamedTuple):
-    name: str
-
-
-_PARTITIONS = Statement(
-    _Partition,
-    "SELECT relname AS name FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid"
-    " WHERE inhparent = 'request_log'::regclass AND relname <> 'request_log_other'",
-)
-
-
-def keep_days(connection: Connection, *, days: float, now: datetime) -> int:
+def keep_requests(connection: Connection, *, days: float, now: datetime) -> int:
     """Makes the partitions of the next days, and removes those that are older than so many days. Returns how many
     were removed.
 
     What came in on a day that had no partition yet is in `request_log_other`, and goes by `forget_requests`.
     """
-    there = {date.fromisoformat(row.name.removeprefix(_PREFIX)): row.name for row in _PARTITIONS.all(connection)}
-    for ahead in range(1, DAYS_AHEAD + 1):
-        day = now.date() + timedelta(days=ahead)
-        if day not in there:
-            _make_partition(connection, day)
-    oldest = (now - timedelta(days=days)).date()
-    old = [name for day, name in there.items() if day < oldest]
-    for name in old:
-        connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(name)))
-    return len(old)
+    return keep_days(connection, "request_log", _make_partition, days=days, now=now, days_before_first=1)
 
 
-def _make_partition(connection: Connection, day: date) -> None:
+def _make_partition(connection: Connection, table: str, day: date) -> None:
     midnight = datetime.fromisoformat(f"{day}T00:00:00Z")
     connection.execute(
         sql.SQL("CREATE TABLE {} PARTITION OF request_log FOR VALUES FROM ({}) TO ({})").format(
-            sql.Identifier(f"{_PREFIX}{day:%Y%m%d}"),
+            sql.Identifier(table),
             sql.Literal(str(first_id_of(midnight))),
             sql.Literal(str(first_id_of(midnight + timedelta(days=1)))),
         )

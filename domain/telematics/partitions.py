@@ -1,28 +1,12 @@
 """How positions go: a partition for each day of live positions, and the removal of old ones. Housekeeping calls it."""
 
 from datetime import date, datetime, timedelta
-from typing import NamedTuple
 
 from psycopg import sql
 
 from domain.database import Connection
-from domain.statements import Command, Statement
-
-DAYS_AHEAD = 7
-"""Partitions of so many days are made in advance, in case housekeeping does not run for a while."""
-
-_PREFIX = "positions_live_"
-
-
-class _Partition(NamedTuple):
-    name: str
-
-
-_PARTITIONS = Statement(
-    _Partition,
-    "SELECT relname AS name FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid"
-    " WHERE inhparent = 'positions_live'::regclass AND relname <> 'positions_live_other'",
-)
+from domain.days import keep_days
+from domain.statements import Command
 
 
 def keep_positions(connection: Connection, *, retention_days: float, now: datetime) -> int:
@@ -31,16 +15,7 @@ def keep_positions(connection: Connection, *, retention_days: float, now: dateti
     Positions of all other days are in the partition `positions_live_other`; see `forget_positions`. Returns how many
     partitions were removed.
     """
-    days = {date.fromisoformat(row.name.removeprefix(_PREFIX)): row.name for row in _PARTITIONS.all(connection)}
-    for ahead in range(DAYS_AHEAD + 1):
-        day = now.date() + timedelta(days=ahead)
-        if day not in days:
-            _make_partition(connection, day)
-    oldest = now - timedelta(days=retention_days)
-    old = [name for day, name in days.items() if day + timedelta(days=1) <= oldest.date()]
-    for name in old:
-        connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(name)))
-    return len(old)
+    return keep_days(connection, "positions_live", _make_partition, days=retention_days, now=now)
 
 
 def forget_positions(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
@@ -79,14 +54,14 @@ _FORGET = (
 )
 
 
-def _make_partition(connection: Connection, day: date) -> None:
+def _make_partition(connection: Connection, table: str, day: date) -> None:
     """The partition of a day. Positions of that day that came in earlier move into it.
 
     Others who store positions wait before they choose a partition. One who has chosen `positions_live_other` already
     and waits for it finds that the day has left it, and fails.
     """
     connection.execute("LOCK TABLE positions IN SHARE ROW EXCLUSIVE MODE")
-    name, bounds = sql.Identifier(f"{_PREFIX}{day:%Y%m%d}"), (day, day + timedelta(days=1))
+    name, bounds = sql.Identifier(table), (day, day + timedelta(days=1))
     connection.execute(sql.SQL("CREATE TABLE {} (LIKE positions INCLUDING DEFAULTS)").format(name))
     connection.execute(
         sql.SQL(
