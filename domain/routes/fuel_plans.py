@@ -10,7 +10,7 @@ from domain.messages.messages import queue_message
 from domain.planning.directions import directions_of
 from domain.planning.plan import FuelPlan, NoPlan
 from domain.planning.plans import store_plan
-from domain.planning.tasks import Task
+from domain.planning.tasks import RouteToPlan, Task
 from domain.routes import progress
 from domain.statements import IdRow, Statement
 from domain.stations.candidates import Corridor
@@ -34,16 +34,24 @@ def finish_plan(
         progress.no_plan_feasible(connection, route.id, plan_id, plan.trip.distance_miles, plan.infeasible.reason)
         return "infeasible", []
     progress.planned(connection, route.id, plan_id, plan.trip.distance_miles)
-    message_id = queue_message(
-        connection,
-        route,
-        plan_id,
-        plan.document(),
-        now=now,
-        directions=directions_of(plan),
-        low_fuel=plan.is_low_on_fuel,
+    return "planned", [queue_message_of(connection, route, plan_id, plan, now=now)]
+
+
+def queue_message_of(
+    connection: Connection, route: RouteToPlan, plan_id: UUID, plan: FuelPlan, *, now: datetime
+) -> Job:
+    """Stores the message that tells the driver of a stored plan. Returns the job that sends it."""
+    return send_message(
+        queue_message(
+            connection,
+            route,
+            plan_id,
+            plan.document(),
+            now=now,
+            directions=directions_of(plan),
+            low_fuel=plan.is_low_on_fuel,
+        )
     )
-    return "planned", [send_message(message_id)]
 
 
 _DUE_PLANS = Statement(

@@ -20,15 +20,14 @@ from uuid import UUID
 
 from domain.database import Connection, as_json
 from domain.documents import PlanCause
-from domain.jobs import SWEEP_GRACE, Job, review_plan, send_message
+from domain.jobs import SWEEP_GRACE, Job, review_plan
 from domain.lifecycle import Environment
-from domain.messages.messages import queue_message
 from domain.planning import replans
 from domain.planning.deviations import Deviation, TrackedFix, Watch, follow
-from domain.planning.directions import directions_of
 from domain.planning.plan import FuelPlan, NoPlan
 from domain.planning.plans import store_plan
 from domain.planning.replans import Replan
+from domain.routes.fuel_plans import queue_message_of
 from domain.statements import Command, IdRow, Statement
 from domain.stations.candidates import Corridor
 from domain.telematics import watches
@@ -162,16 +161,7 @@ def finish_replan(
         jobs = _watch(connection, route.id, new_plan=False, now=now)
         return ("infeasible" if isinstance(new, NoPlan) else "not_told"), jobs
     _END.execute(connection, (plan_id, due.review_requests, route.id))
-    message_id = queue_message(
-        connection,
-        route,
-        plan_id,
-        new.document(),
-        now=now,
-        directions=directions_of(new),
-        low_fuel=new.is_low_on_fuel,
-    )
-    return "corrected", [send_message(message_id)]
+    return "corrected", [queue_message_of(connection, route, plan_id, new, now=now)]
 
 
 def watch_again(connection: Connection, route_id: UUID, *, delivered: bool, now: datetime) -> list[Job]:

@@ -22,17 +22,16 @@ from typing import Literal, NamedTuple
 from uuid import UUID
 
 from domain.database import Connection
-from domain.jobs import SWEEP_GRACE, Job, send_message
+from domain.jobs import SWEEP_GRACE, Job
 from domain.lifecycle import RouteStatus
 from domain.messages.discarding import discard_messages
-from domain.messages.messages import queue_message
 from domain.messages.queries import is_being_sent
 from domain.planning import reviews
-from domain.planning.directions import directions_of
 from domain.planning.plan import FuelPlan, NoPlan
 from domain.planning.plans import store_plan
 from domain.planning.reviews import PlanUnderReview, Review
 from domain.routes import events
+from domain.routes.fuel_plans import queue_message_of
 from domain.routes.progress import RETRY_WAIT
 from domain.statements import Command, Statement
 from domain.stations.candidates import Corridor
@@ -122,16 +121,7 @@ def finish_review(
         _CORRECT.execute(connection, (plan_id, route.id))
     else:
         _REPLACE.execute(connection, (plan_id, new.trip.distance_miles, route.id))
-    message_id = queue_message(
-        connection,
-        route,
-        plan_id,
-        new.document(),
-        now=now,
-        directions=directions_of(new),
-        low_fuel=new.is_low_on_fuel,
-    )
-    return "corrected" if was_sent else "replaced", [send_message(message_id)]
+    return "corrected" if was_sent else "replaced", [queue_message_of(connection, route, plan_id, new, now=now)]
 
 
 def _end(connection: Connection, route_id: UUID, plan: PlanUnderReview) -> None:
