@@ -5,12 +5,14 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from playwright.sync_api import Browser, sync_playwright
 
 NO_CHROMIUM = "no Chromium is installed: apt install chromium"
 
-THEMES = ("light", "dark")
+Theme = Literal["light", "dark"]
+THEMES: tuple[Theme, ...] = ("light", "dark")
 WIDTHS = (390, 1280, 1920)
 """Of a phone, a desk, and a screen on the wall."""
 

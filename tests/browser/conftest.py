@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect
 
 from domain.lifecycle import Role
-from tests.browser.chromium import NO_CHROMIUM, find_chromium, running_chromium
+from tests.browser.chromium import AXE, NO_CHROMIUM, find_chromium, running_chromium
 from tests.conftest import redis_database
 from tests.factories import Fleet, signed_in
 from tests.ingress.console.conftest import World, running_console
@@ -39,6 +39,16 @@ def console_url(
         yield url
 
 
+def add_session(context: BrowserContext, url: str, token: str) -> None:
+    """The cookie of a session, put into a browser."""
+    context.add_cookies([{"name": "fuelroute", "value": token, "url": url, "httpOnly": True, "sameSite": "Lax"}])
+
+
+def session_of(context: BrowserContext) -> str:
+    """The cookie of a session, taken from a browser."""
+    return next(cookie.get("value", "") for cookie in context.cookies() if cookie.get("name") == "fuelroute")
+
+
 class People:
     """Browsers of people. No page may break a script or its own Content-Security-Policy."""
 
@@ -52,17 +62,18 @@ class People:
         """A browser in which nobody is signed in."""
         context = self._chromium.new_context(base_url=url or self.world.url, reduced_motion="reduce", **options)
         self._open.callback(context.close)
+        context.add_init_script(AXE)
         context.set_default_timeout(20_000)
         context.on("weberror", lambda error: self.faults.append(str(error.error)))
         context.on("console", self._note)
         return context
 
-    def page(self, role: Role, fleet: Fleet | None = None, **options: Any) -> Page:
+    def page(self, role: Role, fleet: Fleet | None = None, url: str = "") -> Page:
         """An empty page in the browser of a new user of that role."""
-        context = self.browser(**options)
+        context = self.browser(url)
         with self.world.database.transaction() as connection:
             token = signed_in(connection, role, (fleet or self.world.new_fleet()).company_id)
-        context.add_cookies([{"name": "fuelroute", "value": token, "url": self.world.url, "httpOnly": True}])
+        add_session(context, url or self.world.url, token)
         return context.new_page()
 
     def _note(self, message: ConsoleMessage) -> None:

@@ -89,9 +89,10 @@ class World:
         """A browser in which a new user of that role is signed in; None: nobody."""
         if role is None:
             return self.browser_with()
-        company_id = (fleet or self.new_fleet()).company_id
+        if fleet is None and role is not Role.OPERATOR:
+            fleet = self.new_fleet()
         with self.database.transaction() as connection:
-            token = signed_in(connection, role, company_id)
+            token = signed_in(connection, role, fleet.company_id if fleet else None)
         browser = self.browser_with(cookies={"fuelroute": token})
         browser.look("/account")
         return browser
