@@ -45,7 +45,7 @@ class Site:
     def password_link(self) -> str:
         """For a new user."""
         with self.database.transaction() as connection:
-            email = f"{new_id().hex}@example.com"
+            email = f"{new_id().hex[-8:]}@example.com"
             user_id = create_user(connection, email=email, role=Role.VIEWER, company_id=self.company_id)
             return f"/set-password/{make_password_link(connection, user_id, now=datetime.now(UTC))}"
 

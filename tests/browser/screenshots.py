@@ -21,6 +21,7 @@ from domain.contract.shapes import VehicleQuery
 from domain.database import Database
 from domain.fleet.queries import list_vehicles
 from domain.ids import read_id
+from domain.lifecycle import Role
 from domain.routes.fleet_changes import add_mapping
 from domain.settings import STACK_FILE
 from tests.browser.chromium import NO_CHROMIUM, THEMES, WIDTHS, Theme, find_chromium, running_chromium
@@ -58,11 +59,10 @@ def running_demo() -> Iterator[Site]:
             up.wait(timeout=30)
 
 
-def open_page(browser: Browser, site: Site, visit: Visit) -> Page:
+def open_page(browser: Browser, site: Site, visit: Visit, cookies: dict[Role, str]) -> Page:
     context = browser.new_context(base_url=site.url, reduced_motion="reduce")
     if visit.role is not None:
-        cookie = site.cookie(visit.role, f"{visit.name}.{visit.role}@prairie.example")
-        context.add_cookies([{"name": "fuelroute", "value": cookie, "url": site.url}])
+        context.add_cookies([{"name": "fuelroute", "value": cookies[visit.role], "url": site.url}])
     page = context.new_page()
     page.goto(visit.path_in(site))
     if visit.act is not None:
@@ -93,8 +93,9 @@ def main(folder: Path | None) -> None:
     target = folder or SMALL
     target.mkdir(parents=True, exist_ok=True)
     with running_demo() as site, running_chromium(path) as browser:
+        cookies = {role: site.cookie(role, f"{role}@prairie.example") for role in Role}
         for visit in PAGES:
-            page = open_page(browser, site, visit)
+            page = open_page(browser, site, visit, cookies)
             if folder is None:
                 small = make_small(take(page, "light", _WIDTH, _MOST_HEIGHT))
                 (target / f"{visit.name}.png").write_bytes(small)
