@@ -32,14 +32,15 @@ class Site:
             return signed_in(connection, role, self.company_id, email)
 
     def route(self) -> str:
-        """The page of a route, of one with a plan if there is one."""
+        """The page of the route with the longest explanation: the fullest there is."""
         with self.database.transaction() as connection:
             found = named(connection).execute(
-                "SELECT id FROM routes WHERE company_id = %s ORDER BY plan_id IS NULL, id DESC LIMIT 1",
+                "SELECT route_id AS id FROM plans WHERE company_id = %s"
+                " ORDER BY pg_column_size(explanation) DESC LIMIT 1",
                 (self.company_id,),
             )
             row = found.fetchone()
-        assert row is not None, "the company has no route"
+        assert row is not None, "no route of the company has a plan"
         return f"/routes/{shown_id('rte', row.id)}"
 
     def password_link(self) -> str:

@@ -1,5 +1,6 @@
 """Every page of the console: listed, for everybody, at every width, in both themes, with the keyboard alone."""
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,6 +18,7 @@ from ingress.console.app import create_console
 from tests.browser.accessibility import assert_accessible
 from tests.browser.conftest import People, add_session
 from tests.browser.pages import NO_PAGES, PAGES, Site, Visit
+from tests.browser.screenshots import SMALL
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, route_body
 from tests.pipeline.world import store_prices
 from tests.service import Service
@@ -27,6 +29,14 @@ def test_every_address_of_the_console_is_listed() -> None:
     addresses = {route.path for route in app.routes if isinstance(route, Route) and "GET" in (route.methods or ())}
 
     assert {visit.address for visit in PAGES} | set(NO_PAGES) == addresses
+
+
+def test_the_readme_shows_every_page() -> None:
+    text = (SMALL.parent / "README.md").read_text()
+
+    assert re.findall(r"\(screenshots/([\w-]+)\.png\)", text) == [visit.name for visit in PAGES]
+    assert {picture.stem for picture in SMALL.iterdir()} == {visit.name for visit in PAGES}
+    assert all(picture.stat().st_size < 60_000 for picture in SMALL.iterdir())
 
 
 @pytest.fixture(scope="module")
