@@ -10,8 +10,10 @@ _AXE = """() => axe.run({
 }).then(found => found.violations.flatMap(
     rule => rule.nodes.map(node => `${rule.id}: ${node.html.slice(0, 200)}: ${node.failureSummary}`)))"""
 _BEYOND = """() => [...document.querySelectorAll("body *")].filter(element =>
-    element.getBoundingClientRect().right > innerWidth + 1 && !element.closest(".unseen, .skip, svg, nav")
-    && !element.checkVisibility?.({}) === false).slice(0, 5).map(element => element.outerHTML.slice(0, 160))"""
+    element.checkVisibility() && !element.closest(".unseen, .skip, svg") && (
+        element.getBoundingClientRect().right > innerWidth + 1 || element.scrollWidth > innerWidth + 1
+    )).map(element => element.outerHTML.slice(0, 160)).slice(-3)"""
+"""The innermost elements that are, or whose text is."""
 
 
 def assert_accessible(page: Page) -> None:
