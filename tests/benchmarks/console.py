@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
+from deploy.demo import HERE as DEMO
 from domain.ids import new_id
 from domain.lifecycle import PendingReason, Role, RouteStatus
-from domain.stations.stations import import_stations
+from domain.stations.stations import import_deals, import_stations, import_taxes
 from tests.benchmarks.harness import Bench, Figure, Run, Stack, busiest, ratios
 from tests.benchmarks.load import CONNECTIONS, Address, Load, drive, send
 from tests.benchmarks.loader import Fleet, Lot, load_fleet, load_plans, load_routes
@@ -17,7 +18,6 @@ from tests.benchmarks.reads import SHARES, TRUCKS
 from tests.browser.pages import PAGES, Site
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, route_body
 from tests.factories import Fleet as SmallFleet
-from tests.pipeline.world import STATIONS
 from tests.service import Service
 
 PEOPLE = 10
@@ -158,7 +158,10 @@ def _drive(stack: Stack, ingress: Address, fleet: Fleet) -> None:
     """A route whose driver has a plan that can be explained: the fullest page there is."""
     truck, driver = new_id(), new_id()
     with stack.database.transaction() as connection:
-        import_stations(connection, STATIONS, now=datetime.now(UTC))
+        now = datetime.now(UTC)
+        import_stations(connection, DEMO / "stations.csv", now=now)
+        import_taxes(connection, DEMO / "taxes.csv", now=now)
+        import_deals(connection, fleet.company_id, DEMO / "deals.csv", now=now)
     stack.execute(
         "INSERT INTO vehicles (id, company_id, unit_number) VALUES (%s, %s, 'DRIVEN')", truck, fleet.company_id
     )
