@@ -89,14 +89,18 @@ PAGES = (
     Visit("account", "/account"),
     Visit("queues", "/queues", role=Role.OPERATOR),
     Visit("queue-jobs", "/queues/{queue}/{place}", "/queues/imports/waiting", role=Role.OPERATOR),
+    Visit("queue-rates", "/queues/{queue}/rates", "/queues/imports/rates", role=Role.OPERATOR),
     Visit("overdue", "/queues/overdue/{figure}", "/queues/overdue/held", role=Role.OPERATOR),
     Visit("dead-letters", "/queues/dead", role=Role.OPERATOR),
+    Visit("audit", "/audit"),
     Visit("companies", "/companies", role=Role.OPERATOR),
 )
 
 NO_PAGES = {
     "/": "leads to the first page",
     "/healthz": "for machines",
+    "/queues/stream": "events for the page Queues",
+    "/queues/workers/{id}": "the jobs that a worker holds, as those that wait",
     "/matching/{subject}/candidates": "a part of Matching and Mappings",
     "/matching/{subject}/progress": "a part of Matching",
 }
