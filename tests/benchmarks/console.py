@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from deploy.demo import HERE as DEMO
-from domain.ids import new_id
+from domain.ids import new_id, read_id
 from domain.lifecycle import PendingReason, Role, RouteStatus
 from domain.stations.stations import import_deals, import_stations, import_taxes
 from tests.benchmarks.harness import Bench, Figure, Run, Stack, busiest, ratios
@@ -171,7 +171,7 @@ def _drive(stack: Stack, ingress: Address, fleet: Fleet) -> None:
         body = route_body(datetime.now(UTC), vehicle={"unitNumber": "DRIVEN"}, stops=[JOLIET, PERRYSBURG, NEWARK])
         route = client.push(body).json()
         client.post_fixes(JOLIET, unit_number="DRIVEN", fuelPercent=60)
-        client.wait_for(route["id"], "active", seconds=60)
+    stack.wait_until(f"SELECT status = 'active' FROM routes WHERE id = '{read_id('rte', route['id'])}'", seconds=120)
 
 
 def _requests(site: Site) -> dict[str, bytes]:
