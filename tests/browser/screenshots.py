@@ -25,7 +25,7 @@ from domain.lifecycle import Role
 from domain.routes.fleet_changes import add_mapping
 from domain.settings import STACK_FILE
 from tests.browser.chromium import NO_CHROMIUM, THEMES, WIDTHS, Theme, find_chromium, running_chromium
-from tests.browser.pages import PAGES, Site, Visit
+from tests.browser.pages import PAGES, SHOWN, Site, Visit
 from tests.service import eventually
 
 SMALL = Path(__file__).parents[2] / "ingress" / "console" / "screenshots"
@@ -94,7 +94,7 @@ def main(folder: Path | None) -> None:
     target.mkdir(parents=True, exist_ok=True)
     with running_demo() as site, running_chromium(path) as browser:
         cookies = {role: site.cookie(role, f"{role}@prairie.example") for role in Role}
-        for visit in PAGES:
+        for visit in SHOWN if folder is None else PAGES:
             page = open_page(browser, site, visit, cookies)
             if folder is None:
                 small = make_small(take(page, "light", _WIDTH, _MOST_HEIGHT))

@@ -9,15 +9,19 @@ import pytest
 from playwright.sync_api import Page, expect
 from starlette.routing import Route
 
+from deploy.demo import HERE as DEMO
 from domain.accounts.keys import create_key, revoke_key
 from domain.contract.shapes import SCOPES
 from domain.fleet.mappings import store_mapping
 from domain.lifecycle import Environment, Role
+from domain.operations import audit
+from domain.operations.audit import Actor
 from domain.settings import Settings
+from domain.stations.stations import import_deals, import_taxes
 from ingress.console.app import create_console
 from tests.browser.accessibility import assert_accessible
 from tests.browser.conftest import People, add_session
-from tests.browser.pages import NO_PAGES, PAGES, Site, Visit
+from tests.browser.pages import NO_PAGES, PAGES, SHOWN, Site, Visit
 from tests.browser.screenshots import SMALL
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, route_body
 from tests.pipeline.world import store_prices
@@ -34,15 +38,18 @@ def test_every_address_of_the_console_is_listed() -> None:
 def test_the_readme_shows_every_page() -> None:
     text = (SMALL.parent / "README.md").read_text()
 
-    assert re.findall(r"\(screenshots/([\w-]+)\.png\)", text) == [visit.name for visit in PAGES]
-    assert {picture.stem for picture in SMALL.iterdir()} == {visit.name for visit in PAGES}
+    assert re.findall(r"\(screenshots/([\w-]+)\.png\)", text) == [visit.name for visit in SHOWN]
+    assert {picture.stem for picture in SMALL.iterdir()} == {visit.name for visit in SHOWN}
     assert all(picture.stat().st_size < 60_000 for picture in SMALL.iterdir())
 
 
 @pytest.fixture(scope="module")
 def busy_fleet(chromium_path: str, service: Service) -> Iterator[Fleet]:
-    """A company whose pages are all full: a driven route, references that wait, a mapping, keys, a held route."""
+    """A company whose pages are all full: a driven route, references that wait, a mapping, keys, a held route,
+    deals, a request that failed, an entry of the audit log."""
     store_prices(service)
+    with service.database.transaction() as connection:
+        import_taxes(connection, DEMO / "taxes.csv", now=datetime.now(UTC))
     soon, next_month = (datetime.now(UTC) + timedelta(hours=hours) for hours in (1, 24 * 30))
     with service.new_tenant() as client:
         driven = client.push(route_body(datetime.now(UTC), stops=[JOLIET, PERRYSBURG, NEWARK])).json()["id"]
@@ -55,15 +62,22 @@ def busy_fleet(chromium_path: str, service: Service) -> Iterator[Fleet]:
             {"scheduledStart": next_month.isoformat()},
         ):
             client.push(route_body(soon, **changes))
+        client.push(route_body(soon, stops=[JOLIET], externalId="a load without an end"))
         with service.database.transaction() as connection:
             company_id = client.fleet.company_id
+            import_deals(connection, company_id, DEMO / "deals.csv", now=datetime.now(UTC))
+            by = Actor("ann.lee@example.com", "the yard was closed")
+            audit.keep(connection, by, "route_actions.cancel", "LOAD-1", company_id=company_id, now=datetime.now(UTC))
             store_mapping(connection, company_id, "unit_number", "OLD-7", client.fleet.trucks[1])
             environment = Environment.SANDBOX
             more: dict[str, Any] = {"environment": environment, "scopes": list(SCOPES)}
             create_key(connection, company_id, name="TMS", expires_at=soon, **more)
             revoke_key(connection, create_key(connection, company_id, name="old TMS", **more).id)
         client.wait_for(driven, "active")
+        client.post_fixes(PERRYSBURG, at=datetime.now(UTC) + timedelta(seconds=30))
         yield client.fleet
+    with service.database.transaction() as connection:
+        connection.execute("TRUNCATE fuel_taxes")  # they are everybody's, and other tests plan without
 
 
 @pytest.fixture
