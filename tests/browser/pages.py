@@ -113,10 +113,9 @@ def open_first_record(page: "Page") -> None:
     page.wait_for_url("**/one?*")
 
 
-def open_every_step(page: "Page") -> None:
-    """What may be done to a route."""
-    for summary in page.locator(".more > details > summary").all():
-        summary.click()
+def open_step(page: "Page") -> None:
+    """One of the things that may be done to a route. The page shows one form at a time."""
+    page.locator("summary", has_text="Mark a stop by hand").click()
 
 
 def import_vehicles(page: "Page") -> None:
@@ -133,7 +132,7 @@ PAGES = (
     Visit("set-password", "/set-password/{token}", Site.password_link, role=None),
     Visit("routes", "/routes"),
     Visit("route", "/routes/{id}", Site.route),
-    Visit("route-steps", "/routes/{id}", Site.open_route, act=open_every_step),
+    Visit("route-step", "/routes/{id}", Site.open_route, act=open_step),
     Visit("matching", "/matching/{subject}", "/matching/vehicles"),
     Visit("mappings", "/mappings/{subject}", "/mappings/vehicles"),
     Visit("vehicles", "/vehicles"),

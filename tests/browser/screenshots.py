@@ -13,7 +13,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import httpx
 from PIL import Image
 from playwright.sync_api import Browser, Page
 
@@ -53,10 +55,18 @@ def running_demo() -> Iterator[Site]:
                     vehicle_id = read_id("veh", truck.id)
                     assert vehicle_id is not None
                     add_mapping(connection, company_id, "unit_number", f"TRK {truck.unit_number}", vehicle_id)
+                _fail(demo)
                 yield Site(stack["console_url"], database, company_id)
         finally:
             up.terminate()
             up.wait(timeout=30)
+
+
+def _fail(demo: dict[str, Any]) -> None:
+    """Pushes a load with mistakes in it: people come to the page of a request because of one."""
+    body = {"externalId": "DEMO-8", "vehicle": {"unitNumber": "4101"}, "scheduledStart": "tomorrow", "stops": []}
+    headers = {"Authorization": f"Bearer {demo['live_key']}"}
+    assert httpx.post(f"{demo['url']}/v1/routes", headers=headers, json=body).status_code == 400
 
 
 def open_page(browser: Browser, site: Site, visit: Visit, cookies: dict[Role, str]) -> Page:
