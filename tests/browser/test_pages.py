@@ -177,6 +177,7 @@ def test_a_menu_is_opened_used_and_closed_with_the_keyboard(site: Site, people: 
     page.keyboard.press("Tab")
     expect(revoke).to_be_focused()
     page.keyboard.press("Enter")
+    expect(page.locator("details[open]").get_by_label("Why")).to_be_focused()
     page.keyboard.press("Tab")
     expect(page.get_by_role("button", name="Revoke the key")).to_be_focused()
     page.keyboard.press("Escape")

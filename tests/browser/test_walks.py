@@ -217,7 +217,7 @@ def test_a_dead_letter_is_replayed(operator: Page, queue: JobQueue) -> None:
 
     operator.goto("/queues")
     expect(operator.get_by_role("row").filter(has_text="plans").first).to_contain_text("2")
-    operator.get_by_role("row").filter(has_text="plans").get_by_role("link", name="2").click()
+    operator.get_by_role("row").filter(has_text="plans").get_by_role("link", name="2", exact=True).click()
     letter = operator.get_by_role("row").filter(has_text=one.hex)
     expect(letter).to_contain_text("is <b>away</b>")
     assert operator.locator("main td b").count() == 0, "the error of a job stays text"
