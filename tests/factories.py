@@ -2,17 +2,19 @@
 
 import itertools
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from domain.accounts.companies import Policy, create_company
+from domain.accounts.sessions import begin_session, choose_company
+from domain.accounts.users import create_user
 from domain.contract.checking import read_body
 from domain.contract.shapes import RouteInput
 from domain.database import Connection, Tenant
 from domain.encoding import write
 from domain.ids import new_id, shown_id
-from domain.lifecycle import Environment
+from domain.lifecycle import Environment, Role
 from domain.telematics.arrivals import Fix
 
 JOLIET: dict[str, Any] = {"name": "Joliet terminal", "latitude": 41.462, "longitude": -88.125}
@@ -105,6 +107,17 @@ def make_fleet(connection: Connection, **policy: Any) -> Fleet:
             (driver, company_id, name, external_id),
         )
     return Fleet(company_id, trucks, drivers)
+
+
+def signed_in(connection: Connection, role: Role, company_id: UUID | None, email: str = "") -> str:
+    """The cookie of a browser in which a new user of that role is signed in: without a password, which takes long to
+    hash. An operator looks at the company's pages."""
+    own = None if role is Role.OPERATOR else company_id
+    user_id = create_user(connection, email=email or f"{new_id().hex}@example.com", role=role, company_id=own)
+    token = begin_session(connection, user_id, address="127.0.0.1", now=datetime.now(UTC))
+    if own != company_id and company_id is not None:
+        choose_company(connection, token, company_id)
+    return token
 
 
 def route_body(start: datetime, **changes: Any) -> dict[str, Any]:

@@ -129,7 +129,7 @@ def run(
         raise ImportGone
     audit.keep(
         connection,
-        Actor(stored.actor, f"{report.created} added, {report.updated} changed, {len(report.rejected)} rows refused"),
+        Actor(stored.actor, f"{report.created} added, {report.updated} changed, {len(report.rejected)} refused"),
         "import",
         stored.kind,
         company_id=stored.company_id,

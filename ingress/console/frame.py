@@ -79,9 +79,11 @@ class Console:
         self._templates = make_templates()
 
     def render(self, request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
-        """A page for a browser. One that brings no cookie gets one, from which its forms' tokens are made."""
+        """A page for a browser. One that brings no cookie gets one, from which its forms' tokens are made: but not
+        with the answer to a form. Another site's form comes without the cookie that the browser has, and would replace
+        it: any site could sign people out."""
         token = read_cookie(request, SESSION)
-        fresh = None if token is not None else new_token()
+        fresh = new_token() if token is None and request.method != "POST" else None
         context = {"session": None, "section": "", **values, "form_token": form_token(token or fresh or "")}
         response = HTMLResponse(self._templates.get_template(template).render(context), status)
         if fresh is not None:

@@ -176,6 +176,12 @@ class Stack:
         self._start_process(name, ("ingress",), {"PORT": str(address[1]), **settings}, f"http://{HOST}:{address[1]}")
         return address
 
+    def start_console(self) -> Address:
+        """The console's process, on a port of its own."""
+        address = HOST, free_port(HOST, 0)
+        self._start_process("console", ("console",), {"CONSOLE_PORT": str(address[1])})
+        return address
+
     def start_constant(self) -> Address:
         """The reference: uvicorn as the ingress runs it, over the constant endpoint."""
         return self.start_app("constant")

@@ -40,7 +40,7 @@ _PAST_YEAR, _COMING_WEEK, _LATER = (
     (timedelta(), timedelta(days=6)),
     (timedelta(days=8), timedelta(days=60)),
 )
-_SHARES = (
+SHARES = (
     (RouteStatus.COMPLETED, 0.80, _PAST_YEAR),
     (RouteStatus.CANCELED, 0.05, _PAST_YEAR),
     (RouteStatus.DRAFT, 0.10, _COMING_WEEK),
@@ -159,7 +159,7 @@ def _load(bench: Bench, stack: Stack) -> list[_Company]:
             plans=plans,
         )
         for company in companies
-        for status, share, (first, last) in _SHARES
+        for status, share, (first, last) in SHARES
     ]
     with bench.task(f"reads: loads {bench.routes:,} routes", bench.routes) as advance:
         load_routes(stack.database, lots, advance)

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from domain.encoding import write
-from tests.benchmarks import fairness, feed, imports, passes, plan, push, reads, soak
+from tests.benchmarks import console, fairness, feed, imports, passes, plan, push, reads, soak
 from tests.benchmarks.harness import Bench, Figure, new_progress
 
 Work = Callable[[Bench], list[Figure]]
@@ -29,6 +29,7 @@ WORKS: dict[str, Work] = {
     "pass": passes.run,
     "reads": reads.run,
     "fairness": fairness.run,
+    "console": console.run,
 }
 LONG_WORKS: dict[str, Work] = {
     "soak": soak.run,

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from tests.benchmarks.harness import Bench, new_progress
 from tests.benchmarks.load import LoadFailed
+from tests.browser.pages import PAGES
 
 pytestmark = pytest.mark.servers
 
@@ -48,6 +49,19 @@ def test_a_benchmark_shows_and_writes_its_figures(tmp_path: Path) -> None:
         assert (figure["reached"] is None) == (figure["at_least"] is None and figure["at_most"] is None)
     assert len([figure for figure in document["figures"] if figure["reached"] is not None]) == 6
     assert not list(temporary.iterdir()), "nothing is left behind"
+
+
+def test_the_consoles_pages_are_all_measured(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+
+    done = bench(
+        "console", "--seconds", "0.6", "--rounds", "1", "--routes", "1000", "--json", str(file), temporary=tmp_path
+    )
+
+    assert done.returncode == 0, done.stderr
+    measured = " ".join(figure["work"] for figure in json.loads(file.read_text())["figures"])
+    for visit in PAGES:
+        assert visit.act is not None or f" routes, {visit.name}, p50" in measured
 
 
 def test_an_unknown_work_is_one_sentence(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Candidates for a reference that fits nothing, and which of a route's references is to blame."""
 
 from collections.abc import Sequence
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -33,6 +34,27 @@ def test_names_in_another_order_or_case_come_first(value: str, likely: str) -> N
 )
 def test_unit_numbers_within_what_the_tms_says_come_first(value: str, likely: str) -> None:
     assert ranked(value, UNITS, "unit_number")[0] == likely
+
+
+@pytest.mark.parametrize(
+    ("value", "likely"),
+    [
+        ("TRUCK 0417", "0417"),
+        ("Truck #2017A", "2017"),
+        ("Okafor 7, Christopher", "Christopher Okafor 7"),
+        ("Cristopher  Okafr 7", "Christopher Okafor 7"),
+        ("SANDHU HARPRET 12", "Harpreet Sandhu 12"),
+    ],
+)
+def test_in_a_large_fleet_the_right_one_comes_first(value: str, likely: str) -> None:
+    """Not every record is looked at closely."""
+    people = product(("Christopher", "Harpreet", "Linda"), ("Okafor", "Sandhu", "Bielak"), range(300))
+    names = [" ".join(map(str, one)) for one in people]
+    units = [f"{number:04}" for number in range(5000)]
+    if likely in units:
+        assert ranked(value, units, "unit_number")[0] == likely
+    else:
+        assert ranked(value, names, "driver_name")[0] == likely
 
 
 def test_what_has_nothing_in_common_is_not_suggested() -> None:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -13,15 +12,14 @@ import pytest
 
 from deploy.processes import Supervisor
 from deploy.stack import process_spec
-from domain.accounts.sessions import begin_session
-from domain.accounts.users import create_user, find_user
+from domain.accounts.users import create_user
 from domain.database import Database
 from domain.ids import new_id
 from domain.lifecycle import Role
 from domain.settings import Settings
 from ingress.process import free_port
 from tests.conftest import redis_database
-from tests.factories import Fleet, make_fleet
+from tests.factories import Fleet, make_fleet, signed_in
 from tests.service import eventually
 
 PASSWORD = "correct horse battery"
@@ -91,10 +89,10 @@ class World:
         """A browser in which a new user of that role is signed in; None: nobody."""
         if role is None:
             return self.browser_with()
-        email = self.new_user(role, fleet, password=None)
-        with self.database.transaction() as connection:  # hashing a password takes long
-            user_id = find_user(connection, email)
-            token = begin_session(connection, user_id, address="127.0.0.1", now=datetime.now(UTC))
+        if fleet is None and role is not Role.OPERATOR:
+            fleet = self.new_fleet()
+        with self.database.transaction() as connection:
+            token = signed_in(connection, role, fleet.company_id if fleet else None)
         browser = self.browser_with(cookies={"fuelroute": token})
         browser.look("/account")
         return browser
@@ -119,7 +117,9 @@ def console_url(settings: Settings, worker_id: str, tmp_path_factory: pytest.Tem
 
 
 @contextmanager
-def running_console(settings: Settings, redis_url: str, logs: Path) -> Iterator[str]:
+def running_console(
+    settings: Settings, redis_url: str, logs: Path, *, api_url: str = "https://api.example.com/"
+) -> Iterator[str]:
     """A console process; gives its address."""
     port = free_port("127.0.0.1", 0)
     url = f"http://127.0.0.1:{port}"
@@ -129,7 +129,7 @@ def running_console(settings: Settings, redis_url: str, logs: Path) -> Iterator[
         "FUELROUTE_DATA": str(settings.data),
         "FUELROUTE_CONSOLE_PORT": str(port),
         "FUELROUTE_CONSOLE_PROXIES": "127.0.0.1",
-        "FUELROUTE_API_URL": "https://api.example.com/",
+        "FUELROUTE_API_URL": api_url,
     }
     supervisor = Supervisor(print)
     try:

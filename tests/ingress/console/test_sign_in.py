@@ -34,6 +34,12 @@ def test_a_user_signs_in_and_out(world: World) -> None:
     assert browser.get("/keys").headers["location"] == "/sign-in?next=/keys"
 
 
+def test_a_form_without_a_cookie_is_given_none(world: World) -> None:
+    """Another site's form comes without the cookie: one that its answer set would replace it and sign its owner out."""
+    for path in ("/keys", "/sign-in", "/nowhere"):
+        assert cookies_of(world.browser().submit(path, token="x")) == {}
+
+
 @pytest.mark.parametrize("path", ["/", "/keys", "/matching/vehicles", "/mappings/drivers", "/account", "/companies"])
 def test_pages_are_only_for_those_who_are_signed_in(world: World, path: str) -> None:
     answer = world.browser_with().get(path)

@@ -1,0 +1,32 @@
+"""What a page must be for everybody: no violation of WCAG 2 A and AA, and nothing beyond the edge of the screen."""
+
+from playwright.sync_api import Page
+
+from tests.browser.chromium import THEMES, WIDTHS
+
+_HEIGHT = 900
+_AT_A_DESK = 1280
+_AXE = """() => axe.run({
+    runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], resultTypes: ["violations"]
+}).then(found => found.violations.flatMap(
+    rule => rule.nodes.map(node => `${rule.id}: ${node.html.slice(0, 200)}: ${node.failureSummary}`)))"""
+_BEYOND = """() => [...document.querySelectorAll("body *")].filter(element =>
+    element.checkVisibility() && !element.closest(".unseen, .skip, svg") && (
+        element.getBoundingClientRect().right > innerWidth + 1 || element.scrollWidth > innerWidth + 1
+    )).map(element => element.outerHTML.slice(0, 160)).slice(-3)"""
+"""The innermost elements that are, or whose text is."""
+
+
+def assert_accessible(page: Page) -> None:
+    """In the light theme on a phone, at a desk, and on the wall. The dark one has other colors in the same places, and
+    is judged at a desk only: judging takes long."""
+    faults: dict[str, list[str]] = {}
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": _HEIGHT})
+        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            faults[f"beyond the edge at {width}"] = page.evaluate(_BEYOND)
+        for theme in THEMES if width == _AT_A_DESK else THEMES[:1]:
+            page.emulate_media(color_scheme=theme)
+            if found := page.evaluate(_AXE):
+                faults[f"{theme}, {width}"] = found
+    assert not faults, "\n".join([page.url, *(f"{where}: {what}" for where, all in faults.items() for what in all)])

@@ -1,0 +1,35 @@
+"""The browser: Debian's Chromium, driven by Playwright, which never fetches one of its own."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from playwright.sync_api import Browser, sync_playwright
+
+NO_CHROMIUM = "no Chromium is installed: apt install chromium"
+
+Theme = Literal["light", "dark"]
+THEMES: tuple[Theme, ...] = ("light", "dark")
+WIDTHS = (390, 1280, 1920)
+"""Of a phone, a desk, and a screen on the wall."""
+
+AXE = (Path(__file__).parent / "axe" / "axe.min.js").read_text()
+
+
+def find_chromium() -> str | None:
+    return shutil.which("chromium")
+
+
+@contextmanager
+def running_chromium(path: str) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        # root has no sandbox: only our own pages are opened
+        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browser = playwright.chromium.launch(executable_path=path, args=arguments)
+        try:
+            yield browser
+        finally:
+            browser.close()

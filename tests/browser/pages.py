@@ -1,0 +1,186 @@
+"""Every page of the console, and how to come to it: what the tests look at, what the screenshots and the benchmark of
+the console show. A page that is missing here fails `test_pages.py`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, LiteralString
+from uuid import UUID
+
+from domain.accounts.users import create_user, make_password_link
+from domain.database import Database
+from domain.ids import new_id, shown_id
+from domain.lifecycle import Role
+from ingress.console.subjects import SUBJECTS
+from tests.factories import signed_in
+from tests.rows import named
+from tests.service import eventually
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A running console, and the company whose pages are shown."""
+
+    url: str
+    database: Database
+    company_id: UUID
+
+    def cookie(self, role: Role, email: str = "") -> str:
+        """Of a browser in which a new user of the company is signed in."""
+        with self.database.transaction() as connection:
+            return signed_in(connection, role, self.company_id, email)
+
+    def route(self) -> str:
+        """The page of the route with the longest explanation: the fullest there is."""
+        row = self._first(
+            "SELECT route_id AS id FROM plans WHERE company_id = %s ORDER BY pg_column_size(explanation) DESC LIMIT 1"
+        )
+        return f"/routes/{shown_id('rte', row.id)}"
+
+    def open_route(self) -> str:
+        """The page of a route that has not ended, if there is one that is under way."""
+        row = self._first(
+            "SELECT id FROM routes WHERE company_id = %s AND status IN ('active', 'draft', 'planned')"
+            " ORDER BY status, id LIMIT 1"
+        )
+        return f"/routes/{shown_id('rte', row.id)}"
+
+    def request(self) -> str:
+        """The page of a request that failed, or of any other. The log has each a second after its answer."""
+        row = self._first(
+            "SELECT r.id FROM request_log r JOIN api_keys k ON k.id = r.key_id WHERE k.company_id = %s"
+            " ORDER BY r.status >= 400 DESC, r.id DESC LIMIT 1"
+        )
+        return f"/requests/{row.id.hex}"
+
+    def _first(self, query: LiteralString) -> Any:
+        """The row that a query finds for the company, once there is one."""
+
+        def look() -> Any:
+            with self.database.transaction() as connection:
+                return named(connection).execute(query, (self.company_id,)).fetchone()
+
+        return eventually(look, bool)
+
+    def password_link(self) -> str:
+        """For a new user."""
+        with self.database.transaction() as connection:
+            email = f"{new_id().hex[-8:]}@example.com"
+            user_id = create_user(connection, email=email, role=Role.VIEWER, company_id=self.company_id)
+            return f"/set-password/{make_password_link(connection, user_id, now=datetime.now(UTC))}"
+
+
+def this_quarter(_: Site) -> str:
+    """The report that is shown unless one is chosen is that of the last quarter: a new service drove nothing in it."""
+    today = datetime.now(UTC)
+    return f"/ifta?quarter={today.year}Q{(today.month + 2) // 3}"
+
+
+def make_key(page: "Page") -> None:
+    """From the page API keys to the one that shows a new key."""
+    page.get_by_label("Name").fill("TMS")
+    page.get_by_label("sandbox").check()
+    for scope in page.get_by_role("group", name="Scopes").get_by_role("checkbox").all():
+        scope.check()
+    page.get_by_role("button", name="Create the key").click()
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One page: its name, its address in the console's table, who sees it, and where it is."""
+
+    name: str
+    address: str
+    path: str | Callable[[Site], str] = ""
+    """The address itself unless given."""
+    role: Role | None = Role.OWNER
+    """None: nobody is signed in."""
+    act: "Callable[[Page], None] | None" = None
+    """What is done on the page to come to this one, which has no address that is known before."""
+    like: str = ""
+    """The page that it looks like: the README shows only that one."""
+
+    def path_in(self, site: Site) -> str:
+        return self.path(site) if callable(self.path) else self.path or self.address
+
+
+def open_first_record(page: "Page") -> None:
+    """From a list of records to the form of one."""
+    page.locator("main tbody a").first.click()
+    page.wait_for_url("**/one?*")
+
+
+def open_step(page: "Page") -> None:
+    """One of the things that may be done to a route. The page shows one form at a time."""
+    page.locator("summary", has_text="Mark a stop by hand").click()
+
+
+def import_vehicles(page: "Page") -> None:
+    """From the list of vehicles to the page of an import, of which a row is refused."""
+    page.locator("summary", has_text="Import a CSV file").click()
+    text = b"unit_number,vin,mpg\n4199,1FUJHHDR7NLZ90199,7.1\n4198,1FUJHHDR7NLZ90198,a lot\n"
+    page.get_by_label("CSV file").set_input_files({"name": "fleet.csv", "mimeType": "text/csv", "buffer": text})
+    page.get_by_role("button", name="Import").click()
+    page.get_by_role("heading", name="Refused rows").wait_for()
+
+
+PAGES = (
+    Visit("sign-in", "/sign-in", role=None),
+    Visit("set-password", "/set-password/{token}", Site.password_link, role=None),
+    Visit("routes", "/routes"),
+    Visit("route", "/routes/{id}", Site.route),
+    Visit("route-step", "/routes/{id}", Site.open_route, act=open_step),
+    Visit("matching", "/matching/{subject}", "/matching/vehicles"),
+    Visit("mappings", "/mappings/{subject}", "/mappings/vehicles"),
+    Visit("vehicles", "/vehicles"),
+    Visit("vehicle", "/vehicles/one", "/vehicles", act=open_first_record),
+    Visit("vehicle-new", "/vehicles/new", like="vehicle"),
+    Visit("import", "/vehicles/imports/{id}", "/vehicles", act=import_vehicles),
+    Visit("drivers", "/drivers", like="vehicles"),
+    Visit("driver", "/drivers/one", "/drivers", act=open_first_record, like="vehicle"),
+    Visit("stations", "/stations"),
+    Visit("station", "/stations/one", "/stations", role=Role.OPERATOR, act=open_first_record),
+    Visit("deals", "/deals", like="stations"),
+    Visit("deal", "/deals/one", "/deals", act=open_first_record, like="station"),
+    Visit("taxes", "/taxes", like="stations"),
+    Visit("tax", "/taxes/one", "/taxes", act=open_first_record, like="station"),
+    Visit("savings", "/savings"),
+    Visit("savings-plans", "/savings/plans"),
+    Visit("ifta", "/ifta", this_quarter),
+    Visit("policy", "/policy"),
+    Visit("keys", "/keys"),
+    Visit("key-made", "/keys", act=make_key),
+    Visit("requests", "/requests"),
+    Visit("request", "/requests/{id}", Site.request),
+    Visit("audit", "/audit"),
+    Visit("account", "/account"),
+    Visit("queues", "/queues", role=Role.OPERATOR),
+    Visit("queue-jobs", "/queues/{queue}/{place}", "/queues/imports/waiting", role=Role.OPERATOR),
+    Visit("queue-rates", "/queues/{queue}/rates", "/queues/imports/rates", role=Role.OPERATOR),
+    Visit("overdue", "/queues/overdue/{figure}", "/queues/overdue/held", role=Role.OPERATOR),
+    Visit("dead-letters", "/queues/dead", role=Role.OPERATOR),
+    Visit("companies", "/companies", role=Role.OPERATOR),
+)
+
+SHOWN = tuple(visit for visit in PAGES if not visit.like)
+"""Those of the README."""
+
+_OTHERS = [one.name for one in SUBJECTS if one.name != "vehicles"]
+NO_PAGES = {
+    "/": "leads to the first page",
+    "/healthz": "for machines",
+    "/queues/stream": "events for the page Queues",
+    "/queues/workers/{id}": "the jobs that a worker holds, as those that wait",
+    "/matching/{subject}/candidates": "a part of Matching and Mappings",
+    "/matching/{subject}/progress": "a part of Matching",
+    "/savings.csv": "a file",
+    "/savings/plans.csv": "a file",
+    "/ifta.csv": "a file",
+    **{f"/{one.name}.csv": "a file" for one in SUBJECTS},
+    **{f"/{name}/new": "as that of vehicles" for name in _OTHERS},
+    **{f"/{name}/imports/{{id}}": "as that of vehicles" for name in _OTHERS},
+}
+"""Addresses that show no page of their own, and why."""

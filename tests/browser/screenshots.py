@@ -1,0 +1,121 @@
+"""Pictures of every page of the console, from the running demo.
+
+python -m tests.browser.screenshots             # the small ones of the console's README
+python -m tests.browser.screenshots FOLDER      # every page whole, in both themes, at every width, to look at
+"""
+
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from PIL import Image
+from playwright.sync_api import Browser, Page
+
+from domain.contract.shapes import VehicleQuery
+from domain.database import Database
+from domain.fleet.queries import list_vehicles
+from domain.ids import read_id
+from domain.lifecycle import Role
+from domain.routes.fleet_changes import add_mapping
+from domain.settings import STACK_FILE
+from tests.browser.chromium import NO_CHROMIUM, THEMES, WIDTHS, Theme, find_chromium, running_chromium
+from tests.browser.pages import PAGES, SHOWN, Site, Visit
+from tests.service import eventually
+
+SMALL = Path(__file__).parents[2] / "ingress" / "console" / "screenshots"
+_WIDTH, _MOST_HEIGHT = 1280, 900
+_COLORS = 48
+
+
+@contextmanager
+def running_demo() -> Iterator[Site]:
+    """`fuelroute up --demo` on data of its own, once its trucks have been driven."""
+    with tempfile.TemporaryDirectory(prefix="fuelroute-screenshots-") as folder:
+        data, said = Path(folder, "data"), Path(folder, "said")
+        command = ("-c", "from deploy.cli import main; main()", "up", "--demo", "--port", "0", "--data", str(data))
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("FUELROUTE_")}
+        with said.open("w") as screen:
+            up = subprocess.Popen([sys.executable, *command], stdout=screen, stderr=subprocess.STDOUT, env=environment)
+        try:
+            eventually(said.read_text, lambda text: "now you" in text, 180, "the demo")
+            stack, demo = (json.loads((data / name).read_text()) for name in (STACK_FILE, "demo.json"))
+            company_id = read_id("cmp", demo["company_id"])
+            assert company_id is not None
+            with Database(stack["database_url"]) as database:
+                with database.transaction() as connection:  # the demo maps nothing: people do
+                    truck = list_vehicles(connection, company_id, VehicleQuery(limit=1)).data[0]
+                    vehicle_id = read_id("veh", truck.id)
+                    assert vehicle_id is not None
+                    add_mapping(connection, company_id, "unit_number", f"TRK {truck.unit_number}", vehicle_id)
+                _fail(demo)
+                yield Site(stack["console_url"], database, company_id)
+        finally:
+            up.terminate()
+            up.wait(timeout=30)
+
+
+def _fail(demo: dict[str, Any]) -> None:
+    """Pushes a load with mistakes in it: people come to the page of a request because of one."""
+    body = {"externalId": "DEMO-8", "vehicle": {"unitNumber": "4101"}, "scheduledStart": "tomorrow", "stops": []}
+    headers = {"Authorization": f"Bearer {demo['live_key']}"}
+    assert httpx.post(f"{demo['url']}/v1/routes", headers=headers, json=body).status_code == 400
+
+
+def open_page(browser: Browser, site: Site, visit: Visit, cookies: dict[Role, str]) -> Page:
+    context = browser.new_context(base_url=site.url, reduced_motion="reduce")
+    if visit.role is not None:
+        context.add_cookies([{"name": "fuelroute", "value": cookies[visit.role], "url": site.url}])
+    page = context.new_page()
+    page.goto(visit.path_in(site))
+    if visit.act is not None:
+        visit.act(page)
+        page.wait_for_load_state()
+    return page
+
+
+def take(page: Page, theme: Theme, width: int, most_height: int) -> bytes:
+    page.emulate_media(color_scheme=theme)
+    page.set_viewport_size({"width": width, "height": 900})
+    height = min(page.evaluate("document.documentElement.scrollHeight"), most_height)
+    return page.screenshot(full_page=True, clip={"x": 0, "y": 0, "width": width, "height": height})
+
+
+def make_small(png: bytes) -> bytes:
+    """With a palette."""
+    small = io.BytesIO()
+    image = Image.open(io.BytesIO(png)).convert("RGB")
+    image.quantize(_COLORS, dither=Image.Dither.NONE).save(small, "PNG", optimize=True)
+    return small.getvalue()
+
+
+def main(folder: Path | None) -> None:
+    path = find_chromium()
+    if path is None:
+        sys.exit(NO_CHROMIUM)
+    target = folder or SMALL
+    target.mkdir(parents=True, exist_ok=True)
+    with running_demo() as site, running_chromium(path) as browser:
+        cookies = {role: site.cookie(role, f"{role}@prairie.example") for role in Role}
+        for visit in SHOWN if folder is None else PAGES:
+            page = open_page(browser, site, visit, cookies)
+            if folder is None:
+                small = make_small(take(page, "light", _WIDTH, _MOST_HEIGHT))
+                (target / f"{visit.name}.png").write_bytes(small)
+                print(f"{visit.name}.png {len(small) / 1000:.0f} kB")
+            else:
+                for theme in THEMES:
+                    for width in WIDTHS:
+                        (target / f"{visit.name}-{theme}-{width}.png").write_bytes(take(page, theme, width, 4000))
+            page.context.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None)

@@ -1,0 +1,184 @@
+"""Every page of the console: listed, for everybody, at every width, in both themes, with the keyboard alone."""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+from starlette.routing import Route
+
+from deploy.demo import HERE as DEMO
+from domain.accounts.keys import create_key, revoke_key
+from domain.contract.shapes import SCOPES
+from domain.fleet.mappings import store_mapping
+from domain.lifecycle import Environment, Role
+from domain.operations import audit
+from domain.operations.audit import Actor
+from domain.settings import Settings
+from domain.stations.stations import import_deals, import_taxes
+from ingress.console.app import create_console
+from tests.browser.accessibility import assert_accessible
+from tests.browser.conftest import People, add_session
+from tests.browser.pages import NO_PAGES, PAGES, SHOWN, Site, Visit
+from tests.browser.screenshots import SMALL
+from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, route_body
+from tests.pipeline.world import store_prices
+from tests.service import Service
+
+
+def test_every_address_of_the_console_is_listed() -> None:
+    app = create_console(Settings(database_url="postgresql://nowhere/none", redis_url="redis://nowhere/0"))
+    addresses = {route.path for route in app.routes if isinstance(route, Route) and "GET" in (route.methods or ())}
+
+    assert {visit.address for visit in PAGES} | set(NO_PAGES) == addresses
+
+
+def test_the_readme_shows_every_page() -> None:
+    text = (SMALL.parent / "README.md").read_text()
+
+    assert re.findall(r"\(screenshots/([\w-]+)\.png\)", text) == [visit.name for visit in SHOWN]
+    assert {picture.stem for picture in SMALL.iterdir()} == {visit.name for visit in SHOWN}
+    assert all(picture.stat().st_size < 60_000 for picture in SMALL.iterdir())
+
+
+@pytest.fixture(scope="module")
+def busy_fleet(chromium_path: str, service: Service) -> Iterator[Fleet]:
+    """A company whose pages are all full: a driven route, references that wait, a mapping, keys, a held route,
+    deals, a request that failed, an entry of the audit log."""
+    store_prices(service)
+    with service.database.transaction() as connection:
+        import_taxes(connection, DEMO / "taxes.csv", now=datetime.now(UTC))
+    soon, next_month = (datetime.now(UTC) + timedelta(hours=hours) for hours in (1, 24 * 30))
+    with service.new_tenant() as client:
+        driven = client.push(route_body(datetime.now(UTC), stops=[JOLIET, PERRYSBURG, NEWARK])).json()["id"]
+        client.post_fixes(JOLIET, fuelPercent=60)
+        for changes in (
+            {"vehicle": {"unitNumber": "TRUCK 102"}},
+            {"vehicle": {"unitNumber": "quite unlike"}},
+            {"vehicle": {"unitNumber": "101", "vin": "1XKAD49X0CJ000102"}},
+            {"driver": {"name": "Bob Diaz"}},
+            {"scheduledStart": next_month.isoformat()},
+        ):
+            client.push(route_body(soon, **changes))
+        client.push(route_body(soon, stops=[JOLIET], externalId="a load without an end"))
+        with service.database.transaction() as connection:
+            company_id = client.fleet.company_id
+            import_deals(connection, company_id, DEMO / "deals.csv", now=datetime.now(UTC))
+            by = Actor("ann.lee@example.com", "the yard was closed")
+            audit.keep(connection, by, "route_actions.cancel", "LOAD-1", company_id=company_id, now=datetime.now(UTC))
+            store_mapping(connection, company_id, "unit_number", "OLD-7", client.fleet.trucks[1])
+            environment = Environment.SANDBOX
+            more: dict[str, Any] = {"environment": environment, "scopes": list(SCOPES)}
+            create_key(connection, company_id, name="TMS", expires_at=soon, **more)
+            revoke_key(connection, create_key(connection, company_id, name="old TMS", **more).id)
+        client.wait_for(driven, "active")
+        client.post_fixes(PERRYSBURG, at=datetime.now(UTC) + timedelta(seconds=30))
+        yield client.fleet
+    with service.database.transaction() as connection:
+        connection.execute("TRUNCATE fuel_taxes")  # they are everybody's, and other tests plan without
+
+
+@pytest.fixture
+def site(busy_fleet: Fleet, people: People) -> Site:
+    return Site(people.world.url, people.world.database, busy_fleet.company_id)
+
+
+def open_visit(visit: Visit, site: Site, people: People) -> Page:
+    context = people.browser()
+    if visit.role is not None:
+        add_session(context, site.url, site.cookie(visit.role))
+    page = context.new_page()
+    answer = page.goto(visit.path_in(site))
+    assert answer is not None
+    assert answer.status == 200
+    if visit.act is not None:
+        visit.act(page)
+    return page
+
+
+@pytest.mark.parametrize("visit", PAGES, ids=lambda visit: visit.name)
+def test_a_page_is_for_everybody(visit: Visit, site: Site, people: People) -> None:
+    assert_accessible(open_visit(visit, site, people))
+
+
+def test_a_page_that_refuses_is_for_everybody(people: People) -> None:
+    page = people.page(Role.VIEWER)
+    page.goto("/no-such-page")
+    expect(page.get_by_role("heading", name="Not found")).to_be_visible()
+    assert_accessible(page)
+
+
+@pytest.mark.parametrize("visit", SHOWN, ids=lambda visit: visit.name)
+def test_the_keyboard_reaches_everything_in_order_and_shows_where_it_is(
+    visit: Visit, site: Site, people: People
+) -> None:
+    page = open_visit(visit, site, people)
+    stops = page.evaluate(_STOPS)
+    reached: list[int] = []
+    for _ in range(4 * len(stops)):
+        if len(reached) == len(stops):
+            break
+        page.keyboard.press("Tab")
+        number, has_outline, is_seen = page.evaluate(_STOP)
+        if reached and number == reached[-1]:  # the parts of a date
+            continue
+        assert number == len(reached), f"after {stops[: len(reached)][-1:]} comes {stops[number]}"
+        assert has_outline, f"it does not show that it has the keyboard: {stops[number]}"
+        assert is_seen, f"not on the screen: {stops[number]}"
+        reached.append(number)
+    assert len(reached) == len(stops), f"the keyboard does not get beyond {stops[reached[-1]]}"
+
+
+_STOPS = """() => {
+    const isStop = element => element.checkVisibility() && !element.disabled && element.tabIndex >= 0
+        && !element.closest("details:not([open]) > :not(summary)");
+    const groups = new Set();
+    window.stops = [...document.querySelectorAll(
+        "a[href], button, input:not([type=hidden]), select, summary, [tabindex='0']")].filter(isStop).filter(
+        element => element.type !== "radio" || !groups.has(element.name) && groups.add(element.name)).slice(0, 40);
+    document.body.tabIndex = -1;
+    document.body.focus(); // the next key starts at the top
+    return stops.map(element => element.outerHTML.slice(0, 200));
+}"""
+"""What the keyboard should stop at: everything that can be used, in the order of the page."""
+_STOP = """() => {
+    const element = document.activeElement, box = element.getBoundingClientRect(), style = getComputedStyle(element);
+    return [
+        stops.indexOf(element),
+        style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2,
+        box.width > 1 && box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth,
+    ];
+}"""
+
+
+def test_the_first_key_skips_to_the_page(people: People) -> None:
+    page = people.page(Role.OWNER)
+    page.goto("/keys")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the page")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('main') !== null")
+
+
+def test_a_menu_is_opened_used_and_closed_with_the_keyboard(site: Site, people: People) -> None:
+    page = open_visit(next(visit for visit in PAGES if visit.name == "keys"), site, people)
+    rotate, revoke = (page.locator("summary", has_text=name).first for name in ("Rotate", "Revoke"))
+
+    rotate.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Both work for").first).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(rotate).to_be_focused()
+    expect(page.get_by_label("Both work for").first).not_to_be_visible()
+
+    page.keyboard.press("Tab")
+    expect(revoke).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("details[open]").get_by_label("Why")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name="Revoke the key")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(revoke).to_be_focused()

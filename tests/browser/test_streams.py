@@ -1,0 +1,99 @@
+"""A page that updates itself, and says so when it does not: figures that stand still look like those of a healthy
+service."""
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from uuid import uuid4
+
+import psycopg
+import pytest
+from playwright.sync_api import Page, expect
+
+from domain.jobs import JobQueue, build_plan, redis_client
+from domain.lifecycle import Role
+from domain.settings import Settings
+from ingress.console.streams import MOST_OF_SESSION
+from tests.browser.conftest import People, add_session, session_of
+from tests.ingress.console.conftest import running_console
+from tests.servers import OwnRedis, own_redis
+
+
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRedis]:
+    with own_redis(tmp_path_factory.mktemp("redis")) as one:
+        yield one
+
+
+@pytest.fixture
+def console(
+    settings: Settings, redis: OwnRedis, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, ExitStack]]:
+    """A console of its own that a test may stop."""
+    with ExitStack() as running:
+        yield running.enter_context(running_console(settings, redis.url, tmp_path_factory.mktemp("logs"))), running
+
+
+def queues_page(people: People, url: str) -> Page:
+    page = people.page(Role.OPERATOR, url=url)
+    page.goto("/queues")
+    expect(page.get_by_text("looked again at")).to_be_visible()
+    return page
+
+
+def test_numbers_move_without_a_touch_and_what_is_open_stays_open(
+    people: People, console: tuple[str, ExitStack], redis: OwnRedis
+) -> None:
+    page = queues_page(people, console[0])
+    reason = page.get_by_label("Why").first
+    reason.fill("half a sentence")
+    link = page.locator('a[href="/queues/plans/waiting"]')
+    link.focus()
+    with redis_client(redis.url) as client:
+        JobQueue(client).put(*(build_plan(uuid4()) for _ in range(7)))
+    expect(link).to_have_text("7")
+    expect(link).to_be_focused()
+    expect(reason).to_have_value("half a sentence")
+    expect(
+        page.get_by_role("img", name=re.compile("^plans over 60 minutes.* the highest bar is 7 jobs"))
+    ).to_be_visible()
+
+
+def test_the_top_says_when_the_measuring_itself_has_stopped_and_when_it_goes_on(
+    people: People, console: tuple[str, ExitStack], settings: Settings
+) -> None:
+    page = queues_page(people, console[0])
+    still = page.locator("#still")
+    expect(still).to_be_hidden()
+    with psycopg.connect(settings.require_database_url()) as connection:
+        connection.execute("LOCK TABLE queue_pauses IN ACCESS EXCLUSIVE MODE")  # the measuring waits, and gives up
+        expect(still).to_be_visible(timeout=30_000)
+        expect(still).to_contain_text(re.compile(r"Act now: these figures stand still since \d+:\d+"))
+        expect(page.locator("#queues")).to_have_class(re.compile("still"))
+    expect(still).to_be_hidden(timeout=30_000)
+    expect(page.locator("#queues")).not_to_have_class(re.compile("still"))
+
+
+def test_the_top_says_when_the_console_is_gone(people: People, console: tuple[str, ExitStack]) -> None:
+    page = queues_page(people, console[0])
+    console[1].close()
+    expect(page.locator("#still")).to_be_visible(timeout=30_000)
+
+
+def test_one_page_too_many_says_that_it_stands_still(people: People, console: tuple[str, ExitStack]) -> None:
+    first = queues_page(people, console[0])
+    others = [first.context.new_page() for _ in range(MOST_OF_SESSION)]
+    for page in others:
+        page.goto("/queues")
+    expect(others[-1].locator("#full")).to_be_visible()
+    expect(first.locator("#full")).to_be_hidden()
+
+
+def test_whoever_is_signed_out_elsewhere_comes_to_the_sign_in(people: People, console: tuple[str, ExitStack]) -> None:
+    page = queues_page(people, console[0])
+    context = people.browser(console[0])
+    add_session(context, console[0], session_of(page.context))
+    other = context.new_page()
+    other.goto("/account")
+    other.get_by_role("button", name=re.compile("everywhere|every browser", re.I)).click()
+    expect(page.get_by_role("button", name="Sign in")).to_be_visible()

@@ -1,0 +1,236 @@
+"""What people do in the console, in a real browser, beside a running service."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from domain.jobs import JobQueue, build_plan, redis_client
+from domain.lifecycle import Role
+from domain.settings import Settings
+from tests.browser.accessibility import assert_accessible
+from tests.browser.conftest import People
+from tests.browser.pages import make_key
+from tests.dying import dead, kill, url_of, working
+from tests.factories import JOLIET, NEWARK, PERRYSBURG, route_body
+from tests.ingress.console.conftest import PASSWORD, running_console
+from tests.pipeline.world import store_prices
+from tests.servers import own_redis
+from tests.service import Service, eventually
+
+MARKUP = "<script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\">"
+
+
+def tomorrow() -> datetime:
+    return datetime.now(UTC) + timedelta(days=1)
+
+
+def test_somebody_signs_in_and_out(people: People) -> None:
+    email = people.world.new_user(Role.OWNER)
+    page = people.browser().new_page()
+
+    page.goto("/keys")
+    page.get_by_label("E-mail").fill(email)
+    page.get_by_label("Password").fill("a wrong password")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("heading", name="API keys")).to_be_visible()
+
+    page.get_by_role("button", name="Sign out").click()
+    page.goto("/keys")
+    expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+
+
+def test_a_key_is_made_and_used_with_the_curl_that_is_shown(people: People) -> None:
+    page = people.page(Role.OWNER)
+    page.goto("/")
+    page.get_by_role("link", name="API keys", exact=True).click()
+    make_key(page)
+    expect(page.get_by_role("heading", name="The key TMS")).to_be_visible()
+
+    answer = subprocess.run(["sh", "-c", f"{page.locator('#curl').inner_text()} -s"], capture_output=True, check=True)
+    me = json.loads(answer.stdout)["key"]
+    assert (me["name"], me["environment"]) == ("TMS", "sandbox")
+
+    page.get_by_role("link", name="To all keys").click()
+    row = page.get_by_role("row").filter(has_text=me["prefix"])
+    row.locator("summary", has_text="Revoke").click()
+    row.get_by_role("button", name="Revoke the key").click()
+    expect(page.get_by_role("status")).to_contain_text("The key is revoked")
+    refused = subprocess.run(["sh", "-c", f"{answer.args[2]} -o /dev/null -w '%{{http_code}}'"], capture_output=True)
+    assert refused.stdout == b"401"
+
+
+def test_a_unit_is_mapped_and_its_route_is_imported_while_one_watches(people: People, service: Service) -> None:
+    with service.new_tenant() as client:
+        pushed = client.push(route_body(tomorrow(), vehicle={"unitNumber": "TRUCK-101"})).json()
+        assert pushed["status"] == "pending_mapping"
+        page = people.page(Role.DISPATCHER, client.fleet)
+        page.goto("/routes")
+        page.get_by_role("link", name=pushed["externalId"]).click()
+        expect(page.locator("#now .badge.pending_mapping")).to_be_visible()
+        page.locator("#now").get_by_role("link", name="Matching").click()
+
+        waiting = page.get_by_role("listitem").filter(has_text="TRUCK-101")
+        expect(waiting.first).to_contain_text("1 route waits")
+        waiting.first.get_by_role("button", name="Map").first.click()
+        mapped = page.locator(".reference.mapped")
+        expect(mapped).to_contain_text("1 route no longer waits for it")
+        expect(mapped.locator(".badge.draft")).to_be_visible()
+
+        mapped.get_by_role("link", name=pushed["externalId"]).click()
+        expect(page.locator("#now .badge.draft")).to_be_visible()
+        assert client.route(pushed["id"])["vehicle"]["unitNumber"] == "101"
+
+
+def test_a_driven_route_is_watched_on_the_map(people: People, service: Service) -> None:
+    """The page is loaded once: the truck moves on it by itself."""
+    store_prices(service)
+    with service.new_tenant() as client:
+        route = client.push(route_body(datetime.now(UTC), stops=[JOLIET, PERRYSBURG, NEWARK])).json()
+        page = people.page(Role.VIEWER, client.fleet)
+        page.goto(f"/routes/{route['id']}")
+        expect(page.locator("#now .badge.draft")).to_be_visible()
+        expect(page.locator(".map .truck")).to_have_count(0)
+
+        client.post_fixes(JOLIET, fuelPercent=60)
+        expect(page.locator("#now .badge.active")).to_be_visible()
+        expect(page.locator(".timeline")).to_contain_text("Joliet terminal")
+        at_joliet = page.locator(".map .truck").get_attribute("d")
+        expect(page.locator(".map circle.chosen").first).to_be_visible()
+        page.get_by_role("link", name="Show the plan as it is now").click()
+        expect(page.get_by_role("heading", name="Why these stations")).to_be_visible()
+
+        client.post_fixes(PERRYSBURG, at=datetime.now(UTC) + timedelta(seconds=30))
+        expect(page.locator(".map .stop.reached")).to_have_count(2)
+        assert page.locator(".map .truck").get_attribute("d") != at_joliet
+
+
+def test_another_companys_pages_do_not_exist(people: People, service: Service) -> None:
+    with service.new_tenant() as client:
+        route = client.push(route_body(tomorrow())).json()
+        page = people.page(Role.OWNER)
+        page.goto(f"/routes/{route['id']}")
+        expect(page.get_by_role("heading", name="Not found")).to_be_visible()
+        assert route["externalId"] not in page.content()
+
+        page.goto("/routes")
+        expect(page.get_by_text("There is no live route yet")).to_be_visible()
+        page.goto("/keys")
+        post(page, f"/keys/{client.get('/v1/me').json()['key']['id']}/revoke")
+        expect(page.get_by_role("heading", name="Not found")).to_be_visible()
+        assert client.get("/v1/me").status_code == 200, "the key is still valid"
+        page.goto("/queues")
+        expect(page.get_by_role("heading", name="Not found")).to_be_visible()
+
+
+def test_a_viewer_has_no_buttons_and_no_way_around_them(people: People, service: Service) -> None:
+    with service.new_tenant() as client:
+        route = client.push(route_body(tomorrow())).json()
+        client.push(route_body(tomorrow(), vehicle={"unitNumber": "TRUCK-101"}))
+        owner, viewer = (people.page(role, client.fleet) for role in (Role.OWNER, Role.VIEWER))
+        for path, sight in (("/keys", "demo"), (f"/routes/{route['id']}", "Timeline"), ("/matching/vehicles", "waits")):
+            buttons = {}
+            for page in (owner, viewer):
+                page.goto(path)
+                forms = page.locator("main form[method=post]")
+                buttons[page] = forms.count()
+            assert buttons[viewer] == 0 < buttons[owner], (path, sight)
+
+        viewer.goto("/account")
+        post(viewer, f"/routes/{route['id']}/cancel", reason="mischief")
+        expect(viewer.get_by_role("heading", name="You may not do this")).to_be_visible()
+        assert client.route(route["id"])["status"] == "draft"
+
+
+def post(page: Page, path: str, **fields: str) -> None:
+    """Sends a form that the page does not have, with the token of one that it has."""
+    page.evaluate(
+        """([path, fields]) => {
+            const form = document.querySelector("form[method=post]").cloneNode(true);
+            for (const [name, value] of Object.entries(fields)) form.append(
+                Object.assign(document.createElement("input"), {name, value}));
+            form.action = path;
+            document.body.append(form);
+            form.submit();
+        }""",
+        [path, fields],
+    )
+    page.wait_for_load_state()
+
+
+def test_what_is_pushed_stays_text(people: People, service: Service) -> None:
+    with service.new_tenant() as client:
+        with service.database.transaction() as connection:
+            connection.execute("UPDATE drivers SET name = %s WHERE id = %s", (MARKUP, client.fleet.drivers[0]))
+        pushed = client.push(
+            route_body(
+                tomorrow(),
+                externalId=f"L {MARKUP}",
+                reference=f"R {MARKUP}",
+                driver={"name": MARKUP},
+                stops=[{**JOLIET, "name": f"S {MARKUP}", "address": f"A {MARKUP}"}, NEWARK],
+            )
+        ).json()
+        client.push(route_body(tomorrow(), vehicle={"unitNumber": f"V {MARKUP}"}))
+        client.push(route_body(tomorrow(), driver={"name": f"D {MARKUP}"}))
+        page = people.page(Role.OWNER, client.fleet)
+        for path, marks in (
+            ("/routes", "LRS"),
+            (f"/routes/{pushed['id']}", "LRSA"),
+            ("/matching/vehicles", "V"),
+            ("/matching/drivers", "D"),
+        ):
+            page.goto(path)
+            said = page.locator("main").inner_text()
+            for mark in marks:
+                assert f"{mark} {MARKUP}" in said, path
+            assert page.locator("main script, main img").count() == 0
+            assert page.title() != "broken"
+
+
+@pytest.fixture
+def queue(chromium_path: str, tmp_path: Path) -> Iterator[JobQueue]:
+    """One that no worker serves unless the test starts one."""
+    with own_redis(tmp_path) as redis, redis_client(redis.url) as client:
+        yield JobQueue(client)
+
+
+@pytest.fixture
+def operator(people: People, queue: JobQueue, settings: Settings, tmp_path: Path) -> Iterator[Page]:
+    """Somebody at a console that shows that queue."""
+    with running_console(settings, url_of(queue), tmp_path) as url:
+        yield people.page(Role.OPERATOR, url=url)
+
+
+def test_a_dead_letter_is_replayed(operator: Page, queue: JobQueue) -> None:
+    one, other = uuid4(), uuid4()
+    kill(queue, build_plan(one), build_plan(other))
+
+    operator.goto("/queues")
+    expect(operator.get_by_role("row").filter(has_text="plans").first).to_contain_text("2")
+    operator.get_by_role("row").filter(has_text="plans").get_by_role("link", name="2", exact=True).click()
+    letter = operator.get_by_role("row").filter(has_text=one.hex)
+    expect(letter).to_contain_text("is <b>away</b>")
+    assert operator.locator("main td b").count() == 0, "the error of a job stays text"
+    assert_accessible(operator)
+    letter.locator("summary", has_text="Replay").click()
+    letter.locator("details[open]").get_by_label("Why").fill("the roads are back")
+    letter.get_by_role("button", name="Replay it").click()
+    expect(operator.get_by_role("status")).to_contain_text("1 dead letter replayed")
+
+    ran: list[dict[str, Any]] = []
+    with working(queue, ran, fails=False):
+        eventually(lambda: ran, bool)
+    assert ran == [{"route_id": one.hex}]
+    assert dead(queue) == 1
+    operator.goto("/queues")
+    expect(operator.get_by_text("the roads are back")).to_be_visible()
