@@ -213,6 +213,7 @@ def operator(people: People, queue: JobQueue, settings: Settings, tmp_path: Path
 
 def test_a_dead_letter_is_replayed(operator: Page, queue: JobQueue) -> None:
     one, other = uuid4(), uuid4()
+    why = f"the roads of {one} are back"
     kill(queue, build_plan(one), build_plan(other))
 
     operator.goto("/queues")
@@ -223,7 +224,7 @@ def test_a_dead_letter_is_replayed(operator: Page, queue: JobQueue) -> None:
     assert operator.locator("main td b").count() == 0, "the error of a job stays text"
     assert_accessible(operator)
     letter.locator("summary", has_text="Replay").click()
-    letter.locator("details[open]").get_by_label("Why").fill("the roads are back")
+    letter.locator("details[open]").get_by_label("Why").fill(why)
     letter.get_by_role("button", name="Replay it").click()
     expect(operator.get_by_role("status")).to_contain_text("1 dead letter replayed")
 
@@ -233,4 +234,4 @@ def test_a_dead_letter_is_replayed(operator: Page, queue: JobQueue) -> None:
     assert ran == [{"route_id": one.hex}]
     assert dead(queue) == 1
     operator.goto("/queues")
-    expect(operator.get_by_text("the roads are back")).to_be_visible()
+    expect(operator.get_by_text(why)).to_be_visible()
