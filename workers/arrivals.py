@@ -32,7 +32,7 @@ def process_batch(context: Context, environment: str, vehicle_ids: Sequence[UUID
     """
     now = datetime.now(UTC)
     try:
-        with context.database.transaction() as connection:
+        with context.database.transaction_by_key() as connection:
             jobs = process_vehicles(connection, environment, vehicle_ids, settings=context.settings, now=now)
     except Exception as error:
         if is_away(error):

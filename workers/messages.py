@@ -42,7 +42,7 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
 
     def send_one(message_id: UUID, called_after: int | None) -> None:
         with ExitStack() as while_sending:
-            with context.database.transaction() as connection:
+            with context.database.transaction_by_key() as connection:
                 now = _time_of(connection)
                 step = delivery.claim(
                     connection, message_id, settings=context.settings, now=now, called_after=called_after
@@ -65,7 +65,7 @@ def _store(context: Context, claimed: Claim, fault: Fault | None) -> Outcome:
     whose outcome is not stored is sent again."""
     while True:
         try:
-            with context.database.transaction() as connection:
+            with context.database.transaction_by_key() as connection:
                 now = _time_of(connection)
                 return delivery.settle(connection, claimed, fault, settings=context.settings, now=now)
         except psycopg.OperationalError:

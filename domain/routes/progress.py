@@ -215,27 +215,28 @@ def planning_failed(connection: Connection, route_id: UUID, *, max_attempts: int
 
 # The message of its plan was sent, or given up
 
-_ACTIVATE = Command(
+_ACTIVATE = Statement(
+    IdRow,
     "UPDATE routes SET status = 'active', retry_at = NULL, updated_at = clock_timestamp()"
-    " WHERE id = %s AND plan_id = %s AND status = 'planned'"
+    " WHERE id = %s AND plan_id = %s AND status = 'planned' RETURNING id",
 )
 
-_CORRECT = Command(
+_CORRECT = Statement(
+    IdRow,
     """
     UPDATE routes r SET plan_id = p.id, distance_miles = (p.document->>'totalDistanceMiles')::float,
         correction_id = NULL, corrected_at = %s, replan = NULL, updated_at = clock_timestamp()
     FROM plans p
     WHERE r.id = %s AND r.correction_id = %s AND p.id = r.correction_id AND r.status IN ('active', 'completed')
-    """
+    RETURNING r.id
+    """,
 )
 
 
 def message_sent(connection: Connection, route_id: UUID, plan_id: UUID, *, now: datetime) -> None:
     """The driver has this plan: a planned route becomes active, and a correction becomes the plan that is shown. Any
     other plan of the route changes nothing."""
-    activated = _ACTIVATE.execute(connection, (route_id, plan_id)).rowcount
-    corrected = _CORRECT.execute(connection, (now, route_id, plan_id)).rowcount
-    if activated or corrected:
+    if _ACTIVATE.first(connection, (route_id, plan_id)) or _CORRECT.first(connection, (now, route_id, plan_id)):
         record_savings(connection, route_id)
 
 
@@ -304,6 +305,8 @@ def complete_routes(connection: Connection, route_ids: Iterable[UUID], *, now: d
     if not ids:
         return []
     completed = [route.id for route in _COMPLETE.all(connection, (ids,))]
+    if not completed:
+        return []
     discard_messages(connection, completed, "The route was completed before delivery")
     return free_trucks(connection, completed, now=now)
 

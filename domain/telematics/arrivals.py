@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from domain.lifecycle import RouteStatus
@@ -116,7 +116,16 @@ def current_route(
     return min(timely or due, key=lambda route: (route.scheduled_start, route.route_id), default=None)
 
 
-def drop_reason(fix: Fix, *, now: datetime, live: bool) -> str | None:
+class Received(Protocol):
+    """What a position needs to be taken."""
+
+    @property
+    def recorded_at(self) -> datetime: ...
+    @property
+    def accuracy_meters(self) -> float | None: ...
+
+
+def drop_reason(fix: Received, *, now: datetime, live: bool) -> str | None:
     """Why a fix is dropped at once, or None. In the sandbox simulated time may run ahead of the clock."""
     if fix.accuracy_meters is not None and fix.accuracy_meters > WORST_ACCURACY_METERS:
         return "inaccurate"

@@ -1,31 +1,20 @@
 """Positions as they come in: their vehicles are found, useless ones are dropped, the rest is stored and marked."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple, TypedDict
+from operator import itemgetter
+from typing import NamedTuple
 from uuid import UUID
 
 from domain.contract.shapes import Position, RejectedPosition
-from domain.database import Connection, Tenant, as_json
+from domain.database import Connection, Tenant, as_array, as_json
 from domain.ids import read_id
 from domain.jobs import Job
 from domain.lifecycle import Environment
 from domain.statements import Command, Statement
 from domain.telematics import arrivals
-from domain.telematics.arrivals import Fix
-from domain.telematics.marking import StoredFix, mark_trucks
-
-
-class _NewFix(TypedDict):
-    """A fix as `_STORE_FIXES` and `_STORE_NEWEST` read it."""
-
-    vehicle_id: str
-    recorded_at: str
-    latitude: float
-    longitude: float
-    speed_mph: float | None
-    fuel_percent: float | None
-    accuracy_meters: float | None
+from domain.telematics.marking import NewFixes, mark_trucks
 
 
 class Feed(NamedTuple):
@@ -34,7 +23,7 @@ class Feed(NamedTuple):
     accepted: int
     """Positions of known vehicles; also those that were dropped."""
     rejected: list[RejectedPosition]
-    dropped: dict[str, int]
+    dropped: Mapping[str, int]
     """How many, by reason."""
     jobs: list[Job]
     """To enqueue after the commit."""
@@ -54,40 +43,22 @@ def store_positions(
     A position of an unknown vehicle is rejected. A useless one is accepted and counted, but not stored. `near_meters`
     is the arrival radius, `early` how long before its scheduled start a route can start.
     """
+    live = tenant.environment is Environment.LIVE
     vehicles = _resolve(connection, tenant.company_id, [position for _, position in positions])
     rejected: list[RejectedPosition] = []
-    dropped: dict[str, int] = {}
-    new: list[_NewFix] = []
+    dropped: Counter[str] = Counter()
+    useful: dict[tuple[str, datetime], Position] = {}
     for (index, position), vehicle in zip(positions, vehicles, strict=True):
         if isinstance(vehicle, _Unknown):
             rejected.append(RejectedPosition(index=index, message=vehicle.fault))
-            continue
-        fix = Fix(
-            position.recorded_at,
-            position.latitude,
-            position.longitude,
-            accuracy_meters=position.accuracy_meters,
-        )
-        reason = arrivals.drop_reason(fix, now=now, live=tenant.environment is Environment.LIVE)
-        if reason is not None:
-            dropped[reason] = dropped.get(reason, 0) + 1
-            continue
-        new.append(
-            {
-                "vehicle_id": vehicle.hex,
-                "recorded_at": position.recorded_at.isoformat(),
-                "latitude": position.latitude,
-                "longitude": position.longitude,
-                "speed_mph": position.speed_mph,
-                "fuel_percent": position.fuel_percent,
-                "accuracy_meters": position.accuracy_meters,
-            }
-        )
-    new.sort(key=lambda fix: (fix["vehicle_id"], fix["recorded_at"]))  # two requests wait, and never deadlock
-    stored = _store(connection, tenant, new, now=now)
-    if len(stored) < len(new):
-        dropped["repeated"] = len(new) - len(stored)
-    jobs = mark_trucks(connection, tenant.environment, stored, now=now, near_meters=near_meters, early=early)
+        elif reason := arrivals.drop_reason(position, now=now, live=live):
+            dropped[reason] += 1
+        elif useful.setdefault((vehicle, position.recorded_at), position) is not position:
+            dropped["repeated"] += 1
+    new = _store(connection, tenant, dict(sorted(useful.items(), key=itemgetter(0))), now=now)
+    if len(new) < len(useful):
+        dropped["repeated"] += len(useful) - len(new)
+    jobs = mark_trucks(connection, tenant.environment, new, now=now, near_meters=near_meters, early=early)
     count_dropped(connection, tenant, dropped, now=now)
     return Feed(len(positions) - len(rejected), rejected, dropped, jobs)
 
@@ -97,29 +68,26 @@ class _Resolved(NamedTuple):
 
     kind: str
     value: str
-    candidates: list[UUID]
+    vehicle_id: str | None
+    fits_several: bool
 
 
 _RESOLVE = Statement(
     _Resolved,
     """
-    SELECT named.kind, named.value,
-           CASE named.kind WHEN 'vehicle_id'
-               THEN ARRAY(SELECT id FROM vehicles
-                          WHERE company_id = %(company_id)s AND id = substr(named.value, 5)::uuid
-                            AND retired_at IS NULL)
-           ELSE coalesce(
-               (SELECT ARRAY[target_id] FROM mappings m
-                WHERE m.company_id = %(company_id)s AND m.kind = named.kind AND m.value = named.value),
-               CASE named.kind WHEN 'unit_number'
-                   THEN ARRAY(SELECT id FROM vehicles
-                              WHERE company_id = %(company_id)s AND unit_number = named.value
-                                AND retired_at IS NULL LIMIT 2)
-                   ELSE ARRAY(SELECT id FROM vehicles
-                              WHERE company_id = %(company_id)s AND vin = named.value
-                                AND retired_at IS NULL LIMIT 2) END
-           ) END AS candidates
-    FROM unnest(%(kinds)s::text[], %(values)s::text[]) AS named (kind, value)
+    SELECT named.kind, named.value, coalesce(mapped.target_id, found.ids[1])::text AS vehicle_id,
+           mapped.target_id IS NULL AND cardinality(found.ids) > 1 AS fits_several
+    FROM jsonb_to_recordset(%(references)s) AS named (kind text, value text)
+    LEFT JOIN mappings mapped
+         ON mapped.company_id = %(company_id)s AND mapped.kind = named.kind AND mapped.value = named.value
+    CROSS JOIN LATERAL (SELECT CASE named.kind
+        WHEN 'vehicle_id' THEN ARRAY(SELECT id FROM vehicles
+             WHERE company_id = %(company_id)s AND id = substr(named.value, 5)::uuid AND retired_at IS NULL)
+        WHEN 'unit_number' THEN ARRAY(SELECT id FROM vehicles
+             WHERE company_id = %(company_id)s AND unit_number = named.value AND retired_at IS NULL LIMIT 2)
+        ELSE ARRAY(SELECT id FROM vehicles
+             WHERE company_id = %(company_id)s AND vin = named.value AND retired_at IS NULL LIMIT 2)
+        END AS ids OFFSET 0) AS found
     """,
 )
 
@@ -131,80 +99,108 @@ class _Unknown(NamedTuple):
     """What is wrong with the references."""
 
 
-def _resolve(connection: Connection, company_id: UUID, positions: Sequence[Position]) -> list[UUID | _Unknown]:
+_REFERENCES = {"vehicle_id": "vehicleId", "unit_number": "unitNumber", "vin": "vin"}
+"""The kinds of references, and their names in the contract."""
+
+
+def _references(position: Position) -> list[tuple[str, str]]:
+    return [(kind, value) for kind in _REFERENCES if (value := getattr(position, kind)) is not None]
+
+
+def _resolve(connection: Connection, company_id: UUID, positions: Sequence[Position]) -> list[str | _Unknown]:
     """The id of the vehicle that each position names. A mapping goes before the stored value."""
-    references = {
-        (kind, value)
-        for position in positions
-        for kind in ("vehicle_id", "unit_number", "vin")
-        if (value := getattr(position, kind)) is not None
-        and (kind != "vehicle_id" or read_id("veh", value) is not None)
-    }
-    rows = _RESOLVE.all(
-        connection,
-        {
-            "company_id": company_id,
-            "kinds": [kind for kind, _ in references],
-            "values": [value for _, value in references],
-        },
-    )
-    candidates = {(row.kind, row.value): row.candidates for row in rows}
-    return [_vehicle_of(position, candidates) for position in positions]
+    references = {reference for position in positions for reference in _references(position)}
+    asked = [
+        {"kind": kind, "value": value}
+        for kind, value in references
+        if kind != "vehicle_id" or read_id("veh", value) is not None
+    ]
+    rows = _RESOLVE.all(connection, {"company_id": company_id, "references": as_json(asked)})
+    found = {(row.kind, row.value): row for row in rows}
+    return [_vehicle_of(_references(position), found) for position in positions]
 
 
-def _vehicle_of(position: Position, candidates: Mapping[tuple[str, str], Sequence[UUID]]) -> UUID | _Unknown:
+def _vehicle_of(
+    references: Sequence[tuple[str, str]], found: Mapping[tuple[str, str], _Resolved]
+) -> str | _Unknown:
     """Each reference that a position has must lead to the same one vehicle."""
-    found = set()
-    for kind, label in (("vehicle_id", "vehicleId"), ("unit_number", "unitNumber"), ("vin", "vin")):
-        value = getattr(position, kind)
-        if value is None:
-            continue
-        ids = candidates.get((kind, value), ())
-        if len(ids) != 1:
-            return _Unknown(f"{label}: {'fits more than one vehicle' if ids else 'unknown vehicle'} {value!r}")
-        found.add(ids[0])
-    return found.pop() if len(found) == 1 else _Unknown("the references name different vehicles")
+    vehicles = set[str]()
+    for reference in references:
+        row = found.get(reference)
+        if row is None or row.vehicle_id is None or row.fits_several:
+            fault = "unknown vehicle" if row is None or row.vehicle_id is None else "fits more than one vehicle"
+            return _Unknown(f"{_REFERENCES[reference[0]]}: {fault} {reference[1]!r}")
+        vehicles.add(row.vehicle_id)
+    return vehicles.pop() if len(vehicles) == 1 else _Unknown("the references name different vehicles")
 
 
-_STORE_FIXES = Statement(
-    StoredFix,
+class _Stored(NamedTuple):
+    """How many fixes were stored, and which."""
+
+    count: int
+    vehicles: list[str] | None
+    recorded_at: list[datetime] | None
+
+
+_STORE = Statement(
+    _Stored,
     """
-    INSERT INTO positions (company_id, environment, vehicle_id, recorded_at, latitude, longitude, speed_mph,
-                           fuel_percent, accuracy_meters, received_at)
-    SELECT %s, %s, vehicle_id, recorded_at, latitude, longitude, speed_mph, fuel_percent, accuracy_meters, %s
-    FROM jsonb_to_recordset(%s) AS fix (vehicle_id uuid, recorded_at timestamptz, latitude float8,
-         longitude float8, speed_mph float8, fuel_percent float8, accuracy_meters float8)
-    ON CONFLICT DO NOTHING
-    RETURNING vehicle_id, recorded_at, latitude, longitude
+    WITH fix AS MATERIALIZED (
+        SELECT * FROM unnest(%(vehicles)s::uuid[], %(recorded_at)s::timestamptz[], %(latitudes)s::float8[],
+                             %(longitudes)s::float8[], %(speeds_mph)s::float8[], %(fuel_percents)s::float8[],
+                             %(accuracies_meters)s::float8[])
+            AS fix (vehicle_id, recorded_at, latitude, longitude, speed_mph, fuel_percent, accuracy_meters)
+    ), stored AS (
+        INSERT INTO positions (company_id, environment, vehicle_id, recorded_at, latitude, longitude, speed_mph,
+                               fuel_percent, accuracy_meters, received_at)
+        SELECT %(company_id)s, %(environment)s, fix.*, %(now)s FROM fix
+        ON CONFLICT DO NOTHING
+        RETURNING vehicle_id, recorded_at
+    ), track AS (
+        INSERT INTO tracks AS t (company_id, vehicle_id, environment, oldest_at, newest_at, latitude, longitude)
+        SELECT DISTINCT ON (vehicle_id) %(company_id)s::uuid, vehicle_id, %(environment)s,
+               min(recorded_at) OVER (PARTITION BY vehicle_id), recorded_at, latitude, longitude
+        FROM fix WHERE (SELECT count(*) FROM stored) > 0
+        ORDER BY vehicle_id, recorded_at DESC
+        ON CONFLICT (vehicle_id, environment) DO UPDATE SET
+            oldest_at = least(t.oldest_at, excluded.oldest_at),
+            newest_at = greatest(t.newest_at, excluded.newest_at),
+            latitude = CASE WHEN excluded.newest_at >= t.newest_at THEN excluded.latitude ELSE t.latitude END,
+            longitude = CASE WHEN excluded.newest_at >= t.newest_at THEN excluded.longitude ELSE t.longitude END
+    )
+    SELECT count(*) AS count, array_agg(vehicle_id::text) FILTER (WHERE few) AS vehicles,
+           array_agg(recorded_at) FILTER (WHERE few) AS recorded_at
+    FROM stored, (SELECT count(*) < %(count)s AS few FROM stored) AS of_them
     """,
 )
-
-_STORE_NEWEST = Command(
-    """
-    INSERT INTO tracks AS t (company_id, vehicle_id, environment, oldest_at, newest_at, latitude, longitude)
-    SELECT DISTINCT ON (vehicle_id) %(company_id)s::uuid, vehicle_id, %(environment)s,
-           min(recorded_at) OVER (PARTITION BY vehicle_id), recorded_at, latitude, longitude
-    FROM jsonb_to_recordset(%(rows)s) AS fix (vehicle_id uuid, recorded_at timestamptz, latitude float8,
-         longitude float8)
-    ORDER BY vehicle_id, recorded_at DESC
-    ON CONFLICT (vehicle_id, environment) DO UPDATE SET
-        oldest_at = least(t.oldest_at, excluded.oldest_at),
-        newest_at = greatest(t.newest_at, excluded.newest_at),
-        latitude = CASE WHEN excluded.newest_at >= t.newest_at THEN excluded.latitude ELSE t.latitude END,
-        longitude = CASE WHEN excluded.newest_at >= t.newest_at THEN excluded.longitude ELSE t.longitude END
-    """
-)
+"""All fixes are stored before the first track is locked, which counting them sees to. Two requests with the same fixes
+would deadlock otherwise."""
 
 
-def _store(connection: Connection, tenant: Tenant, fixes: Sequence[_NewFix], *, now: datetime) -> list[StoredFix]:
+def _store(connection: Connection, tenant: Tenant, fixes: NewFixes, *, now: datetime) -> NewFixes:
     """Stores the fixes, and each truck's newest one in its track, which is locked from now on. Returns those that were
-    not there yet."""
+    not there yet. Fixes come in the order of their keys, so that two requests wait, and never deadlock."""
     if not fixes:
-        return []
-    stored = _STORE_FIXES.all(connection, (*tenant, now, as_json(fixes)))
-    if stored:
-        _STORE_NEWEST.execute(connection, {**tenant._asdict(), "rows": as_json(fixes)})
-    return stored
+        return fixes
+    positions = fixes.values()
+    stored = _STORE.one(
+        connection,
+        {
+            **tenant._asdict(),
+            "vehicles": as_array(vehicle_id for vehicle_id, _ in fixes),
+            "recorded_at": as_array(recorded_at for _, recorded_at in fixes),
+            "latitudes": as_array(position.latitude for position in positions),
+            "longitudes": as_array(position.longitude for position in positions),
+            "speeds_mph": as_array(position.speed_mph for position in positions),
+            "fuel_percents": as_array(position.fuel_percent for position in positions),
+            "accuracies_meters": as_array(position.accuracy_meters for position in positions),
+            "count": len(fixes),
+            "now": now,
+        },
+    )
+    if stored.count == len(fixes):
+        return fixes
+    return {fix: fixes[fix] for fix in zip(stored.vehicles or (), stored.recorded_at or (), strict=True)}
 
 
 _COUNT_DROPPED = Command(
@@ -217,7 +213,7 @@ _COUNT_DROPPED = Command(
 )
 
 
-def count_dropped(connection: Connection, tenant: Tenant, dropped: dict[str, int], *, now: datetime) -> None:
+def count_dropped(connection: Connection, tenant: Tenant, dropped: Mapping[str, int], *, now: datetime) -> None:
     """Adds to the day's counts of dropped fixes, by reason."""
     if not dropped:
         return

@@ -1,11 +1,12 @@
 """Which trucks have to be processed: those whose new fixes are near a stop, or older than a departure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection
+from domain.contract.shapes import Position
+from domain.database import Connection, as_array
 from domain.jobs import JOB_TRUCKS, Job, in_batches, process_positions
 from domain.lifecycle import Environment
 from domain.roads.sphere import MILES_PER_DEGREE
@@ -14,14 +15,8 @@ from domain.telematics import arrivals
 from domain.telematics.arrivals import METERS_PER_MILE
 
 
-class StoredFix(NamedTuple):
-    """A fix that was just stored."""
-
-    vehicle_id: UUID
-    recorded_at: datetime
-    latitude: float
-    longitude: float
-
+NewFixes = Mapping[tuple[str, datetime], Position]
+"""Fixes that were just stored, by the id of their vehicle and the time when they were recorded."""
 
 _FURTHER_METERS = 500.0
 """How far beyond the arrival radius a fix is still near a stop. It covers the margin of departures, the accuracy of the
@@ -65,45 +60,45 @@ class _MarkedTruck(NamedTuple):
 _MARK = Statement(
     _MarkedTruck,
     f"""
-    WITH fix AS MATERIALIZED (
-        SELECT * FROM unnest(%(vehicles)s::uuid[], %(recorded_at)s::timestamptz[], %(latitudes)s::float8[],
-                             %(longitudes)s::float8[]) AS fix (vehicle_id, recorded_at, latitude, longitude)
-    ), truck AS MATERIALIZED (
-        SELECT t.vehicle_id, t.newest_at, t.watch_from, t.watch_at, fixes.south, fixes.north
-        FROM (SELECT vehicle_id, min(latitude) AS south, max(latitude) AS north FROM fix GROUP BY 1) AS fixes
+    WITH truck AS MATERIALIZED (
+        SELECT t.vehicle_id, t.newest_at, t.watch_from, t.watch_at,
+               fixes.south, fixes.north, fixes.moments, fixes.latitudes, fixes.longitudes
+        FROM (SELECT vehicle_id, min(latitude) - %(degrees)s AS south, max(latitude) + %(degrees)s AS north,
+                     array_agg(recorded_at) AS moments, array_agg(latitude) AS latitudes,
+                     array_agg(longitude) AS longitudes
+              FROM unnest(%(vehicles)s::uuid[], %(recorded_at)s::timestamptz[], %(latitudes)s::float8[],
+                          %(longitudes)s::float8[]) AS fix (vehicle_id, recorded_at, latitude, longitude)
+              GROUP BY vehicle_id) AS fixes
         JOIN tracks t ON t.vehicle_id = fixes.vehicle_id AND t.environment = %(environment)s
-    ), route AS MATERIALIZED (
-        SELECT truck.*, candidate.id, candidate.scheduled_start, candidate.stops
-        FROM truck CROSS JOIN LATERAL ({CANDIDATES}) AS candidate
-    ), visited AS MATERIALIZED (
-        SELECT route.vehicle_id, route.scheduled_start,
-               max(coalesce(v.departed_at + interval '10 minutes', 'infinity')) AS until
-        FROM route JOIN visits v ON v.route_id = route.id GROUP BY 1, 2
-    ), stop AS MATERIALIZED (
-        SELECT route.vehicle_id, route.scheduled_start, stop.latitude, stop.longitude
-        FROM route, jsonb_to_recordset(route.stops) AS stop (latitude float8, longitude float8)
-        WHERE stop.latitude BETWEEN south - %(degrees)s AND north + %(degrees)s
     ), new AS (
-        SELECT vehicle_id, min(recorded_at) AS first_at FROM (
-            SELECT fix.vehicle_id, fix.recorded_at FROM fix JOIN visited ON visited.vehicle_id = fix.vehicle_id
-            WHERE fix.recorded_at < visited.until AND visited.scheduled_start - fix.recorded_at <= %(early)s
+        SELECT truck.vehicle_id, min(first_at) AS first_at FROM truck CROSS JOIN LATERAL (
+            SELECT min(fix.recorded_at) AS first_at
+            FROM ({CANDIDATES}) AS candidate
+            CROSS JOIN LATERAL (
+                SELECT max(coalesce(v.departed_at + interval '10 minutes', 'infinity')) AS until
+                FROM visits v WHERE v.route_id = candidate.id) AS visited
+            CROSS JOIN LATERAL (
+                SELECT array_agg(stop.latitude) AS latitudes, array_agg(stop.longitude) AS longitudes
+                FROM jsonb_to_recordset(candidate.stops) AS stop (latitude float8, longitude float8)
+                WHERE stop.latitude BETWEEN truck.south AND truck.north) AS reached
+            CROSS JOIN LATERAL unnest(truck.moments, truck.latitudes, truck.longitudes)
+                AS fix (recorded_at, latitude, longitude)
+            WHERE candidate.scheduled_start - fix.recorded_at <= %(early)s
+              AND (fix.recorded_at < visited.until OR EXISTS (
+                  SELECT FROM unnest(reached.latitudes, reached.longitudes) AS stop (latitude, longitude),
+                  LATERAL (SELECT abs(stop.longitude - fix.longitude) AS across) AS apart
+                  WHERE abs(stop.latitude - fix.latitude) <= %(degrees)s
+                    AND (abs(fix.latitude) > 89
+                         OR least(across, 360 - across) * cosd(fix.latitude) <= %(degrees)s * 1.1)))
             UNION ALL
-            SELECT fix.vehicle_id, fix.recorded_at FROM fix JOIN stop ON stop.vehicle_id = fix.vehicle_id,
-            LATERAL (SELECT abs(stop.longitude - fix.longitude) AS across) AS apart
-            WHERE abs(stop.latitude - fix.latitude) <= %(degrees)s
-              AND (abs(fix.latitude) > 89
-                   OR least(across, 360 - across) * cosd(fix.latitude) <= %(degrees)s * 1.1)
-              AND stop.scheduled_start - fix.recorded_at <= %(early)s
-            UNION ALL
-            SELECT truck.vehicle_id, truck.watch_from FROM fix JOIN truck ON truck.vehicle_id = fix.vehicle_id
-            WHERE fix.recorded_at >= truck.watch_at
-        ) AS near GROUP BY vehicle_id
+            SELECT truck.watch_from FROM unnest(truck.moments) AS recorded_at WHERE recorded_at >= truck.watch_at
+        ) AS near GROUP BY truck.vehicle_id
     )
     UPDATE tracks t
     SET unprocessed_from = least(t.unprocessed_from, new.first_at),
         unprocessed_since = coalesce(t.unprocessed_since, %(now)s)
     FROM new
-    WHERE t.vehicle_id = new.vehicle_id AND t.environment = %(environment)s
+    WHERE t.vehicle_id = new.vehicle_id AND t.environment = %(environment)s AND new.first_at IS NOT NULL
     RETURNING t.vehicle_id, t.unprocessed_since
     """,  # noqa: S608 (a constant of this module)
 )
@@ -118,7 +113,7 @@ The cost is that of the fixes and of the stops of a few routes, not of all draft
 def mark_trucks(
     connection: Connection,
     environment: Environment,
-    fixes: Sequence[StoredFix],
+    fixes: NewFixes,
     *,
     now: datetime,
     near_meters: float,
@@ -135,10 +130,10 @@ def mark_trucks(
         connection,
         {
             "environment": environment,
-            "vehicles": [fix.vehicle_id for fix in fixes],
-            "recorded_at": [fix.recorded_at for fix in fixes],
-            "latitudes": [fix.latitude for fix in fixes],
-            "longitudes": [fix.longitude for fix in fixes],
+            "vehicles": as_array(vehicle_id for vehicle_id, _ in fixes),
+            "recorded_at": as_array(recorded_at for _, recorded_at in fixes),
+            "latitudes": as_array(position.latitude for position in fixes.values()),
+            "longitudes": as_array(position.longitude for position in fixes.values()),
             "degrees": (near_meters + _FURTHER_METERS) / METERS_PER_MILE / MILES_PER_DEGREE,
             "stale": arrivals.STALE_DRAFT_AFTER,
             "early": early,

@@ -438,6 +438,7 @@ def upgrade() -> None:
             ["vehicles.id"],
         ),
         sa.PrimaryKeyConstraint("vehicle_id", "environment"),
+        postgresql_with={"fillfactor": 70},
     )
     op.create_index(
         "tracks_unprocessed",
