@@ -281,10 +281,12 @@ class Database:
             yield connection
 
     @contextmanager
-    def transaction_by_key(self, *, limits: Limits | None = None) -> Iterator[Connection]:
+    def transaction_by_key(self, *, snapshot: bool = False, limits: Limits | None = None) -> Iterator[Connection]:
         """A transaction of statements that find their rows by key. They go out together until the first result is
         looked at: fewer round trips, but no COPY. Raises likewise."""
         with self._lent(self._pool_by_key) as connection, connection.pipeline(), connection.transaction():
+            if snapshot:
+                _SNAPSHOT.execute(connection)
             if limits is not None:
                 _limit(connection, limits)
             yield connection

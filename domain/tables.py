@@ -461,8 +461,9 @@ class Plan(SQLModel, table=True):
     generated_at: datetime = _time()
     document: dict[str, Any] | None = _json(null=True)
     """The contract's FuelPlan without its status; NULL where no plan is feasible."""
-    explanation: dict[str, Any] | None = _json(null=True)
-    """Inputs, candidates, objective and line, from which `fuelroute explain` tells why; NULL once it was forgotten."""
+    explanation: bytes | None = Field(default=None, sa_column=Column(LargeBinary))
+    """Inputs, candidates, objective and line, from which `fuelroute explain` tells why: `planning/explanation.py` packs
+    them. NULL once it was forgotten."""
     fuel_percent: float
     """The level that it was made with, or for which a review found nothing better."""
     fuel_at: datetime | None = _time(null=True)

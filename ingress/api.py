@@ -223,9 +223,7 @@ class Api:
             body = await request.body(self._services.settings.body_timeout_seconds)
             positions, rejected = await self._work(request, "positions:write", lambda _: _read_positions(body))
             await self._services.count_positions(caller, len(positions) + len(rejected))
-            feed = await self._read(
-                request, "positions:write", partial(self._store_positions, positions), by_key=True
-            )
+            feed = await self._read(request, "positions:write", partial(self._store_positions, positions), by_key=True)
             await self._services.jobs.put(*feed.jobs)
         _count(feed.accepted, feed.dropped, len(rejected) + len(feed.rejected))
         rejected = sorted([*rejected, *feed.rejected], key=lambda entry: entry.index)

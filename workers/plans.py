@@ -32,7 +32,7 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
         route = task.route
 
         def corridor_within(miles: float) -> Corridor:
-            with database.transaction(snapshot=True) as connection:
+            with database.transaction_by_key(snapshot=True) as connection:
                 return offers_along(connection, route.company_id, road, miles, network, now=now)
 
         corridor = corridor_within(route.max_detour_miles)

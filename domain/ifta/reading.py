@@ -15,6 +15,7 @@ from domain.documents import FuelPlanDocument, StopDocument, TimelineEntry
 from domain.ifta.legs import DrivenRoute, PlannedRoad, Purchase
 from domain.ifta.quarters import Quarter
 from domain.lifecycle import Environment
+from domain.planning.explanation import unpacked
 from domain.roads import Point
 from domain.statements import IdRow, NotNull, Statement
 
@@ -83,10 +84,7 @@ class _Plan(NamedTuple):
     route_id: UUID
     document: NotNull[FuelPlanDocument]
     timeline: list[TimelineEntry]
-    line: list[tuple[float, float]] | None
-    line_miles: list[float] | None
-    mpg: float | None
-    purchase_states: list[str | None] | None
+    explanation: bytes | None
     fuel_stops_passed: int | None
     """Of the plan before, if it was made on the way."""
 
@@ -94,10 +92,7 @@ class _Plan(NamedTuple):
 _PLANS = Statement(
     _Plan,
     """
-    SELECT p.route_id, p.document, p.timeline, p.explanation->'line' AS line,
-           p.explanation->'line_miles' AS line_miles, (p.explanation->'inputs'->>'mpg')::float AS mpg,
-           jsonb_path_query_array(p.explanation, '$.candidates[*] ? (@.gallons > 0).state') AS purchase_states,
-           (p.cause->>'fuelStopsPassed')::int AS fuel_stops_passed
+    SELECT p.route_id, p.document, p.timeline, p.explanation, (p.cause->>'fuelStopsPassed')::int AS fuel_stops_passed
     FROM routes r JOIN plans p ON p.route_id = r.id AND p.revision = r.revision
     WHERE r.company_id = %s AND r.environment = %s AND r.id = ANY(%s) AND p.document IS NOT NULL
       AND (p.id = r.plan_id OR EXISTS (SELECT FROM messages m WHERE m.plan_id = p.id AND m.status = 'sent'))
@@ -125,18 +120,18 @@ def read_routes(connection: Connection, tenant: Tenant, route_ids: Sequence[UUID
 
 def _planned_road(plan: _Plan, fueled: int | None) -> PlannedRoad:
     stops = plan.document["stops"]
-    said = plan.purchase_states or []
+    explanation = unpacked(plan.explanation) if plan.explanation is not None else None
+    said = [one["state"] for one in explanation["candidates"] if one["gallons"]] if explanation else []
     states = said if len(said) == len(stops) else [None] * len(stops)
-    known = plan.line is not None and plan.line_miles is not None
     return PlannedRoad(
         miles={entry["stop"]: entry["mile"] for entry in plan.timeline if entry["mile"] is not None},
         purchases=[
             Purchase(stop["milesFromOrigin"], stop["gallonsToFill"], Point(stop["latitude"], stop["longitude"]), state)
             for stop, state in zip(stops, states, strict=True)
         ],
-        line=np.array(plan.line, dtype=np.float64) if known else None,
-        line_miles=np.array(plan.line_miles, dtype=np.float64) if known else None,
-        mpg=plan.mpg,
+        line=np.array(explanation["line"], dtype=np.float64) if explanation else None,
+        line_miles=np.array(explanation["line_miles"], dtype=np.float64) if explanation else None,
+        mpg=explanation["inputs"]["mpg"] if explanation else None,
         fueled=fueled,
     )
 

@@ -212,7 +212,7 @@ class FuelPlan:
         """
         if not self.stops:
             return None
-        corridor_price = fmean(round(offer.net_price, PRICE_DECIMALS) for offer in self.inputs.offers)
+        corridor_price = fmean([round(offer.net_price, PRICE_DECIMALS) for offer in self.inputs.offers])
         return round(corridor_price - self.average_price_per_gallon, AVERAGE_DECIMALS)
 
     @property

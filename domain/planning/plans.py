@@ -12,7 +12,7 @@ from domain.documents import PlanCause, StopDocument, TimelineEntry
 from domain.encoding import utc_text
 from domain.ids import new_id
 from domain.lifecycle import Objective
-from domain.planning.explanation import ExplainedVersion, Explanation, FuelOrigin, RouteExplanation, Sources
+from domain.planning.explanation import ExplainedVersion, FuelOrigin, RouteExplanation, Sources, packed, unpacked
 from domain.planning.gauges import Gauge
 from domain.planning.plan import FuelPlan, NoPlan, PlanInputs, Policy, build_plan
 from domain.planning.reasons import with_reasons
@@ -137,7 +137,7 @@ def store_plan(
             task.route.revision,
             now,
             as_json(plan.document()) if isinstance(plan, FuelPlan) else None,
-            as_json(plan.explanation()),
+            packed(plan.explanation()),
             as_json(_kept(task, before) + timeline_of(task, plan) if isinstance(plan, FuelPlan) else []),
             task.read_percent,
             task.fuel.recorded_at if task.fuel is not None else None,
@@ -172,7 +172,7 @@ def timeline_of(task: Task, plan: FuelPlan) -> list[TimelineEntry]:
 
 
 class _Explained(NamedTuple):
-    explanation: NotNull[Explanation]
+    explanation: NotNull[bytes]
 
 
 _EXPLANATION = Statement(
@@ -222,4 +222,4 @@ def read_explanation(connection: Connection, route_id: UUID) -> RouteExplanation
         )
         for one in _VERSIONS.all(connection, (route_id,))
     ]
-    return RouteExplanation(**with_reasons(row.explanation), versions=versions)
+    return RouteExplanation(**with_reasons(unpacked(row.explanation)), versions=versions)

@@ -14,6 +14,7 @@ from domain.database import Connection
 from domain.documents import FuelPlanDocument, FuelStopDocument, PlanCause, TimelineEntry
 from domain.planning.changes import SAVING_CHANGE
 from domain.planning.deviations import FuelStop, PlannedWay
+from domain.planning.explanation import unpacked
 from domain.planning.plan import FuelPlan
 from domain.planning.tasks import Task, live_now, route_to_plan, task_as_of
 from domain.roads import Point, Road
@@ -44,21 +45,20 @@ class Followed(NamedTuple):
     timeline: list[TimelineEntry]
     fuel_percent: float
     fuel_at: datetime | None
-    line: list[tuple[float, float]] | None
-    line_miles: list[float] | None
-    distance_miles: float | None
-    mpg: float | None
-    capacity_gallons: float | None
-    fallback_reason: str | None
+    explanation: bytes | None
 
     def way(self, arrivals: Mapping[int, datetime]) -> PlannedWay | None:
         """What the truck is compared with; `arrivals` are those at the route's stops. None where no road is known, for
         the plan's line is straight there; and once the explanation of the plan was forgotten."""
-        if self.line is None or self.line_miles is None or not self.distance_miles:
+        if self.explanation is None:
             return None
-        if NO_ROAD in (self.fallback_reason or "") or self.mpg is None or self.capacity_gallons is None:
+        explanation = unpacked(self.explanation)
+        inputs, roads = explanation["inputs"], explanation["sources"].get("roads")
+        if not inputs["distance_miles"] or (roads is not None and NO_ROAD in (roads["fallback_reason"] or "")):
             return None
-        line, line_miles = np.array(self.line, dtype=np.float64), np.array(self.line_miles, dtype=np.float64)
+        capacity_gallons = inputs["capacity_gallons"]
+        line = np.array(explanation["line"], dtype=np.float64)
+        line_miles = np.array(explanation["line_miles"], dtype=np.float64)
         ahead = {entry["stop"]: entry["mile"] for entry in self.timeline}
         reached = [(at, mile) for stop, at in arrivals.items() if (mile := ahead.get(stop)) is not None]
         return PlannedWay(
@@ -69,13 +69,13 @@ class Followed(NamedTuple):
                     stop["name"],
                     Point(stop["latitude"], stop["longitude"]),
                     mile,
-                    100 * stop["gallonsToFill"] / self.capacity_gallons,
+                    100 * stop["gallonsToFill"] / capacity_gallons,
                 )
                 for stop, mile in zip(self.document["stops"], self._stop_miles(line, line_miles), strict=True)
             ],
             reached=sorted(reached),
             start_percent=self.fuel_percent if self.fuel_at is not None else None,
-            percent_per_mile=100 / self.mpg / self.capacity_gallons,
+            percent_per_mile=100 / inputs["mpg"] / capacity_gallons,
         )
 
     def _stop_miles(self, line: np.ndarray, line_miles: np.ndarray) -> list[float | None]:
@@ -112,11 +112,7 @@ _FOLLOWED = Statement(
     SELECT r.id, c.replan_en_route AS replans_en_route, {_MADE_ANEW} < {MOST_REPLANS} AS may_replan,
            r.correction_id IS NOT NULL OR r.replan IS NOT NULL AS waits, p.document, road.id = p.id AS road_is_drivers,
            coalesce(road.as_of, road.generated_at) AS as_of, road.timeline, road.fuel_percent, road.fuel_at,
-           road.explanation->'line' AS line, road.explanation->'line_miles' AS line_miles,
-           (road.explanation->'inputs'->>'distance_miles')::float AS distance_miles,
-           (road.explanation->'inputs'->>'mpg')::float AS mpg,
-           (road.explanation->'inputs'->>'capacity_gallons')::float AS capacity_gallons,
-           road.explanation->'sources'->'roads'->>'fallback_reason' AS fallback_reason
+           road.explanation
     FROM routes r JOIN companies c ON c.id = r.company_id
     JOIN plans p ON p.id = r.plan_id AND p.document IS NOT NULL
     CROSS JOIN LATERAL (SELECT * FROM plans n WHERE n.route_id = r.id AND n.revision = r.revision

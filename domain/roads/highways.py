@@ -142,7 +142,9 @@ class Finder:
 
     def __init__(self, graph: HighwayGraph) -> None:
         self.graph = graph
-        self._vectors = unit_vectors(graph.nodes)
+        by_latitude = np.argsort(graph.nodes[:, 0], kind="stable")
+        self._by_latitude, self._latitudes = by_latitude, graph.nodes[by_latitude, 0]
+        self._vectors = unit_vectors(graph.nodes[by_latitude])
         # Views of the arrays give Python's whole numbers, and several times faster than the arrays themselves.
         self._first = graph.first.data
         self._head = graph.head.data
@@ -167,11 +169,13 @@ class Finder:
     def _access(self, point: Point) -> dict[int, int]:
         """The nodes near a point and what the way there costs."""
         vector = unit_vectors(np.array([point]))[0]
-        near = np.flatnonzero(self._vectors @ vector >= math.cos(ACCESS_MILES / EARTH_RADIUS_MILES))
+        reach = math.degrees(ACCESS_MILES / EARTH_RADIUS_MILES)
+        first, end = np.searchsorted(self._latitudes, (point.latitude - reach, point.latitude + reach))
+        near = first + np.flatnonzero(self._vectors[first:end] @ vector >= math.cos(math.radians(reach)))
         miles = miles_of_chords(np.linalg.norm(self._vectors[near] - vector, axis=1))
         nearest = np.argsort(miles, kind="stable")[:MAX_ACCESSES]
         costs = np.rint(CIRCUITY * PER_MILE * miles[nearest]).astype(np.int64) * OTHER_COST
-        return dict(zip(near[nearest].tolist(), costs.tolist(), strict=True))
+        return dict(zip(self._by_latitude[near[nearest]].tolist(), costs.tolist(), strict=True))
 
     def way(self, on: dict[int, int], off: dict[int, int]) -> tuple[list[int], list[int]] | None:
         """The nodes of the cheapest way from one of `on` to one of `off`, and the arcs between them.

@@ -65,6 +65,8 @@ def densified(line: Array, line_miles: Array, max_miles: float) -> tuple[Array, 
     cosine = np.sum(start * end, axis=1)
     angle = np.arctan2(np.linalg.norm(np.cross(start, end), axis=1), cosine)
     parts = np.maximum(np.ceil(angle * EARTH_RADIUS_MILES / max_miles), 1).astype(np.intp)
+    if len(parts) == parts.sum():
+        return line, line_miles
 
     tangent = end - cosine[:, None] * start
     size = np.linalg.norm(tangent, axis=1)

@@ -7,7 +7,7 @@ from uuid import UUID
 from domain.database import Connection
 from domain.documents import FuelPlanDocument, PlanCause, StopDocument
 from domain.lifecycle import Environment, RouteStatus
-from domain.planning.explanation import Explanation
+from domain.planning.explanation import Explanation, unpacked
 from domain.routes.events import Event, events_of
 from domain.routes.visits import IMPLIED
 from domain.statements import Statement
@@ -124,7 +124,7 @@ _MESSAGES = Statement(
 
 
 class _Explained(NamedTuple):
-    explanation: Explanation | None
+    explanation: bytes | None
 
 
 _EXPLANATION = Statement(_Explained, "SELECT explanation FROM plans WHERE company_id = %s AND id = %s")
@@ -151,7 +151,7 @@ def read_history(connection: Connection, company_id: UUID, route_id: UUID) -> Hi
         _VISITS.all(connection, of_route),
         _PLANS.all(connection, of_route),
         _MESSAGES.all(connection, of_route),
-        explained.explanation if explained is not None else None,
+        unpacked(explained.explanation) if explained is not None and explained.explanation else None,
         truck,
         events_of(connection, company_id, route_id),
     )

@@ -5,14 +5,14 @@ Everything is read in one snapshot, so that no plan sees half an import.
 
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from domain.database import Connection
+from domain.database import Connection, as_json
 from domain.roads import Road
 from domain.statements import Statement
 from domain.stations.corridor import Pass, StationIndex
@@ -39,18 +39,18 @@ class Corridor:
     prices: Prices
 
 
-class _Newest(NamedTuple):
-    newest: int
-
-
 class _Place(NamedTuple):
     station_id: str
     latitude: float
     longitude: float
 
 
-_NEWEST_IMPORT = Statement(_Newest, "SELECT coalesce(max(id), 0) AS newest FROM price_sets WHERE kind = 'stations'")
-_PLACES = Statement(_Place, "SELECT station_id, latitude, longitude FROM stations WHERE retired_at IS NULL")
+_PLACES = Statement(
+    _Place,
+    "SELECT station_id, latitude, longitude FROM stations WHERE station_id > %s AND retired_at IS NULL"
+    " ORDER BY station_id LIMIT %s",
+)
+_PORTION = 10_000
 
 
 class Network:
@@ -61,15 +61,15 @@ class Network:
         self._seen = -1
         self._index = StationIndex.build([], [])
 
-    def index(self, connection: Connection) -> StationIndex:
-        """The index as of the connection's snapshot, or as of a later import that another plan has seen already."""
-        newest = _NEWEST_IMPORT.one(connection).newest
+    def index(self, connection: Connection, newest: int) -> StationIndex:
+        """The index as of the connection's snapshot, whose `newest` import of stations that is, or as of a later import
+        that another plan has seen already."""
         with self._lock:  # other plans wait for the index, instead of reading all stations too
             if newest > self._seen:
-                ids, places = [], []
-                for station in _PLACES.in_portions(connection, 10_000):
-                    ids.append(station.station_id)
-                    places.append((station.latitude, station.longitude))
+                ids, places = list[str](), list[tuple[float, float]]()
+                while portion := _PLACES.all(connection, (ids[-1] if ids else "", _PORTION)):
+                    ids += (station.station_id for station in portion)
+                    places += ((station.latitude, station.longitude) for station in portion)
                 self._index, self._seen = StationIndex.build(ids, places), newest
             return self._index
 
@@ -78,12 +78,15 @@ class _Company(NamedTuple):
     time_zone: str
     price_set: int | None
     imported_at: datetime | None
+    newest_stations: int
 
 
 _COMPANY = Statement(
     _Company,
     """
-    SELECT c.time_zone, p.id AS price_set, p.imported_at FROM companies c LEFT JOIN LATERAL (
+    SELECT c.time_zone, p.id AS price_set, p.imported_at,
+           (SELECT coalesce(max(id), 0) FROM price_sets WHERE kind = 'stations') AS newest_stations
+    FROM companies c LEFT JOIN LATERAL (
         SELECT id, imported_at FROM price_sets WHERE company_id IS NULL OR company_id = c.id
         ORDER BY id DESC LIMIT 1) AS p ON true
     WHERE c.id = %s
@@ -111,9 +114,9 @@ _STATIONS = Statement(
     SELECT s.station_id, s.name, s.brand, s.address, s.city, s.state, s.latitude, s.longitude, s.retail_price,
            s.priced_at, tax.rate_per_gallon AS tax_per_gallon
     FROM stations s LEFT JOIN LATERAL (
-        SELECT rate_per_gallon FROM fuel_taxes t WHERE t.state = upper(s.state) AND t.valid_from <= %s
+        SELECT rate_per_gallon FROM fuel_taxes t WHERE t.state = upper(s.state) AND t.valid_from <= %(today)s
         ORDER BY t.valid_from DESC LIMIT 1) AS tax ON true
-    WHERE s.station_id = ANY(%s) AND s.retired_at IS NULL
+    WHERE s.station_id IN (SELECT jsonb_array_elements_text(%(ids)s)) AND s.retired_at IS NULL
     """,
 )
 
@@ -125,14 +128,16 @@ def offers_along(
 
     The connection's transaction must be a snapshot.
     """
-    index = network.index(connection)
-    passes = index.passes(road, max_detour_miles)
-    ids = sorted({index.station_ids[one.station_index] for one in passes})
     company = _COMPANY.one(connection, (company_id,))
-    today = now.astimezone(ZoneInfo(company.time_zone)).date()
-    rows = _STATIONS.all(connection, (today, ids))
-    brands = {row.brand for row in rows if row.brand}
-    deals = _deals(connection, company_id, ids, sorted(brands), today)
+    index = network.index(connection, company.newest_stations)
+    passes = index.passes(road, max_detour_miles)
+    asked = {
+        "company_id": company_id,
+        "today": now.astimezone(ZoneInfo(company.time_zone)).date(),
+        "ids": as_json(sorted({index.station_ids[one.station_index] for one in passes})),
+    }
+    stations, deals_today = _STATIONS.execute(connection, asked), _DEALS.execute(connection, asked)  # go out together
+    rows, deals = stations.fetchall(), _by_place(deals_today)
     priced = {}
     left_out: Counter[str] = Counter()
     for row in rows:
@@ -170,21 +175,20 @@ _DEALS = Statement(
     _DealRow,
     """
     SELECT station_id, brand, discount_per_gallon, net_price FROM deals
-    WHERE company_id = %(company_id)s AND (station_id = ANY(%(ids)s) OR brand = ANY(%(brands)s))
+    WHERE company_id = %(company_id)s
+      AND (station_id IN (SELECT jsonb_array_elements_text(%(ids)s)) OR station_id IS NULL)
       AND coalesce(valid_from, %(today)s) <= %(today)s AND coalesce(valid_to, %(today)s) >= %(today)s
     """,
 )
+"""The company's deals that hold today, at these stations and for brands."""
 
 
-def _deals(
-    connection: Connection, company_id: UUID, ids: Sequence[str], brands: Sequence[str], today: date
-) -> dict[tuple[str | None, str | None], list[Deal]]:
-    """The company's deals that hold today at these stations and brands, by station and brand, one of which is None."""
-    rows = _DEALS.all(connection, {"company_id": company_id, "ids": list(ids), "brands": list(brands), "today": today})
-    deals: dict[tuple[str | None, str | None], list[Deal]] = {}
-    for row in rows:
-        deals.setdefault((row.station_id, row.brand), []).append(Deal(row.discount_per_gallon, row.net_price))
-    return deals
+def _by_place(deals: Iterable[_DealRow]) -> dict[tuple[str | None, str | None], list[Deal]]:
+    """By station and brand, one of which is None."""
+    places: dict[tuple[str | None, str | None], list[Deal]] = {}
+    for deal in deals:
+        places.setdefault((deal.station_id, deal.brand), []).append(Deal(deal.discount_per_gallon, deal.net_price))
+    return places
 
 
 def _offer(one: Pass, row: _Station, price: float) -> Offer:

@@ -120,9 +120,7 @@ def _resolve(connection: Connection, company_id: UUID, positions: Sequence[Posit
     return [_vehicle_of(_references(position), found) for position in positions]
 
 
-def _vehicle_of(
-    references: Sequence[tuple[str, str]], found: Mapping[tuple[str, str], _Resolved]
-) -> str | _Unknown:
+def _vehicle_of(references: Sequence[tuple[str, str]], found: Mapping[tuple[str, str], _Resolved]) -> str | _Unknown:
     """Each reference that a position has must lead to the same one vehicle."""
     vehicles = set[str]()
     for reference in references:

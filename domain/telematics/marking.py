@@ -14,7 +14,6 @@ from domain.statements import NotNull, Statement
 from domain.telematics import arrivals
 from domain.telematics.arrivals import METERS_PER_MILE
 
-
 NewFixes = Mapping[tuple[str, datetime], Position]
 """Fixes that were just stored, by the id of their vehicle and the time when they were recorded."""
 

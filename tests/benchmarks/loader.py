@@ -191,12 +191,12 @@ def load_plans(connection: Connection, fleet: Fleet) -> list[UUID]:
     with (
         connection.cursor() as cursor,
         cursor.copy(
-            "COPY plans (id, company_id, environment, route_id, revision, generated_at, document, explanation,"
-            " fuel_percent, timeline) FROM STDIN"
+            "COPY plans (id, company_id, environment, route_id, revision, generated_at, document, fuel_percent,"
+            " timeline) FROM STDIN"
         ) as copy,
     ):
         for plan in plans:
-            copy.write_row((plan, fleet.company_id, "live", owner, 1, datetime.now(UTC), document, "{}", 50, timeline))
+            copy.write_row((plan, fleet.company_id, "live", owner, 1, datetime.now(UTC), document, 50, timeline))
     return plans
 
 

@@ -62,10 +62,10 @@ def put_in_status(client: Client, route_id: str, status: str, *, plan: dict[str,
         if plan is not None:
             plan_id = new_id()
             connection.execute(
-                "INSERT INTO plans (id, company_id, environment, route_id, revision, generated_at, document,"
-                " explanation, timeline, fuel_percent)"
-                " SELECT %s, company_id, environment, id, 1, now(), %s, %s, %s, 50 FROM routes WHERE id = %s",
-                (plan_id, as_json(plan), as_json({}), as_json(_TIMELINE), stored_id(route_id)),
+                "INSERT INTO plans (id, company_id, environment, route_id, revision, generated_at, document, timeline,"
+                " fuel_percent)"
+                " SELECT %s, company_id, environment, id, 1, now(), %s, %s, 50 FROM routes WHERE id = %s",
+                (plan_id, as_json(plan), as_json(_TIMELINE), stored_id(route_id)),
             )
         connection.execute(
             "UPDATE routes SET status = %s, pending_reason = %s, pending_detail = %s, retry_at = NULL, plan_id = %s,"

@@ -85,9 +85,9 @@ def corrected_by_hand(connection: Connection, route_id: UUID, *, now: datetime, 
 def _store_plan(connection: Connection, route_id: UUID, now: datetime, plan: dict[str, Any]) -> UUID:
     plan_id = new_id()
     connection.execute(
-        "INSERT INTO plans (id, company_id, environment, route_id, revision, generated_at, document, explanation,"
-        " timeline, fuel_percent)"
-        " SELECT %s, company_id, environment, id, revision, %s, %s, '{}', '[]', 50 FROM routes WHERE id = %s",
+        "INSERT INTO plans (id, company_id, environment, route_id, revision, generated_at, document, timeline,"
+        " fuel_percent)"
+        " SELECT %s, company_id, environment, id, revision, %s, %s, '[]', 50 FROM routes WHERE id = %s",
         (plan_id, now, as_json({**PLAN, **plan}), route_id),
     )
     return plan_id

@@ -456,7 +456,7 @@ def upgrade() -> None:
         sa.Column("revision", sa.Integer(), nullable=False),
         sa.Column("generated_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("document", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
-        sa.Column("explanation", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
+        sa.Column("explanation", sa.LargeBinary(), nullable=True),
         sa.Column("fuel_percent", sa.Float(), nullable=False),
         sa.Column("fuel_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("price_set", sa.BigInteger(), nullable=True),

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from domain.database import Connection, Database, as_json
+from domain.database import Connection, Database
 from domain.housekeeping import retention
 from domain.lifecycle import RouteStatus
 from domain.planning.plans import read_explanation
@@ -39,7 +39,7 @@ def driven(connection: Connection, fleet: Fleet, *, now: datetime, status: str =
     message_id = planned_by_hand(connection, route_id, now=now, generatedAt=None)
     connection.execute("UPDATE messages SET status = 'sent', retry_at = NULL WHERE id = %s", (message_id,))
     events.keep(connection, route_id, "plan_again", "prices were wrong", by="dot@example.com", now=now)
-    connection.execute("UPDATE plans SET explanation = %s WHERE route_id = %s", (as_json({"line": []}), route_id))
+    connection.execute("UPDATE plans SET explanation = %s WHERE route_id = %s", (b"packed", route_id))
     connection.execute(
         "INSERT INTO visits (company_id, environment, route_id, stop, arrived_at, departed_at, arrival_evidence,"
         " departure_evidence) SELECT %s, %s, %s, stop, %s, %s, '{}', '{}' FROM generate_series(0, 1) AS stop",

@@ -20,6 +20,7 @@ from domain.jobs import Job, build_plan, review_plan
 from domain.lifecycle import Environment
 from domain.messages.queries import due_messages
 from domain.planning import plans
+from domain.planning.explanation import unpacked
 from domain.planning.giving_up import FURTHEST_DETOUR_MILES
 from domain.planning.plan import NoPlan
 from domain.planning.replans import Replan
@@ -146,7 +147,7 @@ class Journey:
         self, *legs: Leg, fueled: Sequence[tuple[float, float]] = (), minutes_apart: float = 2.0
     ) -> list[Position]:
         """At 60 mph; `fueled` are percents of the tank, each with the mile from which on they are in it."""
-        first = self.versions()[0].explanation if self.versions() else None
+        first = unpacked(self.versions()[0].explanation) if self.versions() else None
         line, miles = (first["line"], first["line_miles"]) if first else self.known_road()
         positions = []
         moment = self.now + timedelta(minutes=3)
@@ -363,7 +364,7 @@ def test_where_no_road_is_known_no_truck_leaves_it(
     churchill = {"name": "Churchill", "latitude": 58.77, "longitude": -94.17}
     journey = Journey(connection, replanning, settings, now, percent=95, stops=[JOLIET, churchill])
     (plan,) = journey.versions()
-    assert plan.explanation["inputs"]["roads"] == "great-circle"
+    assert unpacked(plan.explanation)["inputs"]["roads"] == "great-circle"
     assert journey.route.status == "active"
     journey.drive(*AWAY)
     assert journey.causes() == [None]
