@@ -1,6 +1,6 @@
 """The endpoints: check, store, enqueue, answer. Rules and statements live in `domain`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TypeVar
@@ -279,7 +279,7 @@ def _names(header: str, etag: str) -> bool:
     return etag in tags or "*" in tags
 
 
-def _count(accepted: int, dropped: dict[str, int], rejected: int) -> None:
+def _count(accepted: int, dropped: Mapping[str, int], rejected: int) -> None:
     FIXES_RECEIVED.labels("stored").inc(accepted - sum(dropped.values()))
     FIXES_RECEIVED.labels("rejected").inc(rejected)
     for reason, count in dropped.items():

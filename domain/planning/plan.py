@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
+from functools import cached_property
 from statistics import fmean
 from typing import NamedTuple
 
@@ -176,7 +177,7 @@ class NoPlan:
         return _explanation(self.inputs, self.limits, self.trip, {}, self.infeasible)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FuelPlan:
     """The cheapest feasible way to fuel a trip, with all that it was made from. Totals are the sums of the stops.
 
@@ -205,7 +206,7 @@ class FuelPlan:
     def average_price_per_gallon(self) -> float:
         return round(self.total_cost / self.total_gallons, AVERAGE_DECIMALS) if self.stops else 0.0
 
-    @property
+    @cached_property
     def savings_per_gallon(self) -> float | None:
         """The mean price of the corridor's offers less the plan's average price. None without a purchase. Negative when
         the truck could only buy where fuel is dear.

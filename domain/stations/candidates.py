@@ -174,10 +174,12 @@ class _DealRow(NamedTuple):
 _DEALS = Statement(
     _DealRow,
     """
-    SELECT station_id, brand, discount_per_gallon, net_price FROM deals
-    WHERE company_id = %(company_id)s
-      AND (station_id IN (SELECT jsonb_array_elements_text(%(ids)s)) OR station_id IS NULL)
-      AND coalesce(valid_from, %(today)s) <= %(today)s AND coalesce(valid_to, %(today)s) >= %(today)s
+    SELECT station_id, brand, discount_per_gallon, net_price
+    FROM (SELECT d.* FROM jsonb_array_elements_text(%(ids)s) AS asked (station_id)
+          JOIN deals d ON d.company_id = %(company_id)s AND d.station_id = asked.station_id
+          UNION ALL
+          SELECT * FROM deals WHERE company_id = %(company_id)s AND station_id IS NULL) AS negotiated
+    WHERE coalesce(valid_from, %(today)s) <= %(today)s AND coalesce(valid_to, %(today)s) >= %(today)s
     """,
 )
 """The company's deals that hold today, at these stations and for brands."""

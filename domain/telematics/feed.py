@@ -135,7 +135,7 @@ def _vehicle_of(references: Sequence[tuple[str, str]], found: Mapping[tuple[str,
 class _Stored(NamedTuple):
     """How many fixes were stored, and which."""
 
-    count: int
+    number: int
     vehicles: list[str] | None
     recorded_at: list[datetime] | None
 
@@ -166,9 +166,9 @@ _STORE = Statement(
             latitude = CASE WHEN excluded.newest_at >= t.newest_at THEN excluded.latitude ELSE t.latitude END,
             longitude = CASE WHEN excluded.newest_at >= t.newest_at THEN excluded.longitude ELSE t.longitude END
     )
-    SELECT count(*) AS count, array_agg(vehicle_id::text) FILTER (WHERE few) AS vehicles,
+    SELECT count(*) AS number, array_agg(vehicle_id::text) FILTER (WHERE few) AS vehicles,
            array_agg(recorded_at) FILTER (WHERE few) AS recorded_at
-    FROM stored, (SELECT count(*) < %(count)s AS few FROM stored) AS of_them
+    FROM stored, (SELECT count(*) < %(fixes)s AS few FROM stored) AS of_them
     """,
 )
 """All fixes are stored before the first track is locked, which counting them sees to. Two requests with the same fixes
@@ -192,11 +192,11 @@ def _store(connection: Connection, tenant: Tenant, fixes: NewFixes, *, now: date
             "speeds_mph": as_array(position.speed_mph for position in positions),
             "fuel_percents": as_array(position.fuel_percent for position in positions),
             "accuracies_meters": as_array(position.accuracy_meters for position in positions),
-            "count": len(fixes),
+            "fixes": len(fixes),
             "now": now,
         },
     )
-    if stored.count == len(fixes):
+    if stored.number == len(fixes):
         return fixes
     return {fix: fixes[fix] for fix in zip(stored.vehicles or (), stored.recorded_at or (), strict=True)}
 
