@@ -2,6 +2,7 @@
 
 import math
 import random
+from collections import Counter
 from itertools import groupby
 
 import numpy as np
@@ -26,7 +27,7 @@ def passes(road: Road, *places: tuple[float, float], limit: float = LIMIT_MILES)
     return StationIndex.build([str(place) for place in places], places).passes(road, limit)
 
 
-def sampled_passes(road: Road, places: list[tuple[float, float]]) -> list[Pass]:
+def sampled_passes(road: Road, places: list[tuple[float, float]], limit: float) -> list[Pass]:
     """The same by looking at the road every hundred feet."""
     line, line_miles = densified(road.line, road.line_miles, SAMPLE_MILES)
     vectors = unit_vectors(line)
@@ -34,7 +35,7 @@ def sampled_passes(road: Road, places: list[tuple[float, float]]) -> list[Pass]:
     for index, vector in enumerate(unit_vectors(np.array(places))):
         angles = 2 * np.arcsin(np.minimum(np.linalg.norm(vectors - vector, axis=1) / 2, 1))
         miles = angles * MILES_PER_DEGREE * 180 / math.pi
-        near = (miles <= LIMIT_MILES).tolist()
+        near = (miles <= limit).tolist()
         for within, stretch in groupby(range(len(line)), key=near.__getitem__):
             if within:
                 nearest = min(stretch, key=lambda i: miles[i])
@@ -74,30 +75,24 @@ def test_the_corridor_is_what_sampling_the_road_finds(seed: int) -> None:
     while len(places) < 60:
         vertex = Point(*wandering.line[rng.randrange(len(wandering.line))].tolist())
         places.append(ahead(vertex, rng.uniform(0, 360), rng.uniform(0, 9)))
-    expected = sampled_passes(wandering, places)
     found = passes(wandering, *places)
+    limits = (LIMIT_MILES - SAMPLE_MILES, LIMIT_MILES, LIMIT_MILES + SAMPLE_MILES)
+    fewer, expected, more = (sampled_passes(wandering, places, limit) for limit in limits)
 
     # Sampling cannot tell what comes within a sample of the limit: those stations are left out on both sides.
-    unsure = {
-        index
-        for distance in (LIMIT_MILES - SAMPLE_MILES, LIMIT_MILES + SAMPLE_MILES)
-        for index in range(len(places))
-        if len(passes(wandering, places[index], limit=distance)) != len(passes(wandering, places[index]))
-    }
+    counts = [Counter(one.station_index for one in sampled) for sampled in (fewer, expected, more)]
+    unsure = {index for index in range(len(places)) if len({count[index] for count in counts}) > 1}
     assert len(unsure) < len(places) / 4
     sure = [one for one in found if one.station_index not in unsure]
     wanted = [one for one in expected if one.station_index not in unsure]
     assert sorted(one.station_index for one in sure) == sorted(one.station_index for one in wanted)
     by_station = sorted(sure, key=lambda one: (one.station_index, one.mile))
+    line, line_miles = densified(wandering.line, wandering.line_miles, SAMPLE_MILES)
     for one, other in zip(by_station, sorted(wanted, key=lambda one: (one.station_index, one.mile)), strict=True):
         assert one.detour_miles == pytest.approx(other.detour_miles, abs=SAMPLE_MILES)
-        near = great_circle_miles(Point(*places[one.station_index]), _at(wandering, one.mile))
+        there = Point(*line[np.argmin(np.abs(line_miles - one.mile))].tolist())
+        near = great_circle_miles(Point(*places[one.station_index]), there)
         assert near == pytest.approx(one.detour_miles, abs=0.01)
-
-
-def _at(road: Road, mile: float) -> Point:
-    line, line_miles = densified(road.line, road.line_miles, SAMPLE_MILES)
-    return Point(*line[np.argmin(np.abs(line_miles - mile))].tolist())
 
 
 def test_passes_come_in_driving_order_with_mile_and_detour() -> None:
