@@ -284,12 +284,21 @@ class Database:
     def transaction_by_key(self, *, snapshot: bool = False, limits: Limits | None = None) -> Iterator[Connection]:
         """A transaction of statements that find their rows by key. They go out together until the first result is
         looked at: fewer round trips, but no COPY. Raises likewise."""
-        with self._lent(self._pool_by_key) as connection, connection.pipeline(), connection.transaction():
-            if snapshot:
-                _SNAPSHOT.execute(connection)
-            if limits is not None:
-                _limit(connection, limits)
-            yield connection
+        with self._lent(self._pool_by_key) as connection:
+            try:
+                with connection.pipeline():
+                    # psycopg's own transaction would wait for an answer before the first statement and after the last
+                    _BEGIN.execute(connection)
+                    if snapshot:
+                        _SNAPSHOT.execute(connection)
+                    if limits is not None:
+                        _limit(connection, limits)
+                    yield connection
+                    _COMMIT.execute(connection)
+            except BaseException:
+                if not connection.closed:
+                    connection.rollback()
+                raise
 
     @contextmanager
     def by_key(self) -> Iterator[Connection]:
@@ -331,6 +340,7 @@ class Database:
             pool.drain()
 
 
+_BEGIN, _COMMIT = Command("BEGIN"), Command("COMMIT")
 _SNAPSHOT = Command("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 
 

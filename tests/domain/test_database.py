@@ -311,3 +311,42 @@ def test_what_goes_out_together_is_stored_together_and_a_failure_spoils_no_later
             with pytest.raises(psycopg.errors.DivisionByZero):
                 store_and_fail()
         assert store(1) == 9
+
+
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_a_transaction_by_key_is_stored_whole_or_not_at_all(snapshot: bool) -> None:
+    insert = "INSERT INTO kept VALUES (%s)"
+    with own_database("by_key") as database:
+        with database.transaction() as connection:
+            connection.execute(
+                "CREATE TABLE kept (number int PRIMARY KEY DEFERRABLE INITIALLY DEFERRED CHECK (number > 0))"
+            )
+
+        def kept() -> list[int]:
+            with database.transaction_by_key(snapshot=snapshot) as connection:
+                return [number for (number,) in connection.execute("SELECT number FROM kept ORDER BY 1").fetchall()]
+
+        with database.transaction_by_key() as connection:
+            connection.execute(insert, (1,))
+            connection.execute(insert, (2,))
+        assert kept() == [1, 2]
+
+        with pytest.raises(psycopg.errors.CheckViolation), database.transaction_by_key() as connection:
+            connection.execute(insert, (3,))
+            connection.execute(insert, (-3,))  # nobody looks at its result
+            connection.execute(insert, (4,))
+        with pytest.raises(psycopg.errors.UniqueViolation), database.transaction_by_key() as connection:
+            connection.execute(insert, (2,))  # refused by the commit
+        with pytest.raises(ZeroDivisionError), database.transaction_by_key() as connection:
+            connection.execute(insert, (5,))
+            assert connection.execute("SELECT count(*) FROM kept").fetchone() == (3,)
+            raise ZeroDivisionError
+        with pytest.raises(psycopg.errors.CheckViolation), database.transaction_by_key() as connection:
+            connection.execute(insert, (-5,))
+            connection.execute("SELECT count(*) FROM kept").fetchone()
+        assert kept() == [1, 2]
+
+        for number in range(10, 30):  # often enough for each statement to be prepared
+            with database.transaction_by_key() as connection:
+                connection.execute(insert, (number,))
+        assert kept() == [1, 2, *range(10, 30)]
