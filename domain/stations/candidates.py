@@ -113,10 +113,11 @@ _STATIONS = Statement(
     """
     SELECT s.station_id, s.name, s.brand, s.address, s.city, s.state, s.latitude, s.longitude, s.retail_price,
            s.priced_at, tax.rate_per_gallon AS tax_per_gallon
-    FROM stations s LEFT JOIN LATERAL (
+    FROM jsonb_array_elements_text(%(ids)s) AS asked (station_id)
+    JOIN stations s ON s.station_id = asked.station_id AND s.retired_at IS NULL
+    LEFT JOIN LATERAL (
         SELECT rate_per_gallon FROM fuel_taxes t WHERE t.state = upper(s.state) AND t.valid_from <= %(today)s
         ORDER BY t.valid_from DESC LIMIT 1) AS tax ON true
-    WHERE s.station_id IN (SELECT jsonb_array_elements_text(%(ids)s)) AND s.retired_at IS NULL
     """,
 )
 

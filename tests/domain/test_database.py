@@ -331,19 +331,30 @@ def test_a_transaction_by_key_is_stored_whole_or_not_at_all(snapshot: bool) -> N
             connection.execute(insert, (2,))
         assert kept() == [1, 2]
 
-        with pytest.raises(psycopg.errors.CheckViolation), database.transaction_by_key() as connection:
-            connection.execute(insert, (3,))
-            connection.execute(insert, (-3,))  # nobody looks at its result
-            connection.execute(insert, (4,))
-        with pytest.raises(psycopg.errors.UniqueViolation), database.transaction_by_key() as connection:
-            connection.execute(insert, (2,))  # refused by the commit
-        with pytest.raises(ZeroDivisionError), database.transaction_by_key() as connection:
-            connection.execute(insert, (5,))
-            assert connection.execute("SELECT count(*) FROM kept").fetchone() == (3,)
-            raise ZeroDivisionError
-        with pytest.raises(psycopg.errors.CheckViolation), database.transaction_by_key() as connection:
+        def fails_unseen(connection: Connection) -> None:
+            for number in (3, -3, 4):
+                connection.execute(insert, (number,))
+
+        def fails_at_the_commit(connection: Connection) -> None:
+            connection.execute(insert, (2,))
+
+        def fails_before_another_answer(connection: Connection) -> None:
             connection.execute(insert, (-5,))
             connection.execute("SELECT count(*) FROM kept").fetchone()
+
+        def fails_by_itself(connection: Connection) -> None:
+            connection.execute(insert, (6,))
+            assert connection.execute("SELECT count(*) FROM kept").fetchone() == (3,)
+            raise ZeroDivisionError
+
+        for work, error in (
+            (fails_unseen, psycopg.errors.CheckViolation),
+            (fails_at_the_commit, psycopg.errors.UniqueViolation),
+            (fails_before_another_answer, psycopg.errors.CheckViolation),
+            (fails_by_itself, ZeroDivisionError),
+        ):
+            with pytest.raises(error), database.transaction_by_key() as connection:
+                work(connection)
         assert kept() == [1, 2]
 
         for number in range(10, 30):  # often enough for each statement to be prepared
