@@ -261,9 +261,9 @@ _STORE_FIRST_ARRIVALS = Statement(
     _ArrivedRoute,
     """
     UPDATE routes r SET arrived_at = first.arrived_at, updated_at = clock_timestamp(),
-        retry_at = CASE WHEN r.arrived_at IS NULL AND r.status = 'draft' THEN %s ELSE r.retry_at END
-    FROM (SELECT route_id, min(arrived_at) AS arrived_at FROM visits WHERE route_id = ANY(%s) GROUP BY 1) AS first
-    WHERE r.id = first.route_id
+        retry_at = CASE WHEN r.arrived_at IS NULL AND r.status = 'draft' THEN %(due)s ELSE r.retry_at END
+    FROM (SELECT route_id, min(arrived_at) AS arrived_at FROM visits WHERE route_id = ANY(%(ids)s) GROUP BY 1) AS first
+    WHERE r.id = ANY(%(ids)s) AND r.id = first.route_id
     RETURNING r.id, r.status
     """,
 )
@@ -276,7 +276,7 @@ def store_first_arrivals(connection: Connection, route_ids: Sequence[UUID], *, n
     """
     if not route_ids:
         return set()
-    rows = _STORE_FIRST_ARRIVALS.all(connection, (now + SWEEP_GRACE, list(route_ids)))
+    rows = _STORE_FIRST_ARRIVALS.all(connection, {"due": now + SWEEP_GRACE, "ids": list(route_ids)})
     return {row.id for row in rows if row.status == RouteStatus.DRAFT}
 
 

@@ -31,7 +31,7 @@ def process_vehicles(
 
     # Lock: routes before tracks, as everywhere, so that no two transactions wait for each other.
     waiting = tracks.waiting_trucks(connection, environment, vehicle_ids, early=early)
-    open_routes = _lock_open_routes(connection, environment, waiting.values())
+    open_routes = _lock_open_routes(connection, waiting.values())
     locked, changed_tracks = tracks.lock_tracks(connection, environment, waiting)
 
     # Load: the route that each truck is on, its fixes, its visits so far.
@@ -133,14 +133,13 @@ _LOCK_OPEN_ROUTES = Statement(
     """
     SELECT id, company_id, environment, vehicle_id, status, scheduled_start, stops, arrived_at, imported_at
     FROM routes
-    WHERE id = ANY(%s) AND vehicle_id = ANY(%s) AND environment = %s AND status IN ('draft', 'planned', 'active')
-    ORDER BY id FOR UPDATE
+    WHERE id = ANY(%s) AND status IN ('draft', 'planned', 'active') ORDER BY id FOR UPDATE
     """,
 )
 
 
-def _lock_open_routes(connection: Connection, environment: str, trucks: Iterable[WaitingTruck]) -> list[OpenRoute]:
+def _lock_open_routes(connection: Connection, waiting: Iterable[WaitingTruck]) -> list[OpenRoute]:
     """Those among which the trucks' current routes are, in the order of their ids."""
-    trucks = list(trucks)
-    route_ids = [route_id for truck in trucks for route_id in truck.route_ids]
-    return _LOCK_OPEN_ROUTES.all(connection, (route_ids, [truck.vehicle_id for truck in trucks], environment))
+    trucks = {truck.vehicle_id: truck.route_ids for truck in waiting}
+    routes = _LOCK_OPEN_ROUTES.all(connection, ([route_id for ids in trucks.values() for route_id in ids],))
+    return [route for route in routes if route.vehicle_id in trucks]

@@ -65,10 +65,11 @@ _STORE_VISITS = Command(
                         departure_evidence, stored_at)
     SELECT r.company_id, r.environment, new.route_id, new.stop, new.arrived_at, new.departed_at,
            coalesce(new.arrival_evidence, known.arrival_evidence),
-           coalesce(new.departure_evidence, known.departure_evidence), %s
-    FROM jsonb_to_recordset(%s) AS new (route_id uuid, stop int, arrived_at timestamptz, departed_at timestamptz,
-         arrival_evidence jsonb, departure_evidence jsonb)
-    JOIN routes r ON r.id = new.route_id
+           coalesce(new.departure_evidence, known.departure_evidence), %(now)s
+    FROM jsonb_to_recordset(%(visits)s)
+         AS new (route_id uuid, stop int, arrived_at timestamptz, departed_at timestamptz,
+                 arrival_evidence jsonb, departure_evidence jsonb)
+    JOIN routes r ON r.id = new.route_id AND r.id = ANY(%(routes)s)
     LEFT JOIN visits known ON known.route_id = new.route_id AND known.stop = new.stop
     ON CONFLICT (route_id, stop) DO UPDATE SET
         arrived_at = excluded.arrived_at, departed_at = excluded.departed_at,
@@ -93,7 +94,7 @@ def store_visits(connection: Connection, visits: Mapping[UUID, Mapping[int, Visi
         for stop, visit in of_route.items()
     ]
     if rows:
-        _STORE_VISITS.execute(connection, (now, as_json(rows)))
+        _STORE_VISITS.execute(connection, {"now": now, "visits": as_json(rows), "routes": list(visits)})
 
 
 def _evidence(evidence: Evidence | Mark | Implied | None) -> dict[str, object] | None:

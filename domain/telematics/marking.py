@@ -68,8 +68,9 @@ _MARK = Statement(
               FROM unnest(%(vehicles)s::uuid[], %(recorded_at)s::timestamptz[], %(latitudes)s::float8[],
                           %(longitudes)s::float8[]) AS fix (vehicle_id, recorded_at, latitude, longitude)
               GROUP BY vehicle_id) AS fixes
-        JOIN tracks t ON t.vehicle_id = fixes.vehicle_id AND t.environment = %(environment)s
-    ), new AS (
+        CROSS JOIN LATERAL (SELECT * FROM tracks t WHERE t.vehicle_id = fixes.vehicle_id
+                            AND t.environment = %(environment)s OFFSET 0) AS t
+    ), new AS MATERIALIZED (
         SELECT truck.vehicle_id, min(first_at) AS first_at FROM truck CROSS JOIN LATERAL (
             SELECT min(fix.recorded_at) AS first_at
             FROM ({CANDIDATES}) AS candidate
@@ -97,7 +98,8 @@ _MARK = Statement(
     SET unprocessed_from = least(t.unprocessed_from, new.first_at),
         unprocessed_since = coalesce(t.unprocessed_since, %(now)s)
     FROM new
-    WHERE t.vehicle_id = new.vehicle_id AND t.environment = %(environment)s AND new.first_at IS NOT NULL
+    WHERE t.vehicle_id = ANY(ARRAY(SELECT vehicle_id FROM new)) AND t.environment = %(environment)s
+      AND t.vehicle_id = new.vehicle_id AND new.first_at IS NOT NULL
     RETURNING t.vehicle_id, t.unprocessed_since
     """,  # noqa: S608 (a constant of this module)
 )

@@ -25,7 +25,8 @@ _RECHECK = """
         SELECT vehicle_id, environment FROM tracks t
         JOIN (SELECT DISTINCT vehicle_id, environment FROM routes WHERE {moved}) AS moved
              USING (vehicle_id, environment)
-        WHERE t.newest_at >= %(since)s OR t.unprocessed_from IS NOT NULL
+        WHERE t.vehicle_id = ANY(ARRAY(SELECT vehicle_id FROM routes WHERE {moved}))
+          AND (t.newest_at >= %(since)s OR t.unprocessed_from IS NOT NULL)
         ORDER BY vehicle_id, environment FOR UPDATE OF t)  -- in the order of the feed, so that they never deadlock
     UPDATE tracks t SET unprocessed_from = least(t.unprocessed_from, %(since)s),
                         unprocessed_since = coalesce(t.unprocessed_since, %(now)s)

@@ -215,8 +215,10 @@ class Flag(NamedTuple):
 _FLAG_IMPLAUSIBLE = Command(
     """
     UPDATE positions p SET implausible = new.implausible
-    FROM unnest(%s::uuid[], %s::timestamptz[], %s::bool[]) AS new (vehicle_id, recorded_at, implausible)
-    WHERE p.vehicle_id = new.vehicle_id AND p.recorded_at = new.recorded_at AND p.environment = %s
+    FROM unnest(%(vehicles)s::uuid[], %(moments)s::timestamptz[], %(implausible)s::bool[])
+        AS new (vehicle_id, recorded_at, implausible)
+    WHERE p.vehicle_id = ANY(%(vehicles)s) AND p.recorded_at = ANY(%(moments)s) AND p.environment = %(environment)s
+      AND p.vehicle_id = new.vehicle_id AND p.recorded_at = new.recorded_at
     """
 )
 
@@ -232,7 +234,9 @@ def flag_implausible(
     """Stores the flags, and counts the implausible fixes for each company; `companies` are those of the vehicles."""
     if not flags:
         return
-    _FLAG_IMPLAUSIBLE.execute(connection, (*map(list, zip(*flags, strict=True)), environment))
+    vehicles, moments, implausible = map(list, zip(*flags, strict=True))
+    parameters = {"vehicles": vehicles, "moments": moments, "implausible": implausible, "environment": environment}
+    _FLAG_IMPLAUSIBLE.execute(connection, parameters)
     counts: Counter[UUID] = Counter()
     for flag in flags:
         counts[companies[flag.vehicle_id]] += 1 if flag.implausible else -1
@@ -246,9 +250,10 @@ def flag_implausible(
 _NOTE_REST = Command(
     """
     UPDATE tracks t
-    SET unprocessed_from = new.since, unprocessed_since = CASE WHEN new.since IS NOT NULL THEN %s::timestamptz END
-    FROM unnest(%s::uuid[], %s::timestamptz[]) AS new (vehicle_id, since)
-    WHERE t.vehicle_id = new.vehicle_id AND t.environment = %s
+    SET unprocessed_from = new.since,
+        unprocessed_since = CASE WHEN new.since IS NOT NULL THEN %(now)s::timestamptz END
+    FROM unnest(%(vehicles)s::uuid[], %(since)s::timestamptz[]) AS new (vehicle_id, since)
+    WHERE t.vehicle_id = ANY(%(vehicles)s) AND t.environment = %(environment)s AND t.vehicle_id = new.vehicle_id
     """
 )
 
@@ -263,9 +268,9 @@ def note_rest(
 ) -> None:
     """Notes that these vehicles are processed. Of those in `rest_from` the fixes recorded from that time on still wait;
     of the others none does."""
-    _NOTE_REST.execute(
-        connection, (now, list(vehicle_ids), [rest_from.get(vehicle_id) for vehicle_id in vehicle_ids], environment)
-    )
+    since = [rest_from.get(vehicle_id) for vehicle_id in vehicle_ids]
+    parameters = {"now": now, "vehicles": list(vehicle_ids), "since": since, "environment": environment}
+    _NOTE_REST.execute(connection, parameters)
 
 
 class _Truck(NamedTuple):
@@ -280,7 +285,8 @@ _FREE_TRUCKS = Statement(
                         unprocessed_from = least(t.unprocessed_from, r.completed_at),
                         unprocessed_since = coalesce(t.unprocessed_since, %(now)s)
     FROM routes r
-    WHERE r.id = ANY(%(ids)s) AND t.vehicle_id = r.vehicle_id AND t.environment = r.environment
+    WHERE r.id = ANY(%(ids)s) AND t.vehicle_id = ANY(ARRAY(SELECT vehicle_id FROM routes WHERE id = ANY(%(ids)s)))
+      AND t.vehicle_id = r.vehicle_id AND t.environment = r.environment
     RETURNING t.environment, t.vehicle_id
     """,
 )

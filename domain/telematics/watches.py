@@ -36,8 +36,10 @@ _FIXES = Statement(
     """
     SELECT p.vehicle_id, p.recorded_at, p.latitude, p.longitude, p.fuel_percent
     FROM unnest(%s::uuid[], %s::timestamptz[], %s::timestamptz[]) AS truck (vehicle_id, since, until)
-    JOIN positions p ON p.vehicle_id = truck.vehicle_id AND p.environment = %s
-         AND p.recorded_at >= truck.since AND p.recorded_at < coalesce(truck.until, 'infinity')
+    CROSS JOIN LATERAL (
+        SELECT * FROM positions f WHERE f.vehicle_id = truck.vehicle_id AND f.environment = %s
+          AND f.recorded_at >= truck.since AND f.recorded_at < coalesce(truck.until, 'infinity')
+        OFFSET 0) AS p
     WHERE NOT p.implausible
     ORDER BY p.vehicle_id, p.recorded_at
     """,
@@ -58,8 +60,9 @@ def fixes_between(
 _STORE = Command(
     """
     UPDATE tracks t SET watch_from = new.since, watch_at = new.at, fuel_stops_passed = new.passed
-    FROM unnest(%s::uuid[], %s::timestamptz[], %s::timestamptz[], %s::int[]) AS new (vehicle_id, since, at, passed)
-    WHERE t.vehicle_id = new.vehicle_id AND t.environment = %s
+    FROM unnest(%(vehicles)s::uuid[], %(since)s::timestamptz[], %(at)s::timestamptz[], %(passed)s::int[])
+        AS new (vehicle_id, since, at, passed)
+    WHERE t.vehicle_id = ANY(%(vehicles)s) AND t.environment = %(environment)s AND t.vehicle_id = new.vehicle_id
     """
 )
 
@@ -71,9 +74,16 @@ def store_watches(
     until `watch_truck`."""
     if not watches:
         return
-    ends = [None if vehicle_id in paused else watch.at for vehicle_id, watch in watches.items()]
-    starts, passed = [one.since for one in watches.values()], [one.fuel_stops_passed for one in watches.values()]
-    _STORE.execute(connection, (list(watches), starts, ends, passed, environment))
+    _STORE.execute(
+        connection,
+        {
+            "vehicles": list(watches),
+            "since": [watch.since for watch in watches.values()],
+            "at": [None if vehicle_id in paused else watch.at for vehicle_id, watch in watches.items()],
+            "passed": [watch.fuel_stops_passed for watch in watches.values()],
+            "environment": environment,
+        },
+    )
 
 
 _UNWATCH = Command("UPDATE tracks SET watch_at = NULL WHERE vehicle_id = ANY(%s) AND environment = %s")
