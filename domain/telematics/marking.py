@@ -92,14 +92,14 @@ _MARK = Statement(
                          OR least(across, 360 - across) * cosd(fix.latitude) <= %(degrees)s * 1.1)))
             UNION ALL
             SELECT truck.watch_from FROM unnest(truck.moments) AS recorded_at WHERE recorded_at >= truck.watch_at
-        ) AS near GROUP BY truck.vehicle_id
+        ) AS near GROUP BY truck.vehicle_id HAVING min(first_at) IS NOT NULL
     )
     UPDATE tracks t
     SET unprocessed_from = least(t.unprocessed_from, new.first_at),
         unprocessed_since = coalesce(t.unprocessed_since, %(now)s)
     FROM new
     WHERE t.vehicle_id = ANY(ARRAY(SELECT vehicle_id FROM new)) AND t.environment = %(environment)s
-      AND t.vehicle_id = new.vehicle_id AND new.first_at IS NOT NULL
+      AND t.vehicle_id = new.vehicle_id
     RETURNING t.vehicle_id, t.unprocessed_since
     """,  # noqa: S608 (a constant of this module)
 )
