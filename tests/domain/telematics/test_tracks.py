@@ -1,5 +1,6 @@
 """Trucks whose positions wait: found when their job is lost, counted and locked in one order."""
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -101,3 +102,53 @@ def test_trucks_that_are_looked_at_again_are_locked_in_the_order_in_which_the_fe
             with database.transaction() as connection:
                 assert free(connection) == others
         looking.result()
+
+
+def test_the_feed_and_the_arrivals_read_by_key_though_their_plans_were_made_for_empty_tables(
+    settings: Settings, now: datetime
+) -> None:
+    tables = ("mappings", "messages", "positions", "routes", "tracks", "vehicles", "visits")
+    units = [f"T{number:03}" for number in range(20)]
+
+    def arrive(connection: Connection, fleet: Fleet, trucks: Sequence[UUID], names: Sequence[str]) -> None:
+        fixes = [fix for name in names for fix in positions_at(JOLIET, now, unit_number=name)]
+        assert post(connection, fleet.live, fixes, now=now + minutes(2)).accepted == len(fixes)
+        jobs = process_vehicles(connection, Environment.LIVE, trucks, settings=settings, now=now + minutes(2))
+        assert {job.name for job in jobs} == {"plans.build"}
+        assert len(jobs) == len(trucks)
+
+    with own_database("by_key") as database:
+        with database.transaction() as connection:
+            fleet = make_fleet(connection)
+            imported(connection, fleet.live, now=now)
+        with database.transaction_by_key() as connection:
+            arrive(connection, fleet, fleet.trucks[:1], ["101"])
+        with database.transaction() as connection:
+            company = {"company": fleet.company_id, "like": fleet.trucks[0], "now": now}
+            for insert in (
+                "INSERT INTO vehicles (id, company_id, unit_number)"
+                " SELECT gen_random_uuid(), %(company)s, 'T' || lpad(n::text, 3, '0')"
+                " FROM generate_series(0, 999) AS n",
+                "INSERT INTO routes (id, company_id, environment, external_id, scheduled_start, stops, status,"
+                " vehicle_id, imported_at)"
+                " SELECT gen_random_uuid(), v.company_id, 'live', v.unit_number, r.scheduled_start, r.stops, 'draft',"
+                " v.id, %(now)s FROM vehicles v, routes r WHERE v.unit_number LIKE 'T%%' AND r.vehicle_id = %(like)s",
+                "INSERT INTO visits (company_id, environment, route_id, stop, arrived_at)"
+                " SELECT company_id, environment, id, 1, %(now)s FROM routes WHERE external_id > 'T019'",
+                "INSERT INTO tracks (company_id, vehicle_id, environment, oldest_at, newest_at, latitude, longitude)"
+                " SELECT company_id, id, 'live', %(now)s, %(now)s, 30, -100 FROM vehicles WHERE unit_number > 'T019'",
+                "INSERT INTO positions (company_id, environment, vehicle_id, recorded_at, latitude, longitude)"
+                " SELECT company_id, 'live', id, %(now)s, 30, -100 FROM vehicles WHERE unit_number > 'T019'",
+            ):
+                connection.execute(insert, company)
+            found = connection.execute(
+                "SELECT id FROM vehicles WHERE unit_number = ANY(%s) AND company_id = %s", (units, fleet.company_id)
+            ).fetchall()
+        with database.transaction_by_key() as connection:
+            arrive(connection, fleet, [vehicle_id for (vehicle_id,) in found], units)
+            read = connection.execute(
+                "SELECT relname, sum(coalesce(idx_tup_fetch, 0) + seq_tup_read)::int FROM pg_stat_xact_user_tables"
+                " WHERE relname = ANY(%s) OR relname LIKE 'positions%%' GROUP BY 1",
+                (list(tables),),
+            ).fetchall()
+        assert {table: rows for table, rows in read if rows >= 600} == {}
