@@ -91,7 +91,7 @@ class Settings(BaseSettings):
     database_timeout_seconds: float = Field(3, gt=0, description="Longest wait for a connection to PostgreSQL")
 
     import_wait_seconds: float = Field(1.0, ge=0, description="How long a push waits for the outcome of its import")
-    push_batch_routes: int = Field(96, ge=1, description="Routes committed together at most")
+    push_batch_routes: int = Field(64, ge=1, description="Routes committed together at most")
     body_memory_megabytes: int = Field(
         128,
         ge=32,

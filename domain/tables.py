@@ -190,7 +190,8 @@ class Vehicle(SQLModel, table=True):
             unique=True,
             postgresql_where=text("retired_at IS NULL AND unit_number IS NOT NULL"),
         ),
-        Index("vehicles_vin", "company_id", "vin"),
+        # of no use to who asks by unit number: without statistics PostgreSQL takes any index of the company's rows
+        Index("vehicles_vin", "company_id", "vin", postgresql_where=text("vin IS NOT NULL")),
         # for people's lists; not partial, so that nobody who asks by VIN is led to it, as with drivers_external_id
         Index("vehicles_in_order", "company_id", "unit_number", "id"),
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ingress.batching import Batcher, Submission
+from ingress.batching import _YOUNG_SECONDS, Batcher, Submission
 
 
 def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -82,20 +82,63 @@ def test_what_comes_while_a_batch_is_in_flight_forms_the_next_one() -> None:
     run(scenario)
 
 
-def test_a_second_batch_goes_beside_the_first_and_a_third_waits() -> None:
+def test_a_full_batch_goes_beside_the_first_and_a_third_waits() -> None:
     async def scenario() -> None:
         work = Work(held=True)
-        batcher = Batcher(work, at_once=2)
+        batcher = Batcher(work, max_items=3, at_once=2)
         tasks = []
-        for number in (0, 2):
-            tasks.append(asyncio.create_task(submit(batcher, number)))
-            await work.has_begun()
-        tasks += [asyncio.create_task(submit(batcher, number)) for number in (4, 6)]
-        await asyncio.sleep(0.02)
-        assert work.batches == [[0], [2]]
+        for numbers in [[0], [2, 4, 6]]:
+            tasks += [asyncio.create_task(submit(batcher, number)) for number in numbers]
+            await asyncio.wait_for(work.has_begun(), _YOUNG_SECONDS / 2)
+        tasks += [asyncio.create_task(submit(batcher, number)) for number in (8, 10, 12, 14)]
+        await asyncio.sleep(2 * _YOUNG_SECONDS)
+        assert work.batches == [[0], [2, 4, 6]]
         work.go.set()
-        assert await asyncio.gather(*tasks) == [0, 4, 8, 12]
-        assert work.batches == [[0], [2], [4, 6]]
+        assert await asyncio.gather(*tasks) == list(range(0, 32, 4))
+        assert work.batches == [[0], [2, 4, 6], [8, 10, 12], [14]]
+        await batcher.close()
+
+    run(scenario)
+
+
+def test_what_waits_behind_a_batch_fills_the_next_one_but_not_for_long() -> None:
+    async def scenario() -> None:
+        work = Work(held=True)
+        batcher = Batcher(work, max_items=3, at_once=2)
+        first = asyncio.create_task(submit(batcher, 0))
+        await work.has_begun()
+        started = time.monotonic()
+        second = asyncio.create_task(submit(batcher, 2))
+        await work.has_begun()  # though the first is stuck
+        assert time.monotonic() - started > _YOUNG_SECONDS / 2
+        third = asyncio.create_task(submit(batcher, 4))
+        work.go.set()
+        assert [await one for one in (first, second, third)] == [0, 4, 8]
+        await batcher.close()
+
+    run(scenario)
+
+
+def test_nobody_waits_behind_a_batch_that_is_stuck() -> None:
+    async def scenario() -> None:
+        stuck, begun = asyncio.Event(), asyncio.Event()
+
+        async def work(batch: Sequence[Submission[int, int]]) -> None:
+            if batch[0].item == 0:
+                begun.set()
+                await stuck.wait()
+            for one in batch:
+                one.settle(one.item)
+
+        batcher: Batcher[int, int] = Batcher(work, max_items=3, at_once=2)
+        first = asyncio.create_task(submit(batcher, 0))
+        await begun.wait()
+        started = time.monotonic()
+        for number in range(1, 41):
+            assert await submit(batcher, number) == number
+        assert time.monotonic() - started < 20 * _YOUNG_SECONDS
+        stuck.set()
+        assert await first == 0
         await batcher.close()
 
     run(scenario)

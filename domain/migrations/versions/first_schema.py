@@ -251,7 +251,13 @@ def upgrade() -> None:
         unique=True,
         postgresql_where=sa.text("retired_at IS NULL AND unit_number IS NOT NULL"),
     )
-    op.create_index("vehicles_vin", "vehicles", ["company_id", "vin"], unique=False)
+    op.create_index(
+        "vehicles_vin",
+        "vehicles",
+        ["company_id", "vin"],
+        unique=False,
+        postgresql_where=sa.text("vin IS NOT NULL"),
+    )
     op.create_table(
         "routes",
         sa.Column("id", sa.Uuid(), nullable=False),
