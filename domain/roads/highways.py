@@ -116,7 +116,10 @@ class HighwayRoads:
         return replace(road, fallback_reason=NO_ROAD) if guessed else road
 
 
+@functools.lru_cache(maxsize=512)
 def _leg(a: Point, b: Point) -> Leg:
+    """Companies drive the same lanes again and again: of a route with several stops, hardly more than the leg from the
+    truck to the first of them is new. A leg takes some 10 KB."""
     straight_miles = great_circle_miles(a, b)
     by_highway = default_finder().leg(a, b)
     if by_highway is None or by_highway.miles > _longest_miles(straight_miles):

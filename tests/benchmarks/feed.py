@@ -151,12 +151,15 @@ class _Feed:
         self._arrived = trucks.stop
 
         def requests() -> Iterator[bytes]:
-            at_stop = JOLIET["latitude"], JOLIET["longitude"]
+            def parked(truck: int) -> tuple[float, float]:
+                """Within 120 m of the stop, no two of a hundred trucks at the same place."""
+                return JOLIET["latitude"] + truck % 100 * 1e-5, JOLIET["longitude"]
+
             before = (datetime.now(UTC) - timedelta(seconds=_FIX_SECONDS)).isoformat()
-            yield _request(self._arriving_key, [_fix(truck, *at_stop, before, speed_mph=0) for truck in trucks])
+            yield _request(self._arriving_key, [_fix(truck, *parked(truck), before, speed_mph=0) for truck in trucks])
             for truck in trucks:
                 now = datetime.now(UTC).isoformat()
-                yield _request(self._arriving_key, [_fix(truck, *at_stop, now, speed_mph=0)])
+                yield _request(self._arriving_key, [_fix(truck, *parked(truck), now, speed_mph=0)])
 
         await send(
             [self._address],

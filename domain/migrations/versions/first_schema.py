@@ -2,7 +2,7 @@
 
 Its revision is a date: databases of the first build are at numbers, and are refused.
 
-Revision ID: 20261122
+Revision ID: 20261122b
 Revises:
 """
 
@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-revision = "20261122"
+revision = "20261122b"
 down_revision = None
 branch_labels = None
 depends_on = None
