@@ -126,7 +126,7 @@ anew for each batch would cost as much as the batch. Other joins than by key wou
 was small when the plan was made.
 
 A table that was empty then is also read whole for each row of a batch, if the planner may begin with it. So join a
-batch from its own side: by LATERAL with OFFSET 0, or, where a statement updates, with `key = ANY(...)` beside the join."""
+batch from its own side: by LATERAL with OFFSET 0, or, where a statement updates, with `key = ANY(...)` beside it."""
 
 _CLIENT: dict[str, Any] = {
     "keepalives_idle": 10,

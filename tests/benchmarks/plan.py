@@ -290,7 +290,7 @@ def _arrived_routes(connection: Connection, fleet: Fleet, first: int, count: int
             "stops": [start, end],
         }
         pushes.append(Push(tenant, read_body(write(body), RouteInput)))
-        starts.append((start["latitude"] + number % 100 * 1e-5, start["longitude"]))  # no two at the same place
+        starts.append((float(line[0][0]) + number % 100 * 1e-5, float(line[0][1])))  # no two at the same place
     stored, _ = store_pushes(connection, pushes, now=now)
     ids = [one.route_id for one in stored]
     import_routes(connection, ids, now=now)
