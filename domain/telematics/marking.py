@@ -105,8 +105,8 @@ _MARK = Statement(
 )
 """Marks a track with its earliest new fix that may move a route: one within reach of a stop, or one that is older than
 the latest departure (and ten minutes), or one that may show that a watched truck has left its road (`watches`). Fixes
-far from every stop move no route, nor do those that are too early for the
-route. They are stored, and rules that look back find them.
+far from every stop move no route, nor do those that are too early for the route. They are stored, and rules that look
+back find them.
 
 The cost is that of the fixes and of the stops of a few routes, not of all drafts of the truck."""
 

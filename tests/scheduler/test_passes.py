@@ -354,6 +354,7 @@ def test_housekeeping_forgets_what_is_old_of_finished_routes_in_portions(
             connection.execute("UPDATE routes SET id = %s WHERE id = %s", (route_id, recent))
             planned_by_hand(connection, route_id, now=now)
             connection.execute("UPDATE messages SET status = 'sent' WHERE route_id = %s", (route_id,))
+            connection.execute("UPDATE plans SET explanation = %s WHERE route_id = %s", (b"packed", route_id))
             connection.execute(
                 "UPDATE routes SET status = 'completed', updated_at = %s WHERE id = %s", (ended, route_id)
             )
