@@ -114,7 +114,8 @@ _STATIONS = Statement(
     SELECT s.station_id, s.name, s.brand, s.address, s.city, s.state, s.latitude, s.longitude, s.retail_price,
            s.priced_at, tax.rate_per_gallon AS tax_per_gallon
     FROM jsonb_array_elements_text(%(ids)s) AS asked (station_id)
-    JOIN stations s ON s.station_id = asked.station_id AND s.retired_at IS NULL
+    CROSS JOIN LATERAL (
+        SELECT * FROM stations WHERE station_id = asked.station_id AND retired_at IS NULL OFFSET 0) AS s
     LEFT JOIN LATERAL (
         SELECT rate_per_gallon FROM fuel_taxes t WHERE t.state = upper(s.state) AND t.valid_from <= %(today)s
         ORDER BY t.valid_from DESC LIMIT 1) AS tax ON true
@@ -177,7 +178,8 @@ _DEALS = Statement(
     """
     SELECT station_id, brand, discount_per_gallon, net_price
     FROM (SELECT d.* FROM jsonb_array_elements_text(%(ids)s) AS asked (station_id)
-          JOIN deals d ON d.company_id = %(company_id)s AND d.station_id = asked.station_id
+          CROSS JOIN LATERAL (SELECT * FROM deals WHERE company_id = %(company_id)s
+                              AND station_id = asked.station_id OFFSET 0) AS d
           UNION ALL
           SELECT * FROM deals WHERE company_id = %(company_id)s AND station_id IS NULL) AS negotiated
     WHERE coalesce(valid_from, %(today)s) <= %(today)s AND coalesce(valid_to, %(today)s) >= %(today)s

@@ -13,6 +13,7 @@ from domain.roads.sphere import densified, miles_of_chords, unit_vectors
 from domain.stations.candidates import Corridor, Network, offers_along
 from domain.stations.offers import Offer
 from domain.stations.stations import UnknownStation, import_deals, import_stations, import_taxes, retire_stations
+from tests.conftest import own_database
 from tests.factories import Fleet, make_fleet
 from tests.rows import named
 
@@ -203,3 +204,41 @@ def test_a_retired_station_is_offered_to_no_plan_until_an_import_names_it_again(
 def test_an_unknown_station_cannot_be_retired(connection: Connection, now: datetime) -> None:
     with pytest.raises(UnknownStation, match="nowhere"):
         retire_stations(connection, ["nowhere"], now=now)
+
+
+def test_the_stations_of_a_road_are_read_by_key_though_the_plan_was_made_for_few(now: datetime) -> None:
+    with own_database("few_stations") as database:
+        with database.transaction() as connection:
+            fleet = make_fleet(connection)
+            connection.execute(
+                "INSERT INTO stations (station_id, name, latitude, longitude) VALUES ('A', 'Joliet', 41.462, -88.125)"
+            )
+            connection.execute("INSERT INTO price_sets (kind, imported_at) VALUES ('stations', %s)", (now,))
+        with database.transaction_by_key(snapshot=True) as connection:
+            assert corridor_of(connection, fleet, now).prices.stations_left_out == {"without_price": 1}
+        with database.transaction() as connection:
+            for insert in (
+                "INSERT INTO stations (station_id, name, latitude, longitude)"
+                " SELECT 'S' || n, 'far away', 60, 10 FROM generate_series(1, 1000) AS n",
+                "INSERT INTO stations (station_id, name, latitude, longitude)"
+                " SELECT 'N' || n, 'near', 41.462, -88.125 FROM generate_series(1, 20) AS n",
+                "INSERT INTO deals (company_id, station_id, discount_per_gallon)"
+                " SELECT c.id, station_id, 0.1 FROM stations, companies c",
+                "INSERT INTO price_sets (kind, imported_at) VALUES ('stations', now())",
+            ):
+                connection.execute(insert)
+
+        def read_so_far(connection: Connection) -> dict[str, int]:
+            rows = connection.execute(
+                "SELECT relname, coalesce(idx_tup_fetch, 0) + seq_tup_read FROM pg_stat_xact_user_tables"
+                " WHERE relname IN ('stations', 'deals')"
+            ).fetchall()
+            return {str(table): int(count) for table, count in rows}
+
+        network = Network()
+        with database.transaction_by_key(snapshot=True) as connection:
+            corridor_of(connection, fleet, now, network)  # makes the index, for which it reads them all
+            before = read_so_far(connection)
+            assert corridor_of(connection, fleet, now, network).prices.stations_left_out == {"without_price": 21}
+            after = read_so_far(connection)
+        assert {table for table in after if after[table] - before[table] >= 100} == set()
