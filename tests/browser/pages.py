@@ -116,6 +116,7 @@ def open_first_record(page: "Page") -> None:
 def open_step(page: "Page") -> None:
     """One of the things that may be done to a route. The page shows one form at a time."""
     page.locator("summary", has_text="Mark a stop by hand").click()
+    page.wait_for_function("document.activeElement.matches('details[open] input, details[open] select')")
 
 
 def import_vehicles(page: "Page") -> None:
