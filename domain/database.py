@@ -442,8 +442,3 @@ def as_array(values: Iterable[UUID | str | datetime | float | None]) -> str:
     """Ids, times or numbers as one parameter for `%s::uuid[]` and the like; no other text. psycopg writes an array
     element by element, at many times the cost."""
     return f"{{{write(list(values)).decode()[1:-1]}}}"
-
-
-def as_ids(ids: Iterable[UUID]) -> str:
-    """`ids` as one parameter for `%s::uuid[]`. psycopg writes an array element by element, at many times the cost."""
-    return "{" + ",".join([id.hex for id in ids]) + "}"

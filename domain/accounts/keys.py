@@ -16,7 +16,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.contract.shapes import SCOPES
-from domain.database import Connection, Tenant, as_ids
+from domain.database import Connection, Tenant, as_array
 from domain.errors import FuelrouteError
 from domain.ids import new_id
 from domain.lifecycle import Environment
@@ -211,7 +211,7 @@ def still_valid(key_ids: Sequence[UUID]) -> Query[list[bool]]:
             valid[position - 1] = True
         return valid
 
-    return Query(_STILL_VALID, (as_ids(key_ids),), read)
+    return Query(_STILL_VALID, (as_array(key_ids),), read)
 
 
 class PresentedKey(NamedTuple):

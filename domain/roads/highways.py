@@ -19,7 +19,14 @@ import numpy as np
 
 from domain.roads import CIRCUITY, Leg, Point, Road
 from domain.roads.packing import Ints, packed, unpacked
-from domain.roads.sphere import EARTH_RADIUS_MILES, Array, great_circle_miles, miles_of_chords, unit_vectors
+from domain.roads.sphere import (
+    EARTH_RADIUS_MILES,
+    MILES_PER_DEGREE,
+    Array,
+    great_circle_miles,
+    miles_of_chords,
+    unit_vectors,
+)
 
 FILE = Path(__file__).with_name("highways.npz")
 
@@ -118,8 +125,8 @@ class HighwayRoads:
 
 @functools.lru_cache(maxsize=512)
 def _leg(a: Point, b: Point) -> Leg:
-    """Companies drive the same lanes again and again: of a route with several stops, hardly more than the leg from the
-    truck to the first of them is new. A leg takes some 10 KB."""
+    """By the main roads, else by great circle. The last legs are kept, some 10 KB each: companies drive the same lanes
+    again and again, and of a route with several stops hardly more than the leg from the truck is new."""
     straight_miles = great_circle_miles(a, b)
     by_highway = default_finder().leg(a, b)
     if by_highway is None or by_highway.miles > _longest_miles(straight_miles):
@@ -172,9 +179,9 @@ class Finder:
     def _access(self, point: Point) -> dict[int, int]:
         """The nodes near a point and what the way there costs."""
         vector = unit_vectors(np.array([point]))[0]
-        reach = math.degrees(ACCESS_MILES / EARTH_RADIUS_MILES)
+        reach = ACCESS_MILES / MILES_PER_DEGREE
         first, end = np.searchsorted(self._latitudes, (point.latitude - reach, point.latitude + reach))
-        near = first + np.flatnonzero(self._vectors[first:end] @ vector >= math.cos(math.radians(reach)))
+        near = first + np.flatnonzero(self._vectors[first:end] @ vector >= math.cos(ACCESS_MILES / EARTH_RADIUS_MILES))
         miles = miles_of_chords(np.linalg.norm(self._vectors[near] - vector, axis=1))
         nearest = np.argsort(miles, kind="stable")[:MAX_ACCESSES]
         costs = np.rint(CIRCUITY * PER_MILE * miles[nearest]).astype(np.int64) * OTHER_COST

@@ -13,7 +13,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from domain.database import Connection, as_ids, as_json, together
+from domain.database import Connection, as_array, as_json, together
 from domain.fleet.matching import MappingKind, Match, Reference, match
 from domain.jobs import SWEEP_GRACE, Job, build_plan
 from domain.lifecycle import HELD, PendingReason, RouteStatus
@@ -169,7 +169,7 @@ def import_routes(
     is stored unless the route has changed meanwhile.
     """
     with together(connection):
-        parameters = {"ids": as_ids(route_ids), "now": now, "retry_at": now + SWEEP_GRACE}
+        parameters = {"ids": as_array(route_ids), "now": now, "retry_at": now + SWEEP_GRACE}
         attempt = (_ATTEMPT_ALL if wait else _ATTEMPT_FREE).execute(connection, parameters)
         trucks = recheck_imported(connection, route_ids, now=now)
     routes = attempt.fetchall()

@@ -9,7 +9,7 @@ import msgspec
 
 from domain.accounts.keys import VALID
 from domain.contract.shapes import Route, RouteList, RouteQuery
-from domain.database import Connection, Tenant, as_ids
+from domain.database import Connection, Tenant, as_array
 from domain.ids import read_id
 from domain.routes.answers import RouteRow, route_answer
 from domain.routes.counts import COUNTED
@@ -103,19 +103,19 @@ def read_routes(wanted: Sequence[tuple[Tenant, UUID]]) -> Query[list[Versioned |
             for tenant, route_id in wanted
         ]
 
-    return Query(_OF_TENANTS, (as_ids(route_id for _, route_id in wanted),), read)
+    return Query(_OF_TENANTS, (as_array(route_id for _, route_id in wanted),), read)
 
 
 def ask_routes(asked: Sequence[tuple[UUID, UUID]]) -> Query[list[Versioned | None]]:
     """Each route, in order, by a key and the route's id. None where the key is not valid any more, or its tenant has no
     such route. One query for all."""
-    return _asked(_OF_KEYS, asked, as_ids(route_id for _, route_id in asked), _versioned)
+    return _asked(_OF_KEYS, asked, as_array(route_id for _, route_id in asked), _versioned)
 
 
 def ask_versions(asked: Sequence[tuple[UUID, UUID]]) -> Query[list[str | None]]:
     """Likewise only the version of each, for a client that may have the answer already. Stops and plan are not
     loaded."""
-    return _asked(_VERSIONS, asked, as_ids(route_id for _, route_id in asked), lambda row: row.version)
+    return _asked(_VERSIONS, asked, as_array(route_id for _, route_id in asked), lambda row: row.version)
 
 
 def ask_external_ids(asked: Sequence[tuple[UUID, str]]) -> Query[list[Route | None]]:
@@ -139,7 +139,7 @@ def _asked(
             answers[row.position - 1] = answer(row)
         return answers
 
-    return Query(statement, {"key_ids": as_ids(key_id for key_id, _ in asked), "asked": values}, read)
+    return Query(statement, {"key_ids": as_array(key_id for key_id, _ in asked), "asked": values}, read)
 
 
 def _versioned(row: RouteRow) -> Versioned:

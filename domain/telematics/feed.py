@@ -12,7 +12,7 @@ from domain.database import Connection, Tenant, as_array, as_json
 from domain.ids import read_id
 from domain.jobs import Job
 from domain.lifecycle import Environment
-from domain.statements import Command, Statement
+from domain.statements import Command, NotNull, Statement
 from domain.telematics import arrivals
 from domain.telematics.marking import NewFixes, mark_trucks
 
@@ -64,11 +64,11 @@ def store_positions(
 
 
 class _Resolved(NamedTuple):
-    """A reference to a vehicle: how it names it, the name, and at most two vehicles that it fits."""
+    """A reference that fits a vehicle: how it names it, the name, the vehicle, and whether it fits others too."""
 
     kind: str
     value: str
-    vehicle_id: str | None
+    vehicle_id: NotNull[str]
     fits_several: bool
 
 
@@ -88,6 +88,7 @@ _RESOLVE = Statement(
         ELSE ARRAY(SELECT id FROM vehicles
              WHERE company_id = %(company_id)s AND vin = named.value AND retired_at IS NULL LIMIT 2)
         END AS ids OFFSET 0) AS found
+    WHERE mapped.target_id IS NOT NULL OR cardinality(found.ids) > 0
     """,
 )
 
@@ -125,8 +126,8 @@ def _vehicle_of(references: Sequence[tuple[str, str]], found: Mapping[tuple[str,
     vehicles = set[str]()
     for reference in references:
         row = found.get(reference)
-        if row is None or row.vehicle_id is None or row.fits_several:
-            fault = "unknown vehicle" if row is None or row.vehicle_id is None else "fits more than one vehicle"
+        if row is None or row.fits_several:
+            fault = "unknown vehicle" if row is None else "fits more than one vehicle"
             return _Unknown(f"{_REFERENCES[reference[0]]}: {fault} {reference[1]!r}")
         vehicles.add(row.vehicle_id)
     return vehicles.pop() if len(vehicles) == 1 else _Unknown("the references name different vehicles")

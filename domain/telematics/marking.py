@@ -15,7 +15,7 @@ from domain.telematics import arrivals
 from domain.telematics.arrivals import METERS_PER_MILE
 
 NewFixes = Mapping[tuple[str, datetime], Position]
-"""Fixes that were just stored, by the id of their vehicle and the time when they were recorded."""
+"""Fixes by the id of their vehicle and the time when they were recorded."""
 
 _FURTHER_METERS = 500.0
 """How far beyond the arrival radius a fix is still near a stop. It covers the margin of departures, the accuracy of the

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from psycopg import Cursor
 
-from domain.database import Connection, as_ids
+from domain.database import Connection, as_array
 from domain.jobs import JOB_TRUCKS, Job, in_batches, process_positions
 from domain.statements import Statement
 
@@ -56,7 +56,7 @@ def recheck_imported(connection: Connection, route_ids: Sequence[UUID], *, now: 
 
 
 def _parameters(route_ids: Sequence[UUID], now: datetime, since: datetime | None = None) -> dict[str, object]:
-    return {"since": since or now - timedelta(minutes=STANDING_MINUTES), "now": now, "ids": as_ids(route_ids)}
+    return {"since": since or now - timedelta(minutes=STANDING_MINUTES), "now": now, "ids": as_array(route_ids)}
 
 
 def process_trucks(trucks: Iterable[tuple[str, UUID]]) -> list[Job]:

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from domain.database import SERVING, Connection, as_ids, by_key_options
+from domain.database import SERVING, Connection, as_array, by_key_options
 from domain.fleet.matching import Match, Reference, match
 from domain.ids import new_id
 from domain.routes.imports import _ATTEMPT_ALL, decide, import_routes
@@ -156,7 +156,7 @@ def test_a_reference_is_looked_up_by_its_own_index_in_tables_without_statistics(
     for option in by_key_options(SERVING)["options"].removeprefix("-c ").split(" -c "):
         connection.execute("SELECT set_config(%s, %s, true)", option.split("="))
 
-    parameters = {"ids": as_ids([route_id]), "now": now, "retry_at": now}
+    parameters = {"ids": as_array([route_id]), "now": now, "retry_at": now}
     cursor = connection.execute("EXPLAIN (ANALYZE, FORMAT JSON) " + _ATTEMPT_ALL.text, parameters)
 
     ((explained,),) = cursor.fetchall()
