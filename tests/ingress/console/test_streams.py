@@ -15,14 +15,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.responses import HTMLResponse, Response
 
+from domain.database import Database
 from domain.jobs import JobQueue, build_plan, redis_client
 from domain.lifecycle import Role
 from domain.settings import Settings
 from ingress.console import streams
 from ingress.console.streams import MOST_OF_SESSION, Shared, Streams
+from tests.conftest import make_database
 from tests.ingress.console.conftest import Browser, World, running_console, words
 from tests.servers import OwnRedis, own_redis
 from tests.service import eventually
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """A database of its own: routes of other tests become overdue while these look, and the figures change."""
+    return Settings(data=tmp_path_factory.mktemp("data"), database_url=make_database("streams"))
+
+
+@pytest.fixture(scope="module")
+def database(settings: Settings) -> Iterator[Database]:
+    with Database.of(settings) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
