@@ -60,4 +60,4 @@ def _shown(kind: Kind | None, value: Any) -> Any:
 def read_id(kind: Kind, text: str) -> UUID | None:
     """The identifier that `text` shows. None for anything else, which so never reaches the database."""
     match = _SHAPE.fullmatch(text) if text.startswith(kind) else None
-    return UUID(match[1]) if match is not None else None
+    return UUID(int=int(match[1], 16)) if match is not None else None

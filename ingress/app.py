@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import NoReturn
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Lifespan, Receive, Scope, Send
 
@@ -75,11 +76,12 @@ class Endpoint(Route):
 
     def __init__(self, method: str, path: str, endpoint: Callable[[Request], Awaitable[Answer]]) -> None:
         super().__init__(path, endpoint, methods=[method])
+        self._answer = endpoint
 
-        async def app(scope: Scope, receive: Receive, send: Send) -> None:
-            scope[ANSWER] = await endpoint(scope[REQUEST])
-
-        self.app = app
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self.methods and scope["method"] not in self.methods:
+            raise HTTPException(405)
+        scope[ANSWER] = await self._answer(scope[REQUEST])
 
 
 async def _healthy(_: Request) -> Answer:

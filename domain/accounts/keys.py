@@ -23,6 +23,7 @@ from domain.lifecycle import Environment
 from domain.statements import Command, Query, Statement
 
 _MARKS = {Environment.LIVE: "svc_live_", Environment.SANDBOX: "svc_test_"}
+_STARTS = tuple(_MARKS.values())
 _ALPHABET = string.ascii_letters + string.digits
 _PREFIX_LENGTH = len("svc_live_") + 8
 _KEY_LENGTH = len("svc_live_") + 40
@@ -258,4 +259,4 @@ def hash_of(key: str) -> bytes:
 
 
 def _looks_like_key(key: str) -> bool:
-    return len(key) == _KEY_LENGTH and key.isascii() and "\x00" not in key and key.startswith(tuple(_MARKS.values()))
+    return len(key) == _KEY_LENGTH and key.isascii() and "\x00" not in key and key.startswith(_STARTS)
