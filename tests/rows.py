@@ -15,3 +15,13 @@ def named(connection: psycopg.Connection[Any]) -> psycopg.Cursor[Any]:
 def stored_id(shown: str) -> UUID:
     """The id that the API shows, as it is stored."""
     return UUID(shown[4:])
+
+
+def rows_read(connection: psycopg.Connection[Any]) -> dict[str, int]:
+    """How many rows of each table this transaction has read so far, by an index or without. A partition's count as
+    those of its table."""
+    rows = connection.execute(
+        "SELECT coalesce(pg_partition_root(relid), relid)::regclass::text,"
+        " sum(coalesce(idx_tup_fetch, 0) + seq_tup_read)::int FROM pg_stat_xact_user_tables GROUP BY 1"
+    ).fetchall()
+    return dict(rows)

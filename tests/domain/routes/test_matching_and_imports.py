@@ -22,7 +22,7 @@ from domain.routes.imports import Decision, decide, import_routes, revisions_set
 from tests.conftest import own_database
 from tests.domain.helpers import imported, pushed, route_row, status_of
 from tests.factories import Fleet, make_fleet
-from tests.rows import named
+from tests.rows import rows_read
 
 # --- The rules -------------------------------------------------------------------------------------------------
 
@@ -500,13 +500,6 @@ def test_an_import_reads_by_key_also_before_the_first_statistics() -> None:
             outcomes, _ = import_routes(connection, routes, now=start)
 
             assert {outcome.status for outcome in outcomes.values()} == {RouteStatus.DRAFT}
-            tables = (
-                named(connection)
-                .execute(
-                    "SELECT relname, coalesce(idx_tup_fetch, 0) + seq_tup_read AS read FROM pg_stat_xact_user_tables"
-                    " WHERE relname = ANY(%s)",
-                    (["companies", "drivers", "routes", "mappings", "tracks"],),
-                )
-                .fetchall()
-            )
-        assert {table.relname: table.read for table in tables if table.read >= 300} == {}
+            read = rows_read(connection)
+        tables = ("companies", "drivers", "routes", "mappings", "tracks")
+        assert {table: read[table] for table in tables if read[table] >= 300} == {}

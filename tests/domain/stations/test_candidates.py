@@ -15,7 +15,7 @@ from domain.stations.offers import Offer
 from domain.stations.stations import UnknownStation, import_deals, import_stations, import_taxes, retire_stations
 from tests.conftest import own_database
 from tests.factories import Fleet, make_fleet
-from tests.rows import named
+from tests.rows import named, rows_read
 
 STATIONS = Path(__file__).parents[3] / "deploy" / "demo" / "stations.csv"
 
@@ -228,17 +228,10 @@ def test_the_stations_of_a_road_are_read_by_key_though_the_plan_was_made_for_few
             ):
                 connection.execute(insert)
 
-        def read_so_far(connection: Connection) -> dict[str, int]:
-            rows = connection.execute(
-                "SELECT relname, coalesce(idx_tup_fetch, 0) + seq_tup_read FROM pg_stat_xact_user_tables"
-                " WHERE relname IN ('stations', 'deals')"
-            ).fetchall()
-            return {str(table): int(count) for table, count in rows}
-
         network = Network()
         with database.transaction_by_key(snapshot=True) as connection:
             corridor_of(connection, fleet, now, network)  # makes the index, for which it reads them all
-            before = read_so_far(connection)
+            before = rows_read(connection)
             assert corridor_of(connection, fleet, now, network).prices.stations_left_out == {"without_price": 21}
-            after = read_so_far(connection)
-        assert {table for table in after if after[table] - before[table] >= 100} == set()
+            after = rows_read(connection)
+        assert {table for table in ("stations", "deals") if after[table] - before[table] >= 100} == set()

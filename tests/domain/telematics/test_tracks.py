@@ -16,7 +16,7 @@ from tests.conftest import make_database, own_database
 from tests.domain.helpers import imported, positions_at, post
 from tests.domain.trucks import dropped, minutes, process
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
-from tests.rows import named
+from tests.rows import named, rows_read
 from tests.service import eventually
 
 
@@ -146,9 +146,5 @@ def test_the_feed_and_the_arrivals_read_by_key_though_their_plans_were_made_for_
             ).fetchall()
         with database.transaction_by_key() as connection:
             arrive(connection, fleet, [vehicle_id for (vehicle_id,) in found], units)
-            read = connection.execute(
-                "SELECT relname, sum(coalesce(idx_tup_fetch, 0) + seq_tup_read)::int FROM pg_stat_xact_user_tables"
-                " WHERE relname = ANY(%s) OR relname LIKE 'positions%%' GROUP BY 1",
-                (list(tables),),
-            ).fetchall()
-        assert {table: rows for table, rows in read if rows >= 600} == {}
+            read = rows_read(connection)
+        assert {table: read[table] for table in tables if read[table] >= 600} == {}
