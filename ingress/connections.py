@@ -25,8 +25,8 @@ log = get_logger(__name__)
 MAX_HEAD_BYTES = 32 * 1024
 """Of the request line and headers together; of trailers as well."""
 
-BODY_IS_HERE = "fuelroute.body_is_here"
-"""Set in a request's scope once all of its body has come in: reading it needs no time-out."""
+BODY = "fuelroute.body"
+"""Set in a request's scope once all of its body has come in: reading it needs no waiting."""
 
 _MAX_PIPELINED = 16
 _MIN_READ_BYTES = 64 * 1024  # of an answer that waits, within the time that one may stay unread
@@ -214,7 +214,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._unparsed_bytes = 0
-        self.scope[BODY_IS_HERE] = True  # type: ignore[literal-required]  # a key of our own
+        self.scope[BODY] = bytes(self.cycle.body)  # type: ignore[literal-required]  # a key of our own
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:

@@ -11,7 +11,7 @@ from uuid_utils import uuid7
 from domain.accounts.keys import PresentedKey
 from domain.contract.shapes import MAX_BODY_BYTES, FieldFault
 from ingress.auth import AuthResult, Credentials
-from ingress.connections import BODY_IS_HERE
+from ingress.connections import BODY
 from ingress.problems import ApiError
 
 REQUEST = "fuelroute.request"
@@ -93,8 +93,10 @@ class Request:
     async def body(self, timeout_seconds: float) -> bytes:
         """Raises ApiError: 413 when it is too large, 400 when it only trickles in, for it holds a place that others
         wait for."""
-        if BODY_IS_HERE in self.scope:
-            return await self._received()
+        body: bytes | None = self.scope.get(BODY)
+        if body is not None and len(body) <= MAX_BODY_BYTES:
+            self.received = body
+            return body
         try:
             async with asyncio.timeout(timeout_seconds):
                 return await self._received()

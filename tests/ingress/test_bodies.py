@@ -168,6 +168,24 @@ def test_a_body_that_finds_no_place_in_time_is_to_be_sent_again(client: Client) 
     assert b"\r\nretry-after: 1\r\n" in answer.lower()
 
 
+def test_bodies_of_every_size_are_read_whole_though_all_are_sent_at_once(client: Client) -> None:
+    """The connection stops reading while a large one waits, and goes on after its answer."""
+    lengths = [1_000, 65_537, MAX_BODY_BYTES, 300_000, 1_000]
+    bodies = [json.dumps(body_for(PUSH) | {"externalId": f"load {n}"}).encode() for n in range(len(lengths))]
+    head = f"POST {PUSH} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {client.key}\r\nContent-Length: %d\r\n\r\n"
+    requests = [(head % n).encode() + body.ljust(n) for n, body in zip(lengths, bodies, strict=True)]
+    address = urlsplit(str(client.base_url))
+
+    with socket.create_connection((address.hostname, address.port), timeout=5 * SECONDS) as connection:
+        connection.sendall(b"".join(requests))
+        answers = connection.makefile("rb")
+        for n in range(len(lengths)):
+            assert answers.readline() == b"HTTP/1.1 201 Created\r\n"
+            headers = dict(line.split(b": ") for line in iter(answers.readline, b"\r\n"))
+            route = json.loads(answers.read(int(headers[b"content-length"])))
+            assert route["externalId"] == f"load {n}"
+
+
 @both_paths
 def test_the_body_of_a_stranger_is_not_read(client: Client, path: str) -> None:
     prefix = client.get("/v1/me").json()["key"]["prefix"]
