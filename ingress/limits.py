@@ -3,13 +3,14 @@ same on every process.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 import redis.asyncio
 from redis.commands.core import AsyncScript
 
 from domain.contract.shapes import RATE_LIMIT_REQUESTS, RATE_LIMIT_WINDOW_SECONDS
+from domain.ids import shown_id
 from domain.redis_circuit import RedisCircuit
 
 # One list for each key: the times of its accepted requests, newest first, in microseconds of Redis's own clock.
@@ -68,6 +69,11 @@ return window
 """
 
 
+def counter_of(what: Literal["requests", "positions"], key_id: UUID) -> str:
+    """Where Redis counts what comes with a key."""
+    return f"fuelroute:{what}:{shown_id('key', key_id)}"
+
+
 class Allowance(NamedTuple):
     """What a key may still do."""
 
@@ -99,7 +105,7 @@ class RateLimiter:
         while Redis is away: they pass uncounted."""
         allowances: list[Allowance | None] = [None] * len(key_ids)
         counted = [position for position, key_id in enumerate(key_ids) if key_id is not None]
-        keys = [f"fuelroute:requests:{key_ids[position]}" for position in counted]
+        keys = [counter_of("requests", key_id) for key_id in key_ids if key_id is not None]
         if not keys:
             return allowances
         answers = await self._run(self._script, keys, RATE_LIMIT_REQUESTS, RATE_LIMIT_WINDOW_SECONDS * 1_000_000)
@@ -113,7 +119,7 @@ class RateLimiter:
         """Counts positions of a key, all or none. Returns in how many seconds so many are allowed; 0: they are now."""
         seconds = await self._run(
             self._positions_script,
-            [f"fuelroute:positions:{key_id}"],
+            [counter_of("positions", key_id)],
             self._positions_per_minute,
             RATE_LIMIT_WINDOW_SECONDS,
             positions,

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from domain.jobs import redis_client
+from ingress.limits import counter_of
 from tests.contract.checks import count_routes, problem, put_in_status
 from tests.contract.conftest import Clients
 from tests.factories import JOLIET, route_body
@@ -53,7 +54,7 @@ def test_a_request_leaves_the_window_after_a_minute(client: Client) -> None:
     use_up(client, 600)
     problem(client.get("/v1/me"), 429, "rate_limited")
     with redis_client(client.service.settings.require_redis_url()) as redis:
-        key = f"fuelroute:requests:{client.key_id}"
+        key = counter_of("requests", client.key_id)
         times = [int(moment) for moment in redis.lrange(key, 0, -1)]
         for index in range(590, 600):  # the oldest ten were sent a minute earlier
             redis.lset(key, index, str(times[index] - 60_000_000))
@@ -133,7 +134,7 @@ def test_the_positions_of_a_feed_key_are_limited(client: Client, clients: Client
     """The feed: 600,000 positions of a key in any minute, counted apart from its requests; beyond that 429."""
     neighbour = clients.colleague(client)
     with redis_client(client.service.settings.require_redis_url()) as redis:
-        redis.hset(f"fuelroute:positions:{client.key_id}", str(int(redis.time()[0]) - 20), 600_000 - 3)
+        redis.hset(counter_of("positions", client.key_id), str(int(redis.time()[0]) - 20), 600_000 - 3)
 
     answers = [client.post_fixes(JOLIET, count=count, at=now) for count in (3, 1)]
 

@@ -9,7 +9,7 @@ import redis
 
 from domain.jobs import async_redis_client, redis_client
 from domain.settings import Settings
-from ingress.limits import Allowance
+from ingress.limits import Allowance, counter_of
 from tests.limiter import BlockingLimiter, blocking_limiter
 from tests.service import eventually
 
@@ -41,7 +41,7 @@ def spent(client: redis.Redis, key_id: UUID) -> Callable[..., None]:
     def spend(requests: int, *, seconds_ago: float) -> None:
         seconds, microseconds = client.time()
         moment = int(seconds) * 1_000_000 + int(microseconds) - int(seconds_ago * 1_000_000)
-        client.lpush(f"fuelroute:requests:{key_id}", *[moment] * requests)
+        client.lpush(counter_of("requests", key_id), *[moment] * requests)
 
     return spend
 
@@ -113,7 +113,7 @@ def test_a_refusal_tells_in_whole_seconds_when_the_oldest_request_leaves_the_win
 def test_a_key_that_rests_leaves_nothing_behind(limiter: BlockingLimiter, client: redis.Redis, key_id: UUID) -> None:
     take(limiter, key_id)
 
-    assert 59_000 <= int(client.pttl(f"fuelroute:requests:{key_id}")) <= 60_000
+    assert 59_000 <= int(client.pttl(counter_of("requests", key_id))) <= 60_000
 
 
 def test_while_redis_is_away_requests_pass_uncounted_and_none_waits_for_it(key_id: UUID) -> None:
@@ -156,7 +156,7 @@ def sent(client: redis.Redis, key_id: UUID) -> Callable[..., None]:
     """Pretends that the key sent positions so many seconds ago."""
 
     def send(positions: int, *, seconds_ago: int) -> None:
-        client.hset(f"fuelroute:positions:{key_id}", str(int(client.time()[0]) - seconds_ago), positions)
+        client.hset(counter_of("positions", key_id), str(int(client.time()[0]) - seconds_ago), positions)
 
     return send
 
@@ -197,8 +197,8 @@ def test_positions_leave_the_window_after_a_minute(
     sent(1000, seconds_ago=60)
 
     assert feed.take_positions(key_id, 1000) == 0
-    assert client.hlen(f"fuelroute:positions:{key_id}") == 1
-    assert 0 < int(client.ttl(f"fuelroute:positions:{key_id}")) <= 60
+    assert client.hlen(counter_of("positions", key_id)) == 1
+    assert 0 < int(client.ttl(counter_of("positions", key_id))) <= 60
 
 
 def test_while_redis_is_away_positions_pass_uncounted(key_id: UUID) -> None:

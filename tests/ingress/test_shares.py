@@ -16,6 +16,7 @@ from domain.database import Connection
 from domain.encoding import write
 from domain.jobs import redis_client
 from domain.routes.pushes import Push, store_pushes
+from ingress.limits import counter_of
 from tests.contract.checks import count_routes, problem
 from tests.factories import route_body
 from tests.rows import named, stored_id
@@ -41,7 +42,7 @@ def waiting_cancels(client: Client, route_id: str) -> Iterator[list[Future[httpx
 def requests_of(client: Client) -> int:
     """How many of the client's requests have been let in."""
     with redis_client(client.service.settings.require_redis_url()) as redis:
-        return int(redis.llen(f"fuelroute:requests:{client.key_id}"))
+        return int(redis.llen(counter_of("requests", client.key_id)))
 
 
 def blocked_by(connection: Connection) -> list[int]:
