@@ -2,8 +2,12 @@
 the miles since then leave in the tank. Rules only.
 
 **The level expected** starts with the oldest reading. Miles burn fuel at the truck's mpg. Fuel comes in only while the
-truck may be standing: there the level rises by as much as the readings do. So a gauge that jumps up on the road, and
-stays up, rises above what is expected, and goes on doing so at stops where nobody fuels.
+truck may be standing: there the level rises by as much as the readings do. Between two readings that are far apart the
+truck burned fuel besides: what came in, where it is enough to be a purchase, is the rise and what was burned. So a gauge
+that jumps up on the road, and stays up, rises above what is expected, and goes on doing so where nobody fuels.
+
+Example: 60 %, and 60 % again after 22 hours and 1,088 miles, which burn 78 %. The truck has bought fuel, so 60 % is
+expected.
 
 **The newest reading is believed** unless it is more than 10 % of capacity above the level expected, and a quarter of
 what was burned, for the mpg and the tank may be other than we know. Where it is not believed, the level expected is
@@ -19,6 +23,7 @@ from typing import NamedTuple
 from domain.roads import Point, great_circle_miles
 
 BELIEVABLE_RISE_PERCENT = 10.0
+"""So much may be an error. More, where the truck may have been standing, is a purchase."""
 BURNED_SHARE = 0.25
 
 STANDING_MPH = 5.0
@@ -86,6 +91,8 @@ def newest_of(readings: Sequence[Reading], *, mpg: float, capacity_gallons: floa
             continue
         if lowest is None:
             lowest, risen = before.percent, 0.0
+        if after.percent - max(before.percent - burning, 0.0) > BELIEVABLE_RISE_PERCENT:  # it drove, and bought fuel
+            lowest = max(lowest - burning, 0.0)
         lowest = min(lowest, after.percent)
         more = max(after.percent - lowest - risen, 0.0)
         expected, risen = min(expected + more, 100.0), risen + more

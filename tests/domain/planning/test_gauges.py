@@ -72,6 +72,34 @@ def test_a_tank_that_is_filled_while_no_reading_comes_is_believed() -> None:
     assert newest(readings((0, 0, 20), (1, 1, 20), (13, 12, 90))).is_believed is False
 
 
+@pytest.mark.parametrize("percent", [30, 60, 95])
+def test_a_tank_that_was_filled_on_a_long_way_without_a_reading_is_believed(percent: float) -> None:
+    """1,088 miles burn more than the tank had: whatever is in it now was bought on the way."""
+    gauge = newest(readings((0, 0, 60), (1319, 1088, percent), (1320, 1088, percent)))
+    assert gauge.is_believed
+    assert gauge.expected_percent == pytest.approx(percent)
+
+
+@given(st.floats(0, 95), st.floats(0, 900), st.floats(20, 95), st.floats(0, 900), st.integers(5, 600))
+def test_what_was_bought_between_two_readings_is_believed(
+    start: float, miles_before: float, bought: float, miles_after: float, standing: int
+) -> None:
+    """Wherever on the way, as far as the fuel lasted; the tank holds 95 % at most."""
+    left = max(start - 0.1 * miles_before, 0.0)
+    level = max(min(left + bought, 95.0) - 0.1 * miles_after, 0.0)
+    miles = miles_before + miles_after
+    gauge = newest(readings((0, 0, start), (int(miles) + 1 + standing, miles, level)))
+    assert gauge.is_believed
+    assert gauge.level_percent == level
+
+
+def test_a_gauge_that_is_stuck_is_not_believed_though_the_truck_had_the_time_to_fill_a_little() -> None:
+    """A reading in half an hour, at 50 mph: 2.5 % are burned in each, and nobody buys so little again and again."""
+    gauge = newest(readings(*((30 * n, 25 * n, 60) for n in range(21))))
+    assert not gauge.is_believed
+    assert gauge.level_percent == pytest.approx(10, abs=0.1)
+
+
 def test_a_slow_truck_may_be_standing() -> None:
     moving = readings((0, 0, 20), (1, 1, 20), (2, 1.5, 90))
     assert not newest(moving).is_believed
