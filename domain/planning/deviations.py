@@ -8,8 +8,8 @@ from the plan's road and from the ways to its fuel stops. One far fix says nothi
 reached. So on a road that comes back the same way no stop of the way back seems passed on the way out.
 
 **A stop is passed without fueling** where two readings in a row, more than 10 miles beyond it, show less than half of
-the rise that was planned there. What is fueled up to 50 miles before a planned stop counts for it. Where half of the
-rise is too little for a gauge to show, or the truck tells no level, nothing is found.
+the rise that was planned there, less what the way to the stop and back burns. What is fueled up to 50 miles before a
+planned stop counts for it. Where that is too little for a gauge to show, or the truck tells no level, nothing is found.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from domain.roads import Point, Road
+from domain.roads import Point, Road, great_circle_miles
 from domain.roads.sphere import Array
 from domain.stations.corridor import StationIndex
 
@@ -101,8 +101,15 @@ class PlannedWay:
 
     def _way_to(self, place: Point, mile: float) -> Road:
         """The way off the road to a fuel stop, which may lie further off than the truck may be."""
-        leaves = [float(np.interp(mile, self.line_miles, degrees)) for degrees in self.line.T]
-        return _road_of(np.array([leaves, place]), np.array([mile, mile]))
+        return _road_of(np.array([self._place_at(mile), place]), np.array([mile, mile]))
+
+    def _place_at(self, mile: float) -> Point:
+        latitude, longitude = (float(np.interp(mile, self.line_miles, degrees)) for degrees in self.line.T)
+        return Point(latitude, longitude)
+
+    def percent_off_road(self, stop: FuelStop, mile: float) -> float:
+        """What the way from the road to a fuel stop and back burns."""
+        return 2 * great_circle_miles(self._place_at(mile), stop.place) * self.percent_per_mile
 
     def miles_off(self, fix: TrackedFix) -> float:
         """The straight distance to the road, at most 500 miles."""
@@ -253,9 +260,10 @@ class _Told:
         (before, _), after = self._before(number, mile), self._beyond(mile + PASSED_MILES)
         if len(after) < READINGS:
             return "unknown" if self.furthest >= mile + PASSED_MILES + SILENT_MILES else "open"
-        if before is None or stop.percent < LEAST_RISE_PERCENT:
+        rise = stop.percent - 2 * self.way.percent_off_road(stop, mile)
+        if before is None or rise < LEAST_RISE_PERCENT:
             return "unknown"
-        if self._has_risen(stop, before, after):
+        if self._has_risen(rise / 2, before, after):
             return "fueled"
         at, percent, _ = after[-1]
         text = f"passed {stop.name} by {PASSED_MILES:.0f} miles without fueling, {percent:.0f} % in the tank"
@@ -270,12 +278,12 @@ class _Told:
         after = readings[-READINGS:]
         if before is None or len(after) < READINGS:
             return False
-        return self._has_risen(self.way.fuel_stops[number], before, after)
+        return self._has_risen(self.way.fuel_stops[number].percent / 2, before, after)
 
-    def _has_risen(self, stop: FuelStop, before: _Level, after: Sequence[_Reading]) -> bool:
+    def _has_risen(self, rise: float, before: _Level, after: Sequence[_Reading]) -> bool:
         level, mile = before
         left = min(level - self.way.percent_per_mile * (at_mile - mile) for _, _, at_mile in after)
-        return max(percent for _, percent, _ in after) >= left + stop.percent / 2
+        return max(percent for _, percent, _ in after) >= left + rise
 
     def _before(self, number: int, mile: float) -> tuple[_Level | None, int]:
         """The level before the truck came near the stop, with its mile; and which fix was the first near it."""
