@@ -10,7 +10,7 @@ from domain.documents import StopDocument
 from domain.lifecycle import Environment
 from domain.planning.gauges import Gauge, Reading, newest_of
 from domain.planning.plan import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
-from domain.roads import Point, Road, Roads
+from domain.roads import Point, Road, Roads, great_circle_miles
 from domain.statements import NotNull, Statement
 
 FRESH_FUEL = timedelta(hours=24)
@@ -18,6 +18,10 @@ FRESH_FUEL = timedelta(hours=24)
 
 _MOST_READINGS = 300
 """The newest of these are read: two and a half hours of a truck that tells its level every half minute."""
+
+_MOST_FIXES = 1_000
+_SAME_PLACE_MILES = 1.0
+"""So many fixes are looked at, and a truck that is no further from where it arrived is still at its stop."""
 
 
 class RouteToPlan(NamedTuple):
@@ -95,13 +99,13 @@ _DRAFT_TO_PLAN = Statement(RouteToPlan, _ROUTE + "AND r.status = 'draft'")
 def load_task(connection: Connection, route_id: UUID, *, now: datetime) -> Task | None:
     """What a route's first plan is made from; None when no plan is due.
 
-    A live plan starts where the truck is now. A sandbox plan starts at the arrival at the first stop, whatever was
-    posted since, because the sandbox's time is simulated.
+    A live plan starts where the truck is now. Time is simulated in the sandbox: a plan there starts at the newest fix
+    from the first stop, whatever was posted for later.
     """
     route = _DRAFT_TO_PLAN.first(connection, (route_id,))
     if route is None:
         return None
-    return task_as_of(connection, route, live_now(route, now) or route.arrived_at)
+    return task_as_of(connection, route, live_now(route, now) or _newest_at_first_stop(connection, route))
 
 
 def route_to_plan(connection: Connection, route_id: UUID) -> RouteToPlan | None:
@@ -116,14 +120,39 @@ def live_now(route: RouteToPlan, now: datetime) -> datetime | None:
     return max(now, route.newest_at) if route.newest_at is not None else now
 
 
-def place_of(stop: StopDocument) -> Point:
-    return Point(stop["latitude"], stop["longitude"])
-
-
 class _Truck(NamedTuple):
     latitude: float
     longitude: float
     recorded_at: datetime
+
+
+_SINCE_ARRIVAL = Statement(
+    _Truck,
+    "SELECT p.latitude, p.longitude, p.recorded_at FROM positions arrival"
+    " JOIN positions p ON p.vehicle_id = arrival.vehicle_id AND p.environment = arrival.environment"
+    " AND p.recorded_at >= arrival.recorded_at AND p.received_at >= arrival.received_at AND NOT p.implausible"
+    " WHERE arrival.vehicle_id = %s AND arrival.environment = %s AND arrival.recorded_at = %s"
+    " ORDER BY p.recorded_at LIMIT %s",
+)
+"""The fix that arrived, and what was posted with it or later: an earlier rehearsal may have been of a later day."""
+
+
+def _newest_at_first_stop(connection: Connection, route: RouteToPlan) -> datetime:
+    """When the truck sent its newest fix from the stop that it reached first; its arrival where somebody marked it."""
+    parameters = (route.vehicle_id, route.environment, route.arrived_at, _MOST_FIXES)
+    newest = route.arrived_at
+    arrival: Point | None = None
+    for fix in _SINCE_ARRIVAL.all(connection, parameters):
+        place = Point(fix.latitude, fix.longitude)
+        arrival = arrival or place
+        if great_circle_miles(arrival, place) > _SAME_PLACE_MILES:
+            break
+        newest = fix.recorded_at
+    return newest
+
+
+def place_of(stop: StopDocument) -> Point:
+    return Point(stop["latitude"], stop["longitude"])
 
 
 _TRUCK = Statement(

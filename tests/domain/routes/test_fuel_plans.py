@@ -165,7 +165,7 @@ def test_the_company_s_margin_is_kept_until_the_first_purchase(
     assert plan.trip.margin_gallons == plan.inputs.gallons_of(10)
 
 
-def test_a_live_plan_starts_where_the_truck_is_now_and_a_sandbox_plan_where_it_arrived(
+def test_a_live_plan_starts_where_the_truck_is_now_and_a_sandbox_plan_at_its_first_stop(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     routes = {
@@ -180,6 +180,28 @@ def test_a_live_plan_starts_where_the_truck_is_now_and_a_sandbox_plan_where_it_a
 
     assert (live.position, live.stops_left) == (Point(PERRYSBURG["latitude"], PERRYSBURG["longitude"]), (2,))
     assert (sandbox.position, sandbox.stops_left) == (Point(JOLIET["latitude"], JOLIET["longitude"]), (1, 2))
+
+
+def test_a_sandbox_plan_takes_the_newest_level_told_at_the_first_stop(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    """Not that of an earlier rehearsal, though its day was a later one, nor one from further on."""
+
+    def told(place: dict[str, Any], at: datetime, percent: float, received_at: datetime) -> None:
+        fixes = list(enumerate(positions_at(place, at, count=1, fuel_percent=percent)))
+        store_positions(connection, fleet.sandbox, fixes, now=received_at)
+
+    told(JOLIET, now + timedelta(days=2), 55, now - timedelta(hours=1))
+    route_id = arrived(connection, fleet, settings, now, tenant=fleet.sandbox, fuel_percent=10)
+    arrival = task_of(connection, route_id, now)
+    told(JOLIET, now + timedelta(minutes=20), 90, now + timedelta(minutes=2))
+    told(PERRYSBURG, now + timedelta(hours=6), 30, now + timedelta(minutes=2))
+
+    task = task_of(connection, route_id, now + timedelta(minutes=3))
+
+    assert (arrival.read_percent, task.read_percent) == (10, 90)
+    assert task.as_of == now + timedelta(minutes=20)
+    assert task.stops_left == arrival.stops_left
 
 
 def test_no_plan_is_due_before_the_arrival_or_twice(
