@@ -3,8 +3,8 @@ the miles since then leave in the tank. Rules only.
 
 **The level expected** starts with the oldest reading. Miles burn fuel at the truck's mpg. Fuel comes in only while the
 truck may be standing: there the level rises by as much as the readings do. Between two readings that are far apart the
-truck burned fuel besides: what came in, where it is enough to be a purchase, is the rise and what was burned. So a gauge
-that jumps up on the road, and stays up, rises above what is expected, and goes on doing so where nobody fuels.
+truck burned fuel besides: what came in, where it is enough to be a purchase, is the rise and what was burned. So a
+gauge that jumps up on the road, and stays up, rises above what is expected, and goes on doing so where nobody fuels.
 
 Example: 60 %, and 60 % again after 22 hours and 1,088 miles, which burn 78 %. The truck has bought fuel, so 60 % is
 expected.
