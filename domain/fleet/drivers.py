@@ -81,7 +81,7 @@ def store_drivers(
         for row in _IN_SERVICE.all(connection, (company_id,))
     ]
     rows = read_rows(path, DriverRow, report, clearing=True, progress=progress)
-    merged = merge(rows, stored, ("external_id", "name"), report)
+    merged = merge(rows, stored, ("external_id", "name"), report, second_is_own=False)
 
     def values(record: Record) -> tuple[Value, ...]:
         name, display_name, external_id, contact = (record.values[column] for column in DriverRow.__struct_fields__)

@@ -36,10 +36,17 @@ class Merged(NamedTuple, Generic[Row]):
     """The rows that changed something."""
 
 
-def merge(lines: Iterable[Line[Row]], stored: Iterable[Record], keys: tuple[str, str], report: Report) -> Merged[Row]:
+def merge(
+    lines: Iterable[Line[Row]],
+    stored: Iterable[Record],
+    keys: tuple[str, str],
+    report: Report,
+    *,
+    second_is_own: bool,
+) -> Merged[Row]:
     """An empty cell leaves a stored value as it is. A row that fits several records, or the same one as an earlier
-    line, goes into the report."""
-    records = _Records(keys, stored)
+    line, goes into the report. `second_is_own`: no two real ones share a second key, as with VINs, not with names."""
+    records = _Records(keys, stored, second_is_own=second_is_own)
     merged: Merged[Row] = Merged([], [], [])
     for number, row, cleared in lines:
         named: dict[str, Value] = {
@@ -85,12 +92,15 @@ class _Records:
     |---|---|
     | unit 101, VIN Z | A: the first key decides, and the VIN is corrected |
     | unit 102, VIN Y | B, which has no unit number yet |
-    | unit 102, VIN X | neither: A has a unit number of its own, so this is a new vehicle |
+    | unit 102, VIN X | A, which has a new unit number |
     | VIN X | A |
+
+    With external id and name, and the driver A (id 1, Ann): a row with id 2 and the name Ann is another Ann.
     """
 
-    def __init__(self, keys: tuple[str, str], records: Iterable[Record]) -> None:
+    def __init__(self, keys: tuple[str, str], records: Iterable[Record], *, second_is_own: bool) -> None:
         self._keys = keys
+        self._second_is_own = second_is_own
         self._by: dict[tuple[str, Value], list[Record]] = {}
         for record in records:
             self.add(record)
@@ -107,10 +117,13 @@ class _Records:
         found = self._having(first, given)
         if not found:
             found = [
-                record for record in self._having(second, given) if first not in given or record.values[first] is None
+                record
+                for record in self._having(second, given)
+                if self._second_is_own or first not in given or record.values[first] is None
             ]
         if len(found) > 1:
-            raise _Ambiguous(f"fits {len(found)} stored records: give its {first}")
+            what_to_do = f"give its {first}" if first not in given else f"correct their {second} first"
+            raise _Ambiguous(f"fits {len(found)} stored records: {what_to_do}")
         return found[0] if found else None
 
     def _having(self, key: str, given: dict[str, Value]) -> list[Record]:

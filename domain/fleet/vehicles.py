@@ -86,7 +86,7 @@ def store_vehicles(
     lock_company(connection, company_id)
     stored = [Record(row.id, row._asdict()) for row in _IN_SERVICE.all(connection, (company_id,))]
     rows = read_rows(path, VehicleRow, report, clearing=True, progress=progress)
-    merged = merge(rows, stored, ("unit_number", "vin"), report)
+    merged = merge(rows, stored, ("unit_number", "vin"), report, second_is_own=True)
     with connection.cursor() as cursor:
         if merged.updates:
             cursor.executemany(_UPDATE.text, [(*_values(record), company_id, record.id) for record in merged.updates])

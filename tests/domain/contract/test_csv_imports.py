@@ -245,6 +245,33 @@ def test_a_vehicle_that_had_only_a_vin_gets_its_unit_number(
     assert len(vehicles(connection, fleet)) == 3
 
 
+def test_a_truck_with_a_known_vin_gets_its_new_unit_number_and_another_may_take_the_old_one(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile
+) -> None:
+    path = csv_file("unit_number,vin", "301,1XKAD49X0CJ000301")
+    import_vehicles(connection, fleet.company_id, path)
+    truck = vehicles(connection, fleet)["301"].id
+
+    path = csv_file("unit_number,vin", "302,1XKAD49X0CJ000301", "301,1XKAD49X0CJ000302")
+    report, _ = import_vehicles(connection, fleet.company_id, path)
+
+    assert counts(report) == (1, 1, 0)
+    stored = vehicles(connection, fleet)
+    assert (stored["302"].id, stored["302"].vin) == (truck, "1XKAD49X0CJ000301")
+    assert (stored["301"].id == truck, stored["301"].vin) == (False, "1XKAD49X0CJ000302")
+
+
+def test_a_vin_that_fits_several_vehicles_says_nothing_of_a_new_unit_number(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile
+) -> None:
+    import_vehicles(connection, fleet.company_id, csv_file("unit_number,vin", "101,1XKAD49X0CJ000301"))
+    import_vehicles(connection, fleet.company_id, csv_file("unit_number,vin", "102,1XKAD49X0CJ000301"))
+
+    report, _ = import_vehicles(connection, fleet.company_id, csv_file("unit_number,vin", "302,1XKAD49X0CJ000301"))
+
+    assert rejected(report) == {2: "fits 2 stored records: correct their vin first"}
+
+
 def test_a_vehicle_named_twice_in_a_file_is_refused_the_second_time(
     connection: Connection, fleet: Fleet, csv_file: CsvFile
 ) -> None:
