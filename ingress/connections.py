@@ -8,17 +8,24 @@ import asyncio
 import http
 import ipaddress
 import logging
+import re
+import sys
 import time
 from collections import Counter
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import httptools
+import msgspec
+from httptools.parser.errors import HttpParserInvalidMethodError
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from domain.contract.shapes import FieldFault, Problem
+from domain.encoding import write
 from domain.observability import CONNECTIONS, CONNECTIONS_REFUSED, get_logger
 from domain.settings import Settings
 from ingress.exchange import Exchange
+from ingress.problems import PROBLEM_TYPE
 
 log = get_logger(__name__)
 
@@ -32,6 +39,10 @@ _MAX_PIPELINED = 16
 _MIN_READ_BYTES = 64 * 1024  # of an answer that waits, within the time that one may stay unread
 _LOOK_SECONDS = 1.0
 _LOG_SECONDS = 10.0
+
+_METHOD = re.compile(rb"[!#$%&'*+.^`|~\w-]{1,64}(?= )", re.ASCII)
+_METHOD_OF_NO_ADDRESS = b"UNLINK"
+"""Takes the place of a method that the parser does not know: such a request is answered like any of a wrong method."""
 
 # uvicorn warns of each malformed request: a line for each would let strangers fill the log; they are counted instead
 _uvicorn_log = logging.getLogger("uvicorn.connections")
@@ -62,11 +73,12 @@ class Refusal(NamedTuple):
     reason: str
     status: int | None
     text: str = ""
+    code: str = "validation_error"
 
 
-_FULL = Refusal("all", 503, "Too many connections.")
-_FULL_FOR_ADDRESS = Refusal("address", 503, "Too many connections from this address.")
-_LARGE_HEAD = Refusal("large_head", 431, "The address and headers of a request are too large.")
+_FULL = Refusal("all", 503, "Too many connections; retry shortly.", "rate_limited")
+_FULL_FOR_ADDRESS = Refusal("address", 503, "Too many connections from this address; close some.", "rate_limited")
+_LARGE_HEAD = Refusal("large_head", 431, "The address and headers of a request are too large.", "content_too_large")
 _SLOW_HEAD = Refusal("slow_head", 408, "The request did not arrive in time.")
 _SILENT = Refusal("silent", None)
 _PIPELINED = Refusal("pipelined", None)
@@ -147,6 +159,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._reading_due: float | None = None
         self._unread_bytes = 0
         self._refusal: Refusal | None = None
+        self._method_is_unknown = False
 
     # --- Places ----------------------------------------------------------------------------------------------------
 
@@ -178,8 +191,20 @@ class BoundedConnection(HttpToolsProtocol):
             self._head_due = time.monotonic() + self.limiter.bounds.head_seconds
         self._unparsed_bytes += len(data)
         super().data_received(data)
+        if self._method_is_unknown:
+            self._method_is_unknown = False
+            self._receive_with_another_method(data)
         if self._unparsed_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
             self._refuse(_LARGE_HEAD)
+
+    def _receive_with_another_method(self, data: bytes) -> None:
+        """The parser knows some forty methods and goes no further at any other."""
+        method = _METHOD.match(data)
+        if method is None or self._unparsed_bytes != len(data):  # no HTTP, or not the first request in these bytes
+            self._refuse(Refusal("malformed", 400, "Invalid HTTP request received."))
+            return
+        self.parser = httptools.HttpRequestParser(self)
+        super().data_received(_METHOD_OF_NO_ADDRESS + data[method.end() :])
 
     def on_headers_complete(self) -> None:
         if self._unparsed_bytes > MAX_HEAD_BYTES and self._head_bytes() > MAX_HEAD_BYTES:
@@ -221,6 +246,9 @@ class BoundedConnection(HttpToolsProtocol):
         if self._refusal is _PIPELINED:  # what is accepted is answered; what is not has to be sent again
             self.limiter.refused(_PIPELINED.reason)
             self.cycle.keep_alive = False
+            return
+        if isinstance(sys.exception(), HttpParserInvalidMethodError):
+            self._method_is_unknown = True
             return
         self._refuse(self._refusal or Refusal("malformed", 400, msg))
 
@@ -287,7 +315,7 @@ class BoundedConnection(HttpToolsProtocol):
         self.limiter.refused(refusal.reason)
         self._head_due = None
         if refusal.status is not None and not self.pipeline and (self._is_idle() or not self.cycle.response_started):
-            self.transport.write(_plain_answer(refusal.status, refusal.text))
+            self.transport.write(_answer(refusal.status, refusal))
         self.transport.close()
 
 
@@ -313,9 +341,10 @@ def address_of(host: str) -> str:
     return str(address)
 
 
-def _plain_answer(status: int, text: str) -> bytes:
-    head = (
-        f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}\r\nContent-Type: text/plain; charset=utf-8\r\n"
-        f"Content-Length: {len(text)}\r\nConnection: close\r\n"
-    )
-    return f"{head}\r\n{text}".encode()
+def _answer(status: int, refusal: Refusal) -> bytes:
+    """A problem document, as every error is."""
+    phrase = http.HTTPStatus(status).phrase
+    faults = [FieldFault(field="", message=refusal.text)] if refusal.code == "validation_error" else msgspec.UNSET
+    body = write(Problem(title=phrase, status=status, code=refusal.code, detail=refusal.text, errors=faults))
+    head = f"HTTP/1.1 {status} {phrase}\r\nContent-Type: {PROBLEM_TYPE}\r\nContent-Length: {len(body)}\r\n"
+    return f"{head}Connection: close\r\n\r\n".encode() + body

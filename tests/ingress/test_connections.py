@@ -335,6 +335,45 @@ def test_what_strangers_send_does_not_fill_the_log(strict: Service, logs: Path) 
     assert len(lines()) - before <= 3
 
 
+@pytest.mark.parametrize(
+    ("data", "status", "code"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", 400, "validation_error"),
+        (b"POST /v1/routes HTTP/1.1\r\nContent-Length: x\r\n\r\n", 400, "validation_error"),
+        (b"GET /" + b"x" * 33_000 + b" HTTP/1.1\r\n\r\n", 431, "content_too_large"),
+        (b"GET /healthz HTTP/1.1\r\nX-Slow", 408, "validation_error"),
+    ],
+    ids=["no HTTP", "no length", "a large head", "a slow head"],
+)
+def test_what_is_refused_before_it_is_a_request_is_told_in_a_problem_document(
+    stranger: Stranger, data: bytes, status: int, code: str
+) -> None:
+    stranger.send(data)
+
+    head, _, body = stranger.answer().partition(b"\r\n\r\n")
+
+    assert head.startswith(b"HTTP/1.1 %d " % status)
+    assert b"\r\nContent-Type: application/problem+json\r\n" in head
+    document = json.loads(body)
+    assert (document["status"], document["code"]) == (status, code)
+    assert ("errors" in document) is (code == "validation_error")
+
+
+@pytest.mark.parametrize("method", [b"FOO", b"BREW", b"get", b"GETX", b"M-SEARCHES"])
+def test_a_method_that_nobody_knows_is_a_wrong_method_and_the_connection_goes_on(
+    strict: Service, method: bytes
+) -> None:
+    with Stranger(strict) as stranger:
+        stranger.send(method + b" /v1/me HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc")
+        answer = http.client.HTTPResponse(stranger.socket)
+        answer.begin()
+        assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
+        assert answer.headers["Content-Type"] == "application/problem+json"
+        assert json.loads(answer.read())["code"] == "method_not_allowed"
+        stranger.send(GET)
+        assert stranger.one_answer() == 200
+
+
 def test_a_network_of_ipv6_counts_as_one_address() -> None:
     assert address_of("2001:db8:1:2::1") == address_of("2001:db8:1:2:ffff::9") != address_of("2001:db8:1:3::1")
     assert address_of("::ffff:192.0.2.7") == address_of("192.0.2.7") != address_of("192.0.2.8")
