@@ -91,7 +91,7 @@ class Api:
         credentials = request.credentials
         if credentials is None:
             raise unauthorized()
-        by = credentials if request.auth_result is None else credentials._replace(counted=False)
+        by = credentials if request.auth_result is None else credentials._replace(counted=None)
         answered = await batches.submit(
             AuthorizedRequest(by, permission, item), self._services.authenticator.owner_of(credentials)
         )

@@ -8,14 +8,14 @@ from ingress.problems import ApiError
 
 
 class Credentials(NamedTuple):
-    """A key that came in, and whether this request counts against its rate limit."""
+    """A key that came in, and whether this request counts against its rate limit. None: it was counted before."""
 
     key: PresentedKey
-    counted: bool
+    counted: bool | None
 
 
 class AuthResult(NamedTuple):
-    """Who makes a request (None: no valid key) and what the key may still do (None: not counted)."""
+    """Who makes a request (None: no valid key) and what the key may still do (None: asked before, or Redis is away)."""
 
     caller: Caller | None
     allowance: Allowance | None

@@ -124,7 +124,7 @@ class Authenticator:
         self._key_use.note(caller.key_id for caller in callers if caller is not None)
         allowances = await self._limiter.take(
             [
-                caller.key_id if caller is not None and one.counted else None
+                (caller.key_id, one.counted) if caller is not None and one.counted is not None else None
                 for caller, one in zip(callers, credentials, strict=True)
             ]
         )

@@ -14,6 +14,7 @@ from domain.ids import shown_id
 from domain.redis_circuit import RedisCircuit
 
 # One list for each key: the times of its accepted requests, newest first, in microseconds of Redis's own clock.
+# ARGV[3] has a digit for each key: 1 counts a request, 0 only asks.
 # Returns for each {requests left, microseconds until the oldest leaves the window}; -1 left: refused, not counted.
 _SCRIPT = """
 local time = redis.call('TIME')
@@ -27,7 +28,9 @@ for i, key in ipairs(KEYS) do
         oldest = redis.call('LINDEX', key, -1)
     end
     local used = redis.call('LLEN', key)
-    if used >= tonumber(ARGV[1]) then
+    if string.byte(ARGV[3], i) == 48 then
+        answers[2 * i - 1], answers[2 * i] = math.max(ARGV[1] - used, 0), 0
+    elseif used >= tonumber(ARGV[1]) then
         answers[2 * i - 1], answers[2 * i] = -1, oldest + ARGV[2] - now
     else
         redis.call('LPUSH', key, stamp)
@@ -100,17 +103,20 @@ class RateLimiter:
         self._positions_script = client.register_script(_POSITIONS_SCRIPT)
         self._positions_per_minute = positions_per_minute
 
-    async def take(self, key_ids: Sequence[UUID | None]) -> list[Allowance | None]:
-        """One request of each key, in order; None is not counted. None comes back for what is not counted, and for all
-        while Redis is away: they pass uncounted."""
-        allowances: list[Allowance | None] = [None] * len(key_ids)
-        counted = [position for position, key_id in enumerate(key_ids) if key_id is not None]
-        keys = [counter_of("requests", key_id) for key_id in key_ids if key_id is not None]
+    async def take(self, requests: Sequence[tuple[UUID, bool] | None]) -> list[Allowance | None]:
+        """One request of each key, in order, with whether it counts; None has been counted before. None comes back for
+        that, and for all while Redis is away: they pass uncounted."""
+        allowances: list[Allowance | None] = [None] * len(requests)
+        asked = [position for position, request in enumerate(requests) if request is not None]
+        keys = [counter_of("requests", request[0]) for request in requests if request is not None]
         if not keys:
             return allowances
-        answers = await self._run(self._script, keys, RATE_LIMIT_REQUESTS, RATE_LIMIT_WINDOW_SECONDS * 1_000_000)
+        counts = "".join("1" if request[1] else "0" for request in requests if request is not None)
+        answers = await self._run(
+            self._script, keys, RATE_LIMIT_REQUESTS, RATE_LIMIT_WINDOW_SECONDS * 1_000_000, counts
+        )
         if answers is not None:
-            for position, remaining, wait_microseconds in zip(counted, answers[::2], answers[1::2], strict=True):
+            for position, remaining, wait_microseconds in zip(asked, answers[::2], answers[1::2], strict=True):
                 retry_after_seconds = max(1, -(-wait_microseconds // 1_000_000))
                 allowances[position] = Allowance(remaining >= 0, max(remaining, 0), retry_after_seconds)
         return allowances
@@ -126,6 +132,6 @@ class RateLimiter:
         )
         return seconds or 0
 
-    async def _run(self, script: AsyncScript, keys: list[str], *arguments: int) -> Any:
+    async def _run(self, script: AsyncScript, keys: list[str], *arguments: int | str) -> Any:
         """None while Redis is away."""
         return await self._circuit.ask_async(lambda: script(keys=keys, args=arguments), otherwise=None)

@@ -20,8 +20,9 @@ class BlockingLimiter:
         self._limiter = limiter
         self.client = client
 
-    def take(self, key_ids: Sequence[UUID | None]) -> list[Allowance | None]:
-        return self._runner.run(self._limiter.take(key_ids))
+    def take(self, key_ids: Sequence[UUID | None], *, counted: bool = True) -> list[Allowance | None]:
+        requests = [(key_id, counted) if key_id is not None else None for key_id in key_ids]
+        return self._runner.run(self._limiter.take(requests))
 
     def take_positions(self, key_id: UUID, positions: int) -> int:
         return self._runner.run(self._limiter.take_positions(key_id, positions))

@@ -122,12 +122,18 @@ def test_an_invalid_key_is_told_nothing(anonymous: httpx.Client) -> None:
     assert "X-RateLimit-Remaining" not in answer.headers
 
 
-def test_the_feed_is_not_counted(client: Client) -> None:
-    """The telematics feed is no part of /v1: its requests leave the API's allowance alone."""
-    for _ in range(3):
-        assert client.post("/telematics/positions", json={"positions": [{}]}).status_code == 202
-
+def test_the_feed_is_not_counted_and_tells_what_is_left(clients: Clients, client: Client, now: datetime) -> None:
+    """The telematics feed is no part of /v1: its requests leave the API's allowance alone. Decision 14: the headers are
+    on every answer to a valid key."""
     assert remaining(client.get("/v1/me")) == 599
+    for fix in ({}, {"unitNumber": "101", "latitude": 41, "longitude": -88, "recordedAt": now.isoformat()}):
+        answer = client.post("/telematics/positions", json={"positions": [fix]})
+        assert (answer.status_code, remaining(answer)) == (202, 599)
+    assert remaining(client.get("/telematics/positions")) == 599
+    refused = clients.colleague(client, "routes:read").post("/telematics/positions", json={"positions": [{}]})
+    assert (refused.status_code, remaining(refused)) == (403, 600)
+
+    assert remaining(client.get("/v1/me")) == 598
 
 
 def test_the_positions_of_a_feed_key_are_limited(client: Client, clients: Clients, now: datetime) -> None:
@@ -141,5 +147,6 @@ def test_the_positions_of_a_feed_key_are_limited(client: Client, clients: Client
     assert answers[0].status_code == 202
     problem(answers[1], 429, "rate_limited")
     assert 0 < int(answers[1].headers["Retry-After"]) <= 40
+    assert remaining(answers[1]) == 600
     assert neighbour.post_fixes(JOLIET, count=1, at=now).status_code == 202
     assert remaining(client.get("/v1/me")) == 599

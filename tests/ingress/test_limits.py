@@ -76,6 +76,17 @@ def test_keys_are_counted_apart_in_one_round_trip(limiter: BlockingLimiter) -> N
     assert [allowance.remaining if allowance else None for allowance in allowances] == [599, 599, 598]
 
 
+def test_who_only_asks_is_told_what_is_left_and_not_counted(
+    limiter: BlockingLimiter, key_id: UUID, spent: Callable[..., None]
+) -> None:
+    take(limiter, key_id)
+    assert [limiter.take([key_id, None, key_id], counted=False) for _ in range(2)] == 2 * [
+        [Allowance(True, 599, 1), None, Allowance(True, 599, 1)]
+    ]
+    spent(LIMIT, seconds_ago=1)
+    assert limiter.take([key_id], counted=False) == [Allowance(True, 0, 1)]
+
+
 def test_every_process_counts_the_same(limiter: BlockingLimiter, settings: Settings, key_id: UUID) -> None:
     take(limiter, key_id)
     with blocking_limiter(settings.require_redis_url()) as another:
