@@ -2,9 +2,9 @@
 the miles since then leave in the tank. Rules only.
 
 **The level expected** starts with the oldest reading. Miles burn fuel at the truck's mpg. Fuel comes in only while the
-truck may be standing: there the level rises by as much as the readings do. Between two readings that are far apart the
-truck burned fuel besides: what came in, where it is enough to be a purchase, is the rise and what was burned. So a
-gauge that jumps up on the road, and stays up, rises above what is expected, and goes on doing so where nobody fuels.
+truck may be standing. A purchase is a rise by more than could be an error, together with what was burned between the two
+readings. Smaller rises count too, but a gauge that swings up and down counts once. So a gauge that jumps up on the
+road, and stays up, rises above what is expected, and goes on doing so where nobody fuels.
 
 Example: 60 %, and 60 % again after 22 hours and 1,088 miles, which burn 78 %. The truck has bought fuel, so 60 % is
 expected.
@@ -89,10 +89,13 @@ def newest_of(readings: Sequence[Reading], *, mpg: float, capacity_gallons: floa
         if not _may_stand(before, after, between, hours):
             lowest = None
             continue
+        bought = after.percent - max(before.percent - burning, 0.0)
+        if bought > BELIEVABLE_RISE_PERCENT:
+            expected = min(expected + bought, 100.0)
+            lowest, risen = after.percent, 0.0
+            continue
         if lowest is None:
             lowest, risen = before.percent, 0.0
-        if after.percent - max(before.percent - burning, 0.0) > BELIEVABLE_RISE_PERCENT:  # it drove, and bought fuel
-            lowest = max(lowest - burning, 0.0)
         lowest = min(lowest, after.percent)
         more = max(after.percent - lowest - risen, 0.0)
         expected, risen = min(expected + more, 100.0), risen + more

@@ -93,6 +93,14 @@ def test_what_was_bought_between_two_readings_is_believed(
     assert gauge.level_percent == level
 
 
+def test_each_purchase_of_a_day_is_believed_though_readings_are_far_apart() -> None:
+    """One in three hours, at 50 mph, which burn 15 %: at every one the truck may have been standing."""
+    day = [60, 45, 30, 90, 75, 60, 45, 90, 75, 60, 90]
+    gauge = newest(readings(*((180 * n, 150 * n, percent) for n, percent in enumerate(day))))
+    assert gauge.is_believed
+    assert gauge.expected_percent == pytest.approx(90, abs=10)
+
+
 def test_a_gauge_that_is_stuck_is_not_believed_though_the_truck_had_the_time_to_fill_a_little() -> None:
     """A reading in half an hour, at 50 mph: 2.5 % are burned in each, and nobody buys so little again and again."""
     gauge = newest(readings(*((30 * n, 25 * n, 60) for n in range(21))))
