@@ -80,6 +80,7 @@ _FULL = Refusal("all", 503, "Too many connections; retry shortly.", "rate_limite
 _FULL_FOR_ADDRESS = Refusal("address", 503, "Too many connections from this address; close some.", "rate_limited")
 _LARGE_HEAD = Refusal("large_head", 431, "The address and headers of a request are too large.", "content_too_large")
 _SLOW_HEAD = Refusal("slow_head", 408, "The request did not arrive in time.")
+_MALFORMED = Refusal("malformed", 400, "Invalid HTTP request received.")
 _SILENT = Refusal("silent", None)
 _PIPELINED = Refusal("pipelined", None)
 _UNREAD = Refusal("unread", None)
@@ -192,7 +193,6 @@ class BoundedConnection(HttpToolsProtocol):
         self._unparsed_bytes += len(data)
         super().data_received(data)
         if self._method_is_unknown:
-            self._method_is_unknown = False
             self._receive_with_another_method(data)
         if self._unparsed_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
             self._refuse(_LARGE_HEAD)
@@ -200,11 +200,12 @@ class BoundedConnection(HttpToolsProtocol):
     def _receive_with_another_method(self, data: bytes) -> None:
         """The parser knows some forty methods and goes no further at any other."""
         method = _METHOD.match(data)
-        if method is None or self._unparsed_bytes != len(data):  # no HTTP, or not the first request in these bytes
-            self._refuse(Refusal("malformed", 400, "Invalid HTTP request received."))
-            return
-        self.parser = httptools.HttpRequestParser(self)
-        super().data_received(_METHOD_OF_NO_ADDRESS + data[method.end() :])
+        if method is not None and self._unparsed_bytes == len(data):  # the first request in these bytes
+            self._method_is_unknown = False
+            self.parser = httptools.HttpRequestParser(self)
+            super().data_received(_METHOD_OF_NO_ADDRESS + data[method.end() :])
+        if self._method_is_unknown:  # no HTTP, or a later request in these bytes
+            self._refuse(_MALFORMED)
 
     def on_headers_complete(self) -> None:
         if self._unparsed_bytes > MAX_HEAD_BYTES and self._head_bytes() > MAX_HEAD_BYTES:
@@ -250,7 +251,7 @@ class BoundedConnection(HttpToolsProtocol):
         if isinstance(sys.exception(), HttpParserInvalidMethodError):
             self._method_is_unknown = True
             return
-        self._refuse(self._refusal or Refusal("malformed", 400, msg))
+        self._refuse(self._refusal or _MALFORMED)
 
     def _head_bytes(self) -> int:
         """Of the head that is complete now; what came with it may be a body, or another request."""

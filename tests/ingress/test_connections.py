@@ -374,6 +374,14 @@ def test_a_method_that_nobody_knows_is_a_wrong_method_and_the_connection_goes_on
         assert stranger.one_answer() == 200
 
 
+def test_a_second_unknown_method_in_the_same_bytes_ends_the_connection(stranger: Stranger) -> None:
+    """The parser has stopped there: what came next would be taken for something else."""
+    stranger.send(b"FOO /v1/me HTTP/1.1\r\nHost: x\r\n\r\nBAR /v1/me HTTP/1.1\r\nHost: x\r\n\r\n")
+    began = time.monotonic()
+    assert b"HTTP/1.1 200 " not in stranger.answer()
+    assert time.monotonic() - began < 1
+
+
 def test_a_network_of_ipv6_counts_as_one_address() -> None:
     assert address_of("2001:db8:1:2::1") == address_of("2001:db8:1:2:ffff::9") != address_of("2001:db8:1:3::1")
     assert address_of("::ffff:192.0.2.7") == address_of("192.0.2.7") != address_of("192.0.2.8")
