@@ -107,11 +107,11 @@ class RateLimiter:
         """One request of each key, in order, with whether it counts; None has been counted before. None comes back for
         that, and for all while Redis is away: they pass uncounted."""
         allowances: list[Allowance | None] = [None] * len(requests)
-        asked = [position for position, request in enumerate(requests) if request is not None]
-        keys = [counter_of("requests", request[0]) for request in requests if request is not None]
-        if not keys:
+        asked = {position: request for position, request in enumerate(requests) if request is not None}
+        if not asked:
             return allowances
-        counts = "".join("1" if request[1] else "0" for request in requests if request is not None)
+        keys = [counter_of("requests", key_id) for key_id, _ in asked.values()]
+        counts = "".join("1" if is_counted else "0" for _, is_counted in asked.values())
         answers = await self._run(
             self._script, keys, RATE_LIMIT_REQUESTS, RATE_LIMIT_WINDOW_SECONDS * 1_000_000, counts
         )
