@@ -13,12 +13,20 @@ import psycopg
 from psycopg.abc import RV, PQGen
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from domain.database import AWAY_SECONDS, HURRY_SECONDS, IDLE_SECONDS, SERVING, Limits, ServerSilent, by_key_options
-from domain.observability import get_logger
+from domain.database import (
+    CHECK_SECONDS,
+    IDLE_SECONDS,
+    RECONNECT_SECONDS,
+    SERVING,
+    Limits,
+    Reach,
+    ServerSilent,
+    by_key_options,
+    has_word,
+    is_away,
+)
 from domain.settings import Settings
 from domain.statements import Command, Query
-
-log = get_logger(__name__)
 
 Answer = TypeVar("Answer")
 
@@ -27,7 +35,7 @@ class AsyncSession(psycopg.AsyncConnection[tuple[Any, ...]]):
     """A connection that does not wait for ever, as `database.Session`."""
 
     patience_seconds = SERVING.patience_seconds
-    used_at = 0.0
+    made_at = used_at = 0.0
 
     async def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
         """Raises ServerSilent and closes the connection: a late answer would belong to no statement any more."""
@@ -44,10 +52,10 @@ class AsyncDatabase:
     """The connections of one event loop to one PostgreSQL."""
 
     def __init__(self, url: str, *, pool_size: int = 8, timeout_seconds: float = 3, limits: Limits = SERVING) -> None:
-        """Whoever asks waits `timeout_seconds` for a connection. After one has waited in vain, all others fail at once
+        """Whoever asks waits `timeout_seconds` for a connection. After one has waited in vain, all others hardly wait
         for a second, so those that stood in line do not wait as long again."""
         self._limits = limits
-        self._away_until = 0.0
+        self._reach = Reach()
         self._pool = AsyncConnectionPool(
             url,
             min_size=1,
@@ -55,8 +63,10 @@ class AsyncDatabase:
             timeout=timeout_seconds,
             connection_class=AsyncSession,
             kwargs=by_key_options(limits),
+            configure=self._configure,
             check=self._check,  # a restarted server costs nobody a request
-            reconnect_timeout=5,
+            reconnect_timeout=RECONNECT_SECONDS,
+            reconnect_failed=_connect_again,
             open=False,
         )
 
@@ -76,8 +86,21 @@ class AsyncDatabase:
         await self._pool.close()
 
     async def ask(self, query: Query[Answer]) -> Answer:
-        """What PostgreSQL answers. Raises psycopg.OperationalError (PoolTimeout and ServerSilent among them) when it is
-        away, and psycopg.errors.LockNotAvailable or QueryCanceled beyond the limits."""
+        """What PostgreSQL answers to a query that stores nothing. One that a restart cut off is asked again.
+
+        Raises psycopg.OperationalError (PoolTimeout and ServerSilent among them) when PostgreSQL is away, and
+        psycopg.errors.LockNotAvailable or QueryCanceled beyond the limits.
+        """
+        try:
+            return await self.store(query)
+        except psycopg.OperationalError as error:
+            if not is_away(error) or isinstance(error, (PoolTimeout, ServerSilent)):
+                raise
+        return await self.store(query)
+
+    async def store(self, query: Query[Answer]) -> Answer:
+        """What PostgreSQL answers to a query that stores something. Raises likewise; whether it is stored is not known
+        when the connection broke."""
         async with self._lent() as connection:
             return await query.on_async(connection)
 
@@ -88,31 +111,47 @@ class AsyncDatabase:
 
     @asynccontextmanager
     async def _lent(self) -> AsyncIterator[AsyncSession]:
-        hurry = time.monotonic() < self._away_until
+        started = time.monotonic()
+        seconds = self._reach.waiting_seconds()
         try:
-            async with self._pool.connection(timeout=HURRY_SECONDS if hurry else None) as connection:
+            async with self._pool.connection(timeout=seconds) as connection:
                 yield connection
         except PoolTimeout:
-            if not hurry:
-                self._away_until = time.monotonic() + AWAY_SECONDS
+            if seconds is None:
+                self._reach.note_in_vain(started)
             raise
-        except ServerSilent as error:
-            await self._forget_connections(error)
+        except psycopg.OperationalError as error:
+            if isinstance(error, ServerSilent):
+                self._reach.note_silent(error)
+            if is_away(error):
+                await self._forget_idle(connection)
             raise
+
+    async def _configure(self, connection: AsyncSession) -> None:
+        connection.made_at = connection.used_at = time.monotonic()
+        self._reach.note_connected()
 
     async def _check(self, connection: AsyncSession) -> None:
-        connection.patience_seconds = self._limits.patience_seconds
         now = time.monotonic()
-        if now - connection.used_at > IDLE_SECONDS:
+        if now - connection.used_at > IDLE_SECONDS or has_word(connection):
+            connection.patience_seconds = CHECK_SECONDS
             try:
                 await AsyncConnectionPool.check_connection(connection)
-            except ServerSilent as error:
-                await self._forget_connections(error)
+            except psycopg.OperationalError as error:
+                if isinstance(error, ServerSilent):
+                    self._reach.note_silent(error)
+                await self._forget_idle(connection)
                 raise
+        connection.patience_seconds = self._limits.patience_seconds
         connection.used_at = now
+        self._reach.note_lent(now)
 
-    async def _forget_connections(self, error: ServerSilent) -> None:
-        """Drops the idle connections. They are as silent as this one, and would be tried one by one."""
-        log.warning("database.silent", error=str(error))
-        self._away_until = time.monotonic() + AWAY_SECONDS
-        await self._pool.drain()
+    async def _forget_idle(self, ended: AsyncSession) -> None:
+        if self._reach.forget_idle(ended.made_at):
+            await self._pool.drain()
+
+
+async def _connect_again(pool: AsyncConnectionPool[Any]) -> None:
+    """The pool gave up a connection that the server refused. Whoever waits for one waits for the next attempt."""
+    if pool.get_stats()["requests_waiting"]:
+        await pool.check()

@@ -1,6 +1,7 @@
 """PostgreSQL: the pool, transactions, and a check of the server. Statements stand with the rules that need them."""
 
 import math
+import select
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from uuid import UUID
 import msgspec
 import psycopg
 from psycopg.abc import RV, PQGen
-from psycopg.errors import LockNotAvailable, PipelineAborted
+from psycopg.errors import AdminShutdown, CannotConnectNow, CrashShutdown, LockNotAvailable, PipelineAborted
 from psycopg.pq import TransactionStatus
 from psycopg.types.json import Jsonb, set_json_dumps, set_json_loads
 from psycopg_pool import ConnectionPool, PoolTimeout
@@ -158,21 +159,30 @@ set_json_loads(msgspec.json.decode)
 IDLE_SECONDS = 1.0
 """A connection used since then is not checked before it is used again: a check is a round trip."""
 
+CHECK_SECONDS = 1.0
+"""After so long a silence, a connection that is checked is given up, and a fresh one is opened."""
 
 AWAY_SECONDS = 1.0
-"""For so long after the server did not answer, requests do not wait for it: they fail at once."""
+"""For so long after the server did not answer, requests wait for a connection only as long as one takes to open."""
 
-HURRY_SECONDS = 0.01
+HURRY_SECONDS = 0.1
+
+RECONNECT_SECONDS = 0.25
+"""A server that refuses connections is asked again so often while somebody waits."""
 
 
 class ServerSilent(psycopg.OperationalError):
     """The server keeps its connections open but does not answer, not even that it gave up."""
 
 
+_GOES_AWAY = (AdminShutdown, CrashShutdown, CannotConnectNow)
+"""What a server says that stops or starts, before it closes the connection."""
+
+
 def is_away(error: BaseException) -> bool:
-    """Whether the error means that PostgreSQL cannot be reached, is silent, or that the connection broke. False where
-    the server itself refused something."""
-    return (
+    """Whether the error means that PostgreSQL cannot be reached, stops, is silent, or that the connection broke. False
+    where the server itself refused something."""
+    return isinstance(error, _GOES_AWAY) or (
         isinstance(error, psycopg.OperationalError)
         and error.sqlstate is None
         and not isinstance(error, PipelineAborted)  # a statement before it was refused
@@ -189,7 +199,7 @@ class Session(psycopg.Connection[tuple[Any, ...]]):
 
     url = ""
     patience_seconds = math.inf
-    used_at = 0.0
+    made_at = used_at = 0.0
 
     def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
         """Raises ServerSilent and closes the connection: a late answer would belong to no statement any more."""
@@ -216,6 +226,49 @@ class Session(psycopg.Connection[tuple[Any, ...]]):
         return True
 
 
+def has_word(connection: psycopg.BaseConnection[Any]) -> bool:
+    """Whether the server has sent something that nobody asked for, or closed the connection. It takes no round trip: a
+    server that stops says so to each of its connections."""
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
+
+
+class Reach:
+    """What the users of a pool have found out about the server: whether to wait for it, and which connections ended."""
+
+    def __init__(self) -> None:
+        self._away_until = self._lent_at = self._forgotten_at = -math.inf
+
+    def waiting_seconds(self) -> float | None:
+        """How long to wait for a connection; None: as long as the pool does."""
+        return HURRY_SECONDS if time.monotonic() < self._away_until else None
+
+    def note_connected(self) -> None:
+        """A connection was opened: the server is there."""
+        self._away_until = -math.inf
+
+    def note_lent(self, now: float) -> None:
+        self._lent_at = now
+
+    def note_silent(self, error: ServerSilent) -> None:
+        log.warning("database.silent", error=str(error))
+        self._away_until = time.monotonic() + AWAY_SECONDS
+
+    def note_in_vain(self, since: float) -> None:
+        """Somebody has waited for a connection since then. Where others got one meanwhile, the server is only busy."""
+        if self._lent_at < since:
+            self._away_until = time.monotonic() + AWAY_SECONDS
+
+    def forget_idle(self, made_at: float) -> bool:
+        """A connection that was made then has ended. Whether to drop those that lie idle: they ended with it, and would
+        be tried one by one. False when it has been done since."""
+        if made_at <= self._forgotten_at:
+            return False
+        self._forgotten_at = time.monotonic()
+        return True
+
+
 class Database:
     """The connections of one process to one PostgreSQL."""
 
@@ -229,11 +282,11 @@ class Database:
         fail_fast: bool = False,
     ) -> None:
         """A caller waits `timeout_seconds` for a connection. With `fail_fast`, after one has waited in vain, all others
-        fail at once for a second, so those that stood in line do not wait as long again."""
+        hardly wait for a second, so those that stood in line do not wait as long again."""
         self.url = url
         self._limits = limits
         self._fail_fast = fail_fast
-        self._away_until = 0.0
+        self._reach = Reach()
         self._pool, self._pool_by_key = (
             ConnectionPool(
                 url,
@@ -242,8 +295,10 @@ class Database:
                 timeout=timeout_seconds,
                 connection_class=Session,
                 kwargs=_pooled(limits, more),
+                configure=self._configure,
                 check=self._check,  # a restarted server costs nobody a request
-                reconnect_timeout=5,
+                reconnect_timeout=RECONNECT_SECONDS,
+                reconnect_failed=_connect_again,
                 open=False,
             )
             for more in (_ANY_TABLE, _BY_KEY)
@@ -312,35 +367,52 @@ class Database:
 
     @contextmanager
     def _lent(self, pool: ConnectionPool[Session]) -> Iterator[Session]:
-        hurry = self._fail_fast and time.monotonic() < self._away_until
+        started = time.monotonic()
+        seconds = self._reach.waiting_seconds() if self._fail_fast else None
         try:
-            with pool.connection(timeout=HURRY_SECONDS if hurry else None) as connection:
+            with pool.connection(timeout=seconds) as connection:
                 yield connection
         except PoolTimeout:
-            if not hurry:
-                self._away_until = time.monotonic() + AWAY_SECONDS
+            if seconds is None:
+                self._reach.note_in_vain(started)
             raise
-        except ServerSilent as error:
-            self._forget_connections(error)
+        except psycopg.OperationalError as error:
+            if isinstance(error, ServerSilent):
+                self._reach.note_silent(error)
+            if is_away(error):
+                self._forget_idle(connection)
             raise
+
+    def _configure(self, connection: Session) -> None:
+        connection.url, connection.made_at = self.url, time.monotonic()
+        connection.used_at = connection.made_at
+        self._reach.note_connected()
 
     def _check(self, connection: Session) -> None:
-        connection.url, connection.patience_seconds = self.url, self._limits.patience_seconds
         now = time.monotonic()
-        if now - connection.used_at > IDLE_SECONDS:
+        if now - connection.used_at > IDLE_SECONDS or has_word(connection):
+            connection.patience_seconds = CHECK_SECONDS
             try:
                 ConnectionPool.check_connection(connection)
-            except ServerSilent as error:
-                self._forget_connections(error)
+            except psycopg.OperationalError as error:
+                if isinstance(error, ServerSilent):
+                    self._reach.note_silent(error)
+                self._forget_idle(connection)
                 raise
+        connection.patience_seconds = self._limits.patience_seconds
         connection.used_at = now
+        self._reach.note_lent(now)
 
-    def _forget_connections(self, error: ServerSilent) -> None:
-        """Drops the idle connections of both pools. They are as silent as this one, and would be tried one by one."""
-        log.warning("database.silent", error=str(error))
-        self._away_until = time.monotonic() + AWAY_SECONDS
-        for pool in (self._pool, self._pool_by_key):
-            pool.drain()
+    def _forget_idle(self, ended: Session) -> None:
+        if self._reach.forget_idle(ended.made_at):
+            for pool in (self._pool, self._pool_by_key):
+                pool.drain()
+
+
+def _connect_again(pool: ConnectionPool[Any]) -> None:
+    """The pool gave up a connection that the server refused. Whoever waits for one waits for the next attempt."""
+    if pool.get_stats()["requests_waiting"]:
+        pool.check()
 
 
 _BEGIN, _COMMIT = Command("BEGIN"), Command("COMMIT")

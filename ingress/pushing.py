@@ -118,7 +118,7 @@ class Pushing:
         storing = Storing(self._database, until=until)
         store = storing.together
         try:
-            created = await self._by_key.ask(create_routes(pushes, now=datetime.now(UTC)))
+            created = await self._by_key.store(create_routes(pushes, now=datetime.now(UTC)))
         except psycopg.Error as error:
             if is_away(error):
                 raise

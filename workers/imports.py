@@ -46,7 +46,9 @@ def import_due(context: Context) -> tuple[dict[UUID, Outcome], list[Job]]:
         with context.database.transaction_by_key() as connection:
             route_ids = holds.take_due_imports(connection, now=now)
             return imports.import_routes(connection, route_ids, now=now)
-    except Exception:
+    except Exception as error:
+        if is_away(error):
+            raise DatabaseAway from error
         if not route_ids:
             raise
         log.warning("imports.batch_failed", routes=len(route_ids), exc_info=True)
@@ -98,6 +100,8 @@ def import_batch(
         with database.by_key() if limits is None else database.transaction_by_key(limits=limits) as connection:
             return imports.import_routes(connection, route_ids, now=now, wait=wait)
     except Exception as error:
+        if is_away(error):  # no fault of the routes: no attempt is counted
+            raise DatabaseAway from error
         if len(route_ids) > 1:
             log.warning("imports.batch_failed", routes=len(route_ids), exc_info=True)
             return _one_by_one(context, route_ids, wait)

@@ -1,11 +1,12 @@
 """The imports worker around the rule: a batch in one transaction, and when it fails, each route on its own."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from queue import Queue
+from typing import Any
 from uuid import UUID, uuid4
 
 import msgspec
@@ -13,15 +14,16 @@ import psycopg
 import pytest
 from dramatiq.brokers.stub import StubBroker
 
-from domain.database import Database
+from domain.database import Connection, Database
 from domain.jobs import JobQueue
 from domain.lifecycle import RouteStatus
-from domain.routes import holds
+from domain.routes import holds, imports
 from domain.routes.imports import Outcome
 from domain.settings import Settings
 from tests.conftest import own_database
 from tests.domain.helpers import positions_at, post, pushed, refusing, route_row
 from tests.factories import JOLIET, Fleet, make_fleet
+from tests.rows import named
 from workers.context import Context
 from workers.imports import DatabaseAway, import_batch, import_due, register
 
@@ -158,6 +160,27 @@ def test_without_a_database_the_job_fails_and_is_left_to_be_retried(context: Con
     with nowhere, pytest.raises(DatabaseAway) as failure:
         import_batch(Context(settings, nowhere, context.jobs), [uuid4()])
     assert isinstance(failure.value.__cause__, psycopg.OperationalError)
+
+
+@pytest.mark.parametrize("routes", [1, 2])
+def test_a_restart_in_the_middle_of_an_import_is_no_fault_of_its_routes(
+    context: Context, stored_fleet: Fleet, now: datetime, monkeypatch: pytest.MonkeyPatch, routes: int
+) -> None:
+    ids = push(context.database, stored_fleet, now, *"AB"[:routes])
+    imported = imports.import_routes
+
+    def interrupted(connection: Connection, route_ids: Sequence[UUID], **more: Any) -> Any:
+        named(connection).execute("SELECT pg_terminate_backend(pg_backend_pid())").fetchall()
+        return imported(connection, route_ids, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(imports, "import_routes", interrupted)
+        with pytest.raises(DatabaseAway):
+            import_batch(context, ids)
+
+    with context.database.transaction() as connection:
+        assert [route_row(connection, route_id).attempts for route_id in ids] == [0] * routes
+    assert statuses(import_batch(context, ids)[0]) == dict.fromkeys(ids, RouteStatus.DRAFT)
 
 
 def test_no_routes_are_no_work(context: Context) -> None:

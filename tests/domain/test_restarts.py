@@ -1,0 +1,120 @@
+"""PostgreSQL ends connections that lie idle, as a restart or a fail-over does: nobody who asks afterwards notices."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
+from typing import NamedTuple
+
+import psycopg
+import pytest
+from psycopg_pool import PoolTimeout
+
+from domain.async_database import AsyncDatabase
+from domain.database import SERVING, Connection, Database, is_away
+from domain.statements import Query, Statement
+from tests.conftest import make_database
+from tests.rows import named
+
+CONNECTIONS = 6
+USES = [Database.transaction, Database.transaction_by_key, Database.by_key]
+
+Use = Callable[[Database], AbstractContextManager[Connection]]
+
+
+class _Number(NamedTuple):
+    number: int
+
+
+ONE = Query(Statement(_Number, "SELECT 1 AS number"), (), lambda rows: rows[0].number)
+SLOW = Query(Statement(_Number, "SELECT 1 AS number FROM pg_sleep(0.3)"), (), lambda rows: rows[0].number)
+
+
+@pytest.fixture
+def url() -> str:
+    return make_database("restarts")
+
+
+def end_connections(url: str) -> int:
+    with psycopg.connect(url, autocommit=True) as admin:
+        rows = admin.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
+        ).fetchall()
+    return len(rows)
+
+
+def fill(database: Database) -> None:
+    """Both pools get their connections."""
+    for use in (Database.transaction, Database.by_key):
+        with ExitStack() as held:
+            for _ in range(CONNECTIONS):
+                connection = held.enter_context(use(database))
+                connection.execute("SELECT 1")
+
+
+@pytest.mark.parametrize("idle_seconds", [0.0, 2.0])
+@pytest.mark.parametrize("use", USES)
+def test_connections_that_ended_while_they_were_idle_cost_nobody_anything(
+    url: str, use: Use, idle_seconds: float
+) -> None:
+    with Database(url, limits=SERVING, fail_fast=True) as database:
+        fill(database)
+        time.sleep(idle_seconds)
+        assert end_connections(url) >= 2 * CONNECTIONS
+        for _ in range(2 * CONNECTIONS):
+            started = time.monotonic()
+            with use(database) as connection:
+                assert named(connection).execute("SELECT 1").fetchone() == (1,)
+            assert time.monotonic() - started < 1
+
+
+@pytest.mark.parametrize("idle_seconds", [0.0, 2.0])
+def test_an_event_loop_does_not_notice_that_its_idle_connections_ended(url: str, idle_seconds: float) -> None:
+    async def scenario() -> None:
+        async with AsyncDatabase(url) as database:
+            await asyncio.gather(*(database.ask(SLOW) for _ in range(CONNECTIONS)))
+            await asyncio.sleep(idle_seconds)
+            assert await asyncio.to_thread(end_connections, url) >= CONNECTIONS
+            for at_once in (1, CONNECTIONS, 1):
+                started = time.monotonic()
+                assert await asyncio.gather(*(database.ask(ONE) for _ in range(at_once))) == [1] * at_once
+                assert time.monotonic() - started < 1
+
+    asyncio.run(scenario())
+
+
+def test_a_question_that_a_restart_cut_off_is_asked_again_and_nothing_is_stored_twice(url: str) -> None:
+    async def scenario() -> None:
+        async with AsyncDatabase(url) as database:
+            asked, stored = asyncio.create_task(database.ask(SLOW)), asyncio.create_task(database.store(SLOW))
+            await asyncio.sleep(0.15)
+            assert await asyncio.to_thread(end_connections, url) >= 2
+            assert await asked == 1
+            with pytest.raises(psycopg.OperationalError) as failure:
+                await stored
+            assert is_away(failure.value)
+
+    asyncio.run(scenario())
+
+
+def test_a_wait_in_vain_for_a_busy_pool_hurries_nobody(url: str) -> None:
+    """The server answers: whoever comes next waits his time."""
+    with Database(url, pool_size=1, timeout_seconds=0.5, fail_fast=True) as database, ThreadPoolExecutor(4) as threads:
+
+        def work(seconds: float) -> bool:
+            try:
+                with database.transaction() as connection:
+                    connection.execute("SELECT pg_sleep(%s)", (seconds,))
+            except PoolTimeout:
+                return False
+            return True
+
+        assert work(0)
+        long = [threads.submit(work, 0.4) for _ in range(3)]  # the third waits in vain
+        assert sorted(one.result() for one in long) == [False, True, True]
+        busy = threads.submit(work, 0.3)
+        time.sleep(0.1)
+        assert work(0)
+        assert busy.result()
