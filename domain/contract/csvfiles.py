@@ -55,6 +55,8 @@ class Line(NamedTuple, Generic[Row]):
     row: Row
     cleared: frozenset[str] = frozenset()
     """Columns whose stored value is to go."""
+    absent: frozenset[str] = frozenset()
+    """Columns that the file does not have: it says nothing about them."""
 
 
 CLEARED = "-"
@@ -109,6 +111,8 @@ def _read(
             f"its first line must name the columns: {', '.join(sorted(known, key=list(known).index))}"
         )
 
+    absent = frozenset(known - set(header))
+
     def numbered() -> Iterator[tuple[int, list[str]]]:
         """Rows with the line they begin on; what is no CSV, such as a misplaced quote, costs its row only."""
         while True:
@@ -133,7 +137,7 @@ def _read(
         cleared = frozenset(name for name, cell in given.items() if cell == CLEARED and name in clearable)
         values = {name: _armed(cell) for name, cell in given.items() if name not in cleared}
         try:
-            yield Line(line, read_query(values, shape), cleared)
+            yield Line(line, read_query(values, shape), cleared, absent)
         except Invalid as invalid:
             report.reject(line, str(invalid))
 

@@ -48,7 +48,7 @@ def merge(
     line, goes into the report. `second_is_own`: no two real ones share a second key, as with VINs, not with names."""
     records = _Records(keys, stored, second_is_own=second_is_own)
     merged: Merged[Row] = Merged([], [], [])
-    for number, row, cleared in lines:
+    for number, row, cleared, _ in lines:
         named: dict[str, Value] = {
             name: value for name, value in msgspec.structs.asdict(row).items() if value is not None
         }

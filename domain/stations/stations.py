@@ -7,10 +7,10 @@ The rows of a file are first copied into a temporary table. The SQL on that tabl
 constant `Statement`, because the tests could not prepare it: the table does not exist then.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import date, datetime
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -24,6 +24,8 @@ from domain.contract.shapes import Latitude, Longitude, Reference, SentMoment, T
 from domain.database import Connection
 from domain.errors import FuelrouteError
 from domain.statements import Command, Statement
+
+Row = TypeVar("Row", bound=Struct)
 
 Words = Annotated[Text, Meta(max_length=400)]
 PricePerGallon = Annotated[float, Meta(gt=0, lt=100)]
@@ -95,7 +97,8 @@ def import_stations(
     connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None
 ) -> Report:
     """Adds and updates stations by id, in the caller's transaction, so that no reader sees half of it. A row without
-    `priced_at` was priced now. `progress` is called for every row. Raises UnreadableFile.
+    `priced_at` was priced now; an older price than the stored one is left. `progress` is called for every row. Raises
+    UnreadableFile.
     """
     report = Report()
     _begin_price_set(connection, "stations", None, now=now)
@@ -123,7 +126,16 @@ def _store_stations(
     connection: Connection, lines: Iterable[Line[StationRow]], report: Report, *, now: datetime
 ) -> None:
     columns = (*StationRow.__struct_fields__, "retired_at")  # a retired station that is named again is back
-    _stage(connection, "stations", columns, _priced(lines, now))
+
+    def values(row: StationRow) -> tuple[Any, ...]:
+        return (*msgspec.structs.astuple(msgspec.structs.replace(row, priced_at=row.priced_at or now)), None)
+
+    absent = _stage(connection, "stations", columns, lines, values)
+    untold = absent - {"priced_at"}  # without the column, a price is of now
+    if "retail_price" in absent:
+        untold |= {"priced_at"}
+    _keep_stored(connection, "stations", ["station_id"], untold)
+    _keep_newer_prices(connection, now=now)
     # the same price at a later time does not count as a change, but the time is stored
     _count(connection, "stations", ["station_id"], [name for name in columns if name != "priced_at"], report)
     assignments = sql.SQL(", ").join(
@@ -136,10 +148,15 @@ def _store_stations(
     )
 
 
-def _priced(lines: Iterable[Line[StationRow]], now: datetime) -> Iterable[tuple[Any, ...]]:
-    for line in lines:
-        priced_at = (line.row.priced_at or now) if line.row.retail_price is not None else None
-        yield (*msgspec.structs.astuple(line.row)[:-1], priced_at, None)
+def _keep_newer_prices(connection: Connection, *, now: datetime) -> None:
+    """A stored price that is newer than the file's stays. A time that has not come yet keeps nothing."""
+    connection.execute(
+        "UPDATE staged_stations new SET retail_price = stored.retail_price, priced_at = stored.priced_at"
+        " FROM stations stored WHERE stored.station_id = new.station_id"
+        " AND stored.priced_at > new.priced_at AND stored.priced_at <= %s",
+        (now,),
+    )
+    connection.execute("UPDATE staged_stations SET priced_at = NULL WHERE retail_price IS NULL")
 
 
 class _StationId(NamedTuple):
@@ -172,13 +189,12 @@ def import_deals(
     rows = read_rows(path, DealRow, report, progress=progress)
     lines = without_repeats(rows, report, "station_id", "brand", "valid_from")
     columns = DealRow.__struct_fields__
-    _stage(
-        connection,
-        "deals",
-        ["company_id", *columns],
-        ((company_id, *msgspec.structs.astuple(line.row)) for line in lines),
+    keys = ["company_id", "station_id", "brand", "valid_from"]
+    absent = _stage(
+        connection, "deals", ["company_id", *columns], lines, lambda row: (company_id, *msgspec.structs.astuple(row))
     )
-    _count(connection, "deals", ["company_id", "station_id", "brand", "valid_from"], columns, report)
+    _keep_stored(connection, "deals", keys, absent & {"valid_to"})  # a discount and a net price exclude each other
+    _count(connection, "deals", keys, columns, report)
     connection.execute(
         """
         INSERT INTO deals (company_id, station_id, brand, discount_per_gallon, net_price, valid_from, valid_to)
@@ -236,7 +252,8 @@ def import_taxes(connection: Connection, path: Path, *, now: datetime, progress:
     rows = read_rows(path, TaxRow, report, progress=progress)
     lines = without_repeats(rows, report, "state", "valid_from")
     columns = TaxRow.__struct_fields__
-    _stage(connection, "fuel_taxes", columns, (msgspec.structs.astuple(line.row) for line in lines))
+    absent = _stage(connection, "fuel_taxes", columns, lines, msgspec.structs.astuple)
+    _keep_stored(connection, "fuel_taxes", ["state", "valid_from"], absent)
     _count(connection, "fuel_taxes", ["state", "valid_from"], columns, report)
     connection.execute(
         "INSERT INTO fuel_taxes (state, rate_per_gallon, valid_from, surcharge_per_gallon)"
@@ -286,8 +303,15 @@ def _begin_price_set(connection: Connection, kind: str, company_id: UUID | None,
     _INSERT_PRICE_SET.execute(connection, (kind, company_id, now))
 
 
-def _stage(connection: Connection, table: str, columns: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> None:
-    """Copies the rows into a temporary table of the transaction. COPY takes seconds for 100,000 rows."""
+def _stage(
+    connection: Connection,
+    table: str,
+    columns: Sequence[str],
+    lines: Iterable[Line[Row]],
+    values: Callable[[Row], tuple[Any, ...]],
+) -> frozenset[str]:
+    """Copies the rows into a temporary table of the transaction. COPY takes seconds for 100,000 rows. Returns the
+    columns that the file does not have."""
     staged, names = sql.Identifier(f"staged_{table}"), sql.SQL(", ").join(map(sql.Identifier, columns))
     connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(staged))  # of an earlier import in this transaction
     connection.execute(
@@ -295,9 +319,34 @@ def _stage(connection: Connection, table: str, columns: Sequence[str], rows: Ite
             staged, names, sql.Identifier(table)
         )
     )
+    absent: frozenset[str] = frozenset()
     with connection.cursor() as cursor, cursor.copy(sql.SQL("COPY {} FROM STDIN").format(staged)) as copy:
-        for row in rows:
-            copy.write_row(row)
+        for line in lines:
+            absent = line.absent
+            copy.write_row(values(line.row))
+    return absent
+
+
+def _keep_stored(connection: Connection, table: str, keys: Sequence[str], columns: Collection[str]) -> None:
+    """Staged rows take what is stored in these columns."""
+    if columns:
+        connection.execute(
+            sql.SQL("UPDATE {} new SET {} FROM {} stored WHERE {}").format(
+                sql.Identifier(f"staged_{table}"),
+                sql.SQL(", ").join(sql.SQL("{0} = stored.{0}").format(sql.Identifier(name)) for name in columns),
+                sql.Identifier(table),
+                _same_key(table, keys),
+            )
+        )
+
+
+def _same_key(table: str, keys: Sequence[str]) -> sql.Composed:
+    return sql.SQL(" AND ").join(
+        sql.SQL("stored.{0} IS NOT DISTINCT FROM new.{0}").format(sql.Identifier(name))
+        if name != "station_id" or table == "deals"
+        else sql.SQL("stored.{0} = new.{0}").format(sql.Identifier(name))
+        for name in keys
+    )
 
 
 class _Counts(NamedTuple):
@@ -308,12 +357,6 @@ class _Counts(NamedTuple):
 
 def _count(connection: Connection, table: str, keys: Sequence[str], columns: Sequence[str], report: Report) -> None:
     """Counts the staged rows that are new, changed and unchanged."""
-    same_key = sql.SQL(" AND ").join(
-        sql.SQL("stored.{0} IS NOT DISTINCT FROM new.{0}").format(sql.Identifier(name))
-        if name != "station_id" or table == "deals"
-        else sql.SQL("stored.{0} = new.{0}").format(sql.Identifier(name))
-        for name in keys
-    )
     different = sql.SQL("({}) IS DISTINCT FROM ({})").format(
         sql.SQL(", ").join(sql.SQL("stored.{}").format(sql.Identifier(name)) for name in columns),
         sql.SQL(", ").join(sql.SQL("new.{}").format(sql.Identifier(name)) for name in columns),
@@ -329,7 +372,7 @@ def _count(connection: Connection, table: str, keys: Sequence[str], columns: Seq
                 different=different,
                 staged=sql.Identifier(f"staged_{table}"),
                 table=sql.Identifier(table),
-                same_key=same_key,
+                same_key=_same_key(table, keys),
             )
         )
         .fetchone()

@@ -92,7 +92,7 @@ def test_a_restart_between_requests_costs_nobody_anything(
         for name, ask in everything(client, browser).items():
             status, seconds = timed(ask)
             assert status < 300, name
-            assert seconds < 1.5, name
+            assert seconds < 2.5, name  # some hundredths on an idle machine
 
 
 def test_a_restart_under_load_fails_at_most_what_it_cuts_off(stack: tuple[Service, int]) -> None:

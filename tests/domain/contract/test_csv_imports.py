@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -369,8 +369,8 @@ def stations_of(database: Database, csv_file: CsvFile, now: datetime) -> Callabl
     """Imports stations in a transaction of their own; `{}` in a row is an id that no other test has."""
     unique = uuid4().hex
 
-    def load(*rows: str, at: datetime = now) -> Report:
-        path = csv_file(HEADER, *(row.replace("{}", unique) for row in rows))
+    def load(*rows: str, at: datetime = now, header: str = HEADER) -> Report:
+        path = csv_file(header, *(row.replace("{}", unique) for row in rows))
         with database.transaction() as connection:
             return import_stations(connection, path, now=at)
 
@@ -414,6 +414,54 @@ def test_a_price_seen_again_is_unchanged_and_its_time_is_kept(
     assert counts(stations_of(row.replace("3.899", "3.799"), "{}-2,B,,,,,41.6,-87.4,,")) == (1, 1, 0)
 
 
+def test_a_file_changes_only_the_columns_that_it_has(
+    database: Database, stations_of: Callable[..., Report], now: datetime
+) -> None:
+    stations_of("{},A,Pilot,1 Exit Rd,Gary,IN,41.6,-87.3,3.899,")
+    later = now + timedelta(hours=6)
+
+    places = stations_of(
+        "{},A Plaza,41.6,-87.3", "{}-2,B,41.7,-87.3", at=later, header="station_id,name,latitude,longitude"
+    )
+    row, new = station(database, stations_of), station(database, stations_of, "-2")
+    assert counts(places) == (1, 1, 0)
+    assert (row.name, row.brand, row.address, row.city, row.state) == ("A Plaza", "Pilot", "1 Exit Rd", "Gary", "IN")
+    assert (row.retail_price, row.priced_at) == (3.899, now)
+    assert (new.brand, new.retail_price, new.priced_at) == (None, None, None)
+
+    prices = "station_id,name,latitude,longitude,retail_price"
+    assert counts(stations_of("{},A Plaza,41.6,-87.3,3.899", at=later, header=prices)) == (0, 0, 1)
+    row = station(database, stations_of)
+    assert (row.brand, row.retail_price, row.priced_at) == ("Pilot", 3.899, later)
+    times = "station_id,name,latitude,longitude,priced_at"
+    assert counts(stations_of("{},A Plaza,41.6,-87.3,2020-01-01T00:00:00Z", header=times)) == (0, 0, 1)
+    assert station(database, stations_of).priced_at == later
+    emptied = "station_id,name,latitude,longitude,brand,retail_price"
+    assert counts(stations_of("{},A Plaza,41.6,-87.3,,", at=later, header=emptied)) == (0, 1, 0)
+    row = station(database, stations_of)
+    assert (row.brand, row.city, row.retail_price, row.priced_at) == (None, "Gary", None, None)
+
+
+def test_an_older_price_does_not_replace_a_newer_one(
+    database: Database, stations_of: Callable[..., Report], now: datetime
+) -> None:
+    row = "{},A,Pilot,,Gary,IN,41.6,-87.3,%s,%s"
+    older, newer = now - timedelta(days=2), now - timedelta(days=1)
+    stations_of(row % ("3.899", newer.isoformat()))
+
+    for price in ("3.5", ""):
+        report = stations_of((row % (price, older.isoformat())).replace("Pilot", "Love's"))
+        assert counts(report) == ((0, 1, 0) if price else (0, 0, 1)), "the brand has no time"
+        stored = station(database, stations_of)
+        assert (stored.brand, stored.retail_price, stored.priced_at) == ("Love's", 3.899, newer)
+    stations_of(row % ("3.6", newer.isoformat()))
+    assert station(database, stations_of).retail_price == 3.6, "of the same time, the last one counts"
+    stations_of(row % ("3.7", (now + timedelta(days=300)).isoformat()))
+    stations_of(row % ("3.8", ""))
+    stored = station(database, stations_of)
+    assert (stored.retail_price, stored.priced_at) == (3.8, now), "a time that has not come yet is a mistake"
+
+
 def test_stations_that_break_a_rule_are_listed_by_line(stations_of: Callable[..., Report]) -> None:
     report = stations_of(
         "{},A,,,,,41.6,-87.3,3.899,",
@@ -431,6 +479,25 @@ def test_stations_that_break_a_rule_are_listed_by_line(stations_of: Callable[...
     assert counts(report) == (1, 0, 0)
     assert set(rejected(report)) == set(range(3, 12))
     assert "is already on line 2" in rejected(report)[11]
+
+
+def test_a_deal_keeps_its_last_day_when_the_file_has_no_such_column(
+    connection: Connection, csv_file: CsvFile, now: datetime
+) -> None:
+    fleet = make_fleet(connection)
+
+    def load(header: str, row: str) -> tuple[int, int, int]:
+        return counts(import_deals(connection, fleet.company_id, csv_file(header, row), now=now))
+
+    assert load("station_id,discount_per_gallon,valid_to", "S1,0.25,2026-12-31") == (1, 0, 0)
+    assert load("station_id,net_price", "S1,3.10") == (0, 1, 0)
+
+    query = "SELECT discount_per_gallon, net_price, valid_to FROM deals WHERE company_id = %s"
+    assert [tuple(row) for row in named(connection).execute(query, (fleet.company_id,)).fetchall()] == [
+        (None, 3.1, date(2026, 12, 31))
+    ]
+    assert load("station_id,net_price,valid_to", "S1,3.10,") == (0, 1, 0)
+    assert [row.valid_to for row in named(connection).execute(query, (fleet.company_id,)).fetchall()] == [None]
 
 
 def test_deals_are_upserted_by_station_or_brand(database: Database, csv_file: CsvFile, now: datetime) -> None:
@@ -522,6 +589,10 @@ def test_taxes_are_upserted_by_state_and_first_day(connection: Connection, csv_f
     assert counts(load("VA,0.32,0.15,2026-01-01", header=with_surcharge)) == (0, 1, 0)
     rows = named(connection).execute("SELECT * FROM fuel_taxes WHERE state IN ('PA', 'VA') ORDER BY state").fetchall()
     assert [(row.rate_per_gallon, row.surcharge_per_gallon) for row in rows] == [(0, 0), (0.32, 0.15)]
+
+    assert counts(load("VA,0.33,2026-01-01", "MD,0.4,2026-01-01")) == (1, 1, 0)
+    rows = named(connection).execute("SELECT * FROM fuel_taxes WHERE state IN ('MD', 'VA') ORDER BY state").fetchall()
+    assert [(row.rate_per_gallon, row.surcharge_per_gallon) for row in rows] == [(0.4, 0), (0.33, 0.15)]
 
 
 def test_readers_see_all_of_an_import_or_nothing(
