@@ -249,6 +249,17 @@ class Mapping(SQLModel, table=True):
     created_at: datetime = _time(now=True)
 
 
+class FormerName(SQLModel, table=True):
+    """What a driver was called before, in the fleet or through a mapping. Only an erasure reads it."""
+
+    __tablename__ = "former_names"
+
+    company_id: UUID = Field(foreign_key="companies.id", primary_key=True)
+    driver_id: UUID = Field(primary_key=True)
+    kind: str = Field(primary_key=True)
+    value: str = Field(primary_key=True)
+
+
 class Route(SQLModel, table=True):
     """A dispatch route: what was pushed, where it stands, and what became of it."""
 

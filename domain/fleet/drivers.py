@@ -16,6 +16,7 @@ from domain.accounts.contacts import IN_CLEAR, Contacts, Sealed, StoredContact
 from domain.contract.csvfiles import Progress, Report, read_rows
 from domain.contract.shapes import Reference, Text
 from domain.database import Connection
+from domain.fleet.former_names import forget_former_names, keep_stored_names
 from domain.fleet.merging import Record, Value, merge
 from domain.fleet.records import AlreadyInFleet, copy_rows, require_in_service
 from domain.ids import new_id
@@ -44,6 +45,8 @@ class _Stored(NamedTuple):
     external_id: str | None
     contact: str | None
 
+
+_NAMES = [(_Stored._fields.index(name), name) for name in ("name", "display_name", "external_id")]
 
 _IN_SERVICE = Statement(
     _Stored,
@@ -76,9 +79,9 @@ def store_drivers(
     """
     report = Report()
     lock_company(connection, company_id)
+    before = {row.id: row for row in _IN_SERVICE.all(connection, (company_id,))}
     stored = [
-        Record(row.id, row._replace(contact=contacts.open_or_keep(row.contact))._asdict())
-        for row in _IN_SERVICE.all(connection, (company_id,))
+        Record(row.id, row._replace(contact=contacts.open_or_keep(row.contact))._asdict()) for row in before.values()
     ]
     rows = read_rows(path, DriverRow, report, clearing=True, progress=progress)
     merged = merge(rows, stored, ("external_id", "name"), report, second_is_own=False)
@@ -87,6 +90,8 @@ def store_drivers(
         name, display_name, external_id, contact = (record.values[column] for column in DriverRow.__struct_fields__)
         return name, display_name, external_id, None if contact is None else contacts.seal(str(contact))
 
+    renamed = [one.id for one in merged.updates if any(before[one.id][at] != one.values[name] for at, name in _NAMES)]
+    keep_stored_names(connection, company_id, renamed)
     with connection.cursor() as cursor:
         if merged.updates:
             cursor.executemany(_UPDATE.text, [(*values(record), company_id, record.id) for record in merged.updates])
@@ -134,6 +139,7 @@ def change_driver(
     lock_company(connection, company_id)
     require_in_service(connection, company_id, "driver", driver_id)
     _require_free(connection, company_id, driver_id, row)
+    keep_stored_names(connection, company_id, [driver_id])
     values = (row.name, row.display_name, row.external_id, keep_contact, contacts.seal(row.contact))
     _CHANGE.execute(connection, (*values, company_id, driver_id))
 
@@ -161,11 +167,12 @@ def seal_contacts(connection: Connection, company_ids: Sequence[UUID], contacts:
     return Sealed(len(sealed), len(stored) - len(sealed))
 
 
-_FORGET = Command(
+_BLANK = Command(
     "UPDATE drivers SET name = NULL, display_name = NULL, external_id = NULL, contact = NULL WHERE id = %s"
 )
 
 
-def forget_driver(connection: Connection, driver_id: UUID) -> None:
+def forget_driver(connection: Connection, company_id: UUID, driver_id: UUID) -> None:
     """Nothing is left of a retired driver but the id, which routes name."""
-    _FORGET.execute(connection, (driver_id,))
+    forget_former_names(connection, company_id, driver_id)
+    _BLANK.execute(connection, (driver_id,))

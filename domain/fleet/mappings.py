@@ -7,6 +7,7 @@ from uuid import UUID
 
 from domain.accounts.companies import lock_company
 from domain.database import Connection
+from domain.fleet.former_names import keep_mapped_value
 from domain.fleet.matching import KINDS, MATCHED_BY, MappingKind, Matched
 from domain.fleet.records import require_in_service
 from domain.statements import Command, Statement
@@ -25,6 +26,7 @@ def store_mapping(connection: Connection, company_id: UUID, kind: MappingKind, v
     """
     lock_company(connection, company_id)
     require_in_service(connection, company_id, MATCHED_BY[kind], target_id)
+    keep_mapped_value(connection, company_id, kind, value)
     _STORE.execute(connection, (company_id, kind, value, target_id))
 
 
@@ -94,4 +96,5 @@ def remove_mapping(connection: Connection, company_id: UUID, kind: MappingKind, 
     """Routes that were matched through it stay as they are. False: there is no such mapping. Raises UnknownCompany,
     RetiredCompany."""
     lock_company(connection, company_id)
+    keep_mapped_value(connection, company_id, kind, value)
     return _REMOVE.execute(connection, (company_id, kind, value)).rowcount == 1

@@ -10,6 +10,7 @@ from psycopg import Cursor
 
 from domain.database import Connection
 from domain.errors import FuelrouteError
+from domain.fleet.former_names import keep_names_mapped_to
 from domain.fleet.matching import Matched
 from domain.ids import Kind, shown_id
 from domain.statements import Command, IdRow, Statement
@@ -75,6 +76,7 @@ def retire_record(connection: Connection, company_id: UUID, kind: Matched, recor
     """
     if _RETIRE[kind].execute(connection, (now, company_id, record_id)).rowcount == 0:
         raise UnknownTarget(kind, shown_record(kind, record_id))
+    keep_names_mapped_to(connection, company_id, record_id)
     _FORGET_MAPPINGS.execute(connection, (company_id, record_id))
 
 

@@ -45,6 +45,7 @@ _MAX_TRIES = 5
 _IN_FLIGHT_SECONDS = 0.5
 
 ERASED = "The driver was erased"
+NAMED = "It named a driver who was erased"
 
 
 # --- Companies -------------------------------------------------------------------------------------------------
@@ -66,7 +67,17 @@ _DELETE_REQUESTS = Command(
 _DELETE_OF_COMPANY = [
     Command(f"DELETE FROM {table} WHERE company_id = %s")  # noqa: S608
     for table in (
-        *("mappings", "api_keys", "users", "deals", "dropped_fixes", "price_sets", "vehicles", "drivers"),
+        *(
+            "mappings",
+            "former_names",
+            "api_keys",
+            "users",
+            "deals",
+            "dropped_fixes",
+            "price_sets",
+            "vehicles",
+            "drivers",
+        ),
         *("audit_log", "csv_imports"),
         *("route_count_deltas", "route_counts"),  # in this order: what is being folded goes from the one to the other
     )
@@ -169,21 +180,46 @@ def erase_driver(transaction: Transaction, company_id: UUID, driver_id: UUID, *,
             _blank_routes(connection, batch)
     with transaction() as connection:
         _forget_texts_to(connection, driver_id)
-        _BLANK_REASONS.execute(connection, {"driver_id": driver_id, "erased": ERASED})
-        forget_driver(connection, driver_id)
+        for blank in _BLANK_WRITTEN:
+            blank.execute(connection, {"company_id": company_id, "driver_id": driver_id})
+        forget_driver(connection, company_id, driver_id)
         _DELETE_ENTRIES.execute(connection, (company_id, in_audit("driver", shown_record("driver", driver_id))))
         _record(connection, driver_id, now)
     return len(routes)
 
 
-_BLANK_REASONS = Command(
-    """
-    UPDATE audit_log entry SET reason = %(erased)s FROM drivers d
-    WHERE d.id = %(driver_id)s AND entry.company_id = d.company_id
-      AND (strpos(lower(entry.reason), lower(d.name)) > 0 OR strpos(lower(entry.reason), lower(d.external_id)) > 0)
-    """
-)
-"""What users wrote in the audit log about the driver. Its subjects name drivers by their ids only."""
+_KNOWN = """
+    SELECT kind, value FROM former_names WHERE company_id = %(company_id)s AND driver_id = %(driver_id)s
+    UNION SELECT 'driver_name', name FROM drivers WHERE company_id = %(company_id)s AND id = %(driver_id)s
+    UNION SELECT 'driver_external_id', external_id FROM drivers WHERE company_id = %(company_id)s AND id = %(driver_id)s
+    UNION SELECT 'display_name', display_name FROM drivers WHERE company_id = %(company_id)s AND id = %(driver_id)s
+"""
+"""What the driver is or was called. Mappings are among the former names once the driver is retired."""
+
+_WORDS = r"' ' || regexp_replace(lower({}), '\W+', ' ', 'g') || ' '"
+
+
+_NAMED_IN = f"""
+    EXISTS (
+        SELECT FROM ({_KNOWN}) known WHERE (known.kind <> 'driver_external_id' OR length(known.value) > 3)
+        AND (strpos({_WORDS.format("{0}")}, {_WORDS.format("known.value")}) > 0
+             OR octet_length(known.value) > length(known.value) AND strpos(lower({{0}}), lower(known.value)) > 0))
+"""
+"""Whether a text says a driver's name, in whole words. Languages that put no space between words have other letters
+than ASCII. An external id of three characters is in texts that do not mean it."""
+_BLANK_WRITTEN = [
+    Command(
+        f"UPDATE {table} SET {column} = '{NAMED}'"  # noqa: S608
+        f" WHERE company_id = %(company_id)s AND {_NAMED_IN.format(column)}"
+    )
+    for table, column in (
+        ("audit_log", "reason"),
+        ("routes", "closed_reason"),
+        ("route_events", "detail"),
+        ("messages", "error"),
+    )
+]
+"""What was written about the driver, also where another one drives. Subjects in the audit log are ids only."""
 _DELETE_ENTRIES = Command("DELETE FROM audit_log WHERE company_id = %s AND subject = %s")
 """Of the changes of a driver by hand: why one was retired may say who it is."""
 
@@ -198,23 +234,30 @@ class _Named(NamedTuple):
 
 _LOCK_NAMING = Statement(
     _Named,
-    """
+    f"""
+    WITH known AS (
+        SELECT kind, value FROM mappings WHERE company_id = %(company_id)s AND target_id = %(driver_id)s
+        UNION
+        SELECT kind, value FROM ({_KNOWN}) it
+        WHERE NOT EXISTS (SELECT FROM mappings m WHERE m.company_id = %(company_id)s
+                          AND m.kind = it.kind AND m.value = it.value AND m.target_id <> %(driver_id)s)
+          AND NOT EXISTS (SELECT FROM drivers other WHERE other.company_id = %(company_id)s
+                          AND other.id <> %(driver_id)s AND other.retired_at IS NULL AND it.value = CASE it.kind
+                              WHEN 'driver_name' THEN other.name WHEN 'driver_external_id' THEN other.external_id END))
     SELECT id, environment, status FROM routes WHERE company_id = %(company_id)s AND id IN (
         SELECT id FROM routes WHERE driver_id = %(driver_id)s
         UNION ALL
-        SELECT r.id FROM drivers d JOIN routes r ON r.company_id = d.company_id AND r.driver_id IS NULL
-        WHERE d.id = %(driver_id)s AND (r.driver_external_id = d.external_id OR r.driver_name = d.name)
-          AND NOT EXISTS (
-              SELECT FROM drivers other WHERE other.company_id = d.company_id AND other.id <> d.id
-              AND other.retired_at IS NULL
-              AND coalesce(r.driver_external_id = other.external_id, r.driver_name = other.name)))
+        SELECT r.id FROM known JOIN routes r ON r.company_id = %(company_id)s AND r.driver_id IS NULL
+        WHERE known.value = CASE known.kind
+            WHEN 'driver_name' THEN r.driver_name WHEN 'driver_external_id' THEN r.driver_external_id END)
     ORDER BY id FOR UPDATE
-    """,
+    """,  # noqa: S608 (constants of this module)
 )
 
 
 def _routes_naming(connection: Connection, company_id: UUID, driver_id: UUID) -> list[_Named]:
-    """The driver's routes, and those that were never matched but name nobody else. They are locked."""
+    """The driver's routes, and those that were never matched but name the driver in a way that means nobody else. They
+    are locked."""
     return _LOCK_NAMING.all(connection, {"company_id": company_id, "driver_id": driver_id})
 
 
@@ -224,13 +267,12 @@ _LOCK_FINISHED = Statement(
 )
 _BLANK = [
     Command(
-        """
-        UPDATE routes SET driver_name = NULL, driver_external_id = NULL, updated_at = clock_timestamp(),
-            closed_reason = CASE
-                WHEN strpos(closed_reason, driver_name) > 0 OR strpos(closed_reason, driver_external_id) > 0
-                THEN 'It named a driver who was erased' ELSE closed_reason END
+        f"""
+        UPDATE routes SET driver_name = NULL, driver_external_id = NULL, closed_reason = CASE
+            WHEN strpos(closed_reason, driver_name) > 0 OR strpos(closed_reason, driver_external_id) > 0
+            THEN '{NAMED}' ELSE closed_reason END
         WHERE id = ANY(%s)
-        """
+        """  # noqa: S608 (constants of this module)
     ),
     Command("UPDATE messages SET text = NULL, error = NULL WHERE route_id = ANY(%s)"),
     Command("UPDATE route_events SET detail = NULL WHERE route_id = ANY(%s)"),

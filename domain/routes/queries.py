@@ -15,8 +15,9 @@ from domain.routes.answers import RouteRow, route_answer
 from domain.routes.counts import COUNTED
 from domain.statements import Query, Statement
 
-_VERSION = "md5(ROW(r.id, r.updated_at, v.unit_number, d.name)::text)"
-"""Differs whenever the answer does: whatever changes a route, its visits or its plan sets `updated_at`."""
+_VERSION = "md5(ROW(r.id, r.updated_at, v.unit_number, coalesce(d.name, r.driver_name))::text)"
+"""Differs whenever the answer does: whatever changes a route, its visits or its plan sets `updated_at`. An erasure,
+which takes the driver's name away, leaves it: it tells the age of a finished route."""
 
 _ROUTE = """
     r.id, r.company_id, r.environment, r.external_id, r.reference, r.status, r.pending_reason, r.pending_detail,

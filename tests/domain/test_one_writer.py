@@ -24,6 +24,7 @@ OWNERS = {
     "vehicles": "fleet",
     "drivers": "fleet",
     "mappings": "fleet",
+    "former_names": "fleet",
     "stations": "stations",
     "deals": "stations",
     "fuel_taxes": "stations",

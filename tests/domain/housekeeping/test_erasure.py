@@ -17,17 +17,20 @@ from domain.accounts.sessions import begin_session
 from domain.accounts.users import create_user
 from domain.contract.shapes import FuelPlan
 from domain.database import Connection, Database, Tenant
+from domain.fleet.drivers import DriverRow
+from domain.fleet.mappings import remove_mapping
 from domain.fleet.records import UnknownTarget
 from domain.housekeeping import erasure
 from domain.housekeeping.erasure import erase_company, erase_driver
 from domain.ids import new_id
 from domain.lifecycle import Environment, Role
 from domain.routes import events
-from domain.routes.fleet_changes import add_mapping, import_drivers, import_vehicles
+from domain.routes.fleet_changes import add_mapping, edit_driver, import_drivers, import_vehicles
 from domain.routes.holds import expire_held_routes
 from domain.routes.imports import import_routes
+from domain.routes.progress import cancel_route
 from domain.routes.queries import read_routes
-from domain.routes.retiring import StillDriving
+from domain.routes.retiring import StillDriving, retire
 from domain.routes.tracking import process_vehicles
 from domain.settings import Settings
 from domain.stations.stations import import_deals
@@ -170,6 +173,111 @@ def test_of_an_erased_driver_only_what_the_books_need_stays(
         assert (
             named(connection).execute("SELECT FROM erasures WHERE subject_id = %s", (company.drivers[0],)).rowcount == 1
         )
+
+
+def waiting_under(connection: Connection, company: Fleet, now: datetime, **driver: str) -> UUID:
+    """A route whose import has not run yet, so it is matched to no driver."""
+    return pushed(connection, company.live, now=now, start=now, driver=driver)
+
+
+@pytest.mark.parametrize("how", ["mapped", "retired", "mapping removed", "mapped to another", "renamed", "imported"])
+def test_what_the_tms_called_a_driver_is_erased_from_routes_that_were_never_matched(
+    database: Database, company: Fleet, tmp_path: Path, now: datetime, how: str
+) -> None:
+    zoe, cy = company.drivers
+    with database.transaction() as connection:
+        held = waiting_under(connection, company, now, name="Q. ZOE")
+        canceled = waiting_under(connection, company, now, name="Q. ZOE")
+        cancel_route(connection, company.live, canceled, now=now)
+        by_id = waiting_under(connection, company, now, externalId="EMP-4711")
+        (before,) = read_routes([(company.live, canceled)]).on(connection)
+    with database.transaction() as connection:
+        if how == "retired":
+            retire(connection, company.company_id, "driver", zoe, force=False, now=now)
+        elif how == "mapping removed":
+            remove_mapping(connection, company.company_id, "driver_name", "Q. ZOE")
+        elif how == "mapped to another":
+            add_mapping(connection, company.company_id, "driver_name", "Q. ZOE", cy)
+            remove_mapping(connection, company.company_id, "driver_name", "Q. ZOE")
+        elif how == "renamed":
+            row = DriverRow(name="Zoë Married", external_id="EMP-1")
+            edit_driver(connection, company.company_id, zoe, row, keep_contact=True)
+        elif how == "imported":
+            (tmp_path / "again.csv").write_text("name,external_id\nZoë Married,EMP-4711\n")
+            import_drivers(connection, company.company_id, tmp_path / "again.csv")
+            by_name = waiting_under(connection, company, now, name="Zoë Quartermain")
+
+    erase_driver(database.transaction, company.company_id, zoe, force=False, now=now)
+
+    with database.transaction() as connection:
+        assert traces(connection, *PERSON, "Zoë Married") == []
+        assert {status_of(connection, one) for one in (held, canceled, by_id)} == {"canceled"}
+        if how == "imported":
+            assert status_of(connection, by_name) == "canceled"
+        (after,) = read_routes([(company.live, canceled)]).on(connection)
+        assert before is not None
+        assert after is not None
+        assert after.route.driver.name is None
+        assert after.version != before.version
+
+
+def test_what_the_tms_calls_another_driver_now_is_left(database: Database, company: Fleet, now: datetime) -> None:
+    zoe, cy = company.drivers
+    with database.transaction() as connection:
+        held = waiting_under(connection, company, now, name="Q. ZOE")
+        both = waiting_under(connection, company, now, name="Q. ZOE", externalId="EMP-4711")
+        add_mapping(connection, company.company_id, "driver_name", "Q. ZOE", cy)
+
+    erase_driver(database.transaction, company.company_id, zoe, force=False, now=now)
+
+    with database.transaction() as connection:
+        assert status_of(connection, held) == "pending"
+        assert status_of(connection, both) == "canceled"
+        assert traces(connection, "EMP-4711", "Quartermain,") == []
+
+
+def test_what_people_wrote_about_an_erased_driver_goes_and_what_only_looks_like_it_stays(
+    database: Database, company: Fleet, now: datetime
+) -> None:
+    zoe = company.drivers[0]
+    with database.transaction() as connection:
+        edit_driver(connection, company.company_id, zoe, DriverRow(name="Al", external_id="7"), keep_contact=True)
+        canceled, other = (route_of(connection, company.live, now=now, driver={"name": "Cy Oh"}) for _ in range(2))
+        cancel_route(connection, company.live, canceled, now=now, reason="Al is ill")
+        cancel_route(connection, company.live, other, now=now, reason="Held until 7 days past: alas")
+        events.keep(connection, other, "send_again", "zoë q. called", by="dot@example.com", now=now)
+
+    erase_driver(database.transaction, company.company_id, zoe, force=False, now=now)
+
+    with database.transaction() as connection:
+        assert route_row(connection, canceled).closed_reason == erasure.NAMED
+        assert route_row(connection, other).closed_reason == "Held until 7 days past: alas"
+        assert traces(connection, "zoë q. called") == []
+
+
+def test_an_erasure_does_not_make_finished_routes_younger(database: Database, company: Fleet, now: datetime) -> None:
+    """Their age counts from their end: what is older than the settings say goes."""
+    with database.transaction() as connection:
+        matched, held = (
+            route_of(connection, company.live, now=now),
+            waiting_under(connection, company, now, name="Q. ZOE"),
+        )
+        for one in (matched, held):
+            cancel_route(connection, company.live, one, now=now)
+        before = [route_row(connection, one).updated_at for one in (matched, held)]
+        versions = [
+            one.version for one in read_routes([(company.live, matched), (company.live, held)]).on(connection) if one
+        ]
+
+    erase_driver(database.transaction, company.company_id, company.drivers[0], force=False, now=now)
+
+    with database.transaction() as connection:
+        assert traces(connection, *PERSON) == []
+        assert [route_row(connection, one).updated_at for one in (matched, held)] == before
+        after = [
+            one.version for one in read_routes([(company.live, matched), (company.live, held)]).on(connection) if one
+        ]
+        assert all(one != other for one, other in zip(versions, after, strict=True))
 
 
 def expired_before_she_was_known(connection: Connection, company: Fleet, now: datetime) -> UUID:
