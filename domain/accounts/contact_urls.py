@@ -74,6 +74,23 @@ NOT_PUBLIC = "is not on the public internet; FUELROUTE_MESSAGE_ALLOWED_HOSTS nam
 _ONE_URL = re.compile(r"[^\s\x00-\x1f\x7f-\x9f]+")
 _LOCAL_NAMES = ("localhost", "local", "localdomain", "internal", "intranet", "lan", "home.arpa")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_NEVER_PUBLIC = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "168.63.129.16/32",  # Azure: metadata and the machine's agent
+            "100.100.100.200/32",  # Alibaba Cloud: metadata
+            "192.0.0.0/24",  # Oracle Cloud has metadata at 192.0.0.192
+            "169.254.0.0/16",  # every other cloud
+            "161.26.0.0/16",  # IBM Cloud: services within its own network
+            "166.8.0.0/14",
+            "192.88.99.0/24",  # relays to IPv6
+            "fd00::/8",  # AWS has metadata at fd00:ec2::254, Google at fd20:ce::254
+            "3fff::/20",  # examples
+        ),
+    )
+)
+"""Addresses that are reached only from inside of some network, whatever this version of Python says of them."""
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -175,4 +192,6 @@ def _is_public(address: _Address) -> bool:
             return _is_public(inner)
         if address.is_site_local or address.teredo is not None:
             return False
+    if any(address in network for network in _NEVER_PUBLIC):
+        return False
     return address.is_global and not (address.is_multicast or address.is_reserved)

@@ -13,11 +13,17 @@ from domain.fleet.queries import FleetRecord
 LEAST_PERCENT = 55
 """Below it two values have nothing in common that a person would see."""
 
-_TIED = 20
+_LEAST_OF_PART, _MOST_OF_PART = 60.0, 90.0
+"""How alike a value is that is the other one's part: more so, the more of the other one it is."""
+
+_LEAST_SHARE = 0.7
+"""Letters that were cut off or left out are a likeness from here on: `41` is none to `4101`."""
+
 _NEAR = 100
 
 _NOT_ALPHANUMERIC = re.compile(r"[\W_]+")
 _LEADING_ZEROS = re.compile(r"\b0+(?=\w)")
+_RUN = re.compile(r"\d+|[^\W\d_]+")
 
 
 class Candidate(NamedTuple):
@@ -36,6 +42,15 @@ def _ordered(text: str) -> str:
     return " ".join(sorted(text.split()))
 
 
+def _runs(text: str) -> frozenset[str]:
+    """Its numbers and words: `trk4101` has `trk` and `4101`, and neither `101` nor `4`."""
+    return frozenset(run.lstrip("0") or "0" if run.isdecimal() else run for run in _RUN.findall(text))
+
+
+def _has_number(runs: frozenset[str]) -> bool:
+    return any(map(str.isdecimal, runs))
+
+
 class Likeness:
     """The records of a fleet, made ready for many comparisons with one kind of reference."""
 
@@ -43,28 +58,57 @@ class Likeness:
         self._records = records
         self._tidied = [tidy(record.stored(kind) or "") for record in records]
         self._ordered = [_ordered(text) for text in self._tidied]
-        # a unit number may be a part of what the TMS calls the truck; a name's words may come in another order
-        self._scorer = fuzz.WRatio if kind in ("unit_number", "driver_name") else fuzz.ratio
+        # a unit number may be a part of what the TMS calls the truck; ids are whole
+        self._is_number = kind == "unit_number"
+        self._has_parts = self._is_number or kind == "driver_name"
+        self._runs = [_runs(text) if self._has_parts else frozenset[str]() for text in self._tidied]
 
     def rank(self, value: str, *, limit: int) -> list[Candidate]:
         """The records that resemble the value, the most alike first."""
         wanted = tidy(value)
-        found = process.extract(
-            wanted, self._near(wanted), scorer=self._scorer, limit=limit + _TIED, score_cutoff=LEAST_PERCENT
-        )
-        # 101 and 4101 are parts of `unit 4101` alike: the one that leaves less over comes first
-        found.sort(key=lambda one: (one[1], fuzz.ratio(wanted, one[0])), reverse=True)
-        return [Candidate(self._records[index], round(score)) for _, score, index in found[:limit]]
+        if not wanted:
+            return []
+        runs = _runs(wanted)
+        found = [(self._percent(wanted, runs, index), index) for index in self._near(wanted, runs)]
+        found = [one for one in found if one[0] >= LEAST_PERCENT]
+        found.sort(key=lambda one: (one[0], fuzz.ratio(wanted, self._tidied[one[1]])), reverse=True)
+        return [Candidate(self._records[index], round(percent)) for percent, index in found[:limit]]
 
-    def _near(self, wanted: str) -> dict[int, str]:
+    def _percent(self, wanted: str, runs: frozenset[str], index: int) -> float:
+        stored, own = self._tidied[index], self._runs[index]
+        if not self._has_parts:
+            return fuzz.ratio(wanted, stored)
+        alike = max(fuzz.ratio(wanted, stored), fuzz.ratio(_ordered(wanted), self._ordered[index]))
+        shorter, longer = sorted((wanted, stored), key=len)
+        if len(shorter) < _LEAST_SHARE * len(longer) and (self._is_number or shorter in longer):
+            alike = 0
+        if self._is_number and _has_number(runs) != _has_number(own):  # `truck` is like no `truck 7`
+            alike = 0
+        return max(alike, self._percent_of_part(runs, own))
+
+    def _percent_of_part(self, one: frozenset[str], other: frozenset[str]) -> float:
+        """0 unless the numbers and words of the one are among the other's. What is contained otherwise is no likeness:
+        a `0` is in every other unit number. In a unit number only the numbers count, if it has any."""
+        part, whole = sorted((one, other), key=len)
+        if not part <= whole:
+            return 0
+        if self._is_number and _has_number(whole):
+            part, whole = (frozenset(filter(str.isdecimal, runs)) for runs in (part, whole))
+        if not part:
+            return 0
+        return _LEAST_OF_PART + sum(map(len, part)) / sum(map(len, whole)) * (_MOST_OF_PART - _LEAST_OF_PART)
+
+    def _near(self, wanted: str, runs: frozenset[str]) -> set[int]:
         """The records worth a close look, by their number: those with the most letters in common, in whatever order
         the words come, and those that are a part of the value or have it as a part. A close look at each record of a
         large fleet takes too long for a page."""
-        if not wanted:
-            return {}
         (alike,) = process.cdist([wanted], self._tidied, scorer=fuzz.ratio)
         (in_order,) = process.cdist([_ordered(wanted)], self._ordered, scorer=fuzz.ratio)
         alike = np.maximum(alike, in_order)
         most = range(len(alike)) if len(alike) <= _NEAR else np.argpartition(alike, -_NEAR)[-_NEAR:]
-        parts = (number for number, text in enumerate(self._tidied) if text in wanted or wanted in text)
-        return {int(number): self._tidied[number] for number in (*most, *parts) if self._tidied[number]}
+        parts = (
+            number
+            for number, own in enumerate(self._runs)
+            if own and (own <= runs or runs <= own) and self._percent_of_part(own, runs)
+        )
+        return {number for number in (*map(int, most), *parts) if self._tidied[number]}

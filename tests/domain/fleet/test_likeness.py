@@ -23,7 +23,13 @@ def ranked(value: str, names: Sequence[str | None], kind: MappingKind) -> list[s
 
 @pytest.mark.parametrize(
     ("value", "likely"),
-    [("LEE, ANN", "Ann Lee"), ("ann  lee", "Ann Lee"), ("Bo Días", "Bo Diaz"), ("M. Villanueva", "Maria Villanueva")],
+    [
+        ("LEE, ANN", "Ann Lee"),
+        ("Maria Villanu", "Maria Villanueva"),
+        ("ann  lee", "Ann Lee"),
+        ("Bo Días", "Bo Diaz"),
+        ("M. Villanueva", "Maria Villanueva"),
+    ],
 )
 def test_names_in_another_order_or_case_come_first(value: str, likely: str) -> None:
     assert ranked(value, NAMES, "driver_name")[0] == likely
@@ -55,6 +61,39 @@ def test_in_a_large_fleet_the_right_one_comes_first(value: str, likely: str) -> 
         assert ranked(value, units, "unit_number")[0] == likely
     else:
         assert ranked(value, names, "driver_name")[0] == likely
+
+
+@pytest.mark.parametrize("value", ["0", "0" * 200, "1", "41", "T", "unit"])
+def test_what_is_merely_contained_is_not_suggested(value: str) -> None:
+    assert ranked(value, UNITS, "unit_number") == []
+    assert ranked(value, [f"{number:04}" for number in range(4000, 5000)], "unit_number") == []
+    assert ranked(value, [f"{number}" for number in range(90, 100)], "unit_number") == []
+    assert ranked(value, [f"Unit {number}" for number in range(90, 100)], "unit_number") == []
+
+
+@pytest.mark.parametrize(
+    ("value", "likely", "percent"),
+    [
+        ("TRUCK-101", "101", 90),
+        ("TRK0101", "101", 90),
+        ("Truck #4101 spare", "4101", 90),
+        ("77", "T-77", 90),
+        ("4101 / 102", "4101", 77),
+        ("0101", "101", 100),
+    ],
+)
+def test_a_whole_number_in_what_the_tms_says_is_a_likeness(value: str, likely: str, percent: int) -> None:
+    records = [FleetRecord(new_id(), name, None, "") for name in UNITS]
+    first = Likeness(records, "unit_number").rank(value, limit=1)[0]
+    assert (first.record.name, first.percent) == (likely, percent)
+
+
+@pytest.mark.parametrize("value", ["e", "A", "nn", "illa", "Villan", "Maria"])
+def test_letters_within_a_name_are_no_likeness_and_a_whole_word_is_a_faint_one(value: str) -> None:
+    records = [FleetRecord(new_id(), name, None, "") for name in NAMES]
+    for candidate in Likeness(records, "driver_name").rank(value, limit=3):
+        assert value == "Maria", candidate
+        assert (candidate.record.name, candidate.percent) == ("Maria Villanueva", 70)
 
 
 def test_what_has_nothing_in_common_is_not_suggested() -> None:
