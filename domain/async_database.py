@@ -115,16 +115,14 @@ class AsyncDatabase:
         seconds = self._reach.waiting_seconds()
         try:
             async with self._pool.connection(timeout=seconds) as connection:
-                yield connection
+                try:
+                    yield connection
+                except psycopg.OperationalError as error:
+                    await self._learn_from(error, connection)
+                    raise
         except PoolTimeout:
             if seconds is None:
                 self._reach.note_in_vain(started)
-            raise
-        except psycopg.OperationalError as error:
-            if isinstance(error, ServerSilent):
-                self._reach.note_silent(error)
-            if is_away(error):
-                await self._forget_idle(connection)
             raise
 
     async def _configure(self, connection: AsyncSession) -> None:
@@ -138,16 +136,14 @@ class AsyncDatabase:
             try:
                 await AsyncConnectionPool.check_connection(connection)
             except psycopg.OperationalError as error:
-                if isinstance(error, ServerSilent):
-                    self._reach.note_silent(error)
-                await self._forget_idle(connection)
+                await self._learn_from(error, connection)
                 raise
         connection.patience_seconds = self._limits.patience_seconds
         connection.used_at = now
         self._reach.note_lent(now)
 
-    async def _forget_idle(self, ended: AsyncSession) -> None:
-        if self._reach.forget_idle(ended.made_at):
+    async def _learn_from(self, error: psycopg.OperationalError, connection: AsyncSession) -> None:
+        if self._reach.has_ended(error, connection):
             await self._pool.drain()
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 import msgspec
@@ -234,6 +234,16 @@ def has_word(connection: psycopg.BaseConnection[Any]) -> bool:
     return bool(poll.poll(0))
 
 
+class Lent(Protocol):
+    """A connection of either pool."""
+
+    made_at: float
+
+    @property
+    def broken(self) -> bool:
+        """Whether the server ended it."""
+
+
 class Reach:
     """What the users of a pool have found out about the server: whether to wait for it, and which connections ended."""
 
@@ -251,19 +261,18 @@ class Reach:
     def note_lent(self, now: float) -> None:
         self._lent_at = now
 
-    def note_silent(self, error: ServerSilent) -> None:
-        log.warning("database.silent", error=str(error))
-        self._away_until = time.monotonic() + AWAY_SECONDS
-
     def note_in_vain(self, since: float) -> None:
         """Somebody has waited for a connection since then. Where others got one meanwhile, the server is only busy."""
         if self._lent_at < since:
             self._away_until = time.monotonic() + AWAY_SECONDS
 
-    def forget_idle(self, made_at: float) -> bool:
-        """A connection that was made then has ended. Whether to drop those that lie idle: they ended with it, and would
-        be tried one by one. False when it has been done since."""
-        if made_at <= self._forgotten_at:
+    def has_ended(self, error: psycopg.OperationalError, connection: Lent) -> bool:
+        """What a connection has met. Whether to drop those that lie idle: they ended with it, and would be tried one by
+        one. False when that has been done since it was made."""
+        if isinstance(error, ServerSilent):
+            log.warning("database.silent", error=str(error))
+            self._away_until = time.monotonic() + AWAY_SECONDS
+        if not (connection.broken or is_away(error)) or connection.made_at <= self._forgotten_at:
             return False
         self._forgotten_at = time.monotonic()
         return True
@@ -371,16 +380,14 @@ class Database:
         seconds = self._reach.waiting_seconds() if self._fail_fast else None
         try:
             with pool.connection(timeout=seconds) as connection:
-                yield connection
+                try:
+                    yield connection
+                except psycopg.OperationalError as error:
+                    self._learn_from(error, connection)
+                    raise
         except PoolTimeout:
             if seconds is None:
                 self._reach.note_in_vain(started)
-            raise
-        except psycopg.OperationalError as error:
-            if isinstance(error, ServerSilent):
-                self._reach.note_silent(error)
-            if is_away(error):
-                self._forget_idle(connection)
             raise
 
     def _configure(self, connection: Session) -> None:
@@ -395,16 +402,14 @@ class Database:
             try:
                 ConnectionPool.check_connection(connection)
             except psycopg.OperationalError as error:
-                if isinstance(error, ServerSilent):
-                    self._reach.note_silent(error)
-                self._forget_idle(connection)
+                self._learn_from(error, connection)
                 raise
         connection.patience_seconds = self._limits.patience_seconds
         connection.used_at = now
         self._reach.note_lent(now)
 
-    def _forget_idle(self, ended: Session) -> None:
-        if self._reach.forget_idle(ended.made_at):
+    def _learn_from(self, error: psycopg.OperationalError, connection: Session) -> None:
+        if self._reach.has_ended(error, connection):
             for pool in (self._pool, self._pool_by_key):
                 pool.drain()
 

@@ -41,14 +41,15 @@ def own_redis(folder: Path) -> Iterator[OwnRedis]:
 
 
 class SilentProxy:
-    """Forwards TCP connections to a Redis. `fall_silent` leaves those that are open without a word for ever, and still
-    forwards new ones: what a fail-over looks like from a client of the machine that vanished.
+    """Forwards TCP connections to a server's unix socket. `fall_silent` leaves those that are open without a word for
+    ever, and still forwards new ones: what a fail-over looks like from a client of the machine that vanished.
     """
 
-    def __init__(self, redis: OwnRedis) -> None:
-        self._target = unquote(urlsplit(redis.url).path)
+    def __init__(self, target: str) -> None:
+        self._target = target
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"redis://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.port = self._listener.getsockname()[1]
+        self.url = f"redis://127.0.0.1:{self.port}"
         self._silent: set[socket.socket] = set()
         self._open: set[socket.socket] = set()
         threading.Thread(target=self._accept, daemon=True).start()
@@ -83,7 +84,7 @@ class SilentProxy:
 
 @contextmanager
 def silent_proxy(redis: OwnRedis) -> Iterator[SilentProxy]:
-    proxy = SilentProxy(redis)
+    proxy = SilentProxy(unquote(urlsplit(redis.url).path))
     try:
         yield proxy
     finally:

@@ -2,20 +2,23 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, closing
 from typing import NamedTuple
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.sql import SQL, Identifier
 from psycopg_pool import PoolTimeout
 
 from domain.async_database import AsyncDatabase
-from domain.database import SERVING, Connection, Database, is_away
+from domain.database import CHECK_SECONDS, SERVING, Connection, Database, is_away, together
 from domain.statements import Query, Statement
 from tests.conftest import make_database
 from tests.rows import named
+from tests.servers import SilentProxy
 
 CONNECTIONS = 6
 USES = [Database.transaction, Database.transaction_by_key, Database.by_key]
@@ -118,3 +121,73 @@ def test_a_wait_in_vain_for_a_busy_pool_hurries_nobody(url: str) -> None:
         time.sleep(0.1)
         assert work(0)
         assert busy.result()
+
+
+def test_connections_that_the_server_found_too_long_idle_cost_nobody_anything(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as admin:
+        name = conninfo_to_dict(url)["dbname"]
+        admin.execute(SQL("ALTER DATABASE {} SET idle_session_timeout = 500").format(Identifier(str(name))))
+    with Database(url, limits=SERVING, fail_fast=True) as database:
+        fill(database)
+        time.sleep(2)
+        started = time.monotonic()
+        for use in USES:
+            with use(database) as connection:
+                assert named(connection).execute("SELECT 1").fetchone() == (1,)
+        assert time.monotonic() - started < 1
+
+
+def test_a_statement_that_fails_ends_no_other_connection(url: str) -> None:
+    with Database(url, limits=SERVING) as database:
+        fill(database)
+        before = backends(url)
+        for use in USES:
+            with pytest.raises(psycopg.errors.DivisionByZero), use(database) as connection, together(connection):
+                connection.execute("SELECT 1 / 0")
+        assert len(before & backends(url)) >= len(before) - len(USES)
+
+
+def backends(url: str) -> set[int]:
+    with psycopg.connect(url) as admin:
+        rows = admin.execute(
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            " AND backend_type = 'client backend'"
+        ).fetchall()
+    return {pid for (pid,) in rows}
+
+
+@pytest.fixture
+def proxy() -> Iterator[SilentProxy]:
+    """In front of the tests' server."""
+    info = conninfo_to_dict(make_database("proxied"))
+    with closing(SilentProxy(f"{info['host']}/.s.PGSQL.{info['port']}")) as one:
+        one.url = f"postgresql://{info['user']}@127.0.0.1:{one.port}/{info['dbname']}"
+        yield one
+
+
+@pytest.mark.parametrize("use", USES)
+def test_idle_connections_to_a_machine_that_vanished_cost_a_second(proxy: SilentProxy, use: Use) -> None:
+    """After a fail-over the address leads to another machine, and the old one says nothing any more."""
+    with Database(proxy.url, limits=SERVING, fail_fast=True) as database:
+        fill(database)
+        time.sleep(1.2)
+        proxy.fall_silent()
+        started = time.monotonic()
+        for _ in range(2 * CONNECTIONS):
+            with use(database) as connection:
+                assert named(connection).execute("SELECT 1").fetchone() == (1,)
+        assert time.monotonic() - started < CHECK_SECONDS + 2
+
+
+def test_an_event_loop_waits_a_second_for_a_machine_that_vanished(proxy: SilentProxy) -> None:
+    async def scenario() -> None:
+        async with AsyncDatabase(proxy.url) as database:
+            await asyncio.gather(*(database.ask(SLOW) for _ in range(CONNECTIONS)))
+            await asyncio.sleep(1.2)
+            proxy.fall_silent()
+            started = time.monotonic()
+            assert await asyncio.gather(*(database.ask(ONE) for _ in range(CONNECTIONS))) == [1] * CONNECTIONS
+            assert await database.ask(ONE) == 1
+            assert time.monotonic() - started < CHECK_SECONDS + 2
+
+    asyncio.run(scenario())
