@@ -321,6 +321,12 @@ class Route(SQLModel, table=True):
             "environment",
             postgresql_where=text("status IN ('planned','active') OR status = 'draft' AND arrived_at IS NOT NULL"),
         ),
+        Index(
+            "routes_started_before",
+            "former_vehicle_id",
+            "environment",
+            postgresql_where=text("status = 'pending' AND arrived_at IS NOT NULL"),
+        ),
         Index("routes_pending", "retry_at", postgresql_where=text("status = 'pending'")),
         Index(
             "routes_held_by_start",
@@ -369,6 +375,9 @@ class Route(SQLModel, table=True):
     driver_id: UUID | None = None
     """Neither is a foreign key, whose checks would be an eighth of what an import costs. Vehicles and drivers are
     deleted only with their company, after its routes; see `housekeeping.erasure`."""
+    former_vehicle_id: UUID | None = None
+    """The vehicle that it was matched to before its import last started over: it is looked at again once the import has
+    decided."""
     imported_at: datetime | None = _time(null=True)
     arrived_at: datetime | None = _time(null=True)
     """First arrival at any stop: from here on a plan is due."""
@@ -425,20 +434,25 @@ class Visit(SQLModel, table=True):
     """The truck at one stop of a route, with the fixes and the rule that decided it."""
 
     __tablename__ = "visits"
-    __table_args__ = (Index("visits_with_evidence", "route_id", postgresql_where=text("arrival_evidence IS NOT NULL")),)
+    __table_args__ = (
+        Index("visits_with_evidence", "route_id", postgresql_where=text("arrival_evidence IS NOT NULL")),
+        Index("visits_by_vehicle", "vehicle_id", "environment", "stored_at"),
+    )
 
     company_id: UUID
     environment: str
     route_id: UUID = Field(foreign_key="routes.id", primary_key=True)
     stop: int = Field(primary_key=True)
     """Position in `routes.stops`, from 0."""
+    vehicle_id: UUID | None = None
+    """The vehicle that made it. NULL where an earlier release stored it for a route without one."""
     arrived_at: datetime = _time()
     departed_at: datetime | None = _time(null=True)
     arrival_evidence: dict[str, Any] | None = _json(null=True)
     """The rule and the fixes, or who marked it and why; see `routes/visits.py`. NULL once it was forgotten."""
     departure_evidence: dict[str, Any] | None = _json(null=True)
     stored_at: datetime = _time(now=True)
-    """By our clock, when the truck was last found to have moved the route on."""
+    """By our clock, when the truck was last found to have moved the route on: the same for all visits of a route."""
 
 
 class RouteEvent(SQLModel, table=True):

@@ -62,15 +62,18 @@ class Passes:
         """Every five minutes: held routes that can move now are imported; those long past their start become error."""
         now = datetime.now(UTC)
         with self.database.transaction() as connection:
-            expired = holds.expire_held_routes(connection, expiry_days=self.settings.held_route_expiry_days, now=now)
+            expired, jobs = holds.expire_held_routes(
+                connection, expiry_days=self.settings.held_route_expiry_days, now=now
+            )
             movable = holds.routes_that_can_move(connection, now=now)
+        self.jobs.put(*jobs)
         self._import("pass", movable)
         with self.database.transaction() as connection:
             again = retiring.match_again_lately_retired(connection, now=now)
         self._import("pass of retired", again)
         with self.database.transaction() as connection:
             for company_id in companies.lately_retired(connection, now=now):
-                retiring.close_routes(connection, company_id, wait=False)
+                retiring.close_routes(connection, company_id, now=now, wait=False)
         moved = {"movable": len(movable) + len(again), "expired": expired}
         log.info("passes.imports", **moved)
         return moved

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import dramatiq
@@ -45,7 +45,7 @@ def import_due(context: Context) -> tuple[dict[UUID, Outcome], list[Job]]:
     try:
         with context.database.transaction_by_key() as connection:
             route_ids = holds.take_due_imports(connection, now=now)
-            return imports.import_routes(connection, route_ids, now=now)
+            return imports.import_routes(connection, route_ids, early=_early(context), now=now)
     except Exception as error:
         if is_away(error):
             raise DatabaseAway from error
@@ -98,7 +98,7 @@ def import_batch(
     database = context.database
     try:
         with database.by_key() if limits is None else database.transaction_by_key(limits=limits) as connection:
-            return imports.import_routes(connection, route_ids, now=now, wait=wait)
+            return imports.import_routes(connection, route_ids, early=_early(context), now=now, wait=wait)
     except Exception as error:
         if is_away(error):  # no fault of the routes: no attempt is counted
             raise DatabaseAway from error
@@ -125,7 +125,7 @@ def _record_failure(context: Context, route_id: UUID, now: datetime) -> tuple[di
     log.exception("imports.failed", route_id=route_id)
     try:
         with context.database.transaction() as connection:
-            outcome = imports.record_failed_import(
+            outcome, jobs = imports.record_failed_import(
                 connection, route_id, max_attempts=context.settings.step_attempts, now=now
             )
     except psycopg.OperationalError as error:
@@ -133,7 +133,11 @@ def _record_failure(context: Context, route_id: UUID, now: datetime) -> tuple[di
             raise DatabaseAway from error
         log.warning("imports.not_recorded", route_id=route_id, error=str(error))
         return {}, []  # the route is still due, so the sweep finds it
-    return ({route_id: outcome} if outcome is not None else {}), []
+    return ({route_id: outcome} if outcome is not None else {}), jobs
+
+
+def _early(context: Context) -> timedelta:
+    return timedelta(hours=context.settings.early_arrival_hours)
 
 
 class DatabaseAway(Exception):

@@ -61,7 +61,10 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
                 raise
             log.exception("plans.failed", route_id=route_id)
             with database.transaction() as connection:
-                progress.planning_failed(connection, route_id, max_attempts=context.settings.step_attempts, now=now)
+                jobs = progress.planning_failed(
+                    connection, route_id, max_attempts=context.settings.step_attempts, now=now
+                )
+            context.jobs.put(*jobs)
             return
         context.jobs.put(*jobs)
         PLANS_MADE.labels(outcome).inc()

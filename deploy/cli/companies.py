@@ -183,7 +183,7 @@ def companies_retire(company_id: CompanyArgument, as_json: AsJson = False) -> No
     closed = 0
     while True:
         with transaction() as connection:
-            portion = close_routes(connection, company_id)
+            portion = close_routes(connection, company_id, now=datetime.now(UTC))
         closed += portion
         if portion == 0:
             break

@@ -173,6 +173,7 @@ def erase_driver(transaction: Transaction, company_id: UUID, driver_id: UUID, *,
             connection,
             [route.id for route in routes if force or not is_driven(route.environment, route.status)],
             ERASED,
+            now=now,
         )
         retire(connection, company_id, "driver", driver_id, force=force, now=now)
     for batch in in_batches([route.id for route in routes], _PORTION):

@@ -31,8 +31,8 @@ def finish_plan(
         return "outdated", []
     plan_id = store_plan(connection, task, corridor, plan, now=now)
     if isinstance(plan, NoPlan):
-        progress.no_plan_feasible(connection, route.id, plan_id, plan.trip.distance_miles, plan.infeasible.reason)
-        return "infeasible", []
+        reason, distance_miles = plan.infeasible.reason, plan.trip.distance_miles
+        return "infeasible", progress.no_plan_feasible(connection, route.id, plan_id, distance_miles, reason, now=now)
     progress.planned(connection, route.id, plan_id, plan.trip.distance_miles)
     return "planned", [queue_message_of(connection, route, plan_id, plan, now=now)]
 

@@ -7,10 +7,11 @@ from uuid import UUID
 
 from domain.database import Connection
 from domain.fleet.matching import MappingKind
-from domain.jobs import JOB_ITEMS
+from domain.jobs import JOB_ITEMS, Job
 from domain.lifecycle import PendingReason
 from domain.routes.imports import REFERENCES
-from domain.statements import Command, IdRow, Statement
+from domain.routes.progress import end
+from domain.statements import IdRow, Statement
 
 _REASON = {"vehicles": PendingReason.VEHICLE_UNMAPPED, "drivers": PendingReason.DRIVER_UNMAPPED}
 """Why a route is held when it names nothing that the table has."""
@@ -68,7 +69,8 @@ def routes_waiting_for(
     return [row.id for row in _WAITING[kind].all(connection, (company_id, list(values)))]
 
 
-_EXPIRE = Command(
+_EXPIRE = Statement(
+    IdRow,
     """
     UPDATE routes SET status = 'error', pending_reason = NULL, pending_detail = NULL, retry_at = NULL,
         closed_reason = 'Held until ' || %(days)s::float8 || ' days past its start: ' || coalesce(pending_detail, ''),
@@ -78,13 +80,17 @@ _EXPIRE = Command(
         WHERE status IN ('pending_mapping', 'pending_window')
           AND scheduled_start < %(now)s::timestamptz - %(days)s::float8 * interval '1 day'
         FOR UPDATE SKIP LOCKED)
-    """
+    RETURNING id
+    """,
 )
 
 
-def expire_held_routes(connection: Connection, *, expiry_days: float, now: datetime) -> int:
-    """Routes held for a mapping or their window become `error` when their start is long past. Returns how many."""
-    return _EXPIRE.execute(connection, {"days": expiry_days, "now": now}).rowcount
+def expire_held_routes(connection: Connection, *, expiry_days: float, now: datetime) -> tuple[int, list[Job]]:
+    """Routes held for a mapping or their window become `error` when their start is long past. Returns how many, and the
+    jobs to enqueue after the commit."""
+    parameters = {"days": expiry_days, "now": now}
+    ids, jobs = end(connection, _EXPIRE, parameters, "The route was closed before delivery: it was held", now=now)
+    return len(ids), jobs
 
 
 class _Count(NamedTuple):

@@ -15,11 +15,13 @@ from msgspec import Struct
 
 from domain.database import Connection, as_array, as_json, together
 from domain.fleet.matching import MappingKind, Match, Reference, match
-from domain.jobs import SWEEP_GRACE, Job, build_plan
+from domain.jobs import Job, build_plan
 from domain.lifecycle import HELD, PendingReason, RouteStatus
 from domain.routes import events
-from domain.statements import IdRow, Statement
-from domain.telematics.rechecks import process_trucks, recheck_imported
+from domain.routes.progress import end
+from domain.routes.visits import keep_what_could_begin
+from domain.statements import Command, IdRow, Statement
+from domain.telematics.rechecks import process_trucks, recheck_imported, recheck_left
 
 
 class Decision(NamedTuple):
@@ -94,8 +96,10 @@ class _Attempted(NamedTuple):
 
     id: UUID
     revision: int
+    clear: bool
+    """Its references are clear and its window is open."""
     imported: bool
-    has_arrived: bool
+    """And it was imported by this attempt."""
     vehicle_id: UUID | None
     unit_number: str | None
     driver_id: UUID | None
@@ -122,24 +126,27 @@ _ATTEMPT = f"""
                (coalesce(driver_name_candidates, driver_external_id_candidates))[1] AS driver,
                ({_clear("unit_number", "vin")}
                 AND {_clear("driver_name", "driver_external_id")}
-                AND scheduled_start <= %(now)s::timestamptz + import_window_days * interval '1 day') IS TRUE AS imported
+                AND scheduled_start <= %(now)s::timestamptz + import_window_days * interval '1 day') IS TRUE AS clear
         FROM held WHERE import_window_days IS NOT NULL
     ), stored AS (
         UPDATE routes r SET
             status = 'draft', pending_reason = NULL, pending_detail = NULL, vehicle_id = a.vehicle,
-            driver_id = a.driver, attempts = 0, imported_at = %(now)s,
-            retry_at = CASE WHEN a.arrived_at IS NOT NULL THEN %(retry_at)s::timestamptz END,
+            driver_id = a.driver, attempts = 0, imported_at = %(now)s, retry_at = NULL,
             updated_at = clock_timestamp()
-        FROM attempted a WHERE r.id = a.id AND a.imported
+        FROM attempted a WHERE r.id = a.id AND a.clear AND (a.arrived_at IS NOT NULL) = {{visited}}
     )
-    SELECT id, revision, imported, arrived_at IS NOT NULL AS has_arrived,
+    SELECT id, revision, clear, clear AND (arrived_at IS NOT NULL) = {{visited}} AS imported,
            vehicle AS vehicle_id, (SELECT v.unit_number FROM vehicles v WHERE v.id = vehicle) AS unit_number,
            driver AS driver_id, (SELECT d.name FROM drivers d WHERE d.id = driver) AS driver_name,
-           CASE WHEN NOT imported THEN to_jsonb(attempted) END AS held
+           CASE WHEN NOT clear THEN to_jsonb(attempted) END AS held
     FROM attempted
 """  # noqa: S608 (constants of this module)
-_ATTEMPT_FREE = Statement(_Attempted, _ATTEMPT.format(lock="FOR UPDATE SKIP LOCKED"))
-_ATTEMPT_ALL = Statement(_Attempted, _ATTEMPT.format(lock="FOR UPDATE"))
+_SKIPPING, _WAITING = "FOR UPDATE SKIP LOCKED", "FOR UPDATE"
+_ATTEMPT_FREE = Statement(_Attempted, _ATTEMPT.format(lock=_SKIPPING, visited="false"))
+_ATTEMPT_ALL = Statement(_Attempted, _ATTEMPT.format(lock=_WAITING, visited="false"))
+_ATTEMPT_FREE_VISITED = Statement(_Attempted, _ATTEMPT.format(lock=_SKIPPING, visited="true"))
+_ATTEMPT_ALL_VISITED = Statement(_Attempted, _ATTEMPT.format(lock=_WAITING, visited="true"))
+"""Routes with visits from before are imported apart: hardly any have one."""
 
 
 class Outcome(Struct, frozen=True, array_like=True):
@@ -157,7 +164,12 @@ class Outcome(Struct, frozen=True, array_like=True):
 
 
 def import_routes(
-    connection: Connection, route_ids: Sequence[UUID], *, now: datetime, wait: bool = False
+    connection: Connection,
+    route_ids: Sequence[UUID],
+    *,
+    now: datetime,
+    early: timedelta = timedelta(hours=12),
+    wait: bool = False,
 ) -> tuple[dict[UUID, Outcome], list[Job]]:
     """One import attempt of each held route among `route_ids`, as one batch.
 
@@ -165,32 +177,54 @@ def import_routes(
     the same job may run twice. Routes that another transaction has locked are left alone too, unless told to `wait`.
 
     It needs no transaction around it. The first two statements go out together, which makes them one transaction: what
-    plainly matches is a draft, and its truck is looked at again. For the rest, the rules say what they wait for; that
-    is stored unless the route has changed meanwhile.
+    plainly matches is a draft, and its truck is looked at again. Routes that had started before follow in a second one.
+    For the rest, the rules say what they wait for; that is stored unless the route has changed meanwhile.
     """
     with together(connection):
-        parameters = {"ids": as_array(route_ids), "now": now, "retry_at": now + SWEEP_GRACE}
+        parameters = {"ids": as_array(route_ids), "now": now}
         attempt = (_ATTEMPT_ALL if wait else _ATTEMPT_FREE).execute(connection, parameters)
         trucks = recheck_imported(connection, route_ids, now=now)
-    routes = attempt.fetchall()
-    imported = [route for route in routes if route.imported]
-    outcomes = {
-        route.id: Outcome(
-            RouteStatus.DRAFT,
-            None,
-            None,
-            route.vehicle_id,
-            route.unit_number,
-            route.driver_id,
-            route.driver_name,
-            route.revision,
-        )
-        for route in imported
-    }
-    jobs = process_trucks(trucks) + [build_plan(route.id) for route in imported if route.has_arrived]
-    if len(imported) < len(routes):
-        outcomes |= _hold(connection, [route for route in routes if not route.imported], now=now)
+    routes, jobs = attempt.fetchall(), process_trucks(trucks)
+    visited = [route.id for route in routes if route.clear and not route.imported]
+    if visited:
+        again, more_jobs = _import_visited(connection, visited, early=early, now=now, wait=wait)
+        routes = [route for route in routes if route.id not in visited] + again
+        jobs += more_jobs
+    outcomes = {route.id: _imported(route) for route in routes if route.imported}
+    held = [route for route in routes if not route.clear]
+    if held:
+        more_outcomes, more_jobs = _hold(connection, held, now=now)
+        outcomes |= more_outcomes
+        jobs += more_jobs
     return outcomes, jobs
+
+
+def _import_visited(
+    connection: Connection, route_ids: Sequence[UUID], *, early: timedelta, now: datetime, wait: bool
+) -> tuple[list[_Attempted], list[Job]]:
+    """The attempt at routes with visits, in one transaction. Only visits that could have begun the route as it is now
+    stay: such a route has arrived, and its plan is due. To look at the trucks again locks them, so that none of their
+    other routes starts before the visits are judged."""
+    with together(connection):
+        parameters = {"ids": as_array(route_ids), "now": now}
+        attempt = (_ATTEMPT_ALL_VISITED if wait else _ATTEMPT_FREE_VISITED).execute(connection, parameters)
+        trucks = recheck_imported(connection, route_ids, now=now)
+        judged = keep_what_could_begin(connection, route_ids, early=early, now=now)
+    due = [build_plan(route.route_id) for route in judged.fetchall() if route.has_arrived]
+    return attempt.fetchall(), process_trucks(trucks) + due
+
+
+def _imported(route: _Attempted) -> Outcome:
+    return Outcome(
+        RouteStatus.DRAFT,
+        None,
+        None,
+        route.vehicle_id,
+        route.unit_number,
+        route.driver_id,
+        route.driver_name,
+        route.revision,
+    )
 
 
 class _Held(Struct):
@@ -254,8 +288,11 @@ _HOLD = Statement(
 )
 
 
-def _hold(connection: Connection, routes: Sequence[_Attempted], *, now: datetime) -> dict[UUID, Outcome]:
-    """Stores what these routes wait for. Those that have changed since the attempt, or are locked, are left out."""
+def _hold(
+    connection: Connection, routes: Sequence[_Attempted], *, now: datetime
+) -> tuple[dict[UUID, Outcome], list[Job]]:
+    """Stores what these routes wait for, and has the trucks looked at again that they had before. Those that have
+    changed since the attempt, or are locked, are left out."""
     outcomes: dict[UUID, Outcome] = {}
     changes: list[_Change] = []
     for route in routes:
@@ -274,10 +311,16 @@ def _hold(connection: Connection, routes: Sequence[_Attempted], *, now: datetime
         )
         if (*decision, vehicle.id, driver.id) != held.state:
             changes.append(_Change(route.id, held.updated_at, *decision, vehicle.id, driver.id))
-    stored = {row.id for row in _HOLD.all(connection, (as_json(changes),))} if changes else set()
-    for missed in {change.id for change in changes} - stored:
-        del outcomes[missed]
-    return outcomes
+    jobs: list[Job] = []
+    if changes:
+        ids = [change.id for change in changes]
+        with together(connection):
+            holding = _HOLD.execute(connection, (as_json(changes),))
+            trucks = recheck_left(connection, ids, now=now)
+        jobs = process_trucks(trucks)
+        for missed in set(ids) - {row.id for row in holding.fetchall()}:
+            del outcomes[missed]
+    return outcomes, jobs
 
 
 def _matches(held: _Held) -> tuple[Match, Match]:
@@ -310,44 +353,49 @@ def _references(*given: tuple[str, str | None, Sequence[UUID] | None]) -> list[R
 
 
 class _Failed(NamedTuple):
-    status: str
-    pending_reason: str | None
-    pending_detail: str | None
+    attempts: int
     revision: int
 
 
 _FAIL = Statement(
     _Failed,
     """
-        UPDATE routes SET
-            attempts = attempts + 1,
-            status = CASE WHEN attempts + 1 >= %(most)s THEN 'error' ELSE 'pending' END,
-            closed_reason = CASE WHEN attempts + 1 >= %(most)s
-                THEN 'The import failed ' || %(most)s || ' times; see the log. Push the route again to retry.' END,
-            pending_reason = CASE WHEN attempts + 1 < %(most)s THEN 'error' END,
-            pending_detail = CASE WHEN attempts + 1 < %(most)s
-                THEN 'Import attempt ' || attempts + 1 || ' of ' || %(most)s || ' failed on our side; it is retried '
-                     'by itself. Nothing needs to be resent.' END,
-            retry_at = CASE WHEN attempts + 1 < %(most)s
-                THEN %(now)s::timestamptz + least(interval '10 s' * 2 ^ least(attempts, 10), interval '15 min') END,
-            updated_at = clock_timestamp()
-        WHERE id = %(id)s AND status IN ('pending', 'pending_mapping', 'pending_window')
-        RETURNING status, pending_reason, pending_detail, revision
-        """,
+    UPDATE routes SET attempts = attempts + 1, status = 'pending', pending_reason = 'error', pending_detail = NULL,
+        retry_at = %(now)s::timestamptz + least(interval '10 s' * 2 ^ least(attempts, 10), interval '15 min'),
+        updated_at = clock_timestamp()
+    WHERE id = %(id)s AND status IN ('pending', 'pending_mapping', 'pending_window')
+    RETURNING attempts, revision
+    """,
+)
+_RETRY = Command("UPDATE routes SET pending_detail = %s WHERE id = %s")
+_GIVE_UP = Statement(
+    IdRow,
+    "UPDATE routes SET status = 'error', closed_reason = %s, pending_reason = NULL, pending_detail = NULL,"
+    " retry_at = NULL, updated_at = clock_timestamp() WHERE id = %s RETURNING id",
 )
 
 
-def record_failed_import(connection: Connection, route_id: UUID, *, max_attempts: int, now: datetime) -> Outcome | None:
+def record_failed_import(
+    connection: Connection, route_id: UUID, *, max_attempts: int, now: datetime
+) -> tuple[Outcome | None, list[Job]]:
     """An attempt failed unexpectedly: the route waits for the next one, or becomes `error` after the last.
 
-    Returns None when the route was not held any more.
+    Returns the outcome, which is None when the route was not held any more, and the jobs to enqueue after the commit.
     """
-    row = _FAIL.first(connection, {"most": max_attempts, "now": now, "id": route_id})
+    row = _FAIL.first(connection, {"now": now, "id": route_id})
     if row is None:
-        return None
+        return None, []
     events.keep(connection, route_id, "import_failed", "it failed on our side; see the log", now=now)
-    reason = PendingReason(row.pending_reason) if row.pending_reason is not None else None
-    return Outcome(RouteStatus(row.status), reason, row.pending_detail, None, None, None, None, row.revision)
+    if row.attempts >= max_attempts:
+        reason = f"The import failed {row.attempts} times; see the log. Push the route again to retry."
+        _, jobs = end(connection, _GIVE_UP, (reason, route_id), "The route ended before delivery", now=now)
+        return Outcome(RouteStatus.ERROR, None, None, None, None, None, None, row.revision), jobs
+    detail = (
+        f"Import attempt {row.attempts} of {max_attempts} failed on our side; it is retried by itself. Nothing needs to"
+        " be resent."
+    )
+    _RETRY.execute(connection, (detail, route_id))
+    return Outcome(RouteStatus.PENDING, PendingReason.ERROR, detail, None, None, None, None, row.revision), []
 
 
 class _Revision(NamedTuple):

@@ -15,7 +15,7 @@ from domain.lifecycle import CANCELABLE, CANCELED_VIA_API, CancelEffect, RouteSt
 from domain.messages.discarding import discard_messages
 from domain.routes import events
 from domain.savings.recording import drop_savings, record_savings
-from domain.statements import Command, IdRow, Statement
+from domain.statements import Command, IdRow, Parameters, Statement
 from domain.telematics.rechecks import recheck_trucks
 from domain.telematics.tracks import free_trucks
 
@@ -25,11 +25,44 @@ START_OVER = f"""
     revision = r.revision + 1,
     status = 'pending', pending_reason = 'not_attempted', pending_detail = '{NOT_ATTEMPTED}',
     closed_reason = NULL, attempts = 0, retry_at = %s,
-    vehicle_id = NULL, driver_id = NULL, imported_at = NULL, plan_id = NULL, correction_id = NULL,
-    replan = NULL, distance_miles = NULL,
+    former_vehicle_id = coalesce(r.vehicle_id, r.former_vehicle_id),
+    vehicle_id = NULL, driver_id = NULL, imported_at = NULL, plan_id = NULL, correction_id = NULL, corrected_at = NULL,
+    review_at = NULL, review_cause = NULL, replan = NULL, distance_miles = NULL,
     arrived_at = (SELECT min(arrived_at) FROM visits WHERE route_id = r.id), updated_at = clock_timestamp()
 """  # noqa: S608 (constants of this module)
-"""The assignments that bring a route `r` back to before its import. The one parameter is when that import is due."""
+"""The assignments that bring a route `r` back to before its import. The one parameter is when that import is due.
+
+Its visits and its former truck stay until the import decides: which visits could have begun it as it is then, and
+whether it lets that truck go. Until then no other draft of the truck starts. So a route that is pushed again while its
+truck is at the first stop keeps it."""
+
+
+# The ways to end
+
+
+def end(
+    connection: Connection, ending: Statement[IdRow], parameters: Parameters, undelivered: str, *, now: datetime
+) -> tuple[list[UUID], list[Job]]:
+    """Ends routes short of their last stop by the statement `ending`, which returns their ids. Every such end passes
+    through here. What is on its way to their drivers is not delivered, for the reason `undelivered`; they save nothing;
+    and their trucks are looked at again, for each may stand at the first stop of its next route and send nothing more.
+
+    Locks tracks, so the caller locks no further routes. Returns the ids, and the jobs to enqueue after the commit.
+    """
+    ids = end_but_keep_trucks(connection, ending, parameters, undelivered)
+    return ids, recheck_trucks(connection, ids, now=now)
+
+
+def end_but_keep_trucks(
+    connection: Connection, ending: Statement[IdRow], parameters: Parameters, undelivered: str
+) -> list[UUID]:
+    """The same for a caller that locks further routes. Afterwards it has the trucks looked at again by
+    `recheck_trucks`."""
+    ids = [row.id for row in ending.all(connection, parameters)]
+    if ids:
+        discard_messages(connection, ids, undelivered)
+        drop_savings(connection, ids)
+    return ids
 
 
 # Canceled, ended, or back to before its import
@@ -55,20 +88,22 @@ def cancel_route(
     effect = effect_of_cancel(RouteStatus(row.status))
     if effect != "cancel":
         return effect, []
-    cancel_routes(connection, [route_id], reason)
-    return effect, recheck_trucks(connection, [route_id], now=now)
+    return effect, end(connection, CANCEL, *canceling([route_id], reason), now=now)[1]
 
 
-_CANCEL = Command(
+CANCEL = Statement(
+    IdRow,
     "UPDATE routes SET status = 'canceled', closed_reason = %s, pending_reason = NULL, pending_detail = NULL,"
-    " retry_at = NULL, updated_at = clock_timestamp() WHERE id = ANY(%s) AND status = ANY(%s)"
+    " retry_at = NULL, updated_at = clock_timestamp() WHERE id = ANY(%s) AND status = ANY(%s) RETURNING id",
 )
 
 
-def cancel_routes(connection: Connection, route_ids: Sequence[UUID], reason: str) -> None:
-    """Cancels those that may still be canceled, and leaves the others as they are."""
-    _CANCEL.execute(connection, (reason, list(route_ids), sorted(CANCELABLE)))
-    discard_messages(connection, route_ids, f"The route was canceled before delivery: {reason}")
+"""Cancels those that may still be canceled, and leaves the others as they are."""
+
+
+def canceling(route_ids: Sequence[UUID], reason: str) -> tuple[Parameters, str]:
+    """What `end` needs to know beside CANCEL."""
+    return (reason, list(route_ids), sorted(CANCELABLE)), f"The route was canceled before delivery: {reason}"
 
 
 _UNFINISHED = sorted(CANCELABLE | {RouteStatus.ACTIVE})
@@ -120,7 +155,6 @@ def unfinished_routes(connection: Connection, company_id: UUID, *, limit: int, w
     return [row.id for row in _LOCK_COMPANYS_UNFINISHED[lock].all(connection, (company_id, _UNFINISHED, limit))]
 
 
-_FORGET_VISITS = Command("DELETE FROM visits WHERE route_id = ANY(%s)")
 _START_OVER = Command(f"UPDATE routes r SET {START_OVER} WHERE id = ANY(%s)")  # noqa: S608
 
 
@@ -128,24 +162,23 @@ def match_again(connection: Connection, kind: Matched, route_ids: Sequence[UUID]
     """Brings routes of a retired vehicle or driver back to before their import. The caller has them imported again:
     another record may fit, else they wait for a mapping. They are locked, and none of them is active."""
     ids = list(route_ids)
-    if kind == "vehicle":  # the visits of the retired truck are not those of the next one
-        _FORGET_VISITS.execute(connection, (ids,))
     _START_OVER.execute(connection, (now + SWEEP_GRACE, ids))
     discard_messages(connection, ids, f"The {kind} was retired before delivery")
 
 
-_FAIL_ACTIVE = Statement(
+_END = Statement(
     IdRow,
-    "UPDATE routes SET status = 'error', closed_reason = %s, retry_at = NULL, updated_at = clock_timestamp()"
-    " WHERE id = ANY(%s) AND status = 'active' RETURNING id",
+    "UPDATE routes SET status = CASE status WHEN 'active' THEN 'error' ELSE 'canceled' END, closed_reason = %s,"
+    " pending_reason = NULL, pending_detail = NULL, retry_at = NULL, updated_at = clock_timestamp()"
+    " WHERE id = ANY(%s) AND status = ANY(%s) RETURNING id",
 )
 
 
-def end_routes(connection: Connection, route_ids: Sequence[UUID], reason: str) -> None:
-    """Ends routes that are not finished: `active` ones become `error`, the others `canceled`."""
-    cancel_routes(connection, route_ids, reason)
-    failed = _FAIL_ACTIVE.all(connection, (reason, list(route_ids)))
-    drop_savings(connection, [route.id for route in failed])
+def end_routes(connection: Connection, route_ids: Sequence[UUID], reason: str, *, now: datetime) -> list[Job]:
+    """Ends routes that are not finished: `active` ones become `error`, the others `canceled`. Returns the jobs to
+    enqueue after the commit."""
+    undelivered = f"The route was canceled before delivery: {reason}"
+    return end(connection, _END, (reason, list(route_ids), _UNFINISHED), undelivered, now=now)[1]
 
 
 # A fuel plan is made: planned, or error
@@ -162,9 +195,10 @@ _PLANNED = Command(
     " updated_at = clock_timestamp() WHERE id = %s"
 )
 
-_NO_PLAN = Command(
+_NO_PLAN = Statement(
+    IdRow,
     "UPDATE routes SET status = 'error', closed_reason = %s, plan_id = %s, distance_miles = %s, attempts = 0,"
-    " retry_at = NULL, updated_at = clock_timestamp() WHERE id = %s"
+    " retry_at = NULL, updated_at = clock_timestamp() WHERE id = %s RETURNING id",
 )
 
 
@@ -181,10 +215,12 @@ _RETRY_PLAN = Statement(
     """,  # noqa: S608 (constants of this module)
 )
 
-_PLANNING_ENDED = Command(
+_PLANNING_ENDED = Statement(
+    IdRow,
     "UPDATE routes SET status = 'error', closed_reason = %s, retry_at = NULL, updated_at = clock_timestamp()"
-    " WHERE id = %s"
+    " WHERE id = %s RETURNING id",
 )
+_UNPLANNED = "The route ended without a plan before delivery"
 
 
 def lock_for_plan(connection: Connection, route_id: UUID, revision: int) -> bool:
@@ -197,20 +233,26 @@ def planned(connection: Connection, route_id: UUID, plan_id: UUID, distance_mile
     _PLANNED.execute(connection, (plan_id, distance_miles, route_id))
 
 
-def no_plan_feasible(connection: Connection, route_id: UUID, plan_id: UUID, distance_miles: float, reason: str) -> None:
-    """A locked draft ends as `error`. The stored attempt, `plan_id`, explains why."""
-    _NO_PLAN.execute(connection, (f"No feasible fuel plan: {reason}", plan_id, distance_miles, route_id))
+def no_plan_feasible(
+    connection: Connection, route_id: UUID, plan_id: UUID, distance_miles: float, reason: str, *, now: datetime
+) -> list[Job]:
+    """A locked draft ends as `error`. The stored attempt, `plan_id`, explains why. Returns the jobs to enqueue after
+    the commit."""
+    parameters = (f"No feasible fuel plan: {reason}", plan_id, distance_miles, route_id)
+    return end(connection, _NO_PLAN, parameters, _UNPLANNED, now=now)[1]
 
 
-def planning_failed(connection: Connection, route_id: UUID, *, max_attempts: int, now: datetime) -> None:
-    """An attempt at a plan failed unexpectedly: it is repeated after a growing wait, then the route is `error`."""
+def planning_failed(connection: Connection, route_id: UUID, *, max_attempts: int, now: datetime) -> list[Job]:
+    """An attempt at a plan failed unexpectedly: it is repeated after a growing wait, then the route is `error`. Returns
+    the jobs to enqueue after the commit."""
     row = _RETRY_PLAN.first(connection, {"now": now, "id": route_id})
     if row is None:
-        return
+        return []
     events.keep(connection, route_id, "plan_failed", "it failed on our side; see the log", now=now)
-    if row.attempts >= max_attempts:
-        reason = f"Planning failed {row.attempts} times; see the log. Push the route again to retry."
-        _PLANNING_ENDED.execute(connection, (reason, route_id))
+    if row.attempts < max_attempts:
+        return []
+    reason = f"Planning failed {row.attempts} times; see the log. Push the route again to retry."
+    return end(connection, _PLANNING_ENDED, (reason, route_id), _UNPLANNED, now=now)[1]
 
 
 # The message of its plan was sent, or given up
@@ -233,10 +275,19 @@ _CORRECT = Statement(
 )
 
 
+_COMPLETED_MEANWHILE = Command("SELECT FROM routes WHERE id = %s AND plan_id = %s AND status = 'completed'")
+"""The truck was at the last stop before its message was handed over."""
+
+
 def message_sent(connection: Connection, route_id: UUID, plan_id: UUID, *, now: datetime) -> None:
     """The driver has this plan: a planned route becomes active, and a correction becomes the plan that is shown. Any
     other plan of the route changes nothing."""
-    if _ACTIVATE.first(connection, (route_id, plan_id)) or _CORRECT.first(connection, (now, route_id, plan_id)):
+    route_and_plan = (route_id, plan_id)
+    if (
+        _ACTIVATE.first(connection, route_and_plan) is not None
+        or _CORRECT.first(connection, (now, *route_and_plan)) is not None
+        or _COMPLETED_MEANWHILE.first(connection, route_and_plan) is not None
+    ):
         record_savings(connection, route_id)
 
 
@@ -334,8 +385,7 @@ def expire_started_routes(connection: Connection, *, expiry_days: float, now: da
 
     Returns how many, and the jobs to enqueue after the commit.
     """
-    expired = _EXPIRE_STARTED.all(connection, {"days": expiry_days, "since": now - timedelta(days=expiry_days)})
-    ids = [route.id for route in expired]
-    drop_savings(connection, ids)
-    discard_messages(connection, ids, "The route was closed before delivery: its truck reached no stop")
-    return len(ids), recheck_trucks(connection, ids, now=now)
+    parameters = {"days": expiry_days, "since": now - timedelta(days=expiry_days)}
+    undelivered = "The route was closed before delivery: its truck reached no stop"
+    ids, jobs = end(connection, _EXPIRE_STARTED, parameters, undelivered, now=now)
+    return len(ids), jobs

@@ -62,8 +62,8 @@ def retire(
     again = [route.id for route in routes if route.status != RouteStatus.ACTIVE]
     active = [route.id for route in routes if route.status == RouteStatus.ACTIVE]
     match_again(connection, kind, again, now=now)
-    end_routes(connection, active, f"The {kind} was retired")
-    return Retirement(len(again), len(active)), [import_routes(batch) for batch in in_batches(again)]
+    jobs = end_routes(connection, active, f"The {kind} was retired", now=now)
+    return Retirement(len(again), len(active)), [*map(import_routes, in_batches(again)), *jobs]
 
 
 def match_again_lately_retired(connection: Connection, *, now: datetime) -> list[UUID]:
@@ -79,9 +79,11 @@ def match_again_lately_retired(connection: Connection, *, now: datetime) -> list
     return again
 
 
-def close_routes(connection: Connection, company_id: UUID, *, wait: bool = True) -> int:
+def close_routes(connection: Connection, company_id: UUID, *, now: datetime, wait: bool = True) -> int:
     """Ends a portion of a retired company's routes. Returns how many it was; after 0 all are ended. Those that somebody
-    else has locked are left out unless told to `wait` for them."""
+    else has locked are left out unless told to `wait` for them.
+
+    Nobody is in a hurry to learn where its trucks stand: the sweep has them looked at."""
     ids = unfinished_routes(connection, company_id, limit=_PORTION, wait=wait)
-    end_routes(connection, ids, "The company was retired")
+    end_routes(connection, ids, "The company was retired", now=now)
     return len(ids)

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from domain.database import SUPERSEDING_LOCKS, Connection, Tenant
 from domain.lifecycle import superseded_by
-from domain.routes.progress import cancel_routes
+from domain.routes.progress import CANCEL, canceling, end_but_keep_trucks
 from domain.statements import Statement
 
 
@@ -76,10 +76,11 @@ _LOCK_OLDER = Statement(
 
 
 def supersede(connection: Connection, route_ids: Sequence[UUID]) -> list[UUID]:
-    """Cancels what these routes supersede. Returns the ids of the canceled routes."""
+    """Cancels what these routes supersede. Returns the ids of the canceled routes, whose trucks are to be looked at
+    again."""
     if not route_ids:
         return []
     by_whom = {old.id: old.external_id for old in _LOCK_OLDER.all(connection, (list(route_ids),))}
     for route_id, external_id in by_whom.items():
-        cancel_routes(connection, [route_id], superseded_by(external_id))
+        end_but_keep_trucks(connection, CANCEL, *canceling([route_id], superseded_by(external_id)))
     return list(by_whom)

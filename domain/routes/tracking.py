@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 from uuid import UUID
 
 from domain.database import Connection
@@ -12,7 +13,7 @@ from domain.routes.progress import complete_routes, store_first_arrivals
 from domain.routes.replans import WatchedTruck
 from domain.routes.visits import load_visits, store_visits
 from domain.settings import Settings
-from domain.statements import Statement
+from domain.statements import NotNull, Statement
 from domain.telematics import tracks, watches, window
 from domain.telematics.arrivals import Visit
 from domain.telematics.tracks import Flag, Track, WaitingTruck, Window
@@ -57,6 +58,7 @@ def process_vehicles(
         if after != before:
             visits[route.id] = after
             changed.append(route)
+    changed = _without_awaited(connection, environment, changed)
 
     # Store, and enqueue what follows.
     companies = {vehicle_id: route.company_id for vehicle_id, route in current.items()}
@@ -70,6 +72,27 @@ def process_vehicles(
         *move_on(connection, changed, visits, standing=standing, still_moving=rest_from, now=now),
         *replans.follow_trucks(connection, environment, followed, now=now),
     ]
+
+
+class _Awaited(NamedTuple):
+    vehicle_id: NotNull[UUID]
+
+
+_AWAITED = Statement(
+    _Awaited,
+    "SELECT former_vehicle_id AS vehicle_id FROM routes WHERE former_vehicle_id = ANY(%s) AND environment = %s"
+    " AND status = 'pending' AND arrived_at IS NOT NULL",
+)
+
+
+def _without_awaited(connection: Connection, environment: str, changed: Sequence[OpenRoute]) -> list[OpenRoute]:
+    """Without the routes that would start now although another route of their truck, which had started before, is about
+    to be imported again. That import decides which of them has the truck, and has the truck looked at again."""
+    starting = [route.vehicle_id for route in changed if route.arrived_at is None]
+    if not starting:
+        return list(changed)
+    awaited = {row.vehicle_id for row in _AWAITED.all(connection, (starting, environment))}
+    return [route for route in changed if route.arrived_at is not None or route.vehicle_id not in awaited]
 
 
 def is_standing(route: OpenRoute, visits: Mapping[int, Visit]) -> bool:

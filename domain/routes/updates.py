@@ -91,17 +91,12 @@ def store_updates(connection: Connection, updates: Sequence[Update], *, now: dat
 
 
 class _VisitedRoute(NamedTuple):
-    vehicle_unit_number: str | None
-    vehicle_vin: str | None
     stops: list[dict[str, Any]]
 
 
 _VISITED = Statement(
     _VisitedRoute,
-    """
-    SELECT vehicle_unit_number, vehicle_vin, stops FROM routes
-    WHERE id = %s AND EXISTS (SELECT FROM visits WHERE route_id = routes.id)
-    """,
+    "SELECT stops FROM routes WHERE id = %s AND EXISTS (SELECT FROM visits WHERE route_id = routes.id)",
 )
 _FORGET_OTHERS = Command("DELETE FROM visits WHERE route_id = %s AND stop <> ALL(%s)")
 # a visit moves by way of a negative number, so that no two rows meet on the way
@@ -113,14 +108,13 @@ _MOVE_BACK = Command("UPDATE visits SET stop = -1 - stop WHERE route_id = %s AND
 
 
 def _keep_visits(connection: Connection, update: Update) -> None:
-    """The visits of the stops that stay move to the stops' new positions. The others are forgotten: all of them when
-    the route has another truck now."""
+    """The visits of the stops that stay move to the stops' new positions. The others are forgotten. Whether those that
+    stay could have begun the route as it is now is for its import to say, which knows its truck."""
     route_id, new = update
     old = _VISITED.first(connection, (route_id,))
     if old is None:
         return
-    same_truck = (old.vehicle_unit_number, old.vehicle_vin) == (new.vehicle.unit_number, new.vehicle.vin)
-    moves = stops_that_stay(msgspec.convert(old.stops, list[RouteStopInput]), new.stops) if same_truck else {}
+    moves = stops_that_stay(msgspec.convert(old.stops, list[RouteStopInput]), new.stops)
     _FORGET_OTHERS.execute(connection, (route_id, list(moves)))
     _MOVE_ASIDE.execute(connection, (list(moves), list(moves.values()), route_id))
     _MOVE_BACK.execute(connection, (route_id,))

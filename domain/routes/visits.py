@@ -6,11 +6,14 @@ also has `"source": "dispatcher"`, `by`, `reason` and `markedAt`. A departure th
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from domain.database import Connection, as_json
+from psycopg import Cursor
+
+from domain.database import Connection, as_array, as_json
+from domain.jobs import SWEEP_GRACE
 from domain.statements import Command, Statement
 from domain.telematics.arrivals import Evidence, Implied, Mark, Visit
 
@@ -61,9 +64,9 @@ def _said(evidence: Mapping[str, Any]) -> Mark | Implied:
 
 _STORE_VISITS = Command(
     """
-    INSERT INTO visits (company_id, environment, route_id, stop, arrived_at, departed_at, arrival_evidence,
+    INSERT INTO visits (company_id, environment, route_id, stop, vehicle_id, arrived_at, departed_at, arrival_evidence,
                         departure_evidence, stored_at)
-    SELECT r.company_id, r.environment, new.route_id, new.stop, new.arrived_at, new.departed_at,
+    SELECT r.company_id, r.environment, new.route_id, new.stop, r.vehicle_id, new.arrived_at, new.departed_at,
            coalesce(new.arrival_evidence, known.arrival_evidence),
            coalesce(new.departure_evidence, known.departure_evidence), %(now)s
     FROM jsonb_to_recordset(%(visits)s)
@@ -72,7 +75,7 @@ _STORE_VISITS = Command(
     JOIN routes r ON r.id = new.route_id AND r.id = ANY(%(routes)s)
     LEFT JOIN visits known ON known.route_id = new.route_id AND known.stop = new.stop
     ON CONFLICT (route_id, stop) DO UPDATE SET
-        arrived_at = excluded.arrived_at, departed_at = excluded.departed_at,
+        vehicle_id = excluded.vehicle_id, arrived_at = excluded.arrived_at, departed_at = excluded.departed_at,
         arrival_evidence = excluded.arrival_evidence, departure_evidence = excluded.departure_evidence,
         stored_at = excluded.stored_at
     """
@@ -95,6 +98,64 @@ def store_visits(connection: Connection, visits: Mapping[UUID, Mapping[int, Visi
     ]
     if rows:
         _STORE_VISITS.execute(connection, {"now": now, "visits": as_json(rows), "routes": list(visits)})
+
+
+class _Judged(NamedTuple):
+    route_id: UUID
+    has_arrived: bool
+
+
+_KEEP_WHAT_COULD_BEGIN = Statement(
+    _Judged,
+    """
+    WITH judged AS MATERIALIZED (
+        SELECT v.route_id, v.stop, v.arrived_at,
+               (v.vehicle_id = r.vehicle_id
+                AND r.scheduled_start - v.arrived_at <= %(early)s
+                AND NOT EXISTS (
+                    SELECT FROM visits other
+                    WHERE other.vehicle_id = r.vehicle_id AND other.environment = r.environment
+                      AND other.stored_at >= v.stored_at AND other.route_id <> v.route_id
+                      AND (other.stored_at, other.arrived_at, other.route_id) > (v.stored_at, v.arrived_at, v.route_id))
+                AND NOT EXISTS (
+                    SELECT FROM routes other
+                    WHERE other.vehicle_id = r.vehicle_id AND other.environment = r.environment
+                      AND (other.status IN ('planned','active')
+                           OR other.status = 'draft' AND other.arrived_at IS NOT NULL)
+                      AND other.id <> ALL(%(ids)s::uuid[]))) IS TRUE AS could_begin
+        FROM routes r JOIN visits v ON v.route_id = r.id
+        WHERE r.id = ANY(%(ids)s::uuid[]) AND r.imported_at = %(now)s AND r.arrived_at IS NOT NULL
+    ), forgotten AS (
+        DELETE FROM visits v USING judged
+        WHERE v.route_id = ANY(%(ids)s::uuid[]) AND v.route_id = judged.route_id AND v.stop = judged.stop
+          AND NOT judged.could_begin
+    )
+    UPDATE routes r SET arrived_at = kept.arrived_at, updated_at = clock_timestamp(),
+        retry_at = CASE WHEN kept.arrived_at IS NOT NULL THEN %(due)s::timestamptz END
+    FROM (SELECT route_id, min(arrived_at) FILTER (WHERE could_begin) AS arrived_at
+          FROM judged GROUP BY route_id) AS kept
+    WHERE r.id = ANY(%(ids)s::uuid[]) AND r.id = kept.route_id
+    RETURNING r.id AS route_id, r.arrived_at IS NOT NULL AS has_arrived
+    """,
+)
+
+
+def keep_what_could_begin(
+    connection: Connection, route_ids: Sequence[UUID], *, early: timedelta, now: datetime
+) -> Cursor[_Judged]:
+    """Of the visits of routes that are imported at `now`, only those stay that could have begun the route as it is now
+    (decision 4). Such a visit
+
+    - was made by the vehicle that the route is matched to,
+    - lies no more than `early` before the start,
+    - was not followed by the start of another route of that vehicle, by our clock: the sandbox's time is simulated.
+
+    Its stop is the same: an update has moved the visits of stops that stay, and forgotten the others. A route without a
+    visit left waits for its truck. The cursor tells which ones have arrived. The caller has locked the tracks of the
+    vehicles, so that no other route of theirs starts meanwhile.
+    """
+    parameters = {"ids": as_array(route_ids), "early": early, "due": now + SWEEP_GRACE, "now": now}
+    return _KEEP_WHAT_COULD_BEGIN.execute(connection, parameters)
 
 
 def _evidence(evidence: Evidence | Mark | Implied | None) -> dict[str, object] | None:

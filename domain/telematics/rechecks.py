@@ -1,7 +1,7 @@
 """Trucks whose last positions are processed again: a stop where the truck stands may count from now on."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
@@ -21,42 +21,74 @@ class _Truck(NamedTuple):
 
 
 _RECHECK = """
-    WITH locked AS MATERIALIZED (
-        SELECT vehicle_id, environment FROM tracks t
-        JOIN (SELECT DISTINCT vehicle_id, environment FROM routes WHERE {moved}) AS moved
-             USING (vehicle_id, environment)
-        WHERE t.vehicle_id = ANY(ARRAY(SELECT vehicle_id FROM routes WHERE {moved}))
-          AND (t.newest_at >= %(since)s OR t.unprocessed_from IS NOT NULL)
+    WITH moved AS MATERIALIZED (
+        SELECT truck.vehicle_id, r.environment, bool_or(r.former_vehicle_id IS NOT NULL) AS let_go
+        FROM routes r CROSS JOIN LATERAL (VALUES (r.vehicle_id), (r.former_vehicle_id)) AS truck (vehicle_id)
+        WHERE r.id = ANY(%(ids)s::uuid[]) AND {moved} AND truck.vehicle_id IS NOT NULL
+        GROUP BY truck.vehicle_id, r.environment
+    ), locked AS MATERIALIZED (
+        SELECT vehicle_id, environment FROM tracks t JOIN moved USING (vehicle_id, environment)
+        WHERE t.vehicle_id = ANY(ARRAY(SELECT vehicle_id FROM moved)) AND ({looked_at})
         ORDER BY vehicle_id, environment FOR UPDATE OF t)  -- in the order of the feed, so that they never deadlock
-    UPDATE tracks t SET unprocessed_from = least(t.unprocessed_from, %(since)s),
+    UPDATE tracks t SET unprocessed_from = least(t.unprocessed_from, {since}),
                         unprocessed_since = coalesce(t.unprocessed_since, %(now)s)
     FROM locked WHERE t.vehicle_id = locked.vehicle_id AND t.environment = locked.environment
     RETURNING t.environment, t.vehicle_id
 """
-_RECHECK_ALL = Statement(_Truck, _RECHECK.format(moved="id = ANY(%(ids)s::uuid[])"))
-_RECHECK_IMPORTED = Statement(_Truck, _RECHECK.format(moved="id = ANY(%(ids)s::uuid[]) AND imported_at = %(now)s"))
+"""The trucks of routes: those that they are matched to, and those that they were matched to before their import started
+over."""
+_MINUTES = f"interval '{STANDING_MINUTES} minutes'"
+_LATELY = f"(CASE t.environment WHEN 'live' THEN least(t.newest_at, %(now)s) ELSE t.newest_at END - {_MINUTES})"
+"""What a truck did before its newest fix says where it stands, even if it has sent nothing since. A live clock that is
+ahead hides nothing; the sandbox's time is simulated."""
+_RECHECK_ALL = Statement(_Truck, _RECHECK.format(moved="true", looked_at="true", since=_LATELY))
+_RECHECK_SINCE = Statement(_Truck, _RECHECK.format(moved="true", looked_at="true", since="%(since)s"))
+_RECHECK_IMPORTED = Statement(
+    _Truck,
+    _RECHECK.format(
+        moved="r.imported_at = %(now)s",
+        looked_at=f"moved.let_go OR t.newest_at >= %(now)s - {_MINUTES} OR t.unprocessed_from IS NOT NULL",
+        since=_LATELY,
+    ),
+)
+_RECHECK_LEFT = Statement(
+    _Truck,
+    _RECHECK.format(
+        moved="r.former_vehicle_id IS NOT NULL AND r.status IN ('pending_mapping', 'pending_window')",
+        looked_at="true",
+        since=_LATELY,
+    ),
+)
 
 
 def recheck_trucks(
     connection: Connection, route_ids: Iterable[UUID], *, now: datetime, since: datetime | None = None
 ) -> list[Job]:
-    """Has the last minutes of these routes' trucks processed again, or what they have done `since`. When a route is
-    imported, canceled or ended, its truck may stand at a stop that counts only from now on.
+    """Has the last minutes of these routes' trucks processed again, or what they have done `since`. A truck that a
+    route lets go may stand at a stop that counts only from now on.
 
     Returns the jobs for it, to enqueue after the commit.
     """
     ids = list(route_ids)
-    return process_trucks(_RECHECK_ALL.all(connection, _parameters(ids, now, since))) if ids else []
+    if not ids:
+        return []
+    parameters = {"now": now, "ids": as_array(ids)}
+    if since is not None:
+        return process_trucks(_RECHECK_SINCE.all(connection, {**parameters, "since": since}))
+    return process_trucks(_RECHECK_ALL.all(connection, parameters))
 
 
 def recheck_imported(connection: Connection, route_ids: Sequence[UUID], *, now: datetime) -> Cursor[_Truck]:
-    """Likewise for those of the routes that are imported at `now`. The trucks are for `process_trucks`. They are not
-    read here, so that the statement can go out together with the one that imports."""
-    return _RECHECK_IMPORTED.execute(connection, _parameters(route_ids, now))
+    """The same for those of the routes that are imported at `now`: the trucks that they have left, and those that have
+    sent a fix lately. The trucks are for `process_trucks`. They are not read here, so that the statement can go out
+    together with the one that imports."""
+    return _RECHECK_IMPORTED.execute(connection, {"now": now, "ids": as_array(route_ids)})
 
 
-def _parameters(route_ids: Sequence[UUID], now: datetime, since: datetime | None = None) -> dict[str, object]:
-    return {"since": since or now - timedelta(minutes=STANDING_MINUTES), "now": now, "ids": as_array(route_ids)}
+def recheck_left(connection: Connection, route_ids: Sequence[UUID], *, now: datetime) -> Cursor[_Truck]:
+    """The same for the trucks that these routes were matched to before their import started over, where they are held
+    now."""
+    return _RECHECK_LEFT.execute(connection, {"now": now, "ids": as_array(route_ids)})
 
 
 def process_trucks(trucks: Iterable[tuple[str, UUID]]) -> list[Job]:

@@ -110,7 +110,8 @@ def visits_after(
                             merge: rejects 02:00 at stop 1,     merge: accepts 15:00 at stop 1
                             for stop 0 was reached at 12:00
     """
-    fixes = [received.fix for received in believed if _counts(received, route, track, early=early)]
+    standing_since = _standing_since(route, believed)
+    fixes = [received.fix for received in believed if _counts(received, route, track, standing_since, early=early)]
     if not fixes:
         return dict(before)
     stops = [Point(stop["latitude"], stop["longitude"]) for stop in route.stops]
@@ -124,18 +125,37 @@ def visits_after(
     return marks.with_implied_departures(stops, merged)
 
 
-def _counts(received: ReceivedFix, route: OpenRoute, track: Track, *, early: timedelta) -> bool:
+_STANDING = timedelta(minutes=STANDING_MINUTES)
+
+
+def _standing_since(route: OpenRoute, believed: Sequence[ReceivedFix]) -> datetime:
+    """When the fixes of the last 15 minutes before the route's import begin. The sandbox's time is simulated: there
+    these are 15 minutes of the truck before the last fix that had come in by then."""
+    if route.environment == Environment.LIVE:
+        return route.imported_at - _STANDING
+    by_then = [received for received in believed if received.received_at < route.imported_at]
+    if not by_then:
+        return route.imported_at - _STANDING
+    last = max(by_then, key=lambda received: (received.received_at, received.fix.recorded_at))
+    return last.fix.recorded_at - _STANDING
+
+
+def _counts(
+    received: ReceivedFix, route: OpenRoute, track: Track, standing_since: datetime, *, early: timedelta
+) -> bool:
     """Whether a fix can move this route. It cannot when it
 
     - was recorded more than `early` before the route's start,
-    - came in before the route was imported, and was recorded more than 15 minutes before the import,
+    - came in before the route was imported, and does not tell where the truck stood at the import: it was recorded
+      before `standing_since`, or in the sandbox came in more than 15 minutes before the import,
     - belongs to the route that the truck completed before.
     """
     fix, received_at = received
     if route.scheduled_start - fix.recorded_at > early:
         return False
-    standing_since = route.imported_at - timedelta(minutes=STANDING_MINUTES)
     if received_at < route.imported_at and fix.recorded_at < standing_since:
+        return False
+    if route.environment == Environment.SANDBOX and received_at < route.imported_at - _STANDING:
         return False
     if track.free_since is None or fix.recorded_at >= track.free_since:
         return True

@@ -87,7 +87,7 @@ def test_every_time_goes_the_whole_way(
         assert held == start.startswith("9999")
         assert route_id not in routes_that_can_move(connection, now=NOW)
         if held:
-            assert expire_held_routes(connection, expiry_days=7, now=NOW) == 0
+            assert expire_held_routes(connection, expiry_days=7, now=NOW) == (0, [])
         else:
             drive(connection, fleet, settings, route_id, arrival)
         (answer,) = read_routes([(fleet.sandbox, route_id)]).on(connection)
@@ -144,7 +144,7 @@ def test_days_of_settings_end_where_a_pass_would_fail(database: Database, now: d
     with pytest.raises(ValidationError):
         Settings(position_retention_days=1e6, held_route_expiry_days=1e6, active_route_expiry_days=1e6)
     with database.transaction() as connection:
-        assert expire_held_routes(connection, expiry_days=MAX_DAYS, now=now) == 0
+        assert expire_held_routes(connection, expiry_days=MAX_DAYS, now=now) == (0, [])
         assert expire_started_routes(connection, expiry_days=MAX_DAYS, now=now) == (0, [])
         assert keep_positions(connection, retention_days=MAX_DAYS, now=now) == 0
         raise psycopg.Rollback

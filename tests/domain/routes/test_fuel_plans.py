@@ -11,7 +11,7 @@ import pytest
 
 from domain.accounts.companies import Policy, set_policy
 from domain.database import Connection, Tenant
-from domain.jobs import send_message
+from domain.jobs import process_positions, send_message
 from domain.lifecycle import RouteStatus
 from domain.planning import plans
 from domain.planning.plan import FuelPlan, NoPlan
@@ -236,7 +236,7 @@ def test_an_infeasible_trip_is_an_error_that_says_which_leg(
 
     outcome, jobs = fuel_plans.finish_plan(connection, task, *build(connection, task, now=now), now=now)
 
-    assert (outcome, jobs) == ("infeasible", [])
+    assert (outcome, jobs) == ("infeasible", [process_positions("live", [fleet.trucks[0]])])
     row = route_row(connection, route_id)
     assert row.status == "error"
     assert "from mile 0.0" in row.closed_reason

@@ -61,8 +61,8 @@ def open_routes(connection: Connection, tenant: Tenant) -> list[str]:
 
 def visit(connection: Connection, route_id: UUID, stop: int, arrived_at: datetime) -> None:
     connection.execute(
-        "INSERT INTO visits (company_id, environment, route_id, stop, arrived_at, arrival_evidence)"
-        " SELECT company_id, environment, id, %s, %s, '{}' FROM routes WHERE id = %s",
+        "INSERT INTO visits (company_id, environment, route_id, stop, vehicle_id, arrived_at, arrival_evidence)"
+        " SELECT company_id, environment, id, %s, vehicle_id, %s, '{}' FROM routes WHERE id = %s",
         (stop, arrived_at, route_id),
     )
     connection.execute("UPDATE routes SET arrived_at = least(arrived_at, %s) WHERE id = %s", (arrived_at, route_id))
@@ -385,15 +385,6 @@ def test_a_stop_that_gets_another_name_stays(connection: Connection, fleet: Flee
     push(connection, fleet.live, {"externalId": "LOAD", "stops": [{**JOLIET, "name": "Gate 4"}, NEWARK]}, now=now)
 
     assert visits_of(connection, route_id) == {0: (now, None)}
-
-
-def test_another_truck_has_visited_nothing(connection: Connection, fleet: Fleet, now: datetime) -> None:
-    route_id = imported(connection, fleet.live, now=now, externalId="LOAD")
-    visit(connection, route_id, 0, now)
-
-    push(connection, fleet.live, {"externalId": "LOAD", "vehicle": {"unitNumber": "102"}}, now=now)
-
-    assert visits_of(connection, route_id) == {}
 
 
 def test_an_updated_route_whose_truck_has_arrived_is_planned_again_after_its_import(

@@ -79,7 +79,7 @@ def test_a_completed_route_goes_on_counting(connection: Connection, fleet: Fleet
 
 def test_a_route_that_ends_in_error_no_longer_counts(connection: Connection, fleet: Fleet, settings: Settings) -> None:
     ended, expired, goes_on = (sent(connection, settings, fleet.live) for _ in range(3))
-    progress.end_routes(connection, [ended], "the truck was sold")
+    progress.end_routes(connection, [ended], "the truck was sold", now=NOON)
     assert set(behind(connection, fleet.live)) == {expired, goes_on}
     connection.execute("UPDATE routes SET imported_at = now() - interval '60 days' WHERE id = %s", (expired,))
     progress.expire_started_routes(connection, expiry_days=30, now=datetime.now(UTC))
