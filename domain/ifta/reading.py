@@ -93,13 +93,16 @@ _PLANS = Statement(
     _Plan,
     """
     SELECT p.route_id, p.document, p.timeline, p.explanation, (p.cause->>'fuelStopsPassed')::int AS fuel_stops_passed
-    FROM routes r JOIN plans p ON p.route_id = r.id AND p.revision = r.revision
+    FROM routes r JOIN plans p ON p.route_id = r.id
+         AND (p.revision = r.revision OR p.generated_at >= r.arrived_at)
     WHERE r.company_id = %s AND r.environment = %s AND r.id = ANY(%s) AND p.document IS NOT NULL
       AND (p.id = r.plan_id OR EXISTS (SELECT FROM messages m WHERE m.plan_id = p.id AND m.status = 'sent'))
     ORDER BY p.route_id, p.generated_at DESC
     """,
 )
-"""The current plans of routes, and those that they replaced after the driver had them."""
+"""The current plans of routes, and those that they replaced after the driver had them. A plan of an earlier revision
+counts too, if it was made since the first visit that the route still has: the truck drove by it. Its timeline was
+rewritten for the stops as they are now."""
 
 
 def read_routes(connection: Connection, tenant: Tenant, route_ids: Sequence[UUID]) -> Iterator[DrivenRoute]:

@@ -1,6 +1,6 @@
 """A fuel plan is computed from its task, stored, and explained. How its route moves on is in `routes/fuel_plans.py`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -169,6 +169,23 @@ def timeline_of(task: Task, plan: FuelPlan) -> list[TimelineEntry]:
     start = task.route.scheduled_start
     due = min(_opens(task.route.stops[0]) or start, start, task.departure)
     return [TimelineEntry(stop=0, mile=None, plannedArrival=utc_text(due)), *ahead]
+
+
+_MOVE_STOPS = Command(
+    """
+    UPDATE plans SET timeline = coalesce((
+        SELECT jsonb_agg(jsonb_set(entry, '{stop}', to_jsonb(moved.target)) ORDER BY moved.target)
+        FROM jsonb_array_elements(timeline) AS entry
+        JOIN unnest(%s::int[], %s::int[]) AS moved (source, target) ON moved.source = (entry->>'stop')::int), '[]')
+    WHERE route_id = %s
+    """
+)
+
+
+def move_stops(connection: Connection, route_id: UUID, moves: Mapping[int, int]) -> None:
+    """The stops of a route have changed: `moves` tells the new position of each one that stays. The timelines of the
+    plans that it has had tell the new positions from now on; stops that went are no longer in them."""
+    _MOVE_STOPS.execute(connection, (list(moves), list(moves.values()), route_id))
 
 
 class _Explained(NamedTuple):

@@ -12,6 +12,7 @@ from domain.database import Connection, Tenant, as_json
 from domain.jobs import SWEEP_GRACE
 from domain.lifecycle import RouteStatus
 from domain.messages.discarding import discard_messages
+from domain.planning.plans import move_stops
 from domain.routes.content import COLUMNS, VALUES
 from domain.routes.progress import START_OVER
 from domain.statements import Command, Statement
@@ -114,10 +115,14 @@ def _keep_visits(connection: Connection, update: Update) -> None:
     old = _VISITED.first(connection, (route_id,))
     if old is None:
         return
-    moves = stops_that_stay(msgspec.convert(old.stops, list[RouteStopInput]), new.stops)
+    stops = msgspec.convert(old.stops, list[RouteStopInput])
+    moves = stops_that_stay(stops, new.stops)
+    if moves == {position: position for position in range(len(stops))}:
+        return
     _FORGET_OTHERS.execute(connection, (route_id, list(moves)))
     _MOVE_ASIDE.execute(connection, (list(moves), list(moves.values()), route_id))
     _MOVE_BACK.execute(connection, (route_id,))
+    move_stops(connection, route_id, moves)
 
 
 def stops_that_stay(old: Sequence[RouteStopInput], new: Sequence[RouteStopInput]) -> dict[int, int]:

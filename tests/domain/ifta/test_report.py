@@ -20,13 +20,15 @@ from domain.planning import plans
 from domain.planning.plan import FuelPlan
 from domain.planning.tasks import load_task, road_ahead
 from domain.roads.highways import HighwayRoads
-from domain.routes import fuel_plans
+from domain.routes import fuel_plans, progress
+from domain.routes.imports import import_routes
+from domain.routes.pushes import Push, store_pushes
 from domain.settings import Settings
 from domain.stations.candidates import Network, offers_along
 from domain.stations.stations import import_stations, import_taxes
-from tests.domain.helpers import deliver, imported
+from tests.domain.helpers import deliver, imported, route_row
 from tests.domain.trucks import hours, minutes, stand_at
-from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
+from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet, route_input
 from tests.rows import named
 
 DEMO = Path(__file__).parents[3] / "deploy" / "demo"
@@ -198,13 +200,57 @@ def test_a_leg_without_a_plan_has_the_miles_of_the_embedded_roads(
     connection: Connection, fleet: Fleet, settings: Settings
 ) -> None:
     route_id, plan = drive(connection, settings, fleet, NEW_YEAR - hours(30))
-    connection.execute("UPDATE routes SET revision = revision + 1 WHERE id = %s", (route_id,))  # not this plan's
+    connection.execute("UPDATE messages SET status = 'failed' WHERE route_id = %s", (route_id,))
+    connection.execute("UPDATE routes SET plan_id = NULL WHERE id = %s", (route_id,))
 
     report = report_of(connection, fleet, Q4)
 
     assert (report.legs, report.legs_rebuilt, report.legs_without_plan) == (2, 0, 2)
     assert report.totals.miles == pytest.approx(plan.trip.distance_miles, rel=0.01)
     assert report.totals.gallons_planned == 0
+
+
+BOSTON = {"name": "Boston dock", "latitude": 42.361, "longitude": -71.057}
+
+
+@pytest.mark.parametrize("stops", [STOPS, [JOLIET, BOSTON, PERRYSBURG, NEWARK], [JOLIET, PERRYSBURG, BOSTON]])
+def test_what_was_bought_counts_as_long_as_the_leg_does(
+    connection: Connection, fleet: Fleet, settings: Settings, stops: list[dict[str, Any]]
+) -> None:
+    """Of a route that ended in error on its way, and was pushed again with the same stops or others."""
+    connection.execute("UPDATE companies SET assumed_fuel_percent = 20 WHERE id = %s", (fleet.company_id,))
+    start = NEW_YEAR - hours(30)
+    route_id, _ = drive(connection, settings, fleet, start, stops=2)
+    before = report_of(connection, fleet, Q4)
+    assert before.totals.gallons_planned > 0
+    later = start + hours(11)
+
+    progress.end_routes(connection, [route_id], "it broke down", now=later)
+    assert report_of(connection, fleet, Q4) == before
+    again = route_input(start, externalId=route_row(connection, route_id).external_id, stops=stops)
+    store_pushes(connection, [Push(fleet.live, again)], now=later)
+    import_routes(connection, [route_id], now=later)
+
+    assert report_of(connection, fleet, Q4) == before
+
+
+def test_a_plan_from_before_the_route_was_begun_anew_counts_for_nothing(
+    connection: Connection, fleet: Fleet, settings: Settings
+) -> None:
+    start = NEW_YEAR - timedelta(days=9)
+    route_id, _ = drive(connection, settings, fleet, start, stops=2)
+    progress.end_routes(connection, [route_id], "it broke down", now=start + hours(11))
+    anew = start + timedelta(days=4)
+    again = route_input(anew, externalId=route_row(connection, route_id).external_id, stops=STOPS)
+    store_pushes(connection, [Push(fleet.live, again)], now=start + hours(12))
+    import_routes(connection, [route_id], now=start + hours(12))
+    assert report_of(connection, fleet, Q4).legs == 0
+
+    stand_at(connection, settings, fleet, JOLIET, anew)
+    stand_at(connection, settings, fleet, PERRYSBURG, anew + hours(9))
+
+    report = report_of(connection, fleet, Q4)
+    assert (report.legs, report.legs_without_plan, report.totals.gallons_planned) == (1, 1, 0)
 
 
 def test_a_quarter_in_which_nothing_was_driven_is_empty(connection: Connection, fleet: Fleet) -> None:

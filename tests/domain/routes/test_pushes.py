@@ -15,13 +15,19 @@ from hypothesis import strategies as st
 
 from domain.contract.shapes import RouteStopInput
 from domain.database import SUPERSEDING_LOCKS, Connection, Database, Tenant
-from domain.jobs import process_positions
+from domain.jobs import process_positions, review_plan
 from domain.lifecycle import RouteStatus
+from domain.routes import review_requests
+from domain.routes.by_hand import plan_again
+from domain.routes.events import By
 from domain.routes.imports import import_routes
-from domain.routes.progress import cancel_route
+from domain.routes.progress import cancel_route, end_routes
 from domain.routes.pushes import Push, Pushed, store_pushes
 from domain.routes.updates import stops_that_stay
+from domain.settings import Settings
 from tests.domain.helpers import (
+    corrected_by_hand,
+    deliver,
     imported,
     planned_by_hand,
     positions_at,
@@ -31,6 +37,7 @@ from tests.domain.helpers import (
     status_of,
     visits_of,
 )
+from tests.domain.trucks import activate, stand_at
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet, route_input
 from tests.rows import named
 
@@ -250,6 +257,29 @@ def test_after_a_cancel_the_same_external_id_is_a_fresh_route(
 
     assert effects(results) == ["create", "unchanged"]
     assert results[0].route_id != first
+
+
+def test_a_route_that_is_begun_anew_has_its_reviews_before_it(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    route_id = imported(connection, fleet.live, now=now, externalId="LOAD")
+    stand_at(connection, settings, fleet, JOLIET, now)
+    activate(connection, settings, route_id, now=now)
+    correction = corrected_by_hand(connection, route_id, now=now)
+    deliver(connection, correction, settings=settings, now=now)
+    review_requests.after_new_prices(connection, fleet.company_id, now=now)
+    connection.execute("UPDATE routes SET review_at = %s, review_cause = 'dispatcher' WHERE id = %s", (now, route_id))
+    end_routes(connection, [route_id], "it broke down", now=now)
+
+    push(connection, fleet.live, {"externalId": "LOAD"}, now=now)
+
+    row = route_row(connection, route_id)
+    assert (row.corrected_at, row.review_at, row.review_cause) == (None, None, None)
+    import_routes(connection, [route_id], now=now)
+    planned_by_hand(connection, route_id, now=now)
+    assert plan_again(connection, fleet.live, route_id, By("ann@example.com", "prices"), now=now) == [
+        review_plan(route_id)
+    ]
 
 
 # --- Superseding -----------------------------------------------------------------------------------------------

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from domain.database import Connection, Database, Tenant
 from domain.housekeeping.retention import delete_routes
 from domain.lifecycle import TRANSITIONS, RouteStatus
-from domain.routes import progress
+from domain.messages.messages import Claim
+from domain.routes import delivery, progress
 from domain.savings.export import COLUMNS, line_row, plan_row, write_csv
 from domain.savings.report import ALL, By, Figures, Line, Only, Order, Week, by_line, by_week, plans_behind, total_of
 from domain.savings.spans import Span, UnusableSpan, month_of, quarter_of
@@ -75,6 +76,29 @@ def test_a_completed_route_goes_on_counting(connection: Connection, fleet: Fleet
     progress.complete_routes(connection, [route_id], now=NOON)
     assert route_row(connection, route_id).status == RouteStatus.COMPLETED
     assert total(connection, fleet.live).plans == 1
+
+
+def test_a_route_that_is_completed_while_its_message_is_handed_over_counts(
+    connection: Connection, fleet: Fleet, settings: Settings
+) -> None:
+    connection.execute("UPDATE drivers SET contact = 'json://127.0.0.1:9/' WHERE id = %s", (fleet.drivers[0],))
+    route_id = imported(connection, fleet.live, now=NOON)
+    message = planned_by_hand(connection, route_id, now=NOON, savingsTotal=31.5)
+    allowing = settings.model_copy(update={"message_allowed_hosts": "127.0.0.1"})
+    claimed = delivery.claim(connection, message, settings=allowing, now=NOON)
+    assert isinstance(claimed, Claim)
+    connection.execute(
+        "INSERT INTO visits (company_id, environment, route_id, stop, arrived_at)"
+        " SELECT company_id, environment, id, 1, %s FROM routes WHERE id = %s",
+        (NOON, route_id),
+    )
+    progress.complete_routes(connection, [route_id], now=NOON)
+    assert route_row(connection, route_id).status == RouteStatus.COMPLETED
+    assert total(connection, fleet.live).plans == 0
+
+    delivery.settle(connection, claimed, None, settings=allowing, now=NOON)
+
+    assert total(connection, fleet.live) == Figures(1, 1, Decimal(150), 52050, 3150)
 
 
 def test_a_route_that_ends_in_error_no_longer_counts(connection: Connection, fleet: Fleet, settings: Settings) -> None:
