@@ -16,7 +16,7 @@ from domain.jobs import SWEEP_GRACE, Job
 from domain.lifecycle import PushEffect, effect_of_push
 from domain.routes.content import COLUMNS, VALUES
 from domain.routes.progress import NOT_ATTEMPTED
-from domain.routes.superseding import lock_references, supersede
+from domain.routes.superseding import lock_references, lock_with_older, supersede
 from domain.routes.updates import Update, lock_current, store_updates
 from domain.statements import Query, Statement
 from domain.telematics.rechecks import recheck_trucks
@@ -69,15 +69,17 @@ def store_pushes(connection: Connection, pushes: Sequence[Push], *, now: datetim
     It goes in rounds, each of which takes one push of each `externalId`. LOAD-1, LOAD-2 and LOAD-1 with another start
     take two: the first one creates both routes, the second one updates LOAD-1.
     """
-    lock_references(
+    superseding = lock_references(
         connection,
         ((push.tenant, push.route.reference) for push in pushes if push.route.reference),
     )
     results: dict[int, Pushed] = {}
     superseded: list[UUID] = []
     waiting = list(range(len(pushes)))
+    to_lock = pushes if superseding else ()
     while waiting:
-        stored = _store_round(connection, pushes, _first_of_each_route(pushes, waiting), now=now)
+        stored = _store_round(connection, pushes, _first_of_each_route(pushes, waiting), to_lock=to_lock, now=now)
+        to_lock = ()
         superseded += supersede(
             connection,
             [pushed.route_id for pushed in stored.values() if pushed.effect in ("create", "replace")],
@@ -95,15 +97,24 @@ def _first_of_each_route(pushes: Sequence[Push], positions: Iterable[int]) -> li
 
 
 def _store_round(
-    connection: Connection, pushes: Sequence[Push], positions: Sequence[int], *, now: datetime
+    connection: Connection,
+    pushes: Sequence[Push],
+    positions: Sequence[int],
+    *,
+    to_lock: Sequence[Push],
+    now: datetime,
 ) -> dict[int, Pushed]:
     """Stores the pushes at these positions, no two of the same `externalId`. Returns what became of each, by position.
+    The routes of `to_lock` are locked with those that they may supersede. That comes after the inserts, which may wait
+    for another process that inserts the same route: whoever waits there holds no route that exists already.
 
     A push is missing in the result when its route was there as we tried to create it, but another transaction had
     canceled it before we locked it: the next round creates it.
     """
     created = _insert(_INSERT, [pushes[position] for position in positions], now=now).on(connection)
     stored = {position: pushed for position, pushed in zip(positions, created, strict=True) if pushed is not None}
+    if to_lock:
+        lock_with_older(connection, [(push.tenant, push.route) for push in to_lock])
     known = [position for position in positions if position not in stored]
     updates = []
     wanted = [(pushes[position].tenant, pushes[position].route) for position in known]

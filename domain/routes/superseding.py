@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import SUPERSEDING_LOCKS, Connection, Tenant
+from domain.contract.shapes import RouteInput
+from domain.database import SUPERSEDING_LOCKS, Connection, Tenant, as_json
 from domain.lifecycle import superseded_by
 from domain.routes.progress import CANCEL, canceling, end_but_keep_trucks
-from domain.statements import Statement
+from domain.statements import Command, Statement
 
 
 class _Locked(NamedTuple):
@@ -31,25 +32,57 @@ _LOCK = Statement(
 )
 
 
-def lock_references(connection: Connection, references: Iterable[tuple[Tenant, str]]) -> None:
+def lock_references(connection: Connection, references: Iterable[tuple[Tenant, str]]) -> bool:
     """Until the transaction ends, other pushes with one of these references wait, where the company has superseding on.
 
     Without that, two transactions that push LOAD-1 and LOAD-2 at the same time would not see each other's route, and
     neither would cancel the older one. All references are locked in one order and before anything else, so that no two
     batches wait for each other. References with the same hash, which a caller can make, wait for each other needlessly,
     but not longer than a batch takes.
+
+    Returns whether one of the companies has superseding on. Then routes may be superseded, and `lock_with_older` is
+    next.
     """
     tenants_and_references = list(references)
-    if tenants_and_references:
-        _LOCK.execute(
-            connection,
-            (
-                SUPERSEDING_LOCKS,
-                [tenant.company_id for tenant, _ in tenants_and_references],
-                [tenant.environment for tenant, _ in tenants_and_references],
-                [reference for _, reference in tenants_and_references],
-            ),
-        )
+    if not tenants_and_references:
+        return False
+    locked = _LOCK.all(
+        connection,
+        (
+            SUPERSEDING_LOCKS,
+            [tenant.company_id for tenant, _ in tenants_and_references],
+            [tenant.environment for tenant, _ in tenants_and_references],
+            [reference for _, reference in tenants_and_references],
+        ),
+    )
+    return bool(locked)
+
+
+_OPEN = "status IN ('pending','pending_mapping','pending_window','draft','planned')"
+_LOCK_WITH_OLDER = Command(
+    f"""
+    SELECT FROM routes WHERE id = ANY(ARRAY(
+        SELECT named.id
+        FROM jsonb_to_recordset(%(pushed)s) AS pushed (company_id uuid, environment text, body jsonb)
+        JOIN routes named ON named.company_id = pushed.company_id AND named.environment = pushed.environment
+             AND named.external_id = pushed.body->>'externalId' AND named.status <> 'canceled'
+        UNION ALL
+        SELECT old.id
+        FROM jsonb_to_recordset(%(pushed)s) AS pushed (company_id uuid, environment text, body jsonb)
+        JOIN companies c ON c.id = pushed.company_id AND c.superseding
+        JOIN routes old ON old.company_id = pushed.company_id AND old.environment = pushed.environment
+             AND old.reference = pushed.body->>'reference' AND old.reference <> '' AND old.{_OPEN}))
+    ORDER BY id FOR UPDATE
+    """  # noqa: S608 (a constant of this module)
+)
+
+
+def lock_with_older(connection: Connection, pushed: Sequence[tuple[Tenant, RouteInput]]) -> None:
+    """Locks the routes that these pushes name, and those that they may supersede, together in the order of their ids,
+    as everybody does who locks several routes. Without that, a push that holds its own route and waits for an older
+    one, and an import that holds the older one, would wait for each other."""
+    wanted = [{**tenant._asdict(), "body": body} for tenant, body in pushed]
+    _LOCK_WITH_OLDER.execute(connection, {"pushed": as_json(wanted)})
 
 
 class _Superseded(NamedTuple):
@@ -60,7 +93,7 @@ class _Superseded(NamedTuple):
 
 _LOCK_OLDER = Statement(
     _Superseded,
-    """
+    f"""
     SELECT old.id, new.external_id
     FROM routes new
     JOIN companies c ON c.id = new.company_id AND c.superseding
@@ -68,10 +101,10 @@ _LOCK_OLDER = Statement(
          AND old.reference = new.reference AND old.external_id <> new.external_id
          AND (old.created_at, old.id) < (new.created_at, new.id)
     WHERE new.id = ANY(%s) AND new.reference <> '' AND new.status <> 'canceled'
-      AND old.reference <> '' AND old.status IN ('pending','pending_mapping','pending_window','draft','planned')
+      AND old.reference <> '' AND old.{_OPEN}
     ORDER BY old.id, new.created_at
     FOR UPDATE OF old
-    """,
+    """,  # noqa: S608 (a constant of this module)
 )
 
 

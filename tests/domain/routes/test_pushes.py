@@ -610,6 +610,34 @@ def test_batches_with_the_same_references_in_another_order_wait_for_one_another_
     assert (effects(one), effects(other)) == (["create", "replace"], ["create", "replace"])
 
 
+@pytest.mark.parametrize("repeated", [False, True])
+def test_a_push_locks_the_older_route_before_its_own_as_imports_do(
+    database: Database, own_fleet: Callable[..., Fleet], now: datetime, repeated: bool
+) -> None:
+    """Whoever locks several routes locks them in the order of their ids."""
+    fleet = own_fleet(superseding=True)
+    with database.transaction() as connection:
+        older = imported(connection, fleet.live, now=now, externalId="A", reference="R")
+        own = imported(connection, fleet.live, now=now, externalId="B")
+    bodies = [{"externalId": "B", "reference": "S"}] * repeated + [{"externalId": "B", "reference": "R"}]
+
+    def push_own() -> list[str]:
+        with database.transaction() as connection:
+            return effects(push(connection, fleet.live, *bodies, now=now))
+
+    with ThreadPoolExecutor(1) as threads:
+        with database.transaction() as importing:
+            importing.execute("SELECT FROM routes WHERE id = %s FOR UPDATE", (older,))
+            waiting = threads.submit(push_own)
+            while not importing.execute("SELECT FROM pg_locks WHERE NOT granted").fetchall():
+                assert not waiting.done()
+            importing.execute("SELECT FROM routes WHERE id = %s FOR UPDATE NOWAIT", (own,))
+        assert waiting.result(10) == ["replace"] * len(bodies)
+
+    with database.transaction() as connection:
+        assert open_routes(connection, fleet.live) == ["B"]
+
+
 @pytest.mark.parametrize("numbers", ["%(key)s::bigint", "0, %(key)s::bigint::bit(32)::int"])
 def test_no_lock_outside_of_its_class_stops_a_push_whatever_its_reference(
     database: Database, own_fleet: Callable[..., Fleet], now: datetime, numbers: str
