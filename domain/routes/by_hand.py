@@ -77,10 +77,9 @@ def mark_stop(
     commit: what the truck has done since is processed again. Raises ImpossibleMark, ImpossibleStep.
     """
     early = timedelta(hours=settings.early_arrival_hours)
-    others = _OTHERS.first(
-        connection,
-        {**tenant._asdict(), "id": route_id, "moment": moment, "early": early, "stale": arrivals.STALE_DRAFT_AFTER},
-    )
+    stale = arrivals.STALE_DRAFT_AFTER
+    which = {**tenant._asdict(), "id": route_id, "moment": moment, "early": early, "stale": stale}
+    others = _OTHERS.first(connection, which)
     # Routes are locked together, in the order of their ids, as everywhere: the truck may be on another one.
     locked = _LOCK.all(connection, (*tenant, [*(others.route_ids if others is not None else ()), route_id]))
     route = next((one for one in locked if one.id == route_id), None)
@@ -89,12 +88,17 @@ def mark_stop(
     before = load_visits(connection, [route_id]).get(route_id, {})
     if marks.is_known(before, stop, end):
         return False, []
+    # From here on the track is locked, so no import and no worker starts another route of the truck meanwhile.
+    recheck = recheck_trucks(connection, [route_id], since=moment, now=now)
+    others = _OTHERS.one(connection, which)
+    if not {one.id for one in locked}.issuperset(others.route_ids):
+        raise ImpossibleStep("another route of its truck has just changed: look again")
     _require_possible(route, locked, moment, free_since=others.free_since, early=early, now=now)
     stops = [Point(one["latitude"], one["longitude"]) for one in route.stops]
     after = marks.marked(stops, before, stop, end, moment, Mark(by.email, by.reason, now))
     standing = [route_id] if is_standing(route, before) else []
     jobs = move_on(connection, [route], {route_id: after}, standing=standing, now=now)
-    return True, [*jobs, *recheck_trucks(connection, [route_id], since=moment, now=now)]
+    return True, [*jobs, *recheck]
 
 
 def _require_possible(

@@ -1,6 +1,7 @@
 """Whatever lets a truck go has it looked at again: it may stand at its next first stop and send nothing more
 (decision 10). One test drives every statement by which a route leaves its truck."""
 
+import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -11,13 +12,15 @@ import pytest
 from domain.database import Connection
 from domain.jobs import Job, build_plan
 from domain.lifecycle import RouteStatus
-from domain.routes import imports, progress
+from domain.routes import holds, imports, progress
 from domain.routes.fleet_changes import add_mapping
 from domain.routes.imports import import_routes
 from domain.routes.pushes import Push, store_pushes
 from domain.routes.retiring import match_again_lately_retired, retire
 from domain.settings import Settings
 from tests.domain.helpers import deliver, imported, planned_by_hand, status_of
+from tests.domain.test_one_writer import statements_of
+from tests.domain.test_statements import MODULES
 from tests.domain.trucks import hours, process, stand_at
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet, route_input
 
@@ -116,6 +119,11 @@ def held_for_its_truck(truck: Truck) -> list[Job]:
     return truck.push(truck.now, unit_number="999")
 
 
+def expired_while_held(truck: Truck) -> list[Job]:
+    truck.push(truck.now - timedelta(days=8), unit_number="999")
+    return holds.expire_held_routes(truck.connection, expiry_days=7, now=truck.now)[1]
+
+
 def failed_to_be_imported(truck: Truck) -> list[Job]:
     body = route_input(truck.now, externalId="FIRST", stops=STOPS)
     store_pushes(truck.connection, [Push(truck.fleet.live, body)], now=truck.now)
@@ -164,6 +172,7 @@ WAYS: dict[Way, tuple[str, ...]] = {
     postponed: ("draft", "arrived", "planned"),
     postponed_beyond_the_window: ("draft", "arrived", "planned"),
     held_for_its_truck: ("draft", "arrived", "planned"),
+    expired_while_held: ("draft", "arrived", "planned"),
     failed_to_be_imported: ("draft", "arrived", "planned"),
     canceled_before_its_import: ("draft", "arrived", "planned"),
     attempts_used_up: ("arrived",),
@@ -172,6 +181,37 @@ WAYS: dict[Way, tuple[str, ...]] = {
     completed: ("active",),
 }
 """Each way of letting go of a truck, and the statuses in which it is possible."""
+
+DRIVEN_BY: dict[str, tuple[Way, ...]] = {
+    "holds._EXPIRE": (expired_while_held,),
+    "imports._FAIL": (failed_to_be_imported,),
+    "imports._GIVE_UP": (failed_to_be_imported,),
+    "imports._HOLD": (postponed_beyond_the_window, held_for_its_truck),
+    "progress.CANCEL": (canceled, superseded, canceled_before_its_import),
+    "progress._COMPLETE": (completed,),
+    "progress._END": (ended, driver_retired),
+    "progress._EXPIRE_STARTED": (silent_for_weeks,),
+    "progress._NO_PLAN": (without_a_feasible_plan,),
+    "progress._PLANNING_ENDED": (attempts_used_up,),
+    "progress._START_OVER": (driver_retired, found_retired),
+    "updates._REPLACE": (moved, moved_by_a_mapping, postponed),
+}
+"""Each statement that takes a route from its truck, and the ways above that pass through it."""
+LEAVES = re.compile(
+    r"UPDATE routes\b.*?\bSET\b(?:(?!\bWHERE\b).)*?\bstatus = (?!'(?:draft|planned|active)')", re.DOTALL
+)
+
+
+def test_every_statement_that_takes_a_route_from_its_truck_is_driven_here() -> None:
+    found = {
+        f"{module.__name__.removeprefix('domain.routes.')}.{name}"
+        for module in MODULES
+        for name, value in vars(module).items()
+        for statement in statements_of(value)
+        if LEAVES.search(statement.text)
+    }
+    assert found - {"superseding.CANCEL"} == DRIVEN_BY.keys()
+    assert {way for ways in DRIVEN_BY.values() for way in ways} <= WAYS.keys()
 
 
 @pytest.mark.parametrize(
