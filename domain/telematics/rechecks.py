@@ -27,8 +27,12 @@ _RECHECK = """
         WHERE r.id = ANY(%(ids)s::uuid[]) AND {moved} AND truck.vehicle_id IS NOT NULL
         GROUP BY truck.vehicle_id, r.environment
     ), locked AS MATERIALIZED (
-        SELECT vehicle_id, environment FROM tracks t JOIN moved USING (vehicle_id, environment)
-        WHERE t.vehicle_id = ANY(ARRAY(SELECT vehicle_id FROM moved)) AND ({looked_at})
+        SELECT vehicle_id, environment FROM tracks t
+        WHERE (environment = 'live'
+               AND vehicle_id = ANY(ARRAY(SELECT vehicle_id FROM moved WHERE environment = 'live'))
+               OR environment = 'sandbox'
+               AND vehicle_id = ANY(ARRAY(SELECT vehicle_id FROM moved WHERE environment = 'sandbox')))
+          AND ({looked_at})
         ORDER BY vehicle_id, environment FOR UPDATE OF t)  -- in the order of the feed, so that they never deadlock
     UPDATE tracks t SET unprocessed_from = least(t.unprocessed_from, {since}),
                         unprocessed_since = coalesce(t.unprocessed_since, %(now)s)
@@ -36,7 +40,7 @@ _RECHECK = """
     RETURNING t.environment, t.vehicle_id
 """
 """The trucks of routes: those that they are matched to, and those that they were matched to before their import started
-over."""
+over. Tracks are found by arrays of keys: joined, each track of a batch would be compared with each truck."""
 _MINUTES = f"interval '{STANDING_MINUTES} minutes'"
 _LATELY = f"(CASE t.environment WHEN 'live' THEN least(t.newest_at, %(now)s) ELSE t.newest_at END - {_MINUTES})"
 """What a truck did before its newest fix says where it stands, even if it has sent nothing since. A live clock that is
@@ -47,7 +51,8 @@ _RECHECK_IMPORTED = Statement(
     _Truck,
     _RECHECK.format(
         moved="r.imported_at = %(now)s",
-        looked_at=f"moved.let_go OR t.newest_at >= %(now)s - {_MINUTES} OR t.unprocessed_from IS NOT NULL",
+        looked_at=f"newest_at >= %(now)s - {_MINUTES} OR unprocessed_from IS NOT NULL"
+        " OR vehicle_id = ANY(ARRAY(SELECT vehicle_id FROM moved WHERE let_go))",
         since=_LATELY,
     ),
 )

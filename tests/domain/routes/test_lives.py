@@ -13,12 +13,11 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from domain.database import Connection, Database, Tenant
-from domain.lifecycle import Environment, RouteStatus
+from domain.lifecycle import HELD, Environment, RouteStatus
 from domain.routes import progress
 from domain.routes.by_hand import mark_stop
 from domain.routes.events import By, ImpossibleStep
 from domain.routes.fleet_changes import add_mapping
-from domain.routes.holds import routes_that_can_move
 from domain.routes.imports import import_routes
 from domain.routes.progress import cancel_route, end_routes, expire_started_routes
 from domain.routes.pushes import Push, store_pushes
@@ -121,8 +120,7 @@ class World:
         """Every job that waits is done, until none follows."""
         for _ in range(3):
             self.now += timedelta(seconds=1)
-            held = [one.id for one in self.routes() if one.status == "pending"]
-            import_routes(self.connection, [*held, *routes_that_can_move(self.connection, now=self.now)], now=self.now)
+            import_routes(self.connection, [one.id for one in self.routes() if one.status in HELD], now=self.now)
             process(self.connection, self.settings, self.fleet, now=self.now, live=self.is_live)
 
     def process(self) -> None:
