@@ -52,7 +52,7 @@ _RECHECK_IMPORTED = Statement(
     _RECHECK.format(
         moved="r.imported_at = %(now)s",
         looked_at=f"newest_at >= %(now)s - {_MINUTES} OR unprocessed_from IS NOT NULL"
-        " OR vehicle_id = ANY(ARRAY(SELECT vehicle_id FROM moved WHERE let_go))",
+        " OR vehicle_id = ANY(ARRAY(SELECT vehicle_id FROM moved WHERE let_go))",  # noqa: S608 (a constant)
         since=_LATELY,
     ),
 )
