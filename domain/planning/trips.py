@@ -14,6 +14,9 @@ DOLLARS = 1e-9
 GALLONS = 1e-9
 """Fuel may exceed a limit by this much: the error of floating-point sums."""
 
+PUMP_STEP_GALLONS = 0.1
+"""What a pump shows. Less than this is no purchase."""
+
 
 class Candidate(NamedTuple):
     """One pass of the road by a station. The detour runs from the road to the station and back to the same mile."""
@@ -59,12 +62,14 @@ class Trip:
         return min(self.start_gallons, self.usable_gallons)
 
     def smallest_purchase(self, candidate: Candidate) -> float:
-        """Gallons: the policy's smallest purchase, and no less than the detour burns.
+        """Gallons: the policy's smallest purchase, one step of the pump, and no less than the detour burns.
 
-        The second rules out nothing sensible, and it keeps the optimizer fast: otherwise the levels that pointless
-        detours lead to would multiply from station to station.
+        Without the second, a stop that ends the margin would buy nothing. The third rules out nothing sensible, and it
+        keeps the optimizer fast: otherwise the levels that pointless detours lead to would multiply from station to
+        station.
         """
-        return max(self.min_purchase_gallons, (candidate.detour_miles_in + candidate.detour_miles_out) / self.mpg)
+        detour_gallons = (candidate.detour_miles_in + candidate.detour_miles_out) / self.mpg
+        return max(self.min_purchase_gallons, PUMP_STEP_GALLONS, detour_gallons)
 
 
 class Purchase(NamedTuple):

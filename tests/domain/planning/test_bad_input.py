@@ -116,6 +116,26 @@ def test_a_reserve_above_what_the_tank_may_hold() -> None:
     assert feasible(lower).explanation()["relaxed"][-1]["limit"] == "reserve_gallons"
 
 
+@pytest.mark.parametrize(
+    ("fuel_percent", "policy"),
+    [
+        (17.0, {"fuel_margin_percent": 5.0}),
+        (40.0, {"fuel_margin_percent": 30.0}),
+        (60.0, {"leftover_value_per_gallon": 6.0}),
+        (95.0, {"leftover_value_per_gallon": 6.0}),
+    ],
+)
+def test_no_purchase_is_of_zero_gallons(fuel_percent: float, policy: dict[str, Any]) -> None:
+    """A stop ends the margin, or makes money of what is left, and no smallest purchase is asked for."""
+    road = meridian(10.0, 120.0)
+    stations = [priced(mile, 3.0) for mile in (0.0, 10.0, 120.0)]
+    free: dict[str, Any] = {"min_purchase_gallons": 0.0, "stop_cost": 0.0, "reserve_percent": 10.0}
+    given = inputs(road, *stations, fuel_percent=fuel_percent, end_fuel_percent=0.0, **free, **policy)
+    plan = driven(build_plan(given))
+    assert isinstance(plan, FuelPlan)
+    assert all(stop.gallons_to_fill >= 0.1 for stop in plan.stops)
+
+
 @st.composite
 def allowed_inputs(draw: st.DrawFn) -> PlanInputs:
     """What the checks of commands and bodies let through."""
@@ -136,6 +156,7 @@ def allowed_inputs(draw: st.DrawFn) -> PlanInputs:
         )
     ]
     policy = Policy(
+        fuel_margin_percent=draw(st.just(0.0) | percent),
         reserve_percent=draw(percent),
         end_fuel_percent=draw(percent),
         assumed_fuel_percent=draw(percent),

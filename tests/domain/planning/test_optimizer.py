@@ -13,7 +13,17 @@ from hypothesis import strategies as st
 
 from domain.planning.optimizer import solve
 from domain.planning.rounding import round_and_replay
-from domain.planning.trips import BrokenPlan, Candidate, Infeasible, Purchase, Solution, Trip, objective_of, replay
+from domain.planning.trips import (
+    PUMP_STEP_GALLONS,
+    BrokenPlan,
+    Candidate,
+    Infeasible,
+    Purchase,
+    Solution,
+    Trip,
+    objective_of,
+    replay,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +60,7 @@ def milp(trip: Trip, must_stop_at: int | None = None) -> highspy.HighsLp:
             row(reserve + margin, inf, {arriving: 1, stop: -into, **dict.fromkeys(stops, margin)})
         row(-inf, usable, {arriving: 1, stop: -into, bought: 1})
         row(0, 0, {leaving: 1, arriving: -1, bought: -1, stop: into + out})
-        row(0, inf, {bought: 1, stop: -max(trip.min_purchase_gallons, into + out)})
+        row(0, inf, {bought: 1, stop: -max(trip.min_purchase_gallons, PUMP_STEP_GALLONS, into + out)})
         row(-inf, 0, {bought: 1, stop: reserve - usable})
         fuel, mile = leaving, candidate.mile
         stops.append(stop)
