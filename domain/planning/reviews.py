@@ -11,7 +11,7 @@ from domain.database import Connection
 from domain.documents import FuelPlanDocument, PlanCause, StopDocument
 from domain.planning.changes import fuel_changed, level_on_leaving, same_trip, saving_moved
 from domain.planning.plan import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG, FuelPlan, NoPlan
-from domain.planning.tasks import RouteToPlan, Task, live_now, place_of, route_to_plan, task_as_of
+from domain.planning.tasks import RouteToPlan, Task, live_now, newest_at_first_stop, place_of, route_to_plan, task_as_of
 from domain.roads import CIRCUITY, Point, great_circle_miles
 from domain.statements import Command, NotNull, Statement
 from domain.stations.candidates import Corridor
@@ -83,12 +83,12 @@ def load_review(connection: Connection, route_id: UUID, plan: PlanUnderReview, *
     """What is needed to review a plan; None where the route was pushed again just now.
 
     A live plan is reviewed as of now. A sandbox plan is reviewed as of the departure from the first stop, or before the
-    departure as of the newest fix, because the sandbox's time is simulated.
+    departure as of the newest fix from that stop, because the sandbox's time is simulated.
     """
     route = route_to_plan(connection, route_id)
     if route is None:
         return None
-    as_of = live_now(route, now) or plan.departed_at or route.newest_at or route.arrived_at
+    as_of = live_now(route, now) or plan.departed_at or newest_at_first_stop(connection, route)
     changed = _fuel_changed(connection, route, plan, until=plan.departed_at or as_of)
     return Review(plan, task_as_of(connection, route, as_of), changed)
 

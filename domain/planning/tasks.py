@@ -105,7 +105,7 @@ def load_task(connection: Connection, route_id: UUID, *, now: datetime) -> Task 
     route = _DRAFT_TO_PLAN.first(connection, (route_id,))
     if route is None:
         return None
-    return task_as_of(connection, route, live_now(route, now) or _newest_at_first_stop(connection, route))
+    return task_as_of(connection, route, live_now(route, now) or newest_at_first_stop(connection, route))
 
 
 def route_to_plan(connection: Connection, route_id: UUID) -> RouteToPlan | None:
@@ -137,7 +137,7 @@ _SINCE_ARRIVAL = Statement(
 """The fix that arrived, and what was posted with it or later: an earlier rehearsal may have been of a later day."""
 
 
-def _newest_at_first_stop(connection: Connection, route: RouteToPlan) -> datetime:
+def newest_at_first_stop(connection: Connection, route: RouteToPlan) -> datetime:
     """When the truck sent its newest fix from the stop that it reached first; its arrival where somebody marked it."""
     parameters = (route.vehicle_id, route.environment, route.arrived_at, _MOST_FIXES)
     newest = route.arrived_at

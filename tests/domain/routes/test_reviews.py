@@ -455,3 +455,20 @@ def test_a_plan_whose_message_is_on_its_way_is_reviewed_afterwards(trip: Trip, s
 
     assert trip.review() == "being_sent"
     assert route_row(trip.connection, trip.route_id).review_at is not None
+
+
+def test_a_rehearsal_of_a_later_day_does_not_move_the_review_of_an_earlier_one(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    """What was posted before the truck arrived is of another trip, however late its day."""
+    later = positions_at(NEWARK, now + timedelta(days=2), count=1, fuel_percent=10)
+    post(connection, fleet.sandbox, later, now=now - timedelta(hours=1))
+    trip = Trip(connection, fleet, settings, now, fleet.sandbox)
+    trip.new_prices(1.5)
+
+    review = reviews.begin_review(connection, trip.route_id, now=trip.now)
+
+    assert review is not None
+    assert review.task.as_of == now + timedelta(minutes=1)
+    assert review.task.read_percent == 40
+    assert not review.fuel_changed
