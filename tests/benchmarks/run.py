@@ -1,5 +1,6 @@
 """`fuelroute bench`: runs benchmarks, shows their figures against the goals, and writes them down."""
 
+import importlib
 import os
 import platform
 import re
@@ -16,24 +17,23 @@ from rich.table import Table
 from rich.text import Text
 
 from domain.encoding import write
-from tests.benchmarks import console, fairness, feed, imports, passes, plan, push, reads, soak
+from domain.errors import FuelrouteError
 from tests.benchmarks.harness import Bench, Figure, new_progress
 
 Work = Callable[[Bench], list[Figure]]
 
-WORKS: dict[str, Work] = {
-    "push": push.run,
-    "import": imports.run,
-    "feed": feed.run,
-    "plan": plan.run,
-    "pass": passes.run,
-    "reads": reads.run,
-    "fairness": fairness.run,
-    "console": console.run,
+WORKS = {
+    "push": "push",
+    "import": "imports",
+    "feed": "feed",
+    "plan": "plan",
+    "pass": "passes",
+    "reads": "reads",
+    "fairness": "fairness",
+    "console": "console",
 }
-LONG_WORKS: dict[str, Work] = {
-    "soak": soak.run,
-}
+"""The module of each work. It is loaded when it is asked for: some need packages that only tests need."""
+LONG_WORKS = {"soak": "soak"}
 """Not part of `all`."""
 
 
@@ -45,13 +45,29 @@ def known_works() -> list[str]:
     return [*WORKS, *LONG_WORKS, ALL]
 
 
+class NotInstalled(FuelrouteError):
+    """A work needs a package that is not there."""
+
+    def __init__(self, work: str, package: str) -> None:
+        super().__init__(f"`bench {work}` needs the package {package}: `deploy/install embedded,test` installs it")
+
+
+def load_work(name: str) -> Work:
+    """Raises NotInstalled."""
+    try:
+        work: Work = importlib.import_module(f"tests.benchmarks.{(WORKS | LONG_WORKS)[name]}").run
+    except ModuleNotFoundError as error:
+        raise NotInstalled(name, error.name or str(error)) from None
+    return work
+
+
 def run_benchmarks(works: Sequence[str], file: Path, screen: Console, **options: Any) -> None:
     """Runs these works, or all, shows the table and writes the JSON. `options` are those of Bench.
 
-    Raises LoadFailed; what was measured until then is shown and written.
+    Raises NotInstalled before anything is measured, or LoadFailed; what was measured until then is shown and written.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # as with Ctrl-C, what was started is stopped
-    chosen = [work for name, work in (WORKS | LONG_WORKS).items() if name in works or (ALL in works and name in WORKS)]
+    chosen = [load_work(name) for name in (*WORKS, *LONG_WORKS) if name in works or (ALL in works and name in WORKS)]
     figures: list[Figure] = []
     started = datetime.now(UTC)
     try:

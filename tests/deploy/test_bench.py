@@ -71,6 +71,26 @@ def test_an_unknown_work_is_one_sentence(tmp_path: Path) -> None:
     assert done.stderr.startswith("fuelroute: no such work: everything; choose from push, import,")
 
 
+def test_a_missing_package_is_one_sentence_that_says_what_to_install(tmp_path: Path) -> None:
+    """After `deploy/up` the packages for tests are not there. Works that need none of them run all the same."""
+    (tmp_path / "highspy.py").write_text("raise ModuleNotFoundError(\"No module named 'highspy'\", name='highspy')")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "TMPDIR": str(tmp_path)}
+
+    def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        program = [sys.executable, "-c", "from deploy.cli import main; main()", "bench", *arguments]
+        return subprocess.run(
+            program, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    done = run("plan")
+
+    assert done.returncode == 1
+    assert done.stderr == (
+        "fuelroute: `bench plan` needs the package highspy: `deploy/install embedded,test` installs it\n"
+    )
+    assert run("everything").stderr.startswith("fuelroute: no such work")
+
+
 def test_a_failed_benchmark_keeps_the_logs_of_its_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     bench = Bench(new_progress(Console(quiet=True)))
