@@ -9,9 +9,7 @@ from rich.table import Table
 from domain.planning.explanation import (
     ExplainedVersion,
     FuelOrigin,
-    FullExplanation,
     PriceOrigin,
-    ReasonedCandidate,
     RouteExplanation,
 )
 from domain.planning.reasons import CHOSEN
@@ -25,7 +23,7 @@ def print_explanation(explanation: RouteExplanation, screen: Console) -> None:
     for row in _facts(explanation):
         facts.add_row(*map(printable, row))
     screen.print(facts, highlight=False, markup=False)
-    screen.print(_candidates(explanation["candidates"]), highlight=False, markup=False)
+    screen.print(_candidates(explanation), highlight=False, markup=False)
     _print_result(explanation, screen)
     if len(explanation["versions"]) > 1:
         screen.print(_versions(explanation["versions"]), highlight=False, markup=False)
@@ -49,7 +47,7 @@ def _versions(versions: Sequence[ExplainedVersion]) -> Table:
     return table
 
 
-def _facts(explanation: FullExplanation) -> Iterator[tuple[str, str, str]]:
+def _facts(explanation: RouteExplanation) -> Iterator[tuple[str, str, str]]:
     inputs, sources = explanation["inputs"], explanation["sources"]
     fuel, position, roads, prices = sources["fuel"], sources["position"], sources["roads"], sources["prices"]
     made_at = sources["made_at"]
@@ -64,6 +62,8 @@ def _facts(explanation: FullExplanation) -> Iterator[tuple[str, str, str]]:
         f"{inputs['distance_miles']:,.1f} mi",
         "; ".join(filter(None, (_credited(roads["source"]), roads["fallback_reason"]))),
     )
+    if explanation["ends_early"] is not None:
+        yield "all the way", f"{inputs['road_miles']:,.1f} mi", explanation["ends_early"]
     yield "starts at", _moment(sources["departure"]), f"{position['source']}{_age(position['at'], made_at)}"
     yield "tank", f"{inputs['capacity_gallons']:,.1f} gal", sources["capacity_gallons"]["source"]
     yield "usable of it", f"{inputs['usable_gallons']:,.1f} gal", "95 %"
@@ -85,7 +85,7 @@ def _facts(explanation: FullExplanation) -> Iterator[tuple[str, str, str]]:
     if inputs["leftover_value_per_gallon"]:
         yield "fuel left is worth", f"${inputs['leftover_value_per_gallon']:.3f}", policy
     yield "objective", inputs["objective"], policy
-    yield "prices", f"{len(explanation['candidates'])} candidates", _priced(prices, made_at)
+    yield "prices", f"{explanation['candidates_total']} candidates", _priced(prices, made_at)
 
 
 def _credited(roads: str) -> str:
@@ -129,8 +129,10 @@ def _moment(moment: str) -> str:
     return f"{datetime.fromisoformat(moment):%Y-%m-%d %H:%M}Z"
 
 
-def _candidates(candidates: Sequence[ReasonedCandidate]) -> Table:
-    table = Table(title=f"{len(candidates)} candidates in the corridor", box=None, pad_edge=False)
+def _candidates(explanation: RouteExplanation) -> Table:
+    candidates, total = explanation["candidates"], explanation["candidates_total"]
+    shown = f"{len(candidates)} of " if len(candidates) < total else ""
+    table = Table(title=f"{shown}{total} candidates in the corridor", box=None, pad_edge=False)
     for heading in ("mile", "id", "station", "net $", "adjusted $", "detour mi", "gallons", "why", "costs more"):
         table.add_column(heading, justify="left" if heading in ("id", "station", "why") else "right", no_wrap=True)
     for one in candidates:
@@ -150,7 +152,7 @@ def _candidates(candidates: Sequence[ReasonedCandidate]) -> Table:
     return table
 
 
-def _print_result(explanation: FullExplanation, screen: Console) -> None:
+def _print_result(explanation: RouteExplanation, screen: Console) -> None:
     failed = explanation["infeasible"]
     if failed is not None:
         reason = printable(failed["reason"])

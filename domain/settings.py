@@ -152,6 +152,9 @@ class Settings(BaseSettings):
         " those that it replaces",
     )
 
+    plan_horizon_miles: float = Field(
+        10_000, ge=100, description="How far ahead a fuel plan looks, in road miles; `explain` says where it ends"
+    )
     step_attempts: int = Field(
         8, ge=1, description="Attempts at an import or a plan before the route is `error`, or at a second look"
     )

@@ -27,8 +27,8 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
     database, roads, network = context.database, context.roads, context.network
 
     def made(task: Task, now: datetime) -> tuple[Corridor, FuelPlan | NoPlan]:
-        """No transaction is open while the road is looked up, nor while the plan is computed."""
-        road = road_ahead(task, roads)
+        """No transaction is open while the road is looked up, the plan is computed and its explanation is packed."""
+        road = road_ahead(task, roads).up_to(context.settings.plan_horizon_miles)
         route = task.route
 
         def corridor_within(miles: float) -> Corridor:
@@ -40,6 +40,7 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
         if isinstance(plan, NoPlan):
             further = corridor_within(max(route.max_detour_miles, FURTHEST_DETOUR_MILES))
             plan = compute(task, road, corridor, further=further, now=now)
+        _ = plan.packed_explanation
         return corridor, plan
 
     @dramatiq.actor(broker=broker, actor_name="plans.build", queue_name="plans")

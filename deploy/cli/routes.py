@@ -12,6 +12,7 @@ from deploy.cli.storing import transaction
 from domain.accounts import companies
 from domain.ids import read_id, with_shown_ids
 from domain.messages.queries import list_messages
+from domain.planning.explanation import MOST_CANDIDATES
 from domain.roads import Point
 from domain.settings import get_settings
 
@@ -22,6 +23,12 @@ messages_app = typer.Typer(no_args_is_help=True, help="Messages to drivers.")
 @app.command()
 def explain(
     route_id: Annotated[str, typer.Argument(metavar="ROUTE_ID", help="The route's id, as the API shows it.")],
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, metavar="N", help="At most so many of the road's truck stops.")
+    ] = MOST_CANDIDATES,
+    offset: Annotated[
+        int, typer.Option("--offset", min=0, metavar="N", help="Leave out so many; without the road's line.")
+    ] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Explains a fuel plan: where its inputs come from, and why each truck stop was chosen or not."""
@@ -30,7 +37,7 @@ def explain(
 
     known = read_id("rte", route_id)
     with transaction() as connection:
-        explanation = read_explanation(connection, known) if known is not None else None
+        explanation = read_explanation(connection, known, limit=limit, offset=offset) if known is not None else None
     if explanation is None:
         raise CommandFailed(
             f"the route {route_id!r} has no plan to explain: its truck has not arrived, there is no such route, or it"

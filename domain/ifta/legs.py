@@ -24,6 +24,8 @@ AT_STOP_MILES = 1.0
 """A plan that begins no further from the stop before it begins there. Else the truck had driven on before the plan was
 made, and the road to its beginning is added."""
 
+_ROUNDED_MILES = 0.01
+
 
 class Purchase(NamedTuple):
     """`state` is the station's own; None where nobody said."""
@@ -111,8 +113,8 @@ def _leg(route: DrivenRoute, before: int, stop: int, roads: RoadsMaker, states: 
         for purchase in each.bought(each.miles.get(before), each.miles[stop])
     ]
     mpg = plan.mpg or route.mpg or DEFAULT_MPG
-    if plan.line is None or plan.line_miles is None:
-        road = anew()
+    if plan.line is None or plan.line_miles is None or last > plan.line_miles[-1] + _ROUNDED_MILES:
+        road = anew()  # the plan's line was forgotten, or ends before this stop
         # the plan's miles, shared out as on the road that was found anew
         miles = _scaled(states.miles(road.line, road.line_miles), last - first)
         if not miles and last > first:  # the stops are one place

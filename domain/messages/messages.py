@@ -131,8 +131,9 @@ def queue_message(
     now: datetime,
     directions: Sequence[Directions] = (),
     low_fuel: bool = False,
+    road_miles: float | None = None,
 ) -> UUID:
-    """Stores the message of a fresh plan, to be sent. Returns its id."""
+    """Stores the message of a fresh plan, to be sent. Returns its id. `road_miles`: see `compose`."""
     message_id = new_id()
     name = route.reference or route.external_id
     text = compose(
@@ -146,6 +147,7 @@ def queue_message(
         map_link=route.map_link,
         directions=directions,
         low_fuel=low_fuel,
+        road_miles=road_miles,
     )
     if _earlier_messages(connection, message_id, route.id, route.driver_id, route.environment).sent:
         text = corrected(text)

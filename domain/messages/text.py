@@ -43,6 +43,7 @@ def compose(
     map_link: str = MapLink.GOOGLE,
     directions: Sequence[Directions] = (),
     low_fuel: bool = False,
+    road_miles: float | None = None,
 ) -> str:
     """The message of a plan, with its fuel stops in driving order. `stops` and `plan` are documents of the API:
 
@@ -58,31 +59,40 @@ def compose(
     2 fuel stops, 150.0 gal, $520.50
     Message msg_01k4...
 
-    Where the truck has to use some of its reserve, a line before these says so, and where to fuel first.
+    Where the truck has to use some of its reserve, a line before these says so, and where to fuel first. Where the way
+    is longer than the plan, `road_miles` tells the mile of the destination, and a line says where the plan ends.
     """
-    lines = [_low_fuel(plan)] if low_fuel else []
+    end = plan["totalDistanceMiles"]
+    is_cut = road_miles is not None and road_miles > end
+    end_of_plan = f"{'the end of this plan' if is_cut else 'destination'}, mile {end:.0f}"
+    lines = [_low_fuel(plan, is_cut)] if low_fuel else []
     room = LONGEST_LINE - len(_OPENING_CORRECTED) + len(_OPENING)
     truck = [", truck {}", unit_number] if unit_number else []
     lines += [
         _line(f"{_OPENING} for {{}}{''.join(truck[:1])}", route_name, *truck[1:], longest=room),
-        _line(f"To: {{}}, mile {plan['totalDistanceMiles']:.0f}", stops[-1]["name"]),
+        _line(f"To: {{}}, mile {road_miles if is_cut else end:.0f}", stops[-1]["name"]),
         f"Planned {planned_at.astimezone(ZoneInfo(time_zone)):%a %b %d %H:%M %Z}",
     ]
     for stop in plan["stops"]:
-        lines += _fuel_stop(stop, plan, directions[stop["sequence"]] if directions else None, map_link)
+        lines += _fuel_stop(stop, plan, directions[stop["sequence"]] if directions else None, map_link, end_of_plan)
     if plan["stops"]:
         count = len(plan["stops"])
         lines.append(
             f"{count} fuel stop{'s' if count > 1 else ''}, {plan['totalGallons']:.1f} gal, ${plan['totalCost']:.2f}"
         )
     else:
-        lines.append("No fuel stop is needed: the fuel on board is enough.")
+        up_to = f" up to mile {end:.0f}" if is_cut else ""
+        lines.append(f"No fuel stop is needed{up_to}: the fuel on board is enough.")
+    if is_cut:
+        lines.append(
+            f"This plan ends at mile {end:.0f} of {road_miles:.0f}. Ask for the next one before you are there."
+        )
     lines.append(f"Message {shown_id('msg', message_id)}")
     return "\n".join(lines)
 
 
 def _fuel_stop(
-    stop: Mapping[str, Any], plan: Mapping[str, Any], directions: Directions | None, map_link: str
+    stop: Mapping[str, Any], plan: Mapping[str, Any], directions: Directions | None, map_link: str, end_of_plan: str
 ) -> list[str]:
     """Three lines: the place, what to do there and what comes next, and the map."""
     number = stop["sequence"] + 1
@@ -93,9 +103,7 @@ def _fuel_stop(
     town = [directions.town] if directions is not None and directions.town else []
     fill = f", fill to {directions.filled_percent} %" if directions is not None else ""
     ahead = plan["stops"][number : number + 1]
-    next_stop = (
-        f"mile {ahead[0]['milesFromOrigin']:.0f}" if ahead else f"destination, mile {plan['totalDistanceMiles']:.0f}"
-    )
+    next_stop = f"mile {ahead[0]['milesFromOrigin']:.0f}" if ahead else end_of_plan
     return [
         _line(f"{number}. {', '.join('{}' for _ in place)}", *place),
         _line(
@@ -114,9 +122,10 @@ def _map(latitude: float, longitude: float, map_link: str) -> str:
     return f"https://www.google.com/maps/dir/?api=1&destination={place}"
 
 
-def _low_fuel(plan: Mapping[str, Any]) -> str:
+def _low_fuel(plan: Mapping[str, Any], is_cut: bool) -> str:
     if not plan["stops"]:
-        return f"{_LOW_FUEL}: the tank will be below its reserve at the destination. No station on the way can help."
+        end = "end of this plan" if is_cut else "destination"
+        return f"{_LOW_FUEL}: the tank will be below its reserve at the {end}. No station on the way can help."
     first = plan["stops"][0]
     mile, percent = f"{first['milesFromOrigin']:.0f}", first["arrivalFuelPercent"]
     return _line(

@@ -57,15 +57,12 @@ def fuel_changed(planned_percent: float, readings: Sequence[float], *, departed:
     return off and (departed or abs(newest - before) <= SETTLED_PERCENT)
 
 
-def same_trip(
-    before: Mapping[str, Any], after: Mapping[str, Any], *, percent_before: float, percent_after: float
-) -> bool:
+def same_trip(before: Mapping[str, Any], *, driven_miles: float, percent_before: float, percent_after: float) -> bool:
     """Whether the savings of two plans can be compared: the road is the same, and the fuel is about the same.
 
     When the truck has gone far, has passed a purchase or is filling its tank, the savings differ whatever the prices
-    are. Both plans are fuel plans as the API shows them.
+    are. `before` is the older plan as the API shows it, `driven_miles` how much shorter the way is by now.
     """
-    driven_miles = before["totalDistanceMiles"] - after["totalDistanceMiles"]
     bought = any(stop["milesFromOrigin"] <= driven_miles for stop in before["stops"][:1])
     same_fuel = abs(percent_after - percent_before) <= FUEL_CHANGE_PERCENT
     return abs(driven_miles) <= SAME_ROAD_MILES and not bought and same_fuel

@@ -3,6 +3,7 @@ beyond the API's fuel plan.
 """
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -65,11 +66,18 @@ def heading_at(road: Road, mile: float) -> str | None:
     return _HEADINGS[round(math.degrees(math.atan2(east, north)) / 45) % 8]
 
 
+def _mile(offer: Offer) -> float:
+    return offer.mile
+
+
 def town_near(offers: Sequence[Offer], stop: Offer) -> str | None:
-    """The nearest other town on the road, as far as truck stops of the corridor tell where towns are."""
+    """The nearest other town on the road, as far as truck stops of the corridor tell where towns are. The offers are in
+    driving order."""
+    first = bisect_left(offers, stop.mile - NEAR_TOWN_MILES, key=_mile)
+    end = bisect_right(offers, stop.mile + NEAR_TOWN_MILES, key=_mile)
     towns = {
         (abs(stop.mile - other.mile), other.mile > stop.mile, f"{other.station.city}, {other.station.state or ''}")
-        for other in offers
+        for other in offers[first:end]
         if other.station.city and (other.station.city, other.station.state) != (stop.station.city, stop.station.state)
     }
     near = min((town for town in towns if 0.5 <= town[0] <= NEAR_TOWN_MILES), default=None)

@@ -13,9 +13,13 @@ import msgspec
 from domain.documents import PlanCause
 from domain.encoding import write
 
+MOST_CANDIDATES = 5_000
+"""Of one page of an explanation: more than an ordinary trip has."""
+
 
 class ExplainedInputs(TypedDict):
-    """The trip and its limits, after what was given up of them."""
+    """The trip and its limits, after what was given up of them. `distance_miles` is where the plan ends, `road_miles`
+    is the whole way: longer where the plan looks no further ahead. Plans of earlier versions tell only the first."""
 
     capacity_gallons: float
     usable_gallons: float
@@ -28,6 +32,7 @@ class ExplainedInputs(TypedDict):
     leftover_value_per_gallon: float
     mpg: float
     distance_miles: float
+    road_miles: NotRequired[float]
     max_detour_miles: float
     max_stops: int | None
     objective: str
@@ -178,12 +183,17 @@ def unpacked(stored: bytes) -> Explanation:
 
 
 class FullExplanation(_Explanation[ReasonedCandidate]):
-    """The same, with what is computed from it."""
+    """The same, with what is computed from it. `ends_early`: where the plan ends and why, if not at the destination."""
 
+    ends_early: str | None
     alternatives: list[ExplainedWay]
 
 
 class RouteExplanation(FullExplanation):
-    """The same of a route's current plan, with all its versions, the oldest first."""
+    """The same of a route's current plan, with all its versions, the oldest first.
 
+    `candidates` may be a page of all `candidates_total`. A page that does not begin with the first one has no line.
+    """
+
+    candidates_total: int
     versions: list[ExplainedVersion]

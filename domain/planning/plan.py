@@ -18,7 +18,7 @@ import numpy as np
 from domain.documents import FuelPlanDocument, FuelStopDocument
 from domain.encoding import utc_text
 from domain.lifecycle import Objective
-from domain.planning.explanation import Explanation, Sources
+from domain.planning.explanation import Explanation, Sources, packed
 from domain.planning.giving_up import GivenUp, Limits, least_given_up
 from domain.planning.rounding import solve_rounded
 from domain.planning.schedule import Call, arrivals
@@ -81,6 +81,11 @@ class PlanInputs:
     capacity_gallons: float | None = None
     mpg: float | None = None
     sources: Sources = field(default_factory=Sources)
+
+    @property
+    def road_miles(self) -> float:
+        """All the way to the destination, which the plan may not reach."""
+        return round(self.road.whole_miles, MILE_DECIMALS)
 
     @property
     def rated_gallons(self) -> float:
@@ -163,7 +168,7 @@ class PlannedPoint(NamedTuple):
     arrival: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NoPlan:
     """No plan is feasible: what was tried, and the leg that cannot be driven."""
 
@@ -175,6 +180,10 @@ class NoPlan:
     def explanation(self) -> Explanation:
         """Why there is none."""
         return _explanation(self.inputs, self.limits, self.trip, {}, self.infeasible)
+
+    @cached_property
+    def packed_explanation(self) -> bytes:
+        return packed(self.explanation())
 
 
 @dataclass(frozen=True)
@@ -247,6 +256,11 @@ class FuelPlan:
     def explanation(self) -> Explanation:
         """Why this plan: what it was made from, every candidate, and the value of the objective."""
         return _explanation(self.inputs, self.limits, self.trip, dict(self.purchases), self.objective)
+
+    @cached_property
+    def packed_explanation(self) -> bytes:
+        """As it is stored. A long trip's takes a second on a busy machine, so it is asked for before a transaction."""
+        return packed(self.explanation())
 
 
 def build_plan(inputs: PlanInputs, *, now: datetime | None = None) -> FuelPlan | NoPlan:
@@ -361,6 +375,7 @@ def _explanation(
             "leftover_value_per_gallon": trip.leftover_value_per_gallon,
             "mpg": trip.mpg,
             "distance_miles": trip.distance_miles,
+            "road_miles": inputs.road_miles,
             "max_detour_miles": limits.max_detour_miles,
             "max_stops": trip.max_stops,
             "objective": inputs.policy.objective,

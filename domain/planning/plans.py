@@ -12,7 +12,14 @@ from domain.documents import PlanCause, StopDocument, TimelineEntry
 from domain.encoding import utc_text
 from domain.ids import new_id
 from domain.lifecycle import Objective
-from domain.planning.explanation import ExplainedVersion, FuelOrigin, RouteExplanation, Sources, packed, unpacked
+from domain.planning.explanation import (
+    MOST_CANDIDATES,
+    ExplainedVersion,
+    FuelOrigin,
+    RouteExplanation,
+    Sources,
+    unpacked,
+)
 from domain.planning.gauges import Gauge
 from domain.planning.plan import FuelPlan, NoPlan, PlanInputs, Policy, build_plan
 from domain.planning.reasons import with_reasons
@@ -20,6 +27,9 @@ from domain.planning.tasks import Task
 from domain.roads import Road
 from domain.statements import Command, NotNull, Statement
 from domain.stations.candidates import Corridor
+
+ROAD_MILES = "coalesce((p.timeline->-1->>'mile')::float, (p.document->>'totalDistanceMiles')::float)"
+"""The whole way from where a plan `p` begins: the mile of the destination, which the plan itself may not reach."""
 
 
 def compute(
@@ -137,7 +147,7 @@ def store_plan(
             task.route.revision,
             now,
             as_json(plan.document()) if isinstance(plan, FuelPlan) else None,
-            packed(plan.explanation()),
+            plan.packed_explanation,
             as_json(_kept(task, before) + timeline_of(task, plan) if isinstance(plan, FuelPlan) else []),
             task.read_percent,
             task.fuel.recorded_at if task.fuel is not None else None,
@@ -221,9 +231,12 @@ _VERSIONS = Statement(
 )
 
 
-def read_explanation(connection: Connection, route_id: UUID) -> RouteExplanation | None:
+def read_explanation(
+    connection: Connection, route_id: UUID, *, limit: int = MOST_CANDIDATES, offset: int = 0
+) -> RouteExplanation | None:
     """Why a route's current plan is what it is, or why the route has none; and all its `versions`, the oldest first.
-    None before its truck has arrived, and after retention has removed the explanation."""
+    None before its truck has arrived, and after retention has removed the explanation. `limit` and `offset` choose the
+    candidates."""
     row = _EXPLANATION.first(connection, (route_id,))
     if row is None:
         return None
@@ -239,4 +252,9 @@ def read_explanation(connection: Connection, route_id: UUID) -> RouteExplanation
         )
         for one in _VERSIONS.all(connection, (route_id,))
     ]
-    return RouteExplanation(**with_reasons(unpacked(row.explanation)), versions=versions)
+    full = with_reasons(unpacked(row.explanation))
+    total = len(full["candidates"])
+    full["candidates"] = full["candidates"][offset : offset + limit]
+    if offset:
+        full["line"], full["line_miles"] = [], []
+    return RouteExplanation(**full, candidates_total=total, versions=versions)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from domain.lifecycle import Objective
 from domain.planning.each_stop import costs_with_each_stop
-from domain.planning.explanation import ExplainedWay, Explanation, FullExplanation
+from domain.planning.explanation import ExplainedInputs, ExplainedWay, Explanation, FullExplanation
 from domain.planning.trips import DOLLARS, GALLONS, Candidate, Purchase, Trip, replay
 
 CHOSEN = "chosen"
@@ -63,7 +63,8 @@ def trip_of(explanation: Explanation | FullExplanation) -> Trip:
 
 
 def with_reasons(explanation: Explanation) -> FullExplanation:
-    """The explanation with `why`, `detail` and `extra_cost` of each candidate, and the `alternatives`."""
+    """The explanation with `why`, `detail` and `extra_cost` of each candidate, with where the plan `ends_early`, and
+    with the `alternatives`."""
     trip = trip_of(explanation)
     gallons = [one["gallons"] for one in explanation["candidates"]]
     objective = explanation["objective"]
@@ -74,8 +75,16 @@ def with_reasons(explanation: Explanation) -> FullExplanation:
             {**one, "why": why, "detail": detail, "extra_cost": extra_cost}
             for one, (why, detail, extra_cost) in zip(explanation["candidates"], reasons, strict=True)
         ],
+        "ends_early": _ends_early(explanation["inputs"]),
         "alternatives": _ways(trip, gallons, objective),
     }
+
+
+def _ends_early(inputs: ExplainedInputs) -> str | None:
+    end, road_miles = inputs["distance_miles"], inputs.get("road_miles", inputs["distance_miles"])
+    if road_miles <= end:
+        return None
+    return f"the plan ends at mile {end:,.1f}: it looks no further ahead (FUELROUTE_PLAN_HORIZON_MILES)"
 
 
 def _ways(trip: Trip, gallons: Sequence[float], objective: float | None) -> list[ExplainedWay]:

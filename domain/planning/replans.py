@@ -16,6 +16,7 @@ from domain.planning.changes import SAVING_CHANGE
 from domain.planning.deviations import FuelStop, PlannedWay
 from domain.planning.explanation import unpacked
 from domain.planning.plan import FuelPlan
+from domain.planning.plans import ROAD_MILES
 from domain.planning.tasks import Task, live_now, route_to_plan, task_as_of
 from domain.roads import Point, Road
 from domain.roads.highways import NO_ROAD
@@ -40,6 +41,9 @@ class Followed(NamedTuple):
     waits: bool | None
     """A new plan or its message is under way."""
     document: NotNull[FuelPlanDocument]
+    drivers_road_miles: NotNull[float]
+    road_miles: NotNull[float]
+    """The whole way by the driver's plan, and by the newest one."""
     road_is_drivers: bool | None
     as_of: NotNull[datetime]
     timeline: list[TimelineEntry]
@@ -79,13 +83,13 @@ class Followed(NamedTuple):
         )
 
     def _stop_miles(self, line: np.ndarray, line_miles: np.ndarray) -> list[float | None]:
-        """Where the driver's fuel stops lie on the road. On another plan's road, which ends at the same place, each is
-        looked for where it is as far from the end as before."""
+        """Where the driver's fuel stops lie on the road. On another plan's road, which leads to the same destination,
+        each is looked for where it is as far from there as before."""
         stops = self.document["stops"]
         if self.road_is_drivers or not stops:
             return [stop["milesFromOrigin"] for stop in stops]
         road = Road(float(line_miles[-1]), line, line_miles, (), (), "")
-        less = self.document["totalDistanceMiles"] - float(line_miles[-1])
+        less = self.drivers_road_miles - self.road_miles
         passes = _index_of(stops).passes(road, _NEAR_MILES)
         return [
             min(
@@ -110,7 +114,9 @@ _FOLLOWED = Statement(
     Followed,
     f"""
     SELECT r.id, c.replan_en_route AS replans_en_route, {_MADE_ANEW} < {MOST_REPLANS} AS may_replan,
-           r.correction_id IS NOT NULL OR r.replan IS NOT NULL AS waits, p.document, road.id = p.id AS road_is_drivers,
+           r.correction_id IS NOT NULL OR r.replan IS NOT NULL AS waits, p.document,
+           {ROAD_MILES} AS drivers_road_miles, {ROAD_MILES.replace("p.", "road.")} AS road_miles,
+           road.id = p.id AS road_is_drivers,
            coalesce(road.as_of, road.generated_at) AS as_of, road.timeline, road.fuel_percent, road.fuel_at,
            road.explanation
     FROM routes r JOIN companies c ON c.id = r.company_id

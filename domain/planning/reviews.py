@@ -11,6 +11,7 @@ from domain.database import Connection
 from domain.documents import FuelPlanDocument, PlanCause, StopDocument
 from domain.planning.changes import fuel_changed, level_on_leaving, same_trip, saving_moved
 from domain.planning.plan import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG, FuelPlan, NoPlan
+from domain.planning.plans import ROAD_MILES
 from domain.planning.tasks import RouteToPlan, Task, live_now, newest_at_first_stop, place_of, route_to_plan, task_as_of
 from domain.roads import CIRCUITY, Point, great_circle_miles
 from domain.statements import Command, NotNull, Statement
@@ -25,6 +26,7 @@ class PlanUnderReview(NamedTuple):
 
     id: UUID
     document: NotNull[FuelPlanDocument]
+    road_miles: NotNull[float]
     fuel_percent: float
     """The level that the truck read when it was made, or for which a review found nothing better."""
     fuel_at: datetime | None
@@ -62,15 +64,16 @@ class Review:
 
 _PLAN_UNDER_REVIEW = Statement(
     PlanUnderReview,
-    """
-    SELECT p.id, p.document, p.fuel_percent, p.fuel_at, p.price_set, r.review_requests, r.review_cause,
+    f"""
+    SELECT p.id, p.document, {ROAD_MILES} AS road_miles, p.fuel_percent, p.fuel_at, p.price_set, r.review_requests,
+           r.review_cause,
            (SELECT min(coalesce((departure_evidence->'fixes'->-1->>'recordedAt')::timestamptz, departed_at))
             FROM visits WHERE route_id = r.id AND departed_at IS NOT NULL) AS departed_at,
            (SELECT max(id) FROM price_sets WHERE company_id IS NULL OR company_id = r.company_id) AS newest_price_set
     FROM routes r JOIN plans p ON p.id = coalesce(r.correction_id, r.plan_id)
     WHERE r.id = %s AND r.arrived_at IS NOT NULL AND r.status IN ('planned', 'active') AND r.review_at IS NOT NULL
       AND r.corrected_at IS NULL
-    """,
+    """,  # noqa: S608 (constants of the package)
 )
 
 
@@ -137,7 +140,8 @@ def confirm_plan(connection: Connection, review: Review, corridor: Corridor, new
 
 def _is_comparable(review: Review, new: FuelPlan) -> bool:
     before, after = review.plan.fuel_percent, review.task.read_percent
-    return same_trip(review.plan.document, new.document(), percent_before=before, percent_after=after)
+    driven_miles = review.plan.road_miles - new.inputs.road_miles
+    return same_trip(review.plan.document, driven_miles=driven_miles, percent_before=before, percent_after=after)
 
 
 def _saving_moved(old: PlanUnderReview, new: FuelPlan) -> bool:

@@ -6,7 +6,7 @@ point makes them fail.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -45,8 +45,9 @@ class Road:
     `line` is (n, 2), latitude and longitude in degrees; `line_miles` (n,) is the road mile at each vertex, from 0,
     never falling, to `distance_miles`. Road miles are longer than the line where the line only approximates the road.
     `stop_miles` and `stop_hours` tell for each given point how far along and after how much driving it is reached.
-    `source` names what the road was made from, joined by `+`; `fallback_reason` tells, for people, why the preferred
-    roads did not answer, where others or a straight line had to.
+    Where the road was cut (`up_to`), `beyond_miles` is what lies beyond the end of the line, and the points there keep
+    their miles and hours. `source` names what the road was made from, joined by `+`; `fallback_reason` tells, for
+    people, why the preferred roads did not answer, where others or a straight line had to.
     """
 
     distance_miles: float
@@ -56,6 +57,30 @@ class Road:
     stop_hours: tuple[float, ...]
     source: str
     fallback_reason: str | None = None
+    beyond_miles: float = 0.0
+
+    @property
+    def whole_miles(self) -> float:
+        """All the way to the last point."""
+        return self.distance_miles + self.beyond_miles
+
+    def up_to(self, miles: float) -> "Road":
+        """The same road, cut at this mile where it is longer."""
+        if self.distance_miles <= miles:
+            return self
+        after = int(np.searchsorted(self.line_miles, miles, side="right"))  # the first vertex beyond the cut
+        (start, end), (left, right) = self.line[after - 1 : after + 1], self.line_miles[after - 1 : after + 1]
+        step = end - start
+        step[1] = (step[1] + 180) % 360 - 180  # over the antimeridian
+        place = start + step * (miles - left) / (right - left)
+        place[1] = (place[1] + 180) % 360 - 180
+        return replace(
+            self,
+            distance_miles=miles,
+            line=np.concatenate([self.line[:after], [place]]),
+            line_miles=np.append(self.line_miles[:after], miles),
+            beyond_miles=self.whole_miles - miles,
+        )
 
     @classmethod
     def of(cls, legs: Sequence[Leg]) -> "Road":

@@ -31,9 +31,9 @@ def finish_plan(
         return "outdated", []
     plan_id = store_plan(connection, task, corridor, plan, now=now)
     if isinstance(plan, NoPlan):
-        reason, distance_miles = plan.infeasible.reason, plan.trip.distance_miles
-        return "infeasible", progress.no_plan_feasible(connection, route.id, plan_id, distance_miles, reason, now=now)
-    progress.planned(connection, route.id, plan_id, plan.trip.distance_miles)
+        reason, road_miles = plan.infeasible.reason, plan.inputs.road_miles
+        return "infeasible", progress.no_plan_feasible(connection, route.id, plan_id, road_miles, reason, now=now)
+    progress.planned(connection, route.id, plan_id, plan.inputs.road_miles)
     return "planned", [queue_message_of(connection, route, plan_id, plan, now=now)]
 
 
@@ -47,6 +47,7 @@ def queue_message_of(
             route,
             plan_id,
             plan.document(),
+            road_miles=plan.inputs.road_miles,
             now=now,
             directions=directions_of(plan),
             low_fuel=plan.is_low_on_fuel,

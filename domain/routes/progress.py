@@ -13,6 +13,7 @@ from domain.fleet.matching import Matched
 from domain.jobs import SWEEP_GRACE, Job
 from domain.lifecycle import CANCELABLE, CANCELED_VIA_API, CancelEffect, RouteStatus, effect_of_cancel
 from domain.messages.discarding import discard_messages
+from domain.planning.plans import ROAD_MILES
 from domain.routes import events
 from domain.savings.recording import drop_savings, record_savings
 from domain.statements import Command, IdRow, Parameters, Statement
@@ -265,13 +266,13 @@ _ACTIVATE = Statement(
 
 _CORRECT = Statement(
     IdRow,
-    """
-    UPDATE routes r SET plan_id = p.id, distance_miles = (p.document->>'totalDistanceMiles')::float,
+    f"""
+    UPDATE routes r SET plan_id = p.id, distance_miles = {ROAD_MILES},
         correction_id = NULL, corrected_at = %s, replan = NULL, updated_at = clock_timestamp()
     FROM plans p
     WHERE r.id = %s AND r.correction_id = %s AND p.id = r.correction_id AND r.status IN ('active', 'completed')
     RETURNING r.id
-    """,
+    """,  # noqa: S608 (constants of the package)
 )
 
 

@@ -120,7 +120,7 @@ def finish_review(
     if was_sent:
         _CORRECT.execute(connection, (plan_id, route.id))
     else:
-        _REPLACE.execute(connection, (plan_id, new.trip.distance_miles, route.id))
+        _REPLACE.execute(connection, (plan_id, new.inputs.road_miles, route.id))
     return "corrected" if was_sent else "replaced", [queue_message_of(connection, route, plan_id, new, now=now)]
 
 

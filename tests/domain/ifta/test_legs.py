@@ -122,6 +122,18 @@ def test_a_plan_whose_line_is_forgotten_keeps_its_miles_and_its_road_is_found_an
     assert second.purchases == [("OH", 55.0)]
 
 
+def test_a_leg_to_a_stop_beyond_the_end_of_the_plan_keeps_its_miles_and_purchases() -> None:
+    end = WHOLE.stop_miles[1] + 100
+    purchases = [Purchase(end - 50, 40.0, OHIO, "OH")]
+
+    first, second = legs_of(route(planned(WHOLE.up_to(end), purchases)))
+
+    assert (first.rebuilt, second.rebuilt, second.planned) == (False, True, True)
+    assert miles_of(second) == pytest.approx(WHOLE.distance_miles - WHOLE.stop_miles[1], abs=0.02)
+    assert set(second.miles) == {"OH", "PA", "NJ"}
+    assert second.purchases == [("OH", 40.0)]
+
+
 def test_a_forgotten_way_between_two_stops_at_one_place_loses_no_mile() -> None:
     twice = DrivenRoute([JOLIET, JOLIET], {0: NOON, 1: NOON}, [PlannedRoad({1: 0.4}, [])], None)  # type: ignore[list-item]
     (leg,) = legs_of(twice)

@@ -176,3 +176,15 @@ def test_a_name_stays_in_its_line(name: str) -> None:
 def test_a_name_of_ordinary_text_stays_as_it_is() -> None:
     for name in ("PO <4711> & co", "Zürich Nord", "東京 ヤード", "a" * 200):
         assert one_line(name) == name
+
+
+def test_a_plan_that_ends_before_the_destination_says_where() -> None:
+    lines = compose(MESSAGE_ID, "LOAD-7", "101", [JOLIET, NEWARK], PLAN, road_miles=1400.4).splitlines()
+
+    assert lines[1] == "To: Port Newark, mile 1400"
+    assert lines[7].endswith("Next: the end of this plan, mile 812")
+    assert lines[-2] == "This plan ends at mile 812 of 1400. Ask for the next one before you are there."
+    without = compose(MESSAGE_ID, "LOAD-7", None, [JOLIET, NEWARK], {**PLAN, "stops": []}, road_miles=1400.4)
+    assert "No fuel stop is needed up to mile 812: the fuel on board is enough." in without
+    same = compose(MESSAGE_ID, "LOAD-7", "101", [JOLIET, NEWARK], PLAN, road_miles=PLAN["totalDistanceMiles"])
+    assert same == compose(MESSAGE_ID, "LOAD-7", "101", [JOLIET, NEWARK], PLAN)

@@ -74,5 +74,5 @@ def test_savings_compare_for_the_same_road_and_fuel(
     miles_left: float, percent: float, first_purchase: float, same: bool
 ) -> None:
     before = {**PLAN, "stops": [{"milesFromOrigin": first_purchase}]}
-    after = {**PLAN, "totalDistanceMiles": miles_left}
-    assert same_trip(before, after, percent_before=40.0, percent_after=percent) is same
+    driven_miles = 600.0 - miles_left
+    assert same_trip(before, driven_miles=driven_miles, percent_before=40.0, percent_after=percent) is same

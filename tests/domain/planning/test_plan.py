@@ -167,6 +167,7 @@ def test_the_explanation_names_every_input_and_candidate() -> None:
         "leftover_value_per_gallon": 0.0,
         "mpg": 5.0,
         "distance_miles": 400.0,
+        "road_miles": 400.0,
         "max_detour_miles": 5.0,
         "max_stops": 3,
         "objective": "pump",

@@ -23,7 +23,7 @@ from domain.planning import plans
 from domain.planning.explanation import unpacked
 from domain.planning.giving_up import FURTHEST_DETOUR_MILES
 from domain.planning.plan import NoPlan
-from domain.planning.replans import Replan
+from domain.planning.replans import Replan, followed_routes
 from domain.planning.reviews import Review
 from domain.planning.tasks import Task, load_task, road_ahead
 from domain.roads import Point
@@ -68,12 +68,14 @@ class Journey:
         live: bool = False,
         planned: bool = True,
         percent: float = 40.0,
+        horizon_miles: float = 10_000.0,
         **route: Any,
     ) -> None:
         self.connection, self.fleet, self.settings = connection, fleet, settings
         self.tenant = Tenant(fleet.company_id, Environment.LIVE if live else Environment.SANDBOX)
         self.start = self.now = now
         self.percent = percent
+        self.horizon_miles = horizon_miles
         self.route_id = imported(connection, self.tenant, now=now, **{"stops": [JOLIET, NEWARK], **route})
         post(connection, self.tenant, positions_at(JOLIET, now, fuel_percent=percent), now=now + timedelta(minutes=2))
         self.run(self.process())
@@ -120,7 +122,7 @@ class Journey:
         return reviews.finish_review(self.connection, due, *made, now=self.now)
 
     def made(self, task: Task) -> Any:
-        road = road_ahead(task, ROADS)
+        road = road_ahead(task, ROADS).up_to(self.horizon_miles)
         corridor = offers_along(self.connection, self.fleet.company_id, road, 5.0, NETWORK, now=self.now)
         plan = plans.compute(task, road, corridor, now=self.now)
         if isinstance(plan, NoPlan):
@@ -310,6 +312,24 @@ def test_a_plan_that_differs_little_is_made_and_not_told(journey: Journey) -> No
     assert (journey.route.plan_id, journey.route.correction_id) == (shown, None)
     assert journey.track.watch_at is not None
     assert journey.track.fuel_stops_passed == 1
+
+
+def test_a_fuel_stop_is_found_on_another_plan_s_road_though_both_end_early(
+    connection: Connection, stations: None, settings: Settings, now: datetime
+) -> None:
+    """Both look as far ahead, so the newer one ends further on. How far each stop is from the destination counts."""
+    found = []
+    for horizon_miles in (10_000.0, 500.0):
+        journey = Journey(connection, make_replanning(connection), settings, now, horizon_miles=horizon_miles)
+        journey.drive(Leg(0, 60), Leg(60, 100, 13))
+        assert journey.causes() == [None, "off_road"]
+        (followed,) = followed_routes(connection, [journey.route_id]).values()
+        way = followed.way({})
+        assert way is not None
+        assert followed.document["totalDistanceMiles"] <= horizon_miles
+        found.append([stop.mile for stop in way.fuel_stops])
+    assert None not in found[1]
+    assert found[1] == [pytest.approx(mile, abs=0.1) for mile in found[0][: len(found[1])]]
 
 
 def test_a_truck_that_turns_back(journey: Journey) -> None:
