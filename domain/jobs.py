@@ -6,6 +6,7 @@ sweep asks again when a hint is lost. So enqueueing never fails its caller.
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID, uuid4
@@ -42,7 +43,8 @@ MIN_REDIS = (6, 2)  # BLMOVE
 _PRODUCER_TIMEOUT_SECONDS = 1
 
 
-class Job(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Job:
     """One hint for the workers of `queue`."""
 
     name: str
@@ -50,6 +52,8 @@ class Job(NamedTuple):
     payload: dict[str, Any]
     key: str | None = None
     """What the job is about, where one job about it is enough."""
+    company_id: UUID | None = field(default=None, compare=False)
+    """Whose work it is: it waits in this company's lane. None: it is of several companies, or small."""
 
 
 class QueueLength(NamedTuple):
@@ -59,38 +63,41 @@ class QueueLength(NamedTuple):
     dead_letters: int
 
 
-def import_routes(route_ids: Sequence[UUID], *, reply_to: str | None = None, key: str | None = None) -> Job:
+def import_routes(
+    route_ids: Sequence[UUID], company_id: UUID | None = None, *, reply_to: str | None = None, key: str | None = None
+) -> Job:
     """Match these routes, hold or import them; tell the ingress process `reply_to` when it is done."""
-    return Job("imports.run", "imports", {"route_ids": list(route_ids), "reply_to": reply_to}, key)
+    return Job("imports.run", "imports", {"route_ids": list(route_ids), "reply_to": reply_to}, key, company_id)
 
 
-def import_due(portion: int) -> Job:
-    """Import a batch of what is due when the job runs. Jobs with different portions may run at the same time."""
-    return Job("imports.due", "imports", {"portion": portion}, f"imports.due {portion}")
+def import_due(company_id: UUID, portion: int) -> Job:
+    """Import a batch of what is due of a company when the job runs. Jobs with different portions may run at the same
+    time."""
+    payload = {"portion": portion, "company_id": company_id}
+    return Job("imports.due", "imports", payload, f"imports.due {company_id} {portion}", company_id)
 
 
-def process_positions(environment: str, vehicle_ids: Sequence[UUID], *, key: str | None = None) -> Job:
+def process_positions(
+    environment: str, vehicle_ids: Sequence[UUID], company_id: UUID | None = None, *, key: str | None = None
+) -> Job:
     """Compare the new positions of these vehicles, at most `JOB_TRUCKS`, with the stops of their routes."""
-    return Job("arrivals.process", "arrivals", {"environment": environment, "vehicle_ids": list(vehicle_ids)}, key)
+    payload = {"environment": environment, "vehicle_ids": list(vehicle_ids)}
+    return Job("arrivals.process", "arrivals", payload, key, company_id)
 
 
-def build_plan(route_id: UUID) -> Job:
+def build_plan(route_id: UUID, company_id: UUID | None = None) -> Job:
     """Compute the fuel plan of a route whose truck has arrived."""
-    return Job("plans.build", "plans", {"route_id": route_id}, f"plans.build {route_id}")
+    return Job("plans.build", "plans", {"route_id": route_id}, f"plans.build {route_id}", company_id)
 
 
-def review_plan(route_id: UUID) -> Job:
+def review_plan(route_id: UUID, company_id: UUID | None = None) -> Job:
     """Review the plan of a route: its fuel or prices have changed while the truck was at its first stop."""
-    return Job("plans.review", "plans", {"route_id": route_id}, f"plans.review {route_id}")
+    return Job("plans.review", "plans", {"route_id": route_id}, f"plans.review {route_id}", company_id)
 
 
-def send_message(message_id: UUID, *, called_after: int | None = None) -> Job:
-    """Send one message to its driver. `called_after`: the message was put off after so many attempts, and now its
-    company's turn has come."""
-    if called_after is not None:
-        payload = {"message_id": message_id, "called_after": called_after}
-        return Job("messages.send", "messages", payload, f"messages.send {message_id} called")
-    return Job("messages.send", "messages", {"message_id": message_id}, f"messages.send {message_id}")
+def send_message(message_id: UUID, company_id: UUID | None = None) -> Job:
+    """Send one message to its driver."""
+    return Job("messages.send", "messages", {"message_id": message_id}, f"messages.send {message_id}", company_id)
 
 
 Id = TypeVar("Id")
@@ -153,14 +160,58 @@ def check_redis(url: str, *, needed: bool = True) -> None:
         raise RedisProblem(f"Redis {version} is too old: Fuelroute needs Redis 6.2 or later, or Valkey")
 
 
-_PUT = """
+NAMESPACE = "dramatiq"
+"""In which Dramatiq's Redis broker keeps its queues."""
+
+_DEAL = """
+    local function deal(queue, free, share)
+        local skipped, dealt = 0, {}
+        while skipped < redis.call('llen', queue .. '.lanes') and redis.call('llen', queue) < DEALT do
+            local company = redis.call('lpop', queue .. '.lanes')
+            local lane = queue .. '.lane.' .. company
+            if (dealt[company] or 0) < (free[company] or share) then
+                local id = redis.call('lpop', lane)
+                if id then
+                    redis.call('rpush', queue, id)
+                    redis.call('decr', queue .. '.laned')
+                end
+                dealt[company] = (dealt[company] or 0) + 1
+                skipped = 0
+            else
+                skipped = skipped + 1
+            end
+            if redis.call('llen', lane) > 0 then
+                redis.call('rpush', queue .. '.lanes', company)
+            end
+        end
+    end
+    local function join_lane(queue, company, id, push)
+        local lane = queue .. '.lane.' .. company
+        if redis.call(push, lane, id) == 1 then
+            redis.call('rpush', queue .. '.lanes', company)
+        end
+        redis.call('incr', queue .. '.laned')
+    end
+""".replace("DEALT", "16")
+"""Each company's jobs wait in a lane of their own, the list `.lane.COMPANY`; `.lanes` are the companies that have one,
+in turn, and `.laned` counts what is in them. Workers take jobs from the queue's list. It is kept short: one job of each
+company in turn is dealt to it from the lanes, but of a company no more than `free` tells, else its `share`."""
+
+_PUT = (
+    _DEAL
+    + """
     local most, put = tonumber(ARGV[1]), {}
-    for i = 3, #ARGV, 5 do
-        local queue = KEYS[1] .. ':' .. ARGV[i]
-        if redis.call('llen', queue) < most then
-            for j = i + 1, i + 3, 2 do
+    for i = 3, #ARGV, 6 do
+        local queue, company = KEYS[1] .. ':' .. ARGV[i], ARGV[i + 1]
+        local list = company ~= '' and queue .. '.lane.' .. company or queue
+        if redis.call('llen', list) < most then
+            for j = i + 2, i + 4, 2 do
                 if ARGV[j] ~= '' and redis.call('hsetnx', queue .. '.msgs', ARGV[j], ARGV[j + 1]) == 1 then
-                    redis.call('rpush', queue, ARGV[j])
+                    if company == '' then
+                        redis.call('rpush', queue, ARGV[j])
+                    else
+                        join_lane(queue, company, ARGV[j], 'rpush')
+                    end
                     put[ARGV[i]] = (put[ARGV[i]] or 0) + 1
                     break
                 end
@@ -168,26 +219,53 @@ _PUT = """
         end
     end
     for queue, jobs in pairs(put) do
+        deal(KEYS[1] .. ':' .. queue, {}, 1)
         redis.call('hincrby', KEYS[2], 'in ' .. queue, jobs)
     end
     if next(put) then
         redis.call('expire', KEYS[2], ARGV[2])
     end
 """
-"""Of each job its queue, an id and a message, another id and message or two empty strings: the first goes into the
-queue whose id is not there yet, unless too many wait there. Dramatiq keeps a message in the hash `.msgs` until it is
-done, and its id in the list until a worker takes it. What was put is counted for the minute, see `counts_of`."""
+)
+"""Of each job its queue, its company or an empty string, an id and a message, another id and message or two empty
+strings: the first goes into the queue whose id is not there yet, unless too many wait there, or in the company's lane.
+Dramatiq keeps a message in the hash `.msgs` until it is done, and its id in a list until a worker takes it. What was
+put is counted for the minute, see `counts_of`."""
+
+DEAL = (
+    _DEAL
+    + """
+    local free = {}
+    for i = 3, #ARGV, 2 do
+        free[ARGV[i]] = tonumber(ARGV[i + 1])
+    end
+    deal(KEYS[1] .. ':' .. ARGV[1], free, tonumber(ARGV[2]))
+"""
+)
+"""Deals jobs of a queue. Arguments: the queue, a company's share of the worker, and of companies that have jobs there
+already how many more it takes."""
+
+GIVE_BACK = (
+    _DEAL
+    + """
+    local queue = KEYS[1] .. ':' .. ARGV[1]
+    if redis.call('srem', KEYS[1] .. ':__acks__.' .. ARGV[2] .. '.' .. ARGV[1], ARGV[4]) == 1
+            and redis.call('hexists', queue .. '.msgs', ARGV[4]) == 1 then
+        join_lane(queue, ARGV[3], ARGV[4], 'lpush')
+    end
+"""
+)
+"""Puts a job that a worker has taken back at the head of its company's lane. Arguments: the queue, the worker, the
+company, the id."""
 
 MAX_WAITING = 10_000
-"""At most so many jobs wait in a queue while workers are away or behind. The sweep finds the rest."""
+"""At most so many jobs wait in a company's lane while workers are away or behind, and as many that are of several
+companies. The sweep finds the rest."""
 
 _ANY = 2**53
 _Arguments = list[str | bytes | int]
 _PUT_AT_ONCE = 500
 
-
-NAMESPACE = "dramatiq"
-"""In which Dramatiq's Redis broker keeps its queues."""
 
 COUNTS_KEPT_SECONDS = 2 * 3600
 
@@ -249,8 +327,10 @@ class JobQueue:
         name = f"{NAMESPACE}:{queue}"
         with self.client.pipeline(transaction=False) as ask:
             ask.llen(name)
+            ask.get(f"{name}.laned")
             ask.zcard(f"{name}.XQ")
-            return QueueLength(*ask.execute())
+            listed, laned, dead_letters = ask.execute()
+        return QueueLength(listed + int(laned or 0), dead_letters)
 
     def announce(self, reply_to: str, outcomes: bytes) -> None:
         """Tells the ingress process that waits for a job what came of it. Without word it reads the database."""
@@ -283,7 +363,7 @@ def _put_arguments(jobs: Iterable[Job], *, once: bool = False) -> Iterator[_Argu
         for job in batch:
             key = job.key if job.key is not None else str(uuid4())
             second = f"{key} again" if job.key is not None and not once else ""
-            arguments.append(job.queue)
+            arguments += (job.queue, job.company_id.hex if job.company_id is not None else "")
             for message_id in (key, second):
                 arguments += (message_id, _message(job, message_id) if message_id else "")
         yield arguments
@@ -292,6 +372,8 @@ def _put_arguments(jobs: Iterable[Job], *, once: bool = False) -> Iterator[_Argu
 def _message(job: Job, message_id: str) -> bytes:
     """As Dramatiq's Redis broker stores it. Ids are written as hexadecimal digits."""
     options = {"redis_message_id": message_id}
+    if job.company_id is not None:
+        options["company_id"] = job.company_id.hex
     payload = {name: _written(value) for name, value in job.payload.items()}
     message: dramatiq.Message[Any] = dramatiq.Message(job.queue, job.name, (), payload, options)
     return message.encode()

@@ -146,5 +146,23 @@ class IdRow(NamedTuple):
     id: UUID
 
 
+class OwnedRow(NamedTuple):
+    """The id of a thing, and of the company whose it is."""
+
+    id: UUID
+    company_id: UUID
+
+
+def in_turns(columns: str, due: str) -> str:
+    """SQL for some of the rows that are `due`, which has a `company_id` and tells `since` when. Each company's first
+    comes before any company's second: however much is due of one, the others' is found. The last parameter is how many.
+    """
+    return f"""
+        SELECT {columns} FROM (
+            SELECT due.*, row_number() OVER (PARTITION BY company_id ORDER BY since) AS turn FROM ({due}) AS due
+        ) AS due ORDER BY turn, since LIMIT %s
+    """  # noqa: S608 (texts of the package)
+
+
 class NoRow(LookupError):
     """A statement that always gives a row gave none: the text is the SQL."""

@@ -67,7 +67,11 @@ class Passes:
             )
             movable = holds.routes_that_can_move(connection, now=now)
         self.jobs.put(*jobs)
-        self._import("pass", movable)
+        of_company: dict[UUID, list[UUID]] = {}
+        for route_id, company_id in movable.items():
+            of_company.setdefault(company_id, []).append(route_id)
+        for company_id, route_ids in of_company.items():
+            self._import(f"pass {company_id}", route_ids, company_id)
         with self.database.transaction() as connection:
             again = retiring.match_again_lately_retired(connection, now=now)
         self._import("pass of retired", again)
@@ -78,10 +82,13 @@ class Passes:
         log.info("passes.imports", **moved)
         return moved
 
-    def _import(self, key: str, route_ids: Sequence[UUID]) -> None:
+    def _import(self, key: str, route_ids: Sequence[UUID], company_id: UUID | None = None) -> None:
         """Enqueues the imports at once, so that a failure later in the pass does not hold them up."""
         self.jobs.put_once(
-            *(import_routes(batch, key=f"{key} {number}") for number, batch in enumerate(in_batches(route_ids)))
+            *(
+                import_routes(batch, company_id, key=f"{key} {number}")
+                for number, batch in enumerate(in_batches(route_ids))
+            )
         )
 
     def sweep(self) -> dict[str, int]:
@@ -94,17 +101,21 @@ class Passes:
             planless = fuel_plans.due_plans(connection, now=now)
             doubtful = review_requests.due_reviews(connection, now=now)
             unsent = due_messages(connection, now=now)
-        jobs: list[Job] = [import_due(portion) for portion in range(-(-pending // JOB_ITEMS))]
+        jobs: list[Job] = [
+            import_due(company_id, portion)
+            for company_id, routes in pending.items()
+            for portion in range(-(-routes // JOB_ITEMS))
+        ]
         jobs += [
-            process_positions(environment, batch, key=f"sweep {environment} {number}")
-            for environment, vehicles in tracks.items()
+            process_positions(environment, batch, company_id, key=f"sweep {environment} {company_id} {number}")
+            for (environment, company_id), vehicles in tracks.items()
             for number, batch in enumerate(in_batches(vehicles, JOB_TRUCKS))
         ]
-        jobs += map(build_plan, planless)
-        jobs += map(review_plan, doubtful)
-        jobs += map(send_message, unsent)
+        jobs += (build_plan(route_id, company_id) for route_id, company_id in planless.items())
+        jobs += (review_plan(route_id, company_id) for route_id, company_id in doubtful.items())
+        jobs += (send_message(message_id, company_id) for message_id, company_id in unsent.items())
         moved = {
-            "imports": pending,
+            "imports": sum(pending.values()),
             "vehicles": sum(map(len, tracks.values())),
             "plans": len(planless),
             "reviews": len(doubtful),

@@ -14,8 +14,9 @@ from dramatiq.common import dq_name
 from dramatiq.errors import ConnectionClosed
 from dramatiq.middleware import Callbacks, Middleware, Retries, ShutdownNotifications
 
-from domain.jobs import redis_client
+from domain.jobs import DEAL, GIVE_BACK, redis_client
 from domain.observability import JOBS, get_logger
+from workers.turns import Turns
 
 log = get_logger(__name__)
 
@@ -52,7 +53,7 @@ class WakingConsumer(dramatiq.Consumer):
         self._broker = broker
         self._queue_name = queue_name
         self._stock = stock
-        self._held = broker.held.setdefault(queue_name, set())
+        self._held = broker.held.setdefault(queue_name, {})
         self._look_at = 0.0
 
     def __next__(self) -> Any:
@@ -66,6 +67,7 @@ class WakingConsumer(dramatiq.Consumer):
                 time.sleep(_PAUSED_SECONDS)
                 self._broker.do_qsize(self._queue_name)  # a heartbeat
                 return None
+            self._broker.deal(self._queue_name)
             name = f"{self._broker.namespace}:{self._queue_name}"
             if self._broker.waiting_client.blmove(name, name, _WAIT_SECONDS, "LEFT", "LEFT") is None:
                 self._broker.do_qsize(self._queue_name)  # any command is a heartbeat; waiting is none
@@ -76,9 +78,30 @@ class WakingConsumer(dramatiq.Consumer):
 
     def _take(self) -> Any:
         message = next(self._stock)
-        if message is not None:
-            self._held.add(message.options["redis_message_id"])
+        if message is None:
+            return None
+        company = message.options.get("company_id")
+        if company is not None and not self._broker.turns.take(company):
+            self._give_back(message, company)
+            return None
+        self._held[message.options["redis_message_id"]] = company
         return message
+
+    def _give_back(self, message: Any, company: str) -> None:
+        """A job whose company has no free turn: it waits in its lane until one ends."""
+        self._stock.queued_message_ids.discard(message.message_id)
+        self._broker.give_back(self._queue_name, company, message.options["redis_message_id"])
+
+    def _let_go(self, *redis_message_ids: str) -> None:
+        """The jobs are no longer here, and their turns end. Where one was missing, more of its company are dealt."""
+        companies = [self._held.pop(one, None) for one in redis_message_ids]
+        were_full = [self._broker.turns.end(company) for company in companies if company is not None]
+        if any(were_full):
+            try:
+                for queue in self._broker.held:
+                    self._broker.deal(queue)
+            except redis.RedisError:
+                log.debug("workers.not_dealt")  # each consumer deals once a second
 
     def _put_back_what_got_lost(self) -> None:
         """What a dead worker held, and what Redis has noted as ours and nobody here holds: nobody else would ever run
@@ -87,7 +110,7 @@ class WakingConsumer(dramatiq.Consumer):
             self._broker.caretaker.do_qsize(name)
         acks = f"{self._broker.namespace}:__acks__.{self._broker.broker_id}.{self._queue_name}"
         noted: Any = self._broker.client.smembers(acks)
-        lost = {message_id.decode() for message_id in noted} - self._held
+        lost = {message_id.decode() for message_id in noted} - self._held.keys()
         if lost:
             log.warning("workers.messages_found", queue=self._queue_name, messages=len(lost))
             self._broker.do_requeue(self._queue_name, *lost)  # those that were settled meanwhile stay so
@@ -97,7 +120,7 @@ class WakingConsumer(dramatiq.Consumer):
             self._put_back(message)
             return
         self._settle(self._stock.ack, message)
-        self._held.discard(message.options["redis_message_id"])
+        self._let_go(message.options["redis_message_id"])
 
     def _put_back(self, message: Any) -> None:
         """A job of a paused queue, which was skipped."""
@@ -107,12 +130,12 @@ class WakingConsumer(dramatiq.Consumer):
 
     def nack(self, message: Any) -> None:
         self._settle(self._stock.nack, message)
-        self._held.discard(message.options["redis_message_id"])
+        self._let_go(message.options["redis_message_id"])
 
     def requeue(self, messages: Iterable[Any]) -> None:
         messages = list(messages)
         self._settle(self._stock.requeue, messages)
-        self._held.difference_update(message.options["redis_message_id"] for message in messages)
+        self._let_go(*(message.options["redis_message_id"] for message in messages))
 
     def close(self) -> None:
         self._stock.close()
@@ -128,9 +151,10 @@ class WakingConsumer(dramatiq.Consumer):
 class FuelrouteBroker(RedisBroker):
     """The stock broker with the consumer above. Delay queues keep the stock one: their messages are not for now."""
 
-    def __init__(self, url: str) -> None:
-        self.held: dict[str, set[str]] = {}
-        """By queue: ids of the messages that this process works on or keeps to work on."""
+    def __init__(self, url: str, *, threads: int = 4) -> None:
+        self.turns = Turns(threads)
+        self.held: dict[str, dict[str, str | None]] = {}
+        """By queue: ids of the messages that this process works on or keeps to work on, and whose turn each has."""
         self.paused: frozenset[str] = frozenset()
         """Queues from which nothing is taken."""
         self.put_back: set[str] = set()
@@ -154,6 +178,16 @@ class FuelrouteBroker(RedisBroker):
                 JobTelemetry(),
             ],
         )
+
+        self._deal, self._give_back = client.register_script(DEAL), client.register_script(GIVE_BACK)
+
+    def deal(self, queue: str) -> None:
+        """Deals jobs from the companies' lanes to the queue, of each as many as it has turns free here."""
+        free = [one for pair in self.turns.free().items() for one in pair]
+        self._deal(keys=[self.namespace], args=[queue, self.turns.share, *free])
+
+    def give_back(self, queue: str, company: str, redis_message_id: str) -> None:
+        self._give_back(keys=[self.namespace], args=[queue, self.broker_id, company, redis_message_id])
 
     def consume(self, queue_name: str, prefetch: int = 1, timeout: int = 5000) -> dramatiq.Consumer:
         if queue_name in self.delay_queues:

@@ -33,18 +33,19 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
             report(context, others, outcomes, jobs, reply_to)
 
     @dramatiq.actor(broker=broker, actor_name="imports.due", queue_name="imports")
-    def due(portion: int) -> None:
-        outcomes, jobs = import_due(context)
+    def due(portion: int, company_id: str | None = None) -> None:
+        """Jobs of an earlier release name no company."""
+        outcomes, jobs = import_due(context, UUID(company_id) if company_id is not None else None)
         report(context, list(outcomes), outcomes, jobs, None)
 
 
-def import_due(context: Context) -> tuple[dict[UUID, Outcome], list[Job]]:
-    """Imports a batch of due routes, without those that another job is importing at this moment."""
+def import_due(context: Context, company_id: UUID | None = None) -> tuple[dict[UUID, Outcome], list[Job]]:
+    """Imports a batch of a company's due routes, without those that another job is importing at this moment."""
     now = datetime.now(UTC)
     route_ids: list[UUID] = []
     try:
         with context.database.transaction_by_key() as connection:
-            route_ids = holds.take_due_imports(connection, now=now)
+            route_ids = holds.take_due_imports(connection, now=now, company_id=company_id)
             return imports.import_routes(connection, route_ids, early=_early(context), now=now)
     except Exception as error:
         if is_away(error):

@@ -27,7 +27,7 @@ def run(settings: Settings, queues: Sequence[str] = QUEUES) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    broker = FuelrouteBroker(settings.require_redis_url())
+    broker = FuelrouteBroker(settings.require_redis_url(), threads=settings.worker_threads)
     with Database.of(settings) as database:
         context = Context(settings, database, JobQueue.of(settings))
         for queue in queues:  # a process loads only what its queues need

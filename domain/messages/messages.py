@@ -43,9 +43,6 @@ _CLAIM_ATTEMPTS = 4
 """A claim holds for the time of so many attempts. One attempt fits in even with a slow resolver, a wait for the
 database when its outcome is stored, and clocks that differ."""
 
-_TURN = timedelta(seconds=30)
-"""A message that was put off is called when its company's turn comes, and is due after this time in any case."""
-
 
 class MessageStatus(StrEnum):
     PENDING = "pending"
@@ -238,8 +235,7 @@ _DUE = Statement(
     JOIN drivers d ON d.id = m.driver_id
     JOIN companies c ON c.id = m.company_id
     WHERE m.id = %(id)s AND m.status = 'pending' AND (m.claimed_until IS NULL OR m.claimed_until <= %(now)s)
-      AND (m.attempts = 0 AND m.claimed_until IS NULL OR m.retry_at <= %(now)s
-           OR m.attempts = %(called_after)s)
+      AND (m.attempts = 0 AND m.claimed_until IS NULL OR m.retry_at <= %(now)s)
     FOR UPDATE OF m
     """,  # noqa: S608 (constants of this module)
 )
@@ -252,19 +248,14 @@ _CLAIM = Command(
 )
 
 
-def claim(
-    connection: Connection, message_id: UUID, *, settings: Settings, now: datetime, called_after: int | None = None
-) -> Claim | Settled | None:
+def claim(connection: Connection, message_id: UUID, *, settings: Settings, now: datetime) -> Claim | Settled | None:
     """Begins an attempt: a claim where a gateway is to be called, else the message is delivered at once. None when
     there is nothing to do, or not now. The caller has locked the route.
-
-    `called_after` is set when the message had been put off after so many attempts and its turn has come: it need not be
-    due then. If another attempt was made meanwhile, the message waits until it is due all the same.
 
     While a worker hands over another message for the same load to this driver, this one waits. If the driver has the
     other plan, or may have it, this message says that it is a correction.
     """
-    message = _DUE.first(connection, {"id": message_id, "now": now, "called_after": called_after})
+    message = _DUE.first(connection, {"id": message_id, "now": now})
     if message is None:
         return None
     if not message.wanted:  # the route was changed while an earlier attempt was under way
@@ -290,17 +281,6 @@ def claim(
     if url is None or until is None:
         return _deliver(connection, message, MessageStatus.SENT, OUTBOX, now=now)
     return Claim(message.id, message.company_id, url, text, until, message.claimed_until, message.attempts)
-
-
-_PUT_OFF = Command(
-    "UPDATE messages SET attempts = attempts - 1, claimed_until = %s, retry_at = %s"
-    " WHERE id = %s AND claimed_until = %s"
-)
-
-
-def put_off(connection: Connection, claimed: Claim, *, now: datetime) -> None:
-    """Gives back a claim that was not used, because the company has no free turn. It counts as no attempt."""
-    _PUT_OFF.execute(connection, (claimed.in_doubt_since, now + _TURN, claimed.message_id, claimed.until))
 
 
 # --- Handed over -----------------------------------------------------------------------------------------------

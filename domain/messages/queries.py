@@ -6,7 +6,7 @@ from uuid import UUID
 
 from domain.database import Connection
 from domain.jobs import Job, send_message
-from domain.statements import Command, IdRow, Statement
+from domain.statements import Command, OwnedRow, Statement, in_turns
 
 _BEING_SENT = Command("SELECT FROM messages WHERE plan_id = %s AND status = 'pending' AND claimed_until > %s")
 
@@ -17,25 +17,30 @@ def is_being_sent(connection: Connection, plan_id: UUID, *, now: datetime) -> bo
 
 
 _NEXT = Statement(
-    IdRow,
-    "SELECT id FROM messages WHERE driver_id = %s AND environment = %s AND status = 'pending' AND attempts = 0"
-    " AND claimed_until IS NULL ORDER BY created_at, id",
+    OwnedRow,
+    "SELECT id, company_id FROM messages WHERE driver_id = %s AND environment = %s AND status = 'pending'"
+    " AND attempts = 0 AND claimed_until IS NULL ORDER BY created_at, id",
 )
 
 
 def next_messages(connection: Connection, driver_id: UUID, environment: str) -> list[Job]:
     """Jobs for a driver's messages that nobody has tried yet: they may have waited for the one before."""
-    return [send_message(row.id) for row in _NEXT.all(connection, (driver_id, environment))]
+    return [send_message(row.id, row.company_id) for row in _NEXT.all(connection, (driver_id, environment))]
 
 
 _OVERDUE = Statement(
-    IdRow, "SELECT id FROM messages WHERE status = 'pending' AND retry_at <= %s ORDER BY retry_at LIMIT %s"
+    OwnedRow,
+    in_turns(
+        "id, company_id",
+        "SELECT id, company_id, retry_at AS since FROM messages WHERE status = 'pending' AND retry_at <= %s",
+    ),
 )
 
 
-def due_messages(connection: Connection, *, now: datetime, limit: int = 10_000) -> list[UUID]:
-    """Pending messages that are due: for a first attempt whose job was lost, or for their next attempt."""
-    return [row.id for row in _OVERDUE.all(connection, (now, limit))]
+def due_messages(connection: Connection, *, now: datetime, limit: int = 10_000) -> dict[UUID, UUID]:
+    """Pending messages that are due, each with its company: for a first attempt whose job was lost, or for their next
+    attempt."""
+    return dict(_OVERDUE.all(connection, (now, limit)))
 
 
 class Message(NamedTuple):

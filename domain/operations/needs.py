@@ -108,7 +108,7 @@ def _of_queues(seen: Measured, now: datetime) -> Iterator[Need]:
         if state.waiting >= MAX_WAITING:
             yield Need(
                 False,
-                f"{queue} is full: {state.waiting} jobs wait",
+                f"{queue} is behind: {state.waiting} jobs wait",
                 f"Start more workers: fuelroute workers --queues {queue}",
                 f"/queues/{queue}/waiting",
             )

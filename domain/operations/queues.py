@@ -1,6 +1,7 @@
 """What the queues hold now: how much waits, runs, is put off or has died, and the jobs themselves.
 
 Dramatiq keeps a queue in Redis as a list of ids, a hash of messages, and for each worker a set of the ids that it took.
+Before that list the jobs wait in their companies' lanes, see `jobs`.
 Everything here reads; nothing changes.
 """
 
@@ -91,14 +92,17 @@ def read_queues(client: redis.Redis) -> list[QueueState]:
         name = f"{NAMESPACE}:{queue}"
         with client.pipeline(transaction=False) as ask:
             ask.llen(name)
+            ask.get(f"{name}.laned")
             ask.hlen(f"{name}.DQ.msgs")
             ask.zcard(f"{name}.XQ")
             ask.lrange(name, 0, _SAMPLE - 1)
+            ask.lrange(f"{name}.lanes", 0, _SAMPLE - 1)
             for worker in workers:
                 ask.scard(_acks(worker, queue))
                 ask.srandmember(_acks(worker, queue), _SAMPLE)
-            waiting, delayed, dead, head, *taken = ask.execute()
-        sample = [*head, *(one for members in taken[1::2] for one in members)]
+            listed, laned, delayed, dead, head, companies, *taken = ask.execute()
+        waiting = listed + int(laned or 0)
+        sample = [*head, *_next_of(client, queue, companies), *(one for members in taken[1::2] for one in members)]
         times = [job.enqueued_at for job in _read(client, queue, sample)]
         states.append(
             QueueState(queue, waiting, sum(taken[::2]), delayed, dead, min(times, default=None), finished.get(queue))
@@ -137,11 +141,22 @@ def jobs_in(client: redis.Redis, queue: str, place: Place, *, limit: int) -> lis
     name = f"{NAMESPACE}:{queue}"
     if place == "waiting":
         ids: Any = client.lrange(name, 0, limit - 1)
+        companies: Any = client.lrange(f"{name}.lanes", 0, limit - 1)
+        ids = [*ids, *_next_of(client, queue, companies, limit)][:limit]
     elif place == "in-flight":
         ids = [one for worker in _workers(client) for one in client.smembers(_acks(worker, queue))][:limit]
     else:
         return _read_delayed(client, queue, limit)
     return _read(client, queue, ids)
+
+
+def _next_of(client: redis.Redis, queue: str, companies: Iterable[bytes], most: int = 1) -> list[bytes]:
+    """Ids of the jobs at the head of these companies' lanes, in the order in which they are dealt."""
+    with client.pipeline(transaction=False) as ask:
+        for company in companies:
+            ask.lrange(f"{NAMESPACE}:{queue}.lane.{company.decode()}", 0, most - 1)
+        lanes: list[list[bytes]] = ask.execute()
+    return [lane[number] for number in range(most) for lane in lanes if number < len(lane)]
 
 
 def _read(client: redis.Redis, queue: str, ids: Iterable[bytes]) -> list[StoredJob]:

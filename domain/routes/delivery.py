@@ -29,12 +29,10 @@ class Outcome(NamedTuple):
 _LOCK_ROUTE = Command("SELECT FROM routes WHERE id = (SELECT route_id FROM messages WHERE id = %s) FOR UPDATE")
 
 
-def claim(
-    connection: Connection, message_id: UUID, *, settings: Settings, now: datetime, called_after: int | None = None
-) -> Claim | Outcome:
+def claim(connection: Connection, message_id: UUID, *, settings: Settings, now: datetime) -> Claim | Outcome:
     """Begins an attempt: a claim where a gateway is to be called, else the outcome. See `messages.claim`."""
     _LOCK_ROUTE.execute(connection, (message_id,))
-    step = messages.claim(connection, message_id, settings=settings, now=now, called_after=called_after)
+    step = messages.claim(connection, message_id, settings=settings, now=now)
     return step if isinstance(step, Claim) else _move_on(connection, step, now=now)
 
 

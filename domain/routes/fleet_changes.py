@@ -52,7 +52,7 @@ def add_mapping(
     UnknownTarget."""
     store_mapping(connection, company_id, kind, value, target_id)
     waiting = routes_waiting_for(connection, company_id, kind, [value])
-    return len(waiting), [import_routes(batch) for batch in in_batches(waiting)]
+    return len(waiting), [import_routes(batch, company_id) for batch in in_batches(waiting)]
 
 
 def add_vehicle(connection: Connection, company_id: UUID, row: VehicleRow) -> tuple[UUID, list[Job]]:
@@ -105,4 +105,4 @@ def _jobs_for(connection: Connection, company_id: UUID, names: Mapping[MappingKi
     for kind, given in names.items():
         if values := [value for value in given if value is not None]:
             waiting |= dict.fromkeys(routes_waiting_for(connection, company_id, kind, values))
-    return [import_routes(batch) for batch in in_batches(waiting)]
+    return [import_routes(batch, company_id) for batch in in_batches(waiting)]

@@ -12,7 +12,7 @@ from domain.planning.plan import FuelPlan, NoPlan
 from domain.planning.plans import store_plan
 from domain.planning.tasks import RouteToPlan, Task
 from domain.routes import progress
-from domain.statements import IdRow, Statement
+from domain.statements import OwnedRow, Statement, in_turns
 from domain.stations.candidates import Corridor
 
 PlanOutcome = Literal["planned", "infeasible", "outdated"]
@@ -51,17 +51,21 @@ def queue_message_of(
             now=now,
             directions=directions_of(plan),
             low_fuel=plan.is_low_on_fuel,
-        )
+        ),
+        route.company_id,
     )
 
 
 _DUE_PLANS = Statement(
-    IdRow,
-    "SELECT id FROM routes WHERE status = 'draft' AND arrived_at IS NOT NULL AND retry_at <= %s"
-    " ORDER BY retry_at LIMIT %s",
+    OwnedRow,
+    in_turns(
+        "id, company_id",
+        "SELECT id, company_id, retry_at AS since FROM routes"
+        " WHERE status = 'draft' AND arrived_at IS NOT NULL AND retry_at <= %s",
+    ),
 )
 
 
-def due_plans(connection: Connection, *, now: datetime, limit: int = 10_000) -> list[UUID]:
-    """Routes whose plan is due: its job was lost, or its next attempt is due."""
-    return [row.id for row in _DUE_PLANS.all(connection, (now, limit))]
+def due_plans(connection: Connection, *, now: datetime, limit: int = 10_000) -> dict[UUID, UUID]:
+    """Routes whose plan is due, each with its company: its job was lost, or its next attempt is due."""
+    return dict(_DUE_PLANS.all(connection, (now, limit)))

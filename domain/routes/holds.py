@@ -11,7 +11,7 @@ from domain.jobs import JOB_ITEMS, Job
 from domain.lifecycle import PendingReason
 from domain.routes.imports import REFERENCES
 from domain.routes.progress import end
-from domain.statements import IdRow, Statement
+from domain.statements import IdRow, OwnedRow, Statement
 
 _REASON = {"vehicles": PendingReason.VEHICLE_UNMAPPED, "drivers": PendingReason.DRIVER_UNMAPPED}
 """Why a route is held when it names nothing that the table has."""
@@ -19,24 +19,24 @@ _REASON = {"vehicles": PendingReason.VEHICLE_UNMAPPED, "drivers": PendingReason.
 # There may be very many held routes, so the pass does not read them all. It starts from what lets a route move (each
 # company's window, each vehicle and driver, each mapping) and finds the routes by an index.
 _ENTERED_THE_WINDOW = """
-    SELECT r.id FROM companies c CROSS JOIN LATERAL (
-        SELECT id FROM routes
+    SELECT r.id, r.company_id FROM companies c CROSS JOIN LATERAL (
+        SELECT id, company_id FROM routes
         WHERE company_id = c.id AND environment IN ('live', 'sandbox') AND status = 'pending_window'
           AND scheduled_start <= %(now)s::timestamptz + c.import_window_days * interval '1 day'
         OFFSET 0) AS r
     WHERE c.retired_at IS NULL
 """
 _FOUND_ITS_RECORD = """
-    SELECT r.id FROM routes r JOIN {table} t ON t.company_id = r.company_id AND t.{stored} = r.{column}
+    SELECT r.id, r.company_id FROM routes r JOIN {table} t ON t.company_id = r.company_id AND t.{stored} = r.{column}
     WHERE r.status = 'pending_mapping' AND r.pending_reason = '{reason}' AND r.{column} IS NOT NULL
       AND t.retired_at IS NULL
     UNION
-    SELECT r.id FROM routes r JOIN mappings m ON m.company_id = r.company_id AND m.value = r.{column}
+    SELECT r.id, r.company_id FROM routes r JOIN mappings m ON m.company_id = r.company_id AND m.value = r.{column}
     WHERE r.status = 'pending_mapping' AND r.pending_reason = '{reason}' AND r.{column} IS NOT NULL
       AND m.kind = '{kind}'
 """
 _MOVABLE = Statement(
-    IdRow,
+    OwnedRow,
     " UNION ".join(
         (
             _ENTERED_THE_WINDOW,
@@ -46,9 +46,10 @@ _MOVABLE = Statement(
 )
 
 
-def routes_that_can_move(connection: Connection, *, now: datetime) -> list[UUID]:
-    """The five-minute pass: held routes whose start entered the window, or whose missing record now exists."""
-    return [row.id for row in _MOVABLE.all(connection, {"now": now})]
+def routes_that_can_move(connection: Connection, *, now: datetime) -> dict[UUID, UUID]:
+    """The five-minute pass: held routes whose start entered the window, or whose missing record now exists, each with
+    its company."""
+    return dict(_MOVABLE.all(connection, {"now": now}))
 
 
 _WAITING = {
@@ -94,27 +95,32 @@ def expire_held_routes(connection: Connection, *, expiry_days: float, now: datet
 
 
 class _Count(NamedTuple):
+    company_id: UUID
     due: int
 
 
 _COUNT_DUE = Statement(
     _Count,
-    "SELECT count(*) AS due FROM"
-    " (SELECT FROM routes WHERE status = 'pending' AND retry_at <= %s ORDER BY retry_at LIMIT %s) AS due",
+    "SELECT company_id, least(count(*), %s) AS due FROM routes WHERE status = 'pending' AND retry_at <= %s"
+    " GROUP BY company_id",
 )
 _TAKE_DUE = Statement(
     IdRow,
-    "SELECT id FROM routes WHERE status = 'pending' AND retry_at <= %s"
-    " ORDER BY retry_at LIMIT %s FOR UPDATE SKIP LOCKED",
+    "SELECT id FROM routes WHERE status = 'pending' AND retry_at <= %(now)s"
+    " AND (%(company_id)s::uuid IS NULL OR company_id = %(company_id)s)"
+    " ORDER BY retry_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED",
 )
 
 
-def count_due_imports(connection: Connection, *, now: datetime, maximum: int) -> int:
-    """How many pending routes are due for an import attempt, up to `maximum`. Their job seems lost, or the pause after
-    a failed attempt is over."""
-    return _COUNT_DUE.one(connection, (now, maximum)).due
+def count_due_imports(connection: Connection, *, now: datetime, maximum: int) -> dict[UUID, int]:
+    """How many pending routes of each company are due for an import attempt, up to `maximum` of one. Their job seems
+    lost, or the pause after a failed attempt is over."""
+    return dict(_COUNT_DUE.all(connection, (maximum, now)))
 
 
-def take_due_imports(connection: Connection, *, now: datetime, limit: int = JOB_ITEMS) -> list[UUID]:
-    """Pending routes that are due, longest first. They are locked, for an import attempt in this transaction."""
-    return [row.id for row in _TAKE_DUE.all(connection, (now, limit))]
+def take_due_imports(
+    connection: Connection, *, now: datetime, company_id: UUID | None = None, limit: int = JOB_ITEMS
+) -> list[UUID]:
+    """Pending routes that are due, longest first; with `company_id` only that company's. They are locked, for an import
+    attempt in this transaction."""
+    return [row.id for row in _TAKE_DUE.all(connection, {"now": now, "company_id": company_id, "limit": limit})]

@@ -95,6 +95,7 @@ class _Attempted(NamedTuple):
     """A held route after its attempt. Vehicle and driver are the first candidates."""
 
     id: UUID
+    company_id: UUID
     revision: int
     clear: bool
     """Its references are clear and its window is open."""
@@ -111,9 +112,9 @@ class _Attempted(NamedTuple):
 # What is looked up for one route is a subquery: joined, a batch would read a small table from end to end.
 _ATTEMPT = f"""
     WITH held AS MATERIALIZED (
-        SELECT r.id, r.revision, r.updated_at, r.status, r.pending_reason, r.pending_detail, r.vehicle_id, r.driver_id,
-               r.scheduled_start, r.arrived_at, r.vehicle_unit_number, r.vehicle_vin, r.driver_name,
-               r.driver_external_id,
+        SELECT r.id, r.company_id, r.revision, r.updated_at, r.status, r.pending_reason, r.pending_detail,
+               r.vehicle_id, r.driver_id, r.scheduled_start, r.arrived_at, r.vehicle_unit_number, r.vehicle_vin,
+               r.driver_name, r.driver_external_id,
                (SELECT c.import_window_days FROM companies c WHERE c.id = r.company_id AND c.retired_at IS NULL)
                    AS import_window_days,
                {", ".join(_CANDIDATES.format(**reference._asdict()) for reference in REFERENCES)}
@@ -135,7 +136,7 @@ _ATTEMPT = f"""
             updated_at = clock_timestamp()
         FROM attempted a WHERE r.id = a.id AND a.clear AND (a.arrived_at IS NOT NULL) = {{visited}}
     )
-    SELECT id, revision, clear, clear AND (arrived_at IS NOT NULL) = {{visited}} AS imported,
+    SELECT id, company_id, revision, clear, clear AND (arrived_at IS NOT NULL) = {{visited}} AS imported,
            vehicle AS vehicle_id, (SELECT v.unit_number FROM vehicles v WHERE v.id = vehicle) AS unit_number,
            driver AS driver_id, (SELECT d.name FROM drivers d WHERE d.id = driver) AS driver_name,
            CASE WHEN NOT clear THEN to_jsonb(attempted) END AS held
@@ -210,7 +211,7 @@ def _import_visited(
         attempt = (_ATTEMPT_ALL_VISITED if wait else _ATTEMPT_FREE_VISITED).execute(connection, parameters)
         trucks = recheck_imported(connection, route_ids, now=now)
         judged = keep_what_could_begin(connection, route_ids, early=early, now=now)
-    due = [build_plan(route.route_id) for route in judged.fetchall() if route.has_arrived]
+    due = [build_plan(route.route_id, route.company_id) for route in judged.fetchall() if route.has_arrived]
     return attempt.fetchall(), process_trucks(trucks) + due
 
 

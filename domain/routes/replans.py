@@ -99,13 +99,14 @@ def follow_trucks(
 
 class _Asked(NamedTuple):
     id: UUID
+    company_id: UUID
     attempts: int
 
 
 _ASK = Statement(
     _Asked,
     "UPDATE routes SET replan = %s, review_requests = review_requests + 1, review_at = coalesce(review_at, %s)"
-    " WHERE id = %s RETURNING id, attempts",
+    " WHERE id = %s RETURNING id, company_id, attempts",
 )
 
 
@@ -113,7 +114,7 @@ def _ask(connection: Connection, route_id: UUID, deviation: Deviation, passed: i
     at = deviation.at.isoformat()
     cause = PlanCause(kind=deviation.kind, at=at, text=deviation.text, fuelStopsPassed=passed)
     rows = _ASK.all(connection, (as_json(cause), now + SWEEP_GRACE, route_id))
-    return [review_plan(row.id) for row in rows if row.attempts == 0]
+    return [review_plan(row.id, row.company_id) for row in rows if row.attempts == 0]
 
 
 _FORGET_WHERE_IMPOSSIBLE = Command(

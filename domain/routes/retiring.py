@@ -63,7 +63,8 @@ def retire(
     active = [route.id for route in routes if route.status == RouteStatus.ACTIVE]
     match_again(connection, kind, again, now=now)
     jobs = end_routes(connection, active, f"The {kind} was retired", now=now)
-    return Retirement(len(again), len(active)), [*map(import_routes, in_batches(again)), *jobs]
+    imports = [import_routes(batch, company_id) for batch in in_batches(again)]
+    return Retirement(len(again), len(active)), [*imports, *jobs]
 
 
 def match_again_lately_retired(connection: Connection, *, now: datetime) -> list[UUID]:

@@ -12,7 +12,7 @@ from uuid import UUID
 from domain.database import Connection, Tenant
 from domain.jobs import SWEEP_GRACE, Job, review_plan
 from domain.planning.changes import fuel_changed
-from domain.statements import IdRow, Statement
+from domain.statements import IdRow, OwnedRow, Statement, in_turns
 
 _REQUEST = "review_requests = review_requests + 1, review_at = coalesce(review_at, %(due)s)"
 """A review that is due stays due: requests that come all the time must not put it off."""
@@ -42,13 +42,14 @@ _PLANNED = Statement(
 
 class _Requested(NamedTuple):
     id: UUID
+    company_id: UUID
     attempts: int
     """Failed ones of the review that waits already."""
 
 
 _REQUEST_OF_ROUTES = Statement(
     _Requested,
-    f"UPDATE routes SET {_REQUEST} WHERE id = ANY(%(ids)s) AND corrected_at IS NULL RETURNING id, attempts",  # noqa: S608
+    f"UPDATE routes SET {_REQUEST} WHERE id = ANY(%(ids)s) AND corrected_at IS NULL RETURNING id, company_id, attempts",  # noqa: S608
 )
 
 _REQUEST_WHERE_STANDING = Statement(
@@ -61,7 +62,7 @@ _REQUEST_WHERE_STANDING = Statement(
             AND NOT EXISTS (SELECT FROM visits v WHERE v.route_id = t.id AND v.departed_at IS NOT NULL)
           ORDER BY id FOR UPDATE) AS standing
     WHERE r.id = standing.id
-    RETURNING r.id, r.attempts
+    RETURNING r.id, r.company_id, r.attempts
     """,  # noqa: S608 (constants of this module)
 )
 
@@ -106,12 +107,16 @@ def by_dispatcher(connection: Connection, tenant: Tenant, route_id: UUID, *, now
 
 
 def _jobs(rows: Sequence[_Requested]) -> list[Job]:
-    return [review_plan(row.id) for row in rows if row.attempts == 0]
+    return [review_plan(row.id, row.company_id) for row in rows if row.attempts == 0]
 
 
-_DUE_REVIEWS = Statement(IdRow, "SELECT id FROM routes WHERE review_at <= %s ORDER BY review_at LIMIT %s")
+_DUE_REVIEWS = Statement(
+    OwnedRow,
+    in_turns("id, company_id", "SELECT id, company_id, review_at AS since FROM routes WHERE review_at <= %s"),
+)
 
 
-def due_reviews(connection: Connection, *, now: datetime, limit: int = 10_000) -> list[UUID]:
-    """Routes whose review is due and whose job seems lost. Some may have ended since: their review just ends."""
-    return [row.id for row in _DUE_REVIEWS.all(connection, (now, limit))]
+def due_reviews(connection: Connection, *, now: datetime, limit: int = 10_000) -> dict[UUID, UUID]:
+    """Routes whose review is due and whose job seems lost, each with its company. Some may have ended since: their
+    review just ends."""
+    return dict(_DUE_REVIEWS.all(connection, (now, limit)))

@@ -1,6 +1,6 @@
 """A route follows its truck: fixes that wait become visits, and visits move the route on."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
@@ -68,7 +68,7 @@ def process_vehicles(
     followed, unwatched = _watched(locked, current, windows, visits)
     watches.unwatch(connection, environment, unwatched)
     return [
-        *(process_positions(environment, batch) for batch in in_batches([*rest_from, *changed_tracks], JOB_TRUCKS)),
+        *_process_again(environment, [*rest_from, *changed_tracks], companies),
         *move_on(connection, changed, visits, standing=standing, still_moving=rest_from, now=now),
         *replans.follow_trucks(connection, environment, followed, now=now),
     ]
@@ -95,6 +95,15 @@ def _without_awaited(connection: Connection, environment: str, changed: Sequence
     return [route for route in changed if route.arrived_at is not None or route.vehicle_id not in awaited]
 
 
+def _process_again(environment: str, vehicles: Iterable[UUID], companies: Mapping[UUID, UUID]) -> Iterator[Job]:
+    of_company: dict[UUID | None, list[UUID]] = {}
+    for vehicle_id in vehicles:
+        of_company.setdefault(companies.get(vehicle_id), []).append(vehicle_id)
+    for company_id, trucks in of_company.items():
+        for batch in in_batches(trucks, JOB_TRUCKS):
+            yield process_positions(environment, batch, company_id)
+
+
 def is_standing(route: OpenRoute, visits: Mapping[int, Visit]) -> bool:
     """Whether its truck, by these visits, is still at the first stop, and the route has a plan to review there."""
     return route.status != RouteStatus.DRAFT and all(visit.departed_at is None for visit in visits.values())
@@ -118,12 +127,12 @@ def move_on(
     store_visits(connection, {route.id: visits[route.id] for route in changed}, now=now)
     started = store_first_arrivals(connection, [route.id for route in changed], now=now)
     due = [
-        route.id
+        build_plan(route.id, route.company_id)
         for route in changed
         if route.id in started and route.arrived_at is None and route.vehicle_id not in still_moving
     ]
     return [
-        *map(build_plan, due),
+        *due,
         *review_requests.after_new_fixes(connection, standing, now=now),
         *complete_routes(connection, [route.id for route in changed], now=now),
     ]

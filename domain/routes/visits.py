@@ -102,6 +102,7 @@ def store_visits(connection: Connection, visits: Mapping[UUID, Mapping[int, Visi
 
 class _Judged(NamedTuple):
     route_id: UUID
+    company_id: UUID
     has_arrived: bool
 
 
@@ -135,7 +136,7 @@ _KEEP_WHAT_COULD_BEGIN = Statement(
     FROM (SELECT route_id, min(arrived_at) FILTER (WHERE could_begin) AS arrived_at
           FROM judged GROUP BY route_id) AS kept
     WHERE r.id = ANY(%(ids)s::uuid[]) AND r.id = kept.route_id
-    RETURNING r.id AS route_id, r.arrived_at IS NOT NULL AS has_arrived
+    RETURNING r.id AS route_id, r.company_id, r.arrived_at IS NOT NULL AS has_arrived
     """,
 )
 

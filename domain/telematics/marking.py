@@ -53,6 +53,7 @@ One of each would do, but it may be closed before a worker chooses."""
 
 class _MarkedTruck(NamedTuple):
     vehicle_id: UUID
+    company_id: UUID
     unprocessed_since: NotNull[datetime]
 
 
@@ -100,7 +101,7 @@ _MARK = Statement(
     FROM new
     WHERE t.vehicle_id = ANY(ARRAY(SELECT vehicle_id FROM new)) AND t.environment = %(environment)s
       AND t.vehicle_id = new.vehicle_id
-    RETURNING t.vehicle_id, t.unprocessed_since
+    RETURNING t.vehicle_id, t.company_id, t.unprocessed_since
     """,  # noqa: S608 (a constant of this module)
 )
 """Marks a track with its earliest new fix that may move a route: one within reach of a stop, or one that is older than
@@ -141,5 +142,12 @@ def mark_trucks(
             "now": now,
         },
     )
-    hinted = [truck.vehicle_id for truck in waiting if now - truck.unprocessed_since <= _HINTED_FOR]
-    return [process_positions(environment, trucks) for trucks in in_batches(hinted, JOB_TRUCKS)]
+    hinted: dict[UUID, list[UUID]] = {}
+    for truck in waiting:
+        if now - truck.unprocessed_since <= _HINTED_FOR:
+            hinted.setdefault(truck.company_id, []).append(truck.vehicle_id)
+    return [
+        process_positions(environment, trucks, company_id)
+        for company_id, vehicles in hinted.items()
+        for trucks in in_batches(vehicles, JOB_TRUCKS)
+    ]

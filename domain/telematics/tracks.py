@@ -13,7 +13,7 @@ from uuid import UUID
 from domain.database import Connection, Tenant
 from domain.jobs import SWEEP_GRACE, Job
 from domain.lifecycle import Environment
-from domain.statements import Command, NotNull, Statement
+from domain.statements import Command, NotNull, Statement, in_turns
 from domain.telematics import arrivals
 from domain.telematics.arrivals import Fix
 from domain.telematics.feed import count_dropped
@@ -301,19 +301,30 @@ def free_trucks(connection: Connection, route_ids: Sequence[UUID], *, now: datet
     return process_trucks(_FREE_TRUCKS.all(connection, {"now": now, "ids": list(route_ids)}))
 
 
+class _LostTruck(NamedTuple):
+    environment: str
+    company_id: UUID
+    vehicle_id: UUID
+
+
 _LOST = Statement(
-    _Truck,
-    "SELECT environment, vehicle_id FROM tracks WHERE unprocessed_from IS NOT NULL AND unprocessed_since <= %s"
-    " ORDER BY unprocessed_since LIMIT %s",
+    _LostTruck,
+    in_turns(
+        "environment, company_id, vehicle_id",
+        "SELECT environment, company_id, vehicle_id, unprocessed_since AS since FROM tracks"
+        " WHERE unprocessed_from IS NOT NULL AND unprocessed_since <= %s",
+    ),
 )
 
 
-def lost_processing(connection: Connection, *, now: datetime, limit: int = 10_000) -> dict[str, list[UUID]]:
-    """Vehicles whose fixes still wait although their job should have run: vehicle ids by environment, those that wait
-    longest first."""
-    lost: dict[str, list[UUID]] = {}
+def lost_processing(
+    connection: Connection, *, now: datetime, limit: int = 10_000
+) -> dict[tuple[str, UUID], list[UUID]]:
+    """Vehicles whose fixes still wait although their job should have run: vehicle ids by environment and company, those
+    that wait longest first."""
+    lost: dict[tuple[str, UUID], list[UUID]] = {}
     for row in _LOST.all(connection, (now - SWEEP_GRACE, limit)):
-        lost.setdefault(row.environment, []).append(row.vehicle_id)
+        lost.setdefault((row.environment, row.company_id), []).append(row.vehicle_id)
     return lost
 
 

@@ -19,6 +19,7 @@ from domain.accounts.companies import retire_company
 from domain.database import SERVING, Connection, Database
 from domain.jobs import QUEUES, JobQueue, build_plan, redis_client
 from domain.lifecycle import Environment, RouteStatus
+from domain.routes import fuel_plans, review_requests
 from domain.routes.fleet_changes import add_mapping
 from domain.routes.tracking import process_vehicles
 from domain.settings import Settings
@@ -169,7 +170,7 @@ def test_the_sweep_finds_every_kind_of_lost_work(
 
     assert enqueued() == sorted(
         [
-            ("imports.due", {"portion": 0}),
+            ("imports.due", {"portion": 0, "company_id": pending_fleet.company_id.hex}),
             ("arrivals.process", {"environment": "live", "vehicle_ids": [track_fleet.trucks[0].hex]}),
             ("plans.build", {"route_id": planless.hex}),
             ("messages.send", {"message_id": message.hex}),
@@ -268,7 +269,10 @@ def test_a_large_backlog_is_taken_by_several_jobs(passes: Passes, enqueued: Enqu
 
     passes.sweep()
 
-    assert enqueued() == [("imports.due", {"portion": portion}) for portion in range(3)]  # of 256 routes each
+    company = fleet.company_id.hex
+    assert enqueued() == [("imports.due", {"portion": portion, "company_id": company}) for portion in range(3)], (
+        "of 256 routes each"
+    )
 
 
 def test_housekeeping_forgets_old_positions_and_frees_trucks_of_dead_routes(
@@ -469,3 +473,26 @@ def test_without_redis_the_passes_go_on_and_what_was_due_is_due_again(
     with passes.database.transaction() as connection:
         (row,) = named(connection).execute("SELECT retry_at FROM routes WHERE id = %s", (pending,)).fetchall()
     assert row.retry_at < now + timedelta(minutes=2)
+
+
+def test_what_is_due_of_one_company_hides_nothing_of_another(passes: Passes, now: datetime) -> None:
+    """However much is due, and however long: each company's first comes before any company's second."""
+    with passes.database.transaction() as connection:
+        much, little = make_fleet(connection), make_fleet(connection)
+        routes: dict[UUID, list[UUID]] = {}
+        for fleet, ago, count in ((much, 10, 30), (little, 2, 1)):
+            due = now - timedelta(minutes=ago)
+            routes[fleet.company_id] = [
+                imported(connection, fleet.live, now=due, externalId=f"{n}") for n in range(count)
+            ]
+            connection.execute(
+                "UPDATE routes SET arrived_at = %(due)s, retry_at = %(due)s, review_at = %(due)s"
+                " WHERE company_id = %(company)s",
+                {"due": due, "company": fleet.company_id},
+            )
+        plans = fuel_plans.due_plans(connection, now=now, limit=2)
+        reviews = review_requests.due_reviews(connection, now=now, limit=2)
+
+    (hidden,) = routes[little.company_id]
+    assert plans[hidden] == reviews[hidden] == little.company_id
+    assert len(plans) == len(reviews) == 2

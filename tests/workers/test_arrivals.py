@@ -37,7 +37,7 @@ def test_a_truck_that_fails_costs_its_neighbours_nothing(context: Context, now: 
         assert visits_of(connection, refused) == {}
         assert visits_of(connection, sound) == {0: (now, None)}
         due = [lost_processing(connection, now=now + timedelta(seconds=seconds)) for seconds in (60, 90)]
-    assert [fleet.trucks[0] in lost.get("live", []) for lost in due] == [False, True]
+    assert [fleet.trucks[0] in lost.get(("live", fleet.company_id), []) for lost in due] == [False, True]
 
 
 def test_a_truck_whose_route_somebody_else_holds_is_processed_when_it_is_free(context: Context, now: datetime) -> None:

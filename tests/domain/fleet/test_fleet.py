@@ -190,7 +190,7 @@ def test_who_is_on_the_road_is_retired_only_by_force(
 
     assert retirement == (Retirement(1, 0) if status == "planned" else Retirement(0, 1))
     assert status_of(connection, route_id) == ("pending" if status == "planned" else "error")
-    assert due_messages(connection, now=now + timedelta(hours=1)) == []
+    assert due_messages(connection, now=now + timedelta(hours=1)) == {}
     assert message_id
 
 

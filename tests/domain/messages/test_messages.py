@@ -278,14 +278,10 @@ class Load:
         self.message_id = planned_by_hand(connection, self.route_id, now=self.now)
         return self.message_id
 
-    def claim(
-        self, message_id: UUID | None = None, *, seconds: float = 0, called_after: int | None = None
-    ) -> Claim | Outcome:
+    def claim(self, message_id: UUID | None = None, *, seconds: float = 0) -> Claim | Outcome:
         now = self.now + timedelta(seconds=seconds)
         with self.database.transaction() as connection:
-            return delivery.claim(
-                connection, message_id or self.message_id, settings=self.settings, now=now, called_after=called_after
-            )
+            return delivery.claim(connection, message_id or self.message_id, settings=self.settings, now=now)
 
     def claimed(self, message_id: UUID | None = None, *, seconds: float = 0) -> Claim:
         claimed = self.claim(message_id, seconds=seconds)
@@ -385,33 +381,6 @@ def test_a_message_that_is_late_for_its_last_attempt_keeps_what_the_one_before_c
     assert load.claim(seconds=86_400 + 60) == Outcome(MessageStatus.FAILED, [])
 
     assert load.row().error == REFUSED.sentence
-
-
-def test_a_message_that_is_put_off_is_as_it_was_and_counts_no_attempt(load: Load) -> None:
-    claimed = load.claimed()
-    with load.database.transaction() as connection:
-        messages.put_off(connection, claimed, now=load.now)
-
-    row = load.row()
-    assert (row.status, row.attempts, row.claimed_until) == ("pending", 0, None)
-    assert load.settle(load.claimed()).status is MessageStatus.SENT
-
-
-def test_a_message_that_was_put_off_is_called_only_if_nobody_has_tried_it_since(load: Load) -> None:
-    """Each attempt without an answer may have reached the driver: the next one waits its time, whoever calls."""
-    load.settle(load.claimed(), NO_ANSWER)
-    put_off = load.claimed(seconds=60)
-    with load.database.transaction() as connection:
-        messages.put_off(connection, put_off, now=load.now + timedelta(seconds=60))
-    called_after = put_off.attempts
-    assert called_after == 1
-
-    assert isinstance(load.claim(seconds=70), Outcome), "put off"
-    called = load.claim(seconds=70, called_after=called_after)
-    assert isinstance(called, Claim)
-    load.settle(called, NO_ANSWER, seconds=75)
-
-    assert load.claim(seconds=76, called_after=called_after) == Outcome(None, [])
 
 
 # --- Changes while a message is on its way -----------------------------------------------------------------------
@@ -630,7 +599,9 @@ def test_whatever_is_pushed_while_messages_are_sent_the_driver_can_tell_which_pl
             with database.transaction() as connection:
                 waiting = [row for row in list_messages(connection, load.fleet.company_id) if row.status == "pending"]
             for row in waiting:
-                step = load.claim(row.id, called_after=row.attempts)
+                with database.transaction() as connection:  # its pause after a refusal is over
+                    connection.execute("UPDATE messages SET retry_at = %s WHERE id = %s", (now, row.id))
+                step = load.claim(row.id)
                 if isinstance(step, Claim):
                     time.sleep(chance.random() / 50)
                     taken = chance.random() < 0.4

@@ -1,5 +1,6 @@
 """What goes into the queues and comes out of them, by minute."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
@@ -33,7 +34,7 @@ def test_what_is_enqueued_is_counted_and_what_is_not_is_not(jobs: JobQueue) -> N
     assert (entered(jobs, "plans"), entered(jobs, "imports"), entered(jobs, "messages")) == (2, 1, 0)
 
     jobs.client.rpush("dramatiq:messages", *range(MAX_WAITING))
-    jobs.put(plan._replace(queue="messages"))
+    jobs.put(replace(plan, queue="messages"))
     assert entered(jobs, "messages") == 0, "a full queue takes nothing"
 
     ttl = jobs.client.ttl(counts_of(minute_of(datetime.now(UTC).timestamp())))

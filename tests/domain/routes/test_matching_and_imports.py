@@ -441,7 +441,9 @@ def test_an_import_is_due_until_it_was_tried(connection: Connection, fleet: Flee
     def due(seconds: float) -> bool:
         moment = now + timedelta(seconds=seconds)
         taken = holds.take_due_imports(connection, now=moment, limit=10_000)
-        assert holds.count_due_imports(connection, now=moment, maximum=10_000) == len(taken)
+        counted = holds.count_due_imports(connection, now=moment, maximum=10_000)
+        assert sum(counted.values()) == len(taken)
+        assert (fleet.company_id in counted) == (route_id in taken)
         return route_id in taken
 
     assert [due(seconds) for seconds in (9, 10, 11)] == [False, True, True]

@@ -66,7 +66,7 @@ def test_a_truck_with_many_fixes_is_processed_in_portions_to_the_same_visits(
     while jobs := process(connection, settings, fleet, now=now):
         assert jobs == [process_positions("live", [fleet.trucks[0]])]
         lost = tracks.lost_processing(connection, now=now + timedelta(seconds=9))
-        assert fleet.trucks[0] not in lost.get("live", [])
+        assert fleet.trucks[0] not in lost.get(("live", fleet.company_id), [])
         rounds += 1
 
     assert rounds == 4

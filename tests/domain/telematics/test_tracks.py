@@ -27,7 +27,7 @@ def test_processing_is_lost_once_it_has_waited_however_often_the_truck_posts(
 
     def lost(seconds: float) -> bool:
         found = tracks.lost_processing(connection, now=now + timedelta(seconds=seconds))
-        return fleet.trucks[0] in found.get("live", [])
+        return fleet.trucks[0] in found.get(("live", fleet.company_id), [])
 
     for seconds in range(0, 30, 5):
         moment = now + timedelta(seconds=seconds)
