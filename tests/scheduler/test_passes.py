@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import pytest
 from psycopg.errors import LockNotAvailable
 from pydantic import SecretStr
@@ -65,7 +66,6 @@ Enqueued = Callable[[], list[tuple[str, dict[str, Any]]]]
 @pytest.fixture
 def enqueued(passes: Passes) -> Enqueued:
     """What the passes have put into Redis since the last look: job names and payloads."""
-    import msgspec
 
     def look() -> list[tuple[str, dict[str, Any]]]:
         client = passes.jobs.client
@@ -473,6 +473,26 @@ def test_without_redis_the_passes_go_on_and_what_was_due_is_due_again(
     with passes.database.transaction() as connection:
         (row,) = named(connection).execute("SELECT retry_at FROM routes WHERE id = %s", (pending,)).fetchall()
     assert row.retry_at < now + timedelta(minutes=2)
+
+
+def test_what_the_sweep_finds_waits_in_the_lane_of_its_company(
+    passes: Passes, enqueued: Enqueued, now: datetime, quiet: Settings
+) -> None:
+    ago = now - timedelta(minutes=1)
+    with passes.database.transaction() as connection:
+        fleets = {queue: make_fleet(connection) for queue in QUEUES}
+        pushed(connection, fleets["imports"].live, now=ago, start=now)
+        imported(connection, fleets["arrivals"].live, now=ago)
+        post(connection, fleets["arrivals"].live, positions_at(JOLIET, ago), now=ago)
+        arrived(connection, fleets["plans"], quiet, ago)
+        planned_by_hand(connection, imported(connection, fleets["messages"].live, now=ago), now=ago)
+
+    passes.sweep()
+
+    for queue, fleet in fleets.items():
+        (message,) = passes.jobs.client.hvals(f"dramatiq:{queue}.msgs")  # type: ignore[misc]
+        assert msgspec.json.decode(message)["options"]["company_id"] == fleet.company_id.hex
+    assert len(enqueued()) == len(QUEUES)
 
 
 def test_what_is_due_of_one_company_hides_nothing_of_another(passes: Passes, now: datetime) -> None:
