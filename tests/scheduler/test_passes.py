@@ -490,7 +490,7 @@ def test_what_the_sweep_finds_waits_in_the_lane_of_its_company(
     passes.sweep()
 
     for queue, fleet in fleets.items():
-        (message,) = passes.jobs.client.hvals(f"dramatiq:{queue}.msgs")  # type: ignore[misc]
+        (message,) = passes.jobs.client.hvals(f"dramatiq:{queue}.msgs")
         assert msgspec.json.decode(message)["options"]["company_id"] == fleet.company_id.hex
     assert len(enqueued()) == len(QUEUES)
 

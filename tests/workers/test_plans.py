@@ -11,6 +11,7 @@ from dramatiq.brokers.stub import StubBroker
 
 from domain.database import Database
 from domain.jobs import JobQueue, review_plan
+from domain.planning import explanation as explanations
 from domain.planning.plans import read_explanation
 from domain.roads import Point, Road
 from domain.routes import review_requests
@@ -132,3 +133,40 @@ def test_a_route_that_somebody_else_holds_has_not_failed(
     with context.database.transaction() as connection:
         row = route_row(connection, route_id)
     assert (row.status, row.attempts) == ("draft", 0)
+
+
+def test_a_plan_ends_at_the_horizon_and_is_packed_outside_of_transactions(
+    one_station: Context, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever cancels the route meanwhile does not wait for it."""
+    near = one_station.settings.model_copy(update={"plan_horizon_miles": 100.0})
+    broker, context = StubBroker(), Context(near, one_station.database, one_station.jobs)
+    plans.register(broker, context)
+    with context.database.transaction() as connection:
+        fleet = make_fleet(connection)
+        route_id = imported(connection, fleet.live, now=now, stops=[JOLIET, PERRYSBURG])
+        fixes = positions_at(JOLIET, now - timedelta(minutes=5), fuel_percent=90)
+        post(connection, fleet.live, fixes, now=now)
+        process_vehicles(connection, "live", fleet.trucks, settings=context.settings, now=now)
+    open_transactions: list[int] = []
+
+    def packed(explanation: Any) -> bytes:
+        with context.database.transaction() as connection:
+            (count,) = connection.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+                " AND pid <> pg_backend_pid() AND backend_type = 'client backend' AND xact_start IS NOT NULL"
+            ).fetchall()
+        open_transactions.append(count[0])
+        return explanations.packed(explanation)
+
+    monkeypatch.setattr("domain.planning.plan.packed", packed)
+    broker.get_actor("plans.build").fn(route_id.hex)
+
+    assert open_transactions == [0]
+    with context.database.transaction() as connection:
+        route, explanation = route_row(connection, route_id), read_explanation(connection, route_id)
+    assert route.status == "planned"
+    assert route.distance_miles > 200
+    assert explanation is not None
+    assert explanation["inputs"]["distance_miles"] == 100.0
+    assert explanation["ends_early"] is not None
