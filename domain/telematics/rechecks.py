@@ -45,14 +45,14 @@ _MINUTES = f"interval '{STANDING_MINUTES} minutes'"
 _LATELY = f"(CASE t.environment WHEN 'live' THEN least(t.newest_at, %(now)s) ELSE t.newest_at END - {_MINUTES})"
 """What a truck did before its newest fix says where it stands, even if it has sent nothing since. A live clock that is
 ahead hides nothing; the sandbox's time is simulated."""
+_LET_GO = "vehicle_id = ANY(ARRAY(SELECT vehicle_id FROM moved WHERE let_go))"
 _RECHECK_ALL = Statement(_Truck, _RECHECK.format(moved="true", looked_at="true", since=_LATELY))
 _RECHECK_SINCE = Statement(_Truck, _RECHECK.format(moved="true", looked_at="true", since="%(since)s"))
 _RECHECK_IMPORTED = Statement(
     _Truck,
     _RECHECK.format(
         moved="r.imported_at = %(now)s",
-        looked_at=f"newest_at >= %(now)s - {_MINUTES} OR unprocessed_from IS NOT NULL"
-        " OR vehicle_id = ANY(ARRAY(SELECT vehicle_id FROM moved WHERE let_go))",  # noqa: S608 (a constant)
+        looked_at=f"newest_at >= %(now)s - {_MINUTES} OR unprocessed_from IS NOT NULL OR {_LET_GO}",
         since=_LATELY,
     ),
 )
