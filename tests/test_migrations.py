@@ -7,6 +7,7 @@ import pytest
 from alembic import command
 
 from domain.database import DatabaseProblem
+from domain.ids import new_id
 from domain.migrations import alembic_config, engine, migrate
 from domain.settings import Settings
 from tests.conftest import make_database
@@ -35,6 +36,32 @@ def test_runs_at_the_same_time_wait_for_one_another() -> None:
     assert len(set(revisions)) == 1
     with engine(url).connect() as migrated:
         command.check(alembic_config(migrated))
+
+
+def test_an_upgrade_tells_which_vehicle_made_each_visit() -> None:
+    url = make_database("visited", template="template1")
+    with engine(url).connect() as connection:
+        command.upgrade(alembic_config(connection), "20261122b")
+    names = {name: new_id() for name in ("company", "vehicle", "matched", "held")}
+    with psycopg.connect(url) as connection:
+        connection.execute("INSERT INTO companies (id, name) VALUES (%(company)s, 'Acme')", names)
+        for name, vehicle in (("matched", "%(vehicle)s"), ("held", "NULL")):
+            connection.execute(
+                "INSERT INTO routes (id, company_id, environment, external_id, scheduled_start, stops, status,"
+                f" vehicle_id) VALUES (%({name})s, %(company)s, 'live', '{name}', now(), '[]', 'error', {vehicle})",
+                names,
+            )
+            connection.execute(
+                "INSERT INTO visits (company_id, environment, route_id, stop, arrived_at)"
+                f" VALUES (%(company)s, 'live', %({name})s, 0, now())",
+                names,
+            )
+
+    migrate(url)
+
+    with psycopg.connect(url) as connection:
+        made = dict(connection.execute("SELECT route_id, vehicle_id FROM visits").fetchall())
+    assert made == {names["matched"]: names["vehicle"], names["held"]: None}
 
 
 @pytest.mark.parametrize("revision", ["0001", "0005", "20991231"])
