@@ -155,6 +155,8 @@ class Device(SQLModel, table=True):
 
     token_hash: bytes = Field(sa_column=Column(LargeBinary, primary_key=True))
     user_id: UUID = Field(foreign_key="users.id", index=True, ondelete="CASCADE")
+    network: str | None = None
+    """Where it signed in last: an address of IPv4, or a /64 of IPv6. NULL: not known."""
     created_at: datetime = _time()
 
 
@@ -174,10 +176,12 @@ class SignInAttempts(SQLModel, table=True):
     __tablename__ = "sign_in_attempts"
 
     subject: bytes = Field(sa_column=Column(LargeBinary, primary_key=True))
-    """A hash of who tried: a device, an account from an address, or an address."""
+    """A hash of who tried, or at what: a device, a network, an account, an account from a network."""
     attempts: float
     """At the time of the last one. They are forgotten bit by bit; see `attempts`."""
-    last_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False, index=True))
+    last_at: datetime = _time()
+    forgotten_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False, index=True))
+    """When nothing of them counts any more."""
 
 
 class Vehicle(SQLModel, table=True):

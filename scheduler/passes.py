@@ -179,7 +179,7 @@ class Passes:
             ),
             ("sessions", sessions.forget_sessions, sessions.LONGEST_DAYS, _PORTION),
             ("audit_entries", audit.forget_entries, settings.audit_retention_days, _PORTION),
-            ("sign_in_attempts", attempts.forget_attempts, attempts.COUNTED_DAYS, _PORTION),
+            ("sign_in_attempts", attempts.forget_attempts, 0, _PORTION),
             ("csv_imports", csv_imports.forget_imports, csv_imports.KEPT_DAYS, _PORTION),
         )
         return {

@@ -1,21 +1,23 @@
 """How signing in slows down those who guess, without locking out those who know.
 
-Who tries is counted in one of two ways. A browser in which the account has signed in before counts alone. Any other
-counts by account and address together, and by address. So whoever guesses at an account, from wherever, slows down
-neither the account's own browsers nor other addresses. `Bound` is the rule.
+A browser in which the account has signed in before counts alone. Any other attempt counts by its network, by account
+and network together, and by account. An account's count leaves out the networks from which it has signed in before. So
+whoever guesses at an account, from however many networks, slows down neither the browsers nor the networks that its
+owner uses. `Bound` is the rule.
 """
 
 import hashlib
+import ipaddress
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
+
+import psycopg
 
 from domain.database import Connection
 from domain.statements import Command, Statement
 
 LONGEST_WAIT = timedelta(minutes=15)
-COUNTED_DAYS = 3
-"""Attempts are forgotten altogether when so many days passed without one."""
 
 
 class Bound(NamedTuple):
@@ -30,20 +32,24 @@ class Bound(NamedTuple):
         return max(0.0, attempts - max(now - last_at, timedelta()) / self.leak)
 
     def wait(self, attempts: float, last_at: datetime, now: datetime) -> timedelta:
-        """How long until the next one is allowed."""
+        """How long until the next one is allowed. A `last_at` in the future is of a clock that was ahead: it counts as
+        now."""
         if attempts < self.free:
             return timedelta()
         pause = min(timedelta(seconds=2 ** min(attempts - self.free, 20)), LONGEST_WAIT)
-        return max(last_at + pause - now, timedelta())
+        return max(min(last_at, now) + pause - now, timedelta())
 
 
 DEVICE = Bound(free=10, leak=timedelta(hours=1))
-ACCOUNT_FROM_ADDRESS = Bound(free=5, leak=timedelta(hours=1))
-ADDRESS = Bound(free=50, leak=timedelta(minutes=1))
+ACCOUNT_FROM_NETWORK = Bound(free=5, leak=timedelta(hours=1))
+ACCOUNT = Bound(free=50, leak=timedelta(minutes=15))
+NETWORK = Bound(free=50, leak=timedelta(minutes=1))
+SITE = Bound(free=500, leak=timedelta(seconds=10))
+"""Of a /48 of IPv6, which has 65,536 networks and often one owner."""
 
 
 class Subject(NamedTuple):
-    """Who tries."""
+    """Who tries, or at what."""
 
     hash: bytes
     bound: Bound
@@ -54,14 +60,29 @@ class Subject(NamedTuple):
         return cls(hashlib.sha256(text.encode(errors="replace")).digest(), bound)
 
 
-def subjects_of(email: str, address: str, known_device: str | None) -> list[Subject]:
-    """`known_device` is the token of a browser in which this account has signed in before."""
+def subjects_of(email: str, network: str, *, known_device: str | None, is_known_network: bool) -> list[Subject]:
+    """Everything that an attempt counts for, always in this order: two attempts never wait for each other's rows.
+
+    `network` is an address of IPv4 or a /64 of IPv6. `known_device` is the token of a browser in which this account has
+    signed in before, a known network is one from which it has.
+    """
     if known_device is not None:
         return [Subject.of(DEVICE, "device", known_device, email)]
+    site = _site_of(network)
     return [
-        Subject.of(ACCOUNT_FROM_ADDRESS, "account", email, address),
-        Subject.of(ADDRESS, "address", address),
+        *([Subject.of(SITE, "site", site)] if site is not None else []),
+        Subject.of(NETWORK, "network", network),
+        Subject.of(ACCOUNT_FROM_NETWORK, "account from network", email, network),
+        *([Subject.of(ACCOUNT, "account", email)] if not is_known_network else []),
     ]
+
+
+def _site_of(network: str) -> str | None:
+    try:
+        found = ipaddress.ip_network(network)
+    except ValueError:
+        return None
+    return str(found.supernet(new_prefix=48)) if found.version == 6 and found.prefixlen >= 48 else None
 
 
 class _Attempts(NamedTuple):
@@ -70,43 +91,57 @@ class _Attempts(NamedTuple):
 
 
 _ADD = Command(
-    "INSERT INTO sign_in_attempts (subject, attempts, last_at) VALUES (%s, 0, %s) ON CONFLICT (subject) DO NOTHING"
+    "INSERT INTO sign_in_attempts (subject, attempts, last_at, forgotten_at) VALUES (%s, 0, %s, %s)"
+    " ON CONFLICT (subject) DO NOTHING"
 )
 _LOCK = Statement(_Attempts, "SELECT attempts, last_at FROM sign_in_attempts WHERE subject = %s FOR UPDATE")
-_COUNT = Command("UPDATE sign_in_attempts SET attempts = %s, last_at = %s WHERE subject = %s")
+_COUNT = Command("UPDATE sign_in_attempts SET attempts = %s, last_at = %s, forgotten_at = %s WHERE subject = %s")
+_SET_CLOCK = Command("UPDATE sign_in_attempts SET last_at = %(now)s WHERE subject = %(subject)s AND last_at > %(now)s")
 
 
 def take_attempt(connection: Connection, subjects: Sequence[Subject], *, now: datetime) -> timedelta:
     """Counts one attempt before it is made, so that many at the same time count too. Returns zero; or how long to
-    wait, and then nothing was counted."""
+    wait, and then nothing was counted and no row was added."""
     found: list[tuple[Subject, _Attempts]] = []
-    for subject in sorted(subjects):
-        _ADD.execute(connection, (subject.hash, now))
-        found.append((subject, _LOCK.one(connection, (subject.hash,))))
-    wait = max(subject.bound.wait(stored.attempts, stored.last_at, now) for subject, stored in found)
-    if not wait:
+    with connection.transaction() as counting:
+        for subject in subjects:
+            _ADD.execute(connection, (subject.hash, now, now))
+            stored = _LOCK.one(connection, (subject.hash,))
+            wait = subject.bound.wait(stored.attempts, stored.last_at, now)
+            if wait:
+                raise psycopg.Rollback(counting)
+            found.append((subject, stored))
         for subject, stored in found:
             attempts = subject.bound.left_of(stored.attempts, stored.last_at, now) + 1
-            _COUNT.execute(connection, (attempts, now, subject.hash))
+            forgotten_at = now + attempts * subject.bound.leak
+            _COUNT.execute(connection, (attempts, now, forgotten_at, subject.hash))
+        return timedelta()
+    _SET_CLOCK.execute(connection, {"now": now, "subject": subject.hash})  # else it would wait as long at every look
     return wait
 
 
-_GIVE_BACK = Command("UPDATE sign_in_attempts SET attempts = greatest(attempts - 1, 0) WHERE subject = %s")
+_GIVE_BACK = Command(
+    "UPDATE sign_in_attempts SET attempts = greatest(attempts - 1, 0), forgotten_at = forgotten_at - %s::interval"
+    " WHERE subject = %s"
+)
 _FORGET = Command("DELETE FROM sign_in_attempts WHERE subject = %s")
 
 
 def forgive(connection: Connection, subjects: Sequence[Subject]) -> None:
-    """The attempt succeeded. An address gets back this one only: its owner may be guessing at other accounts."""
-    for subject in sorted(subjects):
-        (_GIVE_BACK if subject.bound is ADDRESS else _FORGET).execute(connection, (subject.hash,))
+    """The attempt succeeded. What others may be guessing at, or from, gets back this one only."""
+    for subject in subjects:
+        if subject.bound in (DEVICE, ACCOUNT_FROM_NETWORK):
+            _FORGET.execute(connection, (subject.hash,))
+        else:
+            _GIVE_BACK.execute(connection, (subject.bound.leak, subject.hash))
 
 
 _FORGET_OLD = Command(
     "DELETE FROM sign_in_attempts WHERE subject = ANY(ARRAY("
-    "SELECT subject FROM sign_in_attempts WHERE last_at < %s LIMIT %s FOR UPDATE SKIP LOCKED))"
+    "SELECT subject FROM sign_in_attempts WHERE forgotten_at < %s LIMIT %s FOR UPDATE SKIP LOCKED))"
 )
 
 
 def forget_attempts(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
-    """Those that count no more, up to `limit`. Returns how many."""
+    """Deletes the rows of which nothing has counted for so many days, up to `limit`. Returns how many."""
     return _FORGET_OLD.execute(connection, (now - timedelta(days=days), limit)).rowcount

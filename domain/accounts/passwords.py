@@ -1,13 +1,11 @@
 """Passwords of the console's users, hashed with Argon2id.
 
-A check takes 64 MiB and some tens of milliseconds, so only a few run at a time in a process.
+A check takes 64 MiB and some tens of milliseconds of a processor. So the console does it in a few threads that do
+nothing else.
 """
 
 import functools
 import secrets
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
@@ -17,55 +15,35 @@ from domain.errors import FuelrouteError
 MIN_CHARACTERS = 12
 MAX_CHARACTERS = 200
 
-_AT_ONCE = 2
-_WAIT_SECONDS = 3.0
-
 _hasher = PasswordHasher()
-_places = threading.BoundedSemaphore(_AT_ONCE)
 
 
 class UnusablePassword(FuelrouteError):
     """The text says what is wrong with a new password."""
 
 
-class TooManyChecks(Exception):
-    """More passwords are to be checked than this process can: try again in a moment."""
-
-
 def hash_password(password: str, email: str) -> str:
-    """As it is stored. Raises UnusablePassword, TooManyChecks."""
+    """As it is stored. Raises UnusablePassword."""
     if not MIN_CHARACTERS <= len(password) <= MAX_CHARACTERS:
         raise UnusablePassword(f"a password has {MIN_CHARACTERS} to {MAX_CHARACTERS} characters")
     if password.lower() in (email, email.partition("@")[0]) or len(set(password)) < 5:
         raise UnusablePassword(
             "this password is too easy to guess: use several words, or let a password manager make one"
         )
-    with _place():
-        return _hasher.hash(password.encode(errors="replace"))
+    return _hasher.hash(password.encode(errors="replace"))
 
 
 def is_password(stored: str | None, password: str) -> bool:
-    """Takes as long when nothing is stored, so that nobody learns who is a user. Raises TooManyChecks."""
+    """Takes as long when nothing is stored, so that nobody learns who is a user."""
     if len(password) > MAX_CHARACTERS:
         return False
-    with _place():
-        try:
-            matches = _hasher.verify(stored or _nobodys_hash(), password.encode(errors="replace"))
-        except (VerificationError, InvalidHashError):
-            return False
+    try:
+        matches = _hasher.verify(stored or _nobodys_hash(), password.encode(errors="replace"))
+    except (VerificationError, InvalidHashError):
+        return False
     return matches and stored is not None
 
 
 @functools.cache
 def _nobodys_hash() -> str:
     return _hasher.hash(secrets.token_bytes(32))
-
-
-@contextmanager
-def _place() -> Iterator[None]:
-    if not _places.acquire(timeout=_WAIT_SECONDS):
-        raise TooManyChecks
-    try:
-        yield
-    finally:
-        _places.release()

@@ -25,6 +25,8 @@ from domain.statements import Command, Statement
 IDLE_HOURS = 12
 LONGEST_DAYS = 7
 DEVICE_DAYS = 365
+MOST_BROWSERS = 50
+"""Of a user, of those that are signed in and of those that are known: the newest stay."""
 
 _SEEN_EACH = timedelta(minutes=1)
 _CODE_SECONDS = 30
@@ -78,10 +80,29 @@ _KNOWN_DEVICE = Command(
     "SELECT FROM devices d JOIN users u ON u.id = d.user_id"
     " WHERE token_hash = %s AND email = %s AND d.created_at > %s::timestamptz"
 )
+_KNOWN_NETWORK = Command(
+    "SELECT FROM devices d JOIN users u ON u.id = d.user_id"
+    " WHERE email = %s AND network = %s AND d.created_at > %s::timestamptz LIMIT 1"
+)
 _USE_STEP = Command("UPDATE users SET totp_used_step = %(step)s WHERE id = %(id)s AND totp_used_step < %(step)s")
 _STILL_HAS = Command("SELECT FROM users WHERE id = %s AND password_hash = %s FOR NO KEY UPDATE")
 _BEGIN = Command("INSERT INTO sessions (token_hash, user_id, address, created_at, seen_at) VALUES (%s, %s, %s, %s, %s)")
-_ADD_DEVICE = Command("INSERT INTO devices (token_hash, user_id, created_at) VALUES (%s, %s, %s)")
+_ADD_DEVICE = Command("INSERT INTO devices (token_hash, user_id, network, created_at) VALUES (%s, %s, %s, %s)")
+_MOVE_DEVICE = Command("UPDATE devices SET network = %s WHERE token_hash = %s")
+_KEEP_NEWEST = {
+    table: Command(
+        f"DELETE FROM {table} WHERE token_hash = ANY(ARRAY("  # noqa: S608
+        f"SELECT token_hash FROM {table} WHERE user_id = %s ORDER BY created_at DESC, token_hash"
+        f" OFFSET {MOST_BROWSERS}))"
+    )
+    for table in ("sessions", "devices")
+}
+
+
+def is_known_device(connection: Connection, device: str, email: str, *, now: datetime) -> bool:
+    """Whether the user has signed in with this token before."""
+    oldest = now - timedelta(days=DEVICE_DAYS)
+    return _KNOWN_DEVICE.first(connection, (hash_of_token(device), tidy_email(email), oldest)) is not None
 
 
 def sign_in(
@@ -91,19 +112,20 @@ def sign_in(
     password: str,
     code: str,
     device: str | None,
-    address: str,
+    network: str,
     contacts: Contacts,
     now: datetime,
 ) -> SignedIn | SignInRefused:
     """Whoever is refused does not learn which of the three was wrong, nor who is a user. The password is checked
-    outside of the transactions: it takes long. Raises TooManyChecks, UnreadableContact."""
+    outside of the transactions: it takes long. `network` is an address of IPv4 or a /64 of IPv6. Raises
+    UnreadableContact."""
     email = tidy_email(email)
     with transaction() as connection:
+        if device is not None and not is_known_device(connection, device, email, now=now):
+            device = None
         oldest = now - timedelta(days=DEVICE_DAYS)
-        if device is not None:
-            known = _KNOWN_DEVICE.first(connection, (hash_of_token(device), email, oldest)) is not None
-            device = device if known else None
-        subjects = subjects_of(email, address, device)
+        is_known_network = _KNOWN_NETWORK.first(connection, (email, network, oldest)) is not None
+        subjects = subjects_of(email, network, known_device=device, is_known_network=is_known_network)
         wait = take_attempt(connection, subjects, now=now)
         if wait:
             return SignInRefused(wait)
@@ -119,18 +141,27 @@ def sign_in(
             if step is None or _USE_STEP.execute(connection, {"step": step, "id": user.id}).rowcount == 0:
                 return SignInRefused()
         forgive(connection, subjects)
-        signed_in = SignedIn(
-            user.id, begin_session(connection, user.id, address=address, now=now), device or new_token()
-        )
+        session = begin_session(connection, user.id, address=network, now=now)
         if device is None:
-            _ADD_DEVICE.execute(connection, (hash_of_token(signed_in.device), user.id, now))
-    return signed_in
+            device = add_device(connection, user.id, network=network, now=now)
+        else:
+            _MOVE_DEVICE.execute(connection, (network, hash_of_token(device)))
+    return SignedIn(user.id, session, device)
+
+
+def add_device(connection: Connection, user_id: UUID, *, network: str, now: datetime) -> str:
+    """The token of a browser whose user has proved who they are: guessing elsewhere does not slow it down."""
+    token = new_token()
+    _ADD_DEVICE.execute(connection, (hash_of_token(token), user_id, network, now))
+    _KEEP_NEWEST["devices"].execute(connection, (user_id,))
+    return token
 
 
 def begin_session(connection: Connection, user_id: UUID, *, address: str, now: datetime) -> str:
     """The token of a new session of somebody who has proved who they are."""
     token = new_token()
     _BEGIN.execute(connection, (hash_of_token(token), user_id, address, now, now))
+    _KEEP_NEWEST["sessions"].execute(connection, (user_id,))
     return token
 
 
@@ -218,7 +249,7 @@ _PASSWORD_OF = Statement(_User, "SELECT id, password_hash, totp_secret, totp_use
 
 
 def is_password_of(connection: Connection, user_id: UUID, password: str) -> bool:
-    """For whoever changes how they sign in. Raises TooManyChecks."""
+    """For whoever changes how they sign in."""
     user = _PASSWORD_OF.first(connection, (user_id,))
     return is_password(user.password_hash if user is not None else None, password)
 

@@ -158,13 +158,14 @@ def email_of_link(connection: Connection, token: str, *, now: datetime) -> str |
     return row.email if row is not None else None
 
 
-def set_password_by_link(connection: Connection, token: str, password: str, *, now: datetime) -> bool:
-    """Sets the password and uses the link up. False: it was used already, or is too old. Raises UnusablePassword."""
+def set_password_by_link(connection: Connection, token: str, password: str, *, now: datetime) -> UUID | None:
+    """Sets the password and uses the link up. Returns whose it is; None: it was used already, or is too old. Raises
+    UnusablePassword."""
     row = _find_link(connection, token, now)
     if row is None:
-        return False
+        return None
     set_password(connection, row.user_id, row.email, password)
-    return True
+    return row.user_id
 
 
 def _find_link(connection: Connection, token: str, now: datetime) -> _Link | None:

@@ -72,6 +72,9 @@ _BEGIN = Command(
     " VALUES (%s, %s, %s, %s, %s, %s, %s)"
     " ON CONFLICT (company_id) WHERE finished_at IS NULL DO NOTHING"
 )
+_RUNNING = Command(
+    "SELECT FROM csv_imports WHERE company_id IS NOT DISTINCT FROM %s::uuid AND finished_at IS NULL LIMIT 1"
+)
 _BEAT = Command("UPDATE csv_imports SET beat_at = %s, rows_read = %s WHERE id = %s AND finished_at IS NULL")
 _FINISH = Command(
     "UPDATE csv_imports SET finished_at = %s, rows_read = %s, created = %s, updated = %s, unchanged = %s, refused = %s,"
@@ -91,6 +94,13 @@ def begin(
     if _BEGIN.execute(connection, values).rowcount == 0:
         raise ImportRunning
     return import_id
+
+
+def require_none(connection: Connection, company_id: UUID | None, *, now: datetime) -> None:
+    """Raises ImportRunning where `begin` would: a file need not be sent for that."""
+    close_silent(connection, now=now)
+    if _RUNNING.first(connection, (company_id,)) is not None:
+        raise ImportRunning
 
 
 def close_silent(connection: Connection, *, now: datetime) -> None:

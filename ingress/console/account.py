@@ -9,9 +9,10 @@ from domain.accounts.passwords import MIN_CHARACTERS, UnusablePassword
 from domain.accounts.users import set_password, set_totp
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Role
-from ingress.console.browser import SESSION, own_path, remove_cookie
+from ingress.console.browser import SESSION, network_of_client, own_path, remove_cookie
 from ingress.console.frame import Deed, Page, Refused, not_found, see_other
 from ingress.console.rendering import counted
+from ingress.console.sign_in import remember_device
 
 _DONE = {
     "codes": "From now on a one-time code is asked for when you sign in.",
@@ -51,6 +52,9 @@ def change_password(page: Page) -> Response:
         return _account(page, fault=f"{str(error)[:1].upper()}{str(error)[1:]}.", status=400)
     response = see_other("/sign-in?done=password")
     remove_cookie(page.request, response, SESSION)
+    network = network_of_client(page.request)
+    device = sessions.add_device(page.connection, page.session.user_id, network=network, now=page.now)
+    remember_device(page.request, response, device)
     return response
 
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
@@ -36,7 +37,21 @@ from ingress.console import (
     sign_in,
 )
 from ingress.console.browser import protect
-from ingress.console.frame import EVERYBODY, Console, Refused, action, not_found, open_page, page, refusal, stream
+from ingress.console.frame import (
+    EVERYBODY,
+    Console,
+    Refused,
+    action,
+    as_download,
+    not_found,
+    open_page,
+    page,
+    refusal,
+    stream,
+    with_password,
+    with_patience,
+)
+from ingress.console.importer import remove_left_files
 from ingress.console.rendering import STATIC
 
 log = get_logger(__name__)
@@ -49,8 +64,11 @@ def create_console(settings: Settings) -> Starlette:
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         with console.database:
+            remove_left_files()
             yield
-            console.importer.close()
+            console.close()
+
+    of_account = partial(action, console, by=EVERYBODY, kept="for the user", way=with_password)
 
     async def refused(request: Request, error: Exception) -> Response:
         """What Starlette's router refuses."""
@@ -66,9 +84,9 @@ def create_console(settings: Settings) -> Starlette:
             action(console, "/sign-out", sign_in.sign_out, by=EVERYBODY, kept="elsewhere"),
             action(console, "/sign-out-everywhere", sign_in.sign_out_everywhere, by=EVERYBODY, kept="for the user"),
             page(console, "/account", account.show),
-            action(console, "/account/password", account.change_password, by=EVERYBODY, kept="for the user"),
-            action(console, "/account/codes", account.use_codes, by=EVERYBODY, kept="for the user"),
-            action(console, "/account/codes/remove", account.remove_codes, by=EVERYBODY, kept="for the user"),
+            of_account("/account/password", account.change_password),
+            of_account("/account/codes", account.use_codes),
+            of_account("/account/codes/remove", account.remove_codes),
             page(console, "/companies", account.list_companies),
             action(console, "/companies", account.choose_company, by={Role.OPERATOR}),
             page(console, "/keys", keys.show),
@@ -90,11 +108,11 @@ def create_console(settings: Settings) -> Starlette:
             action(console, "/routes/{id}/send", route_actions.send, by=MAY_DISPATCH),
             page(console, "/audit", audit.show),
             page(console, "/savings", savings.show),
-            page(console, "/savings.csv", savings.export),
+            page(console, "/savings.csv", savings.export, way=as_download),
             page(console, "/savings/plans", savings.show_plans),
-            page(console, "/savings/plans.csv", savings.export_plans),
-            page(console, "/ifta", ifta.show),
-            page(console, "/ifta.csv", ifta.export),
+            page(console, "/savings/plans.csv", savings.export_plans, way=as_download),
+            page(console, "/ifta", ifta.show, way=with_patience),
+            page(console, "/ifta.csv", ifta.export, way=as_download),
             page(console, "/requests", requests.show),
             page(console, "/requests/{id}", requests.show_one),
             *records.addresses(console),

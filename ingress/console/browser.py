@@ -1,9 +1,9 @@
 """What a browser sends: a form, cookies, and where it comes from. Bad input is refused here, and never fails later."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from tempfile import NamedTemporaryFile
+from typing import IO
 from urllib.parse import parse_qsl, unquote
 
 from starlette.concurrency import run_in_threadpool
@@ -11,7 +11,9 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
 
-_MAX_FORM_BYTES = 64 << 10
+from ingress.connections import address_of
+
+MAX_FORM_BYTES = 64 << 10
 _MAX_FIELDS = 200
 MAX_FILE_BYTES = 32 << 20
 """100,000 stations take about 12 MB."""
@@ -63,44 +65,80 @@ def _form_of(text: str) -> Form:
     return Form(values)
 
 
-async def read_form(request: Request) -> Form:
-    """Raises BadForm, and starlette.requests.ClientDisconnect."""
+class TooLarge(Exception):
+    """A body beyond its limit."""
+
+    def __init__(self, most_bytes: int) -> None:
+        super().__init__(f"{most_bytes >> 20} MB are the limit: send it in several parts")
+
+
+class TooSlow(Exception):
+    """A body that did not arrive, or an answer that was not read, in its time."""
+
+
+MIN_BYTES_PER_SECOND = 32 << 10
+"""The least rate of what is sent and of what is taken away: a quarter of a megabit."""
+
+
+def due_after(size: int, began: float, patience_seconds: float) -> float:
+    """When so many bytes must have gone over a connection since it `began`, and the next ones begin to."""
+    return began + patience_seconds + size / MIN_BYTES_PER_SECOND
+
+
+def declared_bytes(request: Request, most: int) -> int:
+    """How large the body says to be; `most` where it does not say. Raises TooLarge."""
+    length = request.headers.get("content-length", "")
+    declared = int(length) if length.isascii() and length.isdecimal() else most
+    if declared > most:
+        raise TooLarge(most)
+    return declared
+
+
+async def _body(request: Request, most: int, patience_seconds: float) -> AsyncIterator[bytes]:
+    """The body as it comes. Raises TooLarge, TooSlow, and starlette.requests.ClientDisconnect."""
+    size, began = 0, asyncio.get_running_loop().time()
+    stream = request.stream()
+    while True:
+        try:
+            async with asyncio.timeout_at(due_after(size, began, patience_seconds)):
+                chunk = await anext(stream, None)
+        except TimeoutError:
+            raise TooSlow from None
+        if chunk is None:
+            return
+        size += len(chunk)
+        if size > most:
+            raise TooLarge(most)
+        yield chunk
+
+
+async def read_form(request: Request, patience_seconds: float) -> Form:
+    """Raises BadForm, TooLarge, TooSlow, and starlette.requests.ClientDisconnect."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/x-www-form-urlencoded":
         raise BadForm("a form is sent as application/x-www-form-urlencoded")
     body = bytearray()
-    async for chunk in request.stream():
+    async for chunk in _body(request, MAX_FORM_BYTES, patience_seconds):
         body += chunk
-        if len(body) > _MAX_FORM_BYTES:
-            raise BadForm(f"the form is too large: {_MAX_FORM_BYTES >> 10} KiB are the limit")
     return _form_of(body.decode("ascii", errors="replace"))
 
 
-class TooLarge(Exception):
-    """A file beyond the limit; the text says what to do."""
-
-
-async def read_file(request: Request) -> Path:
-    """The body of the request as a file, which the caller removes. Raises TooLarge, BadForm, and
-    starlette.requests.ClientDisconnect."""
+def require_file(request: Request) -> None:
+    """Raises BadForm, TooLarge: nothing of such a body needs to be read."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "text/csv":
         raise BadForm("a file is sent as text/csv: choose it on the page, in a browser that runs scripts")
-    size, portion = 0, bytearray()
-    with NamedTemporaryFile(prefix="fuelroute-import-", suffix=".csv", delete=False) as file:
-        try:
-            async for chunk in request.stream():
-                size += len(chunk)
-                if size > MAX_FILE_BYTES:
-                    raise TooLarge(f"{MAX_FILE_BYTES >> 20} MB are the limit: send it in several parts")
-                portion += chunk
-                if len(portion) >= _PORTION_BYTES:
-                    await run_in_threadpool(file.write, bytes(portion))
-                    portion.clear()
+    declared_bytes(request, MAX_FILE_BYTES)
+
+
+async def read_file(request: Request, file: IO[bytes], patience_seconds: float) -> None:
+    """Writes the body of the request. Raises TooLarge, TooSlow, and starlette.requests.ClientDisconnect."""
+    portion = bytearray()
+    async for chunk in _body(request, MAX_FILE_BYTES, patience_seconds):
+        portion += chunk
+        if len(portion) >= _PORTION_BYTES:
             await run_in_threadpool(file.write, bytes(portion))
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise
-    return Path(file.name)
+            portion.clear()
+    await run_in_threadpool(file.write, bytes(portion))
 
 
 def read_query(request: Request) -> Form:
@@ -119,8 +157,9 @@ def own_path(path: str) -> str:
     return path if is_own else "/"
 
 
-def address_of_client(request: Request) -> str:
-    return request.client.host if request.client is not None else "unknown"
+def network_of_client(request: Request) -> str:
+    """An address of IPv4, or a /64 of IPv6."""
+    return address_of(request.client.host) if request.client is not None else "unknown"
 
 
 # --- Cookies -----------------------------------------------------------------------------------------------------

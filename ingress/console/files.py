@@ -1,14 +1,11 @@
 """CSV files of the pages Fleet and Stations: imports with their progress, and exports that imports read again."""
 
-import tempfile
 from collections.abc import Iterable, Iterator
 from functools import partial
-from io import TextIOWrapper
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 from uuid import UUID
 
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from domain.accounts.contacts import Contacts, is_sealed
@@ -17,11 +14,11 @@ from domain.contract.csvfiles import count_rows, write_rows
 from domain.ids import read_id, shown_id
 from domain.operations import csv_imports
 from domain.operations.csv_imports import StoredImport
-from ingress.console.frame import Console, Page, action, not_found, page, see_other, upload
+from ingress.console.downloads import Download
+from ingress.console.frame import Console, Page, action, as_download, not_found, page, see_other, upload
+from ingress.console.importer import Upload
 from ingress.console.records import keep, plain
 from ingress.console.subjects import SUBJECTS, Subject
-
-_CHUNK_BYTES = 1 << 18
 
 
 def addresses(console: Console) -> list[Route]:
@@ -30,9 +27,9 @@ def addresses(console: Console) -> list[Route]:
         route
         for subject in SUBJECTS
         for route in (
-            upload(console, f"/{subject.name}/import", partial(take, subject), may=partial(require_editor, subject)),
+            upload(console, f"/{subject.name}/import", partial(take, subject), may=partial(require_room, subject)),
             page(console, f"/{subject.name}/imports/{{id}}", partial(show_import, subject)),
-            page(console, f"/{subject.name}.csv", partial(export, subject)),
+            page(console, f"/{subject.name}.csv", partial(export, subject), way=as_download),
         )
     ] + [
         action(
@@ -41,6 +38,7 @@ def addresses(console: Console) -> list[Route]:
             partial(export_contacts, subject),
             by=MAY_EDIT_POLICY,
             kept="elsewhere",
+            way=as_download,
         )
         for subject in SUBJECTS
         if subject.name == "drivers"
@@ -54,16 +52,22 @@ def require_editor(subject: Subject, page: Page) -> None:
     subject.scope(page)
 
 
-def take(subject: Subject, page: Page, path: Path) -> Response:
+def require_room(subject: Subject, page: Page) -> None:
+    """Before a file is read. Raises Refused, ImportRunning."""
+    require_editor(subject, page)
+    csv_imports.require_none(page.connection, subject.company_id(page), now=page.now)
+
+
+def take(subject: Subject, page: Page, upload: Upload) -> Response:
     """A file has arrived: its import begins, and the page that follows it is shown."""
     require_editor(subject, page)
     importer, company_id = page.console.importer, subject.company_id(page)
-    importer.require_room()
+    rows_total = count_rows(upload.path)
     import_id = csv_imports.begin(
-        page.connection, company_id, subject.name, page.session.email, rows_total=count_rows(path), now=page.now
+        page.connection, company_id, subject.name, page.session.email, rows_total=rows_total, now=page.now
     )
     stored = _read(page, company_id, import_id)
-    page.afterwards.append(lambda: importer.start(stored, path))
+    page.afterwards.append(lambda: importer.start(stored, upload))
     return see_other(f"/{subject.name}/imports/{shown_id('imp', import_id)}")
 
 
@@ -118,22 +122,5 @@ def _with_contacts(rows: Iterable[Any], names: tuple[str, ...], contacts: Contac
 
 
 def _csv(name: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Response:
-    """Written as a whole before the first byte is sent: whoever loads it slowly holds no connection to the database."""
-    file = tempfile.SpooledTemporaryFile(max_size=1 << 20)  # noqa: SIM115 (closed when it is sent)
-    try:
-        text = TextIOWrapper(file, encoding="utf-8-sig", newline="")  # the mark tells spreadsheets that it is UTF-8
-        write_rows(text, list(columns), rows)
-        text.flush()
-        text.detach()
-    except BaseException:
-        file.close()
-        raise
-    file.seek(0)
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return StreamingResponse(_chunks(file), media_type="text/csv; charset=utf-8", headers=headers)
-
-
-def _chunks(file: IO[bytes]) -> Iterator[bytes]:
-    with file:
-        while chunk := file.read(_CHUNK_BYTES):
-            yield chunk
+    """With the mark that tells spreadsheets that it is UTF-8."""
+    return Download(name, lambda file: write_rows(file, list(columns), rows), encoding="utf-8-sig")

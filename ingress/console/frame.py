@@ -4,7 +4,7 @@ for whatever goes wrong."""
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
+from functools import partial
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 from uuid import UUID
@@ -13,13 +13,11 @@ import psycopg
 import redis
 from psycopg.errors import LockNotAvailable
 from psycopg_pool import PoolTimeout
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from domain.accounts.contacts import Contacts
-from domain.accounts.passwords import TooManyChecks
 from domain.accounts.sessions import Session, find_session
 from domain.accounts.tokens import form_token, is_form_token, new_token
 from domain.accounts.users import MAY_MANAGE_KEYS, MAY_MATCH, MAY_SEE_REQUESTS
@@ -32,20 +30,28 @@ from domain.operations import audit
 from domain.operations.audit import Actor
 from domain.settings import Settings
 from ingress.console.browser import (
+    MAX_FORM_BYTES,
     SESSION,
     BadForm,
     Form,
     TooLarge,
+    TooSlow,
+    declared_bytes,
     is_from_our_pages,
+    network_of_client,
     read_cookie,
     read_file,
     read_form,
     read_query,
+    require_file,
     set_cookie,
 )
-from ingress.console.importer import Importer
+from ingress.console.downloads import Download, Downloads, TooManyDownloads
+from ingress.console.fairness import PATIENCE_SECONDS, Owners, Threads
+from ingress.console.importer import IMPORTS_AT_A_TIME, Importer, NoRoom, Upload
 from ingress.console.rendering import make_templates, when
 from ingress.console.streams import Streams
+from ingress.turns import NothingFree, Shares
 
 log = get_logger(__name__)
 
@@ -66,17 +72,66 @@ def not_found() -> Refused:
     return Refused(404, "Not found", "There is nothing at this address, or it belongs to another company.")
 
 
+_REPORTS_AT_A_TIME = 2
+_OTHER_CONNECTIONS = _REPORTS_AT_A_TIME + IMPORTS_AT_A_TIME
+
+
 class Console:
     """What the pages work with; one for each process."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.database = Database.of(settings, SERVING, fail_fast=True)
+        at_a_time = max(2, settings.database_pool_size - _OTHER_CONNECTIONS)  # each works with a connection
+        self.database = Database(
+            settings.require_database_url(),
+            pool_size=at_a_time + _OTHER_CONNECTIONS,
+            timeout_seconds=settings.database_timeout_seconds,
+            limits=SERVING,
+            fail_fast=True,
+        )
+        self.pages = Threads("page", at_a_time, of_one=at_a_time // 2, waiting=400)
+        self.reports = Threads("report", _REPORTS_AT_A_TIME, of_one=1, waiting=40)
+        """For what takes seconds: the pages are answered meanwhile."""
+        self.passwords = Threads("password", 2, of_one=1, waiting=60)
+        """A check of a password takes a processor for a while, and anybody may ask for one."""
+        self.known_browsers = Threads("known-browser", 1, of_one=1, waiting=60)
+        """For passwords too, of browsers in which the user has signed in before: strangers cannot stand before them."""
+        body_bytes = settings.body_memory_megabytes << 20
+        self.bodies = Shares(body_bytes, of_one=body_bytes // 32)
+        """Bytes of forms, held from before one is read until it has arrived."""
+        self.downloads = Downloads()
+        self._owners = Owners()
         self.jobs = JobQueue.of(settings)
         self.contacts = Contacts.of(settings)
         self.streams = Streams()
         self.importer = Importer(self.database, self.jobs, self.contacts)
         self._templates = make_templates()
+
+    def close(self) -> None:
+        """Waits for what runs."""
+        self.importer.close()
+        for threads in (self.pages, self.reports, self.passwords, self.known_browsers):
+            threads.close()
+
+    async def owner_of(self, request: Request) -> str:
+        """Whose share the request counts for. Raises NothingFree."""
+        token, network = read_cookie(request, SESSION), network_of_client(request)
+        if token is None:
+            return network
+        look_up = partial(self.pages.run, network, partial(self._look_up_owner, token))
+        return await self._owners.of(token, look_up) or network
+
+    def _look_up_owner(self, token: str) -> str | None:
+        with self.database.transaction() as connection:
+            session = find_session(connection, token, now=datetime.now(UTC))
+        if session is None:
+            return None
+        is_operator = session.role is Role.OPERATOR
+        return f"operator {session.user_id}" if is_operator else f"company {session.company_id}"
+
+    def forget_owner(self, token: str) -> None:
+        """Nobody is signed in with that token any more."""
+        self._owners.forget(token)
 
     def render(self, request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
         """A page for a browser. One that brings no cookie gets one, from which its forms' tokens are made: but not
@@ -161,14 +216,50 @@ Kept = Literal["for the company", "for the user", "elsewhere"]
 """How an action stands in the audit log: as one of the company whose pages are shown, as one of the user's own account,
 or as its rule in `domain` keeps it, since commands follow the same rule."""
 OpenHandler = Callable[[Console, Request, Form], Response]
+OpenAction = Callable[[Console, Request, Form], Awaitable[Response]]
+
+Way = Callable[[Console, Request, Callable[[], Response]], Awaitable[Response]]
+"""How the work for an answer is done: in which threads, and what else it needs. Raises NothingFree."""
 
 
-def page(console: Console, path: str, handler: Handler) -> Route:
+async def quickly(console: Console, request: Request, work: Callable[[], Response]) -> Response:
+    """Most pages."""
+    return await console.pages.run(await console.owner_of(request), work)
+
+
+async def with_patience(console: Console, request: Request, work: Callable[[], Response]) -> Response:
+    """What may take seconds."""
+    return await console.reports.run(await console.owner_of(request), work)
+
+
+async def with_password(console: Console, request: Request, work: Callable[[], Response]) -> Response:
+    """What checks or sets a password."""
+    return await console.passwords.run(await console.owner_of(request), work)
+
+
+async def as_download(console: Console, request: Request, work: Callable[[], Response]) -> Response:
+    """A file, which has its place until it has arrived. Raises TooManyDownloads too."""
+    owner = await console.owner_of(request)
+    leave = console.downloads.enter(owner, read_cookie(request, SESSION) or owner)
+    response = None
+    try:
+        response = await console.reports.run(owner, work)
+    finally:
+        if isinstance(response, Download):
+            response.done = leave
+        else:
+            leave()
+    return response
+
+
+def page(console: Console, path: str, handler: Handler, *, way: Way = quickly) -> Route:
     """An address that shows something to everybody who is signed in."""
 
     async def endpoint(request: Request) -> Response:
         return await _answering(
-            console, request, lambda: run_in_threadpool(_with_session, console, request, handler, read_query(request))
+            console,
+            request,
+            lambda: way(console, request, partial(_with_session, console, request, handler, read_query(request))),
         )
 
     return Route(path, endpoint, methods=["GET"])
@@ -182,7 +273,9 @@ def stream(console: Console, path: str, handler: Handler) -> Route:
             return await _answering(
                 console,
                 request,
-                lambda: run_in_threadpool(_with_session, console, request, handler, read_query(request)),
+                lambda: quickly(
+                    console, request, partial(_with_session, console, request, handler, read_query(request))
+                ),
             )
 
         first = await look()
@@ -195,7 +288,13 @@ def stream(console: Console, path: str, handler: Handler) -> Route:
 
 
 def action(
-    console: Console, path: str, handler: Handler, *, by: Collection[Role], kept: Kept = "for the company"
+    console: Console,
+    path: str,
+    handler: Handler,
+    *,
+    by: Collection[Role],
+    kept: Kept = "for the company",
+    way: Way = quickly,
 ) -> Route:
     """An address that changes something, for those roles. The audit log keeps each that was not refused, in the
     transaction that did it, under the name of the page and its function, such as `keys.revoke`."""
@@ -209,8 +308,8 @@ def action(
         return response
 
     async def act(request: Request) -> Response:
-        form = await _checked_form(request)
-        return await run_in_threadpool(_with_session, console, request, done_and_kept, form, by)
+        form = await _checked_form(console, request)
+        return await way(console, request, partial(_with_session, console, request, done_and_kept, form, by))
 
     async def endpoint(request: Request) -> Response:
         return await _answering(console, request, lambda: act(request))
@@ -234,36 +333,45 @@ def _keep(page: Page, name: str, kept: Kept) -> None:
     )
 
 
-FileHandler = Callable[[Page, Path], Response]
+FileHandler = Callable[[Page, Upload], Response]
 
 
 def upload(console: Console, path: str, take: FileHandler, *, may: Callable[[Page], object]) -> Route:
     """An address that takes a file as the body of the request. Nothing of it is read before `may` has looked at who
-    sends it. `take` takes the file away, unless it fails."""
+    sends it, and before the file has its place. `take` sees to its end, unless it fails."""
 
     async def work(request: Request) -> Response:
         _check_origin(request, request.headers.get(FORM_HEADER, ""))
+        require_file(request)
 
         def look(page: Page) -> Response:
             may(page)
             return Response()
 
-        looked = await run_in_threadpool(_with_session, console, request, look, Form())
+        looked = await quickly(console, request, partial(_with_session, console, request, look, Form()))
         if looked.status_code != 200 or "HX-Redirect" in looked.headers:
             return looked
-        file, taken = await read_file(request), False
+        uploaded, taken = await console.importer.place(await console.owner_of(request)), False
 
         def begin(page: Page) -> Response:
-            nonlocal taken
-            response = take(page, file)
-            taken = True
+            response = take(page, uploaded)
+            page.afterwards.append(let_go)
             return response
 
+        def let_go() -> None:
+            nonlocal taken
+            taken = True
+
         try:
-            return await run_in_threadpool(_with_session, console, request, begin, Form())
+            try:
+                with uploaded.file as file:
+                    await read_file(request, file, console.settings.body_timeout_seconds)
+            except OSError:
+                raise NoRoom from None
+            return await with_patience(console, request, partial(_with_session, console, request, begin, Form()))
         finally:
             if not taken:
-                file.unlink(missing_ok=True)
+                uploaded.remove()
 
     async def endpoint(request: Request) -> Response:
         return await _answering(console, request, lambda: work(request))
@@ -275,13 +383,13 @@ FORM_HEADER = "X-Form-Token"
 """It has the form's token where the body is a file."""
 
 
-def open_page(console: Console, path: str, show: OpenHandler, act: OpenHandler) -> Route:
+def open_page(console: Console, path: str, show: OpenHandler, act: OpenAction) -> Route:
     """An address for those who are not signed in: `show` answers GET, `act` takes the form."""
 
     async def work(request: Request) -> Response:
         if request.method == "POST":
-            return await run_in_threadpool(act, console, request, await _checked_form(request))
-        return await run_in_threadpool(show, console, request, read_query(request))
+            return await act(console, request, await _checked_form(console, request))
+        return await quickly(console, request, partial(show, console, request, read_query(request)))
 
     async def endpoint(request: Request) -> Response:
         return await _answering(console, request, lambda: work(request))
@@ -294,9 +402,14 @@ def see_other(path: str) -> Response:
     return RedirectResponse(path, 303)
 
 
-async def _checked_form(request: Request) -> Form:
-    """Only a form of our own pages, in the browser that got it. Raises Refused, BadForm."""
-    form = await read_form(request)
+async def _checked_form(console: Console, request: Request) -> Form:
+    """Only a form of our own pages, in the browser that got it. Raises Refused, BadForm, TooSlow, NothingFree."""
+    try:
+        size = declared_bytes(request, MAX_FORM_BYTES)
+        async with console.bodies.part(await console.owner_of(request), size, patience_seconds=PATIENCE_SECONDS):
+            form = await read_form(request, console.settings.body_timeout_seconds)
+    except TooLarge:
+        raise BadForm(f"the form is too large: {MAX_FORM_BYTES >> 10} KiB are the limit") from None
     _check_origin(request, form.text("form_token"))
     return form
 
@@ -316,6 +429,8 @@ def _with_session(
     with console.database.transaction() as connection:
         session = find_session(connection, token, now=now) if token is not None else None
         if token is None or session is None:
+            if token is not None:
+                console.forget_owner(token)
             return _to_sign_in(request)
         if session.role not in by:
             raise Refused(403, "You may not do this", f"Your role is {session.role}: ask an owner of your company.")
@@ -348,10 +463,17 @@ async def _answering(console: Console, request: Request, work: Callable[[], Awai
         return refusal(console, request, Refused(400, "This form cannot be read", f"{_sentence(str(error))}"))
     except TooLarge as error:
         return refusal(console, request, Refused(413, "This file is too large", _sentence(str(error))))
+    except TooSlow:
+        return _last(refusal(console, request, Refused(408, "This did not arrive in time", "Send it once more.")))
+    except TooManyDownloads as error:
+        return refusal(console, request, Refused(429, "One file at a time", str(error)))
+    except NothingFree:
+        log.warning("console.too_much", path=getattr(request.scope.get("route"), "path", ""))
+        return refusal(
+            console, request, Refused(429, "Too much is asked for at a time", "Try again in a moment: others wait too.")
+        )
     except FuelrouteError as error:
         return refusal(console, request, Refused(409, "This cannot be done", _sentence(str(error))))
-    except TooManyChecks:
-        return refusal(console, request, Refused(503, "Too many people are signing in", "Try again in a moment."))
     except LockNotAvailable:
         return refusal(
             console,
@@ -389,6 +511,12 @@ def refusal(console: Console, request: Request, refused: Refused) -> Response:
     if is_part:  # what was to be replaced stays, so that it can be corrected
         response.headers["HX-Retarget"] = "#notices"
         response.headers["HX-Reswap"] = "innerHTML"
+    return response
+
+
+def _last(response: Response) -> Response:
+    """The connection ends with it: the rest of the request may come for ever."""
+    response.headers["Connection"] = "close"
     return response
 
 

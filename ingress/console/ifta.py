@@ -1,6 +1,5 @@
 """The page IFTA: a quarter's miles, gallons and tax by state, and the same as a CSV file."""
 
-import io
 from datetime import date, timedelta
 from zoneinfo import ZoneInfo
 
@@ -11,6 +10,7 @@ from domain.ids import shown_id
 from domain.ifta.quarters import Quarter, UnknownQuarter
 from domain.ifta.reading import Driven, find_driven
 from domain.ifta.report import make_report, write_csv
+from ingress.console.downloads import Download
 from ingress.console.frame import Page, Refused
 
 MOST_ROUTES = 500
@@ -40,10 +40,8 @@ def export(page: Page) -> Response:
     driven = _driven(page, quarter)
     if driven is None:
         raise Refused(400, "This report is too large for a page", "Make it with the command that the page IFTA shows.")
-    text = io.StringIO()
-    write_csv(text, make_report(page.connection, driven, now=page.now))
-    headers = {"Content-Disposition": f'attachment; filename="ifta-{quarter}.csv"'}
-    return Response(text.getvalue(), media_type="text/csv", headers=headers)
+    report = make_report(page.connection, driven, now=page.now)
+    return Download(f"ifta-{quarter}.csv", lambda file: write_csv(file, report))
 
 
 def _quarter(page: Page, today: date) -> Quarter:

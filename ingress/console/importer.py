@@ -1,9 +1,17 @@
-"""Imports of CSV files that this console process runs, in threads beside the pages, which are answered meanwhile."""
+"""Imports of CSV files that this console process runs, in threads beside the pages, which are answered meanwhile.
 
+A file has its place from before the first byte of it is read until its import is done. So places bound how many files
+there are, and their size.
+"""
+
+import asyncio
+import shutil
+import tempfile
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
@@ -20,19 +28,51 @@ from domain.jobs import Job, JobQueue
 from domain.observability import get_logger
 from domain.operations import csv_imports
 from domain.operations.csv_imports import IMPORTING, StoredImport
+from ingress.console.browser import MAX_FILE_BYTES
+from ingress.turns import NothingFree, Shares
 
 log = get_logger(__name__)
 
-_AT_A_TIME = 2
+IMPORTS_AT_A_TIME = 2
 """More would only take the processor from one another, and from the pages."""
-_MOST = 16
-"""That wait for their turn or run."""
+MOST_FILES = 16
+"""That are sent, wait for their turn, or are imported: one of each company."""
 _BEAT_SECONDS = 1.0
+_PREFIX = "fuelroute-import-"
+_LEFT_SECONDS = 7200
+"""A file that is older was left by a process that died: none is sent and imported for so long."""
 
 
 class TooManyImports(FuelrouteError):
     def __init__(self) -> None:
-        super().__init__("many files are being imported already: try again in a minute")
+        super().__init__(
+            "another file of your company is on its way, or many of others are: try again when it is imported"
+        )
+
+
+class NoRoom(FuelrouteError):
+    def __init__(self) -> None:
+        super().__init__("the console's disk has no room for the file: whoever runs the console has to look at it")
+
+
+class Upload:
+    """The file of an import, and its place."""
+
+    def __init__(self, give_back: Callable[[], object]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._give_back = give_back
+        self._removed = threading.Lock()
+        self.file = tempfile.NamedTemporaryFile(prefix=_PREFIX, suffix=".csv", delete=False)  # noqa: SIM115
+        self.path = Path(self.file.name)
+
+    def remove(self) -> None:
+        """From any thread, any number of times."""
+        if not self._removed.acquire(blocking=False):
+            return
+        self.file.close()
+        self.path.unlink(missing_ok=True)
+        with suppress(RuntimeError):  # the process stops
+            self._loop.call_soon_threadsafe(self._give_back)
 
 
 class Importer:
@@ -42,26 +82,34 @@ class Importer:
         self._database = database
         self._jobs = jobs
         self._contacts = contacts
-        self._threads = ThreadPoolExecutor(_MOST, thread_name_prefix="import")
-        self._turn = threading.BoundedSemaphore(_AT_A_TIME)
-        self._running: set[UUID] = set()
+        self._threads = ThreadPoolExecutor(MOST_FILES, thread_name_prefix="import")
+        self._turn = threading.BoundedSemaphore(IMPORTS_AT_A_TIME)
+        self._places = Shares(MOST_FILES, of_one=1)
 
-    def require_room(self) -> None:
-        """Raises TooManyImports."""
-        if len(self._running) >= _MOST:
-            raise TooManyImports
+    async def place(self, owner: str) -> Upload:
+        """An empty file that the caller removes, or starts the import of. Raises TooManyImports and NoRoom at once."""
+        try:
+            await self._places.take(owner, 1, 0)
+        except NothingFree:
+            raise TooManyImports from None
+        try:
+            if shutil.disk_usage(tempfile.gettempdir()).free < MAX_FILE_BYTES:
+                raise NoRoom
+            return Upload(lambda: self._places.give_back(owner, 1))
+        except BaseException:
+            self._places.give_back(owner, 1)
+            raise
 
-    def start(self, stored: StoredImport, path: Path) -> None:
+    def start(self, stored: StoredImport, upload: Upload) -> None:
         """Begins the work in a thread and returns at once."""
-        self._running.add(stored.id)
-        self._threads.submit(self._run, stored, path)
+        self._threads.submit(self._run, stored, upload)
 
     def close(self) -> None:
         """Waits for what runs."""
         self._threads.shutdown(wait=True)
 
-    def _run(self, stored: StoredImport, path: Path) -> None:
-        rows = _Counter()
+    def _run(self, stored: StoredImport, upload: Upload) -> None:
+        rows, path = _Counter(), upload.path
         try:
             with self._beating(stored.id, rows), self._turn:
                 jobs = self._import(stored, path, rows)
@@ -80,8 +128,7 @@ class Importer:
             log.exception("console.import_failed", kind=stored.kind, company_id=stored.company_id)
             self._fail(stored, "something failed on our side")
         finally:
-            self._running.discard(stored.id)
-            path.unlink(missing_ok=True)
+            upload.remove()
 
     def _import(self, stored: StoredImport, path: Path, rows: "_Counter") -> list[Job]:
         with self._database.transaction(limits=IMPORTING) as connection:
@@ -122,6 +169,15 @@ class Importer:
                 csv_imports.fail(connection, stored.id, f"{fault[:1].upper()}{fault[1:]}.", now=datetime.now(UTC))
         except psycopg.Error:  # its silence tells that it broke off
             log.warning("console.import_fault_lost", exc_info=True)
+
+
+def remove_left_files() -> None:
+    """Removes the files of processes that died."""
+    oldest = time.time() - _LEFT_SECONDS
+    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError):  # another process was quicker, or it is another user's
+            if path.stat().st_mtime < oldest:
+                path.unlink()
 
 
 class _Counter:

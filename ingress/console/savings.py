@@ -1,7 +1,6 @@
 """The pages Savings: what plans saved in a span of days, in all, by week, and by truck, driver or lane; the plans
 behind each figure; and both as CSV files."""
 
-import io
 from collections.abc import Iterable
 from datetime import date, timedelta
 from functools import partial
@@ -18,6 +17,7 @@ from domain.lifecycle import Environment
 from domain.savings.export import line_row, plan_row, write_csv
 from domain.savings.report import By, Line, Only, Order, Week, by_line, by_week, plans_behind, total_of
 from domain.savings.spans import Span, UnusableSpan, month_of, quarter_of
+from ingress.console.downloads import Download
 from ingress.console.frame import Page, Refused, not_found
 
 LINES, PLANS = 50, 100
@@ -102,12 +102,8 @@ def export_plans(page: Page) -> Response:
 
 
 def _file(wanted: _Wanted, kind: str, rows: Iterable[dict[str, Any]]) -> Response:
-    text = io.StringIO()
-    write_csv(text, kind, rows)
     name = f"savings-by-{kind}-{wanted.span.first_day}-{wanted.span.last_day}.csv"
-    return Response(
-        text.getvalue(), media_type="text/csv", headers={"Content-Disposition": f'attachment; filename="{name}"'}
-    )
+    return Download(name, lambda file: write_csv(file, kind, rows))
 
 
 # --- What the address asks for ---------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from ingress.console.browser import (
     DEVICE,
     SESSION,
     Form,
-    address_of_client,
+    network_of_client,
     own_path,
     read_cookie,
     remove_cookie,
@@ -38,15 +38,28 @@ def show(console: Console, request: Request, query: Form) -> Response:
     return console.render(request, "sign_in.html", email="", next=own_path(query.text("next")), done=done, fault="")
 
 
-def act(console: Console, request: Request, form: Form) -> Response:
+async def act(console: Console, request: Request, form: Form) -> Response:
+    network, device = network_of_client(request), read_cookie(request, DEVICE)
+    work = partial(_sign_in, console, request, form)
+    if device is not None and await console.pages.run(network, partial(_knows, console, device, form)):
+        return await console.known_browsers.run(device, work)
+    return await console.passwords.run(network, work)
+
+
+def _knows(console: Console, device: str, form: Form) -> bool:
+    with console.database.transaction() as connection:
+        return sessions.is_known_device(connection, device, form.text("email"), now=datetime.now(UTC))
+
+
+def _sign_in(console: Console, request: Request, form: Form) -> Response:
     email, next_path = form.text("email"), own_path(form.text("next"))
     answer = sessions.sign_in(
-        partial(console.database.transaction),
+        console.database.transaction,
         email=email,
         password=form.secret("password"),
         code=form.text("code"),
         device=read_cookie(request, DEVICE),
-        address=address_of_client(request),
+        network=network_of_client(request),
         contacts=console.contacts,
         now=datetime.now(UTC),
     )
@@ -56,14 +69,19 @@ def act(console: Console, request: Request, form: Form) -> Response:
             seconds = max(1, round(answer.wait.total_seconds()))
             fault = f"Too many attempts: try again in {counted(seconds, 'second')}."
         status = 429 if answer.wait else 403
-        log.warning("console.sign_in_refused", address=address_of_client(request), status=status)
+        log.warning("console.sign_in_refused", address=network_of_client(request), status=status)
         return console.render(request, "sign_in.html", status=status, email=email, next=next_path, done="", fault=fault)
-    log.info("console.signed_in", user_id=answer.user_id, address=address_of_client(request))
+    log.info("console.signed_in", user_id=answer.user_id, address=network_of_client(request))
     response = see_other(next_path)
     # a fresh token: whoever knew the browser's earlier one is not signed in with it
     set_cookie(request, response, SESSION, answer.session)
-    set_cookie(request, response, DEVICE, answer.device, seconds=DEVICE_DAYS * 86_400)
+    remember_device(request, response, answer.device)
     return response
+
+
+def remember_device(request: Request, response: Response, device: str) -> None:
+    """Guessing elsewhere does not slow this browser down."""
+    set_cookie(request, response, DEVICE, device, seconds=DEVICE_DAYS * 86_400)
 
 
 def sign_out(page: Page) -> Response:
@@ -89,14 +107,18 @@ def show_link(console: Console, request: Request, _: Form) -> Response:
     return _link_page(console, request, email)
 
 
-def use_link(console: Console, request: Request, form: Form) -> Response:
+async def use_link(console: Console, request: Request, form: Form) -> Response:
+    return await console.passwords.run(network_of_client(request), partial(_use_link, console, request, form))
+
+
+def _use_link(console: Console, request: Request, form: Form) -> Response:
     now, token = datetime.now(UTC), request.path_params["token"]
     fault = "" if form.secret("password") == form.secret("again") else "The two passwords differ."
     with console.database.transaction() as connection:
         email = email_of_link(connection, token, now=now)
         if email is not None and not fault:
             try:
-                set_password_by_link(connection, token, form.secret("password"), now=now)
+                user_id = set_password_by_link(connection, token, form.secret("password"), now=now)
                 audit.keep(
                     connection,
                     Actor(email, "A one-time link was used"),
@@ -105,7 +127,11 @@ def use_link(console: Console, request: Request, form: Form) -> Response:
                     company_id=company_of_user(connection, email),
                     now=now,
                 )
-                return see_other("/sign-in?done=password")
+                response = see_other("/sign-in?done=password")
+                if user_id is not None:
+                    device = sessions.add_device(connection, user_id, network=network_of_client(request), now=now)
+                    remember_device(request, response, device)
+                return response
             except UnusablePassword as error:
                 fault = f"{error}."
     return _link_page(console, request, email, fault)

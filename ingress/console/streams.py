@@ -55,7 +55,7 @@ class Streams:
                 if seen.status_code == 200:
                     yield _event("same") if body == told else _event("figures", body.decode())
                     told = body
-                elif seen.status_code < 500 and seen.status_code != 409:  # a lock is held: not for long
+                elif seen.status_code < 500 and seen.status_code not in (409, 429):  # a lock or its turn: not for long
                     yield _event("over")
                     return
                 if time.monotonic() >= ends or await self._is_ending_within(EVERY_SECONDS):

@@ -6,22 +6,36 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.accounts.attempts import (
-    ACCOUNT_FROM_ADDRESS,
-    ADDRESS,
+    ACCOUNT,
+    ACCOUNT_FROM_NETWORK,
     DEVICE,
     LONGEST_WAIT,
+    NETWORK,
+    SITE,
     Bound,
+    Subject,
     forget_attempts,
     forgive,
-    subjects_of,
     take_attempt,
 )
+from domain.accounts.attempts import subjects_of as all_subjects_of
 from domain.database import Connection
 from tests.domain.accounts.test_users import fresh_email
+from tests.rows import named
 
-BOUNDS = st.sampled_from([DEVICE, ACCOUNT_FROM_ADDRESS, ADDRESS])
+BOUNDS = st.sampled_from([DEVICE, ACCOUNT_FROM_NETWORK, ACCOUNT, NETWORK, SITE])
 PAUSES = st.lists(st.timedeltas(min_value=timedelta(), max_value=timedelta(hours=3)), max_size=60)
 NOW = datetime.fromisoformat("2026-11-20T12:00:00+00:00")
+
+
+def subjects_of(email: str, network: str, known_device: str | None, *, is_known_network: bool = False) -> list[Subject]:
+    return all_subjects_of(email, network, known_device=known_device, is_known_network=is_known_network)
+
+
+def count_rows(connection: Connection) -> int:
+    row = named(connection).execute("SELECT count(*) AS rows FROM sign_in_attempts").fetchone()
+    assert row is not None
+    return int(row.rows)
 
 
 @given(BOUNDS, PAUSES)
@@ -60,7 +74,7 @@ def test_attempts_are_forgotten(bound: Bound, attempts: int, pause: timedelta) -
 
 def test_free_attempts_then_waits(connection: Connection, now: datetime) -> None:
     subjects = subjects_of(fresh_email(), "192.0.2.1", None)
-    for _ in range(ACCOUNT_FROM_ADDRESS.free):
+    for _ in range(ACCOUNT_FROM_NETWORK.free):
         assert take_attempt(connection, subjects, now=now) == timedelta()
 
     assert take_attempt(connection, subjects, now=now) == timedelta(seconds=1)
@@ -82,7 +96,7 @@ def test_neither_another_address_nor_a_known_browser_nor_another_account_waits(
 
 
 def test_who_guesses_at_many_accounts_waits_too(connection: Connection, now: datetime) -> None:
-    for _ in range(ADDRESS.free):
+    for _ in range(NETWORK.free):
         assert not take_attempt(connection, subjects_of(fresh_email(), "192.0.2.4", None), now=now)
 
     assert take_attempt(connection, subjects_of(fresh_email(), "192.0.2.4", None), now=now)
@@ -91,7 +105,7 @@ def test_who_guesses_at_many_accounts_waits_too(connection: Connection, now: dat
 
 def test_a_success_frees_the_account_but_not_the_address(connection: Connection, now: datetime) -> None:
     mine = subjects_of(fresh_email(), "192.0.2.5", None)
-    for _ in range(ADDRESS.free - 1):
+    for _ in range(NETWORK.free - 1):
         take_attempt(connection, subjects_of(fresh_email(), "192.0.2.5", None), now=now)
     assert not take_attempt(connection, mine, now=now)
     forgive(connection, mine)
@@ -100,9 +114,58 @@ def test_a_success_frees_the_account_but_not_the_address(connection: Connection,
     assert take_attempt(connection, subjects_of(fresh_email(), "192.0.2.5", None), now=now)
 
 
-def test_old_attempts_are_deleted(connection: Connection, now: datetime) -> None:
-    take_attempt(connection, subjects_of(fresh_email(), "192.0.2.6", None), now=now - timedelta(days=4))
-    take_attempt(connection, subjects_of(fresh_email(), "192.0.2.7", None), now=now)
+def test_an_account_has_a_limit_wherever_the_guesses_come_from(connection: Connection, now: datetime) -> None:
+    email = fresh_email()
+    for number in range(ACCOUNT.free):
+        assert not take_attempt(connection, subjects_of(email, f"198.51.100.{number}", None), now=now)
 
-    assert forget_attempts(connection, days=3, now=now, limit=1000) == 2
-    assert forget_attempts(connection, days=3, now=now, limit=1000) == 0
+    assert take_attempt(connection, subjects_of(email, "203.0.113.1", None), now=now)
+    assert not take_attempt(connection, subjects_of(email, "203.0.113.2", "a known browser's token"), now=now)
+    assert not take_attempt(connection, subjects_of(email, "203.0.113.3", None, is_known_network=True), now=now)
+    assert not take_attempt(connection, subjects_of(fresh_email(), "203.0.113.1", None), now=now)
+
+
+def test_networks_of_one_site_have_a_limit_together(connection: Connection, now: datetime) -> None:
+    networks = iter(f"2001:db8:7:{number:x}::/64" for number in range(1 << 16))
+    for _ in range(SITE.free):
+        assert not take_attempt(connection, subjects_of(fresh_email(), next(networks), None), now=now)
+
+    assert take_attempt(connection, subjects_of(fresh_email(), next(networks), None), now=now)
+    assert not take_attempt(connection, subjects_of(fresh_email(), "2001:db8:8::/64", None), now=now)
+
+
+def test_refused_attempts_add_no_rows(connection: Connection, now: datetime) -> None:
+    for _ in range(NETWORK.free):
+        assert not take_attempt(connection, subjects_of(fresh_email(), "192.0.2.8", None), now=now)
+    before = count_rows(connection)
+
+    for _ in range(60):
+        assert take_attempt(connection, subjects_of(fresh_email(), "192.0.2.8", None), now=now)
+
+    assert count_rows(connection) == before
+
+
+def test_a_clock_that_was_ahead_locks_nobody_out(connection: Connection, now: datetime) -> None:
+    mine, ahead = subjects_of(fresh_email(), "192.0.2.9", None), now + timedelta(hours=6)
+    while not (wait := take_attempt(connection, mine, now=ahead)):
+        pass
+    assert wait == timedelta(seconds=1)
+
+    assert take_attempt(connection, mine, now=now) == timedelta(seconds=1)
+    assert take_attempt(connection, mine, now=now + timedelta(seconds=1)) == timedelta()
+
+
+@given(BOUNDS, st.integers(0, 1000), st.timedeltas(timedelta(), timedelta(days=40)))
+def test_no_wait_begins_in_the_future(bound: Bound, attempts: int, ahead: timedelta) -> None:
+    assert bound.wait(attempts, NOW + ahead, NOW) == bound.wait(attempts, NOW, NOW) <= LONGEST_WAIT
+
+
+def test_what_counts_no_more_is_deleted(connection: Connection, now: datetime) -> None:
+    connection.execute("DELETE FROM sign_in_attempts")
+    take_attempt(connection, subjects_of(fresh_email(), "192.0.2.6", None), now=now)
+    in_an_hour = now + timedelta(hours=1, seconds=1)
+    take_attempt(connection, subjects_of(fresh_email(), "192.0.2.7", None), now=in_an_hour)
+
+    assert forget_attempts(connection, days=0, now=in_an_hour, limit=1000) == 3
+    assert forget_attempts(connection, days=0, now=in_an_hour, limit=1000) == 0
+    assert count_rows(connection) == 3

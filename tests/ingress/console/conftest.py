@@ -118,9 +118,9 @@ def console_url(settings: Settings, worker_id: str, tmp_path_factory: pytest.Tem
 
 @contextmanager
 def running_console(
-    settings: Settings, redis_url: str, logs: Path, *, api_url: str = "https://api.example.com/"
+    settings: Settings, redis_url: str, logs: Path, *, api_url: str = "https://api.example.com/", **environment: str
 ) -> Iterator[str]:
-    """A console process; gives its address."""
+    """A console process; gives its address. `environment`: more variables."""
     port = free_port("127.0.0.1", 0)
     url = f"http://127.0.0.1:{port}"
     env = {
@@ -130,6 +130,7 @@ def running_console(
         "FUELROUTE_CONSOLE_PORT": str(port),
         "FUELROUTE_CONSOLE_PROXIES": "127.0.0.1",
         "FUELROUTE_API_URL": api_url,
+        **environment,
     }
     supervisor = Supervisor(print)
     try:

@@ -1,0 +1,101 @@
+"""Files that people take away. Each is written as a whole before its first byte is sent: whoever loads it slowly holds
+no thread and no connection to the database, only its place on the disk, and that not for ever."""
+
+import asyncio
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from io import TextIOWrapper
+from typing import IO, Any, TextIO
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from domain.observability import get_logger
+from ingress.console.browser import due_after
+
+log = get_logger(__name__)
+
+_CHUNK_BYTES = 1 << 18
+_IN_MEMORY_BYTES = 1 << 20
+_PATIENCE_SECONDS = 30.0
+"""The least rate of `browser` holds from then on."""
+MOST_OF_ALL, MOST_OF_OWNER = 32, 4
+
+
+class TooManyDownloads(Exception):
+    """The text says whose."""
+
+
+class Downloads:
+    """The files of one process that are being made or sent: one of a session, a few of a company. Of one event
+    loop."""
+
+    def __init__(self) -> None:
+        self._open: Counter[str] = Counter()
+        self._sessions: set[str] = set()
+
+    def enter(self, owner: str, session: str) -> Callable[[], None]:
+        """Takes a place. Returns what gives it back. Raises TooManyDownloads."""
+        if session in self._sessions:
+            raise TooManyDownloads("Another file is on its way to you: wait until it has arrived.")
+        if self._open[owner] >= MOST_OF_OWNER:
+            raise TooManyDownloads("Other files are on their way to people of your company: try again in a moment.")
+        if self._open.total() >= MOST_OF_ALL:
+            raise TooManyDownloads("Many files are on their way: try again in a moment.")
+        self._open[owner] += 1
+        self._sessions.add(session)
+
+        def leave() -> None:
+            self._sessions.discard(session)
+            self._open[owner] -= 1
+            if not self._open[owner]:
+                del self._open[owner]
+
+        return leave
+
+
+class Download(Response):
+    """A CSV file. `done` is called once, when it was sent or nobody reads it any more."""
+
+    def __init__(self, name: str, write: Callable[[TextIO], object], *, encoding: str = "utf-8") -> None:
+        """`write` writes all of it, now."""
+        self._file: IO[Any] = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115
+        try:
+            text = TextIOWrapper(self._file, encoding=encoding, newline="")
+            write(text)
+            text.flush()
+            text.detach()
+            self._size = self._file.tell()
+            self._file.seek(0)
+        except BaseException:
+            self._file.close()
+            raise
+        headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Length": str(self._size)}
+        super().__init__(media_type="text/csv; charset=utf-8", headers=headers)
+        self.done: Callable[[], None] = lambda: None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            if scope["method"] == "HEAD":
+                await send({"type": "http.response.body", "body": b""})
+            else:
+                await self._send(send)
+        except TimeoutError:  # the answer stays unfinished, so the connection is closed
+            log.warning("console.download_given_up", bytes=self._size)
+        finally:
+            self._file.close()
+            self.done()
+
+    async def _send(self, send: Send) -> None:
+        """Raises TimeoutError."""
+        sent, began = 0, asyncio.get_running_loop().time()
+        while True:
+            chunk = await run_in_threadpool(self._file.read, _CHUNK_BYTES)
+            async with asyncio.timeout_at(due_after(sent, began, _PATIENCE_SECONDS)):
+                sent += len(chunk)
+                await send({"type": "http.response.body", "body": chunk, "more_body": sent < self._size})
+            if sent >= self._size:
+                return

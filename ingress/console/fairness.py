@@ -1,0 +1,71 @@
+"""Whose request is next: threads, uploads and files, of which no company has more than its share.
+
+The others wait in turn. Whoever waits holds no thread and no connection to the database. An owner of a share is a
+company, an operator, or, of those who are not signed in, a network.
+"""
+
+import asyncio
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from domain.accounts.tokens import hash_of_token
+from ingress.turns import NothingFree, Shares
+
+Result = TypeVar("Result")
+
+PATIENCE_SECONDS = 10.0
+"""So long a request waits for its turn."""
+_REMEMBERED = 10_000
+
+
+class Threads:
+    """Threads for one kind of work, so many of them for one owner. Of the requests that wait, a quarter may be one
+    owner's."""
+
+    def __init__(self, name: str, amount: int, *, of_one: int, waiting: int) -> None:
+        self._threads = ThreadPoolExecutor(amount, thread_name_prefix=name)
+        self._shares = Shares(amount, of_one=of_one)
+        self._asking: Counter[str] = Counter()
+        self._most = waiting + amount
+        self._most_of_one = waiting // 4 + of_one
+
+    async def run(self, owner: str, work: Callable[[], Result]) -> Result:
+        """What `work` gives, in one of the threads. Raises NothingFree when too many wait, or for too long."""
+        if self._asking[owner] >= self._most_of_one or self._asking.total() >= self._most:
+            raise NothingFree
+        self._asking[owner] += 1
+        try:
+            async with self._shares.part(owner, patience_seconds=PATIENCE_SECONDS):
+                return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        finally:
+            self._asking[owner] -= 1
+            if not self._asking[owner]:
+                del self._asking[owner]
+
+    def close(self) -> None:
+        """Waits for what runs."""
+        self._threads.shutdown()
+
+
+class Owners:
+    """Whose share the requests of a session count for. It never changes, so it is remembered; what a session permits
+    is looked up at every request."""
+
+    def __init__(self) -> None:
+        self._of: OrderedDict[bytes, str] = OrderedDict()
+
+    async def of(self, token: str, look_up: Callable[[], Awaitable[str | None]]) -> str | None:
+        """None: nobody is signed in with that token."""
+        token_hash = hash_of_token(token)
+        owner = self._of.get(token_hash) or await look_up()
+        if owner is not None:
+            self._of[token_hash] = owner
+            if len(self._of) > _REMEMBERED:
+                self._of.popitem(last=False)
+        return owner
+
+    def forget(self, token: str) -> None:
+        """Its session has ended."""
+        self._of.pop(hash_of_token(token), None)

@@ -1,0 +1,195 @@
+"""Forms and files that do not arrive: they are given up in time, leave nothing behind, and hold up nobody else."""
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from domain.database import Database
+from domain.lifecycle import Role
+from domain.settings import Settings
+from ingress.console.browser import MAX_FILE_BYTES
+from tests.conftest import redis_database
+from tests.ingress.console.conftest import Browser, World, running_console, words
+from tests.ingress.console.uploads import import_file, send
+from tests.service import eventually
+
+SECONDS = 2
+CSV = "unit_number,vin\n701,1FUJHHDR7NLZ90701\n"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the console keeps files."""
+    return tmp_path_factory.mktemp("files")
+
+
+@pytest.fixture(scope="module")
+def hasty_url(
+    settings: Settings, worker_id: str, files: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """A console that waits for bodies only briefly."""
+    with running_console(
+        settings,
+        redis_database(worker_id, running=True),
+        tmp_path_factory.mktemp("logs"),
+        FUELROUTE_BODY_TIMEOUT_SECONDS=str(SECONDS),
+        FUELROUTE_HEAD_TIMEOUT_SECONDS=str(SECONDS),
+        TMPDIR=str(files),
+    ) as url:
+        yield url
+
+
+@pytest.fixture
+def hasty(hasty_url: str, database: Database) -> Iterator[World]:
+    one = World(hasty_url, database)
+    with one.open:
+        yield one
+
+
+def begun(browser: Browser, path: str, *headers: str, body: bytes = b"") -> socket.socket:
+    """A POST of which only so much is sent."""
+    address = urlsplit(str(browser.base_url))
+    sent = socket.create_connection((address.hostname, address.port), timeout=30)
+    cookies = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
+    lines = (f"POST {path} HTTP/1.1", "Host: x", f"Cookie: {cookies}", *headers)
+    sent.sendall("".join(f"{line}\r\n" for line in lines).encode() + b"\r\n" + body)
+    return sent
+
+
+def upload(browser: Browser, length: int, body: bytes = b"") -> socket.socket:
+    return begun(
+        browser,
+        "/vehicles/import",
+        "Content-Type: text/csv",
+        f"X-Form-Token: {browser.token}",
+        f"Content-Length: {length}",
+        body=body,
+    )
+
+
+def answer_of(sent: socket.socket) -> tuple[int, float]:
+    """The status, and after how many seconds the connection was closed. 0: there was no answer."""
+    began, got = time.monotonic(), b""
+    with suppress(ConnectionResetError):
+        while chunk := sent.recv(65536):
+            got += chunk
+    return int(got.split(b" ")[1]) if got else 0, time.monotonic() - began
+
+
+FORM = "Content-Type: application/x-www-form-urlencoded"
+
+
+@pytest.mark.parametrize("role", [None, Role.VIEWER])
+@pytest.mark.parametrize("path", ["/sign-in", "/keys"])
+@pytest.mark.parametrize(
+    ("framing", "body"),
+    [("Content-Length: 100", b""), ("Transfer-Encoding: chunked", b"3\r\na=1\r\n")],
+)
+def test_a_form_that_never_arrives_is_given_up(
+    hasty: World, role: Role | None, path: str, framing: str, body: bytes
+) -> None:
+    browser = hasty.browser(role)
+    with closing(begun(browser, path, FORM, framing, body=body)) as sent:
+        status, seconds = answer_of(sent)
+    assert status == 408
+    assert seconds < 2 * SECONDS + 2
+
+
+def test_forms_that_never_arrive_keep_nobody_out(hasty: World) -> None:
+    email = hasty.new_user()
+    crowd = [begun(hasty.browser(), "/sign-in", FORM, "Content-Length: 60000") for _ in range(200)]
+    try:
+        began = time.monotonic()
+        person = hasty.browser()
+        person.headers["X-Forwarded-For"] = "198.51.100.9"
+        assert person.sign_in(email).status_code == 303
+        assert "API keys" in person.look("/keys")
+        assert time.monotonic() - began < SECONDS
+    finally:
+        for sent in crowd:
+            sent.close()
+
+
+def kept(files: Path) -> int:
+    return len(list(files.glob("fuelroute-import-*")))
+
+
+@pytest.mark.parametrize("arrived", [0, 100_000])
+def test_a_file_that_never_arrives_is_given_up_and_leaves_nothing(hasty: World, files: Path, arrived: int) -> None:
+    browser = hasty.browser(Role.DISPATCHER)
+    with closing(upload(browser, MAX_FILE_BYTES, b"x" * arrived)) as sent:
+        eventually(lambda: kept(files), lambda count: count == 1)
+        status, seconds = answer_of(sent)
+    assert status == 408
+    assert seconds < arrived / 32_768 + 2 * SECONDS + 2
+    eventually(lambda: kept(files), lambda count: count == 0)
+
+
+def test_a_file_that_trickles_in_is_given_up(hasty: World, files: Path) -> None:
+    browser = hasty.browser(Role.DISPATCHER)
+    began = time.monotonic()
+    with closing(upload(browser, MAX_FILE_BYTES)) as sent, suppress(ConnectionError):
+        while time.monotonic() < began + 10 * SECONDS:
+            sent.sendall(b"x" * 100)
+            time.sleep(0.1)
+    assert time.monotonic() - began < 4 * SECONDS
+    eventually(lambda: kept(files), lambda count: count == 0)
+
+
+def test_who_leaves_in_the_middle_of_a_file_leaves_nothing(hasty: World, files: Path) -> None:
+    browser = hasty.browser(Role.DISPATCHER)
+    with closing(upload(browser, MAX_FILE_BYTES, b"x" * 3_000_000)):
+        eventually(lambda: kept(files), lambda count: count == 1)
+    eventually(lambda: kept(files), lambda count: count == 0)
+    assert "1 row added" in import_file(browser, "vehicles", CSV), "its place is free again"
+
+
+def test_a_company_sends_one_file_at_a_time_and_others_are_not_held_up(hasty: World, files: Path) -> None:
+    fleet = hasty.new_fleet()
+    browser, colleague = (hasty.browser(Role.DISPATCHER, fleet) for _ in range(2))
+    with closing(upload(browser, MAX_FILE_BYTES, b"x" * 500_000)):
+        eventually(lambda: kept(files), lambda count: count == 1)
+        for _ in range(3):
+            assert "another file of your company is on its way" in send(colleague, "vehicles", CSV, status=409).lower()
+        assert kept(files) == 1
+        assert "1 row added" in import_file(hasty.browser(Role.DISPATCHER), "vehicles", CSV)
+    eventually(lambda: kept(files), lambda count: count == 0)
+    assert "1 row added" in import_file(colleague, "vehicles", CSV)
+
+
+def test_a_file_that_says_to_be_too_large_is_not_read(hasty: World, files: Path) -> None:
+    browser = hasty.browser(Role.DISPATCHER)
+    with closing(upload(browser, MAX_FILE_BYTES + 1)) as sent:
+        assert sent.recv(4096).split(b" ")[1] == b"413"
+    assert kept(files) == 0
+
+
+def test_a_file_that_is_larger_than_it_may_be_and_does_not_say_so_is_refused(hasty: World, files: Path) -> None:
+    browser = hasty.browser(Role.DISPATCHER)
+
+    def endless() -> Iterator[bytes]:
+        for _ in range(40):
+            yield b"x" * (1 << 20)
+
+    headers = {"Content-Type": "text/csv", "X-Form-Token": browser.token, "HX-Request": "true"}
+    with suppress(ConnectionError, OSError):  # it is told before all of it was sent
+        answer = browser.post("/vehicles/import", content=endless(), headers=headers)
+        assert answer.status_code == 413
+        assert "32 MB are the limit" in words(answer.text)
+    eventually(lambda: kept(files), lambda count: count == 0)
+
+
+@pytest.mark.parametrize("who", [lambda world: world.browser(), lambda world: world.browser(Role.VIEWER)])
+def test_nothing_is_read_of_a_file_of_somebody_who_may_send_none(
+    hasty: World, files: Path, who: Callable[[World], Browser]
+) -> None:
+    browser = who(hasty)
+    browser.look("/sign-in")
+    with closing(upload(browser, MAX_FILE_BYTES, b"x" * 1000)) as sent:
+        assert sent.recv(4096).split(b" ")[1] in (b"404", b"303")
+    assert kept(files) == 0

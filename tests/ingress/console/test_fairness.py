@@ -1,0 +1,179 @@
+"""Nobody makes another company's pages wait: not by exports, not by pages, not by passwords that are guessed."""
+
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from urllib.parse import urlsplit
+
+import pytest
+
+from domain.database import Database
+from domain.lifecycle import Role
+from tests.factories import Fleet
+from tests.ingress.console.conftest import Browser, World
+from tests.service import eventually
+
+MANY = 60_000
+"""Vehicles: an export of so many takes a second."""
+LONGEST_SECONDS = 1.0
+"""Of a page beside what others do: with all of it in the way it took 2 to 5 s."""
+
+
+@pytest.fixture(scope="module")
+def exporter(world_of_module: World) -> Fleet:
+    """A company with many vehicles."""
+    world = world_of_module
+    fleet = world.new_fleet()
+    with world.database.transaction() as connection:
+        connection.execute(
+            "INSERT INTO vehicles (id, company_id, unit_number, make, model)"
+            " SELECT gen_random_uuid(), %s, 'U' || number, 'Freightliner', repeat('Cascadia ', 22)"
+            " FROM generate_series(1, %s) AS number",
+            (fleet.company_id, MANY),
+        )
+    return fleet
+
+
+@pytest.fixture(scope="module")
+def world_of_module(console_url: str, database: Database) -> World:
+    return World(console_url, database)
+
+
+def slowest_page(browser: Browser, during: list[Future[int]], path: str = "/vehicles") -> tuple[float, int]:
+    """How long the slowest of the pages took that were looked at meanwhile, and how many there were."""
+    slowest, pages = 0.0, 0
+    while pages < 5 or not all(one.done() for one in during):
+        began = time.monotonic()
+        browser.look(path)
+        slowest, pages = max(slowest, time.monotonic() - began), pages + 1
+        time.sleep(0.02)
+    return slowest, pages
+
+
+@contextmanager
+def at_once(count: int) -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(count) as threads:
+        yield threads
+
+
+def test_exports_of_one_company_hold_up_no_other(world: World, exporter: Fleet) -> None:
+    viewers = [world.browser(Role.VIEWER, exporter) for _ in range(24)]
+    other = world.browser(Role.VIEWER)
+    with at_once(24) as threads:
+        asked = [threads.submit(lambda one: one.get("/vehicles.csv").status_code, viewer) for viewer in viewers]
+        slowest, _ = slowest_page(other, asked)
+    assert slowest < LONGEST_SECONDS
+    statuses = [one.result() for one in asked]
+    assert set(statuses) <= {200, 429}
+    assert statuses.count(200) >= 4
+
+
+def test_a_session_has_one_export_at_a_time(world: World, exporter: Fleet) -> None:
+    viewer, colleague = (world.browser(Role.VIEWER, exporter) for _ in range(2))
+    with at_once(6) as threads:
+        statuses = list(threads.map(lambda _: viewer.get("/vehicles.csv").status_code, range(6)))
+        assert sorted(statuses) == [200, 429, 429, 429, 429, 429]
+    with closing(slowly(viewer, "/vehicles.csv")) as reading:
+        assert reading.recv(100).startswith(b"HTTP/1.1 200")
+        assert "wait until it has arrived" in viewer.get("/vehicles.csv").text
+        assert colleague.get("/vehicles.csv").status_code == 200
+        assert viewer.get("/vehicles").status_code == 200
+    eventually(lambda: viewer.get("/vehicles.csv").status_code, lambda status: status == 200)
+
+
+def slowly(browser: Browser, path: str) -> socket.socket:
+    """A GET whose answer is read only as far as the caller does."""
+    address = urlsplit(str(browser.base_url))
+    opened = socket.socket()
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    opened.settimeout(30)
+    opened.connect((address.hostname, address.port))
+    cookies = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
+    opened.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nCookie: {cookies}\r\n\r\n".encode())
+    return opened
+
+
+def test_exports_that_are_not_read_hold_places_of_their_company_alone(world: World, exporter: Fleet) -> None:
+    readers = [slowly(world.browser(Role.VIEWER, exporter), "/vehicles.csv") for _ in range(8)]
+    try:
+        begun = [int(reader.recv(100).split(b" ")[1]) for reader in readers]
+        assert sorted(begun) == [200] * 4 + [429] * 4
+        with world.database.transaction() as connection:
+            waiting = connection.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+                " AND state LIKE 'idle in transaction%%'"
+            ).fetchone()
+        assert waiting == (0,)
+        assert world.browser(Role.VIEWER).get("/vehicles.csv").status_code == 200
+        assert world.browser(Role.VIEWER, exporter).get("/vehicles").status_code == 200
+    finally:
+        for reader in readers:
+            reader.close()
+
+
+def test_wrong_sign_ins_hold_up_no_page_and_no_known_browser(world: World) -> None:
+    email = world.new_user()
+    known, other = world.browser(), world.browser(Role.VIEWER)
+    assert known.sign_in(email).status_code == 303
+    known.submit("/sign-out")
+    guessers = [world.browser() for _ in range(64)]
+    for number, guesser in enumerate(guessers):
+        guesser.headers["X-Forwarded-For"] = f"198.51.100.{number % 16}"
+        guesser.look("/sign-in")
+
+    def guess(guesser: Browser) -> int:
+        return guesser.submit("/sign-in", email=world_email(guesser), password="guess and guess").status_code
+
+    def world_email(guesser: Browser) -> str:
+        return f"{id(guesser)}@example.com"
+
+    with at_once(64) as threads:
+        asked = [threads.submit(guess, guesser) for guesser in guessers]
+        slowest, _ = slowest_page(other, asked)
+        assert known.sign_in(email).status_code == 303
+    assert slowest < LONGEST_SECONDS
+    assert {one.result() for one in asked} <= {403, 429}
+
+
+def test_pages_of_one_company_hold_up_no_other(world: World, exporter: Fleet) -> None:
+    """A search for what nobody is called reads all rows."""
+    viewers = [world.browser(Role.VIEWER, exporter) for _ in range(24)]
+    other = world.browser(Role.VIEWER)
+    with at_once(24) as threads:
+        asked = [
+            threads.submit(lambda one: one.get("/vehicles", params={"q": "nobody"}).status_code, viewer)
+            for viewer in viewers
+        ]
+        slowest, _ = slowest_page(other, asked)
+    assert slowest < LONGEST_SECONDS
+    assert {one.result() for one in asked} == {200}
+
+
+def test_guessing_at_one_account_is_counted_by_network(world: World) -> None:
+    email = world.new_user()
+    statuses = []
+    for host in range(12):
+        guesser = world.browser()
+        guesser.headers["X-Forwarded-For"] = f"2001:db8:17:1::{host + 1:x}"
+        statuses.append(guesser.sign_in(email, "guess and guess").status_code)
+    assert statuses.count(429) >= 4
+
+
+def test_an_account_under_attack_lets_its_owner_in(world: World) -> None:
+    """From a browser or a network in which he has signed in before, or with a link that he was sent."""
+    email = world.new_user()
+    known, moved = world.browser(), world.browser()
+    known.headers["X-Forwarded-For"] = moved.headers["X-Forwarded-For"] = "192.0.2.77"
+    assert known.sign_in(email).status_code == 303
+    known.submit("/sign-out")
+    for number in range(60):
+        guesser = world.browser()
+        guesser.headers["X-Forwarded-For"] = f"203.0.113.{number}"
+        last = guesser.sign_in(email, "guess and guess")
+        guesser.close()
+    assert last.status_code == 429
+
+    assert known.sign_in(email).status_code == 303
+    assert moved.sign_in(email).status_code == 303
