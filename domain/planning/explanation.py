@@ -6,6 +6,7 @@ takes what it needs of the unpacked document, not of the column.
 """
 
 import zlib
+from collections.abc import Iterable, Sequence
 from typing import Generic, NotRequired, TypedDict, TypeVar, cast
 
 import msgspec
@@ -180,6 +181,33 @@ def packed(explanation: Explanation) -> bytes:
 
 def unpacked(stored: bytes) -> Explanation:
     return cast(Explanation, msgspec.json.decode(zlib.decompress(stored)))
+
+
+class _Bought(msgspec.Struct, gc=False):
+    gallons: float
+
+
+class StoredExplanation:
+    """A stored explanation of which a reader takes only some candidates: others are not even made objects of."""
+
+    def __init__(self, stored: bytes) -> None:
+        text = zlib.decompress(stored)
+        parts = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        stored = parts.pop("candidates")
+        self._rest = {name: msgspec.json.decode(part) for name, part in parts.items()}
+        self._candidates = msgspec.json.decode(stored, type=list[msgspec.Raw])
+        bought = msgspec.json.decode(stored, type=list[_Bought])
+        self.chosen: Sequence[int] = [index for index, one in enumerate(bought) if one.gallons]
+        """Which candidates fuel is bought at."""
+
+    def __len__(self) -> int:
+        """How many candidates there are."""
+        return len(self._candidates)
+
+    def part(self, indexes: Iterable[int]) -> Explanation:
+        """With these candidates alone, in the order of the road."""
+        candidates = [msgspec.json.decode(self._candidates[index]) for index in sorted(set(indexes))]
+        return cast(Explanation, {**self._rest, "candidates": candidates})
 
 
 class FullExplanation(_Explanation[ReasonedCandidate]):

@@ -62,13 +62,15 @@ def trip_of(explanation: Explanation | FullExplanation) -> Trip:
     )
 
 
-def with_reasons(explanation: Explanation) -> FullExplanation:
+def with_reasons(explanation: Explanation, *, is_whole: bool = True) -> FullExplanation:
     """The explanation with `why`, `detail` and `extra_cost` of each candidate, with where the plan `ends_early`, and
-    with the `alternatives`."""
+    with the `alternatives`. A part of an explanation has all chosen candidates, so `why` and `detail` are the same, and
+    has no costs to compare."""
     trip = trip_of(explanation)
     gallons = [one["gallons"] for one in explanation["candidates"]]
     objective = explanation["objective"]
-    reasons = _reasons(trip, gallons, objective)
+    costs = costs_with_each_stop(trip) if is_whole and objective is not None else [None] * len(gallons)
+    reasons = _reasons(trip, gallons, objective, costs)
     return {
         **explanation,
         "candidates": [
@@ -76,7 +78,7 @@ def with_reasons(explanation: Explanation) -> FullExplanation:
             for one, (why, detail, extra_cost) in zip(explanation["candidates"], reasons, strict=True)
         ],
         "ends_early": _ends_early(explanation["inputs"]),
-        "alternatives": _ways(trip, gallons, objective),
+        "alternatives": _ways(trip, gallons, objective) if is_whole else [],
     }
 
 
@@ -155,10 +157,11 @@ def _gallons(purchases: Sequence[Purchase]) -> float:
     return round(math.fsum(gallons for _, gallons in purchases), 6)
 
 
-def _reasons(trip: Trip, gallons: Sequence[float], objective: float | None) -> Iterator[Reason]:
+def _reasons(
+    trip: Trip, gallons: Sequence[float], objective: float | None, costs: Sequence[float | None]
+) -> Iterator[Reason]:
     purchases = [Purchase(index, amount) for index, amount in enumerate(gallons) if amount]
     arriving = replay(trip, purchases) if objective is not None else ()
-    costs = costs_with_each_stop(trip) if objective is not None else []
     made = 0
     mile, fuel = 0.0, min(trip.start_gallons, trip.usable_gallons)  # where the road was last rejoined, and with what
     for index, one in enumerate(trip.candidates):

@@ -7,7 +7,7 @@ from uuid import UUID
 from domain.database import Connection
 from domain.documents import FuelPlanDocument, PlanCause, StopDocument
 from domain.lifecycle import Environment, RouteStatus
-from domain.planning.explanation import Explanation, unpacked
+from domain.planning.explanation import StoredExplanation
 from domain.routes.events import Event, events_of
 from domain.routes.visits import IMPLIED
 from domain.statements import Statement
@@ -91,8 +91,6 @@ class History(NamedTuple):
     visits: list[StoredVisit]
     plans: list[StoredPlan]
     messages: list[StoredMessage]
-    explanation: Explanation | None
-    """Of the current plan; None before there is one, and once it was forgotten."""
     truck: LastPosition | None
     """While the route is not finished."""
     events: list[Event]
@@ -142,7 +140,6 @@ def read_history(connection: Connection, company_id: UUID, route_id: UUID) -> Hi
     if route is None:
         return None
     of_route = (company_id, route_id)
-    explained = _EXPLANATION.first(connection, (company_id, route.plan_id)) if route.plan_id is not None else None
     truck = None
     if route.vehicle_id is not None and route.status in _ON_ITS_WAY:
         truck = _POSITION.first(connection, (company_id, route.vehicle_id, Environment(route.environment)))
@@ -151,7 +148,12 @@ def read_history(connection: Connection, company_id: UUID, route_id: UUID) -> Hi
         _VISITS.all(connection, of_route),
         _PLANS.all(connection, of_route),
         _MESSAGES.all(connection, of_route),
-        unpacked(explained.explanation) if explained is not None and explained.explanation else None,
         truck,
         events_of(connection, company_id, route_id),
     )
+
+
+def read_explanation(connection: Connection, company_id: UUID, route: StoredRoute) -> StoredExplanation | None:
+    """What the route's current plan was made from. None before there is one, and once it was forgotten."""
+    row = _EXPLANATION.first(connection, (company_id, route.plan_id)) if route.plan_id is not None else None
+    return StoredExplanation(row.explanation) if row is not None and row.explanation else None

@@ -1,12 +1,16 @@
-"""A route as a drawing: road, stops, stations and truck as figures of an SVG, in a frame of fixed width. No map service
-is asked, so nobody learns where the trucks are."""
+"""A route as a drawing: road, stations, stops and truck as figures of an SVG, in a frame of fixed width. No map service
+is asked, so nobody learns where the trucks are.
+
+Road and stations are drawn once, and may be much. Stops and truck lie above them in the same frame, and are drawn again
+and again while somebody looks.
+"""
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from domain.planning.explanation import Explanation
+from domain.planning.explanation import Explanation, StoredExplanation
 from domain.planning.reasons import CHOSEN
 from domain.roads import Point
 from domain.routes.history import History
@@ -16,7 +20,10 @@ _HEIGHTS = (240.0, 620.0)
 """The least and the most."""
 _MARGIN = 34.0
 _NEAREST = 1.2
-"""Points of the road that are nearer to each other are one."""
+"""Points of the road that are nearer to each other are one: twice as far where there would be too many, and so on."""
+MOST_POINTS = 4_000
+MOST_STATIONS = 1_000
+"""Of those that were not chosen, evenly along the road."""
 _SMALLEST_DEGREES = 0.02
 """About 2 km: what a route within one town is drawn as large as."""
 
@@ -31,36 +38,112 @@ class Mark(NamedTuple):
     number: str = ""
 
 
-class Drawing(NamedTuple):
+class Frame(NamedTuple):
+    """Degrees to figures: north is up, and a mile is as long in each direction in the middle of the drawing."""
+
+    origin: float
+    """A longitude: a route over the antimeridian stays in one piece."""
+    latitude: float
+    longitude: float
+    """The middle, from the origin on."""
+    scale: float
     height: float
+    is_road: bool
+    """False where the road is not known: then it is straight lines from stop to stop."""
+
+    @classmethod
+    def around(cls, places: Sequence[Point], *, is_road: bool) -> "Frame":
+        origin = places[0].longitude
+        latitudes = [place.latitude for place in places]
+        longitudes = [_turned(place.longitude - origin) for place in places]
+        latitude, longitude = (min(latitudes) + max(latitudes)) / 2, (min(longitudes) + max(longitudes)) / 2
+        wide = max((max(longitudes) - min(longitudes)) * _narrowing(latitude), _SMALLEST_DEGREES)
+        tall = max(max(latitudes) - min(latitudes), _SMALLEST_DEGREES / 2)
+        least, most = _HEIGHTS
+        scale = min((WIDTH - 2 * _MARGIN) / wide, (most - 2 * _MARGIN) / tall)
+        height = max(tall * scale + 2 * _MARGIN, least)
+        return cls(
+            round(origin, 6), round(latitude, 6), round(longitude, 6), round(scale, 6), round(height, 1), is_road
+        )
+
+    def text(self) -> str:
+        """As `read` reads it."""
+        return ",".join(f"{one:.10g}" for one in self)
+
+    @classmethod
+    def read(cls, text: str) -> "Frame | None":
+        """None: no frame has that text."""
+        try:
+            origin, latitude, longitude, scale, height, is_road = map(float, text.split(","))
+        except ValueError:
+            return None
+        frame = cls(origin, latitude, longitude, scale, height, is_road == 1)
+        is_usable = all(math.isfinite(one) and abs(one) < _LARGEST for one in frame)
+        return frame if is_usable and _HEIGHTS[0] <= height <= _HEIGHTS[1] + 1 else None
+
+    def __call__(self, place: Point) -> tuple[float, float]:
+        """What lies outside of the frame stands at its edge: the truck may have driven on."""
+        east = (_turned(place.longitude - self.origin) - self.longitude) * _narrowing(self.latitude)
+        x, y = WIDTH / 2 + east * self.scale, self.height / 2 - (place.latitude - self.latitude) * self.scale
+        return min(max(round(x, 1), 0.0), WIDTH), min(max(round(y, 1), 0.0), self.height)
+
+
+def _narrowing(latitude: float) -> float:
+    return max(math.cos(math.radians(latitude)), 0.05)
+
+
+_LARGEST = 1e6
+
+
+class Ground(NamedTuple):
+    """What does not move."""
+
+    frame: Frame
     road: str
     """The points of a polyline."""
-    is_road: bool
-    """False where the road is not known: then these are straight lines from stop to stop."""
     stations: list[Mark]
+
+
+class Moving(NamedTuple):
+    frame: Frame
     stops: list[Mark]
     truck: Mark | None
 
 
-def draw(history: History) -> Drawing:
-    explanation = history.explanation
-    stops = [Point(stop["latitude"], stop["longitude"]) for stop in history.route.stops]
+def drawn_candidates(explanation: StoredExplanation) -> list[int]:
+    """Which of its candidates are drawn: all that were chosen, and not too many of the others."""
+    step = max(1, -(-len(explanation) // MOST_STATIONS))
+    return [*range(0, len(explanation), step), *explanation.chosen]
+
+
+def draw_ground(history: History, explanation: Explanation | None) -> Ground:
+    stops, truck = _places(history)
     line = [Point(latitude, longitude) for latitude, longitude in (explanation["line"] if explanation else ())]
-    truck = Point(history.truck.latitude, history.truck.longitude) if history.truck is not None else None
     stations = _stations(explanation, line) if explanation and line else _bought_at(history)
-    onto = _Projection([*stops, *line, *(place for place, *_ in stations), *([truck] if truck else [])])
-    visited = {visit.stop: visit for visit in history.visits}
-    return Drawing(
-        round(onto.height, 1),
-        _polyline(onto, line or stops),
-        bool(line),
-        [Mark(*onto(place), label, kind) for place, label, kind in stations],
+    places = [*stops, *line, *(place for place, *_ in stations), *([truck] if truck else [])]
+    frame = Frame.around(places, is_road=bool(line))
+    marks = [Mark(*frame(place), label, kind) for place, label, kind in stations]
+    return Ground(frame, _polyline([frame(place) for place in line or stops]), marks)
+
+
+def draw_moving(history: History, frame: Frame | None) -> Moving:
+    """In the frame of the ground below; None: it is not known."""
+    stops, truck = _places(history)
+    frame = frame or Frame.around([*stops, *([truck] if truck else [])], is_road=False)
+    visited = {visit.stop for visit in history.visits}
+    return Moving(
+        frame,
         [
-            Mark(*onto(place), stop["name"], "reached" if number in visited else "ahead", str(number + 1))
+            Mark(*frame(place), stop["name"], "reached" if number in visited else "ahead", str(number + 1))
             for number, (place, stop) in enumerate(zip(stops, history.route.stops, strict=True))
         ],
-        Mark(*onto(truck), "The truck", "truck") if truck is not None else None,
+        Mark(*frame(truck), "The truck", "truck") if truck is not None else None,
     )
+
+
+def _places(history: History) -> tuple[list[Point], Point | None]:
+    stops = [Point(stop["latitude"], stop["longitude"]) for stop in history.route.stops]
+    return stops, Point(history.truck.latitude, history.truck.longitude) if history.truck is not None else None
 
 
 _Station = tuple[Point, str, str]
@@ -108,36 +191,19 @@ def _turned(degrees: float) -> float:
     return (degrees + 180.0) % 360.0 - 180.0
 
 
-class _Projection:
-    """Degrees to figures: north is up, and a mile is as long in each direction in the middle of the drawing."""
-
-    def __init__(self, places: Sequence[Point]) -> None:
-        self._origin = places[0].longitude  # a route over the antimeridian stays in one piece
-        latitudes = [place.latitude for place in places]
-        longitudes = [_turned(place.longitude - self._origin) for place in places]
-        self._middle = ((min(latitudes) + max(latitudes)) / 2, (min(longitudes) + max(longitudes)) / 2)
-        self._narrowing = max(math.cos(math.radians(self._middle[0])), 0.05)
-        wide = max((max(longitudes) - min(longitudes)) * self._narrowing, _SMALLEST_DEGREES)
-        tall = max(max(latitudes) - min(latitudes), _SMALLEST_DEGREES / 2)
-        least, most = _HEIGHTS
-        self._scale = min((WIDTH - 2 * _MARGIN) / wide, (most - 2 * _MARGIN) / tall)
-        self.height = max(tall * self._scale + 2 * _MARGIN, least)
-
-    def __call__(self, place: Point) -> tuple[float, float]:
-        latitude, longitude = self._middle
-        east = (_turned(place.longitude - self._origin) - longitude) * self._narrowing
-        x, y = WIDTH / 2 + east * self._scale, self.height / 2 - (place.latitude - latitude) * self._scale
-        return round(x, 1), round(y, 1)
-
-
-def _polyline(onto: _Projection, line: Iterable[Point]) -> str:
+def _polyline(places: Sequence[tuple[float, float]]) -> str:
     """Without the points that nobody could tell from the one before."""
-    points: list[tuple[float, float]] = []
-    last = None
-    for place in line:
-        last = onto(place)
-        if not points or math.dist(points[-1], last) >= _NEAREST:
-            points.append(last)
-    if last is not None and points[-1] != last:
-        points.append(last)
+    nearest = _NEAREST
+    while len(points := _thinned(places, nearest)) > MOST_POINTS:
+        nearest *= 2
     return " ".join(f"{x:g},{y:g}" for x, y in points)
+
+
+def _thinned(places: Sequence[tuple[float, float]], nearest: float) -> list[tuple[float, float]]:
+    points: list[tuple[float, float]] = []
+    for place in places:
+        if not points or math.dist(points[-1], place) >= nearest:
+            points.append(place)
+    if places and points[-1] != places[-1]:
+        points.append(places[-1])
+    return points

@@ -15,15 +15,20 @@ from domain.encoding import write
 from domain.ids import read_id
 from domain.lifecycle import CANCELABLE, Environment, PendingReason, RouteStatus
 from domain.messages.messages import MessageStatus
+from domain.planning.explanation import FullExplanation, ReasonedCandidate, StoredExplanation
 from domain.planning.reasons import with_reasons
-from domain.routes.history import History, read_history
+from domain.routes.history import History, read_explanation, read_history
 from domain.routes.queries import read_routes
 from domain.routes.search import MOST_RECORDS, MOST_SEARCHED, RouteSearch, search_routes
-from ingress.console.drawing import WIDTH, draw
+from ingress.console.drawing import WIDTH, Frame, draw_ground, draw_moving, drawn_candidates
 from ingress.console.frame import Page, Refused, not_found
 from ingress.console.timeline import timeline
 
 PAGE_SIZE = 50
+STATIONS = 100
+"""On one page of those along a route's road."""
+MOST_COMPARED = 3_000
+"""Of so many stations along a road it is computed what a stop at each would cost: that takes half a second."""
 _FILTERS = ("environment", "status", "held", "unit", "driver", "q", "from", "to")
 _STATUSES = {str(status): status for status in RouteStatus}
 _REASONS = {str(reason): reason for reason in PendingReason}
@@ -87,28 +92,56 @@ def show_one(page: Page) -> Response:
         "route": versioned.route,
         "stored": history.route,
         "truck": history.truck,
-        "drawing": draw(history),
         "width": WIDTH,
         "events": timeline(history),
-        "seen": page.form.text("seen") if page.is_fragment else versioned.version,
         "version": versioned.version,
     }
     if page.is_fragment:
-        return page.render("_route_now.html", **moving)
-    explanation = history.explanation
+        drawing = draw_moving(history, Frame.read(page.form.text("frame")))
+        return page.render("_route_now.html", **moving, drawing=drawing, seen=page.form.text("seen"))
+    explanation = read_explanation(page.connection, page.company_id, history.route)
+    ground = draw_ground(history, explanation.part(drawn_candidates(explanation)) if explanation else None)
     return page.render(
         "route.html",
         section="routes",
         **moving,
+        drawing=draw_moving(history, ground.frame),
+        ground=ground,
+        seen=versioned.version,
         visits=history.visits,
         plans=history.plans,
         messages=history.messages,
-        explained=with_reasons(explanation) if explanation else None,
+        explained=_explained(page, explanation) if explanation else None,
+        most_compared=MOST_COMPARED,
         api_view=msgspec.json.format(write(versioned.route), indent=2).decode(),
         api_url=page.console.settings.api_address(),
         steps=_steps(page, history),
         done=_DONE.get(page.form.text("done"), ""),
     )
+
+
+class Explained(NamedTuple):
+    """Why a plan is what it is, with one page of the stations along the road."""
+
+    document: FullExplanation
+    stations: list[ReasonedCandidate]
+    total: int
+    page: int
+    pages: int
+    is_asked: bool
+    """Whether the address says which page."""
+
+
+def _explained(page: Page, explanation: StoredExplanation) -> Explained:
+    total = len(explanation)
+    pages = max(1, -(-total // STATIONS))
+    number = min(page.form.number("stations"), pages - 1)
+    shown = range(number * STATIONS, min((number + 1) * STATIONS, total))
+    is_whole = total <= MOST_COMPARED
+    indexes = range(total) if is_whole else sorted({*shown, *explanation.chosen})
+    document = with_reasons(explanation.part(indexes), is_whole=is_whole)
+    stations = [one for index, one in zip(indexes, document["candidates"], strict=True) if index in shown]
+    return Explained(document, stations, total, number, pages, bool(page.form.text("stations")))
 
 
 _DONE = {

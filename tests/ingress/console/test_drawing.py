@@ -1,7 +1,7 @@
 """The drawing of a route: whatever the places, everything lies inside of its frame, north is up, east is right."""
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import pytest
@@ -9,18 +9,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.routes.history import History, LastPosition, StoredRoute
-from ingress.console.drawing import WIDTH, draw
+from ingress.console.drawing import MOST_POINTS, WIDTH, Frame, Mark, draw_ground, draw_moving
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 PLACES = st.tuples(st.floats(-90, 90), st.floats(-180, 180))
 
 
-def history(*stops: tuple[float, float], truck: tuple[float, float] | None = None, **explanation: Any) -> History:
+class Drawing(NamedTuple):
+    """The ground, and above it what moves."""
+
+    height: float
+    road: str
+    is_road: bool
+    stations: list[Mark]
+    stops: list[Mark]
+    truck: Mark | None
+
+
+def draw(history: History, **explanation: Any) -> Drawing:
+    explained: Any = explanation or None
+    ground = draw_ground(history, explained)
+    frame = Frame.read(ground.frame.text())
+    assert frame == pytest.approx(ground.frame)
+    moving = draw_moving(history, frame)
+    return Drawing(ground.frame.height, ground.road, ground.frame.is_road, ground.stations, moving.stops, moving.truck)
+
+
+def history(*stops: tuple[float, float], truck: tuple[float, float] | None = None) -> History:
     documents: Any = [{"name": "A", "latitude": latitude, "longitude": longitude} for latitude, longitude in stops]
     values = dict.fromkeys(StoredRoute._fields)
     route = StoredRoute(**{**values, "id": UUID(int=1), "stops": documents})
-    explained: Any = explanation or None
-    return History(route, [], [], [], explained, LastPosition(NOW, *truck) if truck is not None else None, [])
+    return History(route, [], [], [], LastPosition(NOW, *truck) if truck is not None else None, [])
 
 
 @given(stops=st.lists(PLACES, min_size=2, max_size=6), truck=st.none() | PLACES, line=st.lists(PLACES, max_size=6))
@@ -29,7 +48,7 @@ def test_everything_lies_inside_of_the_frame(
 ) -> None:
     candidates = [{"name": "S", "mile": mile, "net_price": 3.0, "gallons": mile} for mile in (0.0, 2.5, 9.0)]
     miles = [float(mile) for mile in range(len(line))]
-    drawing = draw(history(*stops, truck=truck, line=line, line_miles=miles, candidates=candidates))
+    drawing = draw(history(*stops, truck=truck), line=line, line_miles=miles, candidates=candidates)
     points = [tuple(map(float, point.split(","))) for point in drawing.road.split()]
     marks = [*drawing.stops, *drawing.stations, *([drawing.truck] if drawing.truck else [])]
     assert len(drawing.stops) == len(stops)
@@ -51,7 +70,7 @@ def test_a_station_stands_at_its_mile_and_the_chosen_one_on_top() -> None:
     chosen = {"name": "Chosen", "mile": 5.0, "net_price": 3.1, "gallons": 80.0}
     rejected = {"name": "Rejected", "mile": 10.0, "net_price": 3.2, "gallons": 0.0}
     line: dict[str, Any] = {"line": [[40.0, -90.0], [40.0, -89.0]], "line_miles": [0.0, 20.0]}
-    drawing = draw(history((40.0, -90.0), (40.0, -89.0), **line, candidates=[chosen, rejected]))
+    drawing = draw(history((40.0, -90.0), (40.0, -89.0)), **line, candidates=[chosen, rejected])
     first, last = drawing.stops
     other, best = drawing.stations
     assert (other.kind, best.kind) == ("rejected", "chosen")
@@ -65,3 +84,27 @@ def test_without_a_plan_straight_lines_lead_from_stop_to_stop() -> None:
     drawing = draw(history((40.0, -90.0), (41.0, -89.0), (40.0, -88.0)))
     assert not drawing.is_road
     assert len(drawing.road.split()) == 3
+
+
+def test_a_truck_that_has_left_the_frame_stands_at_its_edge() -> None:
+    frame = draw_ground(history((40.0, -90.0), (41.0, -89.0)), None).frame
+    truck = draw_moving(history((40.0, -90.0), (41.0, -89.0), truck=(60.0, 10.0)), frame).truck
+    assert truck is not None
+    assert (truck.x, truck.y) == (WIDTH, 0.0)
+
+
+@given(
+    st.text() | st.lists(st.floats() | st.integers(), min_size=6, max_size=6).map(lambda one: ",".join(map(str, one)))
+)
+def test_whatever_is_no_frame_is_none(text: str) -> None:
+    frame = Frame.read(text)
+    stops = draw_moving(history((40.0, -90.0), (41.0, -89.0)), frame).stops
+    assert all(0 <= mark.x <= WIDTH and 0 <= mark.y <= 621 for mark in stops)
+
+
+def test_a_road_that_goes_to_and_fro_is_drawn_with_few_points() -> None:
+    line = [(40.0 + (place % 7) / 9, -90.0 + abs(place % 4_000 - 2_000) / 100) for place in range(200_000)]
+    drawing = draw(
+        history((40.0, -90.0), (40.0, -70.0)), line=line, line_miles=[*map(float, range(200_000))], candidates=[]
+    )
+    assert 100 < len(drawing.road.split()) <= MOST_POINTS

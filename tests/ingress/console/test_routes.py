@@ -1,7 +1,10 @@
 """The pages Routes: the list, a route's page while its truck drives, its cancel, and who may do what."""
 
+import re
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from typing import Any
 from uuid import UUID
 
@@ -10,6 +13,7 @@ import pytest
 
 from domain.ids import new_id, shown_id
 from domain.lifecycle import Role, RouteStatus
+from domain.planning.explanation import ExplainedCandidate, ExplainedInputs, Explanation, Sources, packed
 from tests.domain.helpers import imported, planned_by_hand, route_row, status_of
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, route_body
 from tests.ingress.console.conftest import Fields, World, words
@@ -134,6 +138,95 @@ def test_a_driven_route_tells_its_story(world: World, driven: tuple[Client, str]
     part = eventually(now, lambda part: "Arrived at 2. Perrysburg yard" in words(part))
     assert part.count('class="stop reached"') == 3
     assert "This route has changed" in part
+
+
+MONSTER = 35_000
+"""Stations along a road that goes to and fro between two coasts."""
+
+
+def monstrous(*, feasible: bool = True) -> Explanation:
+    """An explanation as one was stored before plans looked only so far ahead."""
+    candidates: list[ExplainedCandidate] = [
+        {
+            "station_id": f"S{number % 3_000:05d}",
+            "name": f"Station {number}",
+            "state": "IL",
+            "mile": 4.0 * number + 1,
+            "detour_miles_in": 0.5,
+            "detour_miles_out": 0.5,
+            "net_price": 3.0 + number % 97 / 100,
+            "adjusted_price": 3.0,
+            "gallons": 781 / 6.5 if number % 195 == 75 and feasible else 0.0,
+        }
+        for number in range(MONSTER)
+    ]
+    points = range(2 * MONSTER)
+    return {
+        "inputs": {**_INPUTS, "distance_miles": 4.0 * MONSTER},
+        "relaxed": [],
+        "sources": _SOURCES,
+        "candidates": candidates,
+        "line": [[40.0 + point % 9 / 20, -74.0 - abs(point % 1_400 - 700) / 16] for point in points],
+        "line_miles": [2.0 * point for point in points],
+        "objective": 71_000.0 if feasible else None,
+        "infeasible": None if feasible else {"from_mile": 10.0, "to_mile": 2_000.0, "reason": "too far"},
+    }
+
+
+_INPUTS: ExplainedInputs = {
+    "capacity_gallons": 200.0,
+    "usable_gallons": 190.0,
+    "reserve_gallons": 30.0,
+    "margin_gallons": 0.0,
+    "start_gallons": 100.0,
+    "end_gallons": 50.0,
+    "min_purchase_gallons": 30.0,
+    "stop_cost": 20.0,
+    "leftover_value_per_gallon": 0.0,
+    "mpg": 6.5,
+    "distance_miles": 0.0,
+    "max_detour_miles": 5.0,
+    "max_stops": None,
+    "objective": "pump",
+    "roads": "highway-graph",
+}
+_SOURCES: Sources = {
+    "fuel": {"source": "the truck's reading", "percent": 60.0, "at": None},
+    "capacity_gallons": {"source": "the vehicle"},
+    "mpg": {"source": "the vehicle"},
+    "roads": {"source": "highway-graph", "fallback_reason": None},
+}
+
+
+@pytest.mark.parametrize("feasible", [True, False])
+def test_a_page_of_35_000_stations_is_small_and_its_refresh_smaller(world: World, feasible: bool) -> None:
+    fleet = world.new_fleet()
+    route_id, now = stored(world, fleet), datetime.now(UTC)
+    with world.database.transaction() as connection:
+        planned_by_hand(connection, route_id, now=now)
+        explanation = packed(monstrous(feasible=feasible))
+        connection.execute("UPDATE plans SET explanation = %s WHERE route_id = %s", (explanation, route_id))
+    browser = world.browser(Role.VIEWER, fleet)
+
+    began = time.monotonic()
+    html = browser.look(page_of(route_id))
+    assert time.monotonic() - began < 2
+    assert len(html) < 600_000
+    assert "35,000 stations along the road" in words(html)
+    assert "1 of 350" in words(html)
+    assert ("chosen : 120.2 gal" in words(html)) == feasible
+    assert "Station 100 " not in words(html).split("why each was chosen or not")[1]
+
+    last = words(browser.look(page_of(route_id), stations=349))
+    assert "Station 34999 " in last
+    assert "350 of 350" in last
+    assert "Station 34999 " in words(browser.look(page_of(route_id), stations=999_999))
+
+    refresh = re.search(r'hx-get="([^"]+)"', html.split('<section id="now"')[1])
+    assert refresh is not None
+    part = browser.get(unescape(refresh[1]), headers={"HX-Request": "true"}).text
+    assert part.startswith('<section id="now"')
+    assert len(part) < 10_000
 
 
 def test_what_was_forgotten_is_said(world: World) -> None:

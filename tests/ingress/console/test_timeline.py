@@ -33,7 +33,7 @@ def history(
         "updated_at": NOW + timedelta(hours=9),
         **route,
     }
-    return History(StoredRoute(**stored), [], plans or [], messages or [], None, None, events or [])
+    return History(StoredRoute(**stored), [], plans or [], messages or [], None, events or [])
 
 
 def plan(
