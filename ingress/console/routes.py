@@ -82,7 +82,8 @@ def _start_of(page: Page, name: str, *, days: int = 0) -> datetime | None:
 
 
 def show_one(page: Page) -> Response:
-    """A route's page; or the part of it that moves: status, drawing and timeline."""
+    """A route's page; or the part of it that moves: status, stops, truck and timeline. With another plan than the one
+    that is drawn, the road and its stations are drawn again too."""
     history = history_of(page)
     tenant = tenant_of(page, history)
     (versioned,) = read_routes([(tenant, history.route.id)]).on(page.connection)
@@ -95,19 +96,23 @@ def show_one(page: Page) -> Response:
         "width": WIDTH,
         "events": timeline(history),
         "version": versioned.version,
+        "seen": page.form.text("seen") if page.is_fragment else versioned.version,
     }
-    if page.is_fragment:
+    if page.is_fragment and page.form.text("drawn") == str(history.route.plan_id or ""):
         drawing = draw_moving(history, Frame.read(page.form.text("frame")))
-        return page.render("_route_now.html", **moving, drawing=drawing, seen=page.form.text("seen"))
+        return page.render("_route_now.html", **moving, drawing=drawing)
     explanation = read_explanation(page.connection, page.company_id, history.route)
     ground = draw_ground(history, explanation.part(drawn_candidates(explanation)) if explanation else None)
+    moving |= {"ground": ground, "drawing": draw_moving(history, ground.frame)}
+    if page.is_fragment:
+        response = page.render("_route_drawn.html", **moving)
+        response.headers["HX-Retarget"] = ".now"
+        response.headers["HX-Reswap"] = "outerHTML"
+        return response
     return page.render(
         "route.html",
         section="routes",
         **moving,
-        drawing=draw_moving(history, ground.frame),
-        ground=ground,
-        seen=versioned.version,
         visits=history.visits,
         plans=history.plans,
         messages=history.messages,

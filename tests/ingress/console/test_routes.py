@@ -130,8 +130,15 @@ def test_a_driven_route_tells_its_story(world: World, driven: tuple[Client, str]
 
     client.post_fixes(PERRYSBURG, at=datetime.now(UTC) + timedelta(seconds=30))
 
+    drawn = re.search("&amp;drawn=([^&]+)&amp;frame=", html)
+    assert drawn is not None
+    other = browser.get(f"/routes/{route_id}", params={"drawn": "another plan"}, headers={"HX-Request": "true"})
+    assert other.headers["HX-Retarget"] == ".now"
+    assert other.text.count('<circle class="chosen"') == len(plan["stops"]) + 1, "road and stations too"
+
     def now() -> str:
-        part = browser.get(f"/routes/{route_id}", params={"seen": "before"}, headers={"HX-Request": "true"}).text
+        query = {"seen": "before", "drawn": drawn[1]}
+        part = browser.get(f"/routes/{route_id}", params=query, headers={"HX-Request": "true"}).text
         assert part.startswith('<section id="now"')
         return part
 
