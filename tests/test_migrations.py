@@ -64,6 +64,21 @@ def test_an_upgrade_tells_which_vehicle_made_each_visit() -> None:
     assert made == {names["matched"]: names["vehicle"], names["held"]: None}
 
 
+def test_what_was_stored_before_attempts_had_an_end_keeps_working() -> None:
+    url = make_database("upgraded", template="template1")
+    with engine(url).connect() as connection:
+        command.upgrade(alembic_config(connection), "20261122b")
+        connection.commit()
+    with psycopg.connect(url) as connection:
+        connection.execute("INSERT INTO sign_in_attempts (subject, attempts, last_at) VALUES ('x', 7, '2026-11-20Z')")
+
+    migrate(url)
+
+    with psycopg.connect(url, options="-c timezone=UTC") as connection:
+        row = connection.execute("SELECT attempts, forgotten_at = '2026-11-23Z' FROM sign_in_attempts").fetchone()
+    assert row == (7, True)
+
+
 @pytest.mark.parametrize("revision", ["0001", "0005", "20991231"])
 def test_a_database_of_another_release_is_told_and_left_alone(revision: str) -> None:
     url = make_database("earlier", template="template1")

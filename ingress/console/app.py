@@ -46,7 +46,7 @@ from ingress.console.frame import (
     not_found,
     open_page,
     page,
-    refusal,
+    refuse,
     stream,
     with_password,
     with_patience,
@@ -73,8 +73,9 @@ def create_console(settings: Settings) -> Starlette:
     async def refused(request: Request, error: Exception) -> Response:
         """What Starlette's router refuses."""
         if isinstance(error, HTTPException) and error.status_code == 405:
-            return refusal(console, request, Refused(405, "This address takes no such request", "Start from a page."))
-        return refusal(console, request, not_found())
+            no_such = Refused(405, "This address takes no such request", "Start from a page.")
+            return await refuse(console, request, no_such)
+        return await refuse(console, request, not_found())
 
     app = Starlette(
         routes=[

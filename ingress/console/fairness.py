@@ -16,7 +16,7 @@ from ingress.turns import NothingFree, Shares
 Result = TypeVar("Result")
 
 PATIENCE_SECONDS = 10.0
-"""So long a request waits for its turn."""
+"""So long a request waits for its turn, unless something else is said."""
 _REMEMBERED = 10_000
 
 
@@ -24,10 +24,13 @@ class Threads:
     """Threads for one kind of work, so many of them for one owner. Of the requests that wait, a quarter may be one
     owner's."""
 
-    def __init__(self, name: str, amount: int, *, of_one: int, waiting: int) -> None:
+    def __init__(
+        self, name: str, amount: int, *, of_one: int, waiting: int, patience_seconds: float = PATIENCE_SECONDS
+    ) -> None:
         self._threads = ThreadPoolExecutor(amount, thread_name_prefix=name)
         self._shares = Shares(amount, of_one=of_one)
         self._asking: Counter[str] = Counter()
+        self._patience_seconds = patience_seconds
         self._most = waiting + amount
         self._most_of_one = waiting // 4 + of_one
 
@@ -37,7 +40,7 @@ class Threads:
             raise NothingFree
         self._asking[owner] += 1
         try:
-            async with self._shares.part(owner, patience_seconds=PATIENCE_SECONDS):
+            async with self._shares.part(owner, patience_seconds=self._patience_seconds):
                 return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         finally:
             self._asking[owner] -= 1

@@ -90,7 +90,7 @@ class Console:
             fail_fast=True,
         )
         self.pages = Threads("page", at_a_time, of_one=at_a_time // 2, waiting=400)
-        self.reports = Threads("report", _REPORTS_AT_A_TIME, of_one=1, waiting=40)
+        self.reports = Threads("report", _REPORTS_AT_A_TIME, of_one=1, waiting=40, patience_seconds=30)
         """For what takes seconds: the pages are answered meanwhile."""
         self.passwords = Threads("password", 2, of_one=1, waiting=60)
         """A check of a password takes a processor for a while, and anybody may ask for one."""
@@ -281,8 +281,8 @@ def stream(console: Console, path: str, handler: Handler) -> Route:
         first = await look()
         if first.status_code != 200:
             return first
-        session = read_cookie(request, SESSION) or ""
-        return StreamingResponse(console.streams.tell(session, first, look), media_type="text/event-stream")
+        session, owner = read_cookie(request, SESSION) or "", await console.owner_of(request)
+        return StreamingResponse(console.streams.tell(session, owner, first, look), media_type="text/event-stream")
 
     return Route(path, endpoint, methods=["GET"])
 
@@ -468,7 +468,6 @@ async def _answering(console: Console, request: Request, work: Callable[[], Awai
     except TooManyDownloads as error:
         return refusal(console, request, Refused(429, "One file at a time", str(error)))
     except NothingFree:
-        log.warning("console.too_much", path=getattr(request.scope.get("route"), "path", ""))
         return refusal(
             console, request, Refused(429, "Too much is asked for at a time", "Try again in a moment: others wait too.")
         )
@@ -499,6 +498,12 @@ async def _answering(console: Console, request: Request, work: Callable[[], Awai
         return refusal(
             console, request, Refused(500, "Something failed on our side", "Nothing was changed. Try again shortly.")
         )
+
+
+async def refuse(console: Console, request: Request, refused: Refused) -> Response:
+    """The page for an address that there is not: anybody may ask for many of them."""
+    work = partial(refusal, console, request, refused)
+    return await _answering(console, request, lambda: quickly(console, request, work))
 
 
 def refusal(console: Console, request: Request, refused: Refused) -> Response:

@@ -18,6 +18,8 @@ EVERY_SECONDS = 3.0
 LONGEST_SECONDS = 300.0
 MOST_OF_SESSION = 4
 """Browsers open six connections to a server at most: with more streams no page would load. Hidden pages have none."""
+MOST_OF_OWNER = 20
+"""Of one person, in however many browsers."""
 MOST_OF_ALL = 100
 
 _RECONNECT_MS = 1_000
@@ -30,6 +32,7 @@ class Streams:
 
     def __init__(self) -> None:
         self._open: Counter[str] = Counter()
+        self._of_owner: Counter[str] = Counter()
         self._ending = asyncio.Event()
 
     def end(self) -> None:
@@ -37,15 +40,17 @@ class Streams:
         self._ending.set()
 
     async def tell(
-        self, session: str, first: Response, look: Callable[[], Awaitable[Response]]
+        self, session: str, owner: str, first: Response, look: Callable[[], Awaitable[Response]]
     ) -> AsyncIterator[bytes]:
         """Events: `figures` with what `look` shows, `same` when that is what it was, `over` when the page is to be
         loaded again (nobody is signed in any more, say), `full` when too many streams are open. Nothing is told while
         our side fails: the page then says that its figures stand still."""
-        if self._open[session] >= MOST_OF_SESSION or self._open.total() >= MOST_OF_ALL:
+        is_full = self._open[session] >= MOST_OF_SESSION or self._of_owner[owner] >= MOST_OF_OWNER
+        if is_full or self._open.total() >= MOST_OF_ALL:
             yield _event("full")
             return
         self._open[session] += 1
+        self._of_owner[owner] += 1
         try:
             yield f"retry: {_RECONNECT_MS}\n\n".encode()
             ends, seen = time.monotonic() + LONGEST_SECONDS, first
@@ -62,9 +67,8 @@ class Streams:
                     return
                 seen = await look()
         finally:
-            self._open[session] -= 1
-            if not self._open[session]:
-                del self._open[session]
+            self._open -= Counter({session: 1})
+            self._of_owner -= Counter({owner: 1})
 
     async def _is_ending_within(self, seconds: float) -> bool:
         try:

@@ -166,7 +166,7 @@ def test_a_stream_ends_after_a_while_and_says_how_to_go_on(monkeypatch: pytest.M
         return HTMLResponse("it")
 
     async def told() -> list[bytes]:
-        return [chunk async for chunk in places.tell("session", HTMLResponse("it"), look)]
+        return [chunk async for chunk in places.tell("session", "owner", HTMLResponse("it"), look)]
 
     began = time.monotonic()
     chunks = asyncio.run(told())
@@ -187,7 +187,7 @@ def test_while_our_side_fails_nothing_is_told_so_that_the_page_sees_its_figures_
         return answers.pop(0)
 
     async def told() -> list[bytes]:
-        return [chunk async for chunk in Streams().tell("session", HTMLResponse("old"), look)]
+        return [chunk async for chunk in Streams().tell("session", "owner", HTMLResponse("old"), look)]
 
     assert [chunk.split(b"\n")[0] for chunk in asyncio.run(told())] == [
         *(b"retry: 1000", b"event: figures", b"event: figures", b"event: over"),
@@ -199,7 +199,7 @@ def test_whatever_text_is_told_is_one_event(text: str) -> None:
     """Also one with ends of lines of every kind, or with what looks like another event."""
 
     async def told(first: Response) -> bytes:
-        events: AsyncIterator[bytes] = Streams().tell("session", first, lambda: asyncio.sleep(9, first))
+        events: AsyncIterator[bytes] = Streams().tell("session", "owner", first, lambda: asyncio.sleep(9, first))
         await anext(events)
         return await anext(events)
 
