@@ -92,7 +92,7 @@ class Console:
         self.pages = Threads("page", at_a_time, of_one=at_a_time // 2, waiting=400)
         self.reports = Threads("report", _REPORTS_AT_A_TIME, of_one=1, waiting=40, patience_seconds=30)
         """For what takes seconds: the pages are answered meanwhile."""
-        self.passwords = Threads("password", 2, of_one=1, waiting=60)
+        self.passwords = Threads("password", 1, of_one=1, waiting=60)
         """A check of a password takes a processor for a while, and anybody may ask for one."""
         self.known_browsers = Threads("known-browser", 1, of_one=1, waiting=60)
         """For passwords too, of browsers in which the user has signed in before: strangers cannot stand before them."""

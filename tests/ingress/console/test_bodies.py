@@ -1,6 +1,8 @@
 """Forms and files that do not arrive: they are given up in time, leave nothing behind, and hold up nobody else."""
 
+import os
 import socket
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -13,6 +15,7 @@ from domain.database import Database
 from domain.lifecycle import Role
 from domain.settings import Settings
 from ingress.console.browser import MAX_FILE_BYTES
+from ingress.console.importer import remove_left_files
 from tests.conftest import redis_database
 from tests.ingress.console.conftest import Browser, World, running_console, words
 from tests.ingress.console.uploads import import_file, send
@@ -193,3 +196,14 @@ def test_nothing_is_read_of_a_file_of_somebody_who_may_send_none(
     with closing(upload(browser, MAX_FILE_BYTES, b"x" * 1000)) as sent:
         assert sent.recv(4096).split(b" ")[1] in (b"404", b"303")
     assert kept(files) == 0
+
+
+def test_a_file_that_a_killed_process_left_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left, young, other = (tmp_path / name for name in ("fuelroute-import-1.csv", "fuelroute-import-2.csv", "other.csv"))
+    for path in (left, young, other):
+        path.touch()
+    for path in (left, other):
+        os.utime(path, (time.time() - 9_000,) * 2)
+    remove_left_files()
+    assert sorted(tmp_path.iterdir()) == [young, other]

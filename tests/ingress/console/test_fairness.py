@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from domain.accounts.attempts import ACCOUNT, subjects_of, take_attempt
-from domain.accounts.users import find_user, make_password_link
+from domain.accounts.contacts import IN_CLEAR
+from domain.accounts.users import find_user, make_password_link, set_totp
 from domain.database import Database
 from domain.lifecycle import Role
 from tests.factories import Fleet
@@ -162,6 +163,19 @@ def test_guessing_at_one_account_is_counted_by_network(world: World) -> None:
         guesser.headers["X-Forwarded-For"] = f"2001:db8:17:1::{host + 1:x}"
         statuses.append(guesser.sign_in(email, "guess and guess").status_code)
     assert statuses.count(429) >= 4
+
+
+def test_wrong_codes_are_slowed_down_like_wrong_passwords(world: World) -> None:
+    email = world.new_user()
+    with world.database.transaction() as connection:
+        set_totp(connection, find_user(connection, email), "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", contacts=IN_CLEAR)
+    statuses = []
+    for host in range(10):
+        guesser = world.browser()
+        guesser.headers["X-Forwarded-For"] = f"2001:db8:18:1::{host + 1:x}"
+        statuses.append(guesser.sign_in(email, code="00000x").status_code)
+    assert statuses[:5] == [403] * 5
+    assert 429 in statuses
 
 
 def test_an_account_under_attack_lets_its_owner_in(world: World) -> None:
