@@ -21,8 +21,9 @@ from tests.service import eventually
 
 MANY = 60_000
 """Vehicles: an export of so many takes a second."""
-LONGEST_SECONDS = 1.0
-"""Of a page beside what others do: with all of it in the way it took 2 to 5 s."""
+LONGEST_SECONDS = 2.0
+"""Of the slowest page beside what others do, on a machine that does much else: with all of it in the way it took 3 to
+5 s, or was refused."""
 
 
 @pytest.fixture(scope="module")
@@ -128,15 +129,13 @@ def test_wrong_sign_ins_hold_up_no_page_and_no_known_browser(world: World) -> No
         guesser.look("/sign-in")
 
     def guess(guesser: Browser) -> int:
-        return guesser.submit("/sign-in", email=world_email(guesser), password="guess and guess").status_code
-
-    def world_email(guesser: Browser) -> str:
-        return f"{id(guesser)}@example.com"
+        email = f"{id(guesser)}@example.com"
+        return guesser.submit("/sign-in", email=email, password="guess and guess").status_code
 
     with at_once(64) as threads:
         asked = [threads.submit(guess, guesser) for guesser in guessers]
-        slowest, _ = slowest_page(other, asked)
         assert known.sign_in(email).status_code == 303
+        slowest, _ = slowest_page(other, asked)
     assert slowest < LONGEST_SECONDS
     assert {one.result() for one in asked} <= {403, 429}
 
