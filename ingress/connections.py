@@ -9,16 +9,15 @@ import http
 import ipaddress
 import logging
 import re
-import sys
 import time
 from collections import Counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 from urllib.parse import unquote
 
 import httptools
 import msgspec
-from httptools.parser.errors import HttpParserInvalidMethodError
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from httptools.parser.errors import HttpParserInvalidMethodError, HttpParserUpgrade
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from domain.contract.shapes import FieldFault, Problem
 from domain.encoding import write
@@ -41,8 +40,8 @@ _LOOK_SECONDS = 1.0
 _LOG_SECONDS = 10.0
 
 _METHOD = re.compile(rb"[!#$%&'*+.^`|~\w-]{1,64}(?= )", re.ASCII)
-_METHOD_OF_NO_ADDRESS = b"UNLINK"
-"""Takes the place of a method that the parser does not know: such a request is answered like any of a wrong method."""
+_METHOD_OF_NO_ADDRESS = "UNLINK"
+"""The parser gets it in place of a method that it does not know, or at which it stops."""
 
 # uvicorn warns of each malformed request: a line for each would let strangers fill the log; they are counted instead
 _uvicorn_log = logging.getLogger("uvicorn.connections")
@@ -159,8 +158,9 @@ class BoundedConnection(HttpToolsProtocol):
         self._request_due: float | None = None  # between two requests
         self._reading_due: float | None = None
         self._unread_bytes = 0
-        self._refusal: Refusal | None = None
-        self._method_is_unknown = False
+        self._running: RequestResponseCycle | None = None  # the one whose turn it is to be answered, or that was last
+        self._refusal: Refusal | None = None  # why no more is read
+        self._method: str | None = None  # as it was sent, where the parser gets another
 
     # --- Places ----------------------------------------------------------------------------------------------------
 
@@ -176,7 +176,10 @@ class BoundedConnection(HttpToolsProtocol):
             self._refuse(_FULL if refused == _FULL.reason else _FULL_FOR_ADDRESS)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
+        super().connection_lost(exc)  # tells the newest exchange only
+        if self._running is not None and not self._running.response_complete:
+            self._running.disconnected = True
+            self._running.message_event.set()
         self.limiter.lost(self)
         if self._address is not None:
             self.limiter.leave(self._address)
@@ -185,80 +188,111 @@ class BoundedConnection(HttpToolsProtocol):
     # --- Bytes -----------------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        if self._refusal is _PIPELINED:
+        if self._refusal is not None:
             return
         self._request_due = None
         if self._head_due is None and self._is_idle():
             self._head_due = time.monotonic() + self.limiter.bounds.head_seconds
         self._unparsed_bytes += len(data)
-        super().data_received(data)
-        if self._method_is_unknown:
-            self._receive_with_another_method(data)
-        if self._unparsed_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
+        self._parse(data)
+        if self._unparsed_bytes > MAX_HEAD_BYTES and self._refusal is None:
             self._refuse(_LARGE_HEAD)
 
-    def _receive_with_another_method(self, data: bytes) -> None:
-        """The parser knows some forty methods and goes no further at any other."""
-        method = _METHOD.match(data)
-        if method is not None and self._unparsed_bytes == len(data):  # the first request in these bytes
-            self._method_is_unknown = False
-            self.parser = httptools.HttpRequestParser(self)
-            super().data_received(_METHOD_OF_NO_ADDRESS + data[method.end() :])
-        if self._method_is_unknown:  # no HTTP, or a later request in these bytes
-            self._refuse(_MALFORMED)
+    def _parse(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)
+        except HttpParserUpgrade as stopped:
+            self._parse_afresh(self._head_without_upgrade(), data[stopped.args[0] :])
+        except HttpParserInvalidMethodError:
+            method = _METHOD.match(data)
+            is_first = self._unparsed_bytes == len(data) and self._method is None  # of the requests in these bytes
+            if method is None or not is_first:
+                self._refuse(_MALFORMED)
+                return
+            self._method = method.group().decode("ascii")
+            self._parse_afresh(_METHOD_OF_NO_ADDRESS.encode(), data[method.end() :])
+        except httptools.HttpParserError:
+            self._refuse(self._refusal or _MALFORMED)
+
+    def _parse_afresh(self, beginning: bytes, rest: bytes) -> None:
+        """Goes on with a new parser where the last one stopped, which is inside a head or right behind it."""
+        self.parser = _parser(self)
+        self._parse(beginning + rest)
+
+    def _head_without_upgrade(self) -> bytes:
+        """The head that is complete now. httptools takes a request that asks for another protocol, and each CONNECT,
+        for one without a body, whatever its length says, and what follows for that other protocol."""
+        method = self.parser.get_method().decode("ascii")
+        if method == "CONNECT":
+            self._method, method = method, _METHOD_OF_NO_ADDRESS
+        lines = [f"{method} ".encode() + self.url + f" HTTP/{self.parser.get_http_version()}".encode()]
+        lines += [name + b": " + value for name, value in self.headers if name != b"upgrade"]
+        return b"\r\n".join((*lines, b"", b""))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        elif name == b"transfer-encoding" and value.lower() != b"chunked":
+            self._give_up(_MALFORMED)  # the parser would tell only after the request has begun
+        self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         if self._unparsed_bytes > MAX_HEAD_BYTES and self._head_bytes() > MAX_HEAD_BYTES:
             self._give_up(_LARGE_HEAD)
         if len(self.pipeline) >= _MAX_PIPELINED:
             self._give_up(_PIPELINED)
+        if self.parser.should_upgrade():
+            return  # the same head comes again, without that
         self._unparsed_bytes = 0
-        self._head_due = None
+        self._head_due = self._request_due = None
         self._begin_exchange()
         self.headers = []  # what comes from now on are trailers: uvicorn would take them for headers of the request
 
     def _begin_exchange(self) -> None:
         """Answers the request whose head is complete, after those before it. No request becomes anything but HTTP."""
         url, version = httptools.parse_url(self.url), self.parser.get_http_version()
+        if version not in ("1.1", "1.0"):
+            self._give_up(_MALFORMED)
         scope, path = self.scope, url.path.decode("ascii")
-        scope["method"] = self.parser.get_method().decode("ascii")
+        scope["method"] = self._method or self.parser.get_method().decode("ascii")
         scope["http_version"] = version
         scope["path"] = unquote(path) if "%" in path else path
         scope["raw_path"] = url.path
         scope["query_string"] = url.query or b""
-        waits = not self._is_idle()
-        self.cycle = Exchange(self, keep_alive=version != "1.0" and self.parser.should_keep_alive())
-        if waits:
-            self.flow.pause_reading()
-            self.pipeline.appendleft((self.cycle, self.app))
+        self._method = None
+        self.cycle = exchange = Exchange(self, keep_alive=version == "1.1" and self.parser.should_keep_alive())
+        if self._is_idle():
+            self._start(exchange)
         else:
-            self._start_asgi_task(self.cycle, self.app)
+            self.flow.pause_reading()
+            self.pipeline.appendleft((exchange, self.app))
+
+    def _start(self, exchange: RequestResponseCycle) -> None:
+        self._running = exchange
+        self._start_asgi_task(exchange, self.app)
 
     def on_body(self, body: bytes) -> None:
         self._unparsed_bytes = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
         self._unparsed_bytes = 0
         self.scope[BODY] = bytes(self.cycle.body)  # type: ignore[literal-required]  # a key of our own
-        super().on_message_complete()
-
-    def send_400_response(self, msg: str) -> None:
-        if self._refusal is _PIPELINED:  # what is accepted is answered; what is not has to be sent again
-            self.limiter.refused(_PIPELINED.reason)
-            self.cycle.keep_alive = False
-            return
-        if isinstance(sys.exception(), HttpParserInvalidMethodError):
-            self._method_is_unknown = True
-            return
-        self._refuse(self._refusal or _MALFORMED)
+        self.cycle.more_body = False
+        self.cycle.message_event.set()
+        if self.cycle.response_complete:  # its answer did not wait for its body
+            self._head_due = None
+            self._request_due = time.monotonic() + self.timeout_keep_alive
 
     def _head_bytes(self) -> int:
         """Of the head that is complete now; what came with it may be a body, or another request."""
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
-    def _give_up(self, refusal: Refusal) -> None:
-        """Makes the parser stop, which ends in `send_400_response`."""
+    def _give_up(self, refusal: Refusal) -> NoReturn:
+        """Makes the parser stop, whereupon `_parse` refuses."""
         self._refusal = refusal
         raise ValueError(refusal.reason)
 
@@ -270,7 +304,7 @@ class BoundedConnection(HttpToolsProtocol):
             return
         self.flow.resume_reading()
         if self.pipeline:
-            self._start_asgi_task(*self.pipeline.pop())
+            self._start(self.pipeline.pop()[0])
         else:
             self._request_due = time.monotonic() + self.timeout_keep_alive
         if self.cycle.response_complete and self.cycle.more_body:  # the rest of its body is read, but not for ever
@@ -309,13 +343,22 @@ class BoundedConnection(HttpToolsProtocol):
             self.transport.abort()
 
     def _is_idle(self) -> bool:
-        return self.cycle is None or self.cycle.response_complete
+        return self._running is None or self._running.response_complete
 
     def _refuse(self, refusal: Refusal) -> None:
-        """Ends the connection, with an answer where one can be made out."""
+        """Ends the connection. Requests that have come whole are answered first: who is told that they failed would be
+        told wrong. Else the refusal is the answer, where none has begun."""
         self.limiter.refused(refusal.reason)
+        self._refusal = refusal
         self._head_due = None
-        if refusal.status is not None and not self.pipeline and (self._is_idle() or not self.cycle.response_started):
+        partial = self.cycle if self.cycle is not None and self.cycle.more_body else None
+        if self.pipeline and self.pipeline[0][0] is partial:
+            self.pipeline.popleft()
+        last = self.pipeline[0][0] if self.pipeline else self._running
+        if last is not None and last is not partial and not last.response_complete:
+            last.keep_alive = False
+            return
+        if refusal.status is not None and (partial is None or not partial.response_started):
             self.transport.write(_answer(refusal.status, refusal))
         self.transport.close()
 
@@ -340,6 +383,13 @@ def address_of(host: str) -> str:
             return str(address.ipv4_mapped)
         return str(ipaddress.ip_network((address, 64), strict=False))
     return str(address)
+
+
+def _parser(connection: BoundedConnection) -> httptools.HttpRequestParser:
+    """Drops what comes behind a request with `Connection: close`."""
+    parser = httptools.HttpRequestParser(connection)
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)
+    return parser
 
 
 def _answer(status: int, refusal: Refusal) -> bytes:

@@ -3,7 +3,16 @@
 import asyncio
 from typing import Any
 
+from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+
+def measured_as(scope: Scope) -> tuple[str, str]:
+    """Method and address of a request in measurements: few enough, for both are the service's own, however the request
+    was written."""
+    route = scope.get("route")
+    method, methods = scope["method"], getattr(route, "methods", None) or ()
+    return method if method in methods else "-", getattr(route, "path", "(none)")
 
 
 class Exchange(RequestResponseCycle):
@@ -19,7 +28,7 @@ class Exchange(RequestResponseCycle):
             access_log=connection.access_log,
             default_headers=connection.server_state.default_headers,
             message_event=asyncio.Event(),
-            expect_100_continue=connection.expect_100_continue,
+            expect_100_continue=connection.expect_100_continue and connection.scope["http_version"] != "1.0",
             keep_alive=keep_alive,
             on_response=connection.on_response_complete,
         )
@@ -30,6 +39,8 @@ class Exchange(RequestResponseCycle):
         if head is None:
             if message["type"] == "http.response.start" and not self.response_started:
                 self._head = message
+                if self.waiting_for_100_continue and self.more_body:  # nobody knows whether its body comes now
+                    self.keep_alive = False
             else:
                 await super().send(message)
             return

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from domain.observability import REQUESTS, get_logger
 from ingress.auth import NOBODY
+from ingress.exchange import measured_as
 from ingress.problems import KINDS, PROBLEM_TYPE, ApiError, document_of
 from ingress.request import REQUEST, Answer, Request
 from ingress.services import Services
@@ -58,8 +59,8 @@ class RequestMiddleware:
         finally:
             del scope[REQUEST]  # each knows the other, and would stay until the next search for garbage
             seconds = time.perf_counter() - started
-            path = getattr(scope.get("route"), "path", "(none)")
-            _measure(scope["method"] if path != "(none)" else "-", path, status).observe(seconds)
+            method, path = measured_as(scope)
+            _measure(method, path, status).observe(seconds)
             self._services.request_log.note(request, path, status, seconds, answer)
             if self._tells_each:
                 log.debug("request.done", method=scope["method"], path=path, status=status, seconds=round(seconds, 4))

@@ -53,6 +53,7 @@ from ingress.console.frame import (
 )
 from ingress.console.importer import remove_left_files
 from ingress.console.rendering import STATIC
+from ingress.exchange import measured_as
 
 log = get_logger(__name__)
 
@@ -168,10 +169,10 @@ class Guard:
             await self._app(scope, receive, send_protected)
         finally:
             # the address as it is written above, not as it was sent: there may be a token in it
-            route = getattr(scope.get("route"), "path", "(none)")
+            method, path = measured_as(scope)
             seconds = time.perf_counter() - started
-            REQUESTS.labels(scope["method"] if route != "(none)" else "-", route, status).observe(seconds)
-            log.debug("request.done", method=scope["method"], path=route, status=status, seconds=round(seconds, 4))
+            REQUESTS.labels(method, path, status).observe(seconds)
+            log.debug("request.done", method=method, path=path, status=status, seconds=round(seconds, 4))
 
 
 async def _healthy(_: Request) -> Response:

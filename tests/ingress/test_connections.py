@@ -4,10 +4,13 @@ import asyncio
 import http.client
 import json
 import resource
+import shutil
 import socket
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
@@ -19,6 +22,7 @@ from uvicorn.server import ServerState
 from domain.settings import Settings
 from ingress.connections import BoundedConnection, Bounds, ConnectionLimiter, address_of, bounded_connections
 from ingress.process import within_open_files
+from tests.factories import route_body
 from tests.service import Client, Service, eventually, running_service
 
 HEAD_SECONDS = 2
@@ -380,6 +384,86 @@ def test_a_second_unknown_method_in_the_same_bytes_ends_the_connection(stranger:
     began = time.monotonic()
     assert b"HTTP/1.1 200 " not in stranger.answer()
     assert time.monotonic() - began < 1
+
+
+# --- Clients that ask for another protocol first -------------------------------------------------------------------
+
+
+def head_of(client: Client, body: bytes, *more: bytes) -> bytes:
+    """A push's, with its length."""
+    lines = [b"POST /v1/routes HTTP/1.1", b"Host: x", b"Authorization: Bearer " + client.key.encode(), *more]
+    return b"\r\n".join([*lines, b"Content-Length: %d" % len(body), b"", b""])
+
+
+@pytest.mark.parametrize("pause", [None, 0.2], ids=["one segment", "two segments"])
+def test_a_push_that_offers_http_2_is_stored_like_any(strict: Service, client: Client, pause: float | None) -> None:
+    """What Java's HttpClient sends, to the byte, but for the values."""
+    body = json.dumps(route_body(datetime.now(UTC))).encode()
+    offer = b"Connection: Upgrade, HTTP2-Settings", b"HTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA"
+    head = head_of(client, body, *offer, b"Upgrade: h2c", b"User-Agent: Java-http-client/17.0.15")
+    with Stranger(strict) as stranger:
+        for part in [head + body] if pause is None else [head, body]:
+            stranger.send(part)
+            time.sleep(pause or 0)
+        assert stranger.one_answer() == 202
+        stranger.send(GET)
+        assert stranger.one_answer() == 200
+
+
+_JAVA_CLIENT = """
+import java.net.URI;
+import java.net.http.*;
+import java.nio.file.Path;
+
+class Push {
+    public static void main(String[] told) throws Exception {
+        var client = HttpClient.newHttpClient();
+        for (int i = 0; i < 3; i++) {
+            var push = HttpRequest.newBuilder(URI.create(told[0])).header("Authorization", "Bearer " + told[1])
+                .POST(HttpRequest.BodyPublishers.ofFile(Path.of(told[2]))).build();
+            System.out.println(client.send(push, HttpResponse.BodyHandlers.ofString()).statusCode());
+        }
+    }
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("java") is None, reason="there is no Java")
+def test_the_client_that_java_brings_can_push(strict: Service, client: Client, tmp_path: Path) -> None:
+    (tmp_path / "Push.java").write_text(_JAVA_CLIENT)
+    (tmp_path / "route.json").write_text(json.dumps(route_body(datetime.now(UTC))))
+    url = f"{strict.url}/v1/routes"
+
+    told = subprocess.run(
+        ["java", "Push.java", url, client.key, "route.json"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+
+    assert told.stdout.split() == ["202", "200", "200"], told.stderr
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
+def test_curl_can_push_whether_it_offers_http_2_or_not(strict: Service, client: Client, tmp_path: Path) -> None:
+    (tmp_path / "route.json").write_text(json.dumps(route_body(datetime.now(UTC))))
+    for more, status in (
+        (["--http2"], "202"),
+        ([], "200"),
+        (["--http1.0"], "200"),
+        (["-H", "Expect: 100-continue"], "200"),
+    ):
+        arguments = ["curl", "-s", "-w", "%{http_code}", "-o", "/dev/null", "--json", "@route.json", *more]
+        arguments += ["-H", f"Authorization: Bearer {client.key}", f"{strict.url}/v1/routes"]
+        told = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=30)
+        assert told.stdout == status, more
+
+
+def test_what_follows_a_push_in_the_same_bytes_takes_nothing_from_its_answer(strict: Service, client: Client) -> None:
+    body = json.dumps(route_body(datetime.now(UTC))).encode()
+    for behind in (b"BREW /v1/me HTTP/1.1\r\nHost: x\r\n\r\n", b"no HTTP", b"x" * 100_000):
+        with Stranger(strict) as stranger:
+            stranger.send(head_of(client, body) + body + behind)
+            answer = stranger.answer()
+        assert answer.startswith((b"HTTP/1.1 202 ", b"HTTP/1.1 200 "))
+        assert answer.count(b"HTTP/1.1 ") == 1
 
 
 def test_a_network_of_ipv6_counts_as_one_address() -> None:

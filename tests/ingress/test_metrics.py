@@ -55,6 +55,16 @@ def test_metrics_tell_of_requests_and_queues(client: Client, metrics: Metrics) -
     assert age < 30
 
 
+def test_whatever_a_request_says_metrics_have_words_of_their_own_only(client: Client, metrics: Metrics) -> None:
+    for number in range(3):
+        client.request(f"BREW{number}", "/v1/me")
+        client.request(f"BREW{number}", "/v1/nothing")
+
+    assert "BREW" not in metrics.text()
+    for path, status in (("/v1/me", "405"), ("(none)", "404")):
+        assert metrics.value("fuelroute_request_seconds_count", method="-", path=path, status=status) == 3
+
+
 @pytest.mark.parametrize("path", ["/metrics", "/%6detrics", "/metrics/", "//metrics", "/METRICS"])
 def test_the_public_port_has_no_metrics(client: Client, path: str) -> None:
     answer = httpx.get(f"{client.service.url}{path}")

@@ -136,6 +136,14 @@ def test_hostile_heads_cost_nothing(client: Client) -> None:
     assert [one.status for one in of(client, 4)][-1] == 405
 
 
+def test_a_method_that_nobody_knows_stands_as_it_was_sent(client: Client) -> None:
+    methods = ["BREW", "X-'$`|~", "PROPFIND", "M" * 64, "UNLINK"]
+    for method in methods:
+        assert client.request(method, "/v1/me").status_code == 405, method
+    assert client.request("M" * 65, "/v1/me").status_code == 400
+    assert [one.method for one in of(client, len(methods))] == methods
+
+
 def test_a_name_finds_a_load_by_either_of_its_names(client: Client) -> None:
     body = route_body(datetime.now(UTC))
     route_id = client.push(body).json()["id"]

@@ -1,6 +1,7 @@
 """Where the console listens, and what it says when it cannot."""
 
 import socket
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -27,3 +28,16 @@ def test_a_port_that_is_taken_is_told() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(PortTaken, match=f"cannot listen on 127.0.0.1:{port} .* FUELROUTE_CONSOLE_PORT"):
             run(Settings(console_port=port))
+
+
+def test_a_body_is_a_body_though_its_request_asks_for_another_protocol(console_url: str) -> None:
+    smuggled = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    head = b"POST /sign-in HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: %d\r\n\r\n"
+    last = b"GET /nowhere HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    address = urlsplit(console_url)
+    with socket.create_connection((address.hostname, address.port), timeout=10) as connection:
+        connection.sendall(head % len(smuggled) + smuggled + last)
+        answers = b"".join(iter(lambda: connection.recv(65536), b""))
+
+    assert answers.count(b"HTTP/1.1 ") == 2
+    assert b"HTTP/1.1 200 " not in answers
