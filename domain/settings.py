@@ -104,6 +104,9 @@ class Settings(BaseSettings):
     feed_positions_per_minute: int = Field(
         600_000, ge=1000, description="Positions that one key may send to the feed in any minute"
     )
+    feed_requests_per_minute: int = Field(
+        6_000, ge=1, description="Requests that one key may make to the feed in any minute"
+    )
     import_pass_seconds: float = Field(300, gt=0, description="Interval of the pass over held routes")
     sweep_seconds: float = Field(10, gt=0, description="Interval of the sweep for lost work")
     held_route_expiry_days: float = Field(

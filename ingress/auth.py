@@ -3,15 +3,15 @@
 from typing import NamedTuple
 
 from domain.accounts.keys import Caller, PresentedKey
-from ingress.limits import Allowance
+from ingress.limits import Allowance, Counted
 from ingress.problems import ApiError
 
 
 class Credentials(NamedTuple):
-    """A key that came in, and whether this request counts against its rate limit. None: it was counted before."""
+    """A key that came in, and which of its rate limits this request counts against. None: it was counted before."""
 
     key: PresentedKey
-    counted: bool | None
+    counted: Counted | None
 
 
 class AuthResult(NamedTuple):
@@ -40,7 +40,8 @@ def refusal_of(auth_result: AuthResult, permission: str | None) -> ApiError | No
     if allowance is not None and not allowance.allowed:
         return ApiError(
             "rate_limited",
-            f"More than 600 requests in a minute from this key; retry in {allowance.retry_after_seconds} s.",
+            f"More than {allowance.limit:,} requests in a minute from this key; retry in "
+            f"{allowance.retry_after_seconds} s.",
             headers={"Retry-After": str(allowance.retry_after_seconds)},
         )
     if permission is not None and permission not in caller.scopes:

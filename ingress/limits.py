@@ -1,5 +1,5 @@
-"""The rate limit: so many requests, and positions of the feed, in any 60 seconds, counted for each key in Redis, the
-same on every process.
+"""The rate limits: so many requests to the API, requests to the feed, and positions, in any 60 seconds, counted for
+each key in Redis, the same on every process.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from domain.ids import shown_id
 from domain.redis_circuit import RedisCircuit
 
 # One list for each key: the times of its accepted requests, newest first, in microseconds of Redis's own clock.
-# ARGV[3] has a digit for each key: 1 counts a request, 0 only asks.
+# ARGV[2] has a digit for each key: 0 only asks, another counts a request; its limit is ARGV[3], that of a 2 ARGV[4].
 # Returns for each {requests left, microseconds until the oldest leaves the window}; -1 left: refused, not counted.
 _SCRIPT = """
 local time = redis.call('TIME')
@@ -23,19 +23,21 @@ local stamp = string.format('%.0f', now)
 local answers = {}
 for i, key in ipairs(KEYS) do
     local oldest = redis.call('LINDEX', key, -1)
-    while oldest and tonumber(oldest) <= now - ARGV[2] do
+    while oldest and tonumber(oldest) <= now - ARGV[1] do
         redis.call('RPOP', key)
         oldest = redis.call('LINDEX', key, -1)
     end
     local used = redis.call('LLEN', key)
-    if string.byte(ARGV[3], i) == 48 then
-        answers[2 * i - 1], answers[2 * i] = math.max(ARGV[1] - used, 0), 0
-    elseif used >= tonumber(ARGV[1]) then
-        answers[2 * i - 1], answers[2 * i] = -1, oldest + ARGV[2] - now
+    local digit = string.byte(ARGV[2], i) - 48
+    local limit = tonumber(ARGV[digit == 2 and 4 or 3])
+    if digit == 0 then
+        answers[2 * i - 1], answers[2 * i] = math.max(limit - used, 0), 0
+    elseif used >= limit then
+        answers[2 * i - 1], answers[2 * i] = -1, oldest + ARGV[1] - now
     else
         redis.call('LPUSH', key, stamp)
-        redis.call('PEXPIRE', key, ARGV[2] / 1000)
-        answers[2 * i - 1], answers[2 * i] = ARGV[1] - used - 1, 0
+        redis.call('PEXPIRE', key, ARGV[1] / 1000)
+        answers[2 * i - 1], answers[2 * i] = limit - used - 1, 0
     end
 end
 return answers
@@ -72,7 +74,11 @@ return window
 """
 
 
-def counter_of(what: Literal["requests", "positions"], key_id: UUID) -> str:
+Counted = Literal["requests", "feed_requests"]
+"""The counter of a request: to the API, or to the feed."""
+
+
+def counter_of(what: Counted | Literal["positions"], key_id: UUID) -> str:
     """Where Redis counts what comes with a key."""
     return f"fuelroute:{what}:{shown_id('key', key_id)}"
 
@@ -82,7 +88,10 @@ class Allowance(NamedTuple):
 
     allowed: bool
     remaining: int
+    """Requests to the API, whatever this one was to."""
     retry_after_seconds: int
+    limit: int = RATE_LIMIT_REQUESTS
+    """The one that this request counts against."""
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         """As ASGI wants them."""
@@ -96,29 +105,53 @@ class RateLimiter:
     """Counts requests by key, many keys in one call, and the positions of a key. While Redis is away all pass."""
 
     def __init__(
-        self, client: redis.asyncio.Redis, circuit: RedisCircuit, *, positions_per_minute: int = 600_000
+        self,
+        client: redis.asyncio.Redis,
+        circuit: RedisCircuit,
+        *,
+        positions_per_minute: int = 600_000,
+        feed_requests_per_minute: int = 6_000,
     ) -> None:
         self._circuit = circuit
         self._script = client.register_script(_SCRIPT)
         self._positions_script = client.register_script(_POSITIONS_SCRIPT)
         self._positions_per_minute = positions_per_minute
+        self._feed_requests_per_minute = feed_requests_per_minute
 
-    async def take(self, requests: Sequence[tuple[UUID, bool] | None]) -> list[Allowance | None]:
-        """One request of each key, in order, with whether it counts; None has been counted before. None comes back for
-        that, and for all while Redis is away: they pass uncounted."""
+    async def take(self, requests: Sequence[tuple[UUID, Counted] | None]) -> list[Allowance | None]:
+        """One request of each key, in order; None has been counted before. None comes back for that, and for all while
+        Redis is away: they pass uncounted."""
         allowances: list[Allowance | None] = [None] * len(requests)
-        asked = {position: request for position, request in enumerate(requests) if request is not None}
-        if not asked:
+        keys: list[str] = []
+        digits = ""
+        for request in requests:
+            if request is not None:
+                keys.append(counter_of(request[1], request[0]))
+                digits += "1"
+                if request[1] == "feed_requests":  # the headers tell what is left of the other
+                    keys.append(counter_of("requests", request[0]))
+                    digits = digits[:-1] + "20"
+        if not keys:
             return allowances
-        keys = [counter_of("requests", key_id) for key_id, _ in asked.values()]
-        counts = "".join("1" if is_counted else "0" for _, is_counted in asked.values())
         answers = await self._run(
-            self._script, keys, RATE_LIMIT_REQUESTS, RATE_LIMIT_WINDOW_SECONDS * 1_000_000, counts
+            self._script,
+            keys,
+            RATE_LIMIT_WINDOW_SECONDS * 1_000_000,
+            digits,
+            RATE_LIMIT_REQUESTS,
+            self._feed_requests_per_minute,
         )
-        if answers is not None:
-            for position, remaining, wait_microseconds in zip(asked, answers[::2], answers[1::2], strict=True):
+        if answers is None:
+            return allowances
+        pairs = iter(zip(answers[::2], answers[1::2], strict=True))
+        for position, request in enumerate(requests):
+            if request is not None:
+                left, wait_microseconds = remaining, _ = next(pairs)
+                limit = RATE_LIMIT_REQUESTS
+                if request[1] == "feed_requests":
+                    limit, (remaining, _) = self._feed_requests_per_minute, next(pairs)
                 retry_after_seconds = max(1, -(-wait_microseconds // 1_000_000))
-                allowances[position] = Allowance(remaining >= 0, max(remaining, 0), retry_after_seconds)
+                allowances[position] = Allowance(left >= 0, max(remaining, 0), retry_after_seconds, limit)
         return allowances
 
     async def take_positions(self, key_id: UUID, positions: int) -> int:

@@ -12,8 +12,9 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from domain.observability import REQUESTS, get_logger
-from ingress.auth import NOBODY
+from ingress.auth import NOBODY, refusal_of
 from ingress.exchange import measured_as
+from ingress.limits import Allowance
 from ingress.problems import KINDS, PROBLEM_TYPE, ApiError, document_of
 from ingress.request import REQUEST, Answer, Request
 from ingress.services import Services
@@ -46,12 +47,16 @@ class RequestMiddleware:
         status, answer = 500, None
         try:
             answer = await self._answer(request, receive, send)
+            allowance = await self._allowance(request)
+            if allowance is not None and not allowance.allowed and answer.status != 429:
+                answer = _beyond_limit(request)  # no endpoint asked: at an address where there is none, for example
             status = answer.status
             headers = [(b"content-type", answer.media_type), *answer.headers] if answer.body else [*answer.headers]
             if status not in (204, 304):
                 headers.append((b"content-length", b"%d" % len(answer.body)))
             headers.append((b"x-request-id", request.id.encode()))
-            headers += await self._allowance(request)
+            if allowance is not None:
+                headers += allowance.headers()
             await send({"type": "http.response.start", "status": status, "headers": headers})
             await send({"type": "http.response.body", "body": answer.body})
         except ClientDisconnect:  # nobody is left to be answered, and nothing of ours went wrong
@@ -89,18 +94,23 @@ class RequestMiddleware:
                 )
             )
 
-    async def _allowance(self, request: Request) -> list[tuple[bytes, bytes]]:
-        """The rate limit's headers: every answer to a valid key has them, though no endpoint asked who it is."""
+    async def _allowance(self, request: Request) -> Allowance | None:
+        """What a valid key may still do: every answer to it tells, though no endpoint asked who it is."""
         if request.auth_result is None:
             if request.credentials is None:
-                return []
+                return None
             try:
                 request.auth_result = await self._services.authenticator.authenticate(request.credentials)
             except Exception:  # whatever is being answered, it is not for this to fail
                 log.warning("request.not_counted", exc_info=True)
-                return []
-        allowance = request.auth_result.allowance
-        return allowance.headers() if allowance is not None else []
+                return None
+        return request.auth_result.allowance
+
+
+def _beyond_limit(request: Request) -> Answer:
+    refusal = refusal_of(request.auth_result or NOBODY, None)
+    assert refusal is not None  # noqa: S101 (it has used up what it may do)
+    return _problem(refusal)
 
 
 def _problem(error: ApiError) -> Answer:

@@ -12,6 +12,7 @@ from domain.accounts.keys import PresentedKey
 from domain.contract.shapes import MAX_BODY_BYTES, FieldFault
 from ingress.auth import AuthResult, Credentials
 from ingress.connections import BODY
+from ingress.limits import Counted
 from ingress.problems import ApiError
 
 REQUEST = "fuelroute.request"
@@ -130,8 +131,12 @@ class Answer(NamedTuple):
 
 def _credentials(path: str, bearer: bytes) -> Credentials | None:
     """Of a request to the API or the feed."""
-    counted = path.startswith("/v1/")  # the contract's limit is the API's; the feed has one of positions
-    if not counted and not path.startswith("/telematics/"):
+    counted: Counted  # the contract's limit is the API's; the feed has limits of its own
+    if path.startswith("/v1/"):
+        counted = "requests"
+    elif path.startswith("/telematics/"):
+        counted = "feed_requests"
+    else:
         return None
     found = _BEARER.fullmatch(bearer.decode("latin-1"))
     return Credentials(PresentedKey.of(found.group(1)), counted) if found is not None else None

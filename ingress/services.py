@@ -44,7 +44,12 @@ class Services:
         self._redis = async_redis_client(redis_url)
         circuit = RedisCircuit(redis_client(redis_url))
         self.jobs = AsyncJobQueue(self._redis, circuit)
-        self._limiter = RateLimiter(self._redis, circuit, positions_per_minute=settings.feed_positions_per_minute)
+        self._limiter = RateLimiter(
+            self._redis,
+            circuit,
+            positions_per_minute=settings.feed_positions_per_minute,
+            feed_requests_per_minute=settings.feed_requests_per_minute,
+        )
         self._key_use = KeyUse(self.database)
         self.request_log = RequestLog(settings)
         self.authenticator = Authenticator(self._by_key, self._limiter, self._key_use)

@@ -9,7 +9,7 @@ import redis.asyncio
 
 from domain.jobs import async_redis_client, redis_client
 from domain.redis_circuit import RedisCircuit
-from ingress.limits import Allowance, RateLimiter
+from ingress.limits import Allowance, Counted, RateLimiter
 
 
 class BlockingLimiter:
@@ -20,7 +20,7 @@ class BlockingLimiter:
         self._limiter = limiter
         self.client = client
 
-    def take(self, key_ids: Sequence[UUID | None], *, counted: bool = True) -> list[Allowance | None]:
+    def take(self, key_ids: Sequence[UUID | None], counted: Counted = "requests") -> list[Allowance | None]:
         requests = [(key_id, counted) if key_id is not None else None for key_id in key_ids]
         return self._runner.run(self._limiter.take(requests))
 
@@ -29,9 +29,16 @@ class BlockingLimiter:
 
 
 @contextmanager
-def blocking_limiter(url: str, *, positions_per_minute: int = 600_000) -> Iterator[BlockingLimiter]:
+def blocking_limiter(
+    url: str, *, positions_per_minute: int = 600_000, feed_requests_per_minute: int = 6_000
+) -> Iterator[BlockingLimiter]:
     with asyncio.Runner() as runner, redis_client(url) as blocking:
         client = async_redis_client(url)
-        limiter = RateLimiter(client, RedisCircuit(blocking), positions_per_minute=positions_per_minute)
+        limiter = RateLimiter(
+            client,
+            RedisCircuit(blocking),
+            positions_per_minute=positions_per_minute,
+            feed_requests_per_minute=feed_requests_per_minute,
+        )
         yield BlockingLimiter(runner, limiter, client)
         runner.run(client.aclose())

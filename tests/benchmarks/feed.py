@@ -94,7 +94,8 @@ class _Feed:
         ]
         load_routes(stack.database, lots)
         self.constant = stack.start_constant()
-        self._address = stack.start_ingress(FEED_POSITIONS_PER_MINUTE=str(60 * _MAX_PER_SECOND))
+        most = str(60 * _MAX_PER_SECOND)
+        self._address = stack.start_ingress(FEED_POSITIONS_PER_MINUTE=most, FEED_REQUESTS_PER_MINUTE=most)
         for queue in ("arrivals", "plans", "messages"):
             stack.start("workers", "--queues", queue)
         stack.start("scheduler")

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from domain.jobs import redis_client
-from ingress.limits import counter_of
+from ingress.limits import Counted, counter_of
 from tests.contract.checks import count_routes, problem, put_in_status
 from tests.contract.conftest import Clients
 from tests.factories import JOLIET, route_body
@@ -122,9 +122,54 @@ def test_an_invalid_key_is_told_nothing(anonymous: httpx.Client) -> None:
     assert "X-RateLimit-Remaining" not in answer.headers
 
 
-def test_the_feed_is_not_counted_and_tells_what_is_left(clients: Clients, client: Client, now: datetime) -> None:
-    """The telematics feed is no part of /v1: its requests leave the API's allowance alone. Decision 14: the headers are
-    on every answer to a valid key."""
+def spend(client: Client, counter: Counted, requests: int) -> None:
+    """Pretends that the key has just made so many."""
+    with redis_client(client.service.settings.require_redis_url()) as redis:
+        seconds, microseconds = redis.time()
+        redis.lpush(counter_of(counter, client.key_id), *[int(seconds) * 1_000_000 + int(microseconds)] * requests)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", "/v1/nothing"), ("PUT", "/v1/routes"), ("GET", "/v1/openapi.json")]
+)
+def test_what_is_counted_is_refused_too(client: Client, method: str, path: str) -> None:
+    """Decision 14: at addresses where there is nothing, also."""
+    spend(client, "requests", 599)
+    assert client.request(method, path).status_code in (200, 404, 405)
+
+    answer = client.request(method, path)
+
+    problem(answer, 429, "rate_limited")
+    assert remaining(answer) == 0
+    assert 1 <= int(answer.headers["Retry-After"]) <= 60
+    assert httpx.request(method, f"{client.service.url}{path}").status_code in (200, 404, 405)
+
+
+def test_requests_to_the_feed_are_limited_apart_and_refused_bodies_count(client: Client, now: datetime) -> None:
+    """Decision 14: 6,000 requests a minute of a key to the feed, whatever is in them."""
+    spend(client, "feed_requests", 5995)
+    for body in (b"{", b'{"positions": []}', b"[" * 100_000):
+        problem(client.post("/telematics/positions", content=body), 400, "validation_error")
+    problem(client.get("/telematics/positions"), 405, "method_not_allowed")
+    assert client.post_fixes(JOLIET, at=now).status_code == 202
+
+    for answer in (
+        client.post_fixes(JOLIET, at=now),
+        client.post("/telematics/positions", content=b"{"),
+        client.get("/telematics/positions"),
+        client.get("/telematics/nothing"),
+    ):
+        problem(answer, 429, "rate_limited")
+        assert "6,000 requests" in answer.json()["detail"]
+        assert 50 <= int(answer.headers["Retry-After"]) <= 60
+        assert remaining(answer) == 600
+    assert remaining(client.get("/v1/me")) == 599
+
+
+def test_the_feed_leaves_the_api_s_allowance_alone_and_tells_what_is_left(
+    clients: Clients, client: Client, now: datetime
+) -> None:
+    """The telematics feed is no part of /v1. Decision 14: the headers are on every answer to a valid key."""
     assert remaining(client.get("/v1/me")) == 599
     for fix in ({}, {"unitNumber": "101", "latitude": 41, "longitude": -88, "recordedAt": now.isoformat()}):
         answer = client.post("/telematics/positions", json={"positions": [fix]})

@@ -76,15 +76,19 @@ def test_keys_are_counted_apart_in_one_round_trip(limiter: BlockingLimiter) -> N
     assert [allowance.remaining if allowance else None for allowance in allowances] == [599, 599, 598]
 
 
-def test_who_only_asks_is_told_what_is_left_and_not_counted(
-    limiter: BlockingLimiter, key_id: UUID, spent: Callable[..., None]
+def test_a_request_to_the_feed_has_a_limit_of_its_own_and_tells_what_is_left_of_the_other(
+    settings: Settings, key_id: UUID, spent: Callable[..., None]
 ) -> None:
-    take(limiter, key_id)
-    assert [limiter.take([key_id, None, key_id], counted=False) for _ in range(2)] == 2 * [
-        [Allowance(True, 599, 1), None, Allowance(True, 599, 1)]
-    ]
-    spent(LIMIT, seconds_ago=1)
-    assert limiter.take([key_id], counted=False) == [Allowance(True, 0, 1)]
+    with blocking_limiter(settings.require_redis_url(), feed_requests_per_minute=3) as limiter:
+        take(limiter, key_id)
+        passed = Allowance(True, 599, 1, 3)
+        assert limiter.take([key_id, None, key_id], "feed_requests") == [passed, None, passed]
+        spent(LIMIT, seconds_ago=1)
+        assert limiter.take([key_id, key_id], "feed_requests") == [
+            Allowance(True, 0, 1, 3),
+            Allowance(False, 0, 60, 3),
+        ]
+        assert take(limiter, uuid4()).remaining == 599
 
 
 def test_every_process_counts_the_same(limiter: BlockingLimiter, settings: Settings, key_id: UUID) -> None:
