@@ -255,13 +255,14 @@ class BoundedConnection(HttpToolsProtocol):
         if version not in ("1.1", "1.0"):
             self._give_up(_MALFORMED)
         scope, path = self.scope, url.path.decode("ascii")
-        scope["method"] = self._method or self.parser.get_method().decode("ascii")
+        scope["method"] = method = self._method or self.parser.get_method().decode("ascii")
         scope["http_version"] = version
         scope["path"] = unquote(path) if "%" in path else path
         scope["raw_path"] = url.path
         scope["query_string"] = url.query or b""
         self._method = None
-        self.cycle = exchange = Exchange(self, keep_alive=version == "1.1" and self.parser.should_keep_alive())
+        keep_alive = version == "1.1" and method != "CONNECT" and self.parser.should_keep_alive()
+        self.cycle = exchange = Exchange(self, keep_alive=keep_alive)
         if self._is_idle():
             self._start(exchange)
         else:
