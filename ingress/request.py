@@ -87,9 +87,10 @@ class Request:
                 raise ApiError("unsupported_media_type", f"Send `Content-Type: application/json`, not `{media_type}`.")
         if not self._content_length.isdigit():
             return MAX_BODY_BYTES
-        if int(self._content_length) > MAX_BODY_BYTES:
+        length = int(self._content_length.lstrip(b"0") or b"0")  # Python reads no more than 4,300 digits
+        if length > MAX_BODY_BYTES:
             raise _too_large()
-        return int(self._content_length)
+        return length
 
     async def body(self, timeout_seconds: float) -> bytes:
         """Raises ApiError: 413 when it is too large, 400 when it only trickles in, for it holds a place that others

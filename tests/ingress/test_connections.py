@@ -214,6 +214,15 @@ def test_a_body_that_nobody_wants_does_not_go_on_for_ever(stranger: Stranger) ->
     assert stranger.send_on_and_on(b"1\r\nx\r\n", max_bytes=6 * 100, pause=0.1) < 6 * 80
 
 
+@pytest.mark.parametrize("rest", [b"", b"1", b"1\r\nx\r\n0\r\nX-Slow"])
+def test_what_was_answered_is_not_answered_once_more_when_its_body_is_late(stranger: Stranger, rest: bytes) -> None:
+    stranger.send(b"POST /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+    assert stranger.one_answer() == 404
+
+    stranger.send(rest)
+    assert stranger.answer() == b""
+
+
 def test_some_requests_at_once_are_answered_in_order_and_a_flood_of_them_is_not(strict: Service) -> None:
     with Stranger(strict) as stranger:
         stranger.send(GET * 4 + b"GET /nowhere HTTP/1.1\r\nConnection: close\r\n\r\n")
@@ -454,6 +463,15 @@ def test_curl_can_push_whether_it_offers_http_2_or_not(strict: Service, client: 
         arguments += ["-H", f"Authorization: Bearer {client.key}", f"{strict.url}/v1/routes"]
         told = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=30)
         assert told.stdout == status, more
+
+
+def test_a_length_may_be_written_with_any_number_of_digits(strict: Service, client: Client) -> None:
+    body = json.dumps(route_body(datetime.now(UTC))).encode()
+    head = head_of(client, body).replace(b"Content-Length: ", b"Content-Length: " + b"0" * 5000)
+    for sent, status in ((head + body, 202), (head.replace(b"\r\n\r\n", b"0000\r\n\r\n"), 413)):
+        with Stranger(strict) as stranger:
+            stranger.send(sent)
+            assert stranger.one_answer() == status
 
 
 def test_what_follows_a_push_in_the_same_bytes_takes_nothing_from_its_answer(strict: Service, client: Client) -> None:
