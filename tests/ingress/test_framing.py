@@ -9,7 +9,7 @@ import pytest
 import uvicorn
 from hypothesis import given
 from hypothesis import strategies as st
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from ingress.connections import BODY, BoundedConnection, Bounds, bounded_connections
@@ -55,6 +55,16 @@ class Wire(asyncio.Transport):
         self.closed = True
 
 
+def connect(app: ASGIApp) -> tuple[BoundedConnection, Wire]:
+    """A new connection to an application."""
+    config = uvicorn.Config(app, log_config=None, interface="asgi3", lifespan="off")
+    config.load()
+    connections = bounded_connections(Bounds(0, 0, head_seconds=10, answer_seconds=30))
+    connection, wire = cast(BoundedConnection, connections(config, ServerState(), {})), Wire()
+    connection.connection_made(wire)
+    return connection, wire
+
+
 class Served(NamedTuple):
     """What came of some bytes."""
 
@@ -81,12 +91,7 @@ def serve(segments: Sequence[bytes], *, at_once: bool = False, reads: bool = Tru
         await send({"type": "http.response.body", "body": b""})
 
     async def scenario() -> Served:
-        config = uvicorn.Config(app, log_config=None, interface="asgi3", lifespan="off")
-        config.load()
-        connections = bounded_connections(Bounds(0, 0, head_seconds=10, answer_seconds=30))
-        connection = cast(BoundedConnection, connections(config, ServerState(), {}))
-        wire = Wire()
-        connection.connection_made(wire)
+        connection, wire = connect(app)
         for segment in segments:
             if not wire.closed:
                 connection.data_received(segment)
@@ -251,6 +256,26 @@ def test_who_is_answered_before_it_was_told_to_send_its_body_begins_a_new_connec
     expected = [Seen("POST", "/1", smuggled), Seen("GET", "/2", b"")]
     assert serve([head % len(smuggled), smuggled + GET % 2]) == Served(expected, [200, 200], False)
     assert serve([head % len(smuggled) + smuggled + GET % 2], reads=False).seen[1] == expected[1]
+
+
+def test_a_request_learns_that_its_client_is_gone_though_another_waits_behind_it() -> None:
+    """A page that is kept up to date would be written for ever, to nobody."""
+    told: list[str] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        told.append((await receive())["type"])
+
+    async def scenario() -> None:
+        connection, _ = connect(app)
+        connection.data_received(GET % 1 + GET % 2)
+        await asyncio.sleep(0)
+        connection.connection_lost(None)
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    asyncio.run(scenario())
+    assert told == ["http.disconnect"]
 
 
 # --- In any pieces -----------------------------------------------------------------------------------------------
