@@ -179,10 +179,11 @@ def erase_driver(transaction: Transaction, company_id: UUID, driver_id: UUID, *,
     for batch in in_batches([route.id for route in routes], _PORTION):
         with transaction() as connection:
             _blank_routes(connection, batch)
+    for blank in _BLANK_WRITTEN:
+        with transaction() as connection:  # of its own: it locks rows here and there
+            blank.execute(connection, {"company_id": company_id, "driver_id": driver_id})
     with transaction() as connection:
         _forget_texts_to(connection, driver_id)
-        for blank in _BLANK_WRITTEN:
-            blank.execute(connection, {"company_id": company_id, "driver_id": driver_id})
         forget_driver(connection, company_id, driver_id)
         _DELETE_ENTRIES.execute(connection, (company_id, in_audit("driver", shown_record("driver", driver_id))))
         _record(connection, driver_id, now)
@@ -199,15 +200,15 @@ _KNOWN = """
 
 _WORDS = r"' ' || regexp_replace(lower({}), '\W+', ' ', 'g') || ' '"
 
-
-_NAMED_IN = f"""
+_NAMED_IN = rf"""
     EXISTS (
-        SELECT FROM ({_KNOWN}) known WHERE (known.kind <> 'driver_external_id' OR length(known.value) > 3)
+        SELECT FROM ({_KNOWN}) known WHERE known.value !~ '^(.|\d\d?\d?)$'
         AND (strpos({_WORDS.format("{0}")}, {_WORDS.format("known.value")}) > 0
              OR octet_length(known.value) > length(known.value) AND strpos(lower({{0}}), lower(known.value)) > 0))
 """
 """Whether a text says a driver's name, in whole words. Languages that put no space between words have other letters
-than ASCII. An external id of three characters is in texts that do not mean it."""
+than ASCII. A letter, or a number of up to three digits, is in texts that do not mean the driver."""
+
 _BLANK_WRITTEN = [
     Command(
         f"UPDATE {table} SET {column} = '{NAMED}'"  # noqa: S608

@@ -241,17 +241,19 @@ def test_what_people_wrote_about_an_erased_driver_goes_and_what_only_looks_like_
 ) -> None:
     zoe = company.drivers[0]
     with database.transaction() as connection:
+        add_mapping(connection, company.company_id, "driver_name", "7", zoe)
+        add_mapping(connection, company.company_id, "driver_name", "D", zoe)
         edit_driver(connection, company.company_id, zoe, DriverRow(name="Al", external_id="7"), keep_contact=True)
         canceled, other = (route_of(connection, company.live, now=now, driver={"name": "Cy Oh"}) for _ in range(2))
         cancel_route(connection, company.live, canceled, now=now, reason="Al is ill")
-        cancel_route(connection, company.live, other, now=now, reason="Held until 7 days past: alas")
+        cancel_route(connection, company.live, other, now=now, reason="Held until 7 days past: d alas")
         events.keep(connection, other, "send_again", "zoë q. called", by="dot@example.com", now=now)
 
     erase_driver(database.transaction, company.company_id, zoe, force=False, now=now)
 
     with database.transaction() as connection:
         assert route_row(connection, canceled).closed_reason == erasure.NAMED
-        assert route_row(connection, other).closed_reason == "Held until 7 days past: alas"
+        assert route_row(connection, other).closed_reason == "Held until 7 days past: d alas"
         assert traces(connection, "zoë q. called") == []
 
 
