@@ -1,6 +1,7 @@
 """The migrations and the tables are one schema, and bringing a database up to date disturbs nobody."""
 
 from concurrent.futures import ThreadPoolExecutor
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -60,7 +61,7 @@ def test_an_upgrade_tells_which_vehicle_made_each_visit() -> None:
     migrate(url)
 
     with psycopg.connect(url) as connection:
-        made = dict(connection.execute("SELECT route_id, vehicle_id FROM visits").fetchall())
+        made: dict[UUID, UUID | None] = dict(connection.execute("SELECT route_id, vehicle_id FROM visits").fetchall())
     assert made == {names["matched"]: names["vehicle"], names["held"]: None}
 
 

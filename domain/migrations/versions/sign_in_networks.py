@@ -1,14 +1,14 @@
 """Where a browser has signed in, and until when attempts count
 
-Revision ID: 20261123_console
-Revises: 20261122b
+Revision ID: 20261123c
+Revises: 20261123b
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "20261123_console"
-down_revision = "20261122b"
+revision = "20261123c"
+down_revision = "20261123b"
 branch_labels = None
 depends_on = None
 

@@ -1,14 +1,14 @@
 """which vehicle made a visit, and which one a route had before
 
-Revision ID: 20261123_lives
-Revises: 20261123_data
+Revision ID: 20261123b
+Revises: 20261123a
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "20261123_lives"
-down_revision = "20261123_data"
+revision = "20261123b"
+down_revision = "20261123a"
 branch_labels = None
 depends_on = None
 

@@ -1,13 +1,13 @@
 """names that drivers had before
 
-Revision ID: 20261123_data
+Revision ID: 20261123a
 Revises: 20261122b
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "20261123_data"
+revision = "20261123a"
 down_revision = "20261122b"
 branch_labels = None
 depends_on = None
