@@ -11,7 +11,7 @@ from domain.jobs import Job, JobQueue
 from tests.service import eventually
 from workers.broker import FuelrouteBroker
 
-JOBS = {"plans.build": "plans", "imports.run": "imports", "arrivals.process": "arrivals"}
+JOBS = {"plans.build": "plans", "imports.run": "imports", "imports.due": "imports", "arrivals.process": "arrivals"}
 ERROR = "the road service at https://me:hunter2@roads.example.com is <b>away</b>"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from domain.database import Connection
 from domain.ids import new_id
-from domain.jobs import JobQueue, build_plan, import_routes, process_positions
+from domain.jobs import JobQueue, build_plan, import_due, import_routes, process_positions
 from domain.operations import audit, dead_letters
 from domain.operations.audit import Actor, NoReason
 from domain.operations.dead_letters import DeadLetter, Filter
@@ -36,18 +36,20 @@ def test_letters_are_found_by_queue_job_error_company_and_route(
         import_routes([theirs]),
         process_positions("live", [fleet.trucks[0]]),
         build_plan(new_id()),
+        import_due(other.company_id, 0),
     )
 
     def jobs_of(**wanted: Any) -> list[str]:
         return sorted(letter.stored.job for letter in found(connection, jobs, Filter(**wanted)))
 
-    assert jobs_of() == ["arrivals.process", "imports.run", "plans.build", "plans.build"]
+    assert jobs_of() == ["arrivals.process", "imports.due", "imports.run", "plans.build", "plans.build"]
     assert jobs_of(queue="plans") == ["plans.build", "plans.build"]
     assert jobs_of(job="imports.run") == ["imports.run"]
     assert jobs_of(error="ROAD service") == jobs_of()
     assert jobs_of(error="something else") == []
     assert jobs_of(company_id=fleet.company_id) == ["arrivals.process", "plans.build"]
     assert jobs_of(company_id=other.company_id, queue="plans") == []
+    assert jobs_of(company_id=other.company_id) == ["imports.due", "imports.run"]
     assert jobs_of(route_id=mine) == ["plans.build"]
     errors = {letter.stored.error for letter in found(connection, jobs)}
     assert errors == {"ConnectionError: the road service at https://me:***@roads.example.com is <b>away</b>"}
