@@ -51,4 +51,4 @@ def kill(jobs: JobQueue, *put: Job) -> None:
 
 
 def dead(jobs: JobQueue) -> int:
-    return sum(jobs.length(queue).dead_letters for queue in JOBS.values())
+    return sum(jobs.length(queue).dead_letters for queue in set(JOBS.values()))
