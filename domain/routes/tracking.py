@@ -1,12 +1,12 @@
 """A route follows its truck: fixes that wait become visits, and visits move the route on."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
 from domain.database import Connection
-from domain.jobs import JOB_TRUCKS, Job, build_plan, in_batches, process_positions
+from domain.jobs import Job, build_plan
 from domain.lifecycle import Environment, RouteStatus
 from domain.routes import replans, review_requests
 from domain.routes.progress import complete_routes, store_first_arrivals
@@ -16,6 +16,7 @@ from domain.settings import Settings
 from domain.statements import NotNull, Statement
 from domain.telematics import tracks, watches, window
 from domain.telematics.arrivals import Visit
+from domain.telematics.rechecks import WaitingAgain, process_trucks
 from domain.telematics.tracks import Flag, Track, WaitingTruck, Window
 from domain.telematics.window import OpenRoute
 
@@ -68,7 +69,10 @@ def process_vehicles(
     followed, unwatched = _watched(locked, current, windows, visits)
     watches.unwatch(connection, environment, unwatched)
     return [
-        *_process_again(environment, [*rest_from, *changed_tracks], companies),
+        *process_trucks(
+            WaitingAgain(environment, waiting[vehicle_id].company_id, vehicle_id)
+            for vehicle_id in (*rest_from, *changed_tracks)
+        ),
         *move_on(connection, changed, visits, standing=standing, still_moving=rest_from, now=now),
         *replans.follow_trucks(connection, environment, followed, now=now),
     ]
@@ -93,15 +97,6 @@ def _without_awaited(connection: Connection, environment: str, changed: Sequence
         return list(changed)
     awaited = {row.vehicle_id for row in _AWAITED.all(connection, (starting, environment))}
     return [route for route in changed if route.arrived_at is not None or route.vehicle_id not in awaited]
-
-
-def _process_again(environment: str, vehicles: Iterable[UUID], companies: Mapping[UUID, UUID]) -> Iterator[Job]:
-    of_company: dict[UUID | None, list[UUID]] = {}
-    for vehicle_id in vehicles:
-        of_company.setdefault(companies.get(vehicle_id), []).append(vehicle_id)
-    for company_id, trucks in of_company.items():
-        for batch in in_batches(trucks, JOB_TRUCKS):
-            yield process_positions(environment, batch, company_id)
 
 
 def is_standing(route: OpenRoute, visits: Mapping[int, Visit]) -> bool:

@@ -15,8 +15,11 @@ STANDING_MINUTES = 15
 """A fix not older than this says where a truck stands now."""
 
 
-class _Truck(NamedTuple):
+class WaitingAgain(NamedTuple):
+    """A truck whose fixes are to be processed again."""
+
     environment: str
+    company_id: UUID
     vehicle_id: UUID
 
 
@@ -37,7 +40,7 @@ _RECHECK = """
     UPDATE tracks t SET unprocessed_from = least(t.unprocessed_from, {since}),
                         unprocessed_since = coalesce(t.unprocessed_since, %(now)s)
     FROM locked WHERE t.vehicle_id = locked.vehicle_id AND t.environment = locked.environment
-    RETURNING t.environment, t.vehicle_id
+    RETURNING t.environment, t.company_id, t.vehicle_id
 """
 """The trucks of routes: those that they are matched to, and those that they were matched to before their import started
 over. Tracks are found by arrays of keys: joined, each track of a batch would be compared with each truck."""
@@ -46,10 +49,10 @@ _LATELY = f"(CASE t.environment WHEN 'live' THEN least(t.newest_at, %(now)s) ELS
 """What a truck did before its newest fix says where it stands, even if it has sent nothing since. A live clock that is
 ahead hides nothing; the sandbox's time is simulated."""
 _LET_GO = "vehicle_id = ANY(ARRAY(SELECT vehicle_id FROM moved WHERE let_go))"
-_RECHECK_ALL = Statement(_Truck, _RECHECK.format(moved="true", looked_at="true", since=_LATELY))
-_RECHECK_SINCE = Statement(_Truck, _RECHECK.format(moved="true", looked_at="true", since="%(since)s"))
+_RECHECK_ALL = Statement(WaitingAgain, _RECHECK.format(moved="true", looked_at="true", since=_LATELY))
+_RECHECK_SINCE = Statement(WaitingAgain, _RECHECK.format(moved="true", looked_at="true", since="%(since)s"))
 _RECHECK_IMPORTED = Statement(
-    _Truck,
+    WaitingAgain,
     _RECHECK.format(
         moved="r.imported_at = %(now)s",
         looked_at=f"newest_at >= %(now)s - {_MINUTES} OR unprocessed_from IS NOT NULL OR {_LET_GO}",
@@ -57,7 +60,7 @@ _RECHECK_IMPORTED = Statement(
     ),
 )
 _RECHECK_LEFT = Statement(
-    _Truck,
+    WaitingAgain,
     _RECHECK.format(
         moved="r.former_vehicle_id IS NOT NULL AND r.status IN ('pending_mapping', 'pending_window')",
         looked_at="true",
@@ -83,26 +86,26 @@ def recheck_trucks(
     return process_trucks(_RECHECK_ALL.all(connection, parameters))
 
 
-def recheck_imported(connection: Connection, route_ids: Sequence[UUID], *, now: datetime) -> Cursor[_Truck]:
+def recheck_imported(connection: Connection, route_ids: Sequence[UUID], *, now: datetime) -> Cursor[WaitingAgain]:
     """The same for those of the routes that are imported at `now`: the trucks that they have left, and those that have
     sent a fix lately. The trucks are for `process_trucks`. They are not read here, so that the statement can go out
     together with the one that imports."""
     return _RECHECK_IMPORTED.execute(connection, {"now": now, "ids": as_array(route_ids)})
 
 
-def recheck_left(connection: Connection, route_ids: Sequence[UUID], *, now: datetime) -> Cursor[_Truck]:
+def recheck_left(connection: Connection, route_ids: Sequence[UUID], *, now: datetime) -> Cursor[WaitingAgain]:
     """The same for the trucks that these routes were matched to before their import started over, where they are held
     now."""
     return _RECHECK_LEFT.execute(connection, {"now": now, "ids": as_array(route_ids)})
 
 
-def process_trucks(trucks: Iterable[tuple[str, UUID]]) -> list[Job]:
-    """The jobs that process these trucks, each given as its environment and the vehicle's id."""
-    by_environment: dict[str, list[UUID]] = {}
-    for environment, vehicle_id in trucks:
-        by_environment.setdefault(environment, []).append(vehicle_id)
+def process_trucks(trucks: Iterable[WaitingAgain]) -> list[Job]:
+    """The jobs that process these trucks, each of one company."""
+    by_fleet: dict[tuple[str, UUID], list[UUID]] = {}
+    for environment, company_id, vehicle_id in trucks:
+        by_fleet.setdefault((environment, company_id), []).append(vehicle_id)
     return [
-        process_positions(environment, batch)
-        for environment, vehicles in by_environment.items()
+        process_positions(environment, batch, company_id)
+        for (environment, company_id), vehicles in by_fleet.items()
         for batch in in_batches(vehicles, JOB_TRUCKS)
     ]

@@ -18,7 +18,7 @@ from domain.telematics import arrivals
 from domain.telematics.arrivals import Fix
 from domain.telematics.feed import count_dropped
 from domain.telematics.marking import CANDIDATES
-from domain.telematics.rechecks import process_trucks
+from domain.telematics.rechecks import WaitingAgain, process_trucks
 
 _CONTEXT = timedelta(minutes=10)
 _CONTEXT_FIXES = 6
@@ -38,6 +38,7 @@ _MIN_PORTION = 50
 
 class WaitingTruck(NamedTuple):
     vehicle_id: UUID
+    company_id: UUID
     version: str
     """Of its track; it differs after every change of the track."""
     route_ids: list[UUID]
@@ -47,7 +48,7 @@ class WaitingTruck(NamedTuple):
 _WAITING_TRUCKS = Statement(
     WaitingTruck,
     f"""
-    SELECT truck.vehicle_id, truck.ctid AS version,
+    SELECT truck.vehicle_id, truck.company_id, truck.ctid AS version,
            ARRAY(SELECT candidate.id FROM ({CANDIDATES}) AS candidate) AS route_ids
     FROM tracks truck
     WHERE truck.vehicle_id = ANY(%(vehicles)s) AND truck.environment = %(environment)s
@@ -273,13 +274,8 @@ def note_rest(
     _NOTE_REST.execute(connection, parameters)
 
 
-class _Truck(NamedTuple):
-    environment: str
-    vehicle_id: UUID
-
-
 _FREE_TRUCKS = Statement(
-    _Truck,
+    WaitingAgain,
     """
     UPDATE tracks t SET free_since = r.completed_at, freed_at = %(now)s, watch_at = NULL,
                         unprocessed_from = least(t.unprocessed_from, r.completed_at),
@@ -287,7 +283,7 @@ _FREE_TRUCKS = Statement(
     FROM routes r
     WHERE r.id = ANY(%(ids)s) AND t.vehicle_id = ANY(ARRAY(SELECT vehicle_id FROM routes WHERE id = ANY(%(ids)s)))
       AND t.vehicle_id = r.vehicle_id AND t.environment = r.environment
-    RETURNING t.environment, t.vehicle_id
+    RETURNING t.environment, t.company_id, t.vehicle_id
     """,
 )
 

@@ -20,7 +20,7 @@ from domain.database import Connection
 from domain.jobs import Job
 from domain.planning.deviations import TrackedFix, Watch
 from domain.statements import Command, Statement
-from domain.telematics.rechecks import process_trucks
+from domain.telematics.rechecks import WaitingAgain, process_trucks
 
 
 class _WatchedFix(NamedTuple):
@@ -95,19 +95,14 @@ def unwatch(connection: Connection, environment: str, vehicle_ids: Sequence[UUID
         _UNWATCH.execute(connection, (list(vehicle_ids), environment))
 
 
-class _Truck(NamedTuple):
-    environment: str
-    vehicle_id: UUID
-
-
 _WATCH = Statement(
-    _Truck,
+    WaitingAgain,
     """
     UPDATE tracks SET watch_from = %(since)s, watch_at = %(since)s,
         fuel_stops_passed = CASE WHEN %(new_plan)s THEN 0 ELSE fuel_stops_passed END,
         unprocessed_from = least(unprocessed_from, %(since)s), unprocessed_since = coalesce(unprocessed_since, %(now)s)
     WHERE vehicle_id = %(vehicle_id)s AND environment = %(environment)s
-    RETURNING environment, vehicle_id
+    RETURNING environment, company_id, vehicle_id
     """,
 )
 
