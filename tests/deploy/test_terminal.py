@@ -126,6 +126,8 @@ def test_an_explanation_of_hostile_stations_is_harmless(capsys: pytest.CaptureFi
         "inputs": {**dict.fromkeys(inputs, 1.0), "max_stops": None, "objective": "pump"},
         "sources": {**sources, **moments, "prices": prices},
         "versions": [],
+        "ends_early": None,
+        "candidates_total": 1,
         "relaxed": [{"limit": "reserve_gallons", "policy": 30.0, "used": 1.0}],
         "candidates": [candidate],
         "infeasible": {"from_mile": 0.0, "to_mile": 1.0, "reason": FORGED},

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from domain.database import Connection, Database
-from domain.housekeeping.erasure import ERASED, erase_driver
+from domain.housekeeping.erasure import NAMED, erase_driver
 from domain.ids import first_id_of
 from domain.operations import audit
 from domain.operations.audit import Actor
@@ -50,5 +50,5 @@ def test_what_was_written_about_a_driver_who_is_erased_goes(database: Database, 
         keep(connection, other, "Zoë Quill called", now)
     erase_driver(database.transaction, fleet.company_id, fleet.drivers[0], force=False, now=now)
     with database.transaction() as connection:
-        assert reasons(connection, fleet) == ["the customer called", ERASED]
+        assert reasons(connection, fleet) == ["the customer called", NAMED]
         assert reasons(connection, other) == ["Zoë Quill called"], "of another company"
