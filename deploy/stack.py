@@ -149,7 +149,8 @@ def process_spec(name: str, arguments: Sequence[str], logs: Path, env: dict[str,
 
 
 def _command(*arguments: str) -> list[str]:
-    return [sys.executable, "-c", "from deploy.cli import main; main()", *arguments]
+    """`-P`: whatever folder somebody starts it in, its packages are ours, not a `domain/` that lies there."""
+    return [sys.executable, "-P", "-c", "from deploy.cli import main; main()", *arguments]
 
 
 def _answers(url: str) -> bool:

@@ -22,6 +22,7 @@ from typer.main import get_command
 
 from deploy.cli import app, main, measuring
 from deploy.cli.output import counted, screen
+from deploy.stack import process_spec
 from domain.accounts.keys import PresentedKey, find_callers
 from domain.database import Database
 from domain.ids import read_id, shown_id
@@ -597,6 +598,15 @@ def test_the_program_runs_as_a_process_of_its_own(settings: Settings, fleet: Fle
     failed = run("keys", "list", "--company", NO_COMPANY, "--json")
     assert (failed.returncode, failed.stdout) == (1, "")
     assert failed.stderr == f"fuelroute: there is no company '{NO_COMPANY}'\n"
+
+
+def test_a_process_of_the_stack_takes_no_code_from_the_folder_it_is_started_in(tmp_path: Path) -> None:
+    for package in ("deploy", "domain", "ingress"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text("raise SystemExit('the code of another project')\n")
+    command = process_spec("ingress", ["ingress", "--help"], tmp_path, {}, "http://127.0.0.1:1").argv
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_every_command_and_option_explains_itself_to_its_users() -> None:
