@@ -86,7 +86,7 @@ class AsyncDatabase:
         await self._pool.close()
 
     async def ask(self, query: Query[Answer]) -> Answer:
-        """What PostgreSQL answers to a query that stores nothing. One that a restart cut off is asked again.
+        """Asks PostgreSQL a query that stores nothing. One that a restart cut off is asked again.
 
         Raises psycopg.OperationalError (PoolTimeout and ServerSilent among them) when PostgreSQL is away, and
         psycopg.errors.LockNotAvailable or QueryCanceled beyond the limits.
@@ -99,7 +99,7 @@ class AsyncDatabase:
         return await self.store(query)
 
     async def store(self, query: Query[Answer]) -> Answer:
-        """What PostgreSQL answers to a query that stores something. Raises likewise; whether it is stored is not known
+        """Asks PostgreSQL a query that stores something. Raises likewise; whether it is stored is not known
         when the connection broke."""
         async with self._lent() as connection:
             return await query.on_async(connection)

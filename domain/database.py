@@ -163,7 +163,7 @@ CHECK_SECONDS = 1.0
 """After so long a silence, a connection that is checked is given up, and a fresh one is opened."""
 
 AWAY_SECONDS = 1.0
-"""For so long after the server did not answer, requests wait for a connection only as long as one takes to open."""
+"""This long after the server did not answer, requests wait for a connection only as long as one takes to open."""
 
 HURRY_SECONDS = 0.1
 
@@ -176,7 +176,7 @@ class ServerSilent(psycopg.OperationalError):
 
 
 _GOES_AWAY = (AdminShutdown, CrashShutdown, CannotConnectNow)
-"""What a server says that stops or starts, before it closes the connection."""
+"""The errors of a server that stops or starts, before it closes the connection."""
 
 
 def is_away(error: BaseException) -> bool:
@@ -227,7 +227,7 @@ class Session(psycopg.Connection[tuple[Any, ...]]):
 
 
 def has_word(connection: psycopg.BaseConnection[Any]) -> bool:
-    """Whether the server has sent something that nobody asked for, or closed the connection. It takes no round trip: a
+    """True when the server has sent something unasked, or closed the connection. It takes no round trip: a
     server that stops says so to each of its connections."""
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
@@ -241,17 +241,17 @@ class Lent(Protocol):
 
     @property
     def broken(self) -> bool:
-        """Whether the server ended it."""
+        """True when the server ended it."""
 
 
 class Reach:
-    """What the users of a pool have found out about the server: whether to wait for it, and which connections ended."""
+    """The knowledge of a pool's users about the server: whether to wait for it, and which connections ended."""
 
     def __init__(self) -> None:
         self._away_until = self._lent_at = self._forgotten_at = -math.inf
 
     def waiting_seconds(self) -> float | None:
-        """How long to wait for a connection; None: as long as the pool does."""
+        """The time to wait for a connection; None: as long as the pool does."""
         return HURRY_SECONDS if time.monotonic() < self._away_until else None
 
     def note_connected(self) -> None:

@@ -53,7 +53,7 @@ class Job:
     key: str | None = None
     """What the job is about, where one job about it is enough."""
     company_id: UUID | None = field(default=None, compare=False)
-    """Whose work it is: it waits in this company's lane. None: it is of several companies, or small."""
+    """The company in whose lane the job waits. None: the job is of several companies, or small."""
 
 
 class QueueLength(NamedTuple):
@@ -227,10 +227,10 @@ _PUT = (
     end
 """
 )
-"""Of each job its queue, its company or an empty string, an id and a message, another id and message or two empty
-strings: the first goes into the queue whose id is not there yet, unless too many wait there, or in the company's lane.
-Dramatiq keeps a message in the hash `.msgs` until it is done, and its id in a list until a worker takes it. What was
-put is counted for the minute, see `counts_of`."""
+"""Puts jobs. Arguments for each: its queue, its company or an empty string, an id and a message, another id and message
+or two empty strings. The first goes into the queue whose id is not there yet, unless too many wait there, or in the
+company's lane. Dramatiq keeps a message in the hash `.msgs` until it is done, and its id in a list until a worker takes
+it. What was put is counted for the minute, see `counts_of`."""
 
 DEAL = (
     _DEAL

@@ -156,7 +156,7 @@ class Device(SQLModel, table=True):
     token_hash: bytes = Field(sa_column=Column(LargeBinary, primary_key=True))
     user_id: UUID = Field(foreign_key="users.id", index=True, ondelete="CASCADE")
     network: str | None = None
-    """Where it signed in last: an address of IPv4, or a /64 of IPv6. NULL: not known."""
+    """The network of its last sign-in: an address of IPv4, or a /64 of IPv6. NULL: not known."""
     created_at: datetime = _time()
 
 
@@ -254,7 +254,7 @@ class Mapping(SQLModel, table=True):
 
 
 class FormerName(SQLModel, table=True):
-    """What a driver was called before, in the fleet or through a mapping. Only an erasure reads it."""
+    """A name that a driver had before, in the fleet or through a mapping. Only an erasure reads it."""
 
     __tablename__ = "former_names"
 

@@ -95,7 +95,7 @@ class RequestMiddleware:
             )
 
     async def _allowance(self, request: Request) -> Allowance | None:
-        """What a valid key may still do: every answer to it tells, though no endpoint asked who it is."""
+        """The requests that a valid key has left: every answer to it tells, though no endpoint asked who it is."""
         if request.auth_result is None:
             if request.credentials is None:
                 return None

@@ -36,12 +36,12 @@ class Turns:
 
     @property
     def share(self) -> int:
-        """How many jobs are taken of a company that has none here."""
+        """The number of jobs that are taken of a company that has none here."""
         with self._lock:
             return self._half if self._taken else self._most
 
     def free(self) -> Mapping[str, int]:
-        """How many more jobs are taken of each company that has some already."""
+        """The number of further jobs that are taken of each company that has some already."""
         with self._lock:
             return {company: max(0, self._limit(company) - taken) for company, taken in self._taken.items()}
 

@@ -32,7 +32,7 @@ class Bound(NamedTuple):
         return max(0.0, attempts - max(now - last_at, timedelta()) / self.leak)
 
     def wait(self, attempts: float, last_at: datetime, now: datetime) -> timedelta:
-        """How long until the next one is allowed. A `last_at` in the future is of a clock that was ahead: it counts as
+        """The time until the next one is allowed. A `last_at` in the future is of a clock that was ahead: it counts as
         now."""
         if attempts < self.free:
             return timedelta()
@@ -45,11 +45,11 @@ ACCOUNT_FROM_NETWORK = Bound(free=5, leak=timedelta(hours=1))
 ACCOUNT = Bound(free=50, leak=timedelta(minutes=15))
 NETWORK = Bound(free=50, leak=timedelta(minutes=1))
 SITE = Bound(free=500, leak=timedelta(seconds=10))
-"""Of a /48 of IPv6, which has 65,536 networks and often one owner."""
+"""The limit of a /48 of IPv6, which has 65,536 networks and often one owner."""
 
 
 class Subject(NamedTuple):
-    """Who tries, or at what."""
+    """The one who tries, or the account that is tried."""
 
     hash: bytes
     bound: Bound

@@ -23,7 +23,7 @@ class UnusablePassword(FuelrouteError):
 
 
 def hash_password(password: str, email: str) -> str:
-    """As it is stored. Raises UnusablePassword."""
+    """The password as it is stored. Raises UnusablePassword."""
     if not MIN_CHARACTERS <= len(password) <= MAX_CHARACTERS:
         raise UnusablePassword(f"a password has {MIN_CHARACTERS} to {MAX_CHARACTERS} characters")
     if password.lower() in (email, email.partition("@")[0]) or len(set(password)) < 5:

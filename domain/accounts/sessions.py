@@ -26,7 +26,7 @@ IDLE_HOURS = 12
 LONGEST_DAYS = 7
 DEVICE_DAYS = 365
 MOST_BROWSERS = 50
-"""Of a user, of those that are signed in and of those that are known: the newest stay."""
+"""The most sessions of a user, and the most known browsers: the newest stay."""
 
 _SEEN_EACH = timedelta(minutes=1)
 _CODE_SECONDS = 30
@@ -100,7 +100,7 @@ _KEEP_NEWEST = {
 
 
 def is_known_device(connection: Connection, device: str, email: str, *, now: datetime) -> bool:
-    """Whether the user has signed in with this token before."""
+    """True when the user has signed in with this token before."""
     oldest = now - timedelta(days=DEVICE_DAYS)
     return _KNOWN_DEVICE.first(connection, (hash_of_token(device), tidy_email(email), oldest)) is not None
 
@@ -249,7 +249,7 @@ _PASSWORD_OF = Statement(_User, "SELECT id, password_hash, totp_secret, totp_use
 
 
 def is_password_of(connection: Connection, user_id: UUID, password: str) -> bool:
-    """For whoever changes how they sign in."""
+    """Serves users who change how they sign in."""
     user = _PASSWORD_OF.first(connection, (user_id,))
     return is_password(user.password_hash if user is not None else None, password)
 

@@ -1,4 +1,4 @@
-"""What a driver was called before: earlier names and external ids, and the values of mappings that are gone.
+"""Names that a driver had before: earlier names and external ids, and the values of mappings that are gone.
 
 Only an erasure reads them: routes that were never matched still name the driver so. They go with the driver.
 """

@@ -14,7 +14,7 @@ LEAST_PERCENT = 55
 """Below it two values have nothing in common that a person would see."""
 
 _LEAST_OF_PART, _MOST_OF_PART = 60.0, 90.0
-"""How alike a value is that is the other one's part: more so, the more of the other one it is."""
+"""The likeness of a value that is a part of the other one: the larger the part, the more alike."""
 
 _LEAST_SHARE = 0.7
 """Letters that were cut off or left out are a likeness from here on: `41` is none to `4101`."""

@@ -196,7 +196,7 @@ _KNOWN = """
     UNION SELECT 'driver_external_id', external_id FROM drivers WHERE company_id = %(company_id)s AND id = %(driver_id)s
     UNION SELECT 'display_name', display_name FROM drivers WHERE company_id = %(company_id)s AND id = %(driver_id)s
 """
-"""What the driver is or was called. Mappings are among the former names once the driver is retired."""
+"""Every name that the driver has or had. Mappings are among the former names once the driver is retired."""
 
 _WORDS = r"' ' || regexp_replace(lower({}), '\W+', ' ', 'g') || ' '"
 
@@ -206,8 +206,8 @@ _NAMED_IN = rf"""
         AND (strpos({_WORDS.format("{0}")}, {_WORDS.format("known.value")}) > 0
              OR octet_length(known.value) > length(known.value) AND strpos(lower({{0}}), lower(known.value)) > 0))
 """
-"""Whether a text says a driver's name, in whole words. Languages that put no space between words have other letters
-than ASCII. A letter, or a number of up to three digits, is in texts that do not mean the driver."""
+"""The condition that a text says a driver's name, in whole words. Languages that put no space between words have
+other letters than ASCII. A letter, or a number of up to three digits, is in texts that do not mean the driver."""
 
 _BLANK_WRITTEN = [
     Command(
@@ -221,7 +221,7 @@ _BLANK_WRITTEN = [
         ("messages", "error"),
     )
 ]
-"""What was written about the driver, also where another one drives. Subjects in the audit log are ids only."""
+"""Texts that name the driver, also where another one drives. Subjects in the audit log are ids only."""
 _DELETE_ENTRIES = Command("DELETE FROM audit_log WHERE company_id = %s AND subject = %s")
 """Of the changes of a driver by hand: why one was retired may say who it is."""
 

@@ -15,7 +15,7 @@ from domain.documents import PlanCause
 from domain.encoding import write
 
 MOST_CANDIDATES = 5_000
-"""Of one page of an explanation: more than an ordinary trip has."""
+"""The candidates on one page of an explanation: more than an ordinary trip has."""
 
 
 class ExplainedInputs(TypedDict):
@@ -198,14 +198,14 @@ class StoredExplanation:
         self._candidates = msgspec.json.decode(stored, type=list[msgspec.Raw])
         bought = msgspec.json.decode(stored, type=list[_Bought])
         self.chosen: Sequence[int] = [index for index, one in enumerate(bought) if one.gallons]
-        """Which candidates fuel is bought at."""
+        """The candidates at which fuel is bought."""
 
     def __len__(self) -> int:
-        """How many candidates there are."""
+        """The number of candidates."""
         return len(self._candidates)
 
     def part(self, indexes: Iterable[int]) -> Explanation:
-        """With these candidates alone, in the order of the road."""
+        """The explanation with these candidates alone, in the order of the road."""
         candidates = [msgspec.json.decode(self._candidates[index]) for index in sorted(set(indexes))]
         return cast(Explanation, {**self._rest, "candidates": candidates})
 

@@ -259,7 +259,8 @@ class FuelPlan:
 
     @cached_property
     def packed_explanation(self) -> bytes:
-        """As it is stored. A long trip's takes a second on a busy machine, so it is asked for before a transaction."""
+        """The explanation as it is stored. A long trip's takes a second on a busy machine, so it is asked for before a
+        transaction."""
         return packed(self.explanation())
 
 

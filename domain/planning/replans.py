@@ -83,7 +83,7 @@ class Followed(NamedTuple):
         )
 
     def _stop_miles(self, line: np.ndarray, line_miles: np.ndarray) -> list[float | None]:
-        """Where the driver's fuel stops lie on the road. On another plan's road, which leads to the same destination,
+        """The road miles of the driver's fuel stops. On another plan's road, which leads to the same destination,
         each is looked for where it is as far from there as before."""
         stops = self.document["stops"]
         if self.road_is_drivers or not stops:

@@ -15,7 +15,7 @@ GALLONS = 1e-9
 """Fuel may exceed a limit by this much: the error of floating-point sums."""
 
 PUMP_STEP_GALLONS = 0.1
-"""What a pump shows. Less than this is no purchase."""
+"""The smallest amount that a pump shows. Less than this is no purchase."""
 
 
 class Candidate(NamedTuple):

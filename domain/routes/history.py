@@ -154,6 +154,6 @@ def read_history(connection: Connection, company_id: UUID, route_id: UUID) -> Hi
 
 
 def read_explanation(connection: Connection, company_id: UUID, route: StoredRoute) -> StoredExplanation | None:
-    """What the route's current plan was made from. None before there is one, and once it was forgotten."""
+    """The inputs of the route's current plan. None before there is one, and once it was forgotten."""
     row = _EXPLANATION.first(connection, (company_id, route.plan_id)) if route.plan_id is not None else None
     return StoredExplanation(row.explanation) if row is not None and row.explanation else None

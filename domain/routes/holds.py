@@ -113,8 +113,8 @@ _TAKE_DUE = Statement(
 
 
 def count_due_imports(connection: Connection, *, now: datetime, maximum: int) -> dict[UUID, int]:
-    """How many pending routes of each company are due for an import attempt, up to `maximum` of one. Their job seems
-    lost, or the pause after a failed attempt is over."""
+    """The number of pending routes of each company that are due for an import attempt, up to `maximum` of one. Their
+    job seems lost, or the pause after a failed attempt is over."""
     return dict(_COUNT_DUE.all(connection, (maximum, now)))
 
 

@@ -103,7 +103,7 @@ CANCEL = Statement(
 
 
 def canceling(route_ids: Sequence[UUID], reason: str) -> tuple[Parameters, str]:
-    """What `end` needs to know beside CANCEL."""
+    """The arguments of `end` beside CANCEL."""
     return (reason, list(route_ids), sorted(CANCELABLE)), f"The route was canceled before delivery: {reason}"
 
 

@@ -144,7 +144,7 @@ _KEEP_WHAT_COULD_BEGIN = Statement(
 def keep_what_could_begin(
     connection: Connection, route_ids: Sequence[UUID], *, early: timedelta, now: datetime
 ) -> Cursor[_Judged]:
-    """Of the visits of routes that are imported at `now`, only those stay that could have begun the route as it is now
+    """Keeps, of the visits of routes imported at `now`, only those that could have begun the route as it is now
     (decision 4). Such a visit
 
     - was made by the vehicle that the route is matched to,

@@ -46,7 +46,7 @@ _RECHECK = """
 over. Tracks are found by arrays of keys: joined, each track of a batch would be compared with each truck."""
 _MINUTES = f"interval '{STANDING_MINUTES} minutes'"
 _LATELY = f"(CASE t.environment WHEN 'live' THEN least(t.newest_at, %(now)s) ELSE t.newest_at END - {_MINUTES})"
-"""What a truck did before its newest fix says where it stands, even if it has sent nothing since. A live clock that is
+"""The minutes before a truck's newest fix say where it stands, even if it has sent nothing since. A live clock that is
 ahead hides nothing; the sandbox's time is simulated."""
 _LET_GO = "vehicle_id = ANY(ARRAY(SELECT vehicle_id FROM moved WHERE let_go))"
 _RECHECK_ALL = Statement(WaitingAgain, _RECHECK.format(moved="true", looked_at="true", since=_LATELY))

@@ -86,7 +86,7 @@ def due_after(size: int, began: float, patience_seconds: float) -> float:
 
 
 def declared_bytes(request: Request, most: int) -> int:
-    """How large the body says to be; `most` where it does not say. Raises TooLarge."""
+    """The size that the body declares; `most` where it does not say. Raises TooLarge."""
     length = request.headers.get("content-length", "")
     declared = int(length) if length.isascii() and length.isdecimal() else most
     if declared > most:

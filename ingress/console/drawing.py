@@ -23,7 +23,7 @@ _NEAREST = 1.2
 """Points of the road that are nearer to each other are one: twice as far where there would be too many, and so on."""
 MOST_POINTS = 4_000
 MOST_STATIONS = 1_000
-"""Of those that were not chosen, evenly along the road."""
+"""The most candidates drawn that were not chosen, evenly along the road."""
 _SMALLEST_DEGREES = 0.02
 """About 2 km: what a route within one town is drawn as large as."""
 
@@ -67,7 +67,7 @@ class Frame(NamedTuple):
         )
 
     def text(self) -> str:
-        """As `read` reads it."""
+        """The form that `read` reads."""
         return ",".join(f"{one:.10g}" for one in self)
 
     @classmethod
@@ -82,7 +82,7 @@ class Frame(NamedTuple):
         return frame if is_usable and _HEIGHTS[0] <= height <= _HEIGHTS[1] + 1 else None
 
     def __call__(self, place: Point) -> tuple[float, float]:
-        """What lies outside of the frame stands at its edge: the truck may have driven on."""
+        """A point outside of the frame stands at its edge: the truck may have driven on."""
         east = (_turned(place.longitude - self.origin) - self.longitude) * _narrowing(self.latitude)
         x, y = WIDTH / 2 + east * self.scale, self.height / 2 - (place.latitude - self.latitude) * self.scale
         return min(max(round(x, 1), 0.0), WIDTH), min(max(round(y, 1), 0.0), self.height)
@@ -96,7 +96,7 @@ _LARGEST = 1e6
 
 
 class Ground(NamedTuple):
-    """What does not move."""
+    """Everything that does not move."""
 
     frame: Frame
     road: str
@@ -111,7 +111,7 @@ class Moving(NamedTuple):
 
 
 def drawn_candidates(explanation: StoredExplanation) -> list[int]:
-    """Which of its candidates are drawn: all that were chosen, and not too many of the others."""
+    """The candidates that are drawn: all that were chosen, and not too many of the others."""
     step = max(1, -(-len(explanation) // MOST_STATIONS))
     return [*range(0, len(explanation), step), *explanation.chosen]
 

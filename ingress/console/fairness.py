@@ -1,4 +1,4 @@
-"""Whose request is next: threads, uploads and files, of which no company has more than its share.
+"""Decides which request is next: threads, uploads and files, of which no company has more than its share.
 
 The others wait in turn. Whoever waits holds no thread and no connection to the database. An owner of a share is a
 company, an operator, or, of those who are not signed in, a network.
@@ -35,7 +35,7 @@ class Threads:
         self._most_of_one = waiting // 4 + of_one
 
     async def run(self, owner: str, work: Callable[[], Result]) -> Result:
-        """What `work` gives, in one of the threads. Raises NothingFree when too many wait, or for too long."""
+        """Does `work` in one of the threads. Raises NothingFree when too many wait, or for too long."""
         if self._asking[owner] >= self._most_of_one or self._asking.total() >= self._most:
             raise NothingFree
         self._asking[owner] += 1
@@ -53,8 +53,8 @@ class Threads:
 
 
 class Owners:
-    """Whose share the requests of a session count for. It never changes, so it is remembered; what a session permits
-    is looked up at every request."""
+    """The owner of the share that a session's requests count for. It never changes, so it is remembered; what a
+    session permits is looked up at every request."""
 
     def __init__(self) -> None:
         self._of: OrderedDict[bytes, str] = OrderedDict()

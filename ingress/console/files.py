@@ -122,5 +122,5 @@ def _with_contacts(rows: Iterable[Any], names: tuple[str, ...], contacts: Contac
 
 
 def _csv(name: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Response:
-    """With the mark that tells spreadsheets that it is UTF-8."""
+    """A file that begins with the mark of UTF-8 for spreadsheets."""
     return Download(name, lambda file: write_rows(file, list(columns), rows), encoding="utf-8-sig")

@@ -91,11 +91,11 @@ class Console:
         )
         self.pages = Threads("page", at_a_time, of_one=at_a_time // 2, waiting=400)
         self.reports = Threads("report", _REPORTS_AT_A_TIME, of_one=1, waiting=40, patience_seconds=30)
-        """For what takes seconds: the pages are answered meanwhile."""
+        """Threads for work that takes seconds: the pages are answered meanwhile."""
         self.passwords = Threads("password", 1, of_one=1, waiting=60)
         """A check of a password takes a processor for a while, and anybody may ask for one."""
         self.known_browsers = Threads("known-browser", 1, of_one=1, waiting=60)
-        """For passwords too, of browsers in which the user has signed in before: strangers cannot stand before them."""
+        """Checks passwords of browsers in which the user has signed in before: strangers cannot stand before them."""
         body_bytes = settings.body_memory_megabytes << 20
         self.bodies = Shares(body_bytes, of_one=body_bytes // 32)
         """Bytes of forms, held from before one is read until it has arrived."""
@@ -114,7 +114,7 @@ class Console:
             threads.close()
 
     async def owner_of(self, request: Request) -> str:
-        """Whose share the request counts for. Raises NothingFree."""
+        """The owner of the share that the request counts for. Raises NothingFree."""
         token, network = read_cookie(request, SESSION), network_of_client(request)
         if token is None:
             return network
@@ -219,7 +219,7 @@ OpenHandler = Callable[[Console, Request, Form], Response]
 OpenAction = Callable[[Console, Request, Form], Awaitable[Response]]
 
 Way = Callable[[Console, Request, Callable[[], Response]], Awaitable[Response]]
-"""How the work for an answer is done: in which threads, and what else it needs. Raises NothingFree."""
+"""Does the work for an answer: in its threads, with whatever else it needs. Raises NothingFree."""
 
 
 async def quickly(console: Console, request: Request, work: Callable[[], Response]) -> Response:
@@ -228,12 +228,12 @@ async def quickly(console: Console, request: Request, work: Callable[[], Respons
 
 
 async def with_patience(console: Console, request: Request, work: Callable[[], Response]) -> Response:
-    """What may take seconds."""
+    """Pages that may take seconds."""
     return await console.reports.run(await console.owner_of(request), work)
 
 
 async def with_password(console: Console, request: Request, work: Callable[[], Response]) -> Response:
-    """What checks or sets a password."""
+    """Pages that check or set a password."""
     return await console.passwords.run(await console.owner_of(request), work)
 
 

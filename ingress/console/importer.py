@@ -36,7 +36,7 @@ log = get_logger(__name__)
 IMPORTS_AT_A_TIME = 2
 """More would only take the processor from one another, and from the pages."""
 MOST_FILES = 16
-"""That are sent, wait for their turn, or are imported: one of each company."""
+"""Files that are sent, wait for their turn, or are imported: one of each company."""
 _BEAT_SECONDS = 1.0
 _PREFIX = "fuelroute-import-"
 _LEFT_SECONDS = 7200

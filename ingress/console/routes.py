@@ -28,7 +28,7 @@ PAGE_SIZE = 50
 STATIONS = 100
 """On one page of those along a route's road."""
 MOST_COMPARED = 3_000
-"""Of so many stations along a road it is computed what a stop at each would cost: that takes half a second."""
+"""Up to so many stations along a road, the cost of a stop at each is computed: that takes half a second."""
 _FILTERS = ("environment", "status", "held", "unit", "driver", "q", "from", "to")
 _STATUSES = {str(status): status for status in RouteStatus}
 _REASONS = {str(reason): reason for reason in PendingReason}
@@ -134,7 +134,7 @@ class Explained(NamedTuple):
     page: int
     pages: int
     is_asked: bool
-    """Whether the address says which page."""
+    """True when the address says which page."""
 
 
 def _explained(page: Page, explanation: StoredExplanation) -> Explained:

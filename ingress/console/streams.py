@@ -19,7 +19,7 @@ LONGEST_SECONDS = 300.0
 MOST_OF_SESSION = 4
 """Browsers open six connections to a server at most: with more streams no page would load. Hidden pages have none."""
 MOST_OF_OWNER = 20
-"""Of one person, in however many browsers."""
+"""The streams of one person, in however many browsers."""
 MOST_OF_ALL = 100
 
 _RECONNECT_MS = 1_000

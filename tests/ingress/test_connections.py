@@ -406,7 +406,7 @@ def head_of(client: Client, body: bytes, *more: bytes) -> bytes:
 
 @pytest.mark.parametrize("pause", [None, 0.2], ids=["one segment", "two segments"])
 def test_a_push_that_offers_http_2_is_stored_like_any(strict: Service, client: Client, pause: float | None) -> None:
-    """What Java's HttpClient sends, to the byte, but for the values."""
+    """The bytes that Java's HttpClient sends, but for the values."""
     body = json.dumps(route_body(datetime.now(UTC))).encode()
     offer = b"Connection: Upgrade, HTTP2-Settings", b"HTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA"
     head = head_of(client, body, *offer, b"Upgrade: h2c", b"User-Agent: Java-http-client/17.0.15")

@@ -1,4 +1,4 @@
-"""Where a request ends is settled by its length or its chunks, however its bytes come and whatever else it asks for."""
+"""The end of a request is settled by its length or its chunks, however its bytes come and whatever else it asks for."""
 
 import asyncio
 import itertools
@@ -66,7 +66,7 @@ def connect(app: ASGIApp) -> tuple[BoundedConnection, Wire]:
 
 
 class Served(NamedTuple):
-    """What came of some bytes."""
+    """The outcome of some bytes."""
 
     seen: list[Seen]
     statuses: list[int]
@@ -156,7 +156,7 @@ def test_a_flood_of_them_is_bounded_as_any() -> None:
 
 
 def test_a_connect_is_answered_like_any_and_ends_the_connection() -> None:
-    """Whether it has a body is not the same to all."""
+    """Parsers disagree whether it has a body."""
     served = serve([b"CONNECT /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc" + GET % 2])
 
     assert served == Served([Seen("CONNECT", "/1", b"abc")], [200], True)

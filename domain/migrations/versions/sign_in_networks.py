@@ -1,4 +1,4 @@
-"""Where a browser has signed in, and until when attempts count
+"""networks of known browsers, and an end for attempts
 
 Revision ID: 20261123c
 Revises: 20261123b

@@ -217,7 +217,7 @@ BOSTON = {"name": "Boston dock", "latitude": 42.361, "longitude": -71.057}
 def test_what_was_bought_counts_as_long_as_the_leg_does(
     connection: Connection, fleet: Fleet, settings: Settings, stops: list[dict[str, Any]]
 ) -> None:
-    """Of a route that ended in error on its way, and was pushed again with the same stops or others."""
+    """A route ended in error on its way, and was pushed again with the same stops or others."""
     connection.execute("UPDATE companies SET assumed_fuel_percent = 20 WHERE id = %s", (fleet.company_id,))
     start = NEW_YEAR - hours(30)
     route_id, _ = drive(connection, settings, fleet, start, stops=2)

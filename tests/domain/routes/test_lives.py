@@ -38,7 +38,7 @@ LOADS = ("A", "B", "C")
 
 @dataclass
 class Stand:
-    """Where a truck was last seen, by its own clock and by ours."""
+    """The place where a truck was last seen, by its own clock and by ours."""
 
     place: str
     recorded_at: datetime
@@ -53,7 +53,7 @@ class World:
     tenant: Tenant
     now: datetime
     simulated: timedelta = timedelta(0)
-    """How far the trucks' clocks are ahead; 0 of live ones."""
+    """The time by which the trucks' clocks are ahead; 0 of live ones."""
     stands: dict[str, Stand] = field(default_factory=dict)
     """By unit number."""
     jumps: list[float] = field(default_factory=list)
@@ -88,7 +88,7 @@ class World:
         store_pushes(self.connection, [Push(self.tenant, body)], now=self.now)
 
     def push_again(self, load: str, start: float, unit: str | None) -> None:
-        """With the same stops, and unless told the same truck."""
+        """Pushes the same stops, and unless told the same truck."""
         route = self.route(load)
         if route is not None:
             body = route_input(

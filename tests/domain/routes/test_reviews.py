@@ -460,7 +460,7 @@ def test_a_plan_whose_message_is_on_its_way_is_reviewed_afterwards(trip: Trip, s
 def test_a_rehearsal_of_a_later_day_does_not_move_the_review_of_an_earlier_one(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
-    """What was posted before the truck arrived is of another trip, however late its day."""
+    """A fix posted before the truck arrived is of another trip, however late its day."""
     later = positions_at(NEWARK, now + timedelta(days=2), count=1, fuel_percent=10)
     post(connection, fleet.sandbox, later, now=now - timedelta(hours=1))
     trip = Trip(connection, fleet, settings, now, fleet.sandbox)

@@ -1,4 +1,4 @@
-"""Which visits a route keeps when its input, its truck or its start changes (decisions 4 and 10): those that could have
+"""A route whose input, truck or start changes keeps some visits (decisions 4 and 10): those that could have
 begun it as it is now. Otherwise it waits as a draft."""
 
 from datetime import datetime, timedelta
@@ -40,7 +40,7 @@ def fail(connection: Connection, route_id: UUID, *, now: datetime) -> list[Job]:
 
 
 def waits(connection: Connection, route_id: UUID) -> bool:
-    """As a draft whose truck has not arrived."""
+    """The route is a draft whose truck has not arrived."""
     row = route_row(connection, route_id)
     return (row.status, row.arrived_at, row.retry_at) == ("draft", None, None) and visits_of(connection, route_id) == {}
 

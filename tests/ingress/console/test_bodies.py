@@ -27,7 +27,7 @@ CSV = "unit_number,vin\n701,1FUJHHDR7NLZ90701\n"
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the console keeps files."""
+    """The folder in which the console keeps files."""
     return tmp_path_factory.mktemp("files")
 
 

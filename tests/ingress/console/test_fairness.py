@@ -22,7 +22,7 @@ from tests.service import eventually
 MANY = 60_000
 """Vehicles: an export of so many takes a second."""
 LONGEST_SECONDS = 2.0
-"""Of the slowest page beside what others do, on a machine that does much else: with all of it in the way it took 3 to
+"""The slowest page beside what others do, on a machine that does much else: with all of it in the way it took 3 to
 5 s, or was refused."""
 
 
@@ -47,7 +47,7 @@ def world_of_module(console_url: str, database: Database) -> World:
 
 
 def slowest_page(browser: Browser, during: list[Future[int]], path: str = "/vehicles") -> tuple[float, int]:
-    """How long the slowest of the pages took that were looked at meanwhile, and how many there were."""
+    """The time of the slowest page that was looked at meanwhile, and the number of pages."""
     slowest, pages = 0.0, 0
     while pages < 5 or not all(one.done() for one in during):
         began = time.monotonic()
