@@ -43,6 +43,9 @@ _METHOD = re.compile(rb"[!#$%&'*+.^`|~\w-]{1,64}(?= )", re.ASCII)
 _METHOD_OF_NO_ADDRESS = "UNLINK"
 """The parser gets it in place of a method that it does not know, or at which it stops."""
 
+_BODY_UNREAD = frozenset({"GET", "HEAD", "DELETE"})
+"""Methods whose bodies no endpoint reads: such a request is done as soon as its head is complete."""
+
 # uvicorn warns of each malformed request: a line for each would let strangers fill the log; they are counted instead
 _uvicorn_log = logging.getLogger("uvicorn.connections")
 _uvicorn_log.setLevel(logging.ERROR)
@@ -347,16 +350,17 @@ class BoundedConnection(HttpToolsProtocol):
         return self._running is None or self._running.response_complete
 
     def _refuse(self, refusal: Refusal) -> None:
-        """Ends the connection. Requests that have come whole are answered first: who is told that they failed would be
-        told wrong. Else the refusal is the answer, where none has begun."""
+        """Ends the connection. Requests that are done without what is missing are answered first: who is told that
+        they failed would be told wrong. Else the refusal is the answer, where none has begun."""
         self.limiter.refused(refusal.reason)
         self._refusal = refusal
         self._head_due = None
         partial = self.cycle if self.cycle is not None and self.cycle.more_body else None
-        if self.pipeline and self.pipeline[0][0] is partial:
+        undone = partial if partial is not None and partial.scope["method"] not in _BODY_UNREAD else None
+        if self.pipeline and self.pipeline[0][0] is undone:
             self.pipeline.popleft()
         last = self.pipeline[0][0] if self.pipeline else self._running
-        if last is not None and last is not partial and not last.response_complete:
+        if last is not None and last is not undone and not last.response_complete:
             last.keep_alive = False
             return
         if refusal.status is not None and (partial is None or not partial.response_started):

@@ -240,6 +240,18 @@ def test_a_request_is_answered_once_though_its_body_goes_wrong_afterwards() -> N
     assert serve([head, b"zz\r\n"]) == Served([], [400], True)
 
 
+@pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.parametrize("before", [b"", GET % 0])
+def test_a_delete_is_told_what_it_did_though_its_body_goes_wrong(before: bytes, at_once: bool) -> None:
+    head = b"DELETE /1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    for segments in ([before + head + b"zz\r\n"], [before + head, b"zz\r\n"]):
+        served = serve(segments, at_once=at_once, reads=False)
+        count = 2 if before else 1
+        assert served.statuses == [200] * count
+        assert [one.method for one in served.seen][-1] == "DELETE"
+        assert served.closed
+
+
 def test_a_connection_goes_on_behind_a_body_that_nobody_wanted() -> None:
     served = serve([b"POST /1 HTTP/1.1\r\nContent-Length: 6\r\n\r\n", b"abc", b"def" + GET % 2], reads=False)
 
