@@ -45,7 +45,7 @@ def test_positions_are_kept_by_day_and_go_after_the_retention(
 
     assert keep(1) == 0  # what came in before its day had a partition moves into it
     assert sorted(partitions_of(connection, fleet)) == sorted([other, today, in_a_week, after, sandbox])
-    assert keep(31) == 1
+    assert keep(31) in (1, 2)  # a database that was made before midnight has the day before too
     assert sorted(partitions_of(connection, fleet)) == sorted([in_a_week, after])
     assert keep(100) > 7
     assert partitions_of(connection, fleet) == []
