@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -85,16 +86,22 @@ def one_station(context: Context, now: datetime, tmp_path: Path) -> Iterator[Con
         yield Context(context.settings, database, context.jobs)
 
 
+def arrived(context: Context, *, fuel_percent: float, now: datetime) -> UUID:
+    """A route from Joliet to Perrysburg whose truck stands at its first stop."""
+    with context.database.transaction() as connection:
+        fleet = make_fleet(connection)
+        route_id = imported(connection, fleet.live, now=now, stops=[JOLIET, PERRYSBURG])
+        fixes = positions_at(JOLIET, now - timedelta(minutes=5), fuel_percent=fuel_percent)
+        post(connection, fleet.live, fixes, now=now)
+        process_vehicles(connection, "live", fleet.trucks, settings=context.settings, now=now)
+    return route_id
+
+
 def test_a_truck_below_its_reserve_is_sent_to_the_only_station_there_is(one_station: Context, now: datetime) -> None:
     """Off the road by more than the policy allows, with less in the tank than the policy's reserve."""
     broker, context = StubBroker(), one_station
     plans.register(broker, context)
-    with context.database.transaction() as connection:
-        fleet = make_fleet(connection)
-        route_id = imported(connection, fleet.live, now=now, stops=[JOLIET, PERRYSBURG])
-        fixes = positions_at(JOLIET, now - timedelta(minutes=5), fuel_percent=12)
-        post(connection, fleet.live, fixes, now=now)
-        process_vehicles(connection, "live", fleet.trucks, settings=context.settings, now=now)
+    route_id = arrived(context, fuel_percent=12, now=now)
 
     broker.get_actor("plans.build").fn(route_id.hex)
 
@@ -142,12 +149,7 @@ def test_a_plan_ends_at_the_horizon_and_is_packed_outside_of_transactions(
     near = one_station.settings.model_copy(update={"plan_horizon_miles": 100.0})
     broker, context = StubBroker(), Context(near, one_station.database, one_station.jobs)
     plans.register(broker, context)
-    with context.database.transaction() as connection:
-        fleet = make_fleet(connection)
-        route_id = imported(connection, fleet.live, now=now, stops=[JOLIET, PERRYSBURG])
-        fixes = positions_at(JOLIET, now - timedelta(minutes=5), fuel_percent=90)
-        post(connection, fleet.live, fixes, now=now)
-        process_vehicles(connection, "live", fleet.trucks, settings=context.settings, now=now)
+    route_id = arrived(context, fuel_percent=90, now=now)
     open_transactions: list[int] = []
 
     def packed(explanation: Any) -> bytes:

@@ -66,8 +66,8 @@ def test_a_plan_counts_from_when_the_driver_has_it(connection: Connection, fleet
     assert (plan.origin, plan.destination) == ("Joliet terminal, IL", "Port Newark, NJ")
 
 
-def test_a_completed_route_goes_on_counting(connection: Connection, fleet: Fleet, settings: Settings) -> None:
-    route_id = sent(connection, settings, fleet.live)
+def complete(connection: Connection, route_id: UUID) -> None:
+    """The truck has reached the last stop."""
     connection.execute(
         "INSERT INTO visits (company_id, environment, route_id, stop, arrived_at)"
         " SELECT company_id, environment, id, 1, %s FROM routes WHERE id = %s",
@@ -75,6 +75,11 @@ def test_a_completed_route_goes_on_counting(connection: Connection, fleet: Fleet
     )
     progress.complete_routes(connection, [route_id], now=NOON)
     assert route_row(connection, route_id).status == RouteStatus.COMPLETED
+
+
+def test_a_completed_route_goes_on_counting(connection: Connection, fleet: Fleet, settings: Settings) -> None:
+    route_id = sent(connection, settings, fleet.live)
+    complete(connection, route_id)
     assert total(connection, fleet.live).plans == 1
 
 
@@ -87,13 +92,7 @@ def test_a_route_that_is_completed_while_its_message_is_handed_over_counts(
     allowing = settings.model_copy(update={"message_allowed_hosts": "127.0.0.1"})
     claimed = delivery.claim(connection, message, settings=allowing, now=NOON)
     assert isinstance(claimed, Claim)
-    connection.execute(
-        "INSERT INTO visits (company_id, environment, route_id, stop, arrived_at)"
-        " SELECT company_id, environment, id, 1, %s FROM routes WHERE id = %s",
-        (NOON, route_id),
-    )
-    progress.complete_routes(connection, [route_id], now=NOON)
-    assert route_row(connection, route_id).status == RouteStatus.COMPLETED
+    complete(connection, route_id)
     assert total(connection, fleet.live).plans == 0
 
     delivery.settle(connection, claimed, None, settings=allowing, now=NOON)
