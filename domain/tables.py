@@ -389,7 +389,7 @@ class Route(SQLModel, table=True):
     plan_id: UUID | None = None
     """The current plan; of a route in `error`, the attempt that explains why there is none."""
     review_at: datetime | None = _time(null=True)
-    """When the review of its plan is due; see `routes/reviews.py`."""
+    """When the review of its plan is due; see `routes/plans/reviews.py`."""
     review_requests: int = _default("0")
     """How often a review was asked for. A review that ends leaves `review_at` if another was asked for meanwhile."""
     review_cause: str | None = None
@@ -399,7 +399,7 @@ class Route(SQLModel, table=True):
     corrected_at: datetime | None = _time(null=True)
     """When a plan that had been sent was last replaced."""
     replan: dict[str, Any] | None = _json(null=True)
-    """Why its plan is to be made anew on the way; see `routes/replans.py`. NULL: it is not."""
+    """Why its plan is to be made anew on the way; see `routes/plans/replans.py`. NULL: it is not."""
     distance_miles: float | None = None
     created_at: datetime = _time(now=True)
     updated_at: datetime = _time(now=True)

@@ -29,8 +29,8 @@ from domain.fleet.queries import list_drivers, list_vehicles
 from domain.ids import read_id
 from domain.lifecycle import HELD
 from domain.observability import FIXES_RECEIVED
-from domain.routes.progress import cancel_route
-from domain.routes.queries import list_routes
+from domain.routes.reading.lookups import list_routes
+from domain.routes.transitions import cancel_route
 from domain.telematics.feed import Feed, store_positions
 from ingress.auth import NOBODY, refusal_of, unauthorized
 from ingress.authenticator import AuthorizedRequest, Item, Result

@@ -14,7 +14,7 @@ from redis.backoff import NoBackoff
 
 from domain.jobs import OUTCOME_CHANNEL
 from domain.observability import get_logger
-from domain.routes.imports import Outcome
+from domain.routes.intake.imports import Outcome
 
 log = get_logger(__name__)
 

@@ -17,9 +17,9 @@ from domain.database import Database, flush, is_away
 from domain.jobs import AsyncJobQueue, Job, import_routes, in_batches
 from domain.lifecycle import PushEffect, RouteStatus
 from domain.observability import ROUTES_PUSHED, get_logger
-from domain.routes.answers import fresh_route
-from domain.routes.pushes import Push, Pushed, create_routes
-from domain.routes.queries import read_routes
+from domain.routes.intake.pushes import Push, Pushed, create_routes
+from domain.routes.reading.answers import fresh_route
+from domain.routes.reading.lookups import read_routes
 from ingress.authenticator import Admitted, Authenticator, Submitted
 from ingress.outcomes import Expectation, Outcomes, Wanted
 from ingress.problems import ApiError

@@ -15,7 +15,7 @@ from domain.contract.shapes import Route, RouteInput
 from domain.database import SERVING, Connection, Database
 from domain.jobs import AsyncJobQueue, async_redis_client, redis_client
 from domain.redis_circuit import RedisCircuit
-from domain.routes.queries import Versioned, ask_external_ids, ask_routes, ask_versions
+from domain.routes.reading.lookups import Versioned, ask_external_ids, ask_routes, ask_versions
 from domain.settings import Settings
 from domain.statements import Query
 from ingress.auth import unauthorized

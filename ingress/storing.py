@@ -14,7 +14,7 @@ from domain.accounts.keys import still_valid
 from domain.database import SERVING, Connection, Database, Limits, is_away
 from domain.jobs import Job
 from domain.observability import get_logger
-from domain.routes.pushes import Push, Pushed, store_pushes
+from domain.routes.intake.pushes import Push, Pushed, store_pushes
 from ingress.auth import unauthorized
 from ingress.problems import ApiError
 

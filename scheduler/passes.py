@@ -25,14 +25,16 @@ from domain.jobs import (
     review_plan,
     send_message,
 )
-from domain.messages.queries import due_messages
+from domain.messages.due_messages import due_messages
 from domain.observability import get_logger
 from domain.operations import audit, csv_imports
 from domain.requests import log as requests
-from domain.routes import counts, fuel_plans, holds, retiring, review_requests
-from domain.routes.progress import expire_started_routes
+from domain.routes.intake import holds, retiring
+from domain.routes.plans import first_plan, review_requests
+from domain.routes.reading import counts
+from domain.routes.transitions import expire_started_routes
 from domain.settings import Settings
-from domain.telematics import partitions
+from domain.telematics import position_partitions
 from domain.telematics.tracks import lost_processing
 
 log = get_logger(__name__)
@@ -98,7 +100,7 @@ class Passes:
         with self.database.transaction() as connection:
             pending = holds.count_due_imports(connection, now=now, maximum=_MAX_IMPORT_JOBS * JOB_ITEMS)
             tracks = lost_processing(connection, now=now)
-            planless = fuel_plans.due_plans(connection, now=now)
+            planless = first_plan.due_plans(connection, now=now)
             doubtful = review_requests.due_reviews(connection, now=now)
             unsent = due_messages(connection, now=now)
         jobs: list[Job] = [
@@ -146,7 +148,7 @@ class Passes:
                 log.error("counts.mended", **wrong._asdict())
         # last, since it fails while another transaction reads the whole table
         with self.database.transaction(limits=KEEPING) as connection:
-            removed = partitions.keep_positions(
+            removed = position_partitions.keep_positions(
                 connection, retention_days=self.settings.position_retention_days, now=now
             )
         with self.database.transaction(limits=KEEPING) as connection:
@@ -165,7 +167,7 @@ class Passes:
         """Forgets each kind in portions, each in a transaction of its own. What is left waits for the next hour."""
         settings = self.settings
         kinds: tuple[tuple[str, Callable[..., int], float | None, int], ...] = (
-            ("positions", partitions.forget_positions, settings.position_retention_days, _POSITIONS),
+            ("positions", position_partitions.forget_positions, settings.position_retention_days, _POSITIONS),
             ("evidence", retention.forget_evidence, settings.evidence_retention_days, _PORTION),
             ("explanations", retention.forget_explanations, settings.explanation_retention_days, _PORTION),
             ("texts", retention.forget_texts, settings.message_text_retention_days, _PORTION),

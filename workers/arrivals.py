@@ -10,7 +10,7 @@ import psycopg
 from domain.database import is_away
 from domain.jobs import process_positions
 from domain.observability import get_logger
-from domain.routes.tracking import process_vehicles
+from domain.routes.progress.tracking import process_vehicles
 from domain.telematics.tracks import record_failed_processing
 from workers.context import Context
 

@@ -13,8 +13,8 @@ from domain.database import ALONE, Limits, is_away
 from domain.encoding import write
 from domain.jobs import Job
 from domain.observability import ROUTES_IMPORTED, get_logger
-from domain.routes import holds, imports
-from domain.routes.imports import Outcome
+from domain.routes.intake import holds, imports
+from domain.routes.intake.imports import Outcome
 from workers.context import Context
 
 log = get_logger(__name__)

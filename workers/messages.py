@@ -9,12 +9,12 @@ import dramatiq
 import psycopg
 
 from domain.database import Connection
-from domain.messages import messages
+from domain.messages import message_life
 from domain.messages.gateways import Fault
-from domain.messages.messages import Claim
+from domain.messages.message_life import Claim
 from domain.observability import MESSAGES, get_logger
-from domain.routes import delivery
-from domain.routes.delivery import Outcome
+from domain.routes.plans import delivery
+from domain.routes.plans.delivery import Outcome
 from domain.statements import Statement
 from workers.context import Context
 
@@ -34,7 +34,7 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
             now = _time_of(connection)
             step = delivery.claim(connection, message_id, settings=context.settings, now=now)
         if isinstance(step, Claim):
-            step = _store(context, step, messages.hand_over(step, context.settings))
+            step = _store(context, step, message_life.hand_over(step, context.settings))
         context.jobs.put(*step.jobs)
         if step.status is not None:
             MESSAGES.labels(step.status).inc()

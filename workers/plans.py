@@ -9,14 +9,15 @@ from psycopg.errors import LockNotAvailable
 
 from domain.database import is_away
 from domain.observability import PLANS_MADE, get_logger
-from domain.planning.giving_up import FURTHEST_DETOUR_MILES
-from domain.planning.plan import FuelPlan, NoPlan
-from domain.planning.plans import compute
+from domain.planning.fuel_plan import FuelPlan, NoPlan
+from domain.planning.plan_tasks import Task, load_task, road_ahead
+from domain.planning.relaxation import FURTHEST_DETOUR_MILES
 from domain.planning.replans import Replan
-from domain.planning.tasks import Task, load_task, road_ahead
-from domain.routes import fuel_plans, progress, replans, reviews
-from domain.routes.replans import ReplanOutcome
-from domain.routes.reviews import ReviewOutcome
+from domain.planning.stored_plans import compute
+from domain.routes import transitions
+from domain.routes.plans import first_plan, replans, reviews
+from domain.routes.plans.replans import ReplanOutcome
+from domain.routes.plans.reviews import ReviewOutcome
 from domain.stations.candidates import Corridor, offers_along
 from workers.context import Context
 
@@ -56,13 +57,13 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
                 return
             corridor, plan = made(task, now)
             with database.transaction_by_key() as connection:
-                outcome, jobs = fuel_plans.finish_plan(connection, task, corridor, plan, now=now)
+                outcome, jobs = first_plan.finish_plan(connection, task, corridor, plan, now=now)
         except Exception as error:
             if _is_no_fault(error):
                 raise
             log.exception("plans.failed", route_id=route_id)
             with database.transaction() as connection:
-                jobs = progress.planning_failed(
+                jobs = transitions.planning_failed(
                     connection, route_id, max_attempts=context.settings.step_attempts, now=now
                 )
             context.jobs.put(*jobs)

@@ -16,8 +16,8 @@ from domain.accounts.contacts import Contacts
 from domain.housekeeping import erasure
 from domain.ids import shown_id, with_shown_ids
 from domain.lifecycle import MapLink, Objective
-from domain.messages import messages
-from domain.routes.retiring import close_routes
+from domain.messages import message_life
+from domain.routes.intake.retiring import close_routes
 from domain.settings import get_settings
 
 app = typer.Typer(
@@ -171,7 +171,7 @@ def companies_set(policy: Policy, company_id: CompanyArgument, name: Name = None
         )
     document = with_shown_ids(company._asdict(), id="cmp")
     url = company.message_url
-    document["message_url"] = f"{messages.channel_of(url)}://***" if url else None
+    document["message_url"] = f"{message_life.channel_of(url)}://***" if url else None
     show(as_json, document, lambda: print_fields(document))
 
 

@@ -28,8 +28,8 @@ from domain.fleet.matching import MAPPING_KINDS, MATCHED_BY, MappingKind, Matche
 from domain.fleet.records import shown_record
 from domain.fleet.vehicles import VehicleRow
 from domain.housekeeping import erasure
-from domain.routes import fleet_changes
-from domain.routes.retiring import retire
+from domain.routes.intake import fleet_changes
+from domain.routes.intake.retiring import retire
 from domain.settings import get_settings
 
 vehicles_app = typer.Typer(no_args_is_help=True, help="A company's vehicles.")

@@ -12,8 +12,8 @@ from deploy.cli.failures import CommandFailed
 from deploy.cli.output import counted, counting, print_table, screen, show
 from deploy.cli.storing import transaction
 from domain.ids import with_shown_ids
+from domain.ifta.driven_routes import find_driven
 from domain.ifta.quarters import Quarter
-from domain.ifta.reading import find_driven
 from domain.ifta.report import BASIS, Report, StateLine, Totals, make_report, write_csv
 
 app = typer.Typer(no_args_is_help=True, help="Miles and gallons by state, for the International Fuel Tax Agreement.")

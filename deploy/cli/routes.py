@@ -11,7 +11,7 @@ from deploy.cli.output import counted, screen, show
 from deploy.cli.storing import transaction
 from domain.accounts import companies
 from domain.ids import read_id, with_shown_ids
-from domain.messages.queries import list_messages
+from domain.messages.due_messages import list_messages
 from domain.planning.explanation import MOST_CANDIDATES
 from domain.roads import Point
 from domain.settings import get_settings
@@ -33,7 +33,7 @@ def explain(
 ) -> None:
     """Explains a fuel plan: where its inputs come from, and why each truck stop was chosen or not."""
     from deploy.explain import print_explanation
-    from domain.planning.plans import read_explanation
+    from domain.planning.stored_plans import read_explanation
 
     known = read_id("rte", route_id)
     with transaction() as connection:

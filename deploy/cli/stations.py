@@ -8,8 +8,8 @@ import typer
 from deploy.cli.arguments import AsJson, CompanyId, CsvFile, columns_of
 from deploy.cli.output import counting_lines, finish_import, screen, show
 from deploy.cli.storing import enqueue, transaction
-from domain.routes import price_changes
-from domain.stations import stations
+from domain.routes.plans import price_changes
+from domain.stations import price_imports
 from domain.text import printable
 
 stations_app = typer.Typer(no_args_is_help=True, help="Truck stops and their retail prices.")
@@ -17,7 +17,7 @@ deals_app = typer.Typer(no_args_is_help=True, help="Prices that a company has ne
 taxes_app = typer.Typer(no_args_is_help=True, help="Diesel taxes of the states.")
 
 
-@stations_app.command("import", epilog=columns_of(stations.StationRow))
+@stations_app.command("import", epilog=columns_of(price_imports.StationRow))
 def stations_import(file: CsvFile, as_json: AsJson = False) -> None:
     """Adds and updates truck stops and their prices.
 
@@ -30,7 +30,7 @@ def stations_import(file: CsvFile, as_json: AsJson = False) -> None:
     finish_import(as_json, "stations", report)
 
 
-@deals_app.command("import", epilog=columns_of(stations.DealRow))
+@deals_app.command("import", epilog=columns_of(price_imports.DealRow))
 def deals_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = False) -> None:
     """Adds and updates negotiated prices, by station or brand, with the days they are valid on."""
     now = datetime.now(UTC)
@@ -40,7 +40,7 @@ def deals_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = False) 
     finish_import(as_json, "deals", report)
 
 
-@taxes_app.command("import", epilog=columns_of(stations.TaxRow))
+@taxes_app.command("import", epilog=columns_of(price_imports.TaxRow))
 def taxes_import(file: CsvFile, as_json: AsJson = False) -> None:
     """Adds and updates the states' diesel taxes, for companies whose objective is tax-adjusted.
 

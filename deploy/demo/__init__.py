@@ -24,10 +24,10 @@ from domain.database import Connection, Database
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment, Role
 from domain.roads import Point
-from domain.routes.fleet_changes import import_drivers, import_vehicles
+from domain.routes.intake.fleet_changes import import_drivers, import_vehicles
 from domain.settings import Settings
 from domain.statements import IdRow, Statement
-from domain.stations.stations import import_deals, import_stations, import_taxes
+from domain.stations.price_imports import import_deals, import_stations, import_taxes
 from domain.text import printable
 
 HERE = Path(__file__).parent

@@ -23,8 +23,8 @@ from domain.fleet.records import shown_record
 from domain.housekeeping.retention import delete_routes
 from domain.jobs import in_batches
 from domain.operations.audit import in_audit
-from domain.routes.progress import end_routes
-from domain.routes.retiring import is_driven, retire
+from domain.routes.intake.retiring import is_driven, retire
+from domain.routes.transitions import end_routes
 from domain.statements import Command, IdRow, Statement
 
 Transaction = Callable[[], AbstractContextManager[Connection]]

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from domain.documents import StopDocument
-from domain.planning.plan import DEFAULT_MPG
-from domain.planning.tasks import place_of
+from domain.planning.fuel_plan import DEFAULT_MPG
+from domain.planning.plan_tasks import place_of
 from domain.roads import Point, Road, Roads, great_circle_miles
 from domain.roads.sphere import Array
 from domain.roads.states import States

@@ -14,8 +14,8 @@ from uuid import UUID
 
 from domain.contract.csvfiles import write_rows
 from domain.database import Connection
+from domain.ifta.driven_routes import Driven, Rate, read_rates, read_routes
 from domain.ifta.legs import Leg, driven_legs
-from domain.ifta.reading import Driven, Rate, read_rates, read_routes
 from domain.jobs import in_batches
 from domain.roads import Roads, default_roads
 from domain.roads.states import default_states

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from domain.database import Connection, Tenant
 from domain.errors import FuelrouteError
-from domain.messages.messages import WANTED, MessageStatus
+from domain.messages.message_life import WANTED, MessageStatus
 from domain.statements import Command, Statement
 
 

@@ -20,7 +20,8 @@ from domain.ids import first_id_of, new_id
 from domain.jobs import Job
 from domain.operations import audit
 from domain.operations.audit import Actor
-from domain.routes import fleet_changes, price_changes
+from domain.routes.intake import fleet_changes
+from domain.routes.plans import price_changes
 from domain.statements import Command, Statement
 
 Kind = Literal["vehicles", "drivers", "stations", "deals", "taxes"]

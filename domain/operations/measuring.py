@@ -6,7 +6,7 @@ import redis
 
 from domain.database import Connection
 from domain.operations import beats, overdue, pauses, queues, rates
-from domain.operations.needs import Measured
+from domain.operations.alerts import Measured
 
 
 def measure(connection: Connection, client: redis.Redis, *, now: datetime) -> Measured:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from domain.planning.plan import FuelPlan
+from domain.planning.fuel_plan import FuelPlan
 from domain.planning.trips import replay
 from domain.roads import Point, Road
 from domain.stations.offers import Offer

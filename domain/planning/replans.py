@@ -1,5 +1,5 @@
 """A plan is made anew on the way: what a truck is compared with, what the new plan is made from, and whether the driver
-is told. When one is asked for, and what it does to the route, is in `routes/replans.py`.
+is told. When one is asked for, and what it does to the route, is in `routes/plans/replans.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,12 +12,12 @@ import numpy as np
 
 from domain.database import Connection
 from domain.documents import FuelPlanDocument, FuelStopDocument, PlanCause, TimelineEntry
-from domain.planning.changes import SAVING_CHANGE
 from domain.planning.deviations import FuelStop, PlannedWay
 from domain.planning.explanation import unpacked
-from domain.planning.plan import FuelPlan
-from domain.planning.plans import ROAD_MILES
-from domain.planning.tasks import Task, live_now, route_to_plan, task_as_of
+from domain.planning.fuel_plan import FuelPlan
+from domain.planning.plan_changes import SAVING_CHANGE
+from domain.planning.plan_tasks import Task, live_now, route_to_plan, task_as_of
+from domain.planning.stored_plans import ROAD_MILES
 from domain.roads import Point, Road
 from domain.roads.highways import NO_ROAD
 from domain.statements import NotNull, Statement

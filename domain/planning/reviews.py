@@ -1,5 +1,5 @@
 """Reviews: a stored plan is compared with a new one, made as of now, and kept or replaced. When a review is due, and
-what it does to the route, is in `routes/reviews.py`.
+what it does to the route, is in `routes/plans/reviews.py`.
 """
 
 from dataclasses import dataclass
@@ -9,10 +9,18 @@ from uuid import UUID
 
 from domain.database import Connection
 from domain.documents import FuelPlanDocument, PlanCause, StopDocument
-from domain.planning.changes import fuel_changed, level_on_leaving, same_trip, saving_moved
-from domain.planning.plan import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG, FuelPlan, NoPlan
-from domain.planning.plans import ROAD_MILES
-from domain.planning.tasks import RouteToPlan, Task, live_now, newest_at_first_stop, place_of, route_to_plan, task_as_of
+from domain.planning.fuel_plan import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG, FuelPlan, NoPlan
+from domain.planning.plan_changes import fuel_changed, level_on_leaving, same_trip, saving_moved
+from domain.planning.plan_tasks import (
+    RouteToPlan,
+    Task,
+    live_now,
+    newest_at_first_stop,
+    place_of,
+    route_to_plan,
+    task_as_of,
+)
+from domain.planning.stored_plans import ROAD_MILES
 from domain.roads import CIRCUITY, Point, great_circle_miles
 from domain.statements import Command, NotNull, Statement
 from domain.stations.candidates import Corridor

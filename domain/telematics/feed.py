@@ -14,7 +14,7 @@ from domain.jobs import Job
 from domain.lifecycle import Environment
 from domain.statements import Command, NotNull, Statement
 from domain.telematics import arrivals
-from domain.telematics.marking import NewFixes, mark_trucks
+from domain.telematics.due_trucks import NewFixes, mark_trucks
 
 
 class Feed(NamedTuple):

@@ -16,8 +16,8 @@ from domain.lifecycle import Environment
 from domain.statements import Command, NotNull, Statement, in_turns
 from domain.telematics import arrivals
 from domain.telematics.arrivals import Fix
+from domain.telematics.due_trucks import CANDIDATES
 from domain.telematics.feed import count_dropped
-from domain.telematics.marking import CANDIDATES
 from domain.telematics.rechecks import WaitingAgain, process_trucks
 
 _CONTEXT = timedelta(minutes=10)

@@ -7,7 +7,7 @@ it.
   compared, because the truck is not watched, or a new plan or its message is under way.
 - `fuel_stops_passed`: how many of the driver's fuel stops are behind the truck.
 
-Which trucks are watched, and what follows from it, is in `routes/replans.py`; the rules are in
+Which trucks are watched, and what follows from it, is in `routes/plans/replans.py`; the rules are in
 `planning/deviations.py`.
 """
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from domain.planning.explanation import Explanation, StoredExplanation
 from domain.planning.reasons import CHOSEN
 from domain.roads import Point
-from domain.routes.history import History
+from domain.routes.reading.history import History
 
 WIDTH = 1000.0
 _HEIGHTS = (240.0, 620.0)

@@ -7,8 +7,8 @@ import psycopg
 from starlette.responses import Response
 
 from domain.ids import shown_id
+from domain.ifta.driven_routes import Driven, find_driven
 from domain.ifta.quarters import Quarter, UnknownQuarter
-from domain.ifta.reading import Driven, find_driven
 from domain.ifta.report import make_report, write_csv
 from ingress.console.downloads import Download
 from ingress.console.frame import Page, Refused

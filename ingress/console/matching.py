@@ -12,9 +12,9 @@ from domain.fleet.queries import FleetRecord, list_records
 from domain.fleet.records import ID_KIND, UnknownTarget
 from domain.fleet.vehicles import VehicleRow
 from domain.ids import read_id, shown_id
-from domain.routes.fleet_changes import add_driver, add_mapping, add_vehicle
-from domain.routes.holds import routes_waiting_for
-from domain.routes.waiting import WaitingReference, routes_now, waiting_references
+from domain.routes.intake.fleet_changes import add_driver, add_mapping, add_vehicle
+from domain.routes.intake.holds import routes_waiting_for
+from domain.routes.intake.waiting_references import WaitingReference, routes_now, waiting_references
 from domain.text import printable
 from ingress.console.frame import Deed, Page, Refused, not_found, see_other
 from ingress.console.rendering import counted

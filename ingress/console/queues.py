@@ -15,10 +15,10 @@ from domain.ids import Kind, read_id, shown_id
 from domain.jobs import QUEUES
 from domain.lifecycle import Role
 from domain.operations import audit, dead_letters, measuring, overdue, pauses, queues
+from domain.operations.alerts import Measured, find_needs, headline, is_silent, shown_count
 from domain.operations.audit import Actor
 from domain.operations.beats import read_workers
 from domain.operations.dead_letters import DeadLetter, Filter
-from domain.operations.needs import Measured, find_needs, headline, is_silent, shown_count
 from domain.operations.overdue import FIGURES, Figure, HeldCount
 from domain.operations.queues import Place, StoredJob
 from domain.operations.rates import CHARTED_MINUTES, WINDOWS, read_rates, shown_rate

@@ -1,5 +1,5 @@
 """What is done to a route on its page: cancel it, mark a stop as reached or left, make its plan again, send a message
-again. Each says why; the rules are in `domain/routes/progress.py` and `domain/routes/by_hand.py`."""
+again. Each says why; the rules are in `domain/routes/progress/dispatcher_entries.py`."""
 
 from datetime import UTC, datetime
 from uuid import UUID
@@ -9,10 +9,10 @@ from starlette.responses import Response
 
 from domain.ids import read_id, shown_id
 from domain.observability import get_logger
-from domain.routes import by_hand
 from domain.routes.events import By
-from domain.routes.progress import cancel_route
-from domain.telematics.marks import End
+from domain.routes.progress import dispatcher_entries
+from domain.routes.transitions import cancel_route
+from domain.telematics.manual_stop_events import End
 from ingress.console.frame import Page, Refused, not_found, see_other
 from ingress.console.routes import history_of, tenant_of
 
@@ -46,7 +46,7 @@ def mark(page: Page) -> Response:
     name, _, number = page.form.text("what").partition(" ")
     if name not in _ENDS or not (number.isascii() and number.isdecimal()):
         raise Refused(400, "Say which stop", "Go back and choose what the truck did.")
-    is_news, jobs = by_hand.mark_stop(
+    is_news, jobs = dispatcher_entries.mark_stop(
         page.connection,
         tenant_of(page, history),
         history.route.id,
@@ -77,7 +77,9 @@ def _moment(page: Page) -> datetime:
 def plan(page: Page) -> Response:
     """Raises ImpossibleStep."""
     history, by = history_of(page), _by(page)
-    page.jobs += by_hand.plan_again(page.connection, tenant_of(page, history), history.route.id, by, now=page.now)
+    page.jobs += dispatcher_entries.plan_again(
+        page.connection, tenant_of(page, history), history.route.id, by, now=page.now
+    )
     return _done(page, history.route.id, "plan", "console.plan_again")
 
 
@@ -87,7 +89,7 @@ def send(page: Page) -> Response:
     message_id = read_id("msg", page.form.text("message"))
     if message_id is None:
         raise not_found()
-    page.jobs += by_hand.send_again(
+    page.jobs += dispatcher_entries.send_again(
         page.connection,
         tenant_of(page, history),
         history.route.id,

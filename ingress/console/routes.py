@@ -14,12 +14,12 @@ from domain.database import Tenant
 from domain.encoding import write
 from domain.ids import read_id
 from domain.lifecycle import CANCELABLE, Environment, PendingReason, RouteStatus
-from domain.messages.messages import MessageStatus
+from domain.messages.message_life import MessageStatus
 from domain.planning.explanation import FullExplanation, ReasonedCandidate, StoredExplanation
 from domain.planning.reasons import with_reasons
-from domain.routes.history import History, read_explanation, read_history
-from domain.routes.queries import read_routes
-from domain.routes.search import MOST_RECORDS, MOST_SEARCHED, RouteSearch, search_routes
+from domain.routes.reading.history import History, read_explanation, read_history
+from domain.routes.reading.lookups import read_routes
+from domain.routes.reading.search import MOST_RECORDS, MOST_SEARCHED, RouteSearch, search_routes
 from ingress.console.drawing import WIDTH, Frame, draw_ground, draw_moving, drawn_candidates
 from ingress.console.frame import Page, Refused, not_found
 from ingress.console.timeline import timeline

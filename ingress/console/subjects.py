@@ -21,10 +21,11 @@ from domain.lifecycle import Role
 from domain.listing import Listing
 from domain.operations.audit import in_audit
 from domain.operations.csv_imports import Kind
-from domain.routes import fleet_changes, price_changes
-from domain.routes.retiring import StillDriving, retire
+from domain.routes.intake import fleet_changes
+from domain.routes.intake.retiring import StillDriving, retire
+from domain.routes.plans import price_changes
 from domain.stations.listings import DEALS, STATIONS, TAXES
-from domain.stations.stations import DealRow, StationRow, TaxRow
+from domain.stations.price_imports import DealRow, StationRow, TaxRow
 from ingress.console.frame import Page, Refused, not_found
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from domain.lifecycle import HELD, Environment, RouteStatus
 from domain.routes.events import Event as StoredEvent
-from domain.routes.history import History, StoredMessage, StoredPlan
+from domain.routes.reading.history import History, StoredMessage, StoredPlan
 
 
 class Event(NamedTuple):

@@ -18,9 +18,9 @@ from domain.database import Tenant
 from domain.encoding import write
 from domain.ids import new_id
 from domain.lifecycle import Environment, PendingReason, RouteStatus
-from domain.routes.answers import fresh_route
-from domain.routes.imports import Outcome
-from domain.routes.pushes import Push, Pushed
+from domain.routes.intake.imports import Outcome
+from domain.routes.intake.pushes import Push, Pushed
+from domain.routes.reading.answers import fresh_route
 from tests.benchmarks.loader import FIVE_STOPS
 from tests.benchmarks.statements import compare
 from tests.factories import route_body

@@ -10,7 +10,7 @@ from deploy.demo import HERE as DEMO
 from domain.database import KEEPING
 from domain.ids import new_id, read_id
 from domain.lifecycle import PendingReason, Role, RouteStatus
-from domain.stations.stations import import_deals, import_stations, import_taxes
+from domain.stations.price_imports import import_deals, import_stations, import_taxes
 from tests.benchmarks.harness import Bench, Figure, Run, Stack, busiest, ratios
 from tests.benchmarks.load import CONNECTIONS, Address, Load, drive, send
 from tests.benchmarks.loader import Fleet, Lot, load_fleet, load_plans, load_routes

@@ -12,10 +12,10 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from domain.lifecycle import Objective
+from domain.planning.fuel_plan import FuelPlan, PlanInputs, Policy, build_plan
 from domain.planning.gauges import Gauge, Reading, newest_of
-from domain.planning.giving_up import FURTHEST_DETOUR_MILES
 from domain.planning.optimizer import solve
-from domain.planning.plan import FuelPlan, PlanInputs, Policy, build_plan
+from domain.planning.relaxation import FURTHEST_DETOUR_MILES
 from domain.planning.trips import Infeasible, Trip
 from domain.roads import Leg, Point, Road
 from domain.roads.sphere import MILES_PER_DEGREE

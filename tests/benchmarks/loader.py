@@ -19,7 +19,7 @@ from domain.database import Connection, Database
 from domain.encoding import write
 from domain.ids import new_id
 from domain.lifecycle import SHOWS_PLAN, Environment, PendingReason, RouteStatus
-from domain.routes.counts import fold, mend
+from domain.routes.reading.counts import fold, mend
 from tests.factories import JOLIET, NEWARK, PERRYSBURG
 from tests.rows import named
 

@@ -13,7 +13,7 @@ import psycopg
 from domain.database import Connection
 from domain.jobs import JOB_ITEMS, JobQueue
 from domain.lifecycle import PendingReason, RouteStatus
-from domain.routes import holds
+from domain.routes.intake import holds
 from scheduler.passes import Passes
 from tests.benchmarks.harness import Bench, Figure, Stack, own_megabytes
 from tests.benchmarks.load import LoadFailed

@@ -18,20 +18,20 @@ from domain.encoding import write
 from domain.ids import new_id
 from domain.jobs import JobQueue, build_plan
 from domain.lifecycle import Environment
-from domain.planning import plan as planning
+from domain.planning import fuel_plan as planning
 from domain.planning.each_stop import costs_with_each_stop
+from domain.planning.fuel_plan import FuelPlan, PlanInputs, Policy
 from domain.planning.optimizer import solve
-from domain.planning.plan import FuelPlan, PlanInputs, Policy
 from domain.planning.reasons import with_reasons
 from domain.planning.trips import Trip
 from domain.roads import Leg, Point, Road
 from domain.roads.highways import FILE, FREEWAY, HighwayGraph, HighwayRoads
 from domain.roads.sphere import MILES_PER_DEGREE
-from domain.routes.imports import import_routes
-from domain.routes.pushes import Push, store_pushes
+from domain.routes.intake.imports import import_routes
+from domain.routes.intake.pushes import Push, store_pushes
 from domain.stations.corridor import StationIndex
 from domain.stations.offers import Offer, Station
-from domain.stations.stations import import_stations
+from domain.stations.price_imports import import_stations
 from tests.benchmarks import exact, optimizer
 from tests.benchmarks.harness import Bench, Figure, Stack, busiest
 from tests.benchmarks.loader import Fleet, load_fleet

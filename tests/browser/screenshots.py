@@ -24,7 +24,7 @@ from domain.database import Database
 from domain.fleet.queries import list_vehicles
 from domain.ids import read_id
 from domain.lifecycle import Role
-from domain.routes.fleet_changes import add_mapping
+from domain.routes.intake.fleet_changes import add_mapping
 from domain.settings import STACK_FILE
 from tests.browser.chromium import NO_CHROMIUM, THEMES, WIDTHS, Theme, find_chromium, running_chromium
 from tests.browser.pages import PAGES, SHOWN, Site, Visit

@@ -17,7 +17,7 @@ from domain.lifecycle import Environment, Role
 from domain.operations import audit
 from domain.operations.audit import Actor
 from domain.settings import Settings
-from domain.stations.stations import import_deals, import_taxes
+from domain.stations.price_imports import import_deals, import_taxes
 from ingress.console.app import create_console
 from tests.browser.accessibility import assert_accessible
 from tests.browser.conftest import People, add_session

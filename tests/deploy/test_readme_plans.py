@@ -14,15 +14,15 @@ from deploy.explain import print_explanation
 from domain.accounts.companies import Policy, create_company
 from domain.database import Connection, Tenant
 from domain.lifecycle import Environment, Objective
-from domain.planning import plans
-from domain.planning.tasks import load_task, road_ahead
+from domain.planning import stored_plans
+from domain.planning.plan_tasks import load_task, road_ahead
 from domain.roads.highways import HighwayRoads
-from domain.routes import fuel_plans
-from domain.routes.fleet_changes import import_drivers, import_vehicles
-from domain.routes.tracking import process_vehicles
+from domain.routes.intake.fleet_changes import import_drivers, import_vehicles
+from domain.routes.plans import first_plan
+from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
 from domain.stations.candidates import Network, offers_along
-from domain.stations.stations import import_deals, import_stations, import_taxes
+from domain.stations.price_imports import import_deals, import_stations, import_taxes
 from domain.telematics.feed import store_positions
 from tests.domain.helpers import imported, positions_at
 from tests.rows import named
@@ -81,8 +81,8 @@ def test_a_plan_of_the_demo_is_shown_as_explain_prints_it(
     assert task is not None
     road = road_ahead(task, HighwayRoads())
     corridor = offers_along(connection, company_id, road, 5.0, Network(), now=NOW)
-    fuel_plans.finish_plan(connection, task, corridor, plans.compute(task, road, corridor, now=NOW), now=NOW)
-    explanation = plans.read_explanation(connection, route_id)
+    first_plan.finish_plan(connection, task, corridor, stored_plans.compute(task, road, corridor, now=NOW), now=NOW)
+    explanation = stored_plans.read_explanation(connection, route_id)
     assert explanation is not None
 
     screen = Console(file=io.StringIO(), width=160)

@@ -11,13 +11,13 @@ from domain.contract.shapes import Position
 from domain.database import Connection, Database, Tenant, as_json
 from domain.ids import new_id
 from domain.lifecycle import RouteStatus
-from domain.messages import messages
-from domain.messages.messages import Claim, queue_message
+from domain.messages import message_life
+from domain.messages.message_life import Claim, queue_message
 from domain.roads import Point
-from domain.routes import delivery
-from domain.routes.delivery import Outcome
-from domain.routes.imports import import_routes
-from domain.routes.pushes import Push, store_pushes
+from domain.routes.intake.imports import import_routes
+from domain.routes.intake.pushes import Push, store_pushes
+from domain.routes.plans import delivery
+from domain.routes.plans.delivery import Outcome
 from domain.settings import Settings
 from domain.telematics.feed import Feed, store_positions
 from tests.factories import PLAN, Fleet, route_input
@@ -113,7 +113,7 @@ def deliver(connection: Connection, message_id: UUID, *, settings: Settings, now
     allowing = settings.model_copy(update={"message_allowed_hosts": "127.0.0.1", "message_timeout_seconds": 5})
     step = delivery.claim(connection, message_id, settings=allowing, now=now)
     if isinstance(step, Claim):
-        fault = messages.hand_over(step, allowing)
+        fault = message_life.hand_over(step, allowing)
         step = delivery.settle(connection, step, fault, settings=allowing, now=now)
     return step
 

@@ -20,17 +20,17 @@ from domain.contract.shapes import RouteQuery, StopType, moment_of
 from domain.database import Connection, Database
 from domain.encoding import write
 from domain.lifecycle import RouteStatus
-from domain.planning import plans
-from domain.planning.tasks import Task, load_task, road_ahead
+from domain.planning import stored_plans
+from domain.planning.plan_tasks import Task, load_task, road_ahead
 from domain.roads.highways import HighwayRoads
-from domain.routes import fuel_plans, reviews
-from domain.routes.holds import expire_held_routes, routes_that_can_move
-from domain.routes.progress import expire_started_routes
-from domain.routes.queries import list_routes, read_routes
-from domain.routes.tracking import process_vehicles
+from domain.routes.intake.holds import expire_held_routes, routes_that_can_move
+from domain.routes.plans import first_plan, reviews
+from domain.routes.progress.tracking import process_vehicles
+from domain.routes.reading.lookups import list_routes, read_routes
+from domain.routes.transitions import expire_started_routes
 from domain.settings import MAX_DAYS, Settings
 from domain.stations.candidates import Network, offers_along
-from domain.telematics.partitions import keep_positions
+from domain.telematics.position_partitions import keep_positions
 from tests.conftest import own_database
 from tests.domain.helpers import deliver, imported, positions_at, post, route_row, status_of
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
@@ -118,8 +118,8 @@ def drive(connection: Connection, fleet: Fleet, settings: Settings, route_id: UU
         process_vehicles(connection, tenant.environment, fleet.trucks, settings=settings, now=NOW)
         task = load_task(connection, route_id, now=NOW)
     assert task is not None
-    assert fuel_plans.finish_plan(connection, task, *made(connection, fleet, task), now=NOW)[0] == "planned"
-    explanation = plans.read_explanation(connection, route_id)
+    assert first_plan.finish_plan(connection, task, *made(connection, fleet, task), now=NOW)[0] == "planned"
+    explanation = stored_plans.read_explanation(connection, route_id)
     assert explanation is not None
     print_explanation(explanation, Console(file=io.StringIO()))
     message = named(connection).execute("SELECT id FROM messages WHERE route_id = %s", (route_id,)).fetchone()
@@ -137,7 +137,7 @@ def drive(connection: Connection, fleet: Fleet, settings: Settings, route_id: UU
 def made(connection: Connection, fleet: Fleet, task: Task) -> Any:
     road = road_ahead(task, ROADS)
     corridor = offers_along(connection, fleet.company_id, road, 5.0, Network(), now=NOW)
-    return corridor, plans.compute(task, road, corridor, now=NOW)
+    return corridor, stored_plans.compute(task, road, corridor, now=NOW)
 
 
 def test_days_of_settings_end_where_a_pass_would_fail(database: Database, now: datetime) -> None:

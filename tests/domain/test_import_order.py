@@ -32,6 +32,9 @@ ORDER = (
 )
 """Each folder imports only itself and those before it."""
 
+SHELVES = ("", "intake", "plans", "progress", "reading")
+"""The same of the folders in `domain/routes`; "" is what stands directly in it."""
+
 
 @cache
 def modules(package: str) -> dict[str, Path]:
@@ -87,6 +90,16 @@ def test_each_folder_of_the_domain_stands_in_the_order() -> None:
 
 def test_a_folder_of_the_domain_imports_only_those_before_it() -> None:
     assert against_the_order() == set()
+
+
+def shelf(module: str) -> str:
+    """`domain.routes.plans.reviews` -> `plans`, `domain.routes.events` -> ""."""
+    return "" if module.count(".") < 3 else module.split(".")[2]
+
+
+def test_a_shelf_of_the_routes_imports_only_those_before_it() -> None:
+    pairs = [pair for pair in imports("domain") if all(module.startswith("domain.routes.") for module in pair)]
+    assert {pair for pair in pairs if SHELVES.index(shelf(pair[1])) > SHELVES.index(shelf(pair[0]))} == set()
 
 
 @pytest.mark.parametrize(("one", "other"), list(permutations(("ingress", "workers", "scheduler"), 2)))

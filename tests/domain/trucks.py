@@ -8,7 +8,7 @@ from domain.contract.shapes import Position
 from domain.database import Connection
 from domain.jobs import Job
 from domain.lifecycle import Environment
-from domain.routes.tracking import process_vehicles
+from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
 from tests.domain.helpers import deliver, place_of, planned_by_hand, positions_at, post
 from tests.factories import JOLIET, Fleet

@@ -14,7 +14,7 @@ import pytest
 from domain.contract.checking import read_body
 from domain.contract.shapes import RouteInput
 from domain.encoding import write
-from domain.routes.pushes import Push, store_pushes
+from domain.routes.intake.pushes import Push, store_pushes
 from tests.domain.helpers import refusing
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, route_body
 from tests.service import Client, Service

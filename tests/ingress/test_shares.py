@@ -15,7 +15,7 @@ from domain.contract.shapes import RouteInput
 from domain.database import Connection
 from domain.encoding import write
 from domain.jobs import redis_client
-from domain.routes.pushes import Push, store_pushes
+from domain.routes.intake.pushes import Push, store_pushes
 from ingress.limits import counter_of
 from tests.contract.checks import count_routes, problem
 from tests.factories import route_body

@@ -171,7 +171,7 @@ def test_a_route_that_no_tank_can_make_becomes_error(client: Client) -> None:
 
 def test_a_mapping_imports_what_waited_for_it_at_once(client: Client, service: Service) -> None:
     from domain.jobs import JobQueue
-    from domain.routes.fleet_changes import add_mapping
+    from domain.routes.intake.fleet_changes import add_mapping
 
     held = client.push(route_body(datetime.now(UTC), vehicle={"unitNumber": "X-77"}))
     assert (held.status_code, held.json()["status"]) == (202, "pending_mapping")
@@ -186,7 +186,7 @@ def test_a_mapping_imports_what_waited_for_it_at_once(client: Client, service: S
 
 
 def test_the_pass_finds_a_mapping_whose_hint_was_lost(client: Client, service: Service) -> None:
-    from domain.routes.fleet_changes import add_mapping
+    from domain.routes.intake.fleet_changes import add_mapping
 
     held = client.push(route_body(datetime.now(UTC), driver={"name": "A. Lee"}))
     assert held.json()["pending"]["reason"] == "driver_unmapped"

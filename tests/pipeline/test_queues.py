@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 from domain.jobs import QUEUES, redis_client
 from domain.operations import beats, pauses
+from domain.operations.alerts import Measured, find_needs
 from domain.operations.audit import Actor
 from domain.operations.measuring import measure
-from domain.operations.needs import Measured, find_needs
 from tests.factories import route_body
 from tests.service import Client, Service, eventually
 

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from domain.messages.queries import list_messages
-from domain.stations.stations import import_stations
+from domain.messages.due_messages import list_messages
+from domain.stations.price_imports import import_stations
 from tests.rows import stored_id
 from tests.service import Client, Service
 

@@ -20,11 +20,11 @@ from domain.accounts.companies import retire_company
 from domain.database import SERVING, Connection, Database
 from domain.jobs import QUEUES, JobQueue, build_plan, redis_client
 from domain.lifecycle import Environment, RouteStatus
-from domain.routes import fuel_plans, review_requests
-from domain.routes.fleet_changes import add_mapping
-from domain.routes.tracking import process_vehicles
+from domain.routes.intake.fleet_changes import add_mapping
+from domain.routes.plans import first_plan, review_requests
+from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
-from domain.telematics.partitions import keep_positions
+from domain.telematics.position_partitions import keep_positions
 from scheduler.passes import Passes
 from tests.conftest import make_database
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, pushed, status_of
@@ -510,7 +510,7 @@ def test_what_is_due_of_one_company_hides_nothing_of_another(passes: Passes, now
                 " WHERE company_id = %(company)s",
                 {"due": due, "company": fleet.company_id},
             )
-        plans = fuel_plans.due_plans(connection, now=now, limit=2)
+        plans = first_plan.due_plans(connection, now=now, limit=2)
         reviews = review_requests.due_reviews(connection, now=now, limit=2)
 
     (hidden,) = routes[little.company_id]

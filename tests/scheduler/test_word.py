@@ -7,9 +7,9 @@ import pytest
 
 from domain.database import Database
 from domain.jobs import JobQueue
-from domain.operations import beats, needs
+from domain.operations import alerts, beats
+from domain.operations.alerts import find_needs
 from domain.operations.measuring import measure
-from domain.operations.needs import find_needs
 from domain.settings import Settings
 from tests.conftest import make_database
 from tests.domain.helpers import pushed
@@ -20,7 +20,7 @@ from tests.service import eventually, running_service
 def test_passes_tell_what_they_moved_and_their_end_is_missed(
     settings: Settings, jobs: JobQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(needs, "SLOWEST_PASS", timedelta(seconds=4))
+    monkeypatch.setattr(alerts, "SLOWEST_PASS", timedelta(seconds=4))
     own = settings.model_copy(update={"database_url": make_database("word")})
 
     def told(database: Database) -> list[str]:

@@ -17,8 +17,8 @@ from dramatiq.brokers.stub import StubBroker
 from domain.database import Connection, Database
 from domain.jobs import JobQueue
 from domain.lifecycle import RouteStatus
-from domain.routes import holds, imports
-from domain.routes.imports import Outcome
+from domain.routes.intake import holds, imports
+from domain.routes.intake.imports import Outcome
 from domain.settings import Settings
 from tests.conftest import own_database
 from tests.domain.helpers import positions_at, post, pushed, refusing, route_row

@@ -9,8 +9,8 @@ from domain.database import Database
 from domain.ids import new_id
 from domain.jobs import JobQueue
 from domain.messages.gateways import Fault
-from domain.messages.messages import Claim, MessageStatus
-from domain.routes.delivery import Outcome
+from domain.messages.message_life import Claim, MessageStatus
+from domain.routes.plans.delivery import Outcome
 from domain.settings import Settings
 from workers.context import Context
 from workers.messages import _store

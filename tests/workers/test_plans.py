@@ -13,12 +13,12 @@ from dramatiq.brokers.stub import StubBroker
 from domain.database import Database
 from domain.jobs import JobQueue, review_plan
 from domain.planning import explanation as explanations
-from domain.planning.plans import read_explanation
+from domain.planning.stored_plans import read_explanation
 from domain.roads import Point, Road
-from domain.routes import review_requests
-from domain.routes.tracking import process_vehicles
+from domain.routes.plans import review_requests
+from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
-from domain.stations.stations import import_stations
+from domain.stations.price_imports import import_stations
 from tests.conftest import own_database
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, route_row
 from tests.factories import JOLIET, PERRYSBURG, make_fleet
@@ -125,7 +125,7 @@ def test_a_route_that_somebody_else_holds_has_not_failed(
     def waits_in_vain(*_: object, **__: object) -> None:
         raise psycopg.errors.LockNotAvailable
 
-    monkeypatch.setattr("domain.routes.fuel_plans.finish_plan", waits_in_vain)
+    monkeypatch.setattr("domain.routes.plans.first_plan.finish_plan", waits_in_vain)
     broker = StubBroker()
     plans.register(broker, context)
     with context.database.transaction() as connection:
@@ -161,7 +161,7 @@ def test_a_plan_ends_at_the_horizon_and_is_packed_outside_of_transactions(
         open_transactions.append(count[0])
         return explanations.packed(explanation)
 
-    monkeypatch.setattr("domain.planning.plan.packed", packed)
+    monkeypatch.setattr("domain.planning.fuel_plan.packed", packed)
     broker.get_actor("plans.build").fn(route_id.hex)
 
     assert open_transactions == [0]

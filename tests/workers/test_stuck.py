@@ -12,9 +12,9 @@ from dramatiq import Worker
 
 from domain.database import Database
 from domain.jobs import QUEUES, Job, JobQueue
-from domain.operations import beats, needs
+from domain.operations import alerts, beats
+from domain.operations.alerts import Measured, Need, find_needs
 from domain.operations.measuring import measure
-from domain.operations.needs import Measured, Need, find_needs
 from domain.settings import Settings
 from tests.service import eventually
 from workers.broker import FuelrouteBroker
@@ -58,8 +58,8 @@ class Hanging:
 @pytest.fixture
 def look(database: Database, jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
     """What needs a person now, of queues and workers; with little patience."""
-    monkeypatch.setattr(needs, "STALLED_AFTER", timedelta(seconds=3))
-    monkeypatch.setattr(needs, "SILENT_AFTER", timedelta(seconds=5))
+    monkeypatch.setattr(alerts, "STALLED_AFTER", timedelta(seconds=3))
+    monkeypatch.setattr(alerts, "SILENT_AFTER", timedelta(seconds=5))
 
     def found() -> list[str]:
         now = datetime.now(UTC)

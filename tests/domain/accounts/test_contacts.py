@@ -17,7 +17,7 @@ from domain.accounts.companies import Policy, lock_company, set_policy
 from domain.accounts.contacts import Contacts, UnreadableContact
 from domain.database import Connection
 from domain.housekeeping.sealing import seal_stored
-from domain.routes.fleet_changes import import_drivers
+from domain.routes.intake.fleet_changes import import_drivers
 from domain.settings import CONTACT_KEY_FILE, Settings, UnusableSetting, get_settings
 from tests.conftest import own_database
 from tests.domain.helpers import deliver, imported, planned_by_hand

@@ -13,8 +13,8 @@ import pytest
 from domain.contract.csvfiles import Report, UnreadableFile
 from domain.database import Connection, Database
 from domain.jobs import import_routes as import_job
-from domain.routes.fleet_changes import import_drivers, import_vehicles
-from domain.stations.stations import import_deals, import_stations, import_taxes
+from domain.routes.intake.fleet_changes import import_drivers, import_vehicles
+from domain.stations.price_imports import import_deals, import_stations, import_taxes
 from tests.domain.helpers import imported
 from tests.factories import Fleet, make_fleet
 from tests.rows import named

@@ -27,13 +27,13 @@ from domain.fleet.records import UnknownTarget
 from domain.ids import new_id, shown_id
 from domain.jobs import import_routes as import_job
 from domain.lifecycle import Environment
-from domain.messages.queries import due_messages, list_messages
-from domain.routes.fleet_changes import add_mapping, import_drivers, import_vehicles
-from domain.routes.holds import routes_that_can_move
-from domain.routes.imports import import_routes
-from domain.routes.queries import read_routes
-from domain.routes.retiring import Retirement, StillDriving, close_routes, match_again_lately_retired, retire
-from domain.routes.tracking import process_vehicles
+from domain.messages.due_messages import due_messages, list_messages
+from domain.routes.intake.fleet_changes import add_mapping, import_drivers, import_vehicles
+from domain.routes.intake.holds import routes_that_can_move
+from domain.routes.intake.imports import import_routes
+from domain.routes.intake.retiring import Retirement, StillDriving, close_routes, match_again_lately_retired, retire
+from domain.routes.progress.tracking import process_vehicles
+from domain.routes.reading.lookups import read_routes
 from domain.settings import Settings
 from tests.conftest import own_database
 from tests.domain.helpers import (

@@ -25,15 +25,15 @@ from domain.housekeeping.erasure import erase_company, erase_driver
 from domain.ids import new_id
 from domain.lifecycle import Environment, Role
 from domain.routes import events
-from domain.routes.fleet_changes import add_mapping, edit_driver, import_drivers, import_vehicles
-from domain.routes.holds import expire_held_routes
-from domain.routes.imports import import_routes
-from domain.routes.progress import cancel_route
-from domain.routes.queries import read_routes
-from domain.routes.retiring import StillDriving, retire
-from domain.routes.tracking import process_vehicles
+from domain.routes.intake.fleet_changes import add_mapping, edit_driver, import_drivers, import_vehicles
+from domain.routes.intake.holds import expire_held_routes
+from domain.routes.intake.imports import import_routes
+from domain.routes.intake.retiring import StillDriving, retire
+from domain.routes.progress.tracking import process_vehicles
+from domain.routes.reading.lookups import read_routes
+from domain.routes.transitions import cancel_route
 from domain.settings import Settings
-from domain.stations.stations import import_deals
+from domain.stations.price_imports import import_deals
 from tests.domain.helpers import deliver, imported, planned_by_hand, positions_at, post, pushed, route_row, status_of
 from tests.domain.requests.entries import entry_of, new_caller, push_of, store
 from tests.factories import JOLIET, Fleet

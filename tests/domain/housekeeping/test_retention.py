@@ -10,10 +10,10 @@ import pytest
 from domain.database import Connection, Database
 from domain.housekeeping import retention
 from domain.lifecycle import RouteStatus
-from domain.planning.plans import read_explanation
+from domain.planning.stored_plans import read_explanation
 from domain.routes import events
-from domain.routes.queries import read_routes
-from domain.telematics import partitions
+from domain.routes.reading.lookups import read_routes
+from domain.telematics import position_partitions
 from tests.conftest import own_database
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, route_row
 from tests.factories import JOLIET, Fleet
@@ -153,8 +153,8 @@ def stored(connection: Connection, fleet: Fleet) -> Stored:
 
 
 def forget(connection: Connection, now: datetime) -> None:
-    partitions.keep_positions(connection, retention_days=30, now=now)
-    partitions.forget_positions(connection, days=30, now=now, limit=1_000)
+    position_partitions.keep_positions(connection, retention_days=30, now=now)
+    position_partitions.forget_positions(connection, days=30, now=now, limit=1_000)
 
 
 def test_positions_of_the_sandbox_go_by_when_they_came_in(
@@ -188,7 +188,7 @@ def test_the_last_position_goes_with_the_others(connection: Connection, fleet: F
     post(connection, fleet.sandbox, positions_at(JOLIET, now + timedelta(days=99), count=1), now=now)
     post(connection, fleet.live, positions_at(JOLIET, now, count=1, unit_number="102"), now=now)
     later = now + timedelta(days=25)
-    partitions.keep_positions(connection, retention_days=30, now=later)
+    position_partitions.keep_positions(connection, retention_days=30, now=later)
     post(connection, fleet.live, positions_at(JOLIET, later, count=1, unit_number="102"), now=later)
 
     forget(connection, now + timedelta(days=29))

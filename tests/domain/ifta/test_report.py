@@ -13,19 +13,20 @@ from domain.accounts.companies import UnknownCompany
 from domain.database import Connection
 from domain.housekeeping import retention
 from domain.ids import new_id
+from domain.ifta.driven_routes import find_driven
 from domain.ifta.quarters import Quarter, UnknownQuarter
-from domain.ifta.reading import find_driven
 from domain.ifta.report import Report, make_report
-from domain.planning import plans
-from domain.planning.plan import FuelPlan
-from domain.planning.tasks import load_task, road_ahead
+from domain.planning import stored_plans
+from domain.planning.fuel_plan import FuelPlan
+from domain.planning.plan_tasks import load_task, road_ahead
 from domain.roads.highways import HighwayRoads
-from domain.routes import fuel_plans, progress
-from domain.routes.imports import import_routes
-from domain.routes.pushes import Push, store_pushes
+from domain.routes import transitions
+from domain.routes.intake.imports import import_routes
+from domain.routes.intake.pushes import Push, store_pushes
+from domain.routes.plans import first_plan
 from domain.settings import Settings
 from domain.stations.candidates import Network, offers_along
-from domain.stations.stations import import_stations, import_taxes
+from domain.stations.price_imports import import_stations, import_taxes
 from tests.domain.helpers import deliver, imported, route_row
 from tests.domain.trucks import hours, minutes, stand_at
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet, route_input
@@ -75,9 +76,9 @@ def drive(
     assert task is not None
     road = road_ahead(task, HighwayRoads())
     corridor = offers_along(connection, fleet.company_id, road, 5.0, Network(), now=start)
-    plan = plans.compute(task, road, corridor, now=start)
+    plan = stored_plans.compute(task, road, corridor, now=start)
     assert isinstance(plan, FuelPlan)
-    fuel_plans.finish_plan(connection, task, corridor, plan, now=start + minutes(5))
+    first_plan.finish_plan(connection, task, corridor, plan, now=start + minutes(5))
     (message,) = named(connection).execute("SELECT id FROM messages WHERE route_id = %s", (route_id,)).fetchall()
     deliver(connection, message.id, settings=settings, now=start + minutes(6))
     for stop, place in enumerate(STOPS[1:stops], start=1):
@@ -225,7 +226,7 @@ def test_what_was_bought_counts_as_long_as_the_leg_does(
     assert before.totals.gallons_planned > 0
     later = start + hours(11)
 
-    progress.end_routes(connection, [route_id], "it broke down", now=later)
+    transitions.end_routes(connection, [route_id], "it broke down", now=later)
     assert report_of(connection, fleet, Q4) == before
     again = route_input(start, externalId=route_row(connection, route_id).external_id, stops=stops)
     store_pushes(connection, [Push(fleet.live, again)], now=later)
@@ -239,7 +240,7 @@ def test_a_plan_from_before_the_route_was_begun_anew_counts_for_nothing(
 ) -> None:
     start = NEW_YEAR - timedelta(days=9)
     route_id, _ = drive(connection, settings, fleet, start, stops=2)
-    progress.end_routes(connection, [route_id], "it broke down", now=start + hours(11))
+    transitions.end_routes(connection, [route_id], "it broke down", now=start + hours(11))
     anew = start + timedelta(days=4)
     again = route_input(anew, externalId=route_row(connection, route_id).external_id, stops=STOPS)
     store_pushes(connection, [Push(fleet.live, again)], now=start + hours(12))

@@ -20,20 +20,16 @@ from domain.database import Connection, Database
 from domain.ids import shown_id
 from domain.jobs import send_message
 from domain.lifecycle import RouteStatus
-from domain.messages import messages
+from domain.messages import message_life
+from domain.messages.due_messages import due_messages, list_messages
 from domain.messages.gateways import Fault
-from domain.messages.messages import (
-    Claim,
-    MessageStatus,
-    channel_of,
-)
-from domain.messages.queries import due_messages, list_messages
-from domain.routes import delivery
-from domain.routes.delivery import Outcome
-from domain.routes.imports import import_routes
-from domain.routes.progress import cancel_route
-from domain.routes.pushes import Push, store_pushes
-from domain.routes.queries import read_routes
+from domain.messages.message_life import Claim, MessageStatus, channel_of
+from domain.routes.intake.imports import import_routes
+from domain.routes.intake.pushes import Push, store_pushes
+from domain.routes.plans import delivery
+from domain.routes.plans.delivery import Outcome
+from domain.routes.reading.lookups import read_routes
+from domain.routes.transitions import cancel_route
 from domain.settings import Settings
 from tests.domain.helpers import (
     corrected_by_hand,
@@ -321,14 +317,14 @@ def test_a_crash_after_the_gateway_s_answer_sends_the_same_message_again_once_th
     database: Database, settings: Settings, now: datetime, gateway: Gateway
 ) -> None:
     load = Load.planned(database, settings, now, gateway.url)
-    assert messages.hand_over(load.claimed(), load.settings) is None  # and there it ends
+    assert message_life.hand_over(load.claimed(), load.settings) is None  # and there it ends
 
     with database.transaction() as connection:
         assert load.message_id not in due_messages(connection, now=now + timedelta(seconds=19))
         assert load.message_id in due_messages(connection, now=now + timedelta(seconds=21))
     assert load.claim(seconds=19) == Outcome(None, [])
     again = load.claimed(seconds=21)
-    assert messages.hand_over(again, load.settings) is None
+    assert message_life.hand_over(again, load.settings) is None
     assert load.settle(again, seconds=21).status is MessageStatus.SENT
 
     assert load.status is RouteStatus.ACTIVE

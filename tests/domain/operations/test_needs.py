@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.jobs import QUEUES
+from domain.operations.alerts import Measured, Need, find_needs, headline
 from domain.operations.beats import PassBeat, Running, WorkerBeat
-from domain.operations.needs import Measured, Need, find_needs, headline
 from domain.operations.overdue import FIGURES, Count
 from domain.operations.pauses import Pause
 from domain.operations.queues import Holder, QueueState

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.lifecycle import Objective
-from domain.planning.giving_up import FURTHEST_DETOUR_MILES
-from domain.planning.plan import FuelPlan, NoPlan, PlanInputs, Policy, build_plan
+from domain.planning.fuel_plan import FuelPlan, NoPlan, PlanInputs, Policy, build_plan
 from domain.planning.reasons import trip_of, with_reasons
+from domain.planning.relaxation import FURTHEST_DETOUR_MILES
 from domain.planning.trips import Purchase, replay
 from domain.roads import Leg, Road
 from domain.stations.offers import Offer

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from domain.planning.changes import fuel_changed, level_on_leaving, same_trip, saving_moved
+from domain.planning.plan_changes import fuel_changed, level_on_leaving, same_trip, saving_moved
 
 
 @pytest.mark.parametrize(

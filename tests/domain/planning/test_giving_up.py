@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from domain.planning.giving_up import FURTHEST_DETOUR_MILES, SMALLEST_PURCHASE_GALLONS, STEP, Limits, least_given_up
-from domain.planning.plan import FuelPlan, NoPlan, PlanInputs, build_plan
+from domain.planning.fuel_plan import FuelPlan, NoPlan, PlanInputs, build_plan
+from domain.planning.relaxation import FURTHEST_DETOUR_MILES, SMALLEST_PURCHASE_GALLONS, STEP, Limits, least_given_up
 from domain.planning.rounding import solve_rounded
 from domain.planning.trips import Candidate, Infeasible, Solution, Trip, replay
 from tests.domain.planning.test_optimizer import DOLLARS_LOST_TO_ROUNDING, milp_objective

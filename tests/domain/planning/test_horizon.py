@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 
 from domain.database import Connection
-from domain.planning import plans
-from domain.planning.plan import NoPlan, build_plan
+from domain.planning import stored_plans
+from domain.planning.fuel_plan import NoPlan, build_plan
+from domain.planning.plan_tasks import load_task, road_ahead
 from domain.planning.reasons import with_reasons
-from domain.planning.tasks import load_task, road_ahead
 from domain.planning.trips import replay
 from domain.roads import Leg, Road
 from domain.roads.highways import HighwayRoads
-from domain.routes import fuel_plans
-from domain.routes.progress import message_sent
-from domain.routes.tracking import process_vehicles
+from domain.routes.plans import first_plan
+from domain.routes.progress.tracking import process_vehicles
+from domain.routes.transitions import message_sent
 from domain.settings import Settings
 from domain.stations.candidates import Network, offers_along
-from domain.stations.stations import import_stations
+from domain.stations.price_imports import import_stations
 from tests.domain.helpers import imported, positions_at, post, route_row
 from tests.domain.planning.test_plan import NOW, feasible, inputs, meridian, priced
 from tests.domain.routes.test_reviews import STATIONS
@@ -114,8 +114,8 @@ class Far:
         assert task is not None
         road = road_ahead(task, HighwayRoads()).up_to(horizon_miles)
         corridor = offers_along(self.connection, self.fleet.company_id, road, 5.0, Network(), now=self.now)
-        plan = plans.compute(task, road, corridor, now=self.now)
-        fuel_plans.finish_plan(self.connection, task, corridor, plan, now=self.now)
+        plan = stored_plans.compute(task, road, corridor, now=self.now)
+        first_plan.finish_plan(self.connection, task, corridor, plan, now=self.now)
         return plan
 
 
@@ -132,7 +132,7 @@ def test_the_route_the_message_and_the_explanation_tell_where_the_plan_ends(
     assert f"mile {row.distance_miles:.0f}" in message.text.splitlines()[1]
     assert f"This plan ends at mile 300 of {row.distance_miles:.0f}." in message.text
     assert "destination, mile" not in message.text
-    explanation = plans.read_explanation(connection, far.route_id)
+    explanation = stored_plans.read_explanation(connection, far.route_id)
     assert explanation is not None
     assert explanation["ends_early"] is not None
     assert len(explanation["candidates"]) == explanation["candidates_total"]
@@ -143,10 +143,10 @@ def test_an_explanation_is_read_in_pages(
 ) -> None:
     far = Far(connection, fleet, settings, now)
     far.plan(10_000.0)
-    whole = plans.read_explanation(connection, far.route_id)
+    whole = stored_plans.read_explanation(connection, far.route_id)
     assert whole is not None
 
-    first, second = (plans.read_explanation(connection, far.route_id, limit=5, offset=at) for at in (0, 5))
+    first, second = (stored_plans.read_explanation(connection, far.route_id, limit=5, offset=at) for at in (0, 5))
 
     assert first is not None
     assert second is not None

@@ -13,7 +13,7 @@ import pytest
 
 from domain.lifecycle import Objective
 from domain.planning.explanation import Explanation
-from domain.planning.plan import FuelPlan, NoPlan, PlanInputs, Policy, build_plan
+from domain.planning.fuel_plan import FuelPlan, NoPlan, PlanInputs, Policy, build_plan
 from domain.planning.reasons import trip_of
 from domain.planning.trips import Purchase, replay
 from domain.roads import Leg, Point, Road

@@ -7,7 +7,7 @@ import pytest
 
 from domain.planning import reasons
 from domain.planning.explanation import FullExplanation
-from domain.planning.plan import FuelPlan, NoPlan, build_plan
+from domain.planning.fuel_plan import FuelPlan, NoPlan, build_plan
 from domain.planning.reasons import with_reasons
 from tests.domain.planning.test_each_stop import cost_with_stop
 from tests.domain.planning.test_plan import feasible, inputs, meridian, priced

@@ -17,12 +17,14 @@ from domain.ids import new_id
 from domain.jobs import Job, build_plan, process_positions, review_plan, send_message
 from domain.lifecycle import RouteStatus
 from domain.messages.resending import CannotResend
-from domain.planning.tasks import load_task
-from domain.routes import by_hand, events, reviews
+from domain.planning.plan_tasks import load_task
+from domain.routes import events
 from domain.routes.events import By, ImpossibleStep
-from domain.routes.progress import cancel_route
+from domain.routes.plans import reviews
+from domain.routes.progress import dispatcher_entries
+from domain.routes.transitions import cancel_route
 from domain.settings import Settings
-from domain.telematics.marks import End, ImpossibleMark
+from domain.telematics.manual_stop_events import End, ImpossibleMark
 from tests.domain.helpers import (
     corrected_by_hand,
     deliver,
@@ -60,7 +62,7 @@ def mark(connection: Connection, fleet: Fleet, settings: Settings, now: datetime
         tenant: Tenant = fleet.live,
         at: datetime | None = None,
     ) -> tuple[bool, list[Job]]:
-        return by_hand.mark_stop(
+        return dispatcher_entries.mark_stop(
             connection, tenant, route_id, stop, end, moment, DOT, settings=settings, now=at or max(now, moment)
         )
 
@@ -264,7 +266,7 @@ def _say_what_was_seen(
         ends: list[tuple[End, datetime | None]] = [("arrival", arrived_at), ("departure", departed_at)]
         for end, moment in ends:
             if moment is not None:
-                by_hand.mark_stop(
+                dispatcher_entries.mark_stop(
                     connection, fleet.live, route_id, stop, end, moment, DOT, settings=settings, now=now + minutes(2)
                 )
 
@@ -297,7 +299,7 @@ def test_another_companys_route_and_the_other_environment_s_do_not_exist(
         with pytest.raises(ImpossibleStep):
             mark(route_id, 0, "arrival", now, tenant=tenant)
         with pytest.raises(ImpossibleStep):
-            by_hand.plan_again(connection, tenant, route_id, DOT, now=now)
+            dispatcher_entries.plan_again(connection, tenant, route_id, DOT, now=now)
     assert visits_of(connection, route_id) == {}
 
 
@@ -367,7 +369,7 @@ def _take(
         match what:
             case "mark" | "leave":
                 end: End = "arrival" if what == "mark" else "departure"
-                by_hand.mark_stop(
+                dispatcher_entries.mark_stop(
                     connection, fleet.live, route_id, int(number), end, moment, DOT, settings=settings, now=moment
                 )
                 process(connection, settings, fleet, now=moment)
@@ -381,11 +383,11 @@ def _take(
                     deliver(connection, message.id, settings=settings, now=moment)
             case "again":
                 for message in waiting:
-                    by_hand.send_again(
+                    dispatcher_entries.send_again(
                         connection, fleet.live, route_id, message.id, DOT, driver_was_asked=True, now=moment
                     )
             case "anew":
-                by_hand.plan_again(connection, fleet.live, route_id, DOT, now=moment)
+                dispatcher_entries.plan_again(connection, fleet.live, route_id, DOT, now=moment)
     except (ImpossibleStep, ImpossibleMark, CannotResend):
         pass
 
@@ -399,7 +401,7 @@ def trip(connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 
 
 def plan_again(trip: Trip) -> list[Job]:
-    return by_hand.plan_again(trip.connection, trip.tenant, trip.route_id, DOT, now=trip.now)
+    return dispatcher_entries.plan_again(trip.connection, trip.tenant, trip.route_id, DOT, now=trip.now)
 
 
 def test_the_plan_is_made_again_and_stays_where_nothing_changed(trip: Trip) -> None:
@@ -447,10 +449,10 @@ def test_there_is_nothing_to_plan_again_before_the_arrival_and_after_the_end(
     held = pushed(connection, fleet.live, now=now, start=now)
     for one in (route_id, held, new_id()):
         with pytest.raises(ImpossibleStep):
-            by_hand.plan_again(connection, fleet.live, one, DOT, now=now)
+            dispatcher_entries.plan_again(connection, fleet.live, one, DOT, now=now)
     cancel_route(connection, fleet.live, route_id, now=now)
     with pytest.raises(ImpossibleStep):
-        by_hand.plan_again(connection, fleet.live, route_id, DOT, now=now)
+        dispatcher_entries.plan_again(connection, fleet.live, route_id, DOT, now=now)
     assert events.events_of(connection, fleet.company_id, route_id) == []
 
 
@@ -489,7 +491,9 @@ def test_a_failed_message_is_sent_again_as_the_same_one(
     text = message(connection, message_id).text
     contact(connection, fleet, gateway.url)
 
-    jobs = by_hand.send_again(connection, fleet.live, route_id, message_id, DOT, driver_was_asked=False, now=now)
+    jobs = dispatcher_entries.send_again(
+        connection, fleet.live, route_id, message_id, DOT, driver_was_asked=False, now=now
+    )
 
     assert jobs == [send_message(message_id)]
     assert deliver(connection, message_id, settings=settings, now=now)[0] == "sent"
@@ -504,7 +508,7 @@ def test_a_message_that_is_sent_again_has_a_fresh_day_of_attempts(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     route_id, message_id = failed_message(connection, fleet, settings, now)
-    by_hand.send_again(connection, fleet.live, route_id, message_id, DOT, driver_was_asked=False, now=now)
+    dispatcher_entries.send_again(connection, fleet.live, route_id, message_id, DOT, driver_was_asked=False, now=now)
 
     assert deliver(connection, message_id, settings=settings, now=now)[0] == "pending"
 
@@ -517,7 +521,7 @@ def test_what_was_sent_or_is_on_its_way_is_not_sent_again(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime, gateway: Gateway
 ) -> None:
     def again(message_id: UUID, **doubt: bool) -> None:
-        by_hand.send_again(
+        dispatcher_entries.send_again(
             connection, fleet.live, route_id, message_id, DOT, **{"driver_was_asked": False, **doubt}, now=now
         )
 
@@ -541,8 +545,10 @@ def test_a_message_that_may_have_arrived_is_sent_again_only_when_the_driver_was_
     connection.execute("UPDATE messages SET claimed_until = %s WHERE id = %s", (now, message_id))
     contact(connection, fleet, gateway.url)
     with pytest.raises(CannotResend, match="ask the driver first"):
-        by_hand.send_again(connection, fleet.live, route_id, message_id, DOT, driver_was_asked=False, now=now)
-    by_hand.send_again(connection, fleet.live, route_id, message_id, DOT, driver_was_asked=True, now=now)
+        dispatcher_entries.send_again(
+            connection, fleet.live, route_id, message_id, DOT, driver_was_asked=False, now=now
+        )
+    dispatcher_entries.send_again(connection, fleet.live, route_id, message_id, DOT, driver_was_asked=True, now=now)
     assert deliver(connection, message_id, settings=settings, now=now)[0] == "sent"
 
 
@@ -552,7 +558,7 @@ def test_only_the_plan_that_the_driver_should_get_is_sent_again(
     route_id, message_id = failed_message(connection, fleet, settings, now)
     cancel_route(connection, fleet.live, route_id, now=now)
     with pytest.raises(CannotResend, match="not the one"):
-        by_hand.send_again(connection, fleet.live, route_id, message_id, DOT, driver_was_asked=True, now=now)
+        dispatcher_entries.send_again(connection, fleet.live, route_id, message_id, DOT, driver_was_asked=True, now=now)
 
     contact(connection, fleet, "")
     other = imported(connection, fleet.live, now=now)
@@ -562,7 +568,7 @@ def test_only_the_plan_that_the_driver_should_get_is_sent_again(
     connection.execute("UPDATE messages SET queued_at = %s WHERE id = %s", (now - hours(25), correction))
     assert deliver(connection, correction, settings=settings, now=now)[0] == "failed"
     with pytest.raises(CannotResend, match="made again"):
-        by_hand.send_again(connection, fleet.live, other, correction, DOT, driver_was_asked=True, now=now)
+        dispatcher_entries.send_again(connection, fleet.live, other, correction, DOT, driver_was_asked=True, now=now)
 
 
 # --- At the same time --------------------------------------------------------------------------------------------
@@ -579,7 +585,7 @@ def test_a_mark_and_the_positions_at_the_same_time_are_one_arrival(
 
     def marking(_: int) -> list[Job]:
         with database.transaction() as connection:
-            return by_hand.mark_stop(
+            return dispatcher_entries.mark_stop(
                 connection, fleet.live, route_ids[0], 0, "arrival", now, DOT, settings=settings, now=now
             )[1]
 
@@ -608,7 +614,9 @@ def test_a_message_is_sent_again_once_however_many_ask_at_the_same_time(
     def ask(_: int) -> bool:
         try:
             with database.transaction() as connection:
-                by_hand.send_again(connection, fleet.live, route_id, message_id, DOT, driver_was_asked=False, now=now)
+                dispatcher_entries.send_again(
+                    connection, fleet.live, route_id, message_id, DOT, driver_was_asked=False, now=now
+                )
         except CannotResend:
             return False
         with database.transaction() as connection:

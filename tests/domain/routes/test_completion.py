@@ -7,7 +7,7 @@ import pytest
 from domain.database import Connection
 from domain.jobs import build_plan, process_positions
 from domain.lifecycle import RouteStatus
-from domain.routes import progress
+from domain.routes import transitions
 from domain.settings import Settings
 from tests.domain.helpers import deliver, imported, planned_by_hand, positions_at, post, route_row, status_of, visits_of
 from tests.domain.trucks import activate, hours, minutes, process, stand_at
@@ -120,7 +120,7 @@ def test_fixes_of_the_route_before_do_not_start_the_next_one_at_a_shared_depot(
         (*fleet.live, first, now + minutes(5)),
     )
 
-    progress.complete_routes(connection, [first], now=now + minutes(6))
+    transitions.complete_routes(connection, [first], now=now + minutes(6))
     assert status_of(connection, first) is RouteStatus.COMPLETED
     process(connection, settings, fleet, now=now + minutes(6))
 
@@ -180,9 +180,9 @@ def test_a_started_route_without_a_visit_for_two_weeks_becomes_error_and_frees_i
     stand_at(connection, settings, fleet, PERRYSBURG, later)
     assert visits_of(connection, following) == {}  # not while the other one is started
 
-    progress.expire_started_routes(connection, expiry_days=14, now=now + timedelta(days=13))
+    transitions.expire_started_routes(connection, expiry_days=14, now=now + timedelta(days=13))
     assert status_of(connection, route_id) is RouteStatus(status)
-    _, jobs = progress.expire_started_routes(connection, expiry_days=14, now=later)
+    _, jobs = transitions.expire_started_routes(connection, expiry_days=14, now=later)
     row = route_row(connection, route_id)
     assert (row.status, row.retry_at) == ("error", None)
     assert row.closed_reason.endswith("no stop was reached for 14 days")
@@ -202,7 +202,7 @@ def test_new_plans_are_no_sign_of_life_of_a_truck(
     later = now + timedelta(days=14, hours=1)
     connection.execute("UPDATE routes SET updated_at = %s WHERE id = %s", (later, route_id))  # as with every new price
 
-    progress.expire_started_routes(connection, expiry_days=14, now=later)
+    transitions.expire_started_routes(connection, expiry_days=14, now=later)
 
     assert status_of(connection, route_id) is RouteStatus.ERROR
 
@@ -215,6 +215,6 @@ def test_a_simulated_truck_lives_by_our_clock(
     process(connection, settings, fleet, now=now, live=False)
     planned_by_hand(connection, route_id, now=now)
 
-    progress.expire_started_routes(connection, expiry_days=14, now=now + timedelta(days=13))
+    transitions.expire_started_routes(connection, expiry_days=14, now=now + timedelta(days=13))
 
     assert status_of(connection, route_id) is RouteStatus.PLANNED

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from domain.database import Connection, Database, Tenant
 from domain.ids import new_id
 from domain.lifecycle import RouteStatus
-from domain.routes.counts import COUNTED, fold, mend
+from domain.routes.reading.counts import COUNTED, fold, mend
 from tests.conftest import own_database
 from tests.factories import Fleet, make_fleet
 

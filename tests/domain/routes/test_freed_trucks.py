@@ -12,11 +12,12 @@ import pytest
 from domain.database import Connection
 from domain.jobs import Job, build_plan
 from domain.lifecycle import RouteStatus
-from domain.routes import holds, imports, progress
-from domain.routes.fleet_changes import add_mapping
-from domain.routes.imports import import_routes
-from domain.routes.pushes import Push, store_pushes
-from domain.routes.retiring import match_again_lately_retired, retire
+from domain.routes import transitions
+from domain.routes.intake import holds, imports
+from domain.routes.intake.fleet_changes import add_mapping
+from domain.routes.intake.imports import import_routes
+from domain.routes.intake.pushes import Push, store_pushes
+from domain.routes.intake.retiring import match_again_lately_retired, retire
 from domain.settings import Settings
 from tests.domain.helpers import deliver, imported, planned_by_hand, status_of
 from tests.domain.test_one_writer import statements_of
@@ -74,7 +75,7 @@ Way = Callable[[Truck], list[Job]]
 
 
 def canceled(truck: Truck) -> list[Job]:
-    return progress.cancel_route(truck.connection, truck.fleet.live, truck.first, now=truck.now)[1]
+    return transitions.cancel_route(truck.connection, truck.fleet.live, truck.first, now=truck.now)[1]
 
 
 def superseded(truck: Truck) -> list[Job]:
@@ -82,7 +83,7 @@ def superseded(truck: Truck) -> list[Job]:
 
 
 def ended(truck: Truck) -> list[Job]:
-    return progress.end_routes(truck.connection, [truck.first], "it is over", now=truck.now)
+    return transitions.end_routes(truck.connection, [truck.first], "it is over", now=truck.now)
 
 
 def driver_retired(truck: Truck) -> list[Job]:
@@ -138,18 +139,18 @@ def canceled_before_its_import(truck: Truck) -> list[Job]:
 
 
 def attempts_used_up(truck: Truck) -> list[Job]:
-    return progress.planning_failed(truck.connection, truck.first, max_attempts=1, now=truck.now)
+    return transitions.planning_failed(truck.connection, truck.first, max_attempts=1, now=truck.now)
 
 
 def without_a_feasible_plan(truck: Truck) -> list[Job]:
     plan_id = truck.first  # of no stored plan: only the route is looked at
-    return progress.no_plan_feasible(truck.connection, truck.first, plan_id, 300.0, "too far", now=truck.now)
+    return transitions.no_plan_feasible(truck.connection, truck.first, plan_id, 300.0, "too far", now=truck.now)
 
 
 def silent_for_weeks(truck: Truck) -> list[Job]:
     truck.connection.execute("UPDATE visits SET stored_at = %s", (truck.now - timedelta(days=15),))
     truck.connection.execute("UPDATE routes SET imported_at = %s", (truck.now - timedelta(days=15),))
-    return progress.expire_started_routes(truck.connection, expiry_days=14, now=truck.now)[1]
+    return transitions.expire_started_routes(truck.connection, expiry_days=14, now=truck.now)[1]
 
 
 def completed(truck: Truck) -> list[Job]:
@@ -158,7 +159,7 @@ def completed(truck: Truck) -> list[Job]:
         " SELECT company_id, environment, id, 1, %s, vehicle_id FROM routes WHERE id = %s",
         (truck.now - hours(2), truck.first),
     )
-    return progress.complete_routes(truck.connection, [truck.first], now=truck.now)
+    return transitions.complete_routes(truck.connection, [truck.first], now=truck.now)
 
 
 WAYS: dict[Way, tuple[str, ...]] = {

@@ -13,16 +13,17 @@ from domain.accounts.companies import Policy, set_policy
 from domain.database import Connection, Tenant
 from domain.jobs import process_positions, send_message
 from domain.lifecycle import RouteStatus
-from domain.planning import plans
-from domain.planning.plan import FuelPlan, NoPlan
-from domain.planning.tasks import Task, load_task, road_ahead
+from domain.planning import stored_plans
+from domain.planning.fuel_plan import FuelPlan, NoPlan
+from domain.planning.plan_tasks import Task, load_task, road_ahead
 from domain.roads import Point
 from domain.roads.highways import HighwayRoads
-from domain.routes import fuel_plans, progress
-from domain.routes.tracking import process_vehicles
+from domain.routes import transitions
+from domain.routes.plans import first_plan
+from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
 from domain.stations.candidates import Corridor, Network, offers_along
-from domain.stations.stations import import_stations
+from domain.stations.price_imports import import_stations
 from domain.telematics.feed import store_positions
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, pushed, route_row, status_of
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet
@@ -66,7 +67,7 @@ def build(connection: Connection, task: Task, *, now: datetime) -> tuple[Corrido
     road = road_ahead(task, HighwayRoads())
     limit = task.route.max_detour_miles
     corridor = offers_along(connection, task.route.company_id, road, limit, Network(), now=now)
-    return corridor, plans.compute(task, road, corridor, now=now)
+    return corridor, stored_plans.compute(task, road, corridor, now=now)
 
 
 def task_of(connection: Connection, route_id: UUID, now: datetime) -> Task:
@@ -82,7 +83,7 @@ def test_a_plan_moves_the_route_on_and_queues_its_message(
     route_id = arrived(connection, fleet, settings, now, fuel_percent=40)
     task = task_of(connection, route_id, now + timedelta(minutes=1))
 
-    outcome, jobs = fuel_plans.finish_plan(connection, task, *build(connection, task, now=now), now=now)
+    outcome, jobs = first_plan.finish_plan(connection, task, *build(connection, task, now=now), now=now)
 
     assert outcome == "planned"
     row = route_row(connection, route_id)
@@ -90,7 +91,7 @@ def test_a_plan_moves_the_route_on_and_queues_its_message(
     message = named(connection).execute("SELECT * FROM messages WHERE route_id = %s", (route_id,)).fetchone()
     assert message is not None
     assert jobs == [send_message(message.id)]
-    explanation = plans.read_explanation(connection, route_id)
+    explanation = stored_plans.read_explanation(connection, route_id)
     assert explanation is not None
     assert explanation["inputs"]["start_gallons"] == 80.0
     assert explanation["inputs"]["roads"] == "highway-graph"
@@ -134,9 +135,9 @@ def test_a_level_that_jumped_up_on_the_road_is_not_planned_with(
         post(connection, fleet.live, fix, now=now)
     route_id = arrived(connection, fleet, settings, now, fuel_percent=80)
     task = task_of(connection, route_id, now + timedelta(minutes=1))
-    fuel_plans.finish_plan(connection, task, *build(connection, task, now=now), now=now)
+    first_plan.finish_plan(connection, task, *build(connection, task, now=now), now=now)
 
-    explanation = plans.read_explanation(connection, route_id)
+    explanation = stored_plans.read_explanation(connection, route_id)
     assert explanation is not None
     told = explanation["sources"]["fuel"]
     burned = 100 * 30 / (task.route.mpg or 6.5) / (task.route.fuel_tank_capacity_gallons or 200)
@@ -212,7 +213,7 @@ def test_no_plan_is_due_before_the_arrival_or_twice(
 
     route_id = arrived(connection, fleet, settings, now, stops=[JOLIET, PERRYSBURG], fuel_percent=90)
     task = task_of(connection, route_id, now)
-    fuel_plans.finish_plan(connection, task, *build(connection, task, now=now), now=now)
+    first_plan.finish_plan(connection, task, *build(connection, task, now=now), now=now)
     assert load_task(connection, route_id, now=now) is None
 
 
@@ -224,7 +225,7 @@ def test_a_plan_for_input_that_has_changed_is_not_stored(
     plan = build(connection, task, now=now)
     pushed(connection, fleet.live, now=now, start=now, stops=[JOLIET, NEWARK], externalId=task.route.external_id)
 
-    assert fuel_plans.finish_plan(connection, task, *plan, now=now) == ("outdated", [])
+    assert first_plan.finish_plan(connection, task, *plan, now=now) == ("outdated", [])
     assert named(connection).execute("SELECT FROM plans WHERE route_id = %s", (route_id,)).fetchone() is None
 
 
@@ -234,13 +235,13 @@ def test_an_infeasible_trip_is_an_error_that_says_which_leg(
     route_id = arrived(connection, fleet, settings, now, fuel_percent=40)  # and no station has a price
     task = task_of(connection, route_id, now)
 
-    outcome, jobs = fuel_plans.finish_plan(connection, task, *build(connection, task, now=now), now=now)
+    outcome, jobs = first_plan.finish_plan(connection, task, *build(connection, task, now=now), now=now)
 
     assert (outcome, jobs) == ("infeasible", [process_positions("live", [fleet.trucks[0]])])
     row = route_row(connection, route_id)
     assert row.status == "error"
     assert "from mile 0.0" in row.closed_reason
-    explanation = plans.read_explanation(connection, route_id)
+    explanation = stored_plans.read_explanation(connection, route_id)
     assert explanation is not None
     assert explanation["infeasible"] is not None
     assert explanation["infeasible"]["from_mile"] == 0.0
@@ -253,10 +254,10 @@ def test_planning_that_fails_is_retried_later_and_later_and_then_an_error(
     delays = []
     for _ in range(3):
         assert status_of(connection, route_id) is RouteStatus.DRAFT
-        progress.planning_failed(connection, route_id, max_attempts=4, now=now)
+        transitions.planning_failed(connection, route_id, max_attempts=4, now=now)
         delays.append(route_row(connection, route_id).retry_at - now)
 
-    progress.planning_failed(connection, route_id, max_attempts=4, now=now)
+    transitions.planning_failed(connection, route_id, max_attempts=4, now=now)
 
     assert delays == [timedelta(seconds=10), timedelta(seconds=20), timedelta(seconds=40)]
     assert status_of(connection, route_id) is RouteStatus.ERROR
@@ -266,7 +267,7 @@ def test_a_plan_is_due_until_it_is_made(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     route_id = arrived(connection, fleet, settings, now)
-    due = functools.partial(fuel_plans.due_plans, connection)
+    due = functools.partial(first_plan.due_plans, connection)
 
     assert route_id not in due(now=now + timedelta(seconds=30))
     assert route_id in due(now=now + timedelta(minutes=2))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from domain.database import SERVING, Connection, as_array, by_key_options
 from domain.fleet.matching import Match, Reference, match
 from domain.ids import new_id
-from domain.routes.imports import _ATTEMPT_ALL, decide, import_routes
+from domain.routes.intake.imports import _ATTEMPT_ALL, decide, import_routes
 from tests.domain.helpers import pushed, route_row
 from tests.factories import Fleet, make_fleet
 

@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 
 from domain.database import Connection, Database, Tenant
 from domain.lifecycle import HELD, Environment, RouteStatus
-from domain.routes import progress
-from domain.routes.by_hand import mark_stop
+from domain.routes import transitions
 from domain.routes.events import By, ImpossibleStep
-from domain.routes.fleet_changes import add_mapping
-from domain.routes.imports import import_routes
-from domain.routes.progress import cancel_route, end_routes, expire_started_routes
-from domain.routes.pushes import Push, store_pushes
+from domain.routes.intake.fleet_changes import add_mapping
+from domain.routes.intake.imports import import_routes
+from domain.routes.intake.pushes import Push, store_pushes
+from domain.routes.progress.dispatcher_entries import mark_stop
+from domain.routes.transitions import cancel_route, end_routes, expire_started_routes
 from domain.settings import Settings
 from domain.telematics.arrivals import Candidate, current_route
-from domain.telematics.marks import ImpossibleMark
+from domain.telematics.manual_stop_events import ImpossibleMark
 from tests.domain.helpers import deliver, planned_by_hand, positions_at, post
 from tests.domain.trucks import hours, minutes, process
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet, route_input
@@ -144,7 +144,7 @@ class World:
     def fail(self, load: str) -> None:
         route = self.route(load)
         if route is not None:
-            progress.planning_failed(self.connection, route.id, max_attempts=1, now=self.now)
+            transitions.planning_failed(self.connection, route.id, max_attempts=1, now=self.now)
 
     def end(self, load: str) -> None:
         route = self.route(load)

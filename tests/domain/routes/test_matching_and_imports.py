@@ -16,9 +16,9 @@ from domain.fleet.records import UnknownTarget
 from domain.ids import new_id
 from domain.jobs import import_routes as import_job
 from domain.lifecycle import PendingReason, RouteStatus
-from domain.routes import holds, imports
-from domain.routes.fleet_changes import add_mapping
-from domain.routes.imports import Decision, decide, import_routes, revisions_settled
+from domain.routes.intake import holds, imports
+from domain.routes.intake.fleet_changes import add_mapping
+from domain.routes.intake.imports import Decision, decide, import_routes, revisions_settled
 from tests.conftest import own_database
 from tests.domain.helpers import imported, pushed, route_row, status_of
 from tests.factories import Fleet, make_fleet

@@ -17,13 +17,13 @@ from domain.contract.shapes import RouteStopInput
 from domain.database import SUPERSEDING_LOCKS, Connection, Database, Tenant
 from domain.jobs import process_positions, review_plan
 from domain.lifecycle import RouteStatus
-from domain.routes import review_requests
-from domain.routes.by_hand import plan_again
 from domain.routes.events import By
-from domain.routes.imports import import_routes
-from domain.routes.progress import cancel_route, end_routes
-from domain.routes.pushes import Push, Pushed, store_pushes
-from domain.routes.updates import stops_that_stay
+from domain.routes.intake.imports import import_routes
+from domain.routes.intake.pushes import Push, Pushed, store_pushes
+from domain.routes.intake.updates import stops_that_stay
+from domain.routes.plans import review_requests
+from domain.routes.progress.dispatcher_entries import plan_again
+from domain.routes.transitions import cancel_route, end_routes
 from domain.settings import Settings
 from tests.domain.helpers import (
     corrected_by_hand,

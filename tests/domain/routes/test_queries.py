@@ -18,9 +18,9 @@ from domain.contract.shapes import Route, RouteQuery
 from domain.database import Connection, Database, Tenant
 from domain.ids import new_id
 from domain.lifecycle import RouteStatus
-from domain.routes.counts import fold
-from domain.routes.progress import cancel_route
-from domain.routes.queries import ask_external_ids, ask_routes, ask_versions, list_routes
+from domain.routes.reading.counts import fold
+from domain.routes.reading.lookups import ask_external_ids, ask_routes, ask_versions, list_routes
+from domain.routes.transitions import cancel_route
 from tests.domain.helpers import imported
 from tests.factories import Fleet, make_fleet
 from tests.rows import stored_id

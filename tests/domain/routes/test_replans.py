@@ -18,23 +18,23 @@ from domain.contract.shapes import Position
 from domain.database import Connection, Tenant
 from domain.jobs import Job, build_plan, review_plan
 from domain.lifecycle import Environment
-from domain.messages.queries import due_messages
-from domain.planning import plans
+from domain.messages.due_messages import due_messages
+from domain.planning import stored_plans
 from domain.planning.explanation import unpacked
-from domain.planning.giving_up import FURTHEST_DETOUR_MILES
-from domain.planning.plan import NoPlan
+from domain.planning.fuel_plan import NoPlan
+from domain.planning.plan_tasks import Task, load_task, road_ahead
+from domain.planning.relaxation import FURTHEST_DETOUR_MILES
 from domain.planning.replans import Replan, followed_routes
 from domain.planning.reviews import Review
-from domain.planning.tasks import Task, load_task, road_ahead
 from domain.roads import Point
 from domain.roads.highways import HighwayRoads
 from domain.roads.sphere import MILES_PER_DEGREE
-from domain.routes import fuel_plans, replans, reviews
-from domain.routes.review_requests import due_reviews
-from domain.routes.tracking import process_vehicles
+from domain.routes.plans import first_plan, replans, reviews
+from domain.routes.plans.review_requests import due_reviews
+from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
 from domain.stations.candidates import Network, offers_along
-from domain.stations.stations import import_stations
+from domain.stations.price_imports import import_stations
 from tests.domain.helpers import corrected_by_hand, deliver, imported, positions_at, post, route_row
 from tests.factories import JOLIET, NEWARK, Fleet, make_fleet
 from tests.rows import named
@@ -103,7 +103,7 @@ class Journey:
                 task = load_task(self.connection, self.route_id, now=self.now)
                 if task is None:
                     return []
-                return fuel_plans.finish_plan(self.connection, task, *self.made(task), now=self.now)[1]
+                return first_plan.finish_plan(self.connection, task, *self.made(task), now=self.now)[1]
             case "plans.review":
                 due = self.begun()
                 return self.finished(due)[1] if due is not None else []
@@ -124,12 +124,12 @@ class Journey:
     def made(self, task: Task) -> Any:
         road = road_ahead(task, ROADS).up_to(self.horizon_miles)
         corridor = offers_along(self.connection, self.fleet.company_id, road, 5.0, NETWORK, now=self.now)
-        plan = plans.compute(task, road, corridor, now=self.now)
+        plan = stored_plans.compute(task, road, corridor, now=self.now)
         if isinstance(plan, NoPlan):
             further = offers_along(
                 self.connection, self.fleet.company_id, road, FURTHEST_DETOUR_MILES, NETWORK, now=self.now
             )
-            plan = plans.compute(task, road, corridor, further=further, now=self.now)
+            plan = stored_plans.compute(task, road, corridor, further=further, now=self.now)
         return corridor, plan
 
     def lost_jobs(self) -> list[Job]:
@@ -280,7 +280,7 @@ def test_a_truck_that_leaves_its_road_gets_a_plan_from_there(journey: Journey) -
     assert journey.route.replan is None
     assert journey.route.review_at is None
 
-    explained = plans.read_explanation(journey.connection, journey.route_id)
+    explained = stored_plans.read_explanation(journey.connection, journey.route_id)
     assert explained is not None
     assert [one["cause"] and one["cause"]["kind"] for one in explained["versions"]] == [None, "off_road"]
     assert [(one["told"], one["current"]) for one in explained["versions"]] == [(True, False), (True, True)]

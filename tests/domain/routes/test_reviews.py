@@ -12,16 +12,16 @@ from domain.database import Connection, Tenant
 from domain.ids import new_id
 from domain.jobs import Job, review_plan
 from domain.lifecycle import Environment
-from domain.planning import plans
-from domain.planning.tasks import Task, load_task, road_ahead
+from domain.planning import stored_plans
+from domain.planning.plan_tasks import Task, load_task, road_ahead
 from domain.roads import CIRCUITY, great_circle_miles
 from domain.roads.highways import HighwayRoads
-from domain.routes import fuel_plans, review_requests, reviews
-from domain.routes.reviews import ReviewOutcome
-from domain.routes.tracking import process_vehicles
+from domain.routes.plans import first_plan, review_requests, reviews
+from domain.routes.plans.reviews import ReviewOutcome
+from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
 from domain.stations.candidates import Network, offers_along
-from domain.stations.stations import import_stations
+from domain.stations.price_imports import import_stations
 from tests.domain.helpers import deliver, imported, place_of, positions_at, post, route_row
 from tests.factories import JOLIET, NEWARK, Fleet
 from tests.rows import named
@@ -58,7 +58,7 @@ class Trip:
     def plan(self) -> None:
         task = load_task(self.connection, self.route_id, now=self.now)
         assert task is not None
-        fuel_plans.finish_plan(self.connection, task, *self.made(task), now=self.now)
+        first_plan.finish_plan(self.connection, task, *self.made(task), now=self.now)
 
     def report(self, stop: dict[str, Any], *fuel_percents: float | None, speed_mph: float = 0) -> list[Job]:
         """A fix for each reading, half a minute apart; returns the jobs that follow."""
@@ -103,7 +103,7 @@ class Trip:
     def made(self, task: Task) -> Any:
         road = road_ahead(task, ROADS)
         corridor = offers_along(self.connection, self.fleet.company_id, road, 5.0, Network(), now=self.now)
-        return corridor, plans.compute(task, road, corridor, now=self.now)
+        return corridor, stored_plans.compute(task, road, corridor, now=self.now)
 
     def messages(self, *statuses: str) -> Sequence[Any]:
         return (
@@ -117,7 +117,7 @@ class Trip:
 
     @property
     def start_gallons(self) -> float:
-        explanation = plans.read_explanation(self.connection, self.route_id)
+        explanation = stored_plans.read_explanation(self.connection, self.route_id)
         assert explanation is not None
         gallons: float = explanation["inputs"]["start_gallons"]
         return gallons

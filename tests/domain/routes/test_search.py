@@ -9,9 +9,9 @@ import pytest
 from domain.database import Connection, Tenant
 from domain.ids import shown_id
 from domain.lifecycle import PendingReason, RouteStatus
-from domain.routes import search
-from domain.routes.progress import cancel_route
-from domain.routes.search import RouteSearch, search_routes
+from domain.routes.reading import search
+from domain.routes.reading.search import RouteSearch, search_routes
+from domain.routes.transitions import cancel_route
 from tests.domain.helpers import imported
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
 

@@ -13,11 +13,11 @@ from domain.contract.shapes import Route, StopType
 from domain.encoding import write
 from domain.ids import new_id
 from domain.lifecycle import Environment, RouteStatus
-from domain.planning.plan import FuelPlan, PlanInputs, Policy, build_plan
-from domain.planning.plans import timeline_of
-from domain.planning.tasks import RouteToPlan, Task
+from domain.planning.fuel_plan import FuelPlan, PlanInputs, Policy, build_plan
+from domain.planning.plan_tasks import RouteToPlan, Task
+from domain.planning.stored_plans import timeline_of
 from domain.roads import Point
-from domain.routes.answers import RouteRow, route_answer
+from domain.routes.reading.answers import RouteRow, route_answer
 from domain.stations.offers import Offer, Station
 from tests.domain.planning.test_plan import meridian
 

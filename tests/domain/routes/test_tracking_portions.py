@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from domain.contract.shapes import Position
 from domain.database import Connection
 from domain.jobs import in_batches, process_positions
-from domain.routes.fuel_plans import due_plans
+from domain.routes.plans.first_plan import due_plans
 from domain.settings import Settings
-from domain.telematics import tracks, window
+from domain.telematics import fixes_to_visits, tracks
 from tests.domain.helpers import imported, north_of, positions_at, post, visits_of
 from tests.domain.trucks import HOME, hours, process, stand_at
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
@@ -23,13 +23,13 @@ from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
 def fixes_loaded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many fixes each processing loads from now on."""
     loaded: list[int] = []
-    believed = window.believed_fixes
+    believed = fixes_to_visits.believed_fixes
 
     def counted(window: Any) -> Any:
         loaded.append(len(window))
         return believed(window)
 
-    monkeypatch.setattr(window, "believed_fixes", counted)
+    monkeypatch.setattr(fixes_to_visits, "believed_fixes", counted)
     return loaded
 
 

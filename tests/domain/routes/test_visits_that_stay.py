@@ -10,13 +10,14 @@ import pytest
 from domain.database import Connection, Tenant
 from domain.jobs import Job, build_plan
 from domain.lifecycle import RouteStatus
-from domain.routes import holds, progress
-from domain.routes.by_hand import mark_stop
+from domain.routes import transitions
 from domain.routes.events import By
-from domain.routes.fleet_changes import add_mapping
-from domain.routes.imports import import_routes
-from domain.routes.pushes import Push, store_pushes
-from domain.routes.retiring import retire
+from domain.routes.intake import holds
+from domain.routes.intake.fleet_changes import add_mapping
+from domain.routes.intake.imports import import_routes
+from domain.routes.intake.pushes import Push, store_pushes
+from domain.routes.intake.retiring import retire
+from domain.routes.progress.dispatcher_entries import mark_stop
 from domain.settings import Settings
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, route_row, status_of, visits_of
 from tests.domain.trucks import activate, hours, minutes, process, stand_at
@@ -36,7 +37,7 @@ def push_again(
 
 def fail(connection: Connection, route_id: UUID, *, now: datetime) -> list[Job]:
     """The plan of a route whose truck has arrived cannot be made."""
-    return progress.planning_failed(connection, route_id, max_attempts=1, now=now)
+    return transitions.planning_failed(connection, route_id, max_attempts=1, now=now)
 
 
 def waits(connection: Connection, route_id: UUID) -> bool:

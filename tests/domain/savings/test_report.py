@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from domain.database import Connection, Database, Tenant
 from domain.housekeeping.retention import delete_routes
 from domain.lifecycle import TRANSITIONS, RouteStatus
-from domain.messages.messages import Claim
-from domain.routes import delivery, progress
+from domain.messages.message_life import Claim
+from domain.routes import transitions
+from domain.routes.plans import delivery
 from domain.savings.export import COLUMNS, line_row, plan_row, write_csv
 from domain.savings.report import ALL, By, Figures, Line, Only, Order, Week, by_line, by_week, plans_behind, total_of
 from domain.savings.spans import Span, UnusableSpan, month_of, quarter_of
@@ -73,7 +74,7 @@ def complete(connection: Connection, route_id: UUID) -> None:
         " SELECT company_id, environment, id, 1, %s FROM routes WHERE id = %s",
         (NOON, route_id),
     )
-    progress.complete_routes(connection, [route_id], now=NOON)
+    transitions.complete_routes(connection, [route_id], now=NOON)
     assert route_row(connection, route_id).status == RouteStatus.COMPLETED
 
 
@@ -102,10 +103,10 @@ def test_a_route_that_is_completed_while_its_message_is_handed_over_counts(
 
 def test_a_route_that_ends_in_error_no_longer_counts(connection: Connection, fleet: Fleet, settings: Settings) -> None:
     ended, expired, goes_on = (sent(connection, settings, fleet.live) for _ in range(3))
-    progress.end_routes(connection, [ended], "the truck was sold", now=NOON)
+    transitions.end_routes(connection, [ended], "the truck was sold", now=NOON)
     assert set(behind(connection, fleet.live)) == {expired, goes_on}
     connection.execute("UPDATE routes SET imported_at = now() - interval '60 days' WHERE id = %s", (expired,))
-    progress.expire_started_routes(connection, expiry_days=30, now=datetime.now(UTC))
+    transitions.expire_started_routes(connection, expiry_days=30, now=datetime.now(UTC))
     assert route_row(connection, expired).status == RouteStatus.ERROR
     assert goes_on in behind(connection, fleet.live)
     assert expired not in behind(connection, fleet.live)
@@ -121,7 +122,7 @@ def test_planned_and_canceled_routes_do_not_count(connection: Connection, fleet:
     waits, canceled = (imported(connection, fleet.live, now=NOON) for _ in range(2))
     for route_id in (waits, canceled):
         planned_by_hand(connection, route_id, now=NOON)
-    progress.cancel_route(connection, fleet.live, canceled, now=NOON)
+    transitions.cancel_route(connection, fleet.live, canceled, now=NOON)
     assert total(connection, fleet.live).plans == 0
 
 

@@ -12,7 +12,7 @@ from domain.roads.highways import HighwayRoads
 from domain.roads.sphere import densified, miles_of_chords, unit_vectors
 from domain.stations.candidates import Corridor, Network, offers_along
 from domain.stations.offers import Offer
-from domain.stations.stations import UnknownStation, import_deals, import_stations, import_taxes, retire_stations
+from domain.stations.price_imports import UnknownStation, import_deals, import_stations, import_taxes, retire_stations
 from tests.conftest import own_database
 from tests.factories import Fleet, make_fleet
 from tests.rows import named, rows_read

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.roads import Point
-from domain.telematics import marks
+from domain.telematics import manual_stop_events
 from domain.telematics.arrivals import Fix, Implied, Mark, Visit
-from domain.telematics.marks import End, ImpossibleMark, marked
+from domain.telematics.fixes_to_visits import StoredStop, visits_after
+from domain.telematics.manual_stop_events import End, ImpossibleMark, marked
 from domain.telematics.tracks import ReceivedFix
-from domain.telematics.window import StoredStop, visits_after
 from tests.domain.helpers import north_of
 from tests.domain.telematics.test_arrivals import (
     CUSTOMER,
@@ -38,7 +38,7 @@ def after_marks(
     """The visits after marks of what is not known yet: a stop, its end, minutes after noon."""
     known = dict(visits or {})
     for stop, end, minutes in given:
-        if not marks.is_known(known, stop, end):
+        if not manual_stop_events.is_known(known, stop, end):
             known = marked(stops, known, stop, end, at(minutes), SAID)
     return known
 
@@ -222,7 +222,7 @@ def test_the_same_again_changes_nothing(
     visits = after_fixes(mixed(stops, fixes, given, order)[-1], fixes, stops)
     assert after_fixes(visits, fixes, stops) == visits
     for stop, end, minutes in given:
-        if marks.is_known(visits, stop, end):
+        if manual_stop_events.is_known(visits, stop, end):
             assert after_marks((stop, end, minutes), stops=stops, visits=visits) == visits
 
 
@@ -238,7 +238,7 @@ def test_marks_where_fixes_show_the_truck_make_the_visits_of_the_fixes(stops: li
             happened.append((visit.departed_at, stop, "departure"))
     visits: dict[int, Visit] = {}
     for moment, stop, end in sorted(happened, key=lambda one: (one[0], one[1], one[2])):
-        if not marks.is_known(visits, stop, end):
+        if not manual_stop_events.is_known(visits, stop, end):
             try:
                 visits = marked(stops, visits, stop, end, moment, SAID)
             except ImpossibleMark:  # places that overlap: it was at the next one before it had left this one

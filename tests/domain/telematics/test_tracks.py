@@ -8,7 +8,7 @@ from uuid import UUID
 from domain.database import Connection, Database
 from domain.ids import new_id
 from domain.lifecycle import Environment
-from domain.routes.tracking import process_vehicles
+from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
 from domain.telematics import feed, tracks
 from domain.telematics.rechecks import recheck_trucks

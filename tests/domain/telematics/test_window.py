@@ -7,8 +7,8 @@ import pytest
 
 from domain.roads import Point
 from domain.telematics.arrivals import Fix, Visit
+from domain.telematics.fixes_to_visits import OpenRoute, StoredStop, first_that_may_count, visits_after
 from domain.telematics.tracks import ReceivedFix, Track
-from domain.telematics.window import OpenRoute, StoredStop, first_that_may_count, visits_after
 from tests.factories import JOLIET, NEWARK
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

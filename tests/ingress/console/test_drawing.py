@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.routes.history import History, LastPosition, StoredRoute
+from domain.routes.reading.history import History, LastPosition, StoredRoute
 from ingress.console.drawing import MOST_POINTS, WIDTH, Frame, Mark, draw_ground, draw_moving
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)

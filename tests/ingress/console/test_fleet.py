@@ -20,7 +20,7 @@ from domain.housekeeping.erasure import erase_driver
 from domain.ids import shown_id
 from domain.lifecycle import Role, RouteStatus
 from domain.operations import csv_imports
-from domain.routes.fleet_changes import edit_driver
+from domain.routes.intake.fleet_changes import edit_driver
 from ingress.console.browser import MAX_FILE_BYTES
 from tests.domain.helpers import imported, status_of
 from tests.factories import Fleet

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from domain.ifta import reading
+from domain.ifta import driven_routes
 from domain.ifta.quarters import Quarter
 from domain.ifta.report import make_report
 from domain.lifecycle import Role
@@ -29,7 +29,7 @@ def driven(world: World) -> Fleet:
 
 def test_a_quarter_s_states_are_those_of_the_report(world: World, driven: Fleet) -> None:
     with world.database.transaction() as connection:
-        found = reading.find_driven(connection, driven.company_id, Quarter(2026, 4))
+        found = driven_routes.find_driven(connection, driven.company_id, Quarter(2026, 4))
         report = make_report(connection, found, now=datetime.now(UTC))
     browser = world.browser(Role.VIEWER, driven)
     page = words(browser.look("/ifta", quarter="2026Q4"))

@@ -8,7 +8,7 @@ import pytest
 
 from domain.documents import PlanCause
 from domain.routes.events import Event
-from domain.routes.history import History, StoredMessage, StoredPlan, StoredRoute, StoredVisit
+from domain.routes.reading.history import History, StoredMessage, StoredPlan, StoredRoute, StoredVisit
 from ingress.console.timeline import timeline
 from tests.factories import JOLIET, NEWARK, PLAN
 

@@ -14,10 +14,10 @@ from domain.database import Connection, Tenant, as_json
 from domain.ids import new_id
 from domain.jobs import SWEEP_GRACE, Job
 from domain.lifecycle import PushEffect, effect_of_push
-from domain.routes.content import COLUMNS, VALUES
-from domain.routes.progress import NOT_ATTEMPTED
-from domain.routes.superseding import lock_references, lock_with_older, supersede
-from domain.routes.updates import Update, lock_current, store_updates
+from domain.routes.intake.pushed_columns import COLUMNS, VALUES
+from domain.routes.intake.superseding import lock_references, lock_with_older, supersede
+from domain.routes.intake.updates import Update, lock_current, store_updates
+from domain.routes.transitions import NOT_ATTEMPTED
 from domain.statements import Query, Statement
 from domain.telematics.rechecks import recheck_trucks
 

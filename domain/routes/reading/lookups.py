@@ -11,8 +11,8 @@ from domain.accounts.keys import VALID
 from domain.contract.shapes import Route, RouteList, RouteQuery
 from domain.database import Connection, Tenant, as_array
 from domain.ids import read_id
-from domain.routes.answers import RouteRow, route_answer
-from domain.routes.counts import COUNTED
+from domain.routes.reading.answers import RouteRow, route_answer
+from domain.routes.reading.counts import COUNTED
 from domain.statements import Query, Statement
 
 _VERSION = "md5(ROW(r.id, r.updated_at, v.unit_number, coalesce(d.name, r.driver_name))::text)"

@@ -1,4 +1,4 @@
-"""A fuel plan is computed from its task, stored, and explained. How its route moves on is in `routes/fuel_plans.py`."""
+"""Computes a fuel plan from its task, stores it, and reads its explanation. `routes/plans/` moves the route on."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -20,10 +20,10 @@ from domain.planning.explanation import (
     Sources,
     unpacked,
 )
+from domain.planning.fuel_plan import FuelPlan, NoPlan, PlanInputs, Policy, build_plan
 from domain.planning.gauges import Gauge
-from domain.planning.plan import FuelPlan, NoPlan, PlanInputs, Policy, build_plan
+from domain.planning.plan_tasks import Task
 from domain.planning.reasons import with_reasons
-from domain.planning.tasks import Task
 from domain.roads import Road
 from domain.statements import Command, NotNull, Statement
 from domain.stations.candidates import Corridor

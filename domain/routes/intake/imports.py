@@ -18,7 +18,7 @@ from domain.fleet.matching import MappingKind, Match, Reference, match
 from domain.jobs import Job, build_plan
 from domain.lifecycle import HELD, PendingReason, RouteStatus
 from domain.routes import events
-from domain.routes.progress import end
+from domain.routes.transitions import end
 from domain.routes.visits import keep_what_could_begin
 from domain.statements import Command, IdRow, Statement
 from domain.telematics.rechecks import process_trucks, recheck_imported, recheck_left

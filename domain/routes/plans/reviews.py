@@ -25,14 +25,14 @@ from domain.database import Connection
 from domain.jobs import SWEEP_GRACE, Job
 from domain.lifecycle import RouteStatus
 from domain.messages.discarding import discard_messages
-from domain.messages.queries import is_being_sent
+from domain.messages.due_messages import is_being_sent
 from domain.planning import reviews
-from domain.planning.plan import FuelPlan, NoPlan
-from domain.planning.plans import store_plan
+from domain.planning.fuel_plan import FuelPlan, NoPlan
 from domain.planning.reviews import PlanUnderReview, Review
+from domain.planning.stored_plans import store_plan
 from domain.routes import events
-from domain.routes.fuel_plans import queue_message_of
-from domain.routes.progress import RETRY_WAIT
+from domain.routes.plans.first_plan import queue_message_of
+from domain.routes.transitions import RETRY_WAIT
 from domain.statements import Command, Statement
 from domain.stations.candidates import Corridor
 

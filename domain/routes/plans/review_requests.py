@@ -11,7 +11,7 @@ from uuid import UUID
 
 from domain.database import Connection, Tenant
 from domain.jobs import SWEEP_GRACE, Job, review_plan
-from domain.planning.changes import fuel_changed
+from domain.planning.plan_changes import fuel_changed
 from domain.statements import IdRow, OwnedRow, Statement, in_turns
 
 _REQUEST = "review_requests = review_requests + 1, review_at = coalesce(review_at, %(due)s)"

@@ -20,8 +20,8 @@ from domain.contract.shapes import (
 )
 from domain.ids import Kind, shown_id
 from domain.lifecycle import HELD, SHOWS_FUEL_STOPS, SHOWS_PLAN, Environment, PendingReason, RouteStatus
-from domain.routes.imports import Outcome
-from domain.routes.pushes import Push, Pushed
+from domain.routes.intake.imports import Outcome
+from domain.routes.intake.pushes import Push, Pushed
 
 
 class RouteRow(NamedTuple):

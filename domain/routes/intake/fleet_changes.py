@@ -15,7 +15,7 @@ from domain.fleet.mappings import store_mapping
 from domain.fleet.matching import MappingKind
 from domain.fleet.vehicles import VehicleRow, change_vehicle, store_vehicle, store_vehicles
 from domain.jobs import Job, import_routes, in_batches
-from domain.routes.holds import routes_waiting_for
+from domain.routes.intake.holds import routes_waiting_for
 
 
 def import_vehicles(

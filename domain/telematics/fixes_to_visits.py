@@ -16,7 +16,7 @@ from uuid import UUID
 from domain.lifecycle import Environment, RouteStatus
 from domain.roads import Point
 from domain.statements import NotNull
-from domain.telematics import arrivals, marks
+from domain.telematics import arrivals, manual_stop_events
 from domain.telematics.arrivals import Candidate, Fix, Visit
 from domain.telematics.rechecks import STANDING_MINUTES
 from domain.telematics.tracks import ReceivedFix, Track
@@ -122,7 +122,7 @@ def visits_after(
 
     merged = arrivals.merge(before, processed(_known_by(fixes[0].recorded_at, before)))
     merged = arrivals.merge(merged, processed(merged))
-    return marks.with_implied_departures(stops, merged)
+    return manual_stop_events.with_implied_departures(stops, merged)
 
 
 _STANDING = timedelta(minutes=STANDING_MINUTES)

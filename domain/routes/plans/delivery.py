@@ -10,11 +10,12 @@ from uuid import UUID
 
 from domain.database import Connection
 from domain.jobs import Job
-from domain.messages import messages
+from domain.messages import message_life
+from domain.messages.due_messages import next_messages
 from domain.messages.gateways import Fault
-from domain.messages.messages import Claim, MessageStatus, Settled
-from domain.messages.queries import next_messages
-from domain.routes import events, progress, replans
+from domain.messages.message_life import Claim, MessageStatus, Settled
+from domain.routes import events, transitions
+from domain.routes.plans import replans
 from domain.settings import Settings
 from domain.statements import Command
 
@@ -32,7 +33,7 @@ _LOCK_ROUTE = Command("SELECT FROM routes WHERE id = (SELECT route_id FROM messa
 def claim(connection: Connection, message_id: UUID, *, settings: Settings, now: datetime) -> Claim | Outcome:
     """Begins an attempt: a claim where a gateway is to be called, else the outcome. See `messages.claim`."""
     _LOCK_ROUTE.execute(connection, (message_id,))
-    step = messages.claim(connection, message_id, settings=settings, now=now)
+    step = message_life.claim(connection, message_id, settings=settings, now=now)
     return step if isinstance(step, Claim) else _move_on(connection, step, now=now)
 
 
@@ -41,7 +42,7 @@ def settle(
 ) -> Outcome:
     """Stores how an attempt ended, `fault` being what the gateway made of it. See `messages.settle`."""
     _LOCK_ROUTE.execute(connection, (claimed.message_id,))
-    settled = messages.settle(connection, claimed, fault, settings=settings, now=now)
+    settled = message_life.settle(connection, claimed, fault, settings=settings, now=now)
     if settled is not None and fault is not None:
         events.keep(connection, settled.route_id, "message_failed", fault.sentence, now=now)
     return _move_on(connection, settled, now=now)
@@ -55,13 +56,13 @@ def _move_on(connection: Connection, settled: Settled | None, *, now: datetime) 
     route_id, plan_id, jobs = settled.route_id, settled.plan_id, list[Job]()
     match settled.end:
         case "delivered":
-            progress.message_sent(connection, route_id, plan_id, now=now)
+            transitions.message_sent(connection, route_id, plan_id, now=now)
             jobs += replans.watch_again(connection, route_id, delivered=True, now=now)
         case "given_up":
-            progress.message_given_up(connection, route_id, plan_id)
+            transitions.message_given_up(connection, route_id, plan_id)
             jobs += replans.watch_again(connection, route_id, delivered=False, now=now)
     if settled.end != "discarded":  # a discarded message belongs to no plan that the route still has
-        jobs += progress.complete_routes(connection, [route_id], now=now)
+        jobs += transitions.complete_routes(connection, [route_id], now=now)
     if settled.end in ("delivered", "discarded"):
         jobs += next_messages(connection, settled.driver_id, settled.environment)
     return Outcome(settled.status, jobs)

@@ -11,7 +11,7 @@ from uuid import UUID
 from domain.contract.shapes import RouteInput
 from domain.database import SUPERSEDING_LOCKS, Connection, Tenant, as_json
 from domain.lifecycle import superseded_by
-from domain.routes.progress import CANCEL, canceling, end_but_keep_trucks
+from domain.routes.transitions import CANCEL, canceling, end_but_keep_trucks
 from domain.statements import Command, Statement
 
 

@@ -24,10 +24,10 @@ from domain.jobs import SWEEP_GRACE, Job, review_plan
 from domain.lifecycle import Environment
 from domain.planning import replans
 from domain.planning.deviations import Deviation, TrackedFix, Watch, follow
-from domain.planning.plan import FuelPlan, NoPlan
-from domain.planning.plans import store_plan
+from domain.planning.fuel_plan import FuelPlan, NoPlan
 from domain.planning.replans import Replan
-from domain.routes.fuel_plans import queue_message_of
+from domain.planning.stored_plans import store_plan
+from domain.routes.plans.first_plan import queue_message_of
 from domain.statements import Command, IdRow, Statement
 from domain.stations.candidates import Corridor
 from domain.telematics import watches

@@ -13,16 +13,16 @@ from domain.accounts.companies import require_company
 from domain.contract.csvfiles import Progress, Report
 from domain.database import Connection
 from domain.jobs import Job
-from domain.routes.review_requests import after_new_prices
-from domain.stations import stations
-from domain.stations.stations import DealRow, StationRow, TaxRow
+from domain.routes.plans.review_requests import after_new_prices
+from domain.stations import price_imports
+from domain.stations.price_imports import DealRow, StationRow, TaxRow
 
 
 def import_stations(
     connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None
 ) -> tuple[Report, list[Job]]:
     """Raises UnreadableFile."""
-    report = stations.import_stations(connection, path, now=now, progress=progress)
+    report = price_imports.import_stations(connection, path, now=now, progress=progress)
     return report, after_new_prices(connection, None, now=now)
 
 
@@ -31,7 +31,7 @@ def import_deals(
 ) -> tuple[Report, list[Job]]:
     """Raises UnknownCompany, RetiredCompany, UnreadableFile."""
     require_company(connection, company_id)
-    report = stations.import_deals(connection, company_id, path, now=now, progress=progress)
+    report = price_imports.import_deals(connection, company_id, path, now=now, progress=progress)
     return report, after_new_prices(connection, company_id, now=now)
 
 
@@ -39,25 +39,25 @@ def import_taxes(
     connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None
 ) -> tuple[Report, list[Job]]:
     """Raises UnreadableFile."""
-    report = stations.import_taxes(connection, path, now=now, progress=progress)
+    report = price_imports.import_taxes(connection, path, now=now, progress=progress)
     return report, after_new_prices(connection, None, now=now)
 
 
 def add_station(connection: Connection, row: StationRow, *, now: datetime) -> list[Job]:
     """Raises StationExists."""
-    stations.add_station(connection, row, now=now)
+    price_imports.add_station(connection, row, now=now)
     return after_new_prices(connection, None, now=now)
 
 
 def edit_station(connection: Connection, row: StationRow, *, now: datetime) -> list[Job]:
     """Changes one station; a retired one is back."""
-    stations.store_station(connection, row, now=now)
+    price_imports.store_station(connection, row, now=now)
     return after_new_prices(connection, None, now=now)
 
 
 def retire_stations(connection: Connection, station_ids: Sequence[str], *, now: datetime) -> list[Job]:
     """Raises UnknownStation."""
-    stations.retire_stations(connection, station_ids, now=now)
+    price_imports.retire_stations(connection, station_ids, now=now)
     return after_new_prices(connection, None, now=now)
 
 
@@ -67,13 +67,13 @@ def edit_deal(
     """Changes one deal, or for `deal_id` None adds one. Returns its id, too; None: the company has no such deal. Raises
     UnknownCompany, RetiredCompany, AlreadyPriced."""
     require_company(connection, company_id)
-    stored_id = stations.store_deal(connection, company_id, deal_id, row, now=now)
+    stored_id = price_imports.store_deal(connection, company_id, deal_id, row, now=now)
     return stored_id, after_new_prices(connection, company_id, now=now)
 
 
 def remove_deal(connection: Connection, company_id: UUID, deal_id: int, *, now: datetime) -> list[Job] | None:
     """None: the company has no such deal."""
-    if not stations.remove_deal(connection, company_id, deal_id, now=now):
+    if not price_imports.remove_deal(connection, company_id, deal_id, now=now):
         return None
     return after_new_prices(connection, company_id, now=now)
 
@@ -81,13 +81,13 @@ def remove_deal(connection: Connection, company_id: UUID, deal_id: int, *, now: 
 def edit_tax(connection: Connection, old: tuple[str, date] | None, row: TaxRow, *, now: datetime) -> list[Job] | None:
     """Changes the tax of a state from a day on, or for `old` None adds one. None: there is no such tax. Raises
     AlreadyPriced."""
-    if not stations.store_tax(connection, old, row, now=now):
+    if not price_imports.store_tax(connection, old, row, now=now):
         return None
     return after_new_prices(connection, None, now=now)
 
 
 def remove_tax(connection: Connection, state: str, valid_from: date, *, now: datetime) -> list[Job] | None:
     """None: there is no such tax."""
-    if not stations.remove_tax(connection, state, valid_from, now=now):
+    if not price_imports.remove_tax(connection, state, valid_from, now=now):
         return None
     return after_new_prices(connection, None, now=now)

@@ -15,18 +15,19 @@ from domain.jobs import SWEEP_GRACE, Job, build_plan, review_plan, send_message
 from domain.lifecycle import Environment, RouteStatus
 from domain.messages import resending
 from domain.roads import Point
-from domain.routes import events, review_requests
+from domain.routes import events
 from domain.routes.events import By, ImpossibleStep
-from domain.routes.tracking import is_standing, move_on
+from domain.routes.plans import review_requests
+from domain.routes.progress.tracking import is_standing, move_on
 from domain.routes.visits import load_visits
 from domain.settings import Settings
 from domain.statements import Command, IdRow, Statement
-from domain.telematics import arrivals, marks
+from domain.telematics import arrivals, manual_stop_events
 from domain.telematics.arrivals import Candidate, Mark
-from domain.telematics.marking import CANDIDATES
-from domain.telematics.marks import End
+from domain.telematics.due_trucks import CANDIDATES
+from domain.telematics.fixes_to_visits import OpenRoute
+from domain.telematics.manual_stop_events import End
 from domain.telematics.rechecks import recheck_trucks
-from domain.telematics.window import OpenRoute
 
 # --- A stop is marked as reached or left -----------------------------------------------------------------------
 
@@ -86,7 +87,7 @@ def mark_stop(
     if others is None or route is None:
         raise ImpossibleStep("the route waits to be imported, so no truck is on it yet")
     before = load_visits(connection, [route_id]).get(route_id, {})
-    if marks.is_known(before, stop, end):
+    if manual_stop_events.is_known(before, stop, end):
         return False, []
     # From here on the track is locked, so no import and no worker starts another route of the truck meanwhile.
     recheck = recheck_trucks(connection, [route_id], since=moment, now=now)
@@ -95,7 +96,7 @@ def mark_stop(
         raise ImpossibleStep("another route of its truck has just changed: look again")
     _require_possible(route, locked, moment, free_since=others.free_since, early=early, now=now)
     stops = [Point(one["latitude"], one["longitude"]) for one in route.stops]
-    after = marks.marked(stops, before, stop, end, moment, Mark(by.email, by.reason, now))
+    after = manual_stop_events.marked(stops, before, stop, end, moment, Mark(by.email, by.reason, now))
     standing = [route_id] if is_standing(route, before) else []
     jobs = move_on(connection, [route], {route_id: after}, standing=standing, now=now)
     return True, [*jobs, *recheck]

@@ -8,17 +8,17 @@ from uuid import UUID
 from domain.database import Connection
 from domain.jobs import Job, build_plan
 from domain.lifecycle import Environment, RouteStatus
-from domain.routes import replans, review_requests
-from domain.routes.progress import complete_routes, store_first_arrivals
-from domain.routes.replans import WatchedTruck
+from domain.routes.plans import replans, review_requests
+from domain.routes.plans.replans import WatchedTruck
+from domain.routes.transitions import complete_routes, store_first_arrivals
 from domain.routes.visits import load_visits, store_visits
 from domain.settings import Settings
 from domain.statements import NotNull, Statement
-from domain.telematics import tracks, watches, window
+from domain.telematics import fixes_to_visits, tracks, watches
 from domain.telematics.arrivals import Visit
+from domain.telematics.fixes_to_visits import OpenRoute
 from domain.telematics.rechecks import WaitingAgain, process_trucks
 from domain.telematics.tracks import Flag, Track, WaitingTruck, Window
-from domain.telematics.window import OpenRoute
 
 
 def process_vehicles(
@@ -37,9 +37,11 @@ def process_vehicles(
     locked, changed_tracks = tracks.lock_tracks(connection, environment, waiting)
 
     # Load: the route that each truck is on, its fixes, its visits so far.
-    current = window.current_routes(open_routes, locked, early=early)
+    current = fixes_to_visits.current_routes(open_routes, locked, early=early)
     moving = [(track, current[track.vehicle_id]) for track in locked if track.vehicle_id in current]
-    since = {track.vehicle_id: window.first_that_may_count(track, route, early=early) for track, route in moving}
+    since = {
+        track.vehicle_id: fixes_to_visits.first_that_may_count(track, route, early=early) for track, route in moving
+    }
     windows = tracks.load_windows(connection, environment, since)
     visits = load_visits(connection, [route.id for _, route in moving])
 
@@ -48,10 +50,10 @@ def process_vehicles(
     changed: list[OpenRoute] = []
     standing: list[UUID] = []
     for track, route in moving:
-        believed, new_flags = window.believed_fixes(windows[track.vehicle_id].fixes)
+        believed, new_flags = fixes_to_visits.believed_fixes(windows[track.vehicle_id].fixes)
         flags += (Flag(track.vehicle_id, moment, implausible) for moment, implausible in new_flags.items())
         before = visits.get(route.id, {})
-        after = window.visits_after(
+        after = fixes_to_visits.visits_after(
             route, track, before, believed, early=early, radius_meters=settings.arrival_radius_meters
         )
         if is_standing(route, before):

@@ -9,8 +9,8 @@ from domain.database import Connection
 from domain.fleet.matching import MappingKind
 from domain.jobs import JOB_ITEMS, Job
 from domain.lifecycle import PendingReason
-from domain.routes.imports import REFERENCES
-from domain.routes.progress import end
+from domain.routes.intake.imports import REFERENCES
+from domain.routes.transitions import end
 from domain.statements import IdRow, OwnedRow, Statement
 
 _REASON = {"vehicles": PendingReason.VEHICLE_UNMAPPED, "drivers": PendingReason.DRIVER_UNMAPPED}

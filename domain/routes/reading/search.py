@@ -14,7 +14,7 @@ from domain.contract.shapes import Route, RouteQuery
 from domain.database import Connection, Tenant
 from domain.ids import read_id
 from domain.lifecycle import PendingReason, RouteStatus
-from domain.routes.queries import list_routes, read_routes
+from domain.routes.reading.lookups import list_routes, read_routes
 from domain.statements import IdRow, Statement
 
 MOST_SEARCHED = 10_000

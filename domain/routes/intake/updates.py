@@ -12,9 +12,9 @@ from domain.database import Connection, Tenant, as_json
 from domain.jobs import SWEEP_GRACE
 from domain.lifecycle import RouteStatus
 from domain.messages.discarding import discard_messages
-from domain.planning.plans import move_stops
-from domain.routes.content import COLUMNS, VALUES
-from domain.routes.progress import START_OVER
+from domain.planning.stored_plans import move_stops
+from domain.routes.intake.pushed_columns import COLUMNS, VALUES
+from domain.routes.transitions import START_OVER
 from domain.statements import Command, Statement
 
 

@@ -13,7 +13,7 @@ from domain.fleet.records import lately_retired, retire_record, shown_record
 from domain.ids import shown_id
 from domain.jobs import Job, import_routes, in_batches
 from domain.lifecycle import Environment, RouteStatus
-from domain.routes.progress import end_routes, lock_unfinished, match_again, unfinished_routes
+from domain.routes.transitions import end_routes, lock_unfinished, match_again, unfinished_routes
 
 _PORTION = 1_000
 """Routes closed in one transaction."""

@@ -19,7 +19,7 @@ from domain.documents import FuelPlanDocument, FuelStopDocument
 from domain.encoding import utc_text
 from domain.lifecycle import Objective
 from domain.planning.explanation import Explanation, Sources, packed
-from domain.planning.giving_up import GivenUp, Limits, least_given_up
+from domain.planning.relaxation import GivenUp, Limits, least_given_up
 from domain.planning.rounding import solve_rounded
 from domain.planning.schedule import Call, arrivals
 from domain.planning.trips import Candidate, Infeasible, Purchase, Trip, replay

@@ -6,12 +6,12 @@ from uuid import UUID
 
 from domain.database import Connection
 from domain.jobs import Job, send_message
-from domain.messages.messages import queue_message
+from domain.messages.message_life import queue_message
 from domain.planning.directions import directions_of
-from domain.planning.plan import FuelPlan, NoPlan
-from domain.planning.plans import store_plan
-from domain.planning.tasks import RouteToPlan, Task
-from domain.routes import progress
+from domain.planning.fuel_plan import FuelPlan, NoPlan
+from domain.planning.plan_tasks import RouteToPlan, Task
+from domain.planning.stored_plans import store_plan
+from domain.routes import transitions
 from domain.statements import OwnedRow, Statement, in_turns
 from domain.stations.candidates import Corridor
 
@@ -27,13 +27,13 @@ def finish_plan(
     computed, so nothing is stored. What is due for the route now is enqueued by whoever changed it.
     """
     route = task.route
-    if not progress.lock_for_plan(connection, route.id, route.revision):
+    if not transitions.lock_for_plan(connection, route.id, route.revision):
         return "outdated", []
     plan_id = store_plan(connection, task, corridor, plan, now=now)
     if isinstance(plan, NoPlan):
         reason, road_miles = plan.infeasible.reason, plan.inputs.road_miles
-        return "infeasible", progress.no_plan_feasible(connection, route.id, plan_id, road_miles, reason, now=now)
-    progress.planned(connection, route.id, plan_id, plan.inputs.road_miles)
+        return "infeasible", transitions.no_plan_feasible(connection, route.id, plan_id, road_miles, reason, now=now)
+    transitions.planned(connection, route.id, plan_id, plan.inputs.road_miles)
     return "planned", [queue_message_of(connection, route, plan_id, plan, now=now)]
 
 

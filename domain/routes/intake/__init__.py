@@ -1,0 +1,1 @@
+"""How routes come in: pushed, updated, superseded, held and imported; and what a changed fleet does to them."""

@@ -1,0 +1,1 @@
+"""How routes move on: they follow their trucks, and what dispatchers enter for them."""

@@ -1,0 +1,1 @@
+"""How routes are read: by the API and by the console."""
