@@ -12,11 +12,10 @@ from domain.observability import PLANS_MADE, get_logger
 from domain.planning.fuel_plan import FuelPlan, NoPlan
 from domain.planning.plan_tasks import Task, load_task, road_ahead
 from domain.planning.relaxation import FURTHEST_DETOUR_MILES
-from domain.planning.replans import Replan
 from domain.planning.stored_plans import compute
 from domain.routes import transitions
 from domain.routes.plans import first_plan, replans, reviews
-from domain.routes.plans.replans import ReplanOutcome
+from domain.routes.plans.replans import Replan, ReplanOutcome
 from domain.routes.plans.reviews import ReviewOutcome
 from domain.stations.candidates import Corridor, offers_along
 from workers.context import Context

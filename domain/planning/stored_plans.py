@@ -181,6 +181,14 @@ def timeline_of(task: Task, plan: FuelPlan) -> list[TimelineEntry]:
     return [TimelineEntry(stop=0, mile=None, plannedArrival=utc_text(due)), *ahead]
 
 
+_CONFIRM = Command("UPDATE plans SET fuel_percent = %s, price_set = %s WHERE id = %s")
+
+
+def confirm_plan(connection: Connection, plan_id: UUID, *, fuel_percent: float, price_set: int | None) -> None:
+    """Store the fuel level and the newest import of prices with which a review has kept a plan."""
+    _CONFIRM.execute(connection, (fuel_percent, price_set, plan_id))
+
+
 _MOVE_STOPS = Command(
     """
     UPDATE plans SET timeline = coalesce((

@@ -1,10 +1,9 @@
-"""Plans that are made anew on the way: asked for, begun, finished. What a truck does to be asked for one is in
-`planning/deviations.py`; which fixes are compared is in `telematics/watches.py`.
+"""Plans that are made anew on the way: begun, finished, and whether the driver is told.
 
 A route whose driver has a plan is watched, where its company wants that, from the moment of which the plan was made:
 
-1. `follow_trucks`, when the truck's fixes are processed: they show a deviation. Its cause is stored in `routes.replan`,
-   and the truck is not watched meanwhile.
+1. `deviating_trucks.follow_trucks`, when the truck's fixes are processed: they show a deviation. Its cause is stored in
+   `routes.replan`, and the truck is not watched meanwhile.
 2. `begin_replan`, `finish_replan`: the job of reviews makes the plan, with its retries. Every plan made anew is stored
    with its cause, and counts as one of the two of a trip.
 3. Where the driver is told, the plan is a correction (`routes.correction_id`), which the route shows once its message
@@ -13,108 +12,76 @@ A route whose driver has a plan is watched, where its company wants that, from t
    was made.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
 from uuid import UUID
 
 from domain.database import Connection, as_json
-from domain.documents import PlanCause
-from domain.jobs import SWEEP_GRACE, Job, review_plan
-from domain.lifecycle import Environment
-from domain.planning import replans
-from domain.planning.deviations import Deviation, TrackedFix, Watch, follow
+from domain.documents import FuelPlanDocument, FuelStopDocument, PlanCause, TimelineEntry
+from domain.jobs import Job
 from domain.planning.fuel_plan import FuelPlan, NoPlan
-from domain.planning.replans import Replan
+from domain.planning.plan_changes import SAVING_CHANGE
+from domain.planning.plan_tasks import Task, live_now, route_to_plan, task_as_of
 from domain.planning.stored_plans import store_plan
 from domain.routes.plans.first_plan import queue_message_of
-from domain.statements import Command, IdRow, Statement
+from domain.statements import Command, IdRow, NotNull, Statement
 from domain.stations.candidates import Corridor
+from domain.stations.corridor import StationIndex
 from domain.telematics import watches
-from domain.telematics.arrivals import Visit
-from domain.telematics.tracks import Track
+
+MOST_REPLANS = 2
+"""The most plans that are made anew on one trip."""
+
+MADE_ANEW = """(SELECT count(*) FROM plans made WHERE made.route_id = r.id AND made.revision = r.revision
+                   AND made.cause->>'kind' IN ('off_road', 'stop_passed'))"""
 
 
-class WatchedTruck(NamedTuple):
-    """A truck on an active route; `until`: only its fixes before that time are known by now."""
+class DueReplan(NamedTuple):
+    """A plan that is to be made anew."""
 
-    track: Track
-    route_id: UUID
-    visits: Mapping[int, Visit]
-    until: datetime | None
+    replan: NotNull[PlanCause]
+    plan_id: NotNull[UUID]
+    """The one that the driver has."""
+    document: NotNull[FuelPlanDocument]
+    timeline: list[TimelineEntry]
+    review_requests: int
+    fuel_stops_passed: int
+    at: NotNull[datetime]
+    """The time of the fix that is the reason."""
 
 
-def follow_trucks(
-    connection: Connection, environment: str, trucks: Sequence[WatchedTruck], *, now: datetime
-) -> list[Job]:
-    """Compares the fixes of these trucks with the roads of their plans. Their routes and tracks are locked. Returns the
-    jobs to enqueue after the commit.
-
-    Only trucks with a fix at `watch_at` or later are looked at: the others show nothing new.
+_DUE = Statement(
+    DueReplan,
     """
-    if not trucks:
-        return []
-    found = replans.followed_routes(connection, [truck.route_id for truck in trucks])
-    unwatched, spans = list[UUID](), dict[UUID, tuple[datetime, datetime | None]]()
-    for truck in trucks:
-        route, since = found.get(truck.route_id), truck.track.watch_from
-        if route is None or since is None or route.waits or not (route.replans_en_route and route.may_replan):
-            unwatched.append(truck.track.vehicle_id)
-        else:
-            spans[truck.track.vehicle_id] = max(since, route.as_of), truck.until
-    fixes = watches.fixes_between(connection, environment, spans)
-
-    next_watches, deviations = dict[UUID, Watch](), dict[UUID, tuple[UUID, Deviation]]()
-    for truck in trucks:
-        vehicle_id = truck.track.vehicle_id
-        if not fixes.get(vehicle_id):
-            continue
-        route = found[truck.route_id]
-        way = route.way({stop: visit.arrived_at for stop, visit in truck.visits.items()})
-        if way is None:
-            unwatched.append(vehicle_id)
-            continue
-
-        def history(vehicle_id: UUID = vehicle_id, since: datetime = route.as_of) -> Sequence[TrackedFix]:
-            until = spans[vehicle_id][1]
-            return watches.fixes_between(connection, environment, {vehicle_id: (since, until)})[vehicle_id]
-
-        deviation, next_watches[vehicle_id] = follow(
-            way,
-            fixes[vehicle_id],
-            fuel_stops_passed=truck.track.fuel_stops_passed,
-            history=history,
-            newest_decides=environment == Environment.LIVE,
-        )
-        if deviation is not None:
-            deviations[vehicle_id] = truck.route_id, deviation
-    watches.unwatch(connection, environment, unwatched)
-    watches.store_watches(connection, environment, next_watches, paused=deviations.keys())
-    return [
-        job
-        for vehicle_id, (route_id, deviation) in deviations.items()
-        for job in _ask(connection, route_id, deviation, next_watches[vehicle_id].fuel_stops_passed, now=now)
-    ]
-
-
-class _Asked(NamedTuple):
-    id: UUID
-    company_id: UUID
-    attempts: int
-
-
-_ASK = Statement(
-    _Asked,
-    "UPDATE routes SET replan = %s, review_requests = review_requests + 1, review_at = coalesce(review_at, %s)"
-    " WHERE id = %s RETURNING id, company_id, attempts",
+    SELECT r.replan, p.id AS plan_id, p.document, p.timeline, r.review_requests, t.fuel_stops_passed,
+           (r.replan->>'at')::timestamptz AS at
+    FROM routes r JOIN plans p ON p.id = r.plan_id
+    JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
+    WHERE r.id = %s AND r.replan IS NOT NULL AND r.review_at IS NOT NULL AND r.status = 'active'
+      AND r.correction_id IS NULL AND p.document IS NOT NULL
+    """,
 )
 
 
-def _ask(connection: Connection, route_id: UUID, deviation: Deviation, passed: int, *, now: datetime) -> list[Job]:
-    at = deviation.at.isoformat()
-    cause = PlanCause(kind=deviation.kind, at=at, text=deviation.text, fuelStopsPassed=passed)
-    rows = _ASK.all(connection, (as_json(cause), now + SWEEP_GRACE, route_id))
-    return [review_plan(row.id, row.company_id) for row in rows if row.attempts == 0]
+@dataclass(frozen=True, slots=True)
+class Replan:
+    """A plan that is made anew, and what from."""
+
+    due: DueReplan
+    task: Task
+
+
+def _load_replan(connection: Connection, route_id: UUID, *, now: datetime) -> Replan | None:
+    """A live plan is made anew from where the truck is now; a sandbox plan from where it was at the fix that is the
+    reason, because the sandbox's time is simulated. None where none is due."""
+    due = _DUE.first(connection, (route_id,))
+    route = route_to_plan(connection, route_id) if due is not None else None
+    if due is None or route is None:
+        return None
+    task = task_as_of(connection, route, live_now(route, now) or due.at)
+    return Replan(due, task) if task.stops_left else None
 
 
 _FORGET_WHERE_IMPOSSIBLE = Command(
@@ -127,7 +94,7 @@ def begin_replan(connection: Connection, route_id: UUID, *, now: datetime) -> Re
     """The plan of a route that is to be made anew. None where none is: the route has ended, or the driver is just being
     told of another plan. Once that message has ended, the truck is compared with the road of that plan."""
     _FORGET_WHERE_IMPOSSIBLE.execute(connection, (route_id,))
-    return replans.load_replan(connection, route_id, now=now)
+    return _load_replan(connection, route_id, now=now)
 
 
 _LOCK = Statement(
@@ -157,12 +124,48 @@ def finish_replan(
     if _LOCK.first(connection, (route.id, due.plan_id, as_json(due.replan))) is None:
         return "outdated", []
     plan_id = store_plan(connection, replan.task, corridor, new, now=now, cause=due.replan, before=due.timeline)
-    if isinstance(new, NoPlan) or not replans.is_worth_telling(due.document, due.fuel_stops_passed, new):
+    if isinstance(new, NoPlan) or not _is_worth_telling(due.document, due.fuel_stops_passed, new):
         _END.execute(connection, (None, due.review_requests, route.id))
         jobs = _watch(connection, route.id, new_plan=False, now=now)
         return ("infeasible" if isinstance(new, NoPlan) else "not_told"), jobs
     _END.execute(connection, (plan_id, due.review_requests, route.id))
     return "corrected", [queue_message_of(connection, route, plan_id, new, now=now)]
+
+
+def _is_worth_telling(old: FuelPlanDocument, fuel_stops_passed: int, new: FuelPlan) -> bool:
+    """Whether the driver is told of the new plan: a fuel stop of his is no longer ahead, or what he is to pay from here
+    on changes by more than $10."""
+    ahead = old["stops"][fuel_stops_passed:]
+    if ahead:
+        found = index_of_stops(ahead).passes(new.inputs.road, new.limits.max_detour_miles)
+        if len({one.station_index for one in found}) < len(ahead):
+            return True
+    return abs(new.total_cost - sum(stop["totalCost"] for stop in ahead)) > SAVING_CHANGE
+
+
+def index_of_stops(stops: Sequence[FuelStopDocument]) -> StationIndex:
+    return StationIndex.build(
+        [stop["name"] for stop in stops], [(stop["latitude"], stop["longitude"]) for stop in stops]
+    )
+
+
+class _NewestPlan(NamedTuple):
+    environment: str
+    vehicle_id: NotNull[UUID]
+    as_of: NotNull[datetime]
+
+
+_TO_WATCH = Statement(
+    _NewestPlan,
+    f"""
+    SELECT r.environment, r.vehicle_id, coalesce(road.as_of, road.generated_at) AS as_of
+    FROM routes r JOIN companies c ON c.id = r.company_id
+    CROSS JOIN LATERAL (SELECT * FROM plans n WHERE n.route_id = r.id AND n.revision = r.revision
+                        ORDER BY n.generated_at DESC, n.id DESC LIMIT 1) AS road
+    WHERE r.id = %s AND r.status = 'active' AND r.correction_id IS NULL AND c.replan_en_route
+      AND {MADE_ANEW} < {MOST_REPLANS}
+    """,  # noqa: S608 (constants of this module)
+)
 
 
 def watch_again(connection: Connection, route_id: UUID, *, delivered: bool, now: datetime) -> list[Job]:
@@ -173,7 +176,7 @@ def watch_again(connection: Connection, route_id: UUID, *, delivered: bool, now:
 
 
 def _watch(connection: Connection, route_id: UUID, *, new_plan: bool, now: datetime) -> list[Job]:
-    truck = replans.truck_to_watch(connection, route_id)
+    truck = _TO_WATCH.first(connection, (route_id,))
     if truck is None:
         return []
     return watches.watch_truck(

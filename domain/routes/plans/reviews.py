@@ -1,5 +1,5 @@
-"""Reviews of the plans of routes: begun, finished, and repeated when they fail. When one is asked for is in
-`review_requests`; how the plans are compared is in `planning/reviews.py`.
+"""Reviews of the plans of routes: a stored plan is compared with a new one, made as of now, and kept or replaced.
+`review_requests` asks for them.
 
 What a route keeps of its reviews:
 
@@ -17,24 +17,159 @@ fuel changed, stores the new plan as `correction_id` and queues a message. When 
 new plan and has `corrected_at`.
 """
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
 from uuid import UUID
 
 from domain.database import Connection
+from domain.documents import FuelPlanDocument, PlanCause, StopDocument
 from domain.jobs import SWEEP_GRACE, Job
 from domain.lifecycle import RouteStatus
 from domain.messages.discarding import discard_messages
 from domain.messages.due_messages import is_being_sent
-from domain.planning import reviews
-from domain.planning.fuel_plan import FuelPlan, NoPlan
-from domain.planning.reviews import PlanUnderReview, Review
-from domain.planning.stored_plans import store_plan
+from domain.planning.fuel_plan import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG, FuelPlan, NoPlan
+from domain.planning.plan_changes import fuel_changed, level_on_leaving, same_trip, saving_moved
+from domain.planning.plan_tasks import (
+    RouteToPlan,
+    Task,
+    live_now,
+    newest_at_first_stop,
+    place_of,
+    route_to_plan,
+    task_as_of,
+)
+from domain.planning.stored_plans import ROAD_MILES, confirm_plan, store_plan
+from domain.roads import CIRCUITY, Point, great_circle_miles
 from domain.routes import events
 from domain.routes.plans.first_plan import queue_message_of
 from domain.routes.transitions import RETRY_WAIT
-from domain.statements import Command, Statement
+from domain.statements import Command, NotNull, Statement
 from domain.stations.candidates import Corridor
+
+_READINGS = 10
+"""So many of the newest readings are read. Two are compared, but those from further along the road may say nothing."""
+
+
+class PlanUnderReview(NamedTuple):
+    """The plan that a route has: the correction that waits to be sent, else the current one."""
+
+    id: UUID
+    document: NotNull[FuelPlanDocument]
+    road_miles: NotNull[float]
+    fuel_percent: float
+    """The level that the truck read when it was made, or for which a review found nothing better."""
+    fuel_at: datetime | None
+    """When the truck read the level that it was made with; None: none was known."""
+    price_set: int | None
+    """The newest import of prices that it was made or reviewed with."""
+    review_requests: int
+    """How many reviews of the route had been asked for when this one began."""
+    review_cause: str | None
+    """`dispatcher`: somebody asked for this one."""
+    departed_at: datetime | None
+    """When the truck was seen to leave its first stop: the time of the fix that decided it."""
+    newest_price_set: int | None
+    """The newest import of prices by now."""
+
+    @property
+    def prices_changed(self) -> bool:
+        """Prices were imported since it was made or reviewed: they may be those of other stations."""
+        return self.newest_price_set != self.price_set
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """A plan that may have to be replaced, what a new one is made from, and whether the fuel is a reason for it."""
+
+    plan: PlanUnderReview
+    task: Task
+    fuel_changed: bool
+
+    @property
+    def is_needed(self) -> bool:
+        """Without a change of fuel or prices a new plan would be the same, unless somebody knows better."""
+        return self.fuel_changed or self.plan.prices_changed or self.plan.review_cause is not None
+
+
+_PLAN_UNDER_REVIEW = Statement(
+    PlanUnderReview,
+    f"""
+    SELECT p.id, p.document, {ROAD_MILES} AS road_miles, p.fuel_percent, p.fuel_at, p.price_set, r.review_requests,
+           r.review_cause,
+           (SELECT min(coalesce((departure_evidence->'fixes'->-1->>'recordedAt')::timestamptz, departed_at))
+            FROM visits WHERE route_id = r.id AND departed_at IS NOT NULL) AS departed_at,
+           (SELECT max(id) FROM price_sets WHERE company_id IS NULL OR company_id = r.company_id) AS newest_price_set
+    FROM routes r JOIN plans p ON p.id = coalesce(r.correction_id, r.plan_id)
+    WHERE r.id = %s AND r.arrived_at IS NOT NULL AND r.status IN ('planned', 'active') AND r.review_at IS NOT NULL
+      AND r.corrected_at IS NULL
+    """,  # noqa: S608 (constants of the package)
+)
+
+
+def _plan_under_review(connection: Connection, route_id: UUID) -> PlanUnderReview | None:
+    """None when no review of the route is due, or none can be: its plan is over, or was corrected already."""
+    return _PLAN_UNDER_REVIEW.first(connection, (route_id,))
+
+
+def _load_review(connection: Connection, route_id: UUID, plan: PlanUnderReview, *, now: datetime) -> Review | None:
+    """What is needed to review a plan; None where the route was pushed again just now.
+
+    A live plan is reviewed as of now. A sandbox plan is reviewed as of the departure from the first stop, or before the
+    departure as of the newest fix from that stop, because the sandbox's time is simulated.
+    """
+    route = route_to_plan(connection, route_id)
+    if route is None:
+        return None
+    as_of = live_now(route, now) or plan.departed_at or newest_at_first_stop(connection, route)
+    changed = _fuel_changed(connection, route, plan, until=plan.departed_at or as_of)
+    return Review(plan, task_as_of(connection, route, as_of), changed)
+
+
+class _Reading(NamedTuple):
+    fuel_percent: NotNull[float]
+    latitude: float
+    longitude: float
+    stop: StopDocument
+    """The first one that was reached."""
+
+
+_READINGS_AT_FIRST_STOP = Statement(
+    _Reading,
+    """
+    SELECT f.fuel_percent, f.latitude, f.longitude,
+           r.stops->coalesce((SELECT min(stop) FROM visits WHERE route_id = r.id), 0) AS stop
+    FROM routes r JOIN positions f ON f.vehicle_id = r.vehicle_id AND f.environment = r.environment
+    WHERE r.id = %(id)s AND f.recorded_at BETWEEN r.arrived_at AND %(until)s
+      AND (%(fuel_at)s::timestamptz IS NULL OR f.recorded_at > %(fuel_at)s)
+      AND f.fuel_percent IS NOT NULL AND NOT f.implausible
+    ORDER BY f.recorded_at DESC LIMIT %(most)s
+    """,
+)
+
+
+def _fuel_changed(connection: Connection, route: RouteToPlan, plan: PlanUnderReview, *, until: datetime) -> bool:
+    """Whether the tank held something else at the first stop than the plan was made with.
+
+    `until` is when the truck left the stop, or now. Later readings are left out, because the trip itself burns fuel and
+    later stops fill the tank.
+    """
+    rows = _READINGS_AT_FIRST_STOP.all(
+        connection, {"id": route.id, "until": until, "fuel_at": plan.fuel_at, "most": _READINGS}
+    )
+    levels = [
+        level_on_leaving(
+            row.fuel_percent,
+            CIRCUITY * great_circle_miles(place_of(row.stop), Point(row.latitude, row.longitude)),
+            mpg=route.mpg or DEFAULT_MPG,
+            capacity_gallons=route.fuel_tank_capacity_gallons or DEFAULT_CAPACITY_GALLONS,
+            plan=plan.document,
+        )
+        for row in rows
+    ]
+    departed = plan.departed_at is not None
+    return fuel_changed(plan.fuel_percent, [level for level in levels if level is not None], departed=departed)
+
 
 _END_WHERE_IMPOSSIBLE = Command(
     "UPDATE routes SET review_at = NULL, review_cause = NULL WHERE id = %s AND review_at IS NOT NULL"
@@ -75,11 +210,11 @@ def begin_review(connection: Connection, route_id: UUID, *, now: datetime) -> Re
     """The review of a route's plan that is due. None where none is, or where neither fuel nor prices have changed: then
     the review has ended.
     """
-    plan = reviews.plan_under_review(connection, route_id)
+    plan = _plan_under_review(connection, route_id)
     if plan is None:
         _END_WHERE_IMPOSSIBLE.execute(connection, (route_id,))
         return None
-    review = reviews.load_review(connection, route_id, plan, now=now)
+    review = _load_review(connection, route_id, plan, now=now)
     if review is not None and not review.is_needed:
         _end(connection, route_id, plan)
         return None
@@ -103,9 +238,9 @@ def finish_review(
     current = _LOCK_REVIEWED.first(connection, (route.id, old.id))
     if current is None:
         return "outdated", []
-    if isinstance(new, NoPlan) or not reviews.is_worth_replacing(review, new):
+    if isinstance(new, NoPlan) or not _is_worth_replacing(review, new):
         _end(connection, route.id, old)
-        reviews.confirm_plan(connection, review, corridor, new)
+        _confirm(connection, review, corridor, new)
         if old.review_cause is not None:
             why = "no plan is feasible now" if isinstance(new, NoPlan) else "fuel and prices have not changed enough"
             events.keep(connection, route.id, "plan_kept", why, now=now)
@@ -115,7 +250,7 @@ def finish_review(
         return "being_sent", []
     discard_messages(connection, [route.id], "The plan was replaced before delivery")
     _end(connection, route.id, old)
-    plan_id = store_plan(connection, review.task, corridor, new, now=now, cause=reviews.cause_of(review, now=now))
+    plan_id = store_plan(connection, review.task, corridor, new, now=now, cause=_cause_of(review, now=now))
     was_sent = current.status == RouteStatus.ACTIVE
     if was_sent:
         _CORRECT.execute(connection, (plan_id, route.id))
@@ -126,6 +261,55 @@ def finish_review(
 
 def _end(connection: Connection, route_id: UUID, plan: PlanUnderReview) -> None:
     _END_REVIEW.execute(connection, {"begun": plan.review_requests, "id": route_id, "plan_id": plan.id})
+
+
+def _is_worth_replacing(review: Review, new: FuelPlan | NoPlan) -> bool:
+    """Whether the new plan replaces the one under review.
+
+    - No plan is feasible any more: the driver keeps the plan there is.
+    - The fuel changed by more than 10 % of capacity: replaced, whatever the new plan saves.
+    - Only prices changed: replaced when the plan's saving changes by more than $10. The savings are compared only
+      over the same road with about the same fuel, see `same_trip`.
+    """
+    if isinstance(new, NoPlan):
+        return False
+    return review.fuel_changed or (_is_comparable(review, new) and _saving_moved(review.plan, new))
+
+
+def _cause_of(review: Review, *, now: datetime) -> PlanCause:
+    """Why the plan under review is replaced."""
+    if review.plan.review_cause is not None:
+        return PlanCause(kind="dispatcher", at=now.isoformat(), text="a dispatcher asked for it")
+    if review.fuel_changed:
+        return PlanCause(kind="fuel", at=now.isoformat(), text="the fuel at the first stop has changed")
+    return PlanCause(kind="prices", at=now.isoformat(), text="prices have changed")
+
+
+def _confirm(connection: Connection, review: Review, corridor: Corridor, new: FuelPlan | NoPlan) -> None:
+    """Keeps the plan, and stores what it was reviewed with, so that the same change is not reviewed again.
+
+    - No plan is feasible with the new fuel level: that level is stored, because there is nothing better for it.
+    - The new prices change too little: they are stored, but the fuel level stays the one that the plan was made with.
+      For example: made with 40 %, reviewed at 48 %, then at 56 %. Each reading is 8 % from the one before, but 56 % is
+      16 % from the 40 % of the plan, and that is a change.
+    - The savings cannot be compared, for the truck has gone far or is filling its tank: nothing is stored, so the next
+      review looks at these prices again.
+    """
+    old = review.plan
+    if isinstance(new, NoPlan):
+        confirm_plan(connection, old.id, fuel_percent=review.task.read_percent, price_set=corridor.price_set)
+    elif _is_comparable(review, new):
+        confirm_plan(connection, old.id, fuel_percent=old.fuel_percent, price_set=corridor.price_set)
+
+
+def _is_comparable(review: Review, new: FuelPlan) -> bool:
+    before, after = review.plan.fuel_percent, review.task.read_percent
+    driven_miles = review.plan.road_miles - new.inputs.road_miles
+    return same_trip(review.plan.document, driven_miles=driven_miles, percent_before=before, percent_after=after)
+
+
+def _saving_moved(old: PlanUnderReview, new: FuelPlan) -> bool:
+    return saving_moved(old.document["savingsTotal"], new.savings_total)
 
 
 class _Retried(NamedTuple):

@@ -8,8 +8,8 @@ from uuid import UUID
 from domain.database import Connection
 from domain.jobs import Job, build_plan
 from domain.lifecycle import Environment, RouteStatus
-from domain.routes.plans import replans, review_requests
-from domain.routes.plans.replans import WatchedTruck
+from domain.routes.plans import review_requests
+from domain.routes.plans.deviating_trucks import WatchedTruck, follow_trucks
 from domain.routes.transitions import complete_routes, store_first_arrivals
 from domain.routes.visits import load_visits, store_visits
 from domain.settings import Settings
@@ -76,7 +76,7 @@ def process_vehicles(
             for vehicle_id in (*rest_from, *changed_tracks)
         ),
         *move_on(connection, changed, visits, standing=standing, still_moving=rest_from, now=now),
-        *replans.follow_trucks(connection, environment, followed, now=now),
+        *follow_trucks(connection, environment, followed, now=now),
     ]
 
 

@@ -24,13 +24,14 @@ from domain.planning.explanation import unpacked
 from domain.planning.fuel_plan import NoPlan
 from domain.planning.plan_tasks import Task, load_task, road_ahead
 from domain.planning.relaxation import FURTHEST_DETOUR_MILES
-from domain.planning.replans import Replan, followed_routes
-from domain.planning.reviews import Review
 from domain.roads import Point
 from domain.roads.highways import HighwayRoads
 from domain.roads.sphere import MILES_PER_DEGREE
 from domain.routes.plans import first_plan, replans, reviews
+from domain.routes.plans.deviating_trucks import followed_routes
+from domain.routes.plans.replans import Replan
 from domain.routes.plans.review_requests import due_reviews
+from domain.routes.plans.reviews import Review
 from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
 from domain.stations.candidates import Network, offers_along

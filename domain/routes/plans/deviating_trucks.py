@@ -1,30 +1,29 @@
-"""A plan is made anew on the way: what a truck is compared with, what the new plan is made from, and whether the driver
-is told. When one is asked for, and what it does to the route, is in `routes/plans/replans.py`.
+"""Compares trucks on their way with the roads of their plans. `replans` makes the plans anew.
+
+The rules are in `planning/deviations.py`; `telematics/watches.py` says which fixes are compared.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
 import numpy as np
 
-from domain.database import Connection
-from domain.documents import FuelPlanDocument, FuelStopDocument, PlanCause, TimelineEntry
-from domain.planning.deviations import FuelStop, PlannedWay
+from domain.database import Connection, as_json
+from domain.documents import FuelPlanDocument, PlanCause, TimelineEntry
+from domain.jobs import SWEEP_GRACE, Job, review_plan
+from domain.lifecycle import Environment
+from domain.planning.deviations import Deviation, FuelStop, PlannedWay, TrackedFix, Watch, follow
 from domain.planning.explanation import unpacked
-from domain.planning.fuel_plan import FuelPlan
-from domain.planning.plan_changes import SAVING_CHANGE
-from domain.planning.plan_tasks import Task, live_now, route_to_plan, task_as_of
 from domain.planning.stored_plans import ROAD_MILES
 from domain.roads import Point, Road
 from domain.roads.highways import NO_ROAD
+from domain.routes.plans.replans import MADE_ANEW, MOST_REPLANS, index_of_stops
 from domain.statements import NotNull, Statement
-from domain.stations.corridor import StationIndex
-
-MOST_REPLANS = 2
-"""Of a trip."""
+from domain.telematics import watches
+from domain.telematics.arrivals import Visit
+from domain.telematics.tracks import Track
 
 _NEAR_MILES = 30.0
 """A fuel stop further from a road is not on it: no plan leads further off its road."""
@@ -90,7 +89,7 @@ class Followed(NamedTuple):
             return [stop["milesFromOrigin"] for stop in stops]
         road = Road(float(line_miles[-1]), line, line_miles, (), (), "")
         less = self.drivers_road_miles - self.road_miles
-        passes = _index_of(stops).passes(road, _NEAR_MILES)
+        passes = index_of_stops(stops).passes(road, _NEAR_MILES)
         return [
             min(
                 (one.mile for one in passes if one.station_index == number),
@@ -101,19 +100,10 @@ class Followed(NamedTuple):
         ]
 
 
-def _index_of(stops: Sequence[FuelStopDocument]) -> StationIndex:
-    return StationIndex.build(
-        [stop["name"] for stop in stops], [(stop["latitude"], stop["longitude"]) for stop in stops]
-    )
-
-
-_MADE_ANEW = """(SELECT count(*) FROM plans made WHERE made.route_id = r.id AND made.revision = r.revision
-                   AND made.cause->>'kind' IN ('off_road', 'stop_passed'))"""
-
 _FOLLOWED = Statement(
     Followed,
     f"""
-    SELECT r.id, c.replan_en_route AS replans_en_route, {_MADE_ANEW} < {MOST_REPLANS} AS may_replan,
+    SELECT r.id, c.replan_en_route AS replans_en_route, {MADE_ANEW} < {MOST_REPLANS} AS may_replan,
            r.correction_id IS NOT NULL OR r.replan IS NOT NULL AS waits, p.document,
            {ROAD_MILES} AS drivers_road_miles, {ROAD_MILES.replace("p.", "road.")} AS road_miles,
            road.id = p.id AS road_is_drivers,
@@ -132,82 +122,83 @@ def followed_routes(connection: Connection, route_ids: Sequence[UUID]) -> dict[U
     return {row.id: row for row in _FOLLOWED.all(connection, (list(route_ids),))}
 
 
-class _NewestPlan(NamedTuple):
-    environment: str
-    vehicle_id: NotNull[UUID]
-    as_of: NotNull[datetime]
+class WatchedTruck(NamedTuple):
+    """A truck on an active route; `until`: only its fixes before that time are known by now."""
+
+    track: Track
+    route_id: UUID
+    visits: Mapping[int, Visit]
+    until: datetime | None
 
 
-_TO_WATCH = Statement(
-    _NewestPlan,
-    f"""
-    SELECT r.environment, r.vehicle_id, coalesce(road.as_of, road.generated_at) AS as_of
-    FROM routes r JOIN companies c ON c.id = r.company_id
-    CROSS JOIN LATERAL (SELECT * FROM plans n WHERE n.route_id = r.id AND n.revision = r.revision
-                        ORDER BY n.generated_at DESC, n.id DESC LIMIT 1) AS road
-    WHERE r.id = %s AND r.status = 'active' AND r.correction_id IS NULL AND c.replan_en_route
-      AND {_MADE_ANEW} < {MOST_REPLANS}
-    """,  # noqa: S608 (constants of this module)
-)
+def follow_trucks(
+    connection: Connection, environment: str, trucks: Sequence[WatchedTruck], *, now: datetime
+) -> list[Job]:
+    """Compares the fixes of these trucks with the roads of their plans. Their routes and tracks are locked. Returns the
+    jobs to enqueue after the commit.
 
-
-def truck_to_watch(connection: Connection, route_id: UUID) -> _NewestPlan | None:
-    """The truck of an active route, and the moment where its newest plan begins; None where it is not to be watched."""
-    return _TO_WATCH.first(connection, (route_id,))
-
-
-class DueReplan(NamedTuple):
-    """A plan that is to be made anew."""
-
-    replan: NotNull[PlanCause]
-    plan_id: NotNull[UUID]
-    """The one that the driver has."""
-    document: NotNull[FuelPlanDocument]
-    timeline: list[TimelineEntry]
-    review_requests: int
-    fuel_stops_passed: int
-    at: NotNull[datetime]
-    """The time of the fix that is the reason."""
-
-
-_DUE = Statement(
-    DueReplan,
+    Only trucks with a fix at `watch_at` or later are looked at: the others show nothing new.
     """
-    SELECT r.replan, p.id AS plan_id, p.document, p.timeline, r.review_requests, t.fuel_stops_passed,
-           (r.replan->>'at')::timestamptz AS at
-    FROM routes r JOIN plans p ON p.id = r.plan_id
-    JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
-    WHERE r.id = %s AND r.replan IS NOT NULL AND r.review_at IS NOT NULL AND r.status = 'active'
-      AND r.correction_id IS NULL AND p.document IS NOT NULL
-    """,
+    if not trucks:
+        return []
+    found = followed_routes(connection, [truck.route_id for truck in trucks])
+    unwatched, spans = list[UUID](), dict[UUID, tuple[datetime, datetime | None]]()
+    for truck in trucks:
+        route, since = found.get(truck.route_id), truck.track.watch_from
+        if route is None or since is None or route.waits or not (route.replans_en_route and route.may_replan):
+            unwatched.append(truck.track.vehicle_id)
+        else:
+            spans[truck.track.vehicle_id] = max(since, route.as_of), truck.until
+    fixes = watches.fixes_between(connection, environment, spans)
+
+    next_watches, deviations = dict[UUID, Watch](), dict[UUID, tuple[UUID, Deviation]]()
+    for truck in trucks:
+        vehicle_id = truck.track.vehicle_id
+        if not fixes.get(vehicle_id):
+            continue
+        route = found[truck.route_id]
+        way = route.way({stop: visit.arrived_at for stop, visit in truck.visits.items()})
+        if way is None:
+            unwatched.append(vehicle_id)
+            continue
+
+        def history(vehicle_id: UUID = vehicle_id, since: datetime = route.as_of) -> Sequence[TrackedFix]:
+            until = spans[vehicle_id][1]
+            return watches.fixes_between(connection, environment, {vehicle_id: (since, until)})[vehicle_id]
+
+        deviation, next_watches[vehicle_id] = follow(
+            way,
+            fixes[vehicle_id],
+            fuel_stops_passed=truck.track.fuel_stops_passed,
+            history=history,
+            newest_decides=environment == Environment.LIVE,
+        )
+        if deviation is not None:
+            deviations[vehicle_id] = truck.route_id, deviation
+    watches.unwatch(connection, environment, unwatched)
+    watches.store_watches(connection, environment, next_watches, paused=deviations.keys())
+    return [
+        job
+        for vehicle_id, (route_id, deviation) in deviations.items()
+        for job in _ask(connection, route_id, deviation, next_watches[vehicle_id].fuel_stops_passed, now=now)
+    ]
+
+
+class _Asked(NamedTuple):
+    id: UUID
+    company_id: UUID
+    attempts: int
+
+
+_ASK = Statement(
+    _Asked,
+    "UPDATE routes SET replan = %s, review_requests = review_requests + 1, review_at = coalesce(review_at, %s)"
+    " WHERE id = %s RETURNING id, company_id, attempts",
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Replan:
-    """A plan that is made anew, and what from."""
-
-    due: DueReplan
-    task: Task
-
-
-def load_replan(connection: Connection, route_id: UUID, *, now: datetime) -> Replan | None:
-    """A live plan is made anew from where the truck is now; a sandbox plan from where it was at the fix that is the
-    reason, because the sandbox's time is simulated. None where none is due."""
-    due = _DUE.first(connection, (route_id,))
-    route = route_to_plan(connection, route_id) if due is not None else None
-    if due is None or route is None:
-        return None
-    task = task_as_of(connection, route, live_now(route, now) or due.at)
-    return Replan(due, task) if task.stops_left else None
-
-
-def is_worth_telling(old: FuelPlanDocument, fuel_stops_passed: int, new: FuelPlan) -> bool:
-    """Whether the driver is told of the new plan: a fuel stop of his is no longer ahead, or what he is to pay from here
-    on changes by more than $10."""
-    ahead = old["stops"][fuel_stops_passed:]
-    if ahead:
-        found = _index_of(ahead).passes(new.inputs.road, new.limits.max_detour_miles)
-        if len({one.station_index for one in found}) < len(ahead):
-            return True
-    return abs(new.total_cost - sum(stop["totalCost"] for stop in ahead)) > SAVING_CHANGE
+def _ask(connection: Connection, route_id: UUID, deviation: Deviation, passed: int, *, now: datetime) -> list[Job]:
+    at = deviation.at.isoformat()
+    cause = PlanCause(kind=deviation.kind, at=at, text=deviation.text, fuelStopsPassed=passed)
+    rows = _ASK.all(connection, (as_json(cause), now + SWEEP_GRACE, route_id))
+    return [review_plan(row.id, row.company_id) for row in rows if row.attempts == 0]
