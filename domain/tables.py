@@ -57,7 +57,7 @@ def _waiting_for(kind: str, column: str, reason: PendingReason) -> Index:
     return Index(f"routes_waiting_for_{kind}", "company_id", column, "id", postgresql_where=text(where))
 
 
-class Company(SQLModel, table=True):
+class Companies(SQLModel, table=True):
     """A tenant, with its import and planning policy."""
 
     __tablename__ = "companies"
@@ -90,7 +90,7 @@ class Company(SQLModel, table=True):
     """Since then its keys are refused and nothing of it moves."""
 
 
-class ApiKey(SQLModel, table=True):
+class ApiKeys(SQLModel, table=True):
     """One API key. The key itself is never stored: only its visible prefix and its hash."""
 
     __tablename__ = "api_keys"
@@ -110,7 +110,7 @@ class ApiKey(SQLModel, table=True):
     """To the minute: the ingress writes it from its memory."""
 
 
-class User(SQLModel, table=True):
+class Users(SQLModel, table=True):
     """A person who signs in to the console: one of a company, or an operator, who sees all of them."""
 
     __tablename__ = "users"
@@ -134,7 +134,7 @@ class User(SQLModel, table=True):
     created_at: datetime = _time(now=True)
 
 
-class Session(SQLModel, table=True):
+class Sessions(SQLModel, table=True):
     """A browser that is signed in. The token in its cookie is not stored, only the token's hash."""
 
     __tablename__ = "sessions"
@@ -148,7 +148,7 @@ class Session(SQLModel, table=True):
     seen_at: datetime = _time()
 
 
-class Device(SQLModel, table=True):
+class Devices(SQLModel, table=True):
     """A browser in which a user has signed in before: what strangers attempt elsewhere does not slow it down."""
 
     __tablename__ = "devices"
@@ -160,7 +160,7 @@ class Device(SQLModel, table=True):
     created_at: datetime = _time()
 
 
-class PasswordLink(SQLModel, table=True):
+class PasswordLinks(SQLModel, table=True):
     """A one-time link with which a user sets a password."""
 
     __tablename__ = "password_links"
@@ -184,7 +184,7 @@ class SignInAttempts(SQLModel, table=True):
     """When nothing of them counts any more."""
 
 
-class Vehicle(SQLModel, table=True):
+class Vehicles(SQLModel, table=True):
     __tablename__ = "vehicles"
     __table_args__ = (
         Index(
@@ -215,7 +215,7 @@ class Vehicle(SQLModel, table=True):
     """Since then nothing leads to it any more; its routes go on showing it."""
 
 
-class Driver(SQLModel, table=True):
+class Drivers(SQLModel, table=True):
     __tablename__ = "drivers"
     __table_args__ = (
         Index("drivers_name", "company_id", "name", "id"),
@@ -241,7 +241,7 @@ class Driver(SQLModel, table=True):
     """Since then nothing leads to the driver any more; one that was erased has nothing else left."""
 
 
-class Mapping(SQLModel, table=True):
+class Mappings(SQLModel, table=True):
     """What a dispatcher decided in the matching screens: this value means that vehicle or driver."""
 
     __tablename__ = "mappings"
@@ -253,7 +253,7 @@ class Mapping(SQLModel, table=True):
     created_at: datetime = _time(now=True)
 
 
-class FormerName(SQLModel, table=True):
+class FormerNames(SQLModel, table=True):
     """A name that a driver had before, in the fleet or through a mapping. Only an erasure reads it."""
 
     __tablename__ = "former_names"
@@ -264,7 +264,7 @@ class FormerName(SQLModel, table=True):
     value: str = Field(primary_key=True)
 
 
-class Route(SQLModel, table=True):
+class Routes(SQLModel, table=True):
     """A dispatch route: what was pushed, where it stands, and what became of it."""
 
     __tablename__ = "routes"
@@ -405,7 +405,7 @@ class Route(SQLModel, table=True):
     updated_at: datetime = _time(now=True)
 
 
-class RouteCount(SQLModel, table=True):
+class RouteCounts(SQLModel, table=True):
     """How many routes of a tenant have a status and start on a day, as far as `RouteCountDelta` was folded into it; see
     `counts`."""
 
@@ -419,7 +419,7 @@ class RouteCount(SQLModel, table=True):
     routes: int
 
 
-class RouteCountDelta(SQLModel, table=True):
+class RouteCountDeltas(SQLModel, table=True):
     """How many routes more, or fewer, a statement left there. Triggers on `routes` write it, in the transaction that
     changes the routes. It has no key."""
 
@@ -434,7 +434,7 @@ class RouteCountDelta(SQLModel, table=True):
     routes: int
 
 
-class Visit(SQLModel, table=True):
+class Visits(SQLModel, table=True):
     """The truck at one stop of a route, with the fixes and the rule that decided it."""
 
     __tablename__ = "visits"
@@ -459,7 +459,7 @@ class Visit(SQLModel, table=True):
     """By our clock, when the truck was last found to have moved the route on: the same for all visits of a route."""
 
 
-class RouteEvent(SQLModel, table=True):
+class RouteEvents(SQLModel, table=True):
     """What somebody asked for, or what failed, and no other table keeps: see `routes/events.py`."""
 
     __tablename__ = "route_events"
@@ -477,7 +477,7 @@ class RouteEvent(SQLModel, table=True):
     """The reason, or the error. NULL once it was forgotten."""
 
 
-class Plan(SQLModel, table=True):
+class Plans(SQLModel, table=True):
     """A computed fuel plan, with everything that explains it. A route's current one is `routes.plan_id`."""
 
     __tablename__ = "plans"
@@ -508,7 +508,7 @@ class Plan(SQLModel, table=True):
     """Why it was made where the route had a plan already; see `domain/documents.py`."""
 
 
-class Message(SQLModel, table=True):
+class Messages(SQLModel, table=True):
     """A plan's message to the driver."""
 
     __tablename__ = "messages"
@@ -542,7 +542,7 @@ class Message(SQLModel, table=True):
     sent_at: datetime | None = _time(null=True)
 
 
-class Saving(SQLModel, table=True):
+class Savings(SQLModel, table=True):
     """What the plan that a driver has saves, one row for each route that is `active` or `completed`; see `savings`."""
 
     __tablename__ = "savings"
@@ -565,7 +565,7 @@ class Saving(SQLModel, table=True):
     """NULL for a plan without a purchase."""
 
 
-class Position(SQLModel, table=True):
+class Positions(SQLModel, table=True):
     """One GPS fix. The live ones are kept in one partition for each day, which go as a whole; see `feed`."""
 
     __tablename__ = "positions"
@@ -585,7 +585,7 @@ class Position(SQLModel, table=True):
     """Judged to be a wild fix: too fast from its neighbours to be true."""
 
 
-class Track(SQLModel, table=True):
+class Tracks(SQLModel, table=True):
     """A vehicle in one environment: how far its positions have been processed. The sweep finds lost processing here."""
 
     __tablename__ = "tracks"
@@ -619,7 +619,7 @@ class Track(SQLModel, table=True):
     """How many of the driver's fuel stops are behind the truck, while it is watched."""
 
 
-class DroppedFix(SQLModel, table=True):
+class DroppedFixes(SQLModel, table=True):
     """How many fixes were dropped, by day and reason: accepted by the feed, used for nothing."""
 
     __tablename__ = "dropped_fixes"
@@ -631,7 +631,7 @@ class DroppedFix(SQLModel, table=True):
     count: int = _default("0")
 
 
-class Station(SQLModel, table=True):
+class Stations(SQLModel, table=True):
     __tablename__ = "stations"
 
     station_id: str = Field(primary_key=True)
@@ -648,7 +648,7 @@ class Station(SQLModel, table=True):
     """Since then no plan stops there, until an import names it again."""
 
 
-class Deal(SQLModel, table=True):
+class Deals(SQLModel, table=True):
     """A negotiated price of a company at a station or at all stations of a brand."""
 
     __tablename__ = "deals"
@@ -671,7 +671,7 @@ class Deal(SQLModel, table=True):
     """Both inclusive, in the company's time zone."""
 
 
-class FuelTax(SQLModel, table=True):
+class FuelTaxes(SQLModel, table=True):
     """A state's tax on diesel from a day on. The rate is paid at the pump and credited for it, the surcharge is not."""
 
     __tablename__ = "fuel_taxes"
@@ -682,7 +682,7 @@ class FuelTax(SQLModel, table=True):
     surcharge_per_gallon: float = _default("0")
 
 
-class PriceSet(SQLModel, table=True):
+class PriceSets(SQLModel, table=True):
     """One import of stations, taxes or (of a company) deals: what was priced from then on was priced with it."""
 
     __tablename__ = "price_sets"
@@ -693,7 +693,7 @@ class PriceSet(SQLModel, table=True):
     imported_at: datetime = _time()
 
 
-class Erasure(SQLModel, table=True):
+class Erasures(SQLModel, table=True):
     """That a company or a driver was erased, and when: all that is left of a company."""
 
     __tablename__ = "erasures"
@@ -702,7 +702,7 @@ class Erasure(SQLModel, table=True):
     erased_at: datetime = _time()
 
 
-class QueuePause(SQLModel, table=True):
+class QueuePauses(SQLModel, table=True):
     """A queue from which workers take no job until the row is gone."""
 
     __tablename__ = "queue_pauses"
@@ -713,7 +713,7 @@ class QueuePause(SQLModel, table=True):
     reason: str
 
 
-class AuditEntry(SQLModel, table=True):
+class AuditLog(SQLModel, table=True):
     """What somebody did, to a company or to the whole service, and why. Entries are never changed."""
 
     __tablename__ = "audit_log"
@@ -733,7 +733,7 @@ class AuditEntry(SQLModel, table=True):
     """How many things it was done to."""
 
 
-class RequestLogEntry(SQLModel, table=True):
+class RequestLog(SQLModel, table=True):
     """A request of a valid key, and what it was answered; see `requests`. Entries of a day are in one partition. Most
     work of writing is done by the indexes, so there is one that names a row, one of those that failed, and one that
     finds whole names roughly, at a tenth of the price of an exact one."""
@@ -771,7 +771,7 @@ class RequestLogEntry(SQLModel, table=True):
     """What was wrong with it, a line for each field."""
 
 
-class CsvImport(SQLModel, table=True):
+class CsvImports(SQLModel, table=True):
     """A CSV file that somebody brought to the console, and what became of it."""
 
     __tablename__ = "csv_imports"

@@ -24,7 +24,7 @@ from domain.contract.shapes import RATE_LIMIT_REQUESTS, RouteInput
 from domain.encoding import write
 from domain.ids import new_id
 from domain.lifecycle import RouteStatus
-from domain.tables import ApiKey, Company, Driver, Route, Vehicle
+from domain.tables import ApiKeys, Companies, Drivers, Routes, Vehicles
 
 engine = create_engine(os.environ["FUELROUTE_DATABASE_URL"].replace("postgresql://", "postgresql+psycopg://"))
 limits = redis.Redis.from_url(os.environ["FUELROUTE_REDIS_URL"])
@@ -37,15 +37,15 @@ _PREFIX_LENGTH = 17
 def import_route(route_id: str) -> None:
     """Matches one route."""
     with Session(engine) as session:
-        route = session.get_one(Route, UUID(route_id))
-        company = session.get_one(Company, route.company_id)
+        route = session.get_one(Routes, UUID(route_id))
+        company = session.get_one(Companies, route.company_id)
         vehicle = session.exec(
-            select(Vehicle).where(
-                Vehicle.company_id == route.company_id, Vehicle.unit_number == route.vehicle_unit_number
+            select(Vehicles).where(
+                Vehicles.company_id == route.company_id, Vehicles.unit_number == route.vehicle_unit_number
             )
         ).first()
         driver = session.exec(
-            select(Driver).where(Driver.company_id == route.company_id, Driver.name == route.driver_name)
+            select(Drivers).where(Drivers.company_id == route.company_id, Drivers.name == route.driver_name)
         ).first()
         if vehicle is None or driver is None:
             route.status = RouteStatus.PENDING_MAPPING
@@ -56,10 +56,10 @@ def import_route(route_id: str) -> None:
         session.commit()
 
 
-def _admit(session: Session, header: str) -> ApiKey | None:
+def _admit(session: Session, header: str) -> ApiKeys | None:
     key = header.removeprefix("Bearer ")
     found = session.exec(
-        select(ApiKey).where(ApiKey.prefix == key[:_PREFIX_LENGTH], col(ApiKey.revoked_at).is_(None))
+        select(ApiKeys).where(ApiKeys.prefix == key[:_PREFIX_LENGTH], col(ApiKeys.revoked_at).is_(None))
     ).first()
     return found if found is not None and found.hash == hashlib.sha256(key.encode()).digest() else None
 
@@ -84,7 +84,7 @@ def _create_route(header: str, body: bytes) -> Response:
             pushed = read_body(body, RouteInput)
         except Invalid as invalid:
             return JSONResponse({"code": "validation_error", "detail": str(invalid)}, 400)
-        route = Route(
+        route = Routes(
             id=new_id(),
             company_id=key.company_id,
             environment=key.environment,

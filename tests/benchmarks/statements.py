@@ -29,7 +29,7 @@ from domain.ids import new_id
 from domain.lifecycle import RouteStatus
 from domain.migrations import migrate
 from domain.statements import Statement
-from domain.tables import Route
+from domain.tables import Routes
 from tests.benchmarks.loader import FIVE_STOPS, Fleet, Lot, load_fleet, load_routes
 from tests.rows import named
 
@@ -120,13 +120,13 @@ def _layers(database: Database) -> None:
     )
     with open_session(database.url, WORKING) as ours, engine.connect() as core, sqlmodel.Session(engine) as session:
         ids = [row.id for row in named(ours).execute("SELECT id FROM routes").fetchall()]
-        wanted = sqlmodel.col(Route.id) == sqlalchemy.any_(sqlalchemy.literal(ids, ARRAY(sqlalchemy.Uuid)))
-        by_core = sqlalchemy.select(*(getattr(Route, name) for name in _Route._fields)).where(wanted)
-        by_model = sqlmodel.select(Route).where(wanted)
+        wanted = sqlmodel.col(Routes.id) == sqlalchemy.any_(sqlalchemy.literal(ids, ARRAY(sqlalchemy.Uuid)))
+        by_core = sqlalchemy.select(*(getattr(Routes, name) for name in _Route._fields)).where(wanted)
+        by_model = sqlmodel.select(Routes).where(wanted)
         insert = (
-            postgresql.insert(Route)
+            postgresql.insert(Routes)
             .on_conflict_do_nothing()
-            .returning(sqlmodel.col(Route.id), sqlmodel.col(Route.created_at))
+            .returning(sqlmodel.col(Routes.id), sqlmodel.col(Routes.created_at))
         )
 
         def models() -> Any:
