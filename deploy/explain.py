@@ -52,10 +52,10 @@ def _facts(explanation: RouteExplanation) -> Iterator[tuple[str, str, str]]:
     fuel, position, roads, prices = sources["fuel"], sources["position"], sources["roads"], sources["prices"]
     made_at = sources["made_at"]
     policy = "the company's policy"
-    given_up = {one["limit"]: one["policy"] for one in explanation["relaxed"]}
+    relaxed_limits = {one["limit"]: one["policy"] for one in explanation["relaxed"]}
 
     def limit(name: str) -> str:
-        return f"given up; {policy} is {given_up[name]:g}" if name in given_up else policy
+        return f"given up; {policy} is {relaxed_limits[name]:g}" if name in relaxed_limits else policy
 
     yield (
         "road",
@@ -74,7 +74,7 @@ def _facts(explanation: RouteExplanation) -> Iterator[tuple[str, str, str]]:
         f"{fuel['source']}, {fuel['percent']:g} %{_age(fuel['at'], made_at)}{_expected(fuel)}",
     )
     yield "reserve", f"{inputs['reserve_gallons']:,.1f} gal", limit("reserve_gallons")
-    if inputs["margin_gallons"] or "margin_gallons" in given_up:
+    if inputs["margin_gallons"] or "margin_gallons" in relaxed_limits:
         margin = f"{limit('margin_gallons')}; kept until the first purchase"
         yield "margin beyond it", f"{inputs['margin_gallons']:,.1f} gal", margin
     yield "wanted at the end", f"{inputs['end_gallons']:,.1f} gal", limit("end_gallons")

@@ -18,9 +18,9 @@ from domain.database import (
     IDLE_SECONDS,
     RECONNECT_SECONDS,
     SERVING,
-    Limits,
     Reach,
     ServerSilent,
+    TimeLimits,
     by_key_options,
     has_word,
     is_away,
@@ -51,7 +51,9 @@ class AsyncSession(psycopg.AsyncConnection[tuple[Any, ...]]):
 class AsyncDatabase:
     """The connections of one event loop to one PostgreSQL."""
 
-    def __init__(self, url: str, *, pool_size: int = 8, timeout_seconds: float = 3, limits: Limits = SERVING) -> None:
+    def __init__(
+        self, url: str, *, pool_size: int = 8, timeout_seconds: float = 3, limits: TimeLimits = SERVING
+    ) -> None:
         """Whoever asks waits `timeout_seconds` for a connection. After one has waited in vain, all others hardly wait
         for a second, so those that stood in line do not wait as long again."""
         self._limits = limits

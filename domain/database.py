@@ -52,7 +52,7 @@ COUNTING_LOCKS = 0x66756C04
 the class, so that a key that a caller has a hand in never meets the lock of another class."""
 
 
-class Limits(NamedTuple):
+class TimeLimits(NamedTuple):
     """When the server gives up: on a statement that takes too long (0: never), on a lock that another transaction
     holds, and on a transaction whose process is silent, whose locks it then frees."""
 
@@ -66,23 +66,23 @@ class Limits(NamedTuple):
         return self.statement_seconds + _SLACK_SECONDS if self.statement_seconds else math.inf
 
 
-SERVING = Limits(statement_seconds=2.5, lock_seconds=1.5, idle_seconds=10)
+SERVING = TimeLimits(statement_seconds=2.5, lock_seconds=1.5, idle_seconds=10)
 """For requests. Each is answered within 5 s, including its wait for a connection."""
 
-WORKING = Limits(statement_seconds=60, lock_seconds=2)
+WORKING = TimeLimits(statement_seconds=60, lock_seconds=2)
 """For jobs and passes."""
 
-ALONE = Limits(statement_seconds=10, lock_seconds=0.05)
+ALONE = TimeLimits(statement_seconds=10, lock_seconds=0.05)
 """For each part of a batch that failed and is done again in parts: the batch as a whole has waited already."""
 
-KEEPING = Limits(statement_seconds=3600, lock_seconds=1)
+KEEPING = TimeLimits(statement_seconds=3600, lock_seconds=1)
 """For housekeeping. It may have much to remove, but waits only briefly for a lock and else for its next hour: while it
 waits for the lock of a whole table, requests stand in line behind it, and those give up after 1.5 s (`SERVING`)."""
 
-LEADING = Limits(statement_seconds=3, lock_seconds=1)
+LEADING = TimeLimits(statement_seconds=3, lock_seconds=1)
 """For the session that holds the scheduler's lead."""
 
-_COMMANDING = Limits(statement_seconds=0, lock_seconds=60)
+_COMMANDING = TimeLimits(statement_seconds=0, lock_seconds=60)
 """For commands: a person sees how long one takes, and can stop it."""
 
 _SLACK_SECONDS = 0.5
@@ -93,7 +93,7 @@ _LOOK_SECONDS = 5.0
 _CONNECT_SECONDS = 2
 
 
-def _options(limits: Limits, **more: object) -> str:
+def _options(limits: TimeLimits, **more: object) -> str:
     """What a session asks of the server. A machine that vanishes closes nothing: the server notices within 25 s
     (`tcp_*`), in the middle of a statement too (`client_connection_check_interval`), and gives its locks back."""
     wanted = {
@@ -137,7 +137,7 @@ _CLIENT: dict[str, Any] = {
 }
 
 
-def _pooled(limits: Limits, more: Mapping[str, object]) -> dict[str, Any]:
+def _pooled(limits: TimeLimits, more: Mapping[str, object]) -> dict[str, Any]:
     """What a pool opens its connections with."""
     return {
         **_CLIENT,
@@ -147,7 +147,7 @@ def _pooled(limits: Limits, more: Mapping[str, object]) -> dict[str, Any]:
     }
 
 
-def by_key_options(limits: Limits) -> dict[str, Any]:
+def by_key_options(limits: TimeLimits) -> dict[str, Any]:
     """Likewise, of a pool for statements by key."""
     return _pooled(limits, _BY_KEY)
 
@@ -193,7 +193,7 @@ class DatabaseProblem(FuelrouteError):
     """The database cannot serve us; the text says what to do."""
 
 
-class Session(psycopg.Connection[tuple[Any, ...]]):
+class PooledConnection(psycopg.Connection[tuple[Any, ...]]):
     """A connection that does not wait for ever. A server that hangs or was frozen closes no connection, and its own
     time-outs do not run."""
 
@@ -287,7 +287,7 @@ class Database:
         *,
         pool_size: int = 8,
         timeout_seconds: float = 3,
-        limits: Limits = WORKING,
+        limits: TimeLimits = WORKING,
         fail_fast: bool = False,
     ) -> None:
         """A caller waits `timeout_seconds` for a connection. With `fail_fast`, after one has waited in vain, all others
@@ -302,7 +302,7 @@ class Database:
                 min_size=1,
                 max_size=pool_size,
                 timeout=timeout_seconds,
-                connection_class=Session,
+                connection_class=PooledConnection,
                 kwargs=_pooled(limits, more),
                 configure=self._configure,
                 check=self._check,  # a restarted server costs nobody a request
@@ -314,7 +314,7 @@ class Database:
         )
 
     @classmethod
-    def of(cls, settings: Settings, limits: Limits = WORKING, *, fail_fast: bool = False) -> "Database":
+    def of(cls, settings: Settings, limits: TimeLimits = WORKING, *, fail_fast: bool = False) -> "Database":
         return cls(
             settings.require_database_url(),
             pool_size=settings.database_pool_size,
@@ -333,7 +333,7 @@ class Database:
         self._pool.close()
 
     @contextmanager
-    def transaction(self, *, snapshot: bool = False, limits: Limits | None = None) -> Iterator[Connection]:
+    def transaction(self, *, snapshot: bool = False, limits: TimeLimits | None = None) -> Iterator[Connection]:
         """Commits on leaving, rolls back on an exception. A `snapshot` only reads, all as of one moment. `limits` hold
         for this transaction alone.
 
@@ -348,7 +348,7 @@ class Database:
             yield connection
 
     @contextmanager
-    def transaction_by_key(self, *, snapshot: bool = False, limits: Limits | None = None) -> Iterator[Connection]:
+    def transaction_by_key(self, *, snapshot: bool = False, limits: TimeLimits | None = None) -> Iterator[Connection]:
         """A transaction of statements that find their rows by key. They go out together until the first result is
         looked at: fewer round trips, but no COPY. Raises likewise."""
         with self._lent(self._pool_by_key) as connection:
@@ -375,7 +375,7 @@ class Database:
             yield connection
 
     @contextmanager
-    def _lent(self, pool: ConnectionPool[Session]) -> Iterator[Session]:
+    def _lent(self, pool: ConnectionPool[PooledConnection]) -> Iterator[PooledConnection]:
         started = time.monotonic()
         seconds = self._reach.waiting_seconds() if self._fail_fast else None
         try:
@@ -390,12 +390,12 @@ class Database:
                 self._reach.note_in_vain(started)
             raise
 
-    def _configure(self, connection: Session) -> None:
+    def _configure(self, connection: PooledConnection) -> None:
         connection.url, connection.made_at = self.url, time.monotonic()
         connection.used_at = connection.made_at
         self._reach.note_connected()
 
-    def _check(self, connection: Session) -> None:
+    def _check(self, connection: PooledConnection) -> None:
         now = time.monotonic()
         if now - connection.used_at > IDLE_SECONDS or has_word(connection):
             connection.patience_seconds = CHECK_SECONDS
@@ -408,7 +408,7 @@ class Database:
         connection.used_at = now
         self._reach.note_lent(now)
 
-    def _learn_from(self, error: psycopg.OperationalError, connection: Session) -> None:
+    def _learn_from(self, error: psycopg.OperationalError, connection: PooledConnection) -> None:
         if self._reach.has_ended(error, connection):
             for pool in (self._pool, self._pool_by_key):
                 pool.drain()
@@ -438,7 +438,7 @@ _LIMIT = Statement(
 )
 
 
-def _limit(connection: Session, limits: Limits) -> None:
+def _limit(connection: PooledConnection, limits: TimeLimits) -> None:
     """For the transaction that is open."""
     connection.patience_seconds = limits.patience_seconds
     seconds = (limits.statement_seconds, limits.lock_seconds, limits.idle_seconds)
@@ -501,9 +501,9 @@ def _connect(url: str) -> Connection:
         ) from None
 
 
-def open_session(url: str, limits: Limits, *, autocommit: bool = False) -> Session:
+def open_session(url: str, limits: TimeLimits, *, autocommit: bool = False) -> PooledConnection:
     """A connection outside of the pools. Raises psycopg.Error."""
-    session = Session.connect(
+    session = PooledConnection.connect(
         url, autocommit=autocommit, connect_timeout=5, options=_options(limits, **_ANY_TABLE), **_CLIENT
     )
     session.url, session.patience_seconds = url, limits.patience_seconds

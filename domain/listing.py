@@ -17,7 +17,7 @@ Row = TypeVar("Row", bound=tuple[Any, ...])
 MOST_COUNTED = 10_000
 
 
-class Found(NamedTuple, Generic[Row]):
+class RowsPage(NamedTuple, Generic[Row]):
     rows: list[Row]
     has_more: bool
     """Whether another page follows."""
@@ -76,14 +76,14 @@ class Listing(Generic[Row]):
         retired: bool = False,
         limit: int,
         offset: int,
-    ) -> Found[Row]:
+    ) -> RowsPage[Row]:
         """One page of those that contain `text`, whatever its case."""
         which = (retired, bool(text))
         parameters = {**scope, "text": text, "limit": limit + 1, "offset": offset}
         rows = self._pages[which].all(connection, parameters)
         if len(rows) <= limit and (rows or not offset):
-            return Found(rows, False, offset + len(rows))
-        return Found(rows[:limit], len(rows) > limit, self._counts[which].one(connection, parameters).total)
+            return RowsPage(rows, False, offset + len(rows))
+        return RowsPage(rows[:limit], len(rows) > limit, self._counts[which].one(connection, parameters).total)
 
     def read(self, connection: Connection, scope: Mapping[str, Any], **key: Any) -> Row | None:
         """The row with that key, retired or not."""

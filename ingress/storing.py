@@ -11,7 +11,7 @@ from uuid import UUID
 import psycopg
 
 from domain.accounts.keys import still_valid
-from domain.database import SERVING, Connection, Database, Limits, is_away
+from domain.database import SERVING, Connection, Database, TimeLimits, is_away
 from domain.jobs import Job
 from domain.observability import get_logger
 from domain.routes.intake.pushes import Push, Pushed, store_pushes
@@ -63,7 +63,7 @@ class Storing:
                 results.append(error)
         return results
 
-    def _store(self, pushes: Sequence[Push], limits: Limits) -> Sequence[Pushed | ApiError]:
+    def _store(self, pushes: Sequence[Push], limits: TimeLimits) -> Sequence[Pushed | ApiError]:
         try:
             with self._database.transaction_by_key(limits=limits) as connection:
                 stored, jobs = store_pushes(connection, pushes, now=self._now)
@@ -79,10 +79,10 @@ class Storing:
         self.jobs += jobs
         return stored
 
-    def _limits(self, *, shares: int = 1) -> Limits:
+    def _limits(self, *, shares: int = 1) -> TimeLimits:
         """Of a transaction that may use its share of the time that is left."""
         left = self._until - time.monotonic()
-        return Limits(
+        return TimeLimits(
             statement_seconds=min(SERVING.statement_seconds, max(left, _MIN_STATEMENT_SECONDS)),
             lock_seconds=min(SERVING.lock_seconds, max(left / shares, _MIN_LOCK_SECONDS)),
         )

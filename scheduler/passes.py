@@ -144,11 +144,11 @@ class Passes:
         if unreadable:
             log.error("contacts.unreadable", contacts=unreadable)
         with self.database.transaction(limits=KEEPING) as connection:
-            for wrong in counts.mend(connection):
+            for wrong in counts.reconcile(connection):
                 log.error("counts.mended", **wrong._asdict())
         # last, since it fails while another transaction reads the whole table
         with self.database.transaction(limits=KEEPING) as connection:
-            removed = position_partitions.keep_positions(
+            removed = position_partitions.maintain_partitions(
                 connection, retention_days=self.settings.position_retention_days, now=now
             )
         with self.database.transaction(limits=KEEPING) as connection:

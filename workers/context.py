@@ -7,7 +7,7 @@ from domain.database import Database
 from domain.jobs import JobQueue
 from domain.roads import Roads, default_roads
 from domain.settings import Settings
-from domain.stations.candidates import Network
+from domain.stations.candidates import StationPlaces
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,6 @@ class Context:
         return default_roads(self.settings.valhalla_url)
 
     @cached_property
-    def network(self) -> Network:
+    def network(self) -> StationPlaces:
         """The truck stops' places, read once and shared by all plans."""
-        return Network()
+        return StationPlaces()

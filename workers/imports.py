@@ -9,7 +9,7 @@ import dramatiq
 import psycopg
 from psycopg.errors import LockNotAvailable
 
-from domain.database import ALONE, Limits, is_away
+from domain.database import ALONE, TimeLimits, is_away
 from domain.encoding import write
 from domain.jobs import Job
 from domain.observability import ROUTES_IMPORTED, get_logger
@@ -87,7 +87,7 @@ def _announced(
 
 
 def import_batch(
-    context: Context, route_ids: Sequence[UUID], *, wait: bool = False, limits: Limits | None = None
+    context: Context, route_ids: Sequence[UUID], *, wait: bool = False, limits: TimeLimits | None = None
 ) -> tuple[dict[UUID, Outcome], list[Job]]:
     """Imports all together; when that fails, each route in a transaction of its own, so that a bad one does not affect
     others.

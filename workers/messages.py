@@ -14,7 +14,7 @@ from domain.messages.gateways import Fault
 from domain.messages.message_life import Claim
 from domain.observability import MESSAGES, get_logger
 from domain.routes.plans import delivery
-from domain.routes.plans.delivery import Outcome
+from domain.routes.plans.delivery import DeliveryOutcome
 from domain.statements import Statement
 from workers.context import Context
 
@@ -32,7 +32,7 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
     def send_one(message_id: UUID) -> None:
         with context.database.transaction_by_key() as connection:
             now = _time_of(connection)
-            step = delivery.claim(connection, message_id, settings=context.settings, now=now)
+            step = delivery.start_delivery(connection, message_id, settings=context.settings, now=now)
         if isinstance(step, Claim):
             step = _store(context, step, message_life.hand_over(step, context.settings))
         context.jobs.put(*step.jobs)
@@ -41,14 +41,14 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
             log.info("messages.delivered", message_id=message_id, status=step.status)
 
 
-def _store(context: Context, claimed: Claim, fault: Fault | None) -> Outcome:
+def _store(context: Context, claimed: Claim, fault: Fault | None) -> DeliveryOutcome:
     """Stores how the attempt ended. While the database is away it tries again as long as the claim holds: a message
     whose outcome is not stored is sent again."""
     while True:
         try:
             with context.database.transaction_by_key() as connection:
                 now = _time_of(connection)
-                return delivery.settle(connection, claimed, fault, settings=context.settings, now=now)
+                return delivery.finish_delivery(connection, claimed, fault, settings=context.settings, now=now)
         except psycopg.OperationalError:
             if datetime.now(UTC) >= claimed.until:
                 raise

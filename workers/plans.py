@@ -9,10 +9,10 @@ from psycopg.errors import LockNotAvailable
 
 from domain.database import is_away
 from domain.observability import PLANS_MADE, get_logger
-from domain.planning.fuel_plan import FuelPlan, NoPlan
-from domain.planning.plan_tasks import Task, load_task, road_ahead
+from domain.planning.fuel_plan import ComputedPlan, NoPlan
+from domain.planning.plan_tasks import PlanTask, load_plan_task, road_ahead
 from domain.planning.relaxation import FURTHEST_DETOUR_MILES
-from domain.planning.stored_plans import compute
+from domain.planning.stored_plans import plan_for_task
 from domain.routes import transitions
 from domain.routes.plans import first_plan, replans, reviews
 from domain.routes.plans.replans import Replan, ReplanOutcome
@@ -26,7 +26,7 @@ log = get_logger(__name__)
 def register(broker: dramatiq.Broker, context: Context) -> None:
     database, roads, network = context.database, context.roads, context.network
 
-    def made(task: Task, now: datetime) -> tuple[Corridor, FuelPlan | NoPlan]:
+    def made(task: PlanTask, now: datetime) -> tuple[Corridor, ComputedPlan | NoPlan]:
         """No transaction is open while the road is looked up, the plan is computed and its explanation is packed."""
         road = road_ahead(task, roads).up_to(context.settings.plan_horizon_miles)
         route = task.route
@@ -36,10 +36,10 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
                 return offers_along(connection, route.company_id, road, miles, network, now=now)
 
         corridor = corridor_within(route.max_detour_miles)
-        plan = compute(task, road, corridor, now=now)
+        plan = plan_for_task(task, road, corridor, now=now)
         if isinstance(plan, NoPlan):
             further = corridor_within(max(route.max_detour_miles, FURTHEST_DETOUR_MILES))
-            plan = compute(task, road, corridor, further=further, now=now)
+            plan = plan_for_task(task, road, corridor, further=further, now=now)
         _ = plan.packed_explanation
         return corridor, plan
 
@@ -51,7 +51,7 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
         now = datetime.now(UTC)
         try:
             with database.transaction_by_key() as connection:
-                task = load_task(connection, route_id, now=now)
+                task = load_plan_task(connection, route_id, now=now)
             if task is None:
                 return
             corridor, plan = made(task, now)

@@ -14,7 +14,7 @@ from deploy.cli.storing import transaction
 from domain.ids import with_shown_ids
 from domain.ifta.driven_routes import find_driven
 from domain.ifta.quarters import Quarter
-from domain.ifta.report import BASIS, Report, StateLine, Totals, make_report, write_csv
+from domain.ifta.report import IFTA_BASIS, QuarterReport, StateLine, Totals, make_report, write_ifta_csv
 
 app = typer.Typer(no_args_is_help=True, help="Miles and gallons by state, for the International Fuel Tax Agreement.")
 
@@ -49,15 +49,15 @@ def ifta_report(
     show(as_json, with_shown_ids(asdict(report)), lambda: _print(report, csv_file))
 
 
-def _write_csv(file: Path, report: Report) -> None:
+def _write_csv(file: Path, report: QuarterReport) -> None:
     try:
         with file.open("w", newline="", encoding="utf-8") as lines:
-            write_csv(lines, report)
+            write_ifta_csv(lines, report)
     except OSError as error:
         raise CommandFailed(f"cannot write {file}: {error.strerror}") from None
 
 
-def _print(report: Report, csv_file: Path | None) -> None:
+def _print(report: QuarterReport, csv_file: Path | None) -> None:
     so_far = "" if report.ended else " so far: the quarter is not over"
     if not report.states:
         screen.print(f"no leg was driven in {report.quarter}{so_far}")
@@ -67,7 +67,7 @@ def _print(report: Report, csv_file: Path | None) -> None:
             f"{counted(report.legs, 'leg')} of {counted(report.routes, 'route')} in {report.quarter} "
             f"({report.first_day} to {report.last_day}, {report.time_zone}){so_far}"
         )
-        screen.print(BASIS)
+        screen.print(IFTA_BASIS)
         if report.legs_rebuilt:
             screen.print(f"{counted(report.legs_rebuilt, 'leg')}: the plan's road is forgotten, it was found anew")
         if report.legs_without_plan:

@@ -14,7 +14,7 @@ from deploy.cli.storing import transaction
 from domain.ids import read_id, shown_id, with_shown_ids
 from domain.jobs import redis_client
 from domain.operations import audit, dead_letters, measuring, overdue, pauses
-from domain.operations.alerts import Measured, find_needs, headline, is_silent, shown_count
+from domain.operations.alerts import Measured, find_alerts, headline, is_silent, shown_count
 from domain.operations.beats import PassBeat
 from domain.operations.dead_letters import DeadLetter, Filter
 from domain.operations.rates import WINDOWS, shown_rate
@@ -80,7 +80,7 @@ def queues(context: typer.Context, as_json: AsJson = False) -> None:
 
 
 def _document(seen: Measured, now: datetime) -> dict[str, Any]:
-    needs = find_needs(seen, now=now)
+    needs = find_alerts(seen, now=now)
     return {
         "headline": headline(needs),
         "measured_at": now,

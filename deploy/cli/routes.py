@@ -33,11 +33,13 @@ def explain(
 ) -> None:
     """Explains a fuel plan: where its inputs come from, and why each truck stop was chosen or not."""
     from deploy.explain import print_explanation
-    from domain.planning.stored_plans import read_explanation
+    from domain.planning.stored_plans import read_route_explanation
 
     known = read_id("rte", route_id)
     with transaction() as connection:
-        explanation = read_explanation(connection, known, limit=limit, offset=offset) if known is not None else None
+        explanation = (
+            read_route_explanation(connection, known, limit=limit, offset=offset) if known is not None else None
+        )
     if explanation is None:
         raise CommandFailed(
             f"the route {route_id!r} has no plan to explain: its truck has not arrived, there is no such route, or it"

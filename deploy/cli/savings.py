@@ -15,8 +15,8 @@ from domain.accounts.companies import time_zone_of
 from domain.database import Connection, Tenant
 from domain.ids import shown_id
 from domain.lifecycle import Environment
-from domain.savings.export import COLUMNS, figures_row, line_row, plan_row, week_row, write_csv
-from domain.savings.report import BASIS, By, by_line, by_week, plans_behind, total_of
+from domain.savings.export import CSV_COLUMNS, figures_row, line_row, plan_row, week_row, write_savings_csv
+from domain.savings.report import SAVINGS_BASIS, Dimension, by_line, by_week, plans_behind, total_of
 from domain.savings.spans import Span
 
 app = typer.Typer(no_args_is_help=True, help="What plans saved against the average of their corridors.")
@@ -52,7 +52,7 @@ def savings_report(
         rows = list(_rows(connection, tenant, span, by))
     total = total_of(weeks)
     document = {
-        "basis": BASIS,
+        "basis": SAVINGS_BASIS,
         "company_id": shown_id("cmp", company_id),
         "environment": environment,
         "from": span.first_day,
@@ -67,12 +67,12 @@ def savings_report(
         if not total.plans:
             screen.print(f"no plan counts from {span.first_day} to {span.last_day}")
         else:
-            columns = [column for column in COLUMNS[by] if column not in _IDS]
+            columns = [column for column in CSV_COLUMNS[by] if column not in _IDS]
             all_of_them = dict.fromkeys(columns) | {columns[0]: "all"} | figures_row(total)
             print_table([_readable(row) for row in [*rows, all_of_them]], *columns)
             days = f"from {span.first_day} to {span.last_day} ({span.time_zone})"
             screen.print(f"{counted(total.plans, 'plan')} {days}; amounts in dollars")
-            screen.print(BASIS)
+            screen.print(SAVINGS_BASIS)
         if csv_file is not None:
             screen.print(f"wrote {csv_file}")
 
@@ -88,14 +88,14 @@ def _rows(connection: Connection, tenant: Tenant, span: Span, by: Kind) -> Itera
         case "plan":
             return map(plan_row, plans_behind(connection, tenant, span))
         case "truck" | "driver" | "lane":
-            kind = By(by)
+            kind = Dimension(by)
             return (line_row(kind, line) for line in by_line(connection, tenant, span, kind).lines)
 
 
 def _write(path: Path, by: Kind, rows: list[dict[str, Any]]) -> None:
     try:
         with path.open("w", newline="", encoding="utf-8") as file:
-            write_csv(file, by, rows)
+            write_savings_csv(file, by, rows)
     except OSError as error:
         raise CommandFailed(f"cannot write {path}: {error.strerror}") from None
 

@@ -27,7 +27,7 @@ from domain.roads import Point
 from domain.routes.intake.fleet_changes import import_drivers, import_vehicles
 from domain.settings import Settings
 from domain.statements import IdRow, Statement
-from domain.stations.price_imports import import_deals, import_stations, import_taxes
+from domain.stations.price_imports import store_deal_rows, store_station_rows, store_tax_rows
 from domain.text import printable
 
 HERE = Path(__file__).parent
@@ -128,9 +128,9 @@ def _fill(database: Database, settings: Settings, screen: Console) -> dict[str, 
         reports = {
             "vehicles": import_vehicles(connection, company_id, HERE / "vehicles.csv")[0],
             "drivers": import_drivers(connection, company_id, HERE / "drivers.csv")[0],
-            "truck stops": import_stations(connection, HERE / "stations.csv", now=now),
-            "tax rates": import_taxes(connection, HERE / "taxes.csv", now=now),
-            "deals": import_deals(connection, company_id, HERE / "deals.csv", now=now),
+            "truck stops": store_station_rows(connection, HERE / "stations.csv", now=now),
+            "tax rates": store_tax_rows(connection, HERE / "taxes.csv", now=now),
+            "deals": store_deal_rows(connection, company_id, HERE / "deals.csv", now=now),
         }
         keys = {environment: _make_key(connection, company_id, environment) for environment in Environment}
         password = secrets.token_urlsafe(12)

@@ -12,10 +12,10 @@ import numpy as np
 from domain.accounts.companies import time_zone_of
 from domain.database import Connection, Tenant
 from domain.documents import FuelPlanDocument, StopDocument, TimelineEntry
-from domain.ifta.legs import DrivenRoute, PlannedRoad, Purchase
+from domain.ifta.legs import DrivenRoute, PlannedPurchase, PlannedRoad
 from domain.ifta.quarters import Quarter
 from domain.lifecycle import Environment
-from domain.planning.explanation import unpacked
+from domain.planning.explanation import unpack_explanation
 from domain.roads import Point
 from domain.statements import IdRow, NotNull, Statement
 
@@ -105,7 +105,7 @@ counts too, if it was made since the first visit that the route still has: the t
 rewritten for the stops as they are now."""
 
 
-def read_routes(connection: Connection, tenant: Tenant, route_ids: Sequence[UUID]) -> Iterator[DrivenRoute]:
+def read_driven_routes(connection: Connection, tenant: Tenant, route_ids: Sequence[UUID]) -> Iterator[DrivenRoute]:
     which = (*tenant, list(route_ids))
     arrivals: dict[UUID, dict[int, datetime]] = {}
     for arrival in _ARRIVALS.all(connection, which):
@@ -123,13 +123,15 @@ def read_routes(connection: Connection, tenant: Tenant, route_ids: Sequence[UUID
 
 def _planned_road(plan: _Plan, fueled: int | None) -> PlannedRoad:
     stops = plan.document["stops"]
-    explanation = unpacked(plan.explanation) if plan.explanation is not None else None
+    explanation = unpack_explanation(plan.explanation) if plan.explanation is not None else None
     said = [one["state"] for one in explanation["candidates"] if one["gallons"]] if explanation else []
     states = said if len(said) == len(stops) else [None] * len(stops)
     return PlannedRoad(
         miles={entry["stop"]: entry["mile"] for entry in plan.timeline if entry["mile"] is not None},
         purchases=[
-            Purchase(stop["milesFromOrigin"], stop["gallonsToFill"], Point(stop["latitude"], stop["longitude"]), state)
+            PlannedPurchase(
+                stop["milesFromOrigin"], stop["gallonsToFill"], Point(stop["latitude"], stop["longitude"]), state
+            )
             for stop, state in zip(stops, states, strict=True)
         ],
         line=np.array(explanation["line"], dtype=np.float64) if explanation else None,
@@ -152,6 +154,6 @@ _RATES = Statement(
 )
 
 
-def read_rates(connection: Connection, quarter: Quarter) -> dict[str, Rate]:
+def read_tax_rates(connection: Connection, quarter: Quarter) -> dict[str, Rate]:
     """The states' rates on the first day of the quarter: they hold for all of it."""
     return {rate.state: rate for rate in _RATES.all(connection, (quarter.first_day,))}

@@ -15,7 +15,7 @@ import numpy as np
 
 from domain.documents import StopDocument
 from domain.planning.fuel_plan import DEFAULT_MPG
-from domain.planning.plan_tasks import place_of
+from domain.planning.plan_tasks import stop_point
 from domain.roads import Point, Road, Roads, great_circle_miles
 from domain.roads.sphere import Array
 from domain.roads.states import States
@@ -27,7 +27,7 @@ made, and the road to its beginning is added."""
 _ROUNDED_MILES = 0.01
 
 
-class Purchase(NamedTuple):
+class PlannedPurchase(NamedTuple):
     """`state` is the station's own; None where nobody said."""
 
     mile: float
@@ -44,14 +44,14 @@ class PlannedRoad:
     """
 
     miles: Mapping[int, float]
-    purchases: Sequence[Purchase]
+    purchases: Sequence[PlannedPurchase]
     line: Array | None = None
     line_miles: Array | None = None
     mpg: float | None = None
     fueled: int | None = None
     """The plan was made anew on the way, when the truck had so many of its purchases behind it; None: it was not."""
 
-    def bought(self, first: float | None, last: float) -> Iterator[Purchase]:
+    def bought(self, first: float | None, last: float) -> Iterator[PlannedPurchase]:
         """The purchases after one mile (None: from the beginning) up to another."""
         for purchase in self.purchases[: self.fueled]:
             if (first is None or first < purchase.mile) and purchase.mile <= last:
@@ -70,7 +70,7 @@ class DrivenRoute:
 
 
 @dataclass(frozen=True, slots=True)
-class Leg:
+class DrivenLeg:
     """Miles by state, the miles a gallon lasts, gallons planned to be bought by state.
 
     `planned`: a plan led over it. `rebuilt`: its line was made anew from the route's stops.
@@ -87,22 +87,26 @@ RoadsMaker = Callable[[], Roads]
 """Called for a way that no plan tells any more: most reports need none."""
 
 
-def driven_legs(route: DrivenRoute, start: datetime, end: datetime, roads: RoadsMaker, states: States) -> Iterator[Leg]:
+def driven_legs(
+    route: DrivenRoute, start: datetime, end: datetime, roads: RoadsMaker, states: States
+) -> Iterator[DrivenLeg]:
     """Those that ended from `start` to before `end`."""
     for before, stop in pairwise(sorted(route.arrivals)):
         if start <= route.arrivals[stop] < end:
             yield _leg(route, before, stop, roads, states)
 
 
-def _leg(route: DrivenRoute, before: int, stop: int, roads: RoadsMaker, states: States) -> Leg:
+def _leg(route: DrivenRoute, before: int, stop: int, roads: RoadsMaker, states: States) -> DrivenLeg:
     def anew() -> Road:
-        return roads().through([place_of(each) for each in route.stops[before : stop + 1]])
+        return roads().through([stop_point(each) for each in route.stops[before : stop + 1]])
 
     leading = [plan for plan in route.plans if stop in plan.miles]
     plan = leading[0] if leading else None
     if plan is None:
         road = anew()
-        return Leg(states.miles(road.line, road.line_miles), route.mpg or DEFAULT_MPG, (), planned=False, rebuilt=True)
+        return DrivenLeg(
+            states.miles(road.line, road.line_miles), route.mpg or DEFAULT_MPG, (), planned=False, rebuilt=True
+        )
 
     starts_here = before not in plan.miles
     first, last = plan.miles.get(before, 0.0), plan.miles[stop]
@@ -118,20 +122,20 @@ def _leg(route: DrivenRoute, before: int, stop: int, roads: RoadsMaker, states: 
         # the plan's miles, shared out as on the road that was found anew
         miles = _scaled(states.miles(road.line, road.line_miles), last - first)
         if not miles and last > first:  # the stops are one place
-            miles = {states.at(place_of(route.stops[stop])): last - first}
-        return Leg(miles, mpg, purchases, planned=True, rebuilt=True)
+            miles = {states.at(stop_point(route.stops[stop])): last - first}
+        return DrivenLeg(miles, mpg, purchases, planned=True, rebuilt=True)
 
     miles = states.miles(*_part(plan.line, plan.line_miles, first, last))
-    left = place_of(route.stops[before])
+    left = stop_point(route.stops[before])
     begin = Point(*plan.line[0].tolist())
     if starts_here and great_circle_miles(left, begin) > AT_STOP_MILES:
         road = roads().through([left, begin])
         for state, more in states.miles(road.line, road.line_miles).items():
             miles[state] = miles.get(state, 0.0) + more
-    return Leg(miles, mpg, purchases, planned=True, rebuilt=False)
+    return DrivenLeg(miles, mpg, purchases, planned=True, rebuilt=False)
 
 
-def _state(purchase: Purchase, states: States) -> str:
+def _state(purchase: PlannedPurchase, states: States) -> str:
     """What the station's owner says, else where it stands: borders are not drawn that finely."""
     said = (purchase.state or "").upper()
     return said if said in states.names else states.at(purchase.place)

@@ -14,13 +14,13 @@ from uuid import UUID
 
 from domain.contract.csvfiles import write_rows
 from domain.database import Connection
-from domain.ifta.driven_routes import Driven, Rate, read_rates, read_routes
-from domain.ifta.legs import Leg, driven_legs
+from domain.ifta.driven_routes import Driven, Rate, read_driven_routes, read_tax_rates
+from domain.ifta.legs import DrivenLeg, driven_legs
 from domain.jobs import in_batches
 from domain.roads import Roads, default_roads
 from domain.roads.states import default_states
 
-BASIS = "planned, not bought: miles of plans over the legs driven, gallons as planned"
+IFTA_BASIS = "planned, not bought: miles of plans over the legs driven, gallons as planned"
 
 _PORTION = 50
 """Routes read at once."""
@@ -52,7 +52,7 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class QuarterReport:
     """`ended`: the quarter was over when the report was made. `routes` and `legs` are what was driven; of the legs
     `legs_rebuilt` had no line any more and `legs_without_plan` no plan."""
 
@@ -73,13 +73,13 @@ class Report:
 
 def make_report(
     connection: Connection, driven: Driven, *, now: datetime, progress: Callable[[int], object] = lambda _: None
-) -> Report:
+) -> QuarterReport:
     """`progress` is told how many routes are done."""
     miles, burned, planned = (defaultdict[str, float](float) for _ in range(3))
     counts: Counter[str] = Counter()
     states = default_states()
     for portion in in_batches(driven.route_ids, _PORTION):
-        for route in read_routes(connection, driven.tenant, portion):
+        for route in read_driven_routes(connection, driven.tenant, portion):
             legs = list(driven_legs(route, driven.start, driven.end, _embedded_roads, states))
             for leg in legs:
                 for state, driven_miles in leg.miles.items():
@@ -89,13 +89,13 @@ def make_report(
                     planned[state] += gallons
             counts.update(_counts(legs))
         progress(len(portion))
-    rates = read_rates(connection, driven.quarter)
+    rates = read_tax_rates(connection, driven.quarter)
     lines = [
         _line(state, miles[state], burned[state], planned[state], rates.get(state))
         for state in sorted(miles.keys() | planned.keys())
     ]
-    return Report(
-        basis=BASIS,
+    return QuarterReport(
+        basis=IFTA_BASIS,
         company_id=driven.tenant.company_id,
         quarter=str(driven.quarter),
         first_day=driven.quarter.first_day,
@@ -111,13 +111,13 @@ def make_report(
     )
 
 
-def write_csv(file: TextIO, report: Report) -> None:
+def write_ifta_csv(file: TextIO, report: QuarterReport) -> None:
     """The lines of the states."""
     columns = ["quarter", *(field.name for field in fields(StateLine)), "basis"]
     write_rows(file, columns, ([report.quarter, *asdict(line).values(), report.basis] for line in report.states))
 
 
-def _counts(legs: Sequence[Leg]) -> Mapping[str, int]:
+def _counts(legs: Sequence[DrivenLeg]) -> Mapping[str, int]:
     return {
         "routes": int(bool(legs)),
         "legs": len(legs),

@@ -44,7 +44,7 @@ class Fault(NamedTuple):
     in_doubt: bool = False
 
 
-def hand_over(url: str, title: str, body: str, *, allowed: AllowedHosts, timeout_seconds: float) -> Fault | None:
+def call_gateway(url: str, title: str, body: str, *, allowed: AllowedHosts, timeout_seconds: float) -> Fault | None:
     """One attempt to give a plain text to the gateway; None when the gateway took it. It ends within the time, except
     for what the system's resolver takes."""
     try:

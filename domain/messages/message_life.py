@@ -292,7 +292,7 @@ def hand_over(claimed: Claim, settings: Settings) -> Fault | None:
         return Fault(str(UnreadableContact()))
     title, _, body = claimed.text.partition("\n")
     allowed = AllowedHosts.of(settings)
-    return gateways.hand_over(
+    return gateways.call_gateway(
         claimed.url, title, body, allowed=allowed, timeout_seconds=settings.message_timeout_seconds
     )
 

@@ -8,10 +8,10 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from domain.database import MIGRATION_LOCKS, DatabaseProblem, Limits, check_server, open_session
+from domain.database import MIGRATION_LOCKS, DatabaseProblem, TimeLimits, check_server, open_session
 
 _LOCK = f"{MIGRATION_LOCKS}, 0"
-_LIMITS = Limits(statement_seconds=0, lock_seconds=0)  # a migration takes its time, and the next one waits for it
+_LIMITS = TimeLimits(statement_seconds=0, lock_seconds=0)  # a migration takes its time, and the next one waits for it
 
 
 def migrate(url: str) -> str:

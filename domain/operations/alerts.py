@@ -44,7 +44,7 @@ class Measured(NamedTuple):
     """Of the passes, those that moved something or failed; the newest first."""
 
 
-class Need(NamedTuple):
+class Alert(NamedTuple):
     """Something that needs a person."""
 
     is_urgent: bool
@@ -58,14 +58,14 @@ def is_silent(worker: WorkerBeat, now: datetime) -> bool:
     return now - worker.beat_at > SILENT_AFTER
 
 
-def find_needs(seen: Measured, *, now: datetime) -> list[Need]:
+def find_alerts(seen: Measured, *, now: datetime) -> list[Alert]:
     """The urgent ones first."""
     needs = [*_of_redis(seen), *_of_queues(seen, now), *_of_workers(seen, now), *_of_passes(seen, now)]
     needs += _of_overdue(seen)
     return sorted(needs, key=lambda need: not need.is_urgent)  # stable
 
 
-def headline(needs: Sequence[Need]) -> str:
+def headline(needs: Sequence[Alert]) -> str:
     """One line: does anything need a person, and what to do."""
     if not needs:
         return "Nothing needs a person."
@@ -74,31 +74,31 @@ def headline(needs: Sequence[Need]) -> str:
     return f"{'Act now' if first.is_urgent else 'Have a look'}: {first.what}. {first.what_to_do}.{more}"
 
 
-def _of_redis(seen: Measured) -> Iterator[Need]:
+def _of_redis(seen: Measured) -> Iterator[Alert]:
     if seen.queues is None:
-        yield Need(
+        yield Alert(
             True, "Redis does not answer", "Start it again; the sweep then enqueues everything that is due", "/queues"
         )
 
 
-def _of_queues(seen: Measured, now: datetime) -> Iterator[Need]:
+def _of_queues(seen: Measured, now: datetime) -> Iterator[Alert]:
     paused = {pause.queue: pause for pause in seen.pauses}
     served = {queue for worker in seen.workers if not is_silent(worker, now) for queue in worker.queues}
     for queue in QUEUES if seen.queues is not None else ():
         if queue not in served:
-            yield Need(True, f"No worker serves {queue}", f"Start one: fuelroute workers --queues {queue}", "/queues")
+            yield Alert(True, f"No worker serves {queue}", f"Start one: fuelroute workers --queues {queue}", "/queues")
     for state in seen.queues or ():
         queue = state.queue
         if queue in paused:
             pause = paused[queue]
-            yield Need(
+            yield Alert(
                 False,
                 f"{queue} is paused by {pause.paused_by}: {pause.reason}",
                 f"Resume it when that is over: fuelroute queues resume {queue} --reason TEXT",
                 "/queues",
             )
         elif queue in served and _is_stalled(state, now):
-            yield Need(
+            yield Alert(
                 True,
                 f"{queue} has stopped moving: {state.waiting} wait, {state.in_flight} are in flight, and none has"
                 f" ended {_since(state.last_finished_at, now)}",
@@ -106,14 +106,14 @@ def _of_queues(seen: Measured, now: datetime) -> Iterator[Need]:
                 f"/queues/{queue}/in-flight",
             )
         if state.waiting >= MAX_WAITING:
-            yield Need(
+            yield Alert(
                 False,
                 f"{queue} is behind: {state.waiting} jobs wait",
                 f"Start more workers: fuelroute workers --queues {queue}",
                 f"/queues/{queue}/waiting",
             )
         if state.dead:
-            yield Need(
+            yield Alert(
                 False,
                 f"Dead letters in {queue}: {state.dead:,}",
                 "Read their errors, then replay or discard them",
@@ -130,12 +130,12 @@ def _is_stalled(state: QueueState, now: datetime) -> bool:
     )
 
 
-def _of_workers(seen: Measured, now: datetime) -> Iterator[Need]:
+def _of_workers(seen: Measured, now: datetime) -> Iterator[Alert]:
     for worker in seen.workers:
         holder = seen.holders.get(worker.id)
         path, silent = f"/queues/workers/{worker.id}", _since(worker.beat_at, now)
         if worker.beat_at - now > SILENT_AFTER:
-            yield Need(
+            yield Alert(
                 False,
                 f"The clock of worker {worker.name} is {(worker.beat_at - now) // timedelta(seconds=1)} s ahead",
                 "Set the machines' clocks right: until then nobody sees when it falls silent",
@@ -143,21 +143,21 @@ def _of_workers(seen: Measured, now: datetime) -> Iterator[Need]:
             )
         if is_silent(worker, now):
             if holder is not None and holder.jobs:
-                yield Need(
+                yield Alert(
                     True,
                     f"Worker {worker.name} has been silent {silent} and holds {_jobs(holder.jobs)}",
                     "End the process: another worker then takes its jobs within 20 seconds",
                     path,
                 )
             elif holder is not None and now - holder.heartbeat_at < WORKS_STILL:
-                yield Need(
+                yield Alert(
                     True,
                     f"Worker {worker.name} takes jobs, and its figures have stood still {silent}",
                     "Restart it: nobody sees whether it works",
                     path,
                 )
         elif worker.stuck_since is not None and now - worker.stuck_since > STALLED_AFTER:
-            yield Need(
+            yield Alert(
                 True,
                 f"Worker {worker.name} holds {_jobs(worker.held)} and has ended none {_since(worker.stuck_since, now)}",
                 "Restart it: its jobs are run by others",
@@ -166,7 +166,7 @@ def _of_workers(seen: Measured, now: datetime) -> Iterator[Need]:
         else:
             for running in worker.running:
                 if now - running.since > HANGS_AFTER:
-                    yield Need(
+                    yield Alert(
                         False,
                         f"Worker {worker.name} has run {running.job} {_since(running.since, now)}",
                         "Its thread is lost for other jobs: restart the worker",
@@ -175,7 +175,7 @@ def _of_workers(seen: Measured, now: datetime) -> Iterator[Need]:
     known = {worker.id for worker in seen.workers}
     for id, holder in seen.holders.items():
         if holder.jobs and id not in known:
-            yield Need(
+            yield Alert(
                 False,
                 f"A worker that tells nothing of itself holds {_jobs(holder.jobs)}",
                 "Find the process by its Redis connection and end it: another worker then takes its jobs",
@@ -183,20 +183,20 @@ def _of_workers(seen: Measured, now: datetime) -> Iterator[Need]:
             )
 
 
-def _of_passes(seen: Measured, now: datetime) -> Iterator[Need]:
+def _of_passes(seen: Measured, now: datetime) -> Iterator[Alert]:
     if seen.queues is not None and not seen.passes:
-        yield Need(True, "No scheduler has run a pass", "Start one: fuelroute scheduler", "/queues")
+        yield Alert(True, "No scheduler has run a pass", "Start one: fuelroute scheduler", "/queues")
     for one in seen.passes:
         late = max(timedelta(seconds=one.every_seconds) * PASSES_LATE, SLOWEST_PASS)
         if now - one.ended_at > late:
-            yield Need(
+            yield Alert(
                 True,
                 f"The scheduler's {one.name} has not ended {_since(one.ended_at, now)}",
                 f"Look at the scheduler on {one.leader}; restart it, or start another one",
                 "/queues",
             )
         elif one.failed:
-            yield Need(
+            yield Alert(
                 False, f"The scheduler's last {one.name} failed", "Read its log: scheduler.pass_failed", "/queues"
             )
 
@@ -212,11 +212,11 @@ _OVERDUE: Mapping[Figure, tuple[bool, str, str]] = {
 }
 
 
-def _of_overdue(seen: Measured) -> Iterator[Need]:
+def _of_overdue(seen: Measured) -> Iterator[Alert]:
     for figure, (is_urgent, what, what_to_do) in _OVERDUE.items():
         found = seen.overdue.get(figure)
         if found is not None and found.rows:
-            yield Need(is_urgent, f"{what}: {shown_count(found.rows)}", what_to_do, f"/queues/overdue/{figure}")
+            yield Alert(is_urgent, f"{what}: {shown_count(found.rows)}", what_to_do, f"/queues/overdue/{figure}")
 
 
 def shown_count(count: int) -> str:

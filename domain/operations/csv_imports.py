@@ -1,8 +1,8 @@
 """CSV files that people bring to the console: what each may hold, who brought it, how far its import is, and what
 became of it. The command line imports the same kinds of files by the same functions, but keeps no such record.
 
-An import is one transaction. The process that runs it says every second that it lives (`beat`); one that has been
-silent for `SILENT_SECONDS` is gone, and its transaction with it.
+An import is one transaction. The process that runs it says every second how far it is (`note_progress`). One that has
+been silent for `SILENT_SECONDS` is gone, and its transaction with it.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from uuid import UUID
 
 from domain.accounts.contacts import IN_CLEAR, Contacts
 from domain.contract.csvfiles import Progress, Report
-from domain.database import Connection, Limits, as_json
+from domain.database import Connection, TimeLimits, as_json
 from domain.errors import FuelrouteError
 from domain.ids import first_id_of, new_id
 from domain.jobs import Job
@@ -24,9 +24,9 @@ from domain.routes.intake import fleet_changes
 from domain.routes.plans import price_changes
 from domain.statements import Command, Statement
 
-Kind = Literal["vehicles", "drivers", "stations", "deals", "taxes"]
+FileKind = Literal["vehicles", "drivers", "stations", "deals", "taxes"]
 
-IMPORTING = Limits(statement_seconds=60, lock_seconds=30, idle_seconds=300)
+IMPORTING = TimeLimits(statement_seconds=60, lock_seconds=30, idle_seconds=300)
 """Somebody watches, and would rather wait for the import before than be sent away. While a large file is read the
 database hears nothing."""
 
@@ -85,7 +85,7 @@ _FAIL = Command("UPDATE csv_imports SET finished_at = %s, fault = %s WHERE id = 
 
 
 def begin(
-    connection: Connection, company_id: UUID | None, kind: Kind, actor: str, *, rows_total: int, now: datetime
+    connection: Connection, company_id: UUID | None, kind: FileKind, actor: str, *, rows_total: int, now: datetime
 ) -> UUID:
     """Stores that an import begins. `company_id`: None for stations and taxes. A company has one at a time: raises
     ImportRunning."""
@@ -110,7 +110,7 @@ def close_silent(connection: Connection, *, now: datetime) -> None:
     _CLOSE_SILENT.execute(connection, {"now": now, "fault": BROKE_OFF, "silent_since": silent_since})
 
 
-def beat(connection: Connection, import_id: UUID, *, rows_read: int, now: datetime) -> None:
+def note_progress(connection: Connection, import_id: UUID, *, rows_read: int, now: datetime) -> None:
     _BEAT.execute(connection, (now, rows_read, import_id))
 
 
@@ -190,7 +190,7 @@ class _Rejected(NamedTuple):
 _REJECTED = Statement(_Rejected, "SELECT rejected FROM csv_imports WHERE id = %s")
 
 
-def read(connection: Connection, company_id: UUID | None, import_id: UUID) -> StoredImport | None:
+def read_import(connection: Connection, company_id: UUID | None, import_id: UUID) -> StoredImport | None:
     """None: there is none, or it is another company's."""
     return _READ.first(connection, (import_id, company_id))
 
@@ -201,7 +201,9 @@ def rejected_rows(connection: Connection, stored: StoredImport) -> list[dict[str
     return (row.rejected if row is not None else None) or []
 
 
-def latest(connection: Connection, company_id: UUID | None, kind: Kind, *, limit: int) -> list[StoredImport]:
+def latest_imports(
+    connection: Connection, company_id: UUID | None, kind: FileKind, *, limit: int
+) -> list[StoredImport]:
     """The newest first."""
     return _LATEST.all(connection, (company_id, kind, limit))
 

@@ -19,7 +19,7 @@ COUNTED = 10_000
 PENDING_FOR = timedelta(minutes=1)
 UNPLANNED_FOR = timedelta(minutes=10)
 UNSENT_FOR = timedelta(minutes=10)
-SILENT_FOR = timedelta(hours=1)
+TRUCK_SILENT_FOR = timedelta(hours=1)
 FAILED_WITHIN = timedelta(hours=24)
 
 
@@ -147,7 +147,7 @@ def _moment(now: datetime, limit: int) -> dict[str, object]:
         "unplanned": UNPLANNED_FOR,
         "unsent": UNSENT_FOR,
         "failed": first_id_of(now - FAILED_WITHIN),
-        "silent": SILENT_FOR,
+        "silent": TRUCK_SILENT_FOR,
         "stale": STALE_AFTER,
         "limit": limit,
     }

@@ -39,7 +39,7 @@ SILENT_MILES = 25.0
 SILENT_FOR = timedelta(minutes=2)
 """Until then a truck without readings is not compared again."""
 
-FASTEST_MPH = 120.0
+FASTEST_DEVIATING_MPH = 120.0
 _FURTHEST_MILES = 500.0
 
 
@@ -174,7 +174,7 @@ def follow(
     at = newest.recorded_at + OFF_ROAD_FOR
     ahead = next((stop.mile for stop in way.fuel_stops[passed:] if stop.mile is not None), None)
     if ahead is not None and (mile := miles[-1]) is not None:
-        hours = max(0.0, ahead + PASSED_MILES - mile) / FASTEST_MPH
+        hours = max(0.0, ahead + PASSED_MILES - mile) / FASTEST_DEVIATING_MPH
         soonest = timedelta(hours=hours) if newest.fuel_percent is not None else max(SILENT_FOR, timedelta(hours=hours))
         at = min(at, newest.recorded_at + soonest)
     return deviation, Watch(newest.recorded_at, at, passed)

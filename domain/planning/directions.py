@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from domain.planning.fuel_plan import FuelPlan
-from domain.planning.trips import replay
+from domain.planning.fuel_plan import ComputedPlan
+from domain.planning.trips import drive_trip
 from domain.roads import Point, Road
 from domain.stations.offers import Offer
 
@@ -37,10 +37,10 @@ class Directions(NamedTuple):
     """Straight from the road to the stop."""
 
 
-def directions_of(plan: FuelPlan) -> list[Directions]:
+def directions_of(plan: ComputedPlan) -> list[Directions]:
     """Of each of its stops, in driving order."""
     given, directions = plan.inputs, []
-    for purchase, arriving_gallons in zip(plan.purchases, replay(plan.trip, plan.purchases), strict=False):
+    for purchase, arriving_gallons in zip(plan.purchases, drive_trip(plan.trip, plan.purchases), strict=False):
         offer, gallons = given.offers[purchase.candidate_index], arriving_gallons + purchase.gallons
         directions.append(
             Directions(

@@ -12,8 +12,8 @@ from there, levels are negative and a stop leads from -h to -g; it buys the same
 import math
 
 from domain.planning.least_cost import (
+    CostSegment,
     Function,
-    Line,
     after_stops,
     after_stops_of,
     at_least,
@@ -38,7 +38,7 @@ def _costs(trip: Trip, max_stops: int | None) -> tuple[list[float], int]:
     """The costs, infinite where there is no plan, and the most stops that one of these plans makes."""
     stations, counted = stations_of(trip), max_stops is not None
     ahead = _ahead(trip, max_stops)
-    start: Function = [(trip.start_usable_gallons, trip.start_usable_gallons, Line(0.0, 0.0))]
+    start: Function = [(trip.start_usable_gallons, trip.start_usable_gallons, CostSegment(0.0, 0.0))]
     layers: list[Function] = [[] for _ in range((max_stops or 0) + 1)]
     costs, most_stops = [], 0
     for station in stations:
@@ -60,7 +60,7 @@ def _ahead(trip: Trip, max_stops: int | None) -> list[list[Function]]:
     burned = trip.distance_miles / trip.mpg
     most, wanted = trip.usable_gallons + GALLONS, max(trip.reserve_gallons, trip.end_gallons) - GALLONS
     worth = trip.leftover_value_per_gallon
-    at_destination = Line(worth * (burned + trip.end_gallons), worth)
+    at_destination = CostSegment(worth * (burned + trip.end_gallons), worth)
     arriving: Function = [(-most - burned, -wanted - burned, at_destination)] if wanted <= most else []
     layers = [arriving] * (1 if max_stops is None else max_stops + 1)
     ahead = []

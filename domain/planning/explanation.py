@@ -19,8 +19,9 @@ MOST_CANDIDATES = 5_000
 
 
 class ExplainedInputs(TypedDict):
-    """The trip and its limits, after what was given up of them. `distance_miles` is where the plan ends, `road_miles`
-    is the whole way: longer where the plan looks no further ahead. Plans of earlier versions tell only the first."""
+    """The trip and the limits that were used, relaxed ones included. `distance_miles` is where the plan ends.
+    `road_miles` is the whole way: longer where the plan looks no further ahead. Plans of earlier versions tell only the
+    first."""
 
     capacity_gallons: float
     usable_gallons: float
@@ -41,7 +42,7 @@ class ExplainedInputs(TypedDict):
 
 
 class ExplainedLimit(TypedDict):
-    """A limit that was given up: its name among the inputs, the policy's value, and the value that was used."""
+    """A limit that was relaxed: its name among the inputs, the policy's value, and the value that was used."""
 
     limit: str
     policy: float | None
@@ -175,11 +176,11 @@ class Explanation(_Explanation[ExplainedCandidate]):
     `line_miles` the mile of each of them. Either there is an `objective`, in dollars, or the plan is `infeasible`."""
 
 
-def packed(explanation: Explanation) -> bytes:
+def pack_explanation(explanation: Explanation) -> bytes:
     return zlib.compress(write(explanation), level=1)
 
 
-def unpacked(stored: bytes) -> Explanation:
+def unpack_explanation(stored: bytes) -> Explanation:
     return cast(Explanation, msgspec.json.decode(zlib.decompress(stored)))
 
 

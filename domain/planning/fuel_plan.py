@@ -18,11 +18,11 @@ import numpy as np
 from domain.documents import FuelPlanDocument, FuelStopDocument
 from domain.encoding import utc_text
 from domain.lifecycle import Objective
-from domain.planning.explanation import Explanation, Sources, packed
-from domain.planning.relaxation import GivenUp, Limits, least_given_up
+from domain.planning.explanation import Explanation, Sources, pack_explanation
+from domain.planning.relaxation import PlanLimits, RelaxedLimits, least_relaxation
 from domain.planning.rounding import solve_rounded
 from domain.planning.schedule import Call, arrivals
-from domain.planning.trips import Candidate, Infeasible, Purchase, Trip, replay
+from domain.planning.trips import Candidate, Infeasible, Purchase, Trip, drive_trip
 from domain.roads import Road
 from domain.stations.offers import Offer, Station
 from domain.stations.prices import PRICE_DECIMALS
@@ -42,7 +42,7 @@ DEGREE_DECIMALS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class PlanPolicy:
     """How a company wants its trucks fueled. Percents are of the rated capacity."""
 
     reserve_percent: float = 15.0
@@ -73,7 +73,7 @@ class PlanInputs:
 
     road: Road
     fuel_percent: float | None
-    policy: Policy
+    policy: PlanPolicy
     offers: Sequence[Offer]
     departure: datetime
     further_offers: Sequence[Offer] | None = None
@@ -107,10 +107,10 @@ class PlanInputs:
         return min(self.gallons_of(self.start_percent), self.usable_gallons)
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> PlanLimits:
         """Those of the policy."""
         policy = self.policy
-        return Limits(
+        return PlanLimits(
             end_gallons=self.gallons_of(policy.end_fuel_percent),
             min_purchase_gallons=policy.min_purchase_gallons,
             max_stops=policy.max_stops,
@@ -128,7 +128,7 @@ class PlanInputs:
 
 
 @dataclass(frozen=True, slots=True)
-class FuelPlanStop:
+class PlannedFuelStop:
     """One purchase, as the contract's FuelPlanStop shows it."""
 
     sequence: int
@@ -173,7 +173,7 @@ class NoPlan:
     """No plan is feasible: what was tried, and the leg that cannot be driven."""
 
     inputs: PlanInputs
-    limits: Limits
+    limits: PlanLimits
     trip: Trip
     infeasible: Infeasible
 
@@ -183,23 +183,23 @@ class NoPlan:
 
     @cached_property
     def packed_explanation(self) -> bytes:
-        return packed(self.explanation())
+        return pack_explanation(self.explanation())
 
 
 @dataclass(frozen=True)
-class FuelPlan:
+class ComputedPlan:
     """The cheapest feasible way to fuel a trip, with all that it was made from. Totals are the sums of the stops.
 
     It keeps `limits`: those of the policy, or what could be kept of them.
     """
 
     inputs: PlanInputs
-    limits: Limits
+    limits: PlanLimits
     generated_at: datetime
     trip: Trip
     objective: float
     purchases: tuple[Purchase, ...]
-    stops: tuple[FuelPlanStop, ...]
+    stops: tuple[PlannedFuelStop, ...]
     points: tuple["PlannedPoint", ...]
     """The road's points after the first."""
 
@@ -226,9 +226,9 @@ class FuelPlan:
         return round(corridor_price - self.average_price_per_gallon, AVERAGE_DECIMALS)
 
     @property
-    def relaxed(self) -> list[GivenUp]:
-        """What was given up of the policy."""
-        return self.limits.given_up_from(self.inputs.limits)
+    def relaxed(self) -> list[RelaxedLimits]:
+        """The limits of the policy that were relaxed."""
+        return self.limits.relaxed_from(self.inputs.limits)
 
     @property
     def is_low_on_fuel(self) -> bool:
@@ -261,16 +261,16 @@ class FuelPlan:
     def packed_explanation(self) -> bytes:
         """The explanation as it is stored. A long trip's takes a second on a busy machine, so it is asked for before a
         transaction."""
-        return packed(self.explanation())
+        return pack_explanation(self.explanation())
 
 
-def build_plan(inputs: PlanInputs, *, now: datetime | None = None) -> FuelPlan | NoPlan:
+def compute_plan(inputs: PlanInputs, *, now: datetime | None = None) -> ComputedPlan | NoPlan:
     """The plan, generated at `now` (else at the departure); or the leg that cannot be driven, and why."""
     limits = inputs.limits
     trip = _trip(inputs, limits)
     solution = solve_rounded(trip)
     if isinstance(solution, Infeasible) and inputs.further_offers is not None:
-        limits = least_given_up(limits, lambda given: solve_rounded(_trip(inputs, given))) or limits.given_up_entirely
+        limits = least_relaxation(limits, lambda given: solve_rounded(_trip(inputs, given))) or limits.relaxed_entirely
         trip = _trip(inputs, limits)
         solution = solve_rounded(trip)
     inputs = inputs.within(limits.max_detour_miles)
@@ -280,14 +280,14 @@ def build_plan(inputs: PlanInputs, *, now: datetime | None = None) -> FuelPlan |
     stops = tuple(
         _stop(inputs, sequence, purchase, arriving_gallons, arrival)
         for sequence, (purchase, arriving_gallons, arrival) in enumerate(
-            zip(solution.purchases, replay(trip, solution.purchases), at_stations, strict=False)
+            zip(solution.purchases, drive_trip(trip, solution.purchases), at_stations, strict=False)
         )
     )
     generated_at = now or inputs.departure
-    return FuelPlan(inputs, limits, generated_at, trip, solution.objective, solution.purchases, stops, points)
+    return ComputedPlan(inputs, limits, generated_at, trip, solution.objective, solution.purchases, stops, points)
 
 
-def _trip(inputs: PlanInputs, limits: Limits) -> Trip:
+def _trip(inputs: PlanInputs, limits: PlanLimits) -> Trip:
     """The trip that the optimizer is given: with these limits, and the offers within their detour."""
     policy = inputs.policy
     candidates = []
@@ -343,10 +343,10 @@ def _arrivals(
 
 def _stop(
     inputs: PlanInputs, sequence: int, purchase: Purchase, arriving_gallons: float, arrival: datetime | None
-) -> FuelPlanStop:
+) -> PlannedFuelStop:
     offer = inputs.offers[purchase.candidate_index]
     price = round(offer.net_price, PRICE_DECIMALS)
-    return FuelPlanStop(
+    return PlannedFuelStop(
         sequence=sequence,
         station=offer.station,
         miles_from_origin=round(offer.mile, MILE_DECIMALS),
@@ -360,7 +360,7 @@ def _stop(
 
 
 def _explanation(
-    inputs: PlanInputs, limits: Limits, trip: Trip, gallons: Mapping[int, float], result: float | Infeasible
+    inputs: PlanInputs, limits: PlanLimits, trip: Trip, gallons: Mapping[int, float], result: float | Infeasible
 ) -> Explanation:
     """`gallons` are those bought, by candidate; `result` is the value of the objective, or why there is none."""
     return {
@@ -384,7 +384,7 @@ def _explanation(
         },
         "relaxed": [
             {"limit": limit, "policy": policy, "used": used}
-            for limit, policy, used in limits.given_up_from(inputs.limits)
+            for limit, policy, used in limits.relaxed_from(inputs.limits)
         ],
         "sources": inputs.sources,
         "candidates": [

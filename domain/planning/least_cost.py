@@ -13,7 +13,7 @@ from typing import NamedTuple
 from domain.planning.trips import DOLLARS, GALLONS, Purchase, Trip
 
 
-class Station(NamedTuple):
+class StationInGallons(NamedTuple):
     """A candidate in gallons. A truck that leaves the road at the level g and is back on it at the level h has bought
     `h - g + detour`, no less than `smallest`; g is `lowest` or more, h is `highest` or less.
     """
@@ -29,12 +29,12 @@ class Station(NamedTuple):
     ceiling: float
     """The highest level on passing by."""
 
-    def backward(self) -> "Station":
+    def backward(self) -> "StationInGallons":
         """The same stop of a truck that is followed backward, with negative levels: from -h to -g."""
         return self._replace(lowest=-self.highest, highest=-self.lowest, floor=-self.ceiling, ceiling=-self.floor)
 
 
-def stations_of(trip: Trip) -> list[Station]:
+def stations_of(trip: Trip) -> list[StationInGallons]:
     """The candidates in gallons, in driving order."""
     reserve, usable = trip.reserve_gallons - GALLONS, trip.usable_gallons + GALLONS
     stations = []
@@ -43,12 +43,12 @@ def stations_of(trip: Trip) -> list[Station]:
         floor, ceiling = reserve + candidate.mile / trip.mpg, usable + candidate.mile / trip.mpg
         smallest = trip.smallest_purchase(candidate)
         stations.append(
-            Station(index, candidate.price, floor + into, ceiling - out, into + out, smallest, floor, ceiling)
+            StationInGallons(index, candidate.price, floor + into, ceiling - out, into + out, smallest, floor, ceiling)
         )
     return stations
 
 
-class Line(NamedTuple):
+class CostSegment(NamedTuple):
     """Costs of `base + slope * level`, and how a truck comes to have them.
 
     The last stop was at `station`, and the line `before` held on arriving there. `arrival` is the level on arriving,
@@ -58,17 +58,17 @@ class Line(NamedTuple):
 
     base: float
     slope: float
-    before: "Line | None" = None
-    station: Station | None = None
+    before: "CostSegment | None" = None
+    station: StationInGallons | None = None
     arrival: float | None = None
 
 
-Function = list[tuple[float, float, Line]]
+Function = list[tuple[float, float, CostSegment]]
 """A least-cost function: pieces in order of level, each with its lowest level, its highest, and its line. Where two
 pieces meet at a level, the cheaper one counts. Levels without a piece cannot be reached.
 """
 
-_END = math.inf, math.inf, Line(math.inf, 0.0)
+_END = math.inf, math.inf, CostSegment(math.inf, 0.0)
 """What follows the last piece."""
 
 
@@ -80,7 +80,7 @@ def at_least(V: Function, level: float) -> Function:
     return []
 
 
-def after_stop(V: Function, station: Station, stop_cost: float) -> Function:
+def after_stop(V: Function, station: StationInGallons, stop_cost: float) -> Function:
     """S: the least cost of each level on coming back to the road from a stop at `station`.
 
     W, the cost of arriving less the price of the fuel on board, is walked from left to right, and only its running
@@ -111,14 +111,18 @@ def after_stop(V: Function, station: Station, stop_cost: float) -> Function:
         if at_low > least:  # this piece starts above the minimum so far: skip to where it crosses that
             low, at_low = min(low + (least - at_low) / slope, high), least
         if arrival < low:
-            S.append((arrival + shift, low + shift, Line(where_it_stays + least, price, attained, station, arrival)))
+            S.append(
+                (arrival + shift, low + shift, CostSegment(where_it_stays + least, price, attained, station, arrival))
+            )
         least, arrival, attained = at_low, low, line
         if slope < 0 and low < high:
-            falling = Line(where_it_falls + line.base - line.slope * shift, line.slope, line, station)
+            falling = CostSegment(where_it_falls + line.base - line.slope * shift, line.slope, line, station)
             S.append((low + shift, high + shift, falling))
             least, arrival = at_high, high
     if attained is not None:
-        S.append((arrival + shift, highest + shift, Line(where_it_stays + least, price, attained, station, arrival)))
+        S.append(
+            (arrival + shift, highest + shift, CostSegment(where_it_stays + least, price, attained, station, arrival))
+        )
     return S
 
 
@@ -189,7 +193,7 @@ def _below(first: Function, second: Function) -> tuple[int, Function]:
     return untouched, [(max(low, end), high, line) for low, high, line in second if high > end]
 
 
-def _lower(a: Line, b: Line, low: float, high: float) -> tuple[Line, float, Line]:
+def _lower(a: CostSegment, b: CostSegment, low: float, high: float) -> tuple[CostSegment, float, CostSegment]:
     """Of two lines from `low` to `high`: the cheaper one at first, the level where they cross, and the cheaper one from
     there on. Where they do not cross that is the same line twice, and `high`.
     """
@@ -202,7 +206,9 @@ def _lower(a: Line, b: Line, low: float, high: float) -> tuple[Line, float, Line
     return (a, -base / slope, b) if at_low < 0 else (b, -base / slope, a)
 
 
-def after_stops(layers: Sequence[Function], station: Station, stop_cost: float, *, counted: bool) -> list[Function]:
+def after_stops(
+    layers: Sequence[Function], station: StationInGallons, stop_cost: float, *, counted: bool
+) -> list[Function]:
     """The same for one function, or where stops are counted for one of each number of stops: a stop leads from each to
     the next one, and from the last nowhere.
     """
@@ -211,7 +217,13 @@ def after_stops(layers: Sequence[Function], station: Station, stop_cost: float, 
 
 
 def after_stops_of(
-    layers: Sequence[Function], start: Function, station: Station, trip: Trip, stop_cost: float, *, counted: bool
+    layers: Sequence[Function],
+    start: Function,
+    station: StationInGallons,
+    trip: Trip,
+    stop_cost: float,
+    *,
+    counted: bool,
 ) -> list[Function]:
     """The same with the `start`, the level of a truck that has made no stop yet. Where the fuel that is kept until the
     first stop is more than the reserve, it stops only where it arrives with that much.
@@ -220,7 +232,7 @@ def after_stops_of(
     return after_stops([cheaper(arriving, layers[0]), *layers[1:]], station, stop_cost, counted=counted)
 
 
-def least_sum(forward: Function, backward: Function) -> tuple[float, Line, Line]:
+def least_sum(forward: Function, backward: Function) -> tuple[float, CostSegment, CostSegment]:
     """The least of what two functions cost together at one level, and their lines there. The levels of the second are
     negative. The cost is infinite where they have no level in common.
     """
@@ -241,7 +253,7 @@ def least_sum(forward: Function, backward: Function) -> tuple[float, Line, Line]
     return least, *lines
 
 
-def purchases_of(line: Line, level: float) -> Iterator[Purchase]:
+def purchases_of(line: CostSegment, level: float) -> Iterator[Purchase]:
     """The purchases that lead to a level of a line, from the last to the first."""
     while line.station is not None and line.before is not None:
         station = line.station
@@ -250,7 +262,7 @@ def purchases_of(line: Line, level: float) -> Iterator[Purchase]:
         line, level = line.before, arrival
 
 
-def stops_before(line: Line) -> int:
+def stops_before(line: CostSegment) -> int:
     """How many stops lead to it."""
     stops = 0
     while line.before is not None:

@@ -52,8 +52,8 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from domain.planning.least_cost import (
+    CostSegment,
     Function,
-    Line,
     after_stops_of,
     at_least,
     cheaper,
@@ -85,7 +85,7 @@ def _solve(trip: Trip, max_stops: int | None) -> Solution | Infeasible:
 
     # One V for each number of stops made, where stops are limited; else one V for all. Below its floor, the stops that
     # are left cannot bring what is wanted at the destination, for each of them buys at most a tank.
-    start: Function = [(trip.start_usable_gallons, trip.start_usable_gallons, Line(0.0, 0.0))]
+    start: Function = [(trip.start_usable_gallons, trip.start_usable_gallons, CostSegment(0.0, 0.0))]
     wanted_without_stop = max(finish.wanted, reserve + trip.margin_gallons + burned)
     has_to_stop = finish.wanted <= trip.start_usable_gallons < wanted_without_stop
     layers: list[Function] = [[]]
@@ -131,7 +131,7 @@ class _Finish:
 
     def __init__(self, wanted: float, trip: Trip) -> None:
         self.wanted = wanted
-        self.line: Line | None = None
+        self.line: CostSegment | None = None
         self.level = math.nan
         self._cost = math.inf
         self._stop_cost = trip.stop_cost

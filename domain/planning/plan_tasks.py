@@ -58,7 +58,7 @@ class RouteToPlan(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class PlanTask:
     """What a plan is made from: the route, and as of one moment where its truck is, how much fuel it has, which stops
     are left and when the truck goes on.
 
@@ -96,7 +96,7 @@ _ARRIVED_ROUTE = Statement(RouteToPlan, _ROUTE)
 _DRAFT_TO_PLAN = Statement(RouteToPlan, _ROUTE + "AND r.status = 'draft'")
 
 
-def load_task(connection: Connection, route_id: UUID, *, now: datetime) -> Task | None:
+def load_plan_task(connection: Connection, route_id: UUID, *, now: datetime) -> PlanTask | None:
     """What a route's first plan is made from; None when no plan is due.
 
     A live plan starts where the truck is now. Time is simulated in the sandbox: a plan there starts at the newest fix
@@ -105,7 +105,7 @@ def load_task(connection: Connection, route_id: UUID, *, now: datetime) -> Task 
     route = _DRAFT_TO_PLAN.first(connection, (route_id,))
     if route is None:
         return None
-    return task_as_of(connection, route, live_now(route, now) or newest_at_first_stop(connection, route))
+    return plan_task_as_of(connection, route, live_now(route, now) or newest_at_first_stop(connection, route))
 
 
 def route_to_plan(connection: Connection, route_id: UUID) -> RouteToPlan | None:
@@ -151,7 +151,7 @@ def newest_at_first_stop(connection: Connection, route: RouteToPlan) -> datetime
     return newest
 
 
-def place_of(stop: StopDocument) -> Point:
+def stop_point(stop: StopDocument) -> Point:
     return Point(stop["latitude"], stop["longitude"])
 
 
@@ -193,7 +193,7 @@ def _gauge(connection: Connection, route: RouteToPlan, as_of: datetime) -> Gauge
     )
 
 
-def task_as_of(connection: Connection, route: RouteToPlan, as_of: datetime) -> Task:
+def plan_task_as_of(connection: Connection, route: RouteToPlan, as_of: datetime) -> PlanTask:
     """What a plan of the route is made from at that moment."""
     visits = _visits(connection, route.id, as_of)
     if len(route.stops) - 1 in visits:  # the whole route is driven already: plan it as it was at the start
@@ -205,10 +205,10 @@ def task_as_of(connection: Connection, route: RouteToPlan, as_of: datetime) -> T
     if truck is not None and visit is not None and truck.recorded_at < visit.arrived_at:
         truck = None  # somebody has marked the arrival, and no position came in since: the truck is at that stop
     at_first_stop = reached == 0 and visit is not None and (visit.departed_at is None or visit.departed_at > as_of)
-    return Task(
+    return PlanTask(
         route=route,
         as_of=as_of,
-        position=Point(truck.latitude, truck.longitude) if truck is not None else place_of(route.stops[reached]),
+        position=Point(truck.latitude, truck.longitude) if truck is not None else stop_point(route.stops[reached]),
         position_at=truck.recorded_at if truck is not None else None,
         fuel=_gauge(connection, route, as_of),
         stops_left=tuple(range(reached + 1, len(route.stops))),
@@ -230,7 +230,7 @@ def _visits(connection: Connection, route_id: UUID, as_of: datetime) -> dict[int
     return {row.stop: row for row in _VISITS.all(connection, (route_id, as_of))}
 
 
-def road_ahead(task: Task, roads: Roads) -> Road:
+def road_ahead(task: PlanTask, roads: Roads) -> Road:
     """The road from the truck through the stops that are left."""
-    left = [place_of(task.route.stops[stop]) for stop in task.stops_left]
+    left = [stop_point(task.route.stops[stop]) for stop in task.stops_left]
     return roads.through([task.position, *(left or [task.position])])

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from domain.lifecycle import Objective
 from domain.planning.each_stop import costs_with_each_stop
 from domain.planning.explanation import ExplainedInputs, ExplainedWay, Explanation, FullExplanation
-from domain.planning.trips import DOLLARS, GALLONS, Candidate, Purchase, Trip, replay
+from domain.planning.trips import DOLLARS, GALLONS, Candidate, Purchase, Trip, drive_trip
 
 CHOSEN = "chosen"
 NOT_NEEDED = "not needed"
@@ -138,7 +138,7 @@ def _by_rule(name: str, trip: Trip, choose: Callable[[Sequence[int]], int]) -> E
 
 
 def _way(name: str, trip: Trip, purchases: Sequence[Purchase]) -> ExplainedWay:
-    *_, left = replay(trip, purchases)
+    *_, left = drive_trip(trip, purchases)
     fuel = math.fsum(trip.candidates[index].price * gallons for index, gallons in purchases)
     bought, extra = _gallons(purchases), left - trip.end_gallons
     objective = fuel + trip.stop_cost * len(purchases) - trip.leftover_value_per_gallon * extra
@@ -161,7 +161,7 @@ def _reasons(
     trip: Trip, gallons: Sequence[float], objective: float | None, costs: Sequence[float | None]
 ) -> Iterator[Reason]:
     purchases = [Purchase(index, amount) for index, amount in enumerate(gallons) if amount]
-    arriving = replay(trip, purchases) if objective is not None else ()
+    arriving = drive_trip(trip, purchases) if objective is not None else ()
     made = 0
     mile, fuel = 0.0, min(trip.start_gallons, trip.usable_gallons)  # where the road was last rejoined, and with what
     for index, one in enumerate(trip.candidates):

@@ -18,7 +18,7 @@ STEP = 0.1
 """Gallons and miles are given up in steps of this size."""
 
 
-class GivenUp(NamedTuple):
+class RelaxedLimits(NamedTuple):
     """A limit of the policy that the plan does not keep, and the one that it keeps instead."""
 
     limit: str
@@ -26,7 +26,7 @@ class GivenUp(NamedTuple):
     used: float | None
 
 
-class Limits(NamedTuple):
+class PlanLimits(NamedTuple):
     """What a plan has to keep, in the order in which it is given up."""
 
     end_gallons: float
@@ -37,8 +37,8 @@ class Limits(NamedTuple):
     reserve_gallons: float
 
     @property
-    def given_up_entirely(self) -> "Limits":
-        return Limits(
+    def relaxed_entirely(self) -> "PlanLimits":
+        return PlanLimits(
             end_gallons=0.0,  # the reserve is wanted anyway
             min_purchase_gallons=min(self.min_purchase_gallons, SMALLEST_PURCHASE_GALLONS),
             max_stops=None,
@@ -47,25 +47,25 @@ class Limits(NamedTuple):
             reserve_gallons=0.0,
         )
 
-    def given_up_from(self, policy: "Limits") -> list[GivenUp]:
+    def relaxed_from(self, policy: "PlanLimits") -> list[RelaxedLimits]:
         pairs = zip(self._fields, policy, self, strict=True)
-        return [GivenUp(name, before, used) for name, before, used in pairs if used != before]
+        return [RelaxedLimits(name, before, used) for name, before, used in pairs if used != before]
 
 
-Attempt = Callable[[Limits], Solution | Infeasible]
+Attempt = Callable[[PlanLimits], Solution | Infeasible]
 
 
-def least_given_up(policy: Limits, attempt: Attempt) -> Limits | None:
+def least_relaxation(policy: PlanLimits, attempt: Attempt) -> PlanLimits | None:
     """The limits that a plan can keep and that give up the least of the policy. None where the trip cannot be made with
     any. `attempt` plans with limits.
     """
-    limits = policy.given_up_entirely
+    limits = policy.relaxed_entirely
     if isinstance(attempt(limits), Infeasible):
         return None
-    for name in reversed(Limits._fields):
+    for name in reversed(PlanLimits._fields):
         steps = _steps(name, policy, limits, attempt)
 
-        def drivable(step: Any, name: str = name, others: Limits = limits) -> bool:
+        def drivable(step: Any, name: str = name, others: PlanLimits = limits) -> bool:
             return isinstance(attempt(others._replace(**{name: step})), Solution)
 
         # Most limits can be kept, so that is tried before a search. The last step is known to be drivable.
@@ -74,7 +74,7 @@ def least_given_up(policy: Limits, attempt: Attempt) -> Limits | None:
     return limits
 
 
-def _steps(name: str, policy: Limits, limits: Limits, attempt: Attempt) -> Sequence[Any]:
+def _steps(name: str, policy: PlanLimits, limits: PlanLimits, attempt: Attempt) -> Sequence[Any]:
     """The values of a limit, from the policy's to the last one, with which the trip can be made."""
     if name == "max_stops":
         if policy.max_stops is None:

@@ -11,9 +11,9 @@ from domain.planning.trips import (
     Purchase,
     Solution,
     Trip,
+    drive_trip,
     fuel_without_purchases,
     objective_of,
-    replay,
 )
 
 STEPS_GALLONS = (0.1, 0.01, 0.001)
@@ -65,7 +65,7 @@ def round_and_replay(trip: Trip, solution: Solution) -> Solution | Infeasible:
         )
         objective = objective_of(trip, purchases)
         if objective <= solution.objective + MAX_LOST_TO_ROUNDING:
-            replay(trip, purchases)
+            drive_trip(trip, purchases)
             return Solution(purchases, objective)
     return Infeasible(0.0, trip.distance_miles, "the trip takes every last thousandth of a gallon in the tank")
 

@@ -18,11 +18,11 @@ from domain.planning.explanation import (
     FuelOrigin,
     RouteExplanation,
     Sources,
-    unpacked,
+    unpack_explanation,
 )
-from domain.planning.fuel_plan import FuelPlan, NoPlan, PlanInputs, Policy, build_plan
+from domain.planning.fuel_plan import ComputedPlan, NoPlan, PlanInputs, PlanPolicy, compute_plan
 from domain.planning.gauges import Gauge
-from domain.planning.plan_tasks import Task
+from domain.planning.plan_tasks import PlanTask
 from domain.planning.reasons import with_reasons
 from domain.roads import Road
 from domain.statements import Command, NotNull, Statement
@@ -32,14 +32,14 @@ ROAD_MILES = "coalesce((p.timeline->-1->>'mile')::float, (p.document->>'totalDis
 """The whole way from where a plan `p` begins: the mile of the destination, which the plan itself may not reach."""
 
 
-def compute(
-    task: Task, road: Road, corridor: Corridor, *, further: Corridor | None = None, now: datetime
-) -> FuelPlan | NoPlan:
+def plan_for_task(
+    task: PlanTask, road: Road, corridor: Corridor, *, further: Corridor | None = None, now: datetime
+) -> ComputedPlan | NoPlan:
     """The cheapest feasible plan of a task on its road. With the `further` corridor, which reaches as far off the road
-    as `FURTHEST_DETOUR_MILES`, limits of the policy are given up where no plan keeps them all.
+    as `FURTHEST_DETOUR_MILES`, limits of the policy are relaxed where no plan keeps them all.
     """
     route = task.route
-    policy = Policy(
+    policy = PlanPolicy(
         reserve_percent=route.reserve_percent,
         end_fuel_percent=route.end_fuel_percent,
         assumed_fuel_percent=route.assumed_fuel_percent,
@@ -51,7 +51,7 @@ def compute(
         objective=Objective(route.objective),
         fuel_margin_percent=route.fuel_margin_percent,
     )
-    return build_plan(
+    return compute_plan(
         PlanInputs(
             road=road,
             capacity_gallons=route.fuel_tank_capacity_gallons,
@@ -73,7 +73,7 @@ def _opens(stop: StopDocument) -> datetime | None:
     return msgspec.convert(opens, datetime) if opens is not None else None
 
 
-def _sources(task: Task, road: Road, corridor: Corridor, now: datetime) -> Sources:
+def _sources(task: PlanTask, road: Road, corridor: Corridor, now: datetime) -> Sources:
     """Where each input came from, and how old it was when the plan was made."""
     route, fuel, prices = task.route, task.fuel, corridor.prices
     return {
@@ -123,9 +123,9 @@ _INSERT_PLAN = Command(
 
 def store_plan(
     connection: Connection,
-    task: Task,
+    task: PlanTask,
     corridor: Corridor,
-    plan: FuelPlan | NoPlan,
+    plan: ComputedPlan | NoPlan,
     *,
     now: datetime,
     cause: PlanCause | None = None,
@@ -146,9 +146,9 @@ def store_plan(
             task.route.id,
             task.route.revision,
             now,
-            as_json(plan.document()) if isinstance(plan, FuelPlan) else None,
+            as_json(plan.document()) if isinstance(plan, ComputedPlan) else None,
             plan.packed_explanation,
-            as_json(_kept(task, before) + timeline_of(task, plan) if isinstance(plan, FuelPlan) else []),
+            as_json(_kept(task, before) + timeline_of(task, plan) if isinstance(plan, ComputedPlan) else []),
             task.read_percent,
             task.fuel.recorded_at if task.fuel is not None else None,
             corridor.price_set,
@@ -159,12 +159,12 @@ def store_plan(
     return plan_id
 
 
-def _kept(task: Task, before: Sequence[TimelineEntry]) -> list[TimelineEntry]:
+def _kept(task: PlanTask, before: Sequence[TimelineEntry]) -> list[TimelineEntry]:
     behind = [entry for entry in before if entry["stop"] not in (0, *task.stops_left)]
     return [TimelineEntry(stop=entry["stop"], mile=None, plannedArrival=entry["plannedArrival"]) for entry in behind]
 
 
-def timeline_of(task: Task, plan: FuelPlan) -> list[TimelineEntry]:
+def timeline_of(task: PlanTask, plan: ComputedPlan) -> list[TimelineEntry]:
     """Road mile and planned arrival of each stop that is left, and of the first stop. The road starts at the truck.
 
     The truck has been at the first stop already, so that one has no mile. It was planned to be there when its window
@@ -239,7 +239,7 @@ _VERSIONS = Statement(
 )
 
 
-def read_explanation(
+def read_route_explanation(
     connection: Connection, route_id: UUID, *, limit: int = MOST_CANDIDATES, offset: int = 0
 ) -> RouteExplanation | None:
     """Why a route's current plan is what it is, or why the route has none; and all its `versions`, the oldest first.
@@ -260,7 +260,7 @@ def read_explanation(
         )
         for one in _VERSIONS.all(connection, (route_id,))
     ]
-    full = with_reasons(unpacked(row.explanation))
+    full = with_reasons(unpack_explanation(row.explanation))
     total = len(full["candidates"])
     full["candidates"] = full["candidates"][offset : offset + limit]
     if offset:

@@ -120,7 +120,7 @@ def fuel_without_purchases(trip: Trip, purchases: Sequence[Purchase]) -> list[fl
     return [*arriving, fuel - (trip.distance_miles - mile) / trip.mpg]
 
 
-def replay(trip: Trip, purchases: Sequence[Purchase], *, tolerance_gallons: float = 1e-6) -> tuple[float, ...]:
+def drive_trip(trip: Trip, purchases: Sequence[Purchase], *, tolerance_gallons: float = 1e-6) -> tuple[float, ...]:
     """Drives the trip with these purchases. Returns the fuel on arriving at each station, and last at the destination.
 
     Raises BrokenPlan where a limit is not kept.

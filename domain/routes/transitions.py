@@ -249,7 +249,7 @@ def planning_failed(connection: Connection, route_id: UUID, *, max_attempts: int
     row = _RETRY_PLAN.first(connection, {"now": now, "id": route_id})
     if row is None:
         return []
-    events.keep(connection, route_id, "plan_failed", "it failed on our side; see the log", now=now)
+    events.record_event(connection, route_id, "plan_failed", "it failed on our side; see the log", now=now)
     if row.attempts < max_attempts:
         return []
     reason = f"Planning failed {row.attempts} times; see the log. Push the route again to retry."

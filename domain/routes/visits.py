@@ -15,7 +15,7 @@ from psycopg import Cursor
 from domain.database import Connection, as_array, as_json
 from domain.jobs import SWEEP_GRACE
 from domain.statements import Command, Statement
-from domain.telematics.arrivals import Evidence, Implied, Mark, Visit
+from domain.telematics.arrivals import Evidence, Implied, ManualStopEvent, Visit
 
 DISPATCHER = "dispatcher"
 IMPLIED = "implied"
@@ -54,11 +54,11 @@ def load_visits(connection: Connection, route_ids: Sequence[UUID]) -> dict[UUID,
     return visits
 
 
-def _mark(evidence: Mapping[str, Any]) -> Mark:
-    return Mark(evidence["by"], evidence["reason"], datetime.fromisoformat(evidence["markedAt"]))
+def _mark(evidence: Mapping[str, Any]) -> ManualStopEvent:
+    return ManualStopEvent(evidence["by"], evidence["reason"], datetime.fromisoformat(evidence["markedAt"]))
 
 
-def _said(evidence: Mapping[str, Any]) -> Mark | Implied:
+def _said(evidence: Mapping[str, Any]) -> ManualStopEvent | Implied:
     return _mark(evidence) if evidence["source"] == DISPATCHER else Implied(evidence["stop"])
 
 
@@ -159,10 +159,10 @@ def keep_what_could_begin(
     return _KEEP_WHAT_COULD_BEGIN.execute(connection, parameters)
 
 
-def _evidence(evidence: Evidence | Mark | Implied | None) -> dict[str, object] | None:
+def _evidence(evidence: Evidence | ManualStopEvent | Implied | None) -> dict[str, object] | None:
     if evidence is None:
         return None
-    if isinstance(evidence, Mark):
+    if isinstance(evidence, ManualStopEvent):
         said = {"source": DISPATCHER, "by": evidence.by, "reason": evidence.reason, "markedAt": evidence.at}
         return {"rule": "marked by hand", "fixes": [], **said}
     if isinstance(evidence, Implied):

@@ -6,7 +6,7 @@ from typing import Any, TextIO
 from domain.contract.csvfiles import write_rows
 from domain.encoding import utc_text
 from domain.ids import shown_id
-from domain.savings.report import By, Figures, Line, Plan, Week
+from domain.savings.report import Dimension, Figures, SavedPlan, SavingsLine, Week
 
 _FIGURES = (
     "plans",
@@ -20,11 +20,11 @@ _FIGURES = (
 )
 """Money is in dollars."""
 
-COLUMNS: dict[str, tuple[str, ...]] = {
+CSV_COLUMNS: dict[str, tuple[str, ...]] = {
     "week": ("week_from", *_FIGURES),
-    By.TRUCK: ("vehicle_id", "unit_number", "vin", *_FIGURES),
-    By.DRIVER: ("driver_id", "name", "external_id", *_FIGURES),
-    By.LANE: ("origin", "destination", *_FIGURES),
+    Dimension.TRUCK: ("vehicle_id", "unit_number", "vin", *_FIGURES),
+    Dimension.DRIVER: ("driver_id", "name", "external_id", *_FIGURES),
+    Dimension.LANE: ("origin", "destination", *_FIGURES),
     "plan": (
         *("route_id", "external_id", "plan_id", "planned_at", "vehicle_id", "unit_number", "driver_id", "driver_name"),
         *("origin", "destination", *_FIGURES[2:]),
@@ -37,14 +37,14 @@ def week_row(week: Week) -> dict[str, Any]:
     return {"week_from": week.first_day.isoformat(), **figures_row(week.figures)}
 
 
-def line_row(by: By, line: Line) -> dict[str, Any]:
+def line_row(by: Dimension, line: SavingsLine) -> dict[str, Any]:
     names: tuple[str | None, ...] = (line.name, line.other)
     if line.id is not None:
-        names = (shown_id("veh" if by is By.TRUCK else "drv", line.id), *names)
-    return {**dict(zip(COLUMNS[by], names, strict=False)), **figures_row(line.figures)}
+        names = (shown_id("veh" if by is Dimension.TRUCK else "drv", line.id), *names)
+    return {**dict(zip(CSV_COLUMNS[by], names, strict=False)), **figures_row(line.figures)}
 
 
-def plan_row(plan: Plan) -> dict[str, Any]:
+def plan_row(plan: SavedPlan) -> dict[str, Any]:
     figures = figures_row(plan.figures)
     return {
         "route_id": shown_id("rte", plan.route_id),
@@ -75,5 +75,5 @@ def figures_row(figures: Figures) -> dict[str, Any]:
     return dict(zip(_FIGURES, (figures.plans, figures.with_purchase, *numbers), strict=True))
 
 
-def write_csv(file: TextIO, kind: str, rows: Iterable[dict[str, Any]]) -> None:
-    write_rows(file, COLUMNS[kind], (row.values() for row in rows))
+def write_savings_csv(file: TextIO, kind: str, rows: Iterable[dict[str, Any]]) -> None:
+    write_rows(file, CSV_COLUMNS[kind], (row.values() for row in rows))

@@ -42,7 +42,7 @@ _RECORD = Command(
 def record_savings(connection: Connection, route_id: UUID) -> None:
     """What the current plan of an active or completed route saves; it takes the place of an earlier plan's."""
     ends = _ENDS.one(connection, (route_id,))
-    _RECORD.execute(connection, (place_of(ends.first), place_of(ends.last), route_id))
+    _RECORD.execute(connection, (lane_end(ends.first), lane_end(ends.last), route_id))
 
 
 _DROP = Command("DELETE FROM savings WHERE route_id = ANY(%s)")
@@ -53,7 +53,7 @@ def drop_savings(connection: Connection, route_ids: Sequence[UUID]) -> None:
     _DROP.execute(connection, (list(route_ids),))
 
 
-def place_of(stop: StopDocument) -> str:
+def lane_end(stop: StopDocument) -> str:
     """One end of a lane: `Port Newark, NJ`, the stop's name as pushed and the state in which it lies."""
     state = default_states().at(Point(stop["latitude"], stop["longitude"]))
     return stop["name"] if state == ELSEWHERE else f"{stop['name']}, {state}"

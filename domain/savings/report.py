@@ -14,10 +14,10 @@ from domain.database import Connection, Tenant
 from domain.savings.spans import Span
 from domain.statements import Statement
 
-BASIS = "planned, not bought: plans as drivers have them, against the average net price of each plan's corridor"
+SAVINGS_BASIS = "planned, not bought: plans as drivers have them, against the average net price of each plan's corridor"
 
 
-class By(StrEnum):
+class Dimension(StrEnum):
     """What the lines of a report are of."""
 
     TRUCK = "truck"
@@ -93,7 +93,7 @@ class Week(NamedTuple):
     figures: Figures
 
 
-class Line(NamedTuple):
+class SavingsLine(NamedTuple):
     """A truck with its unit number and VIN, a driver with name and external id, or a lane with its two ends."""
 
     id: UUID | None
@@ -103,14 +103,14 @@ class Line(NamedTuple):
     figures: Figures
 
 
-class Lines(NamedTuple):
+class SavingsLines(NamedTuple):
     """Some of the lines, and how many there are."""
 
-    lines: list[Line]
+    lines: list[SavingsLine]
     total: int
 
 
-class Plan(NamedTuple):
+class SavedPlan(NamedTuple):
     """A plan that counts, with its route."""
 
     route_id: UUID
@@ -224,7 +224,7 @@ def _lines(keys: str, shown: str, joined: str = "") -> str:
 
 
 _LINES = {
-    By.TRUCK: Statement(
+    Dimension.TRUCK: Statement(
         _LineRow,
         _lines(
             "vehicle_id",
@@ -232,7 +232,7 @@ _LINES = {
             "LEFT JOIN vehicles v ON v.id = line.vehicle_id",
         ),
     ),
-    By.DRIVER: Statement(
+    Dimension.DRIVER: Statement(
         _LineRow,
         _lines(
             "driver_id",
@@ -240,7 +240,7 @@ _LINES = {
             "LEFT JOIN drivers d ON d.id = line.driver_id",
         ),
     ),
-    By.LANE: Statement(
+    Dimension.LANE: Statement(
         _LineRow, _lines("origin, destination", "NULL::uuid AS id, line.origin AS name, line.destination AS other")
     ),
 }
@@ -250,21 +250,23 @@ def by_line(
     connection: Connection,
     tenant: Tenant,
     span: Span,
-    by: By,
+    by: Dimension,
     *,
     order: Order = Order.SAVED,
     ascending: bool = False,
     limit: int | None = None,
     offset: int = 0,
-) -> Lines:
+) -> SavingsLines:
     """Lines without a figure to order by come last."""
     paging = {"order": order, "sign": 1 if ascending else -1, "limit": limit, "offset": offset}
     rows = _LINES[by].all(connection, {**_parameters(tenant, span), **paging})
-    return Lines([Line(row.id, row.name, row.other, Figures(*row[4:])) for row in rows], rows[0].total if rows else 0)
+    return SavingsLines(
+        [SavingsLine(row.id, row.name, row.other, Figures(*row[4:])) for row in rows], rows[0].total if rows else 0
+    )
 
 
 _PLANS = Statement(
-    Plan,
+    SavedPlan,
     f"""
     SELECT s.route_id, r.external_id, s.plan_id, s.planned_at, s.vehicle_id, v.unit_number, s.driver_id,
            d.name AS driver_name, s.origin, s.destination, round(s.gallons::numeric, 3) AS gallons,
@@ -281,7 +283,7 @@ _PLANS = Statement(
 
 def plans_behind(
     connection: Connection, tenant: Tenant, span: Span, only: Only = ALL, *, limit: int | None = None, offset: int = 0
-) -> Iterator[Plan]:
+) -> Iterator[SavedPlan]:
     """The plans that the figures are sums of, the newest first. Nothing else runs on the connection until the last one
     was taken."""
     parameters = {**_parameters(tenant, span), **only._asdict(), "limit": limit, "offset": offset}

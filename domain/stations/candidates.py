@@ -53,7 +53,7 @@ _PLACES = Statement(
 _PORTION = 10_000
 
 
-class Network:
+class StationPlaces:
     """The places of all stations, indexed once in a process and shared by its plans. Read again after each import."""
 
     def __init__(self) -> None:
@@ -124,7 +124,13 @@ _STATIONS = Statement(
 
 
 def offers_along(
-    connection: Connection, company_id: UUID, road: Road, max_detour_miles: float, network: Network, *, now: datetime
+    connection: Connection,
+    company_id: UUID,
+    road: Road,
+    max_detour_miles: float,
+    network: StationPlaces,
+    *,
+    now: datetime,
 ) -> Corridor:
     """Every pass of the road by a station that is within the detour limit and has a price for the company.
 

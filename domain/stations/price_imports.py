@@ -93,7 +93,7 @@ class TaxRow(Struct, frozen=True):
     surcharge_per_gallon: Annotated[float, Meta(ge=0, lt=10)] = 0.0
 
 
-def import_stations(
+def store_station_rows(
     connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None
 ) -> Report:
     """Adds and updates stations by id, in the caller's transaction, so that no reader sees half of it. A row without
@@ -107,7 +107,7 @@ def import_stations(
     return report
 
 
-def add_station(connection: Connection, row: StationRow, *, now: datetime) -> None:
+def insert_station(connection: Connection, row: StationRow, *, now: datetime) -> None:
     """Raises StationExists, also for one that is retired."""
     _begin_price_set(connection, "stations", None, now=now)
     report = Report()
@@ -169,7 +169,7 @@ _RETIRE = Statement(
 )
 
 
-def retire_stations(connection: Connection, station_ids: Sequence[str], *, now: datetime) -> None:
+def set_stations_retired(connection: Connection, station_ids: Sequence[str], *, now: datetime) -> None:
     """No plan stops there any more, until an import names them again. Raises UnknownStation."""
     _begin_price_set(connection, "stations", None, now=now)  # so that every process reads its index again
     rows = _RETIRE.all(connection, (now, list(station_ids)))
@@ -178,7 +178,7 @@ def retire_stations(connection: Connection, station_ids: Sequence[str], *, now: 
         raise UnknownStation(min(unknown))
 
 
-def import_deals(
+def store_deal_rows(
     connection: Connection, company_id: UUID, path: Path, *, now: datetime, progress: Progress = lambda _: None
 ) -> Report:
     """Adds and updates a company's deals by station or brand and first day. A deal for a station that is not stored yet
@@ -239,13 +239,13 @@ def store_deal(
     return stored.id if stored is not None else None
 
 
-def remove_deal(connection: Connection, company_id: UUID, deal_id: int, *, now: datetime) -> bool:
+def delete_deal(connection: Connection, company_id: UUID, deal_id: int, *, now: datetime) -> bool:
     """False: there is no such deal of the company."""
     _begin_price_set(connection, "deals", company_id, now=now)
     return _DELETE_DEAL.execute(connection, (company_id, deal_id)).rowcount == 1
 
 
-def import_taxes(connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None) -> Report:
+def store_tax_rows(connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None) -> Report:
     """Adds and updates states' diesel taxes by state and first day. Raises UnreadableFile."""
     report = Report()
     _begin_price_set(connection, "taxes", None, now=now)
@@ -287,7 +287,7 @@ def store_tax(connection: Connection, old: tuple[str, date] | None, row: TaxRow,
         raise AlreadyPriced(f"tax of {row.state}", row.valid_from) from None
 
 
-def remove_tax(connection: Connection, state: str, valid_from: date, *, now: datetime) -> bool:
+def delete_tax(connection: Connection, state: str, valid_from: date, *, now: datetime) -> bool:
     """False: there is no such tax."""
     _begin_price_set(connection, "taxes", None, now=now)
     return _DELETE_TAX.execute(connection, (state, valid_from)).rowcount == 1

@@ -62,7 +62,7 @@ class Evidence(NamedTuple):
     fixes: tuple[Fix, ...]
 
 
-class Mark(NamedTuple):
+class ManualStopEvent(NamedTuple):
     """Somebody says that the truck arrived or departed: see `marks`."""
 
     by: str
@@ -83,12 +83,12 @@ class Visit:
     """The truck at one stop."""
 
     arrived_at: datetime
-    arrival: Evidence | Mark | None = None
+    arrival: Evidence | ManualStopEvent | None = None
     departed_at: datetime | None = None
-    departure: Evidence | Mark | Implied | None = None
+    departure: Evidence | ManualStopEvent | Implied | None = None
 
 
-class Candidate(NamedTuple):
+class TruckRoute(NamedTuple):
     """An open route of a truck: what the choice of the current one needs to know of it."""
 
     route_id: UUID
@@ -98,14 +98,14 @@ class Candidate(NamedTuple):
 
 
 def current_route(
-    routes: Iterable[Candidate], newest_fix_at: datetime, *, early: timedelta = timedelta(hours=12)
-) -> Candidate | None:
+    routes: Iterable[TruckRoute], newest_fix_at: datetime, *, early: timedelta = timedelta(hours=12)
+) -> TruckRoute | None:
     """The one route that a truck is on: the started one, else the earliest draft that can start by now.
 
     A draft more than 24 hours past its start gives way to the next one. It can still start when no other can.
     """
-    drafts: list[Candidate] = []
-    started: list[Candidate] = []
+    drafts: list[TruckRoute] = []
+    started: list[TruckRoute] = []
     for route in routes:
         (drafts if route.status is RouteStatus.DRAFT and route.arrived_at is None else started).append(route)
     if started:
@@ -162,7 +162,7 @@ def _could_follow(first: Fix, second: Fix) -> bool:
 
 
 @dataclass(slots=True)
-class Place:
+class StopPlace:
     """One place of the route: a stop, or consecutive stops at the same spot."""
 
     point: Point
@@ -216,7 +216,7 @@ def process_fixes(
         if place is places[0] or last_seen is None or place.is_left_by(last_seen, radius_meters)
     }
     run: list[Fix] = []  # fixes in a row inside `run_place`
-    run_place: Place | None = None
+    run_place: StopPlace | None = None
     for fix in fixes:
         for place in places:
             if place.stops[0] in known:
@@ -239,17 +239,19 @@ def process_fixes(
     return known
 
 
-def places_of(stops: Sequence[Point]) -> list[Place]:
-    places: list[Place] = []
+def places_of(stops: Sequence[Point]) -> list[StopPlace]:
+    places: list[StopPlace] = []
     for index, point in enumerate(stops):
         if places and _meters(places[-1].point, point) <= SAME_PLACE_METERS:
             places[-1].stops.append(index)
         else:
-            places.append(Place(point, [index]))
+            places.append(StopPlace(point, [index]))
     return places
 
 
-def _place_reached(places: Sequence[Place], known: Mapping[int, Visit], fix: Fix, radius_meters: float) -> Place | None:
+def _place_reached(
+    places: Sequence[StopPlace], known: Mapping[int, Visit], fix: Fix, radius_meters: float
+) -> StopPlace | None:
     """The place ahead of the last visited one that the fix lies in. Where several overlap, it is the nearest of them
     and the last visited one; when that is the last visited one, no place is reached."""
     last = max((index for index, place in enumerate(places) if place.stops[0] in known), default=-1)
@@ -269,7 +271,7 @@ def _arrival(run: Sequence[Fix]) -> Evidence | None:
     return None
 
 
-def _process_departure(place: Place, known: dict[int, Visit], fix: Fix, radius_meters: float) -> None:
+def _process_departure(place: StopPlace, known: dict[int, Visit], fix: Fix, radius_meters: float) -> None:
     """Adds a fix to the run outside a visited place, and the departure to `known` when the run decides it.
 
     Where the arrival was marked by hand, the truck may still be on its way there, or the place may be stored wrongly:
@@ -282,7 +284,7 @@ def _process_departure(place: Place, known: dict[int, Visit], fix: Fix, radius_m
     if distance <= radius_meters + DEPARTURE_MARGIN_METERS:
         place.outside, place.seen = [], True
         return
-    if fix.recorded_at <= visit.arrived_at or (isinstance(visit.arrival, Mark) and not place.seen):
+    if fix.recorded_at <= visit.arrived_at or (isinstance(visit.arrival, ManualStopEvent) and not place.seen):
         return
     run = place.outside
     run.append(fix)
@@ -297,7 +299,7 @@ def _process_departure(place: Place, known: dict[int, Visit], fix: Fix, radius_m
                 known[stop] = replace(known[stop], departed_at=run[0].recorded_at, departure=evidence)
 
 
-def merge(before: Mapping[int, Visit], after: Mapping[int, Visit]) -> dict[int, Visit]:
+def merge_visits(before: Mapping[int, Visit], after: Mapping[int, Visit]) -> dict[int, Visit]:
     """The visits known `before`, with what `after` knows better or more.
 
     An earlier time replaces a later one, for a late fix may tell of it. No visit is undone or delayed, and none is
@@ -310,7 +312,7 @@ def merge(before: Mapping[int, Visit], after: Mapping[int, Visit]) -> dict[int, 
         if not since <= visit.arrived_at <= until:
             continue
         known = merged.get(stop, visit)
-        if visit.arrived_at < known.arrived_at and not isinstance(known.arrival, Mark):
+        if visit.arrived_at < known.arrived_at and not isinstance(known.arrival, ManualStopEvent):
             known = replace(known, arrived_at=visit.arrived_at, arrival=visit.arrival)
         if visit.departed_at is not None and _tells_more(visit.departed_at, known):
             known = replace(known, departed_at=visit.departed_at, departure=visit.departure)
@@ -319,7 +321,7 @@ def merge(before: Mapping[int, Visit], after: Mapping[int, Visit]) -> dict[int, 
 
 
 def _tells_more(departed_at: datetime, known: Visit) -> bool:
-    if isinstance(known.departure, Mark) or departed_at < known.arrived_at:
+    if isinstance(known.departure, ManualStopEvent) or departed_at < known.arrived_at:
         return False
     return known.departed_at is None or departed_at < known.departed_at
 

@@ -112,7 +112,7 @@ back find them.
 The cost is that of the fixes and of the stops of a few routes, not of all drafts of the truck."""
 
 
-def mark_trucks(
+def make_trucks_due(
     connection: Connection,
     environment: Environment,
     fixes: NewFixes,

@@ -14,7 +14,7 @@ from domain.jobs import Job
 from domain.lifecycle import Environment
 from domain.statements import Command, NotNull, Statement
 from domain.telematics import arrivals
-from domain.telematics.due_trucks import NewFixes, mark_trucks
+from domain.telematics.due_trucks import NewFixes, make_trucks_due
 
 
 class Feed(NamedTuple):
@@ -58,7 +58,7 @@ def store_positions(
     new = _store(connection, tenant, dict(sorted(useful.items(), key=itemgetter(0))), now=now)
     if len(new) < len(useful):
         dropped["repeated"] += len(useful) - len(new)
-    jobs = mark_trucks(connection, tenant.environment, new, now=now, near_meters=near_meters, early=early)
+    jobs = make_trucks_due(connection, tenant.environment, new, now=now, near_meters=near_meters, early=early)
     count_dropped(connection, tenant, dropped, now=now)
     return Feed(len(positions) - len(rejected), rejected, dropped, jobs)
 

@@ -17,7 +17,7 @@ from domain.lifecycle import Environment, RouteStatus
 from domain.roads import Point
 from domain.statements import NotNull
 from domain.telematics import arrivals, manual_stop_events
-from domain.telematics.arrivals import Candidate, Fix, Visit
+from domain.telematics.arrivals import Fix, TruckRoute, Visit
 from domain.telematics.rechecks import STANDING_MINUTES
 from domain.telematics.tracks import ReceivedFix, Track
 
@@ -52,7 +52,7 @@ def current_routes(routes: Sequence[OpenRoute], tracks: Sequence[Track], *, earl
     for track in tracks:
         own = by_vehicle.get(track.vehicle_id, {})
         candidates = [
-            Candidate(route.id, RouteStatus(route.status), route.scheduled_start, route.arrived_at)
+            TruckRoute(route.id, RouteStatus(route.status), route.scheduled_start, route.arrived_at)
             for route in own.values()
         ]
         chosen = arrivals.current_route(candidates, track.newest_at, early=early)
@@ -100,8 +100,8 @@ def visits_after(
     """The visits of a route after these fixes, by position of the stop; `before` are those that are stored.
 
     The fixes are processed in two passes. The first one starts from the visits known before the first of the fixes, for
-    a late fix may make a stored visit earlier. `merge` rejects what would undo, delay or reorder stored visits. The
-    second pass starts from the outcome: a rejected late fix must not mask a newer one.
+    a late fix may make a stored visit earlier. `merge_visits` rejects what would undo, delay or reorder stored visits.
+    The second pass starts from the outcome: a rejected late fix must not mask a newer one.
 
     For example, the truck arrived at stop 0 at 12:00. Now its tracker sends what it has kept:
 
@@ -120,8 +120,8 @@ def visits_after(
     def processed(known: Mapping[int, Visit]) -> dict[int, Visit]:
         return arrivals.process_fixes(stops, known, fixes, radius_meters=radius_meters, last_seen=last_seen)
 
-    merged = arrivals.merge(before, processed(_known_by(fixes[0].recorded_at, before)))
-    merged = arrivals.merge(merged, processed(merged))
+    merged = arrivals.merge_visits(before, processed(_known_by(fixes[0].recorded_at, before)))
+    merged = arrivals.merge_visits(merged, processed(merged))
     return manual_stop_events.with_implied_departures(stops, merged)
 
 

@@ -15,13 +15,13 @@ from typing import Literal
 
 from domain.errors import FuelrouteError
 from domain.roads import Point
-from domain.telematics.arrivals import Implied, Mark, Visit, places_of
+from domain.telematics.arrivals import Implied, ManualStopEvent, Visit, places_of
 
 End = Literal["arrival", "departure"]
 """Of a visit: which of its two ends is marked."""
 
 
-class ImpossibleMark(FuelrouteError):
+class ImpossibleStopEvent(FuelrouteError):
     """The text says why it cannot have been so."""
 
 
@@ -34,8 +34,8 @@ def is_known(visits: Mapping[int, Visit], stop: int, end: End) -> bool:
     return visit.departed_at is not None and not isinstance(visit.departure, Implied)
 
 
-def marked(
-    stops: Sequence[Point], visits: Mapping[int, Visit], stop: int, end: End, moment: datetime, mark: Mark
+def with_stop_event(
+    stops: Sequence[Point], visits: Mapping[int, Visit], stop: int, end: End, moment: datetime, mark: ManualStopEvent
 ) -> dict[int, Visit]:
     """The visits after a mark of what is not known yet, by position of the stop. Raises ImpossibleMark.
 
@@ -43,7 +43,7 @@ def marked(
     unvisited.
     """
     if not 0 <= stop < len(stops):
-        raise ImpossibleMark("the route has no such stop")
+        raise ImpossibleStopEvent("the route has no such stop")
     place = next(place.stops for place in places_of(stops) if stop in place.stops)
     _require_order(visits, place, moment)
     known = dict(visits)
@@ -51,9 +51,9 @@ def marked(
         known |= {one: Visit(moment, mark) for one in place if one not in known}
     else:
         if stop not in known:
-            raise ImpossibleMark("the truck has not arrived at this stop: mark its arrival first")
+            raise ImpossibleStopEvent("the truck has not arrived at this stop: mark its arrival first")
         if moment < known[stop].arrived_at:
-            raise ImpossibleMark("a truck cannot leave a stop before it has arrived there")
+            raise ImpossibleStopEvent("a truck cannot leave a stop before it has arrived there")
         known |= {
             one: replace(known[one], departed_at=moment, departure=mark)
             for one in place
@@ -67,9 +67,9 @@ def _require_order(visits: Mapping[int, Visit], place: Sequence[int], moment: da
     for stop, visit in visits.items():
         left = visit.departed_at if is_known(visits, stop, "departure") else None
         if stop < place[0] and moment < max(visit.arrived_at, left or visit.arrived_at):
-            raise ImpossibleMark(f"at that time the truck had not left stop {stop + 1}, which comes before")
+            raise ImpossibleStopEvent(f"at that time the truck had not left stop {stop + 1}, which comes before")
         if stop > place[-1] and moment > visit.arrived_at:
-            raise ImpossibleMark(f"at that time the truck had reached stop {stop + 1}, which comes later")
+            raise ImpossibleStopEvent(f"at that time the truck had reached stop {stop + 1}, which comes later")
 
 
 def with_implied_departures(
@@ -87,6 +87,6 @@ def with_implied_departures(
             visit = known.get(stop)
             if visit is None or later is None or is_known(known, stop, "departure"):
                 continue
-            if everywhere or isinstance(visit.arrival, Mark) or isinstance(visit.departure, Implied):
+            if everywhere or isinstance(visit.arrival, ManualStopEvent) or isinstance(visit.departure, Implied):
                 known[stop] = replace(visit, departed_at=visits[later].arrived_at, departure=Implied(later))
     return known

@@ -9,7 +9,7 @@ from domain.days import keep_days
 from domain.statements import Command
 
 
-def keep_positions(connection: Connection, *, retention_days: float, now: datetime) -> int:
+def maintain_partitions(connection: Connection, *, retention_days: float, now: datetime) -> int:
     """Makes the partitions of the next days, and removes those that are older than the retention.
 
     Positions of all other days are in the partition `positions_live_other`; see `forget_positions`. Returns how many

@@ -122,7 +122,7 @@ class ReceivedFix(NamedTuple):
     received_at: datetime
 
 
-class Window(NamedTuple):
+class FixBatch(NamedTuple):
     """A truck's fixes that wait and those shortly before, in the order of `recorded_at`."""
 
     fixes: list[ReceivedFix]
@@ -174,7 +174,7 @@ _LOAD_FIXES = Statement(
 )
 
 
-def load_windows(connection: Connection, environment: str, since: Mapping[UUID, datetime]) -> dict[UUID, Window]:
+def load_fix_batches(connection: Connection, environment: str, since: Mapping[UUID, datetime]) -> dict[UUID, FixBatch]:
     """The window of each of these vehicles; `since` tells from when on its fixes wait.
 
     Of a vehicle that has many fixes only the first ones are loaded.
@@ -202,7 +202,7 @@ def load_windows(connection: Connection, environment: str, since: Mapping[UUID, 
             continue
         fix = Fix(row.recorded_at, row.latitude, row.longitude, row.speed_mph, row.accuracy_meters, row.implausible)
         fixes[row.vehicle_id].append(ReceivedFix(fix, row.received_at))
-    return {vehicle_id: Window(fixes[vehicle_id], rest_from.get(vehicle_id)) for vehicle_id in since}
+    return {vehicle_id: FixBatch(fixes[vehicle_id], rest_from.get(vehicle_id)) for vehicle_id in since}
 
 
 class Flag(NamedTuple):

@@ -73,7 +73,7 @@ def take(subject: Subject, page: Page, upload: Upload) -> Response:
 
 def _read(page: Page, company_id: UUID | None, import_id: UUID) -> StoredImport:
     """Raises Refused."""
-    stored = csv_imports.read(page.connection, company_id, import_id)
+    stored = csv_imports.read_import(page.connection, company_id, import_id)
     if stored is None:
         raise not_found()
     return stored

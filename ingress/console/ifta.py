@@ -9,7 +9,7 @@ from starlette.responses import Response
 from domain.ids import shown_id
 from domain.ifta.driven_routes import Driven, find_driven
 from domain.ifta.quarters import Quarter, UnknownQuarter
-from domain.ifta.report import make_report, write_csv
+from domain.ifta.report import make_report, write_ifta_csv
 from ingress.console.downloads import Download
 from ingress.console.frame import Page, Refused
 
@@ -41,7 +41,7 @@ def export(page: Page) -> Response:
     if driven is None:
         raise Refused(400, "This report is too large for a page", "Make it with the command that the page IFTA shows.")
     report = make_report(page.connection, driven, now=page.now)
-    return Download(f"ifta-{quarter}.csv", lambda file: write_csv(file, report))
+    return Download(f"ifta-{quarter}.csv", lambda file: write_ifta_csv(file, report))
 
 
 def _quarter(page: Page, today: date) -> Quarter:

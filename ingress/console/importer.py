@@ -145,7 +145,7 @@ class Importer:
             while not done.wait(_BEAT_SECONDS):
                 try:
                     with self._database.by_key() as connection:
-                        csv_imports.beat(connection, import_id, rows_read=rows.count, now=datetime.now(UTC))
+                        csv_imports.note_progress(connection, import_id, rows_read=rows.count, now=datetime.now(UTC))
                 except psycopg.Error:
                     log.warning("console.import_beat_lost", exc_info=True)
 

@@ -15,7 +15,7 @@ from domain.ids import Kind, read_id, shown_id
 from domain.jobs import QUEUES
 from domain.lifecycle import Role
 from domain.operations import audit, dead_letters, measuring, overdue, pauses, queues
-from domain.operations.alerts import Measured, find_needs, headline, is_silent, shown_count
+from domain.operations.alerts import Measured, find_alerts, headline, is_silent, shown_count
 from domain.operations.audit import Actor
 from domain.operations.beats import read_workers
 from domain.operations.dead_letters import DeadLetter, Filter
@@ -85,7 +85,7 @@ def _measure(page: Page) -> Seen:
 
 def _figures(page: Page, template: str, seen: Seen, **more: Any) -> Response:
     measured = seen.measured
-    needs = find_needs(measured, now=seen.at)
+    needs = find_alerts(measured, now=seen.at)
     return page.render(
         template,
         seen=measured,

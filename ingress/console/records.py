@@ -91,7 +91,7 @@ def show(subject: Subject, page: Page) -> Response:
 
 
 def _latest_imports(subject: Subject, page: Page) -> list[csv_imports.StoredImport]:
-    return csv_imports.latest(page.connection, subject.company_id(page), subject.name, limit=_IMPORTS)
+    return csv_imports.latest_imports(page.connection, subject.company_id(page), subject.name, limit=_IMPORTS)
 
 
 def columns_of(subject: Subject) -> list[tuple[str, bool]]:

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from domain.ids import read_id, shown_id
 from domain.observability import get_logger
-from domain.routes.events import By
+from domain.routes.events import Requester
 from domain.routes.progress import dispatcher_entries
 from domain.routes.transitions import cancel_route
 from domain.telematics.manual_stop_events import End
@@ -101,12 +101,12 @@ def send(page: Page) -> Response:
     return _done(page, history.route.id, "send", "console.send_again")
 
 
-def _by(page: Page) -> By:
+def _by(page: Page) -> Requester:
     """Raises Refused."""
     reason = page.form.text("reason")
     if not reason:
         raise Refused(400, "Say why", "Go back and give a reason: it is kept with the route.")
-    return By(page.session.email, reason)
+    return Requester(page.session.email, reason)
 
 
 def _done(page: Page, route_id: UUID, done: str, logged: str | None) -> Response:

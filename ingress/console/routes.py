@@ -17,7 +17,7 @@ from domain.lifecycle import CANCELABLE, Environment, PendingReason, RouteStatus
 from domain.messages.message_life import MessageStatus
 from domain.planning.explanation import FullExplanation, ReasonedCandidate, StoredExplanation
 from domain.planning.reasons import with_reasons
-from domain.routes.reading.history import History, read_explanation, read_history
+from domain.routes.reading.history import History, read_history, read_packed_explanation
 from domain.routes.reading.lookups import read_routes
 from domain.routes.reading.search import MOST_RECORDS, MOST_SEARCHED, RouteSearch, search_routes
 from ingress.console.drawing import WIDTH, Frame, draw_ground, draw_moving, drawn_candidates
@@ -101,7 +101,7 @@ def show_one(page: Page) -> Response:
     if page.is_fragment and page.form.text("drawn") == str(history.route.plan_id or ""):
         drawing = draw_moving(history, Frame.read(page.form.text("frame")))
         return page.render("_route_now.html", **moving, drawing=drawing)
-    explanation = read_explanation(page.connection, page.company_id, history.route)
+    explanation = read_packed_explanation(page.connection, page.company_id, history.route)
     ground = draw_ground(history, explanation.part(drawn_candidates(explanation)) if explanation else None)
     moving |= {"ground": ground, "drawing": draw_moving(history, ground.frame)}
     if page.is_fragment:

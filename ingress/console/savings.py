@@ -14,8 +14,8 @@ from starlette.responses import Response
 from domain.database import Tenant
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
-from domain.savings.export import line_row, plan_row, write_csv
-from domain.savings.report import By, Line, Only, Order, Week, by_line, by_week, plans_behind, total_of
+from domain.savings.export import line_row, plan_row, write_savings_csv
+from domain.savings.report import Dimension, Only, Order, SavingsLine, Week, by_line, by_week, plans_behind, total_of
 from domain.savings.spans import Span, UnusableSpan, month_of, quarter_of
 from ingress.console.downloads import Download
 from ingress.console.frame import Page, Refused, not_found
@@ -25,7 +25,7 @@ LINES, PLANS = 50, 100
 MOST_PLANS = 100_000
 """In one file."""
 
-NAMES = {By.TRUCK: "Trucks", By.DRIVER: "Drivers", By.LANE: "Lanes"}
+NAMES = {Dimension.TRUCK: "Trucks", Dimension.DRIVER: "Drivers", Dimension.LANE: "Lanes"}
 
 
 class _Wanted(NamedTuple):
@@ -33,7 +33,7 @@ class _Wanted(NamedTuple):
 
     tenant: Tenant
     span: Span
-    by: By
+    by: Dimension
     order: Order
     ascending: bool
     only: Only
@@ -103,7 +103,7 @@ def export_plans(page: Page) -> Response:
 
 def _file(wanted: _Wanted, kind: str, rows: Iterable[dict[str, Any]]) -> Response:
     name = f"savings-by-{kind}-{wanted.span.first_day}-{wanted.span.last_day}.csv"
-    return Download(name, lambda file: write_csv(file, kind, rows))
+    return Download(name, lambda file: write_savings_csv(file, kind, rows))
 
 
 # --- What the address asks for ---------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ def _file(wanted: _Wanted, kind: str, rows: Iterable[dict[str, Any]]) -> Respons
 _ONLY = ("vehicle", "driver", "origin", "destination")
 _FIELDS = ("environment", "from", "to", "by", "order", "direction", *_ONLY, "page")
 _ENVIRONMENTS = {str(one): one for one in Environment}
-_BYS = {str(one): one for one in By}
+_BYS = {str(one): one for one in Dimension}
 _ORDERS = {str(one): one for one in Order}
 
 
@@ -121,7 +121,7 @@ def _wanted(page: Page) -> _Wanted:
     return _Wanted(
         tenant=Tenant(page.company_id, _ENVIRONMENTS.get(form.text("environment"), Environment.LIVE)),
         span=_span(page),
-        by=_BYS.get(form.text("by"), By.TRUCK),
+        by=_BYS.get(form.text("by"), Dimension.TRUCK),
         order=_ORDERS.get(form.text("order"), Order.SAVED),
         ascending=form.text("direction") == "up",
         only=Only(
@@ -166,11 +166,11 @@ def _place(page: Page, name: str) -> str | None:
     return page.form.packed(name) or None
 
 
-def _fields_of(by: By, line: Line) -> dict[str, str]:
+def _fields_of(by: Dimension, line: SavingsLine) -> dict[str, str]:
     """What asks for the plans of a line. `_place` reads the places."""
     if line.id is None:
         return {"origin": quote(line.name or "", safe=""), "destination": quote(line.other or "", safe="")}
-    return {"vehicle": shown_id("veh", line.id)} if by is By.TRUCK else {"driver": shown_id("drv", line.id)}
+    return {"vehicle": shown_id("veh", line.id)} if by is Dimension.TRUCK else {"driver": shown_id("drv", line.id)}
 
 
 def _address(shown: Page, path: str, **changes: object) -> str:

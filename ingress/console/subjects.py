@@ -20,7 +20,7 @@ from domain.ids import read_id, shown_id
 from domain.lifecycle import Role
 from domain.listing import Listing
 from domain.operations.audit import in_audit
-from domain.operations.csv_imports import Kind
+from domain.operations.csv_imports import FileKind
 from domain.routes.intake import fleet_changes
 from domain.routes.intake.retiring import StillDriving, retire
 from domain.routes.plans import price_changes
@@ -40,7 +40,7 @@ class Field:
 
 
 class Subject(ABC):
-    name: ClassVar[Kind]
+    name: ClassVar[FileKind]
     """Also its address."""
     one: ClassVar[str]
     section: ClassVar[Literal["fleet", "stations"]]

@@ -10,7 +10,7 @@ from deploy.demo import HERE as DEMO
 from domain.database import KEEPING
 from domain.ids import new_id, read_id
 from domain.lifecycle import PendingReason, Role, RouteStatus
-from domain.stations.price_imports import import_deals, import_stations, import_taxes
+from domain.stations.price_imports import store_deal_rows, store_station_rows, store_tax_rows
 from tests.benchmarks.harness import Bench, Figure, Run, Stack, busiest, ratios
 from tests.benchmarks.load import CONNECTIONS, Address, Load, drive, send
 from tests.benchmarks.loader import Fleet, Lot, load_fleet, load_plans, load_routes
@@ -177,9 +177,9 @@ def _drive(stack: Stack, ingress: Address, fleet: Fleet) -> None:
     truck, driver = new_id(), new_id()
     with stack.database.transaction() as connection:
         now = datetime.now(UTC)
-        import_stations(connection, DEMO / "stations.csv", now=now)
-        import_taxes(connection, DEMO / "taxes.csv", now=now)
-        import_deals(connection, fleet.company_id, DEMO / "deals.csv", now=now)
+        store_station_rows(connection, DEMO / "stations.csv", now=now)
+        store_tax_rows(connection, DEMO / "taxes.csv", now=now)
+        store_deal_rows(connection, fleet.company_id, DEMO / "deals.csv", now=now)
     stack.execute(
         "INSERT INTO vehicles (id, company_id, unit_number) VALUES (%s, %s, 'DRIVEN')", truck, fleet.company_id
     )

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from domain.lifecycle import Objective
-from domain.planning.fuel_plan import FuelPlan, PlanInputs, Policy, build_plan
+from domain.planning.fuel_plan import ComputedPlan, PlanInputs, PlanPolicy, compute_plan
 from domain.planning.gauges import Gauge, Reading, newest_of
 from domain.planning.optimizer import solve
 from domain.planning.relaxation import FURTHEST_DETOUR_MILES
@@ -48,7 +48,7 @@ def everything(seed: int) -> tuple[PlanInputs, Gauge | None]:
         tax = round(rng.uniform(0.1, 0.8), 3) if rng.random() < 0.8 else None
         return Offer(station, mile, rng.uniform(nearest, furthest), price or 3.5, tax)
 
-    policy = Policy(
+    policy = PlanPolicy(
         reserve_percent=rng.choice([15.0, rng.uniform(0, 30)]),
         end_fuel_percent=rng.choice([25.0, rng.uniform(0, 90)]),
         assumed_fuel_percent=50.0,
@@ -97,13 +97,13 @@ def difference(inputs: PlanInputs) -> str | None:
     The policy is kept where the oracle can keep it. What is left of it otherwise has the oracle's least cost, and where
     there is no plan the oracle has none either, whatever is given up.
     """
-    kept, plan = build_plan(replace(inputs, further_offers=None)), build_plan(inputs)
+    kept, plan = compute_plan(replace(inputs, further_offers=None)), compute_plan(inputs)
     least = milp_objective(kept.trip)
-    if (least is not None) != isinstance(kept, FuelPlan):
+    if (least is not None) != isinstance(kept, ComputedPlan):
         return f"the policy can{'' if least is not None else 'not'} be kept"
-    if isinstance(kept, FuelPlan) and isinstance(plan, FuelPlan) and plan.relaxed:
+    if isinstance(kept, ComputedPlan) and isinstance(plan, ComputedPlan) and plan.relaxed:
         return "a limit is given up without need"
-    return _dearer(plan.trip, plan.objective if isinstance(plan, FuelPlan) else None)
+    return _dearer(plan.trip, plan.objective if isinstance(plan, ComputedPlan) else None)
 
 
 def _dearer(trip: Trip, planned: float | None) -> str | None:
@@ -122,9 +122,9 @@ def what_was_in_play(seeds: range) -> Counter[str]:
     found: Counter[str] = Counter()
     for seed in seeds:
         inputs, gauge = everything(seed)
-        plan = build_plan(inputs)
-        found["without a plan"] += not isinstance(plan, FuelPlan)
-        found["with something given up"] += isinstance(plan, FuelPlan) and bool(plan.relaxed)
+        plan = compute_plan(inputs)
+        found["without a plan"] += not isinstance(plan, ComputedPlan)
+        found["with something given up"] += isinstance(plan, ComputedPlan) and bool(plan.relaxed)
         found["with a gauge that is not believed"] += gauge is not None and not gauge.is_believed
         found["with a margin"] += inputs.policy.fuel_margin_percent > 0
         found["less the tax"] += inputs.policy.objective is Objective.TAX_ADJUSTED

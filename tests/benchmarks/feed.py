@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from domain.encoding import write
 from domain.lifecycle import RouteStatus
-from domain.stations.price_imports import import_stations
+from domain.stations.price_imports import store_station_rows
 from tests.benchmarks.harness import Bench, Figure, Stack, busiest
 from tests.benchmarks.load import Load, drive, send
 from tests.benchmarks.loader import Lot, load_fleet, load_keys, load_routes
@@ -84,7 +84,7 @@ class _Feed:
         self._started = now = datetime.now(UTC)
         arriving_trucks = 3 * bench.rounds * self._arrivals_a_round
         with stack.database.transaction() as connection:
-            import_stations(connection, STATIONS, now=now)
+            store_station_rows(connection, STATIONS, now=now)
             fleet, arriving = load_fleet(connection, TRUCKS), load_fleet(connection, arriving_trucks)
             self._key, self._arriving_key = (load_keys(connection, one, share=0)[0] for one in (fleet, arriving))
         starts = (now, now + timedelta(hours=2))

@@ -19,7 +19,7 @@ from domain.database import Connection, Database
 from domain.encoding import write
 from domain.ids import new_id
 from domain.lifecycle import SHOWS_PLAN, Environment, PendingReason, RouteStatus
-from domain.routes.reading.counts import fold, mend
+from domain.routes.reading.counts import fold, reconcile
 from tests.factories import JOLIET, NEWARK, PERRYSBURG
 from tests.rows import named
 
@@ -106,7 +106,7 @@ def load_routes(database: Database, lots: Sequence[Lot], advance: Callable[[int]
                     copy.write("".join(_lines(lot, first, count)))
                     advance(count)
     with database.transaction() as connection:
-        mend(connection)  # no trigger has counted them
+        reconcile(connection)  # no trigger has counted them
         fold(connection, limit=1_000_000)
     with psycopg.connect(database.url, autocommit=True) as direct:
         direct.execute("VACUUM ANALYZE routes")

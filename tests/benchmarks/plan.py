@@ -20,18 +20,18 @@ from domain.jobs import JobQueue, build_plan
 from domain.lifecycle import Environment
 from domain.planning import fuel_plan as planning
 from domain.planning.each_stop import costs_with_each_stop
-from domain.planning.fuel_plan import FuelPlan, PlanInputs, Policy
+from domain.planning.fuel_plan import ComputedPlan, PlanInputs, PlanPolicy
 from domain.planning.optimizer import solve
 from domain.planning.reasons import with_reasons
 from domain.planning.trips import Trip
 from domain.roads import Leg, Point, Road
-from domain.roads.highways import FILE, FREEWAY, HighwayGraph, HighwayRoads
+from domain.roads.highways import FREEWAY, HIGHWAYS_FILE, HighwayGraph, HighwayRoads
 from domain.roads.sphere import MILES_PER_DEGREE
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, store_pushes
 from domain.stations.corridor import StationIndex
 from domain.stations.offers import Offer, Station
-from domain.stations.price_imports import import_stations
+from domain.stations.price_imports import store_station_rows
 from tests.benchmarks import exact, optimizer
 from tests.benchmarks.harness import Bench, Figure, Stack, busiest
 from tests.benchmarks.loader import Fleet, load_fleet
@@ -78,7 +78,7 @@ def _roads() -> list[Figure]:
         milliseconds.append((time.perf_counter() - started) * 1000)
     figures.append(Figure("plan: embedded roads, a leg, p50", "ms", [statistics.median(milliseconds)], at_most=10))
     started = time.perf_counter()
-    HighwayGraph.load(FILE)
+    HighwayGraph.load(HIGHWAYS_FILE)
     loaded = (time.perf_counter() - started) * 1000
     return [*figures, Figure("plan: embedded roads, loaded in", "ms", [loaded], at_most=100)]
 
@@ -86,7 +86,7 @@ def _roads() -> list[Figure]:
 @cache
 def interchanges() -> list[Point]:
     """Where freeways of the embedded roads meet or bend."""
-    graph = HighwayGraph.load(FILE)
+    graph = HighwayGraph.load(HIGHWAYS_FILE)
     tails = np.repeat(np.arange(len(graph.nodes)), np.diff(graph.first))
     freeway = graph.through == FREEWAY
     nodes = np.union1d(tails[freeway], graph.head[freeway])
@@ -159,11 +159,11 @@ def _explained_in(candidates: int, seed: int) -> float:
     inputs = PlanInputs(
         road,
         22.0,
-        Policy(),
+        PlanPolicy(),
         [Offer(place, *offer) for place, offer in zip(places, offers, strict=True)],
         datetime(2026, 12, 1, 14, tzinfo=UTC),
     )
-    explanation = planning.build_plan(inputs).explanation()
+    explanation = planning.compute_plan(inputs).explanation()
     started = time.perf_counter()
     with_reasons(explanation)
     return (time.perf_counter() - started) * 1000
@@ -211,9 +211,9 @@ def _in_memory(bench: Bench) -> list[Figure]:
             started = time.perf_counter()
             passes = index.passes(road, 5.0)
             offers = [Offer(near[at], mile, detour, prices[at]) for at, mile, detour in passes]
-            inputs = PlanInputs(road, fuel_percent, Policy(), offers, departure)
-            plan = planning.build_plan(inputs)
-            if isinstance(plan, FuelPlan):
+            inputs = PlanInputs(road, fuel_percent, PlanPolicy(), offers, departure)
+            plan = planning.compute_plan(inputs)
+            if isinstance(plan, ComputedPlan):
                 plan.document()
             plan.explanation()
             milliseconds.append((time.perf_counter() - started) * 1000)
@@ -259,7 +259,7 @@ def _store_stations(stack: Stack, rows: Sequence[Station]) -> None:
                 f"{one.latitude:.6f},{one.longitude:.6f},{rng.uniform(3.2, 4.6):.3f}\n"
             )
     with stack.database.transaction() as connection:
-        import_stations(connection, path, now=datetime.now(UTC))
+        store_station_rows(connection, path, now=datetime.now(UTC))
 
 
 def _plan(stack: Stack, fleet: Fleet, first: int, count: int) -> float:

@@ -17,7 +17,7 @@ from domain.lifecycle import Environment, Role
 from domain.operations import audit
 from domain.operations.audit import Actor
 from domain.settings import Settings
-from domain.stations.price_imports import import_deals, import_taxes
+from domain.stations.price_imports import store_deal_rows, store_tax_rows
 from ingress.console.app import create_console
 from tests.browser.accessibility import assert_accessible
 from tests.browser.conftest import People, add_session
@@ -49,7 +49,7 @@ def busy_fleet(chromium_path: str, service: Service) -> Iterator[Fleet]:
     deals, a request that failed, an entry of the audit log."""
     store_prices(service)
     with service.database.transaction() as connection:
-        import_taxes(connection, DEMO / "taxes.csv", now=datetime.now(UTC))
+        store_tax_rows(connection, DEMO / "taxes.csv", now=datetime.now(UTC))
     soon, next_month = (datetime.now(UTC) + timedelta(hours=hours) for hours in (1, 24 * 30))
     with service.new_tenant() as client:
         driven = client.push(route_body(datetime.now(UTC), stops=[JOLIET, PERRYSBURG, NEWARK])).json()["id"]
@@ -65,7 +65,7 @@ def busy_fleet(chromium_path: str, service: Service) -> Iterator[Fleet]:
         client.push(route_body(soon, stops=[JOLIET], externalId="a load without an end"))
         with service.database.transaction() as connection:
             company_id = client.fleet.company_id
-            import_deals(connection, company_id, DEMO / "deals.csv", now=datetime.now(UTC))
+            store_deal_rows(connection, company_id, DEMO / "deals.csv", now=datetime.now(UTC))
             by = Actor("ann.lee@example.com", "the yard was closed")
             audit.keep(connection, by, "route_actions.cancel", "LOAD-1", company_id=company_id, now=datetime.now(UTC))
             store_mapping(connection, company_id, "unit_number", "OLD-7", client.fleet.trucks[1])

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from domain.roads import Point
-from domain.roads.highways import FILE, FREEWAY, HighwayGraph, HighwayRoads
+from domain.roads.highways import FREEWAY, HIGHWAYS_FILE, HighwayGraph, HighwayRoads
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +40,7 @@ def points() -> Floats:
 
 @cache
 def freeway_segments() -> tuple[Floats, Floats]:
-    graph = HighwayGraph.load(FILE)
+    graph = HighwayGraph.load(HIGHWAYS_FILE)
     tails = np.repeat(np.arange(len(graph.nodes)), np.diff(graph.first))
     freeway = graph.through == FREEWAY
     return graph.nodes[tails[freeway]], graph.nodes[graph.head[freeway]]

@@ -15,14 +15,14 @@ from domain.accounts.companies import Policy, create_company
 from domain.database import Connection, Tenant
 from domain.lifecycle import Environment, Objective
 from domain.planning import stored_plans
-from domain.planning.plan_tasks import load_task, road_ahead
+from domain.planning.plan_tasks import load_plan_task, road_ahead
 from domain.roads.highways import HighwayRoads
 from domain.routes.intake.fleet_changes import import_drivers, import_vehicles
 from domain.routes.plans import first_plan
 from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
-from domain.stations.candidates import Network, offers_along
-from domain.stations.price_imports import import_deals, import_stations, import_taxes
+from domain.stations.candidates import StationPlaces, offers_along
+from domain.stations.price_imports import store_deal_rows, store_station_rows, store_tax_rows
 from domain.telematics.feed import store_positions
 from tests.domain.helpers import imported, positions_at
 from tests.rows import named
@@ -59,9 +59,9 @@ def test_a_plan_of_the_demo_is_shown_as_explain_prints_it(
     company_id = create_company(connection, Policy(name="Demo", objective=policy.objective))
     import_vehicles(connection, company_id, demo.HERE / "vehicles.csv")
     import_drivers(connection, company_id, demo.HERE / "drivers.csv")
-    import_stations(connection, demo.HERE / "stations.csv", now=NOW)
-    import_taxes(connection, demo.HERE / "taxes.csv", now=NOW)
-    import_deals(connection, company_id, demo.HERE / "deals.csv", now=NOW)
+    store_station_rows(connection, demo.HERE / "stations.csv", now=NOW)
+    store_tax_rows(connection, demo.HERE / "taxes.csv", now=NOW)
+    store_deal_rows(connection, company_id, demo.HERE / "deals.csv", now=NOW)
     tenant = Tenant(company_id, Environment.LIVE)
     route_id = imported(
         connection,
@@ -77,12 +77,14 @@ def test_a_plan_of_the_demo_is_shown_as_explain_prints_it(
     truck = named(connection).execute("SELECT vehicle_id FROM routes WHERE id = %s", (route_id,)).fetchone()
     assert truck is not None
     process_vehicles(connection, tenant.environment, [truck.vehicle_id], settings=settings, now=NOW)
-    task = load_task(connection, route_id, now=NOW + timedelta(minutes=1))
+    task = load_plan_task(connection, route_id, now=NOW + timedelta(minutes=1))
     assert task is not None
     road = road_ahead(task, HighwayRoads())
-    corridor = offers_along(connection, company_id, road, 5.0, Network(), now=NOW)
-    first_plan.finish_plan(connection, task, corridor, stored_plans.compute(task, road, corridor, now=NOW), now=NOW)
-    explanation = stored_plans.read_explanation(connection, route_id)
+    corridor = offers_along(connection, company_id, road, 5.0, StationPlaces(), now=NOW)
+    first_plan.finish_plan(
+        connection, task, corridor, stored_plans.plan_for_task(task, road, corridor, now=NOW), now=NOW
+    )
+    explanation = stored_plans.read_route_explanation(connection, route_id)
     assert explanation is not None
 
     screen = Console(file=io.StringIO(), width=160)

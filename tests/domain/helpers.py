@@ -17,7 +17,7 @@ from domain.roads import Point
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, store_pushes
 from domain.routes.plans import delivery
-from domain.routes.plans.delivery import Outcome
+from domain.routes.plans.delivery import DeliveryOutcome
 from domain.settings import Settings
 from domain.telematics.feed import Feed, store_positions
 from tests.factories import PLAN, Fleet, route_input
@@ -108,13 +108,13 @@ def _queue_message(connection: Connection, route_id: UUID, plan_id: UUID, now: d
     return queue_message(connection, route, plan_id, route.document, now=now)
 
 
-def deliver(connection: Connection, message_id: UUID, *, settings: Settings, now: datetime) -> Outcome:
+def deliver(connection: Connection, message_id: UUID, *, settings: Settings, now: datetime) -> DeliveryOutcome:
     """One attempt at a message, with all the steps of the worker. Gateways of this machine may be called."""
     allowing = settings.model_copy(update={"message_allowed_hosts": "127.0.0.1", "message_timeout_seconds": 5})
-    step = delivery.claim(connection, message_id, settings=allowing, now=now)
+    step = delivery.start_delivery(connection, message_id, settings=allowing, now=now)
     if isinstance(step, Claim):
         fault = message_life.hand_over(step, allowing)
-        step = delivery.settle(connection, step, fault, settings=allowing, now=now)
+        step = delivery.finish_delivery(connection, step, fault, settings=allowing, now=now)
     return step
 
 

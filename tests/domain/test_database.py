@@ -24,8 +24,8 @@ from domain.database import (
     Connection,
     Database,
     DatabaseProblem,
-    Limits,
     ServerSilent,
+    TimeLimits,
     connected,
     open_session,
     together,
@@ -43,7 +43,7 @@ from tests.silence import postmaster_of, stopped
 Answer = TypeVar("Answer")
 
 ADDRESSES = ["unix", "tcp"]
-BRISK = Limits(statement_seconds=0.5, lock_seconds=0.2)
+BRISK = TimeLimits(statement_seconds=0.5, lock_seconds=0.2)
 
 
 class OverTcp(EmbeddedPostgres):
@@ -96,7 +96,7 @@ class _Slept(NamedTuple):
 _SLEEP = Statement(_Slept, "SELECT seconds FROM (SELECT 2.0::float8 AS seconds, pg_sleep(2)) AS slept")
 
 
-def asked(url: str, query: Query[Answer], limits: Limits = SERVING) -> Answer:
+def asked(url: str, query: Query[Answer], limits: TimeLimits = SERVING) -> Answer:
     """By an event loop."""
 
     async def ask() -> Answer:
@@ -176,7 +176,7 @@ def test_a_statement_that_takes_too_long_is_canceled_and_the_connection_used_aga
 def test_limits_of_a_transaction_end_with_it(settings: Settings, by_key: bool) -> None:
     with Database(settings.require_database_url(), pool_size=1, limits=BRISK) as database:
         transaction = database.transaction_by_key if by_key else database.transaction
-        with transaction(limits=Limits(statement_seconds=10, lock_seconds=5)) as connection:
+        with transaction(limits=TimeLimits(statement_seconds=10, lock_seconds=5)) as connection:
             named(connection).execute("SELECT pg_sleep(1.2)").fetchone()
         with pytest.raises(psycopg.errors.QueryCanceled), transaction() as connection:
             named(connection).execute("SELECT pg_sleep(1.2)").fetchone()

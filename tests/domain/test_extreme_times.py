@@ -21,7 +21,7 @@ from domain.database import Connection, Database
 from domain.encoding import write
 from domain.lifecycle import RouteStatus
 from domain.planning import stored_plans
-from domain.planning.plan_tasks import Task, load_task, road_ahead
+from domain.planning.plan_tasks import PlanTask, load_plan_task, road_ahead
 from domain.roads.highways import HighwayRoads
 from domain.routes.intake.holds import expire_held_routes, routes_that_can_move
 from domain.routes.plans import first_plan, reviews
@@ -29,8 +29,8 @@ from domain.routes.progress.tracking import process_vehicles
 from domain.routes.reading.lookups import list_routes, read_routes
 from domain.routes.transitions import expire_started_routes
 from domain.settings import MAX_DAYS, Settings
-from domain.stations.candidates import Network, offers_along
-from domain.telematics.position_partitions import keep_positions
+from domain.stations.candidates import StationPlaces, offers_along
+from domain.telematics.position_partitions import maintain_partitions
 from tests.conftest import own_database
 from tests.domain.helpers import deliver, imported, positions_at, post, route_row, status_of
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
@@ -110,16 +110,16 @@ def drive(connection: Connection, fleet: Fleet, settings: Settings, route_id: UU
     tenant = fleet.sandbox
     post(connection, tenant, positions_at(JOLIET, arrived, fuel_percent=95), now=NOW)
     process_vehicles(connection, tenant.environment, fleet.trucks, settings=settings, now=NOW)
-    task = load_task(connection, route_id, now=NOW)
+    task = load_plan_task(connection, route_id, now=NOW)
     if task is None:  # the truck came too early for its start
         assert route_row(connection, route_id).scheduled_start - arrived > timedelta(hours=12)
         arrived = NOW
         post(connection, tenant, positions_at(JOLIET, arrived, fuel_percent=95), now=NOW)
         process_vehicles(connection, tenant.environment, fleet.trucks, settings=settings, now=NOW)
-        task = load_task(connection, route_id, now=NOW)
+        task = load_plan_task(connection, route_id, now=NOW)
     assert task is not None
     assert first_plan.finish_plan(connection, task, *made(connection, fleet, task), now=NOW)[0] == "planned"
-    explanation = stored_plans.read_explanation(connection, route_id)
+    explanation = stored_plans.read_route_explanation(connection, route_id)
     assert explanation is not None
     print_explanation(explanation, Console(file=io.StringIO()))
     message = named(connection).execute("SELECT id FROM messages WHERE route_id = %s", (route_id,)).fetchone()
@@ -134,10 +134,10 @@ def drive(connection: Connection, fleet: Fleet, settings: Settings, route_id: UU
     reviews.finish_review(connection, review, *made(connection, fleet, review.task), now=NOW)
 
 
-def made(connection: Connection, fleet: Fleet, task: Task) -> Any:
+def made(connection: Connection, fleet: Fleet, task: PlanTask) -> Any:
     road = road_ahead(task, ROADS)
-    corridor = offers_along(connection, fleet.company_id, road, 5.0, Network(), now=NOW)
-    return corridor, stored_plans.compute(task, road, corridor, now=NOW)
+    corridor = offers_along(connection, fleet.company_id, road, 5.0, StationPlaces(), now=NOW)
+    return corridor, stored_plans.plan_for_task(task, road, corridor, now=NOW)
 
 
 def test_days_of_settings_end_where_a_pass_would_fail(database: Database, now: datetime) -> None:
@@ -146,5 +146,5 @@ def test_days_of_settings_end_where_a_pass_would_fail(database: Database, now: d
     with database.transaction() as connection:
         assert expire_held_routes(connection, expiry_days=MAX_DAYS, now=now) == (0, [])
         assert expire_started_routes(connection, expiry_days=MAX_DAYS, now=now) == (0, [])
-        assert keep_positions(connection, retention_days=MAX_DAYS, now=now) == 0
+        assert maintain_partitions(connection, retention_days=MAX_DAYS, now=now) == 0
         raise psycopg.Rollback

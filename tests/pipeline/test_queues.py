@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from domain.jobs import QUEUES, redis_client
 from domain.operations import beats, pauses
-from domain.operations.alerts import Measured, find_needs
+from domain.operations.alerts import Measured, find_alerts
 from domain.operations.audit import Actor
 from domain.operations.measuring import measure
 from tests.factories import route_body
@@ -23,7 +23,7 @@ def measured(service: Service) -> Measured:
 
 
 def test_a_service_that_runs_needs_nobody(service: Service) -> None:
-    seen = eventually(lambda: measured(service), lambda seen: not find_needs(seen, now=datetime.now(UTC)))
+    seen = eventually(lambda: measured(service), lambda seen: not find_alerts(seen, now=datetime.now(UTC)))
 
     assert {queue for worker in seen.workers for queue in worker.queues} == set(QUEUES)
     assert {one.name for one in seen.passes} == {"import pass", "sweep", "housekeeping"}
@@ -39,7 +39,7 @@ def test_pushes_during_a_pause_of_imports_wait_and_are_imported_after_it(client:
     try:
         found = eventually(lambda: measured(service), lambda seen: bool(seen.pauses))
         assert "imports is paused by ann@example.com: the fleet is being corrected" in {
-            need.what for need in find_needs(found, now=datetime.now(UTC))
+            need.what for need in find_alerts(found, now=datetime.now(UTC))
         }
         time.sleep(beats.BEAT_SECONDS + 1.5)  # by now each worker has looked
         pushed = client.push(route_body(datetime.now(UTC) + timedelta(hours=1)))

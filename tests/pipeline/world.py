@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from domain.messages.due_messages import list_messages
-from domain.stations.price_imports import import_stations
+from domain.stations.price_imports import store_station_rows
 from tests.rows import stored_id
 from tests.service import Client, Service
 
@@ -15,7 +15,7 @@ STATIONS = Path(__file__).parents[2] / "deploy" / "demo" / "stations.csv"
 def store_prices(service: Service) -> None:
     """The demo's truck stops; they belong to no company."""
     with service.database.transaction() as connection:
-        import_stations(connection, STATIONS, now=datetime.now(UTC))
+        store_station_rows(connection, STATIONS, now=datetime.now(UTC))
 
 
 def messages_of(client: Client, route_id: str) -> list[Any]:

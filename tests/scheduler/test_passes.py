@@ -24,7 +24,7 @@ from domain.routes.intake.fleet_changes import add_mapping
 from domain.routes.plans import first_plan, review_requests
 from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
-from domain.telematics.position_partitions import keep_positions
+from domain.telematics.position_partitions import maintain_partitions
 from scheduler.passes import Passes
 from tests.conftest import make_database
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, pushed, status_of
@@ -324,7 +324,7 @@ def test_a_table_that_housekeeping_waits_for_is_no_reason_to_refuse_positions(
     with passes.database.transaction() as connection:
         fleet = make_fleet(connection)
         long_ago = now - timedelta(days=40)
-        keep_positions(connection, retention_days=30, now=long_ago)
+        maintain_partitions(connection, retention_days=30, now=long_ago)
         post(connection, fleet.sandbox, positions_at(JOLIET, long_ago), now=long_ago)
 
     with (

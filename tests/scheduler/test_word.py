@@ -8,7 +8,7 @@ import pytest
 from domain.database import Database
 from domain.jobs import JobQueue
 from domain.operations import alerts, beats
-from domain.operations.alerts import find_needs
+from domain.operations.alerts import find_alerts
 from domain.operations.measuring import measure
 from domain.settings import Settings
 from tests.conftest import make_database
@@ -27,7 +27,7 @@ def test_passes_tell_what_they_moved_and_their_end_is_missed(
         now = datetime.now(UTC)
         with database.transaction() as connection:
             seen = measure(connection, jobs.client, now=now)
-        return [need.what for need in find_needs(seen, now=now) if "scheduler" in need.what]
+        return [need.what for need in find_alerts(seen, now=now) if "scheduler" in need.what]
 
     with Database.of(own) as database:
         assert told(database) == ["No scheduler has run a pass"]

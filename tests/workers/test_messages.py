@@ -10,7 +10,7 @@ from domain.ids import new_id
 from domain.jobs import JobQueue
 from domain.messages.gateways import Fault
 from domain.messages.message_life import Claim, MessageStatus
-from domain.routes.plans.delivery import Outcome
+from domain.routes.plans.delivery import DeliveryOutcome
 from domain.settings import Settings
 from workers.context import Context
 from workers.messages import _store
@@ -27,28 +27,28 @@ def test_a_database_that_is_away_for_a_moment_costs_no_second_message(
     """The driver has the message: what is not stored would be sent again."""
     stored: list[Fault | None] = []
 
-    def settle(connection: object, claimed: Claim, fault: Fault | None, **_: object) -> Outcome:
+    def settle(connection: object, claimed: Claim, fault: Fault | None, **_: object) -> DeliveryOutcome:
         if len(stored) < away:
             stored.append(fault)
             raise psycopg.OperationalError("the server closed the connection unexpectedly")
-        return Outcome(MessageStatus.SENT, [])
+        return DeliveryOutcome(MessageStatus.SENT, [])
 
-    monkeypatch.setattr("workers.messages.delivery.settle", settle)
+    monkeypatch.setattr("workers.messages.delivery.finish_delivery", settle)
     monkeypatch.setattr("workers.messages._STORE_AGAIN_SECONDS", 0.01)
     claimed = Claim(new_id(), COMPANY, "json://x.example.com", "", datetime.now(UTC) + timedelta(seconds=30), None)
     context = Context(settings, database, JobQueue.of(settings))
 
-    assert _store(context, claimed, None) == Outcome(MessageStatus.SENT, [])
+    assert _store(context, claimed, None) == DeliveryOutcome(MessageStatus.SENT, [])
     assert len(stored) == away
 
 
 def test_a_database_that_stays_away_longer_than_the_claim_is_not_waited_for(
     settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def settle(*_: object, **__: object) -> Outcome:
+    def settle(*_: object, **__: object) -> DeliveryOutcome:
         raise psycopg.OperationalError("away")
 
-    monkeypatch.setattr("workers.messages.delivery.settle", settle)
+    monkeypatch.setattr("workers.messages.delivery.finish_delivery", settle)
     claimed = Claim(new_id(), COMPANY, "json://x.example.com", "", datetime.now(UTC), None)
 
     with pytest.raises(psycopg.OperationalError):

@@ -13,12 +13,12 @@ from dramatiq.brokers.stub import StubBroker
 from domain.database import Database
 from domain.jobs import JobQueue, review_plan
 from domain.planning import explanation as explanations
-from domain.planning.stored_plans import read_explanation
+from domain.planning.stored_plans import read_route_explanation
 from domain.roads import Point, Road
 from domain.routes.plans import review_requests
 from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
-from domain.stations.price_imports import import_stations
+from domain.stations.price_imports import store_station_rows
 from tests.conftest import own_database
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, route_row
 from tests.factories import JOLIET, PERRYSBURG, make_fleet
@@ -82,7 +82,7 @@ def one_station(context: Context, now: datetime, tmp_path: Path) -> Iterator[Con
     )
     with own_database("lonely") as database:
         with database.transaction() as connection:
-            import_stations(connection, file, now=now)
+            store_station_rows(connection, file, now=now)
         yield Context(context.settings, database, context.jobs)
 
 
@@ -106,7 +106,7 @@ def test_a_truck_below_its_reserve_is_sent_to_the_only_station_there_is(one_stat
     broker.get_actor("plans.build").fn(route_id.hex)
 
     with context.database.transaction() as connection:
-        explanation = read_explanation(connection, route_id)
+        explanation = read_route_explanation(connection, route_id)
         message = named(connection).execute("SELECT text FROM messages WHERE route_id = %s", (route_id,)).fetchone()
     assert explanation is not None
     policy = {one["limit"]: one["policy"] for one in explanation["relaxed"]}
@@ -159,14 +159,14 @@ def test_a_plan_ends_at_the_horizon_and_is_packed_outside_of_transactions(
                 " AND pid <> pg_backend_pid() AND backend_type = 'client backend' AND xact_start IS NOT NULL"
             ).fetchall()
         open_transactions.append(count[0])
-        return explanations.packed(explanation)
+        return explanations.pack_explanation(explanation)
 
-    monkeypatch.setattr("domain.planning.fuel_plan.packed", packed)
+    monkeypatch.setattr("domain.planning.fuel_plan.pack_explanation", packed)
     broker.get_actor("plans.build").fn(route_id.hex)
 
     assert open_transactions == [0]
     with context.database.transaction() as connection:
-        route, explanation = route_row(connection, route_id), read_explanation(connection, route_id)
+        route, explanation = route_row(connection, route_id), read_route_explanation(connection, route_id)
     assert route.status == "planned"
     assert route.distance_miles > 200
     assert explanation is not None

@@ -13,7 +13,7 @@ from dramatiq import Worker
 from domain.database import Database
 from domain.jobs import QUEUES, Job, JobQueue
 from domain.operations import alerts, beats
-from domain.operations.alerts import Measured, Need, find_needs
+from domain.operations.alerts import Alert, Measured, find_alerts
 from domain.operations.measuring import measure
 from domain.settings import Settings
 from tests.service import eventually
@@ -70,8 +70,8 @@ def look(database: Database, jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) ->
     return found
 
 
-def _of_queues(seen: Measured, now: datetime) -> list[Need]:
-    return find_needs(seen._replace(overdue={}), now=now)
+def _of_queues(seen: Measured, now: datetime) -> list[Alert]:
+    return find_alerts(seen._replace(overdue={}), now=now)
 
 
 @contextmanager

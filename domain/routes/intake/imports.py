@@ -386,7 +386,7 @@ def record_failed_import(
     row = _FAIL.first(connection, {"now": now, "id": route_id})
     if row is None:
         return None, []
-    events.keep(connection, route_id, "import_failed", "it failed on our side; see the log", now=now)
+    events.record_event(connection, route_id, "import_failed", "it failed on our side; see the log", now=now)
     if row.attempts >= max_attempts:
         reason = f"The import failed {row.attempts} times; see the log. Push the route again to retry."
         _, jobs = end(connection, _GIVE_UP, (reason, route_id), "The route ended before delivery", now=now)

@@ -14,7 +14,7 @@ from domain.database import Connection, Tenant, as_json
 from domain.ids import new_id
 from domain.jobs import SWEEP_GRACE, Job
 from domain.lifecycle import PushEffect, effect_of_push
-from domain.routes.intake.pushed_columns import COLUMNS, VALUES
+from domain.routes.intake.pushed_columns import PUSHED_COLUMNS, PUSHED_VALUES
 from domain.routes.intake.superseding import lock_references, lock_with_older, supersede
 from domain.routes.intake.updates import Update, lock_current, store_updates
 from domain.routes.transitions import NOT_ATTEMPTED
@@ -135,9 +135,9 @@ class _Created(NamedTuple):
 
 
 _NEW_ROUTES = f"""
-    INSERT INTO routes (id, company_id, environment, {COLUMNS}, status, pending_reason, pending_detail, retry_at,
+    INSERT INTO routes (id, company_id, environment, {PUSHED_COLUMNS}, status, pending_reason, pending_detail, retry_at,
                         created_at)
-    SELECT pushed.id, pushed.company_id, pushed.environment, {VALUES},
+    SELECT pushed.id, pushed.company_id, pushed.environment, {PUSHED_VALUES},
            'pending', 'not_attempted', '{NOT_ATTEMPTED}', %s,
            statement_timestamp() + ordinal * interval '1 microsecond'
     FROM jsonb_to_recordset(%s)

@@ -13,7 +13,7 @@ from domain.jobs import SWEEP_GRACE
 from domain.lifecycle import RouteStatus
 from domain.messages.discarding import discard_messages
 from domain.planning.stored_plans import move_stops
-from domain.routes.intake.pushed_columns import COLUMNS, VALUES
+from domain.routes.intake.pushed_columns import PUSHED_COLUMNS, PUSHED_VALUES
 from domain.routes.transitions import START_OVER
 from domain.statements import Command, Statement
 
@@ -47,7 +47,7 @@ _LOCK = Statement(
     _LockedRow,
     f"""
     SELECT pushed.position, r.id, r.status, r.revision,
-           ROW ({COLUMNS}) IS NOT DISTINCT FROM ROW ({VALUES}) AS same_input
+           ROW ({PUSHED_COLUMNS}) IS NOT DISTINCT FROM ROW ({PUSHED_VALUES}) AS same_input
     FROM jsonb_to_recordset(%s) AS pushed (position int, company_id uuid, environment text, body jsonb)
     JOIN routes r ON r.company_id = pushed.company_id AND r.environment = pushed.environment
                  AND r.external_id = pushed.body->>'externalId'
@@ -73,7 +73,7 @@ def lock_current(connection: Connection, pushed: Sequence[tuple[Tenant, RouteInp
 
 _REPLACE = Command(
     f"""
-    UPDATE routes r SET ({COLUMNS}) = ROW ({VALUES}), {START_OVER}
+    UPDATE routes r SET ({PUSHED_COLUMNS}) = ROW ({PUSHED_VALUES}), {START_OVER}
     FROM jsonb_to_recordset(%s) AS pushed (id uuid, body jsonb)
     WHERE r.id = pushed.id
     """  # noqa: S608 (constants)

@@ -1,7 +1,7 @@
-"""A message is delivered and its route moves on: one transaction with the steps of `messages` and of `progress`.
+"""A message is delivered and its route moves on: one transaction with the steps of the message and of the route.
 
-A worker calls `claim`, then `messages.hand_over` outside any transaction, then `settle`. Both lock the route before the
-message, as everywhere.
+A worker calls `start_delivery`, then `message_life.hand_over` outside any transaction, then `finish_delivery`. The two
+transactions lock the route before the message, as everywhere.
 """
 
 from datetime import datetime
@@ -20,7 +20,7 @@ from domain.settings import Settings
 from domain.statements import Command
 
 
-class Outcome(NamedTuple):
+class DeliveryOutcome(NamedTuple):
     """The message's status now (None: nothing to do, or not now) and the jobs for after the commit."""
 
     status: MessageStatus | None
@@ -30,29 +30,31 @@ class Outcome(NamedTuple):
 _LOCK_ROUTE = Command("SELECT FROM routes WHERE id = (SELECT route_id FROM messages WHERE id = %s) FOR UPDATE")
 
 
-def claim(connection: Connection, message_id: UUID, *, settings: Settings, now: datetime) -> Claim | Outcome:
-    """Begins an attempt: a claim where a gateway is to be called, else the outcome. See `messages.claim`."""
+def start_delivery(
+    connection: Connection, message_id: UUID, *, settings: Settings, now: datetime
+) -> Claim | DeliveryOutcome:
+    """Begins an attempt: a claim where a gateway is to be called, else the outcome. See `message_life.claim`."""
     _LOCK_ROUTE.execute(connection, (message_id,))
     step = message_life.claim(connection, message_id, settings=settings, now=now)
     return step if isinstance(step, Claim) else _move_on(connection, step, now=now)
 
 
-def settle(
+def finish_delivery(
     connection: Connection, claimed: Claim, fault: Fault | None, *, settings: Settings, now: datetime
-) -> Outcome:
-    """Stores how an attempt ended, `fault` being what the gateway made of it. See `messages.settle`."""
+) -> DeliveryOutcome:
+    """Stores how an attempt ended, `fault` being what the gateway made of it. See `message_life.settle`."""
     _LOCK_ROUTE.execute(connection, (claimed.message_id,))
     settled = message_life.settle(connection, claimed, fault, settings=settings, now=now)
     if settled is not None and fault is not None:
-        events.keep(connection, settled.route_id, "message_failed", fault.sentence, now=now)
+        events.record_event(connection, settled.route_id, "message_failed", fault.sentence, now=now)
     return _move_on(connection, settled, now=now)
 
 
-def _move_on(connection: Connection, settled: Settled | None, *, now: datetime) -> Outcome:
+def _move_on(connection: Connection, settled: Settled | None, *, now: datetime) -> DeliveryOutcome:
     """What the end of an attempt means for the route, which may wait for it to be completed, and for the driver's other
     messages, which may wait for this one."""
     if settled is None:
-        return Outcome(None, [])
+        return DeliveryOutcome(None, [])
     route_id, plan_id, jobs = settled.route_id, settled.plan_id, list[Job]()
     match settled.end:
         case "delivered":
@@ -65,4 +67,4 @@ def _move_on(connection: Connection, settled: Settled | None, *, now: datetime) 
         jobs += transitions.complete_routes(connection, [route_id], now=now)
     if settled.end in ("delivered", "discarded"):
         jobs += next_messages(connection, settled.driver_id, settled.environment)
-    return Outcome(settled.status, jobs)
+    return DeliveryOutcome(settled.status, jobs)

@@ -15,7 +15,7 @@ from domain.documents import FuelPlanDocument, PlanCause, TimelineEntry
 from domain.jobs import SWEEP_GRACE, Job, review_plan
 from domain.lifecycle import Environment
 from domain.planning.deviations import Deviation, FuelStop, PlannedWay, TrackedFix, Watch, follow
-from domain.planning.explanation import unpacked
+from domain.planning.explanation import unpack_explanation
 from domain.planning.stored_plans import ROAD_MILES
 from domain.roads import Point, Road
 from domain.roads.highways import NO_ROAD
@@ -55,7 +55,7 @@ class Followed(NamedTuple):
         the plan's line is straight there; and once the explanation of the plan was forgotten."""
         if self.explanation is None:
             return None
-        explanation = unpacked(self.explanation)
+        explanation = unpack_explanation(self.explanation)
         inputs, roads = explanation["inputs"], explanation["sources"].get("roads")
         if not inputs["distance_miles"] or (roads is not None and NO_ROAD in (roads["fallback_reason"] or "")):
             return None

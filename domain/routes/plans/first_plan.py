@@ -8,8 +8,8 @@ from domain.database import Connection
 from domain.jobs import Job, send_message
 from domain.messages.message_life import queue_message
 from domain.planning.directions import directions_of
-from domain.planning.fuel_plan import FuelPlan, NoPlan
-from domain.planning.plan_tasks import RouteToPlan, Task
+from domain.planning.fuel_plan import ComputedPlan, NoPlan
+from domain.planning.plan_tasks import PlanTask, RouteToPlan
 from domain.planning.stored_plans import store_plan
 from domain.routes import transitions
 from domain.statements import OwnedRow, Statement, in_turns
@@ -19,7 +19,7 @@ PlanOutcome = Literal["planned", "infeasible", "outdated"]
 
 
 def finish_plan(
-    connection: Connection, task: Task, corridor: Corridor, plan: FuelPlan | NoPlan, *, now: datetime
+    connection: Connection, task: PlanTask, corridor: Corridor, plan: ComputedPlan | NoPlan, *, now: datetime
 ) -> tuple[PlanOutcome, list[Job]]:
     """Stores a first plan and its message, and moves the route on: `planned`, or `error` where no plan is feasible.
 
@@ -38,7 +38,7 @@ def finish_plan(
 
 
 def queue_message_of(
-    connection: Connection, route: RouteToPlan, plan_id: UUID, plan: FuelPlan, *, now: datetime
+    connection: Connection, route: RouteToPlan, plan_id: UUID, plan: ComputedPlan, *, now: datetime
 ) -> Job:
     """Stores the message that tells the driver of a stored plan. Returns the job that sends it."""
     return send_message(

@@ -22,7 +22,7 @@ def import_stations(
     connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None
 ) -> tuple[Report, list[Job]]:
     """Raises UnreadableFile."""
-    report = price_imports.import_stations(connection, path, now=now, progress=progress)
+    report = price_imports.store_station_rows(connection, path, now=now, progress=progress)
     return report, after_new_prices(connection, None, now=now)
 
 
@@ -31,7 +31,7 @@ def import_deals(
 ) -> tuple[Report, list[Job]]:
     """Raises UnknownCompany, RetiredCompany, UnreadableFile."""
     require_company(connection, company_id)
-    report = price_imports.import_deals(connection, company_id, path, now=now, progress=progress)
+    report = price_imports.store_deal_rows(connection, company_id, path, now=now, progress=progress)
     return report, after_new_prices(connection, company_id, now=now)
 
 
@@ -39,13 +39,13 @@ def import_taxes(
     connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None
 ) -> tuple[Report, list[Job]]:
     """Raises UnreadableFile."""
-    report = price_imports.import_taxes(connection, path, now=now, progress=progress)
+    report = price_imports.store_tax_rows(connection, path, now=now, progress=progress)
     return report, after_new_prices(connection, None, now=now)
 
 
 def add_station(connection: Connection, row: StationRow, *, now: datetime) -> list[Job]:
     """Raises StationExists."""
-    price_imports.add_station(connection, row, now=now)
+    price_imports.insert_station(connection, row, now=now)
     return after_new_prices(connection, None, now=now)
 
 
@@ -57,7 +57,7 @@ def edit_station(connection: Connection, row: StationRow, *, now: datetime) -> l
 
 def retire_stations(connection: Connection, station_ids: Sequence[str], *, now: datetime) -> list[Job]:
     """Raises UnknownStation."""
-    price_imports.retire_stations(connection, station_ids, now=now)
+    price_imports.set_stations_retired(connection, station_ids, now=now)
     return after_new_prices(connection, None, now=now)
 
 
@@ -73,7 +73,7 @@ def edit_deal(
 
 def remove_deal(connection: Connection, company_id: UUID, deal_id: int, *, now: datetime) -> list[Job] | None:
     """None: the company has no such deal."""
-    if not price_imports.remove_deal(connection, company_id, deal_id, now=now):
+    if not price_imports.delete_deal(connection, company_id, deal_id, now=now):
         return None
     return after_new_prices(connection, company_id, now=now)
 
@@ -88,6 +88,6 @@ def edit_tax(connection: Connection, old: tuple[str, date] | None, row: TaxRow, 
 
 def remove_tax(connection: Connection, state: str, valid_from: date, *, now: datetime) -> list[Job] | None:
     """None: there is no such tax."""
-    if not price_imports.remove_tax(connection, state, valid_from, now=now):
+    if not price_imports.delete_tax(connection, state, valid_from, now=now):
         return None
     return after_new_prices(connection, None, now=now)

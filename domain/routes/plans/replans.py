@@ -21,9 +21,9 @@ from uuid import UUID
 from domain.database import Connection, as_json
 from domain.documents import FuelPlanDocument, FuelStopDocument, PlanCause, TimelineEntry
 from domain.jobs import Job
-from domain.planning.fuel_plan import FuelPlan, NoPlan
+from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_changes import SAVING_CHANGE
-from domain.planning.plan_tasks import Task, live_now, route_to_plan, task_as_of
+from domain.planning.plan_tasks import PlanTask, live_now, plan_task_as_of, route_to_plan
 from domain.planning.stored_plans import store_plan
 from domain.routes.plans.first_plan import queue_message_of
 from domain.statements import Command, IdRow, NotNull, Statement
@@ -70,7 +70,7 @@ class Replan:
     """A plan that is made anew, and what from."""
 
     due: DueReplan
-    task: Task
+    task: PlanTask
 
 
 def _load_replan(connection: Connection, route_id: UUID, *, now: datetime) -> Replan | None:
@@ -80,7 +80,7 @@ def _load_replan(connection: Connection, route_id: UUID, *, now: datetime) -> Re
     route = route_to_plan(connection, route_id) if due is not None else None
     if due is None or route is None:
         return None
-    task = task_as_of(connection, route, live_now(route, now) or due.at)
+    task = plan_task_as_of(connection, route, live_now(route, now) or due.at)
     return Replan(due, task) if task.stops_left else None
 
 
@@ -111,7 +111,7 @@ ReplanOutcome = Literal["corrected", "not_told", "infeasible", "outdated"]
 
 
 def finish_replan(
-    connection: Connection, replan: Replan, corridor: Corridor, new: FuelPlan | NoPlan, *, now: datetime
+    connection: Connection, replan: Replan, corridor: Corridor, new: ComputedPlan | NoPlan, *, now: datetime
 ) -> tuple[ReplanOutcome, list[Job]]:
     """Stores the plan that was made anew, with its cause. Returns the outcome and the jobs to enqueue after the commit.
 
@@ -132,7 +132,7 @@ def finish_replan(
     return "corrected", [queue_message_of(connection, route, plan_id, new, now=now)]
 
 
-def _is_worth_telling(old: FuelPlanDocument, fuel_stops_passed: int, new: FuelPlan) -> bool:
+def _is_worth_telling(old: FuelPlanDocument, fuel_stops_passed: int, new: ComputedPlan) -> bool:
     """Whether the driver is told of the new plan: a fuel stop of his is no longer ahead, or what he is to pay from here
     on changes by more than $10."""
     ahead = old["stops"][fuel_stops_passed:]

@@ -28,16 +28,16 @@ from domain.jobs import SWEEP_GRACE, Job
 from domain.lifecycle import RouteStatus
 from domain.messages.discarding import discard_messages
 from domain.messages.due_messages import is_being_sent
-from domain.planning.fuel_plan import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG, FuelPlan, NoPlan
+from domain.planning.fuel_plan import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG, ComputedPlan, NoPlan
 from domain.planning.plan_changes import fuel_changed, level_on_leaving, same_trip, saving_moved
 from domain.planning.plan_tasks import (
+    PlanTask,
     RouteToPlan,
-    Task,
     live_now,
     newest_at_first_stop,
-    place_of,
+    plan_task_as_of,
     route_to_plan,
-    task_as_of,
+    stop_point,
 )
 from domain.planning.stored_plans import ROAD_MILES, confirm_plan, store_plan
 from domain.roads import CIRCUITY, Point, great_circle_miles
@@ -83,7 +83,7 @@ class Review:
     """A plan that may have to be replaced, what a new one is made from, and whether the fuel is a reason for it."""
 
     plan: PlanUnderReview
-    task: Task
+    task: PlanTask
     fuel_changed: bool
 
     @property
@@ -123,7 +123,7 @@ def _load_review(connection: Connection, route_id: UUID, plan: PlanUnderReview, 
         return None
     as_of = live_now(route, now) or plan.departed_at or newest_at_first_stop(connection, route)
     changed = _fuel_changed(connection, route, plan, until=plan.departed_at or as_of)
-    return Review(plan, task_as_of(connection, route, as_of), changed)
+    return Review(plan, plan_task_as_of(connection, route, as_of), changed)
 
 
 class _Reading(NamedTuple):
@@ -160,7 +160,7 @@ def _fuel_changed(connection: Connection, route: RouteToPlan, plan: PlanUnderRev
     levels = [
         level_on_leaving(
             row.fuel_percent,
-            CIRCUITY * great_circle_miles(place_of(row.stop), Point(row.latitude, row.longitude)),
+            CIRCUITY * great_circle_miles(stop_point(row.stop), Point(row.latitude, row.longitude)),
             mpg=route.mpg or DEFAULT_MPG,
             capacity_gallons=route.fuel_tank_capacity_gallons or DEFAULT_CAPACITY_GALLONS,
             plan=plan.document,
@@ -222,7 +222,7 @@ def begin_review(connection: Connection, route_id: UUID, *, now: datetime) -> Re
 
 
 def finish_review(
-    connection: Connection, review: Review, corridor: Corridor, new: FuelPlan | NoPlan, *, now: datetime
+    connection: Connection, review: Review, corridor: Corridor, new: ComputedPlan | NoPlan, *, now: datetime
 ) -> tuple[ReviewOutcome, list[Job]]:
     """Keeps the plan, or replaces it where the new one is worth it. Returns the outcome and the jobs to enqueue after
     the commit.
@@ -243,7 +243,7 @@ def finish_review(
         _confirm(connection, review, corridor, new)
         if old.review_cause is not None:
             why = "no plan is feasible now" if isinstance(new, NoPlan) else "fuel and prices have not changed enough"
-            events.keep(connection, route.id, "plan_kept", why, now=now)
+            events.record_event(connection, route.id, "plan_kept", why, now=now)
         return "confirmed", []
     if is_being_sent(connection, old.id, now=now):
         _REVIEW_LATER.execute(connection, (now + SWEEP_GRACE, route.id))
@@ -263,7 +263,7 @@ def _end(connection: Connection, route_id: UUID, plan: PlanUnderReview) -> None:
     _END_REVIEW.execute(connection, {"begun": plan.review_requests, "id": route_id, "plan_id": plan.id})
 
 
-def _is_worth_replacing(review: Review, new: FuelPlan | NoPlan) -> bool:
+def _is_worth_replacing(review: Review, new: ComputedPlan | NoPlan) -> bool:
     """Whether the new plan replaces the one under review.
 
     - No plan is feasible any more: the driver keeps the plan there is.
@@ -285,7 +285,7 @@ def _cause_of(review: Review, *, now: datetime) -> PlanCause:
     return PlanCause(kind="prices", at=now.isoformat(), text="prices have changed")
 
 
-def _confirm(connection: Connection, review: Review, corridor: Corridor, new: FuelPlan | NoPlan) -> None:
+def _confirm(connection: Connection, review: Review, corridor: Corridor, new: ComputedPlan | NoPlan) -> None:
     """Keeps the plan, and stores what it was reviewed with, so that the same change is not reviewed again.
 
     - No plan is feasible with the new fuel level: that level is stored, because there is nothing better for it.
@@ -302,13 +302,13 @@ def _confirm(connection: Connection, review: Review, corridor: Corridor, new: Fu
         confirm_plan(connection, old.id, fuel_percent=old.fuel_percent, price_set=corridor.price_set)
 
 
-def _is_comparable(review: Review, new: FuelPlan) -> bool:
+def _is_comparable(review: Review, new: ComputedPlan) -> bool:
     before, after = review.plan.fuel_percent, review.task.read_percent
     driven_miles = review.plan.road_miles - new.inputs.road_miles
     return same_trip(review.plan.document, driven_miles=driven_miles, percent_before=before, percent_after=after)
 
 
-def _saving_moved(old: PlanUnderReview, new: FuelPlan) -> bool:
+def _saving_moved(old: PlanUnderReview, new: ComputedPlan) -> bool:
     return saving_moved(old.document["savingsTotal"], new.savings_total)
 
 
@@ -336,5 +336,5 @@ def review_failed(connection: Connection, route_id: UUID, *, max_attempts: int, 
     """
     row = _RETRY_REVIEW.first(connection, {"most": max_attempts, "now": now, "id": route_id})
     if row is not None:
-        events.keep(connection, route_id, "review_failed", "it failed on our side; see the log", now=now)
+        events.record_event(connection, route_id, "review_failed", "it failed on our side; see the log", now=now)
     return row is not None and row.review_at is None

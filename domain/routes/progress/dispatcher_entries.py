@@ -16,14 +16,14 @@ from domain.lifecycle import Environment, RouteStatus
 from domain.messages import resending
 from domain.roads import Point
 from domain.routes import events
-from domain.routes.events import By, ImpossibleStep
+from domain.routes.events import ImpossibleStep, Requester
 from domain.routes.plans import review_requests
 from domain.routes.progress.tracking import is_standing, move_on
 from domain.routes.visits import load_visits
 from domain.settings import Settings
 from domain.statements import Command, IdRow, Statement
 from domain.telematics import arrivals, manual_stop_events
-from domain.telematics.arrivals import Candidate, Mark
+from domain.telematics.arrivals import ManualStopEvent, TruckRoute
 from domain.telematics.due_trucks import CANDIDATES
 from domain.telematics.fixes_to_visits import OpenRoute
 from domain.telematics.manual_stop_events import End
@@ -67,7 +67,7 @@ def mark_stop(
     stop: int,
     end: End,
     moment: datetime,
-    by: By,
+    by: Requester,
     *,
     settings: Settings,
     now: datetime,
@@ -96,7 +96,9 @@ def mark_stop(
         raise ImpossibleStep("another route of its truck has just changed: look again")
     _require_possible(route, locked, moment, free_since=others.free_since, early=early, now=now)
     stops = [Point(one["latitude"], one["longitude"]) for one in route.stops]
-    after = manual_stop_events.marked(stops, before, stop, end, moment, Mark(by.email, by.reason, now))
+    after = manual_stop_events.with_stop_event(
+        stops, before, stop, end, moment, ManualStopEvent(by.email, by.reason, now)
+    )
     standing = [route_id] if is_standing(route, before) else []
     jobs = move_on(connection, [route], {route_id: after}, standing=standing, now=now)
     return True, [*jobs, *recheck]
@@ -126,7 +128,7 @@ def _require_possible(
     if route.status != RouteStatus.DRAFT or route.arrived_at is not None:
         return
     candidates = [
-        Candidate(one.id, RouteStatus(one.status), one.scheduled_start, one.arrived_at)
+        TruckRoute(one.id, RouteStatus(one.status), one.scheduled_start, one.arrived_at)
         for one in of_truck
         if one.vehicle_id == route.vehicle_id and one.status in _OPEN
     ]
@@ -145,7 +147,7 @@ _PLAN_NOW = Statement(
 )
 
 
-def plan_again(connection: Connection, tenant: Tenant, route_id: UUID, by: By, *, now: datetime) -> list[Job]:
+def plan_again(connection: Connection, tenant: Tenant, route_id: UUID, by: Requester, *, now: datetime) -> list[Job]:
     """Has the plan made anew from where the truck is. The review that makes it decides what becomes of it: the driver
     hears of it only where a review of the service's own would tell of it.
 
@@ -160,7 +162,7 @@ def plan_again(connection: Connection, tenant: Tenant, route_id: UUID, by: By, *
             "there is no plan to make again: the truck has not arrived yet, the driver has had the one correction that"
             " is sent, or the route has ended"
         )
-    events.keep(connection, route_id, "plan_again", by.reason, by=by.email, now=now)
+    events.record_event(connection, route_id, "plan_again", by.reason, by=by.email, now=now)
     return jobs
 
 
@@ -174,7 +176,7 @@ def send_again(
     tenant: Tenant,
     route_id: UUID,
     message_id: UUID,
-    by: By,
+    by: Requester,
     *,
     driver_was_asked: bool,
     now: datetime,
@@ -185,5 +187,5 @@ def send_again(
     """
     _LOCK_ROUTE.execute(connection, (*tenant, route_id))
     resending.requeue(connection, tenant, route_id, message_id, even_if_in_doubt=driver_was_asked, now=now)
-    events.keep(connection, route_id, "send_again", by.reason, by=by.email, now=now)
+    events.record_event(connection, route_id, "send_again", by.reason, by=by.email, now=now)
     return [send_message(message_id, tenant.company_id)]

@@ -18,7 +18,7 @@ from domain.telematics import fixes_to_visits, tracks, watches
 from domain.telematics.arrivals import Visit
 from domain.telematics.fixes_to_visits import OpenRoute
 from domain.telematics.rechecks import WaitingAgain, process_trucks
-from domain.telematics.tracks import Flag, Track, WaitingTruck, Window
+from domain.telematics.tracks import FixBatch, Flag, Track, WaitingTruck
 
 
 def process_vehicles(
@@ -42,7 +42,7 @@ def process_vehicles(
     since = {
         track.vehicle_id: fixes_to_visits.first_that_may_count(track, route, early=early) for track, route in moving
     }
-    windows = tracks.load_windows(connection, environment, since)
+    windows = tracks.load_fix_batches(connection, environment, since)
     visits = load_visits(connection, [route.id for _, route in moving])
 
     # Decide: which fixes are implausible, and which visits the others make.
@@ -138,7 +138,7 @@ def move_on(
 def _watched(
     locked: Sequence[Track],
     current: Mapping[UUID, OpenRoute],
-    windows: Mapping[UUID, Window],
+    windows: Mapping[UUID, FixBatch],
     visits: Mapping[UUID, Mapping[int, Visit]],
 ) -> tuple[list[WatchedTruck], list[UUID]]:
     """The trucks whose fixes are to be compared with the roads of their plans; and those that are not watched any more,

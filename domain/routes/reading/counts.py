@@ -12,7 +12,7 @@ from uuid import UUID
 from domain.database import COUNTING_LOCKS, Connection
 from domain.statements import Command, Statement
 
-COUNTED = "(TABLE route_counts UNION ALL TABLE route_count_deltas)"
+COUNTED_COLUMNS = "(TABLE route_counts UNION ALL TABLE route_count_deltas)"
 """Every count, in parts that are to be summed up."""
 
 
@@ -62,7 +62,7 @@ _MEND = Statement(
     Difference,
     f"""
     WITH counted AS (
-        SELECT company_id, environment, status, day, -routes AS routes FROM {COUNTED} AS parts
+        SELECT company_id, environment, status, day, -routes AS routes FROM {COUNTED_COLUMNS} AS parts
         UNION ALL
         SELECT company_id, environment, status, date_bin('1 day', scheduled_start, timestamptz 'epoch'), count(*)
         FROM routes GROUP BY 1, 2, 3, 4
@@ -77,7 +77,7 @@ _MEND = Statement(
 )
 
 
-def mend(connection: Connection) -> list[Difference]:
+def reconcile(connection: Connection) -> list[Difference]:
     """Counts all routes and mends what is counted wrongly; gives what that was.
 
     One statement sees the routes and their counts as of one moment. What it finds it adds as one more delta, so it

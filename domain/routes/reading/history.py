@@ -153,7 +153,7 @@ def read_history(connection: Connection, company_id: UUID, route_id: UUID) -> Hi
     )
 
 
-def read_explanation(connection: Connection, company_id: UUID, route: StoredRoute) -> StoredExplanation | None:
+def read_packed_explanation(connection: Connection, company_id: UUID, route: StoredRoute) -> StoredExplanation | None:
     """The inputs of the route's current plan. None before there is one, and once it was forgotten."""
     row = _EXPLANATION.first(connection, (company_id, route.plan_id)) if route.plan_id is not None else None
     return StoredExplanation(row.explanation) if row is not None and row.explanation else None

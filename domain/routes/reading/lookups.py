@@ -12,7 +12,7 @@ from domain.contract.shapes import Route, RouteList, RouteQuery
 from domain.database import Connection, Tenant, as_array
 from domain.ids import read_id
 from domain.routes.reading.answers import RouteRow, route_answer
-from domain.routes.reading.counts import COUNTED
+from domain.routes.reading.counts import COUNTED_COLUMNS
 from domain.statements import Query, Statement
 
 _VERSION = "md5(ROW(r.id, r.updated_at, v.unit_number, coalesce(d.name, r.driver_name))::text)"
@@ -193,7 +193,7 @@ def _counted(filters: frozenset[str]) -> str:
         parts.append((_LAST_DAY, f"r.scheduled_start >= {_LAST_DAY}"))
     if len(parts) == 2:  # both may cut through the same day
         parts[1] = (_LAST_DAY, f"r.scheduled_start >= greatest({_LAST_DAY}, {_FIRST_DAY} + {_DAY})")
-    counted = [f"SELECT day, routes FROM {COUNTED} AS parts WHERE {' AND '.join(whole)}"]  # noqa: S608
+    counted = [f"SELECT day, routes FROM {COUNTED_COLUMNS} AS parts WHERE {' AND '.join(whole)}"]  # noqa: S608
     counted += [f"SELECT {day}, count(*) FROM {_source(filters)} AND {bound}" for day, bound in parts]  # noqa: S608
     return f"SELECT day, sum(routes)::int AS routes FROM ({' UNION ALL '.join(counted)}) AS counted GROUP BY day"  # noqa: S608
 

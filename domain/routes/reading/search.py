@@ -38,7 +38,7 @@ class RouteSearch(NamedTuple):
     """A part of the `externalId`, of the reference or of a stop's name; or a route's id."""
 
 
-class Found(NamedTuple):
+class FoundRoutes(NamedTuple):
     routes: list[Route]
     """One page, newest scheduled start first, ties by id."""
     total: int
@@ -46,7 +46,9 @@ class Found(NamedTuple):
     """Whether others may fit too: no more than MOST_SEARCHED were looked at, of MOST_RECORDS vehicles or drivers."""
 
 
-def search_routes(connection: Connection, tenant: Tenant, wanted: RouteSearch, *, limit: int, offset: int) -> Found:
+def search_routes(
+    connection: Connection, tenant: Tenant, wanted: RouteSearch, *, limit: int, offset: int
+) -> FoundRoutes:
     if not (wanted.held or wanted.unit or wanted.driver or wanted.text):
         query = RouteQuery(
             limit=limit,
@@ -56,7 +58,7 @@ def search_routes(connection: Connection, tenant: Tenant, wanted: RouteSearch, *
             start_to=wanted.start_to,
         )
         listed = list_routes(connection, tenant, query)
-        return Found(listed.data, listed.total, is_partial=False)
+        return FoundRoutes(listed.data, listed.total, is_partial=False)
     unit, driver = wanted.unit.lower(), wanted.driver.lower()
     vehicle_ids = _records(_VEHICLES, connection, tenant, unit)
     driver_ids = _records(_DRIVERS, connection, tenant, driver)
@@ -78,7 +80,7 @@ def search_routes(connection: Connection, tenant: Tenant, wanted: RouteSearch, *
     found = _SEARCH[_source(wanted)].one(connection, parameters)
     routes = read_routes([(tenant, route_id) for route_id in found.ids]).on(connection)
     records = max(len(vehicle_ids), len(driver_ids))
-    return Found(
+    return FoundRoutes(
         [one.route for one in routes if one is not None],
         found.total,
         is_partial=found.searched >= MOST_SEARCHED or records >= MOST_RECORDS,

@@ -14,7 +14,7 @@ from domain.contract.csvfiles import Report, UnreadableFile
 from domain.database import Connection, Database
 from domain.jobs import import_routes as import_job
 from domain.routes.intake.fleet_changes import import_drivers, import_vehicles
-from domain.stations.price_imports import import_deals, import_stations, import_taxes
+from domain.stations.price_imports import store_deal_rows, store_station_rows, store_tax_rows
 from tests.domain.helpers import imported
 from tests.factories import Fleet, make_fleet
 from tests.rows import named
@@ -117,7 +117,7 @@ def test_columns_in_any_order_and_unknown_ones_are_fine(
 def test_a_file_without_the_needed_columns_is_refused_as_a_whole(connection: Connection, csv_file: CsvFile) -> None:
     for path in (csv_file("station_id;name;latitude;longitude", "1;a;1;1"), csv_file("station_id,name"), csv_file()):
         with pytest.raises(UnreadableFile, match="lacks the columns"), connection.transaction():
-            import_stations(connection, path, now=datetime.now(UTC))
+            store_station_rows(connection, path, now=datetime.now(UTC))
 
 
 def test_a_file_that_is_not_utf_8_is_refused_with_what_to_do(
@@ -372,7 +372,7 @@ def stations_of(database: Database, csv_file: CsvFile, now: datetime) -> Callabl
     def load(*rows: str, at: datetime = now, header: str = HEADER) -> Report:
         path = csv_file(header, *(row.replace("{}", unique) for row in rows))
         with database.transaction() as connection:
-            return import_stations(connection, path, now=at)
+            return store_station_rows(connection, path, now=at)
 
     load.unique = unique  # type: ignore[attr-defined]
     return load
@@ -487,7 +487,7 @@ def test_a_deal_keeps_its_last_day_when_the_file_has_no_such_column(
     fleet = make_fleet(connection)
 
     def load(header: str, row: str) -> tuple[int, int, int]:
-        return counts(import_deals(connection, fleet.company_id, csv_file(header, row), now=now))
+        return counts(store_deal_rows(connection, fleet.company_id, csv_file(header, row), now=now))
 
     assert load("station_id,discount_per_gallon,valid_to", "S1,0.25,2026-12-31") == (1, 0, 0)
     assert load("station_id,net_price", "S1,3.10") == (0, 1, 0)
@@ -507,7 +507,7 @@ def test_deals_are_upserted_by_station_or_brand(database: Database, csv_file: Cs
     def load(company: Fleet, *rows: str) -> Report:
         with database.transaction() as connection:
             path = csv_file("station_id,brand,discount_per_gallon,net_price", *rows)
-            return import_deals(connection, company.company_id, path, now=now)
+            return store_deal_rows(connection, company.company_id, path, now=now)
 
     assert counts(load(fleet, "S1,,0.25,", "S2,,,3.10", ",Pilot,0.40,")) == (3, 0, 0)
     assert counts(load(fleet, "S1,,0.25,", "S2,,0.30,", ",Pilot,,3.20")) == (0, 2, 1)
@@ -544,7 +544,7 @@ def test_two_imports_of_prices_at_once_wait_for_one_another(
 
     def one(_: int) -> tuple[int, int, int]:
         with database.transaction() as connection:
-            return counts(import_deals(connection, fleet.company_id, path, now=now))
+            return counts(store_deal_rows(connection, fleet.company_id, path, now=now))
 
     with ThreadPoolExecutor(3) as threads:
         assert sorted(threads.map(one, range(3))) == [(0, 0, 50), (0, 0, 50), (50, 0, 0)]
@@ -555,7 +555,7 @@ def test_a_deal_may_have_days_and_several_periods(connection: Connection, fleet:
     rows = ("S1,,0.25,,2026-01-01,2026-06-30", "S1,,0.30,,2026-07-01,", "S1,,0.10,,,")
 
     def load(*rows: str) -> Report:
-        return import_deals(connection, fleet.company_id, csv_file(header, *rows), now=datetime.now(UTC))
+        return store_deal_rows(connection, fleet.company_id, csv_file(header, *rows), now=datetime.now(UTC))
 
     assert counts(load(*rows)) == (3, 0, 0)
     assert counts(load(*rows)) == (0, 0, 3)
@@ -573,7 +573,7 @@ def test_taxes_are_upserted_by_state_and_first_day(connection: Connection, csv_f
     connection.execute("DELETE FROM fuel_taxes")
 
     def load(*rows: str, header: str = "state,rate_per_gallon,valid_from") -> Report:
-        return import_taxes(connection, csv_file(header, *rows), now=now)
+        return store_tax_rows(connection, csv_file(header, *rows), now=now)
 
     assert counts(load("IL,0.738,2026-01-01", "IN,0.59,2026-01-01", "IL,0.744,2026-07-01")) == (3, 0, 0)
     assert counts(load("IL,0.738,2026-01-01", "IN,0.61,2026-01-01")) == (0, 1, 1)
@@ -603,7 +603,7 @@ def test_readers_see_all_of_an_import_or_nothing(
 
     with database.transaction() as writing:
         path = csv_file(HEADER, row.replace("{}", stations_of.unique).replace("3.899", "3.1"))  # type: ignore[attr-defined]
-        import_stations(writing, path, now=now)
+        store_station_rows(writing, path, now=now)
         assert station(database, stations_of).retail_price == 3.899
 
     assert station(database, stations_of).retail_price == 3.1
@@ -625,7 +625,7 @@ def test_a_hundred_thousand_stations_take_seconds(
     seen: list[int] = []
 
     started = time.monotonic()
-    report = import_stations(connection, path, now=now, progress=seen.append)
+    report = store_station_rows(connection, path, now=now, progress=seen.append)
     seconds = time.monotonic() - started
 
     record_property("seconds", seconds)

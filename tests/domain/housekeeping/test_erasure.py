@@ -33,7 +33,7 @@ from domain.routes.progress.tracking import process_vehicles
 from domain.routes.reading.lookups import read_routes
 from domain.routes.transitions import cancel_route
 from domain.settings import Settings
-from domain.stations.price_imports import import_deals
+from domain.stations.price_imports import store_deal_rows
 from tests.domain.helpers import deliver, imported, planned_by_hand, positions_at, post, pushed, route_row, status_of
 from tests.domain.requests.entries import entry_of, new_caller, push_of, store
 from tests.factories import JOLIET, Fleet
@@ -95,7 +95,7 @@ def company(database: Database, tmp_path: Path, now: datetime) -> Iterator[Fleet
         company_id = create_company(connection, policy)
         import_vehicles(connection, company_id, vehicles)
         import_drivers(connection, company_id, drivers)
-        import_deals(connection, company_id, deals, now=now)
+        store_deal_rows(connection, company_id, deals, now=now)
         trucks, people = (ids_of(connection, table, company_id) for table in ("vehicles", "drivers"))
         add_mapping(connection, company_id, "driver_name", "Q. ZOE", people[0])
         boss = create_user(connection, email="qh-boss@example.com", role=Role.OWNER, company_id=company_id)
@@ -118,7 +118,7 @@ def driven(connection: Connection, tenant: Tenant, fleet: Fleet, settings: Setti
     process_vehicles(connection, tenant.environment, fleet.trucks, settings=settings, now=now)
     message_id = planned_by_hand(connection, route_id, now=now, generatedAt=None)
     deliver(connection, message_id, settings=settings, now=now)
-    events.keep(connection, route_id, "send_again", "Zoë Quartermain called", by="dot@example.com", now=now)
+    events.record_event(connection, route_id, "send_again", "Zoë Quartermain called", by="dot@example.com", now=now)
     connection.execute("UPDATE routes SET status = 'completed' WHERE id = %s", (route_id,))
     return route_id
 
@@ -247,7 +247,7 @@ def test_what_people_wrote_about_an_erased_driver_goes_and_what_only_looks_like_
         canceled, other = (route_of(connection, company.live, now=now, driver={"name": "Cy Oh"}) for _ in range(2))
         cancel_route(connection, company.live, canceled, now=now, reason="Al is ill")
         cancel_route(connection, company.live, other, now=now, reason="Held until 7 days past: d alas")
-        events.keep(connection, other, "send_again", "zoë q. called", by="dot@example.com", now=now)
+        events.record_event(connection, other, "send_again", "zoë q. called", by="dot@example.com", now=now)
 
     erase_driver(database.transaction, company.company_id, zoe, force=False, now=now)
 

@@ -10,7 +10,7 @@ import pytest
 from domain.database import Connection, Database
 from domain.housekeeping import retention
 from domain.lifecycle import RouteStatus
-from domain.planning.stored_plans import read_explanation
+from domain.planning.stored_plans import read_route_explanation
 from domain.routes import events
 from domain.routes.reading.lookups import read_routes
 from domain.telematics import position_partitions
@@ -38,7 +38,7 @@ def driven(connection: Connection, fleet: Fleet, *, now: datetime, status: str =
     route_id = imported(connection, fleet.live, now=now)
     message_id = planned_by_hand(connection, route_id, now=now, generatedAt=None)
     connection.execute("UPDATE messages SET status = 'sent', retry_at = NULL WHERE id = %s", (message_id,))
-    events.keep(connection, route_id, "plan_again", "prices were wrong", by="dot@example.com", now=now)
+    events.record_event(connection, route_id, "plan_again", "prices were wrong", by="dot@example.com", now=now)
     connection.execute("UPDATE plans SET explanation = %s WHERE route_id = %s", (b"packed", route_id))
     connection.execute(
         "INSERT INTO visits (company_id, environment, route_id, stop, arrived_at, departed_at, arrival_evidence,"
@@ -116,7 +116,7 @@ def test_an_explanation_that_was_forgotten_explains_nothing(
 
     retention.forget_explanations(connection, days=90, now=now + timedelta(days=91), limit=10)
 
-    assert read_explanation(connection, route_id) is None
+    assert read_route_explanation(connection, route_id) is None
 
 
 def test_a_route_goes_with_all_that_belongs_to_it(connection: Connection, fleet: Fleet, now: datetime) -> None:
@@ -153,7 +153,7 @@ def stored(connection: Connection, fleet: Fleet) -> Stored:
 
 
 def forget(connection: Connection, now: datetime) -> None:
-    position_partitions.keep_positions(connection, retention_days=30, now=now)
+    position_partitions.maintain_partitions(connection, retention_days=30, now=now)
     position_partitions.forget_positions(connection, days=30, now=now, limit=1_000)
 
 
@@ -188,7 +188,7 @@ def test_the_last_position_goes_with_the_others(connection: Connection, fleet: F
     post(connection, fleet.sandbox, positions_at(JOLIET, now + timedelta(days=99), count=1), now=now)
     post(connection, fleet.live, positions_at(JOLIET, now, count=1, unit_number="102"), now=now)
     later = now + timedelta(days=25)
-    position_partitions.keep_positions(connection, retention_days=30, now=later)
+    position_partitions.maintain_partitions(connection, retention_days=30, now=later)
     post(connection, fleet.live, positions_at(JOLIET, later, count=1, unit_number="102"), now=later)
 
     forget(connection, now + timedelta(days=29))

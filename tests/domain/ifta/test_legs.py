@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from domain.ifta.legs import DrivenRoute, Leg, PlannedRoad, Purchase, driven_legs
+from domain.ifta.legs import DrivenLeg, DrivenRoute, PlannedPurchase, PlannedRoad, driven_legs
 from domain.planning.fuel_plan import DEFAULT_MPG
 from domain.roads import Point, Road
 from domain.roads.highways import HighwayRoads
@@ -38,18 +38,18 @@ def route(
 
 
 def planned(
-    road: Road, purchases: Sequence[Purchase] = (), *, first: int = 1, line: bool = True, mpg: float | None = 6.0
+    road: Road, purchases: Sequence[PlannedPurchase] = (), *, first: int = 1, line: bool = True, mpg: float | None = 6.0
 ) -> PlannedRoad:
     """The plan over a road whose second point is the stop `first`."""
     miles = {first + number: round(mile, 2) for number, mile in enumerate(road.stop_miles[1:])}
     return PlannedRoad(miles, purchases, road.line if line else None, road.line_miles if line else None, mpg)
 
 
-def legs_of(route: DrivenRoute, start: datetime = START, end: datetime = END) -> list[Leg]:
+def legs_of(route: DrivenRoute, start: datetime = START, end: datetime = END) -> list[DrivenLeg]:
     return list(driven_legs(route, start, end, lambda: roads, states))
 
 
-def miles_of(leg: Leg) -> float:
+def miles_of(leg: DrivenLeg) -> float:
     return math.fsum(leg.miles.values())
 
 
@@ -91,11 +91,11 @@ def test_a_leg_counts_for_the_quarter_in_which_it_ended() -> None:
 def test_purchases_count_on_the_leg_where_they_lie_by_their_station_s_state() -> None:
     end = round(WHOLE.stop_miles[1], 2)
     purchases = [
-        Purchase(0.0, 10.0, INDIANA, None),
-        Purchase(130.0, 20.0, INDIANA, "mi"),  # as its owner says, though it stands in Indiana
-        Purchase(end, 30.0, OHIO, "Ohio"),  # no code: where it stands
-        Purchase(end + 0.01, 40.0, OHIO, "OH"),
-        Purchase(600.0, 50.0, PENNSYLVANIA, None),
+        PlannedPurchase(0.0, 10.0, INDIANA, None),
+        PlannedPurchase(130.0, 20.0, INDIANA, "mi"),  # as its owner says, though it stands in Indiana
+        PlannedPurchase(end, 30.0, OHIO, "Ohio"),  # no code: where it stands
+        PlannedPurchase(end + 0.01, 40.0, OHIO, "OH"),
+        PlannedPurchase(600.0, 50.0, PENNSYLVANIA, None),
     ]
 
     first, second = legs_of(route(planned(WHOLE, purchases)))
@@ -107,7 +107,7 @@ def test_purchases_count_on_the_leg_where_they_lie_by_their_station_s_state() ->
 
 
 def test_a_plan_whose_line_is_forgotten_keeps_its_miles_and_its_road_is_found_anew() -> None:
-    longer = PlannedRoad({1: 300.0, 2: 1000.0}, [Purchase(400.0, 55.0, OHIO, None)])
+    longer = PlannedRoad({1: 300.0, 2: 1000.0}, [PlannedPurchase(400.0, 55.0, OHIO, None)])
 
     first, second = legs_of(route(longer))
 
@@ -124,7 +124,7 @@ def test_a_plan_whose_line_is_forgotten_keeps_its_miles_and_its_road_is_found_an
 
 def test_a_leg_to_a_stop_beyond_the_end_of_the_plan_keeps_its_miles_and_purchases() -> None:
     end = WHOLE.stop_miles[1] + 100
-    purchases = [Purchase(end - 50, 40.0, OHIO, "OH")]
+    purchases = [PlannedPurchase(end - 50, 40.0, OHIO, "OH")]
 
     first, second = legs_of(route(planned(WHOLE.up_to(end), purchases)))
 
@@ -158,9 +158,14 @@ def test_a_plan_made_late_is_joined_to_the_stop_that_the_truck_had_left() -> Non
 
 
 def test_of_several_plans_the_newest_counts_that_leads_over_the_leg() -> None:
-    old = planned(WHOLE, [Purchase(100.0, 60.0, INDIANA, None), Purchase(600.0, 70.0, PENNSYLVANIA, None)])
+    old = planned(
+        WHOLE, [PlannedPurchase(100.0, 60.0, INDIANA, None), PlannedPurchase(600.0, 70.0, PENNSYLVANIA, None)]
+    )
     new = planned(
-        roads.through([place_of(stop) for stop in STOPS[1:]]), [Purchase(50.0, 80.0, OHIO, None)], first=2, mpg=6.5
+        roads.through([place_of(stop) for stop in STOPS[1:]]),
+        [PlannedPurchase(50.0, 80.0, OHIO, None)],
+        first=2,
+        mpg=6.5,
     )
 
     first, second = legs_of(route(new, old))
@@ -171,10 +176,11 @@ def test_of_several_plans_the_newest_counts_that_leads_over_the_leg() -> None:
 
 def test_of_a_plan_that_was_made_anew_on_the_way_only_what_was_behind_the_truck_counts() -> None:
     old = replace(
-        planned(WHOLE, [Purchase(100.0, 60.0, INDIANA, None), Purchase(600.0, 70.0, PENNSYLVANIA, None)]), fueled=1
+        planned(WHOLE, [PlannedPurchase(100.0, 60.0, INDIANA, None), PlannedPurchase(600.0, 70.0, PENNSYLVANIA, None)]),
+        fueled=1,
     )
     anew = planned(
-        roads.through([OHIO, place_of(NEWARK)]), [Purchase(250.0, 80.0, PENNSYLVANIA, None)], first=2, mpg=6.5
+        roads.through([OHIO, place_of(NEWARK)]), [PlannedPurchase(250.0, 80.0, PENNSYLVANIA, None)], first=2, mpg=6.5
     )
 
     first, second = legs_of(route(anew, old))
@@ -198,7 +204,7 @@ def test_the_miles_of_the_legs_are_those_of_the_plan_between_the_stops_reached(
     known = sorted({stop for stop in reached if stop < len(stops)})
     road = roads.through(places)
     purchases = [
-        Purchase(round(mile, 2), 1.0, place, None) for mile, place in zip(road.stop_miles, places, strict=True)
+        PlannedPurchase(round(mile, 2), 1.0, place, None) for mile, place in zip(road.stop_miles, places, strict=True)
     ]
     driven = DrivenRoute(stops, dict.fromkeys(known, NOON), [planned(road, purchases, line=line)], 7.0)
 

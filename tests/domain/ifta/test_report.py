@@ -15,18 +15,18 @@ from domain.housekeeping import retention
 from domain.ids import new_id
 from domain.ifta.driven_routes import find_driven
 from domain.ifta.quarters import Quarter, UnknownQuarter
-from domain.ifta.report import Report, make_report
+from domain.ifta.report import QuarterReport, make_report
 from domain.planning import stored_plans
-from domain.planning.fuel_plan import FuelPlan
-from domain.planning.plan_tasks import load_task, road_ahead
+from domain.planning.fuel_plan import ComputedPlan
+from domain.planning.plan_tasks import load_plan_task, road_ahead
 from domain.roads.highways import HighwayRoads
 from domain.routes import transitions
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, store_pushes
 from domain.routes.plans import first_plan
 from domain.settings import Settings
-from domain.stations.candidates import Network, offers_along
-from domain.stations.price_imports import import_stations, import_taxes
+from domain.stations.candidates import StationPlaces, offers_along
+from domain.stations.price_imports import store_station_rows, store_tax_rows
 from tests.domain.helpers import deliver, imported, route_row
 from tests.domain.trucks import hours, minutes, stand_at
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet, route_input
@@ -52,7 +52,7 @@ def taxes(connection: Connection, fleet: Fleet, csv_file: Callable[..., Path]) -
     rates = ("IL,0.74,0,2026-01-01", "IN,0.61,0,2026-01-01", "OH,0.47,0,2026-01-01", "PA,0.74,0,2026-01-01")
     later = ("OH,0.99,0,2026-10-02", "NJ,0.57,0.10,2027-01-01")  # after the first day of the last quarter
     file = csv_file("state,rate_per_gallon,surcharge_per_gallon,valid_from", *rates, *later)
-    import_taxes(connection, file, now=NEW_YEAR)
+    store_tax_rows(connection, file, now=NEW_YEAR)
 
 
 @pytest.fixture
@@ -67,17 +67,17 @@ def csv_file(tmp_path: Path) -> Callable[..., Path]:
 
 def drive(
     connection: Connection, settings: Settings, fleet: Fleet, start: datetime, *, stops: int = 3
-) -> tuple[UUID, FuelPlan]:
+) -> tuple[UUID, ComputedPlan]:
     """A live route, planned at its first stop and driven to so many of its stops, nine hours apart."""
-    import_stations(connection, DEMO / "stations.csv", now=start)
+    store_station_rows(connection, DEMO / "stations.csv", now=start)
     route_id = imported(connection, fleet.live, now=start, start=start, stops=STOPS)
     stand_at(connection, settings, fleet, JOLIET, start)
-    task = load_task(connection, route_id, now=start + minutes(5))
+    task = load_plan_task(connection, route_id, now=start + minutes(5))
     assert task is not None
     road = road_ahead(task, HighwayRoads())
-    corridor = offers_along(connection, fleet.company_id, road, 5.0, Network(), now=start)
-    plan = stored_plans.compute(task, road, corridor, now=start)
-    assert isinstance(plan, FuelPlan)
+    corridor = offers_along(connection, fleet.company_id, road, 5.0, StationPlaces(), now=start)
+    plan = stored_plans.plan_for_task(task, road, corridor, now=start)
+    assert isinstance(plan, ComputedPlan)
     first_plan.finish_plan(connection, task, corridor, plan, now=start + minutes(5))
     (message,) = named(connection).execute("SELECT id FROM messages WHERE route_id = %s", (route_id,)).fetchall()
     deliver(connection, message.id, settings=settings, now=start + minutes(6))
@@ -86,11 +86,11 @@ def drive(
     return route_id, plan
 
 
-def report_of(connection: Connection, fleet: Fleet, quarter: Quarter, now: datetime = NEW_YEAR) -> Report:
+def report_of(connection: Connection, fleet: Fleet, quarter: Quarter, now: datetime = NEW_YEAR) -> QuarterReport:
     return make_report(connection, find_driven(connection, fleet.company_id, quarter), now=now)
 
 
-def by_state(report: Report, column: str) -> dict[str, Any]:
+def by_state(report: QuarterReport, column: str) -> dict[str, Any]:
     return {line.state: getattr(line, column) for line in report.states}
 
 

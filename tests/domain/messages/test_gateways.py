@@ -22,7 +22,7 @@ import requests
 from domain.accounts import contact_urls
 from domain.accounts.contact_urls import AllowedHosts, fault_of
 from domain.messages import gateways
-from domain.messages.gateways import Fault, hand_over
+from domain.messages.gateways import Fault, call_gateway
 from domain.settings import Settings
 from tests.gateway import HOST, Gateway, running_gateway
 
@@ -43,7 +43,7 @@ def gateway() -> Iterator[Gateway]:
 
 
 def send(url: str, allowed: AllowedHosts = OURS, seconds: float = SECONDS, body: str = "1. Lakeside") -> Fault | None:
-    return hand_over(url, "Fuel plan", body, allowed=allowed, timeout_seconds=seconds)
+    return call_gateway(url, "Fuel plan", body, allowed=allowed, timeout_seconds=seconds)
 
 
 # --- When it is set ----------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from domain.messages.message_life import Claim, MessageStatus, channel_of
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, store_pushes
 from domain.routes.plans import delivery
-from domain.routes.plans.delivery import Outcome
+from domain.routes.plans.delivery import DeliveryOutcome
 from domain.routes.reading.lookups import read_routes
 from domain.routes.transitions import cancel_route
 from domain.settings import Settings
@@ -274,20 +274,20 @@ class Load:
         self.message_id = planned_by_hand(connection, self.route_id, now=self.now)
         return self.message_id
 
-    def claim(self, message_id: UUID | None = None, *, seconds: float = 0) -> Claim | Outcome:
+    def claim(self, message_id: UUID | None = None, *, seconds: float = 0) -> Claim | DeliveryOutcome:
         now = self.now + timedelta(seconds=seconds)
         with self.database.transaction() as connection:
-            return delivery.claim(connection, message_id or self.message_id, settings=self.settings, now=now)
+            return delivery.start_delivery(connection, message_id or self.message_id, settings=self.settings, now=now)
 
     def claimed(self, message_id: UUID | None = None, *, seconds: float = 0) -> Claim:
         claimed = self.claim(message_id, seconds=seconds)
         assert isinstance(claimed, Claim)
         return claimed
 
-    def settle(self, claimed: Claim, fault: Fault | None = None, *, seconds: float = 0) -> Outcome:
+    def settle(self, claimed: Claim, fault: Fault | None = None, *, seconds: float = 0) -> DeliveryOutcome:
         now = self.now + timedelta(seconds=seconds)
         with self.database.transaction() as connection:
-            return delivery.settle(connection, claimed, fault, settings=self.settings, now=now)
+            return delivery.finish_delivery(connection, claimed, fault, settings=self.settings, now=now)
 
     def change(self, **changes: Any) -> UUID:
         """Pushes the route anew, imports and plans it. Returns the new message."""
@@ -322,7 +322,7 @@ def test_a_crash_after_the_gateway_s_answer_sends_the_same_message_again_once_th
     with database.transaction() as connection:
         assert load.message_id not in due_messages(connection, now=now + timedelta(seconds=19))
         assert load.message_id in due_messages(connection, now=now + timedelta(seconds=21))
-    assert load.claim(seconds=19) == Outcome(None, [])
+    assert load.claim(seconds=19) == DeliveryOutcome(None, [])
     again = load.claimed(seconds=21)
     assert message_life.hand_over(again, load.settings) is None
     assert load.settle(again, seconds=21).status is MessageStatus.SENT
@@ -338,7 +338,7 @@ def test_of_two_workers_one_delivers_and_the_other_passes_by(load: Load) -> None
         steps = list(threads.map(lambda _: load.claim(), range(4)))
 
     assert [isinstance(step, Claim) for step in steps].count(True) == 1
-    assert steps.count(Outcome(None, [])) == 3
+    assert steps.count(DeliveryOutcome(None, [])) == 3
 
 
 def test_nothing_is_locked_while_the_gateway_is_spoken_to(load: Load) -> None:
@@ -355,7 +355,7 @@ def test_an_outcome_counts_for_its_own_claim_only(load: Load) -> None:
     lost = load.claimed()
     load.claim(seconds=30)  # by another worker, for the claim ran out
 
-    assert load.settle(lost, REFUSED, seconds=31) == Outcome(None, [])
+    assert load.settle(lost, REFUSED, seconds=31) == DeliveryOutcome(None, [])
     assert load.row().error is None
 
 
@@ -374,7 +374,7 @@ def test_a_message_that_ends_each_worker_is_repeated_a_few_times_only(load: Load
 def test_a_message_that_is_late_for_its_last_attempt_keeps_what_the_one_before_came_to(load: Load) -> None:
     load.settle(load.claimed(), REFUSED)
 
-    assert load.claim(seconds=86_400 + 60) == Outcome(MessageStatus.FAILED, [])
+    assert load.claim(seconds=86_400 + 60) == DeliveryOutcome(MessageStatus.FAILED, [])
 
     assert load.row().error == REFUSED.sentence
 
@@ -388,8 +388,8 @@ def test_an_update_while_the_message_is_on_its_way_is_taken_and_the_next_one_say
     second = load.change()
 
     assert load.row(first).status == "pending"
-    assert load.claim(second) == Outcome(None, []), "the driver must not get the correction first"
-    assert load.settle(on_its_way, seconds=1) == Outcome(MessageStatus.SENT, [send_message(second)])
+    assert load.claim(second) == DeliveryOutcome(None, []), "the driver must not get the correction first"
+    assert load.settle(on_its_way, seconds=1) == DeliveryOutcome(MessageStatus.SENT, [send_message(second)])
     assert load.row(first).status == "sent"
     assert load.status == "planned", "that was not its plan"
 
@@ -404,7 +404,7 @@ def test_what_was_refused_while_the_route_changed_is_not_tried_again_and_needs_n
     on_its_way = load.claimed()
     second = load.change()
 
-    assert load.settle(on_its_way, REFUSED, seconds=1) == Outcome(MessageStatus.FAILED, [send_message(second)])
+    assert load.settle(on_its_way, REFUSED, seconds=1) == DeliveryOutcome(MessageStatus.FAILED, [send_message(second)])
     assert load.row(first).error == "The route was changed before delivery"
     assert load.claimed(second, seconds=1).text.startswith("Fuel plan for changed")
 
@@ -465,7 +465,7 @@ def test_a_load_that_comes_back_under_another_external_id_is_a_correction_too(
     on_its_way = load.claimed()
     second = load.change(externalId="LOAD-B", reference="PO-1")
 
-    assert load.claim(second) == Outcome(None, [])
+    assert load.claim(second) == DeliveryOutcome(None, [])
     load.settle(on_its_way, seconds=1)
     assert load.claimed(second, seconds=1).text.startswith("CORRECTED fuel plan for PO-1")
 

@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.lifecycle import Objective
-from domain.planning.fuel_plan import FuelPlan, NoPlan, PlanInputs, Policy, build_plan
+from domain.planning.fuel_plan import ComputedPlan, NoPlan, PlanInputs, PlanPolicy, compute_plan
 from domain.planning.reasons import trip_of, with_reasons
 from domain.planning.relaxation import FURTHEST_DETOUR_MILES
-from domain.planning.trips import Purchase, replay
+from domain.planning.trips import Purchase, drive_trip
 from domain.roads import Leg, Road
 from domain.stations.offers import Offer
-from tests.domain.planning.test_plan import NOW, feasible, inputs, meridian, offers, priced
+from tests.domain.planning.test_fuel_plan import NOW, feasible, inputs, meridian, offers, priced
 
 
-def driven(plan: FuelPlan | NoPlan) -> FuelPlan | NoPlan:
+def driven(plan: ComputedPlan | NoPlan) -> ComputedPlan | NoPlan:
     """The plan, driven from its explanation alone; or one that says why there is none."""
     explanation = with_reasons(plan.explanation())
     if isinstance(plan, NoPlan):
@@ -30,7 +30,7 @@ def driven(plan: FuelPlan | NoPlan) -> FuelPlan | NoPlan:
         assert {one["why"] for one in explanation["candidates"]} <= {"no plan"}
         return plan
     bought = [Purchase(at, one["gallons"]) for at, one in enumerate(explanation["candidates"]) if one["gallons"]]
-    replay(trip_of(explanation), bought)
+    drive_trip(trip_of(explanation), bought)
     document = plan.document()
     numbers = [document["totalGallons"], document["totalCost"], document["averagePricePerGallon"]]
     assert all(math.isfinite(number) and number >= 0 for number in numbers)
@@ -110,7 +110,7 @@ def test_a_tax_as_high_as_the_price_is_ignored() -> None:
 
 
 def test_a_reserve_above_what_the_tank_may_hold() -> None:
-    plan = build_plan(inputs(meridian(100.0), priced(50, 3.0), reserve_percent=100.0, fuel_percent=100.0))
+    plan = compute_plan(inputs(meridian(100.0), priced(50, 3.0), reserve_percent=100.0, fuel_percent=100.0))
     assert isinstance(driven(plan), NoPlan)
     lower = replace(plan.inputs, further_offers=())
     assert feasible(lower).explanation()["relaxed"][-1]["limit"] == "reserve_gallons"
@@ -131,8 +131,8 @@ def test_no_purchase_is_of_zero_gallons(fuel_percent: float, policy: dict[str, A
     stations = [priced(mile, 3.0) for mile in (0.0, 10.0, 120.0)]
     free: dict[str, Any] = {"min_purchase_gallons": 0.0, "stop_cost": 0.0, "reserve_percent": 10.0}
     given = inputs(road, *stations, fuel_percent=fuel_percent, end_fuel_percent=0.0, **free, **policy)
-    plan = driven(build_plan(given))
-    assert isinstance(plan, FuelPlan)
+    plan = driven(compute_plan(given))
+    assert isinstance(plan, ComputedPlan)
     assert all(stop.gallons_to_fill >= 0.1 for stop in plan.stops)
 
 
@@ -155,7 +155,7 @@ def allowed_inputs(draw: st.DrawFn) -> PlanInputs:
             )
         )
     ]
-    policy = Policy(
+    policy = PlanPolicy(
         fuel_margin_percent=draw(st.just(0.0) | percent),
         reserve_percent=draw(percent),
         end_fuel_percent=draw(percent),
@@ -183,14 +183,14 @@ def allowed_inputs(draw: st.DrawFn) -> PlanInputs:
 @settings(max_examples=250, deadline=None, derandomize=True)
 @given(allowed_inputs())
 def test_whatever_is_allowed_has_a_plan_or_a_reason(given: PlanInputs) -> None:
-    driven(build_plan(given))
+    driven(compute_plan(given))
 
 
 def test_a_road_of_one_point() -> None:
     place = np.array([(30.0, -100.0), (30.0, -100.0)])
     road = Road.of([Leg(place, np.array([0.0, 0.0]), 0.0, "test")])
     changes: dict[str, Any] = {"fuel_percent": 5.0, "end_fuel_percent": 0.0}
-    assert isinstance(driven(build_plan(inputs(road, **changes))), NoPlan)
+    assert isinstance(driven(compute_plan(inputs(road, **changes))), NoPlan)
     plan = feasible(replace(inputs(road, **changes), further_offers=()))
     assert plan.is_low_on_fuel
     assert plan.stops == ()

@@ -5,7 +5,7 @@ import pytest
 
 from domain.planning.directions import directions_of, heading_at, town_near
 from domain.roads import Leg, Road
-from tests.domain.planning.test_plan import feasible, inputs, meridian, offers, priced
+from tests.domain.planning.test_fuel_plan import feasible, inputs, meridian, offers, priced
 
 ROAD = meridian(600.0)
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.planning.each_stop import costs_with_each_stop
-from domain.planning.least_cost import Function, Line, after_stops_of, at_least, cheaper, stations_of
+from domain.planning.least_cost import CostSegment, Function, after_stops_of, at_least, cheaper, stations_of
 from domain.planning.optimizer import solve
 from domain.planning.trips import GALLONS, Candidate, Infeasible, Solution, Trip
 from tests.benchmarks.optimizer import dense_trip, truck_trip
@@ -25,7 +25,7 @@ def cost_with_stop(trip: Trip, must_stop_at: int | None) -> float | None:
     """The slow way: the whole trip once more, where the candidate may not be passed without a stop. Nothing that can be
     reached is dropped.
     """
-    start: Function = [(trip.start_usable_gallons, trip.start_usable_gallons, Line(0.0, 0.0))]
+    start: Function = [(trip.start_usable_gallons, trip.start_usable_gallons, CostSegment(0.0, 0.0))]
     layers: list[Function] = [[]] * ((trip.max_stops or 0) + 1)
     for index, station in enumerate(stations_of(trip)):
         start = at_least(start, station.floor + trip.margin_gallons)

@@ -11,20 +11,20 @@ import pytest
 
 from domain.database import Connection
 from domain.planning import stored_plans
-from domain.planning.fuel_plan import NoPlan, build_plan
-from domain.planning.plan_tasks import load_task, road_ahead
+from domain.planning.fuel_plan import NoPlan, compute_plan
+from domain.planning.plan_tasks import load_plan_task, road_ahead
 from domain.planning.reasons import with_reasons
-from domain.planning.trips import replay
+from domain.planning.trips import drive_trip
 from domain.roads import Leg, Road
 from domain.roads.highways import HighwayRoads
 from domain.routes.plans import first_plan
 from domain.routes.progress.tracking import process_vehicles
 from domain.routes.transitions import message_sent
 from domain.settings import Settings
-from domain.stations.candidates import Network, offers_along
-from domain.stations.price_imports import import_stations
+from domain.stations.candidates import StationPlaces, offers_along
+from domain.stations.price_imports import store_station_rows
 from tests.domain.helpers import imported, positions_at, post, route_row
-from tests.domain.planning.test_plan import NOW, feasible, inputs, meridian, priced
+from tests.domain.planning.test_fuel_plan import NOW, feasible, inputs, meridian, priced
 from tests.domain.routes.test_reviews import STATIONS
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet
 from tests.rows import named
@@ -66,7 +66,7 @@ def test_what_is_wanted_at_the_end_is_wanted_where_the_plan_ends() -> None:
     plan = feasible(inputs(road, priced(300, 3.5), priced(900, 1.0), end_fuel_percent=40.0))
 
     assert [stop.miles_from_origin for stop in plan.stops] == [300.0]
-    assert replay(plan.trip, plan.purchases)[-1] >= 80.0
+    assert drive_trip(plan.trip, plan.purchases)[-1] >= 80.0
     assert plan.document()["totalDistanceMiles"] == 600.0
     explanation = with_reasons(plan.explanation())
     assert (explanation["inputs"]["distance_miles"], explanation["inputs"]["road_miles"]) == (600.0, 1500.0)
@@ -92,7 +92,7 @@ def test_a_plan_that_reaches_the_destination_does_not_end_early() -> None:
 
 
 def test_without_a_plan_the_road_is_told_whole_too() -> None:
-    plan = build_plan(replace(inputs(meridian(3000.0).up_to(2000.0)), further_offers=()))
+    plan = compute_plan(replace(inputs(meridian(3000.0).up_to(2000.0)), further_offers=()))
     assert isinstance(plan, NoPlan)
     assert plan.inputs.road_miles == 3000.0
     assert 0 <= plan.infeasible.from_mile <= plan.infeasible.to_mile <= 2000.0
@@ -103,18 +103,18 @@ class Far:
 
     def __init__(self, connection: Connection, fleet: Fleet, settings: Settings, now: datetime) -> None:
         self.connection, self.fleet, self.settings, self.now = connection, fleet, settings, now
-        import_stations(connection, STATIONS, now=now)
+        store_station_rows(connection, STATIONS, now=now)
         self.route_id = imported(connection, fleet.live, now=now, stops=[JOLIET, PERRYSBURG, NEWARK])
         fixes = [positions_at(JOLIET, now - timedelta(seconds=at), count=1, fuel_percent=40)[0] for at in (90, 60, 30)]
         post(connection, fleet.live, fixes, now=now)
         process_vehicles(connection, "live", fleet.trucks, settings=settings, now=now)
 
     def plan(self, horizon_miles: float) -> Any:
-        task = load_task(self.connection, self.route_id, now=self.now)
+        task = load_plan_task(self.connection, self.route_id, now=self.now)
         assert task is not None
         road = road_ahead(task, HighwayRoads()).up_to(horizon_miles)
-        corridor = offers_along(self.connection, self.fleet.company_id, road, 5.0, Network(), now=self.now)
-        plan = stored_plans.compute(task, road, corridor, now=self.now)
+        corridor = offers_along(self.connection, self.fleet.company_id, road, 5.0, StationPlaces(), now=self.now)
+        plan = stored_plans.plan_for_task(task, road, corridor, now=self.now)
         first_plan.finish_plan(self.connection, task, corridor, plan, now=self.now)
         return plan
 
@@ -132,7 +132,7 @@ def test_the_route_the_message_and_the_explanation_tell_where_the_plan_ends(
     assert f"mile {row.distance_miles:.0f}" in message.text.splitlines()[1]
     assert f"This plan ends at mile 300 of {row.distance_miles:.0f}." in message.text
     assert "destination, mile" not in message.text
-    explanation = stored_plans.read_explanation(connection, far.route_id)
+    explanation = stored_plans.read_route_explanation(connection, far.route_id)
     assert explanation is not None
     assert explanation["ends_early"] is not None
     assert len(explanation["candidates"]) == explanation["candidates_total"]
@@ -143,10 +143,10 @@ def test_an_explanation_is_read_in_pages(
 ) -> None:
     far = Far(connection, fleet, settings, now)
     far.plan(10_000.0)
-    whole = stored_plans.read_explanation(connection, far.route_id)
+    whole = stored_plans.read_route_explanation(connection, far.route_id)
     assert whole is not None
 
-    first, second = (stored_plans.read_explanation(connection, far.route_id, limit=5, offset=at) for at in (0, 5))
+    first, second = (stored_plans.read_route_explanation(connection, far.route_id, limit=5, offset=at) for at in (0, 5))
 
     assert first is not None
     assert second is not None

@@ -21,8 +21,8 @@ from domain.planning.trips import (
     Purchase,
     Solution,
     Trip,
+    drive_trip,
     objective_of,
-    replay,
 )
 
 pytestmark = pytest.mark.slow
@@ -165,10 +165,10 @@ def agree(trip: Trip) -> bool:
         return False
     assert expected is not None
     assert solution.objective == pytest.approx(expected, abs=1e-6)
-    replay(trip, solution.purchases)
+    drive_trip(trip, solution.purchases)
     rounded = round_and_replay(trip, solution)
     assert isinstance(rounded, Solution)
-    replay(trip, rounded.purchases)
+    drive_trip(trip, rounded.purchases)
     assert solution.objective - 1e-6 <= rounded.objective <= solution.objective + DOLLARS_LOST_TO_ROUNDING
     return True
 
@@ -533,7 +533,7 @@ def test_a_purchase_is_never_rounded_to_less_than_its_detour_burns() -> None:
         candidates=(Candidate("S0", 100.0, 0.0, 0.0, 2.0), Candidate("S1", 400.0, 25.0, 25.05, 3.0)),
     )
     purchases = Purchase(0, 59.95), Purchase(1, 10.01)
-    replay(both, purchases)
+    drive_trip(both, purchases)
     plan = round_and_replay(both, Solution(purchases, objective_of(both, purchases)))
     assert isinstance(plan, Solution)
     assert plan.purchases[-1] == (1, 10.1)
@@ -569,17 +569,17 @@ def test_a_trip_without_a_thousandth_to_spare_is_infeasible() -> None:
 )
 def test_replay_refuses_a_plan_that_breaks_a_limit(purchases: list[Purchase], why: str) -> None:
     with pytest.raises(BrokenPlan, match=why):
-        replay(trip((100, 3.0), (300, 3.0), min_purchase_gallons=10.0), purchases)
+        drive_trip(trip((100, 3.0), (300, 3.0), min_purchase_gallons=10.0), purchases)
 
 
 def test_replay_refuses_a_start_below_the_reserve_and_too_many_stops() -> None:
     with pytest.raises(BrokenPlan, match="the start"):
-        replay(trip(start_gallons=5.0), [])
+        drive_trip(trip(start_gallons=5.0), [])
     with pytest.raises(BrokenPlan, match="below the reserve at S0"):
-        replay(trip((200, 3.0), margin_gallons=11.0), [Purchase(0, 50.0)])
+        drive_trip(trip((200, 3.0), margin_gallons=11.0), [Purchase(0, 50.0)])
     with pytest.raises(BrokenPlan, match="more stops"):
-        replay(trip((100, 3.0), max_stops=0), [Purchase(0, 50.0)])
+        drive_trip(trip((100, 3.0), max_stops=0), [Purchase(0, 50.0)])
 
 
 def test_replay_tells_the_fuel_at_each_arrival() -> None:
-    assert replay(trip((100, 3.0), (300, 3.0)), [Purchase(0, 20.0), Purchase(1, 30.0)]) == (40.0, 20.0, 10.0)
+    assert drive_trip(trip((100, 3.0), (300, 3.0)), [Purchase(0, 20.0), Purchase(1, 30.0)]) == (40.0, 20.0, 10.0)

@@ -7,17 +7,17 @@ import pytest
 
 from domain.planning import reasons
 from domain.planning.explanation import FullExplanation
-from domain.planning.fuel_plan import FuelPlan, NoPlan, build_plan
+from domain.planning.fuel_plan import ComputedPlan, NoPlan, compute_plan
 from domain.planning.reasons import with_reasons
 from tests.domain.planning.test_each_stop import cost_with_stop
-from tests.domain.planning.test_plan import feasible, inputs, meridian, priced
+from tests.domain.planning.test_fuel_plan import feasible, inputs, meridian, priced
 
 
-def explained(plan: FuelPlan | NoPlan) -> FullExplanation:
+def explained(plan: ComputedPlan | NoPlan) -> FullExplanation:
     return with_reasons(plan.explanation())
 
 
-def whys(plan: FuelPlan | NoPlan) -> dict[str, str]:
+def whys(plan: ComputedPlan | NoPlan) -> dict[str, str]:
     return {one["station_id"]: one["why"] for one in explained(plan)["candidates"]}
 
 
@@ -51,7 +51,7 @@ def test_enough_fuel_needs_nothing() -> None:
 
 
 def test_without_a_plan_there_is_nothing_to_compare_with() -> None:
-    explanation = explained(build_plan(inputs(meridian(1500.0), priced(300, 3.0))))
+    explanation = explained(compute_plan(inputs(meridian(1500.0), priced(300, 3.0))))
     assert [one["why"] for one in explanation["candidates"]] == [reasons.NO_PLAN]
     assert explanation["alternatives"] == []
 
@@ -80,7 +80,7 @@ def test_no_other_way_is_cheaper_than_the_plan(seed: int) -> None:
     rng = random.Random(seed)
     stations = [priced(rng.uniform(0, 1500), round(rng.uniform(3, 4.5), 3)) for _ in range(30)]
     given = inputs(meridian(1500.0), *stations)
-    plan = build_plan(replace(given, policy=replace(given.policy, max_stops=rng.choice([None, 3]))))
+    plan = compute_plan(replace(given, policy=replace(given.policy, max_stops=rng.choice([None, 3]))))
     if isinstance(plan, NoPlan):
         return
     explanation = explained(plan)

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from domain.roads import Point
-from domain.roads.build import Network, graph_of
+from domain.roads.build import RoadNetwork, graph_of
 from domain.roads.highways import FREEWAY_COST, OTHER_COST, PER_MILE, Finder, HighwayGraph
 
 pytestmark = pytest.mark.slow
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 SIZE = 15
 
 
-def grid(seed: int) -> Network:
+def grid(seed: int) -> RoadNetwork:
     """Towns every 0.2 degrees, most of them joined to their neighbours by roads of any length; some by freeways."""
     rng = random.Random(seed)
     towns = [(30 + 0.2 * row, -100 + 0.2 * column) for row in range(SIZE) for column in range(SIZE)]
@@ -29,7 +29,7 @@ def grid(seed: int) -> Network:
     ]
     starts, ends = np.array(pairs).T
     miles = np.array([rng.uniform(12, 30) for _ in pairs])
-    return Network(np.array(towns), starts, ends, miles, np.array([rng.random() < 0.3 for _ in pairs]))
+    return RoadNetwork(np.array(towns), starts, ends, miles, np.array([rng.random() < 0.3 for _ in pairs]))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -57,7 +57,7 @@ def test_ways_over_shortcuts_are_the_cheapest(seed: int) -> None:
 
 def test_a_leg_has_the_miles_of_its_roads() -> None:
     towns = np.array([[40.0, -100.0], [40.0, -99.0], [40.0, -98.0]])
-    roads = Network(towns, np.array([0, 1]), np.array([1, 2]), np.array([60.0, 55.0]), np.array([True, False]))
+    roads = RoadNetwork(towns, np.array([0, 1]), np.array([1, 2]), np.array([60.0, 55.0]), np.array([True, False]))
     leg = Finder(graph_of(roads)).leg(Point(40.0, -100.0), Point(40.0, -98.0))
     assert leg is not None
     assert leg.line_miles.tolist() == pytest.approx([0, 0, 60, 115, 115])

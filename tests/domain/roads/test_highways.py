@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from domain.roads import CIRCUITY, LINE_STEP_MILES, Point, Road, great_circle_miles
-from domain.roads.highways import FILE, FREEWAY, FREEWAY_MPH, NO_ROAD, OTHER_MPH, HighwayGraph, HighwayRoads
+from domain.roads.highways import FREEWAY, FREEWAY_MPH, HIGHWAYS_FILE, NO_ROAD, OTHER_MPH, HighwayGraph, HighwayRoads
 from domain.roads.sphere import densified, segment_miles
 
 roads = HighwayRoads()
@@ -294,14 +294,14 @@ def test_any_points_on_earth_have_a_road(points: list[Point]) -> None:
 
 
 def test_the_file_is_small_and_says_whose_data_it_is() -> None:
-    assert FILE.stat().st_size < 3_000_000
-    licence = FILE.with_name("highways-licence.txt").read_text(encoding="utf-8")
+    assert HIGHWAYS_FILE.stat().st_size < 3_000_000
+    licence = HIGHWAYS_FILE.with_name("highways-licence.txt").read_text(encoding="utf-8")
     assert "© OpenStreetMap contributors" in licence
     assert "Open Database License (ODbL) 1.0" in licence
 
 
 def test_the_graph_is_as_the_code_takes_it() -> None:
-    graph = HighwayGraph.load(FILE)
+    graph = HighwayGraph.load(HIGHWAYS_FILE)
     assert len(graph.nodes) == len(graph.first) - 1 > 100_000
     assert graph.first[-1] == len(graph.head) == len(graph.cost) == len(graph.through)
     assert graph.cost.min() > 0

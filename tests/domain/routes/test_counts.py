@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from domain.database import Connection, Database, Tenant
 from domain.ids import new_id
 from domain.lifecycle import RouteStatus
-from domain.routes.reading.counts import COUNTED, fold, mend
+from domain.routes.reading.counts import COUNTED_COLUMNS, fold, reconcile
 from tests.conftest import own_database
 from tests.factories import Fleet, make_fleet
 
@@ -28,7 +28,7 @@ STATUSES = [RouteStatus.PENDING, RouteStatus.DRAFT, RouteStatus.COMPLETED]
 
 _COUNTED_AND_REAL = f"""
     WITH counted AS (
-        SELECT company_id, environment, status, day, sum(routes) AS routes FROM {COUNTED} AS parts
+        SELECT company_id, environment, status, day, sum(routes) AS routes FROM {COUNTED_COLUMNS} AS parts
         GROUP BY 1, 2, 3, 4 HAVING sum(routes) <> 0
     ), real AS (
         SELECT company_id, environment, status, date_trunc('day', scheduled_start, 'UTC'), count(*)
@@ -116,7 +116,7 @@ def test_every_statement_is_counted(database: Database, steps: list[Any]) -> Non
                         insert(connection, fleet.live, *[(STATUSES[0], MIDNIGHT)] * len(numbers))
                         connection.execute("UPDATE routes SET status = 'error' WHERE id = ANY(%s)", (ids,))
                 case _:
-                    assert mend(connection) == []
+                    assert reconcile(connection) == []
             assert_exact(connection)
         raise psycopg.Rollback
 
@@ -188,7 +188,7 @@ def test_counts_are_exact_at_every_moment_among_writers_who_commit_and_roll_back
         looks = 0
         while not stop.is_set():
             with alone.transaction() as connection:
-                assert mend(connection) == []
+                assert reconcile(connection) == []
             with alone.transaction() as connection:
                 assert_exact(connection)
             looks += 1
@@ -228,14 +228,14 @@ def test_a_wrong_count_is_found_and_mended(alone: Database, company: Fleet) -> N
         kept = insert(connection, company.live, *[(STATUSES[0], MIDNIGHT)] * 3, (STATUSES[1], MIDNIGHT))
         fold(connection, limit=100)
         insert(connection, company.sandbox, (STATUSES[0], MIDNIGHT))
-        assert mend(connection) == []
+        assert reconcile(connection) == []
 
         connection.execute("UPDATE route_counts SET routes = routes + 5 WHERE status = %s", (STATUSES[0],))
         connection.execute("DELETE FROM route_counts WHERE status = %s", (STATUSES[1],))
         connection.execute("ALTER TABLE routes DISABLE TRIGGER USER")
         connection.execute("UPDATE routes SET status = %s WHERE id = %s", (STATUSES[2], kept[0]))
         connection.execute("ALTER TABLE routes ENABLE TRIGGER USER")
-        differences = mend(connection)
+        differences = reconcile(connection)
 
         assert [(*one[:2], one.status, one.routes) for one in differences] == sorted(
             [
@@ -245,7 +245,7 @@ def test_a_wrong_count_is_found_and_mended(alone: Database, company: Fleet) -> N
             ]
         )
         assert_exact(connection)
-        assert mend(connection) == []
+        assert reconcile(connection) == []
 
 
 def test_counts_that_became_zero_are_forgotten(alone: Database, company: Fleet) -> None:
@@ -256,7 +256,7 @@ def test_counts_that_became_zero_are_forgotten(alone: Database, company: Fleet) 
         fold(connection, limit=100)
         assert count_of(connection, "route_counts") == 3
 
-        assert mend(connection) == []
+        assert reconcile(connection) == []
 
         assert count_of(connection, "route_counts") == 1
         assert_exact(connection)
@@ -269,11 +269,11 @@ def test_of_two_who_mend_at_the_same_time_one_waits(alone: Database, company: Fl
         connection.execute("DELETE FROM route_count_deltas")
 
     with ThreadPoolExecutor(1) as thread, alone.transaction() as first:
-        assert len(mend(first)) == 1
+        assert len(reconcile(first)) == 1
 
         def mend_as_well() -> int:
             with alone.transaction() as second:
-                return len(mend(second))
+                return len(reconcile(second))
 
         waiting = thread.submit(mend_as_well)
         with pytest.raises(TimeoutError):

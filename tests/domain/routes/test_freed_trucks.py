@@ -188,13 +188,13 @@ DRIVEN_BY: dict[str, tuple[Way, ...]] = {
     "imports._FAIL": (failed_to_be_imported,),
     "imports._GIVE_UP": (failed_to_be_imported,),
     "imports._HOLD": (postponed_beyond_the_window, held_for_its_truck),
-    "progress.CANCEL": (canceled, superseded, canceled_before_its_import),
-    "progress._COMPLETE": (completed,),
-    "progress._END": (ended, driver_retired),
-    "progress._EXPIRE_STARTED": (silent_for_weeks,),
-    "progress._NO_PLAN": (without_a_feasible_plan,),
-    "progress._PLANNING_ENDED": (attempts_used_up,),
-    "progress._START_OVER": (driver_retired, found_retired),
+    "transitions.CANCEL": (canceled, superseded, canceled_before_its_import),
+    "transitions._COMPLETE": (completed,),
+    "transitions._END": (ended, driver_retired),
+    "transitions._EXPIRE_STARTED": (silent_for_weeks,),
+    "transitions._NO_PLAN": (without_a_feasible_plan,),
+    "transitions._PLANNING_ENDED": (attempts_used_up,),
+    "transitions._START_OVER": (driver_retired, found_retired),
     "updates._REPLACE": (moved, moved_by_a_mapping, postponed),
 }
 """Each statement that takes a route from its truck, and the ways above that pass through it."""
@@ -205,7 +205,7 @@ LEAVES = re.compile(
 
 def test_every_statement_that_takes_a_route_from_its_truck_is_driven_here() -> None:
     found = {
-        f"{module.__name__.removeprefix('domain.routes.')}.{name}"
+        f"{module.__name__.rpartition('.')[2]}.{name}"
         for module in MODULES
         for name, value in vars(module).items()
         for statement in statements_of(value)

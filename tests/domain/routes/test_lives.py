@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from domain.database import Connection, Database, Tenant
 from domain.lifecycle import HELD, Environment, RouteStatus
 from domain.routes import transitions
-from domain.routes.events import By, ImpossibleStep
+from domain.routes.events import ImpossibleStep, Requester
 from domain.routes.intake.fleet_changes import add_mapping
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, store_pushes
 from domain.routes.progress.dispatcher_entries import mark_stop
 from domain.routes.transitions import cancel_route, end_routes, expire_started_routes
 from domain.settings import Settings
-from domain.telematics.arrivals import Candidate, current_route
-from domain.telematics.manual_stop_events import ImpossibleMark
+from domain.telematics.arrivals import TruckRoute, current_route
+from domain.telematics.manual_stop_events import ImpossibleStopEvent
 from tests.domain.helpers import deliver, planned_by_hand, positions_at, post
 from tests.domain.trucks import hours, minutes, process
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet, route_input
@@ -159,8 +159,8 @@ class World:
     def mark(self, load: str) -> None:
         route = self.route(load)
         if route is not None:
-            moment, by = self.now + self.simulated, By("ann@example.com", "he says so")
-            with contextlib.suppress(ImpossibleMark, ImpossibleStep):
+            moment, by = self.now + self.simulated, Requester("ann@example.com", "he says so")
+            with contextlib.suppress(ImpossibleStopEvent, ImpossibleStep):
                 mark_stop(
                     *(self.connection, self.tenant, route.id, 0, "arrival", moment, by),
                     settings=self.settings,
@@ -211,7 +211,7 @@ class World:
                 continue
             newest = stand.recorded_at + minutes(1)
             drafts = [
-                Candidate(one.id, RouteStatus.DRAFT, one.scheduled_start, None) for one in own if one.status == "draft"
+                TruckRoute(one.id, RouteStatus.DRAFT, one.scheduled_start, None) for one in own if one.status == "draft"
             ]
             following = current_route(drafts, newest, early=EARLY)
             if following is None:

@@ -17,7 +17,7 @@ from domain.contract.shapes import RouteStopInput
 from domain.database import SUPERSEDING_LOCKS, Connection, Database, Tenant
 from domain.jobs import process_positions, review_plan
 from domain.lifecycle import RouteStatus
-from domain.routes.events import By
+from domain.routes.events import Requester
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, Pushed, store_pushes
 from domain.routes.intake.updates import stops_that_stay
@@ -277,7 +277,7 @@ def test_a_route_that_is_begun_anew_has_its_reviews_before_it(
     assert (row.corrected_at, row.review_at, row.review_cause) == (None, None, None)
     import_routes(connection, [route_id], now=now)
     planned_by_hand(connection, route_id, now=now)
-    assert plan_again(connection, fleet.live, route_id, By("ann@example.com", "prices"), now=now) == [
+    assert plan_again(connection, fleet.live, route_id, Requester("ann@example.com", "prices"), now=now) == [
         review_plan(route_id)
     ]
 

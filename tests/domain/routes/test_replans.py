@@ -20,9 +20,9 @@ from domain.jobs import Job, build_plan, review_plan
 from domain.lifecycle import Environment
 from domain.messages.due_messages import due_messages
 from domain.planning import stored_plans
-from domain.planning.explanation import unpacked
+from domain.planning.explanation import unpack_explanation
 from domain.planning.fuel_plan import NoPlan
-from domain.planning.plan_tasks import Task, load_task, road_ahead
+from domain.planning.plan_tasks import PlanTask, load_plan_task, road_ahead
 from domain.planning.relaxation import FURTHEST_DETOUR_MILES
 from domain.roads import Point
 from domain.roads.highways import HighwayRoads
@@ -34,15 +34,15 @@ from domain.routes.plans.review_requests import due_reviews
 from domain.routes.plans.reviews import Review
 from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
-from domain.stations.candidates import Network, offers_along
-from domain.stations.price_imports import import_stations
+from domain.stations.candidates import StationPlaces, offers_along
+from domain.stations.price_imports import store_station_rows
 from tests.domain.helpers import corrected_by_hand, deliver, imported, positions_at, post, route_row
 from tests.factories import JOLIET, NEWARK, Fleet, make_fleet
 from tests.rows import named
 
 STATIONS = Path(__file__).parents[3] / "deploy" / "demo" / "stations.csv"
 ROADS = HighwayRoads()
-NETWORK = Network()
+NETWORK = StationPlaces()
 PERCENT_PER_MILE = 100 / 6.5 / 200
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
@@ -101,7 +101,7 @@ class Journey:
             case "arrivals.process":
                 return self.process()
             case "plans.build":
-                task = load_task(self.connection, self.route_id, now=self.now)
+                task = load_plan_task(self.connection, self.route_id, now=self.now)
                 if task is None:
                     return []
                 return first_plan.finish_plan(self.connection, task, *self.made(task), now=self.now)[1]
@@ -122,15 +122,15 @@ class Journey:
             return replans.finish_replan(self.connection, due, *made, now=self.now)
         return reviews.finish_review(self.connection, due, *made, now=self.now)
 
-    def made(self, task: Task) -> Any:
+    def made(self, task: PlanTask) -> Any:
         road = road_ahead(task, ROADS).up_to(self.horizon_miles)
         corridor = offers_along(self.connection, self.fleet.company_id, road, 5.0, NETWORK, now=self.now)
-        plan = stored_plans.compute(task, road, corridor, now=self.now)
+        plan = stored_plans.plan_for_task(task, road, corridor, now=self.now)
         if isinstance(plan, NoPlan):
             further = offers_along(
                 self.connection, self.fleet.company_id, road, FURTHEST_DETOUR_MILES, NETWORK, now=self.now
             )
-            plan = stored_plans.compute(task, road, corridor, further=further, now=self.now)
+            plan = stored_plans.plan_for_task(task, road, corridor, further=further, now=self.now)
         return corridor, plan
 
     def lost_jobs(self) -> list[Job]:
@@ -150,7 +150,7 @@ class Journey:
         self, *legs: Leg, fueled: Sequence[tuple[float, float]] = (), minutes_apart: float = 2.0
     ) -> list[Position]:
         """At 60 mph; `fueled` are percents of the tank, each with the mile from which on they are in it."""
-        first = unpacked(self.versions()[0].explanation) if self.versions() else None
+        first = unpack_explanation(self.versions()[0].explanation) if self.versions() else None
         line, miles = (first["line"], first["line_miles"]) if first else self.known_road()
         positions = []
         moment = self.now + timedelta(minutes=3)
@@ -244,7 +244,7 @@ def at_mile(line: Any, miles: Any, mile: float, north_miles: float) -> Point:
 @pytest.fixture
 def stations(connection: Connection, now: datetime) -> None:
     connection.execute("DELETE FROM stations")
-    import_stations(connection, STATIONS, now=now)
+    store_station_rows(connection, STATIONS, now=now)
 
 
 @pytest.fixture
@@ -281,7 +281,7 @@ def test_a_truck_that_leaves_its_road_gets_a_plan_from_there(journey: Journey) -
     assert journey.route.replan is None
     assert journey.route.review_at is None
 
-    explained = stored_plans.read_explanation(journey.connection, journey.route_id)
+    explained = stored_plans.read_route_explanation(journey.connection, journey.route_id)
     assert explained is not None
     assert [one["cause"] and one["cause"]["kind"] for one in explained["versions"]] == [None, "off_road"]
     assert [(one["told"], one["current"]) for one in explained["versions"]] == [(True, False), (True, True)]
@@ -385,7 +385,7 @@ def test_where_no_road_is_known_no_truck_leaves_it(
     churchill = {"name": "Churchill", "latitude": 58.77, "longitude": -94.17}
     journey = Journey(connection, replanning, settings, now, percent=95, stops=[JOLIET, churchill])
     (plan,) = journey.versions()
-    assert unpacked(plan.explanation)["inputs"]["roads"] == "great-circle"
+    assert unpack_explanation(plan.explanation)["inputs"]["roads"] == "great-circle"
     assert journey.route.status == "active"
     journey.drive(*AWAY)
     assert journey.causes() == [None]

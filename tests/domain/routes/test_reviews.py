@@ -13,15 +13,15 @@ from domain.ids import new_id
 from domain.jobs import Job, review_plan
 from domain.lifecycle import Environment
 from domain.planning import stored_plans
-from domain.planning.plan_tasks import Task, load_task, road_ahead
+from domain.planning.plan_tasks import PlanTask, load_plan_task, road_ahead
 from domain.roads import CIRCUITY, great_circle_miles
 from domain.roads.highways import HighwayRoads
 from domain.routes.plans import first_plan, review_requests, reviews
 from domain.routes.plans.reviews import ReviewOutcome
 from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
-from domain.stations.candidates import Network, offers_along
-from domain.stations.price_imports import import_stations
+from domain.stations.candidates import StationPlaces, offers_along
+from domain.stations.price_imports import store_station_rows
 from tests.domain.helpers import deliver, imported, place_of, positions_at, post, route_row
 from tests.factories import JOLIET, NEWARK, Fleet
 from tests.rows import named
@@ -49,14 +49,14 @@ class Trip:
         self.connection, self.fleet, self.settings, self.tenant = connection, fleet, settings, tenant
         self.now = now
         connection.execute("DELETE FROM stations")
-        import_stations(connection, STATIONS, now=now)
+        store_station_rows(connection, STATIONS, now=now)
         self.route_id = imported(connection, tenant, now=now, stops=[JOLIET, NEWARK])
         self.report(JOLIET, 40, 40, 40)
         if planned:
             self.plan()
 
     def plan(self) -> None:
-        task = load_task(self.connection, self.route_id, now=self.now)
+        task = load_plan_task(self.connection, self.route_id, now=self.now)
         assert task is not None
         first_plan.finish_plan(self.connection, task, *self.made(task), now=self.now)
 
@@ -85,7 +85,7 @@ class Trip:
 
     def new_prices(self, change: float) -> list[Job]:
         """All prices of Ohio change by so many dollars a gallon."""
-        import_stations(self.connection, STATIONS, now=self.now)
+        store_station_rows(self.connection, STATIONS, now=self.now)
         self.connection.execute("UPDATE stations SET retail_price = retail_price + %s WHERE state = 'OH'", (change,))
         jobs = review_requests.after_new_prices(self.connection, None, now=self.now)
         return [job for job in jobs if job.payload == {"route_id": self.route_id}]
@@ -100,10 +100,10 @@ class Trip:
             return None
         return reviews.finish_review(self.connection, review, *self.made(review.task), now=self.now)[0]
 
-    def made(self, task: Task) -> Any:
+    def made(self, task: PlanTask) -> Any:
         road = road_ahead(task, ROADS)
-        corridor = offers_along(self.connection, self.fleet.company_id, road, 5.0, Network(), now=self.now)
-        return corridor, stored_plans.compute(task, road, corridor, now=self.now)
+        corridor = offers_along(self.connection, self.fleet.company_id, road, 5.0, StationPlaces(), now=self.now)
+        return corridor, stored_plans.plan_for_task(task, road, corridor, now=self.now)
 
     def messages(self, *statuses: str) -> Sequence[Any]:
         return (
@@ -117,7 +117,7 @@ class Trip:
 
     @property
     def start_gallons(self) -> float:
-        explanation = stored_plans.read_explanation(self.connection, self.route_id)
+        explanation = stored_plans.read_route_explanation(self.connection, self.route_id)
         assert explanation is not None
         gallons: float = explanation["inputs"]["start_gallons"]
         return gallons
@@ -334,7 +334,7 @@ def test_prices_are_compared_over_the_same_road_only(
     trip.depart()
     trip.now += timedelta(hours=3)
     post(connection, trip.tenant, positions_at(gone(160), trip.now, fuel_percent=40 - burned(160)), now=trip.now)
-    import_stations(connection, STATIONS, now=trip.now)
+    store_station_rows(connection, STATIONS, now=trip.now)
 
     assert trip.review() == "confirmed"
 

@@ -13,13 +13,13 @@ from domain.contract.shapes import Route, StopType
 from domain.encoding import write
 from domain.ids import new_id
 from domain.lifecycle import Environment, RouteStatus
-from domain.planning.fuel_plan import FuelPlan, PlanInputs, Policy, build_plan
-from domain.planning.plan_tasks import RouteToPlan, Task
+from domain.planning.fuel_plan import ComputedPlan, PlanInputs, PlanPolicy, compute_plan
+from domain.planning.plan_tasks import PlanTask, RouteToPlan
 from domain.planning.stored_plans import timeline_of
 from domain.roads import Point
 from domain.routes.reading.answers import RouteRow, route_answer
 from domain.stations.offers import Offer, Station
-from tests.domain.planning.test_plan import meridian
+from tests.domain.planning.test_fuel_plan import meridian
 
 NOW = datetime(2026, 11, 21, 14, 0, 0, 123456, tzinfo=UTC)
 
@@ -32,7 +32,7 @@ def planned(
     fuel_percent: float = 16.0,
     windows: list[int | None] | None = None,
     scheduled_start: datetime = NOW,
-) -> tuple[Route, FuelPlan]:
+) -> tuple[Route, ComputedPlan]:
     """An active route as it is answered, whose truck, at one of its stops, has this far to go to each of the others."""
     road = meridian(*stop_miles) if stop_miles else meridian(0.0)
     stops: list[dict[str, Any]] = [
@@ -43,11 +43,11 @@ def planned(
         for index in range(len(stop_miles))
     ]
     opens = [None if hours is None else NOW + timedelta(hours=hours) for hours in (windows or [None] * len(stop_miles))]
-    plan = build_plan(
+    plan = compute_plan(
         PlanInputs(
             road=road,
             fuel_percent=fuel_percent,
-            policy=Policy(min_purchase_gallons=1.0, stop_cost=0.0),
+            policy=PlanPolicy(min_purchase_gallons=1.0, stop_cost=0.0),
             offers=[
                 Offer(Station(f"S{mile}", f"fuel at {mile}", None, None, None, None, 30.0, -100.0), mile, 0.0, price)
                 for mile, price in zip(sorted(station_miles), (3.0 - 0.01 * n for n in range(99)), strict=False)
@@ -58,11 +58,11 @@ def planned(
             mpg=5.0,
         )
     )
-    assert isinstance(plan, FuelPlan), plan
+    assert isinstance(plan, ComputedPlan), plan
     known: dict[str, Any] = {"stops": stops, "scheduled_start": scheduled_start}
     route = RouteToPlan(**{**dict.fromkeys(RouteToPlan._fields), **known})
     stops_left = tuple(range(reached + 1, len(stops)))
-    task = Task(route, NOW, Point(30.0, -100.0), NOW, None, stops_left, NOW)
+    task = PlanTask(route, NOW, Point(30.0, -100.0), NOW, None, stops_left, NOW)
     row = RouteRow(
         id=new_id(),
         company_id=new_id(),
@@ -87,7 +87,7 @@ def planned(
     return route_answer(row), plan
 
 
-def check(route: Route, plan: FuelPlan, stop_miles: list[float]) -> None:
+def check(route: Route, plan: ComputedPlan, stop_miles: list[float]) -> None:
     first_ahead = len([stop for stop in route.stops if stop.type is not StopType.FUEL_STOP]) - len(stop_miles)
     assert [stop.sequence for stop in route.stops] == list(range(len(route.stops)))
     assert route.stops[-1].type is StopType.DESTINATION

@@ -11,7 +11,7 @@ from domain.database import Connection, Tenant
 from domain.jobs import Job, build_plan
 from domain.lifecycle import RouteStatus
 from domain.routes import transitions
-from domain.routes.events import By
+from domain.routes.events import Requester
 from domain.routes.intake import holds
 from domain.routes.intake.fleet_changes import add_mapping
 from domain.routes.intake.imports import import_routes
@@ -130,7 +130,15 @@ def test_a_visit_that_a_dispatcher_entered_is_a_visit_too(
 ) -> None:
     load = imported(connection, fleet.live, now=now, start=now, **LOAD)
     mark_stop(
-        connection, fleet.live, load, 0, "arrival", now, By("ann@example.com", "he says so"), settings=settings, now=now
+        connection,
+        fleet.live,
+        load,
+        0,
+        "arrival",
+        now,
+        Requester("ann@example.com", "he says so"),
+        settings=settings,
+        now=now,
     )
     _, jobs = push_again(connection, fleet.live, now + hours(3), now=now)
     assert jobs == [build_plan(load)]

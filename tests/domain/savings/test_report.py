@@ -20,8 +20,20 @@ from domain.lifecycle import TRANSITIONS, RouteStatus
 from domain.messages.message_life import Claim
 from domain.routes import transitions
 from domain.routes.plans import delivery
-from domain.savings.export import COLUMNS, line_row, plan_row, write_csv
-from domain.savings.report import ALL, By, Figures, Line, Only, Order, Week, by_line, by_week, plans_behind, total_of
+from domain.savings.export import CSV_COLUMNS, line_row, plan_row, write_savings_csv
+from domain.savings.report import (
+    ALL,
+    Dimension,
+    Figures,
+    Only,
+    Order,
+    SavingsLine,
+    Week,
+    by_line,
+    by_week,
+    plans_behind,
+    total_of,
+)
 from domain.savings.spans import Span, UnusableSpan, month_of, quarter_of
 from domain.settings import Settings
 from tests.domain.helpers import corrected_by_hand, deliver, imported, planned_by_hand, route_row
@@ -91,12 +103,12 @@ def test_a_route_that_is_completed_while_its_message_is_handed_over_counts(
     route_id = imported(connection, fleet.live, now=NOON)
     message = planned_by_hand(connection, route_id, now=NOON, savingsTotal=31.5)
     allowing = settings.model_copy(update={"message_allowed_hosts": "127.0.0.1"})
-    claimed = delivery.claim(connection, message, settings=allowing, now=NOON)
+    claimed = delivery.start_delivery(connection, message, settings=allowing, now=NOON)
     assert isinstance(claimed, Claim)
     complete(connection, route_id)
     assert total(connection, fleet.live).plans == 0
 
-    delivery.settle(connection, claimed, None, settings=allowing, now=NOON)
+    delivery.finish_delivery(connection, claimed, None, settings=allowing, now=NOON)
 
     assert total(connection, fleet.live) == Figures(1, 1, Decimal(150), 52050, 3150)
 
@@ -147,7 +159,7 @@ def test_a_plan_without_a_purchase_counts_and_saves_nothing(
     figures = total(connection, fleet.live)
     assert figures == Figures(1, 0, Decimal(0), 0, 0)
     assert (figures.saved_per_gallon, figures.saved_percent) == (None, None)
-    assert by_line(connection, fleet.live, NOVEMBER, By.TRUCK, order=Order.PERCENT).total == 1
+    assert by_line(connection, fleet.live, NOVEMBER, Dimension.TRUCK, order=Order.PERCENT).total == 1
 
 
 def test_each_company_and_environment_has_its_own(connection: Connection, fleet: Fleet, settings: Settings) -> None:
@@ -157,7 +169,7 @@ def test_each_company_and_environment_has_its_own(connection: Connection, fleet:
     for tenant, route_id in ((fleet.live, live), (fleet.sandbox, sandbox), (other.live, elsewhere)):
         assert behind(connection, tenant) == [route_id]
         assert total(connection, tenant).plans == 1
-        assert [by_line(connection, tenant, NOVEMBER, by).total for by in By] == [1, 1, 1]
+        assert [by_line(connection, tenant, NOVEMBER, by).total for by in Dimension] == [1, 1, 1]
     assert behind(connection, other.live, only=Only(vehicle_id=fleet.trucks[0])) == []
 
 
@@ -276,14 +288,14 @@ def _check_sums(connection: Connection, config: Settings, plans: list[Planned]) 
         )
         .fetchall()
     )
-    wanted: dict[By, dict[Any, list[Any]]] = {by: defaultdict(list) for by in By}
+    wanted: dict[Dimension, dict[Any, list[Any]]] = {by: defaultdict(list) for by in Dimension}
     for row in documents:
-        wanted[By.TRUCK][row.vehicle_id].append(row.document)
-        wanted[By.DRIVER][row.driver_id].append(row.document)
-        wanted[By.LANE][row.stops[0]["name"], row.stops[1]["name"]].append(row.document)
+        wanted[Dimension.TRUCK][row.vehicle_id].append(row.document)
+        wanted[Dimension.DRIVER][row.driver_id].append(row.document)
+        wanted[Dimension.LANE][row.stops[0]["name"], row.stops[1]["name"]].append(row.document)
     in_all = total(connection, fleet.live)
     assert in_all == _sum([row.document for row in documents])
-    for by in By:
+    for by in Dimension:
         found = by_line(connection, fleet.live, NOVEMBER, by)
         assert found.total == len(found.lines) == len(wanted[by])
         assert total_of_lines(found.lines) == in_all
@@ -295,9 +307,9 @@ def _check_sums(connection: Connection, config: Settings, plans: list[Planned]) 
             key = (str(line.name).rpartition(",")[0], str(line.other).rpartition(",")[0]) if lane else line.id
             assert line.figures == _sum(wanted[by][key])
             only = {
-                By.TRUCK: Only(vehicle_id=line.id),
-                By.DRIVER: Only(driver_id=line.id),
-                By.LANE: Only(origin=line.name, destination=line.other),
+                Dimension.TRUCK: Only(vehicle_id=line.id),
+                Dimension.DRIVER: Only(driver_id=line.id),
+                Dimension.LANE: Only(origin=line.name, destination=line.other),
             }[by]
             assert total(connection, fleet.live, only=only) == line.figures, "the figure, and the plans behind it"
             assert len(behind(connection, fleet.live, only=only)) == line.figures.plans
@@ -312,7 +324,7 @@ def _sum(documents: list[dict[str, Any]]) -> Figures:
     return Figures(len(documents), purchasing, added("totalGallons"), *cents)
 
 
-def total_of_lines(lines: list[Line]) -> Figures:
+def total_of_lines(lines: list[SavingsLine]) -> Figures:
     return total_of([Week(NOVEMBER.first_day, line.figures) for line in lines])
 
 
@@ -323,7 +335,9 @@ def test_lines_are_ordered_by_any_figure_and_paged(connection: Connection, fleet
     sent(connection, settings, fleet.live, route=other_truck, savingsTotal=20.0, totalGallons=100.0)
 
     def units(order: Order, **more: Any) -> list[str | None]:
-        return [line.name for line in by_line(connection, fleet.live, NOVEMBER, By.TRUCK, order=order, **more).lines]
+        return [
+            line.name for line in by_line(connection, fleet.live, NOVEMBER, Dimension.TRUCK, order=order, **more).lines
+        ]
 
     assert units(Order.SAVED) == units(Order.GALLONS) == units(Order.PLANS) == units(Order.COST) == ["101", "102"]
     assert units(Order.PER_GALLON) == units(Order.PERCENT) == ["102", "101"]
@@ -345,11 +359,15 @@ def test_an_export_has_the_figures_and_runs_nothing(connection: Connection, flee
     stops = [{**JOLIET, "name": '=HYPERLINK("http://x")'}, NEWARK]
     sent(connection, settings, fleet.live, route={"stops": stops, "externalId": "@SUM(1)"}, savingsTotal=-31.5)
     lanes, plans = io.StringIO(), io.StringIO()
-    write_csv(lanes, By.LANE, (line_row(By.LANE, line) for line in by_line(connection, *where(fleet), By.LANE).lines))
-    write_csv(plans, "plan", map(plan_row, plans_behind(connection, *where(fleet))))
+    write_savings_csv(
+        lanes,
+        Dimension.LANE,
+        (line_row(Dimension.LANE, line) for line in by_line(connection, *where(fleet), Dimension.LANE).lines),
+    )
+    write_savings_csv(plans, "plan", map(plan_row, plans_behind(connection, *where(fleet))))
     (lane,) = csv.DictReader(io.StringIO(lanes.getvalue(), newline=""))
     (plan,) = csv.DictReader(io.StringIO(plans.getvalue(), newline=""))
-    assert tuple(lane) == COLUMNS[By.LANE]
+    assert tuple(lane) == CSV_COLUMNS[Dimension.LANE]
     assert lane["origin"] == plan["origin"] == '\'=HYPERLINK("http://x"), IL'
     assert plan["external_id"] == "'@SUM(1)"
     assert lane["saved"] == plan["saved"] == "-31.5"

@@ -10,9 +10,15 @@ from domain.database import Connection
 from domain.roads import Point
 from domain.roads.highways import HighwayRoads
 from domain.roads.sphere import densified, miles_of_chords, unit_vectors
-from domain.stations.candidates import Corridor, Network, offers_along
+from domain.stations.candidates import Corridor, StationPlaces, offers_along
 from domain.stations.offers import Offer
-from domain.stations.price_imports import UnknownStation, import_deals, import_stations, import_taxes, retire_stations
+from domain.stations.price_imports import (
+    UnknownStation,
+    set_stations_retired,
+    store_deal_rows,
+    store_station_rows,
+    store_tax_rows,
+)
 from tests.conftest import own_database
 from tests.factories import Fleet, make_fleet
 from tests.rows import named, rows_read
@@ -28,14 +34,14 @@ def _no_stations(connection: Connection) -> None:
 
 @pytest.fixture
 def prices(connection: Connection, _no_stations: None, now: datetime) -> None:
-    import_stations(connection, STATIONS, now=now)
+    store_station_rows(connection, STATIONS, now=now)
 
 
 ROAD = HighwayRoads().through([Point(41.462, -88.125), Point(40.695, -74.155)])
 
 
-def corridor_of(connection: Connection, fleet: Fleet, now: datetime, network: Network | None = None) -> Corridor:
-    return offers_along(connection, fleet.company_id, ROAD, 5.0, network or Network(), now=now)
+def corridor_of(connection: Connection, fleet: Fleet, now: datetime, network: StationPlaces | None = None) -> Corridor:
+    return offers_along(connection, fleet.company_id, ROAD, 5.0, network or StationPlaces(), now=now)
 
 
 def prices_near(connection: Connection, fleet: Fleet, now: datetime) -> dict[str, float]:
@@ -72,7 +78,7 @@ def test_old_prices_are_none_and_deals_are_the_company_s_own(
         f"station_id,brand,discount_per_gallon,net_price\n{one.station.station_id},,0.30,\n"
         f"{named.station.station_id},,,1.999\n,{branded.station.brand},0.05,\n"
     )
-    import_deals(connection, fleet.company_id, deals, now=now)
+    store_deal_rows(connection, fleet.company_id, deals, now=now)
     other = make_fleet(connection)
 
     mine, theirs = prices_near(connection, fleet, now), prices_near(connection, other, now)
@@ -101,7 +107,7 @@ def test_a_deal_holds_on_its_days_in_the_company_s_time_zone(
             "station_id,net_price,valid_from,valid_to\n"
             f"{station_id},1.999,{valid_from or ''},{valid_to or ''}\n{station_id},1.5,2020-01-01,2020-12-31\n"
         )
-        import_deals(connection, fleet.company_id, deals, now=now)
+        store_deal_rows(connection, fleet.company_id, deals, now=now)
         return prices_near(connection, fleet, now)[station_id]
 
     day = timedelta(days=1)
@@ -119,7 +125,7 @@ def test_a_state_s_tax_is_the_newest_that_has_begun(
     taxes.write_text(
         f"state,rate_per_gallon,valid_from\nIN,0.5,2020-01-01\nIN,0.6,{today}\nIN,0.7,{tomorrow}\nOH,0.4,{tomorrow}\n"
     )
-    import_taxes(connection, taxes, now=now)
+    store_tax_rows(connection, taxes, now=now)
 
     corridor = corridor_of(connection, fleet, now)
 
@@ -136,7 +142,7 @@ def test_a_surcharge_is_not_in_the_price_and_not_credited(
     connection.execute("DELETE FROM fuel_taxes")
     taxes = tmp_path / "taxes.csv"
     taxes.write_text("state,rate_per_gallon,surcharge_per_gallon,valid_from\nIN,0.5,0.2,2020-01-01\n")
-    import_taxes(connection, taxes, now=now)
+    store_tax_rows(connection, taxes, now=now)
 
     offers = [offer for offer in corridor_of(connection, fleet, now).offers if offer.station.state == "IN"]
 
@@ -165,13 +171,13 @@ def test_stations_left_out_are_counted(connection: Connection, fleet: Fleet, now
 def test_the_index_is_shared_until_stations_are_imported(
     connection: Connection, fleet: Fleet, now: datetime, tmp_path: Path
 ) -> None:
-    network = Network()
+    network = StationPlaces()
     header = "station_id,name,latitude,longitude,retail_price\n"
     stations = tmp_path / "stations.csv"
 
     def store(*rows: str) -> list[str]:
         stations.write_text(header + "\n".join(rows) + "\n")
-        import_stations(connection, stations, now=now)
+        store_station_rows(connection, stations, now=now)
         return [offer.station.station_id for offer in corridor_of(connection, fleet, now, network).offers]
 
     joliet, elsewhere = "A,Joliet,41.462,-88.125,3.5", "B,Denver,39.7,-105.0,3.5"
@@ -186,24 +192,24 @@ def test_the_index_is_shared_until_stations_are_imported(
 def test_a_retired_station_is_offered_to_no_plan_until_an_import_names_it_again(
     connection: Connection, fleet: Fleet, now: datetime
 ) -> None:
-    network = Network()
+    network = StationPlaces()
 
     def offered() -> set[str]:
         return {offer.station.station_id for offer in corridor_of(connection, fleet, now, network).offers}
 
     before = offered()
     gone = min(before)
-    retire_stations(connection, [gone], now=now)
+    set_stations_retired(connection, [gone], now=now)
     assert offered() == before - {gone}
 
-    report = import_stations(connection, STATIONS, now=now)
+    report = store_station_rows(connection, STATIONS, now=now)
     assert (report.created, report.updated) == (0, 1)
     assert offered() == before
 
 
 def test_an_unknown_station_cannot_be_retired(connection: Connection, now: datetime) -> None:
     with pytest.raises(UnknownStation, match="nowhere"):
-        retire_stations(connection, ["nowhere"], now=now)
+        set_stations_retired(connection, ["nowhere"], now=now)
 
 
 def test_the_stations_of_a_road_are_read_by_key_though_the_plan_was_made_for_few(now: datetime) -> None:
@@ -228,7 +234,7 @@ def test_the_stations_of_a_road_are_read_by_key_though_the_plan_was_made_for_few
             ):
                 connection.execute(insert)
 
-        network = Network()
+        network = StationPlaces()
         with database.transaction_by_key(snapshot=True) as connection:
             corridor_of(connection, fleet, now, network)  # makes the index, for which it reads them all
             before = rows_read(connection)

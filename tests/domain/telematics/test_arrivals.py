@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from domain.lifecycle import RouteStatus
 from domain.roads import Point
 from domain.telematics.arrivals import (
-    Candidate,
     Evidence,
     Fix,
+    TruckRoute,
     Visit,
     current_route,
     drop_reason,
     implausible_fixes,
-    merge,
+    merge_visits,
     process_fixes,
 )
 from tests.domain.helpers import north_of
@@ -359,18 +359,20 @@ def id_of(name: str) -> UUID:
     return UUID(bytes=name.encode().ljust(16))
 
 
-def candidate(name: str, hours: float, status: RouteStatus = RouteStatus.DRAFT, arrived: bool = False) -> Candidate:
-    return Candidate(id_of(name), status, NOON + timedelta(hours=hours), NOON - timedelta(hours=1) if arrived else None)
+def candidate(name: str, hours: float, status: RouteStatus = RouteStatus.DRAFT, arrived: bool = False) -> TruckRoute:
+    return TruckRoute(
+        id_of(name), status, NOON + timedelta(hours=hours), NOON - timedelta(hours=1) if arrived else None
+    )
 
 
-def chosen(*routes: Candidate) -> str | None:
+def chosen(*routes: TruckRoute) -> str | None:
     found = {(route.route_id if route else None) for route in (current_route(r, NOON) for r in _orders(routes))}
     assert len(found) == 1, "the order in which the routes come must not matter"
     route_id = found.pop()
     return route_id.bytes.decode().rstrip() if route_id is not None else None
 
 
-def _orders(routes: Sequence[Candidate]) -> list[tuple[Candidate, ...]]:
+def _orders(routes: Sequence[TruckRoute]) -> list[tuple[TruckRoute, ...]]:
     return list(itertools.permutations(routes))
 
 
@@ -450,7 +452,7 @@ def test_how_fixes_are_split_into_batches_does_not_matter(
 
     visits: dict[int, Visit] = {}
     for cut in [*sorted(cuts), len(fixes)]:
-        visits = merge(visits, process_fixes(stops, {}, fixes[:cut]))
+        visits = merge_visits(visits, process_fixes(stops, {}, fixes[:cut]))
 
     assert visits == together
 
@@ -491,7 +493,7 @@ def test_every_decision_rests_on_at_least_two_fixes_that_begin_with_its_time(
 def test_processing_twice_changes_nothing(stops: list[Point], fixes: list[Fix]) -> None:
     once = process_fixes(stops, {}, fixes)
 
-    assert merge(once, process_fixes(stops, {}, fixes)) == once
+    assert merge_visits(once, process_fixes(stops, {}, fixes)) == once
 
 
 @laws
@@ -520,7 +522,7 @@ def ordered_visits(draw: st.DrawFn) -> dict[int, Visit]:
 @laws
 @given(ordered_visits(), ordered_visits())
 def test_merging_never_delays_or_removes(before: dict[int, Visit], after: dict[int, Visit]) -> None:
-    merged = merge(before, after)
+    merged = merge_visits(before, after)
 
     assert set(before) <= set(merged) <= set(before) | set(after)
     for stop, visit in before.items():
@@ -534,7 +536,7 @@ def test_merging_never_delays_or_removes(before: dict[int, Visit], after: dict[i
 @laws
 @given(ordered_visits(), ordered_visits())
 def test_merged_visits_are_in_the_order_of_the_stops(before: dict[int, Visit], after: dict[int, Visit]) -> None:
-    merged = merge(before, after)
+    merged = merge_visits(before, after)
 
     arrivals = [merged[stop].arrived_at for stop in sorted(merged)]
     assert arrivals == sorted(arrivals)
@@ -543,17 +545,17 @@ def test_merged_visits_are_in_the_order_of_the_stops(before: dict[int, Visit], a
 @laws
 @given(ordered_visits(), ordered_visits())
 def test_merged_visits_end_after_they_have_begun(before: dict[int, Visit], after: dict[int, Visit]) -> None:
-    for visit in merge(before, after).values():
+    for visit in merge_visits(before, after).values():
         assert visit.departed_at is None or visit.departed_at > visit.arrived_at
 
 
 @laws
 @given(ordered_visits(), ordered_visits())
 def test_merging_again_changes_nothing(before: dict[int, Visit], after: dict[int, Visit]) -> None:
-    merged = merge(before, after)
+    merged = merge_visits(before, after)
 
-    assert merge(merged, after) == merged
-    assert merge(merged, before) == merged
+    assert merge_visits(merged, after) == merged
+    assert merge_visits(merged, before) == merged
 
 
 @laws
@@ -563,7 +565,7 @@ def test_what_does_not_contradict_is_kept_from_both(before: dict[int, Visit], af
     arrivals = [together[stop].arrived_at for stop in sorted(together)]
 
     if arrivals == sorted(set(arrivals)) and not set(before) & set(after):
-        assert merge(before, after) == together
+        assert merge_visits(before, after) == together
 
 
 @laws

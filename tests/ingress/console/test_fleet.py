@@ -279,9 +279,9 @@ def test_old_imports_are_forgotten(world: World) -> None:
     with world.database.transaction() as connection:
         import_id = csv_imports.begin(connection, fleet.company_id, "drivers", "a@b.c", rows_total=9, now=now)
         csv_imports.forget_imports(connection, days=90, now=now + timedelta(days=89), limit=100)
-        assert csv_imports.read(connection, fleet.company_id, import_id) is not None
+        assert csv_imports.read_import(connection, fleet.company_id, import_id) is not None
         csv_imports.forget_imports(connection, days=90, now=now + timedelta(days=91), limit=100)
-        assert csv_imports.read(connection, fleet.company_id, import_id) is None
+        assert csv_imports.read_import(connection, fleet.company_id, import_id) is None
 
 
 # --- Whose it is -------------------------------------------------------------------------------------------------
@@ -403,7 +403,7 @@ def test_a_company_imports_one_file_at_a_time(world: World) -> None:
     page = words(browser.look(f"/drivers/imports/{shown_id('imp', import_id)}"))
     assert "waiting for its turn" in page
     with world.database.transaction() as connection:
-        csv_imports.beat(connection, import_id, rows_read=4, now=now - timedelta(minutes=1))
+        csv_imports.note_progress(connection, import_id, rows_read=4, now=now - timedelta(minutes=1))
     page = words(browser.look(f"/drivers/imports/{shown_id('imp', import_id)}"))
     assert "The console was stopped in the middle of it" in page
     assert "1 row added" in import_file(browser, "vehicles", "unit_number\n1\n")

@@ -13,7 +13,7 @@ import pytest
 
 from domain.ids import new_id, shown_id
 from domain.lifecycle import Role, RouteStatus
-from domain.planning.explanation import ExplainedCandidate, ExplainedInputs, Explanation, Sources, packed
+from domain.planning.explanation import ExplainedCandidate, ExplainedInputs, Explanation, Sources, pack_explanation
 from tests.domain.helpers import imported, planned_by_hand, route_row, status_of
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, route_body
 from tests.ingress.console.conftest import Fields, World, words
@@ -211,7 +211,7 @@ def test_a_page_of_35_000_stations_is_small_and_its_refresh_smaller(world: World
     route_id, now = stored(world, fleet), datetime.now(UTC)
     with world.database.transaction() as connection:
         planned_by_hand(connection, route_id, now=now)
-        explanation = packed(monstrous(feasible=feasible))
+        explanation = pack_explanation(monstrous(feasible=feasible))
         connection.execute("UPDATE plans SET explanation = %s WHERE route_id = %s", (explanation, route_id))
     browser = world.browser(Role.VIEWER, fleet)
 

@@ -7,12 +7,18 @@ from typing import Any
 
 import pytest
 
-from domain.planning.fuel_plan import FuelPlan, NoPlan, PlanInputs, build_plan
-from domain.planning.relaxation import FURTHEST_DETOUR_MILES, SMALLEST_PURCHASE_GALLONS, STEP, Limits, least_given_up
+from domain.planning.fuel_plan import ComputedPlan, NoPlan, PlanInputs, compute_plan
+from domain.planning.relaxation import (
+    FURTHEST_DETOUR_MILES,
+    SMALLEST_PURCHASE_GALLONS,
+    STEP,
+    PlanLimits,
+    least_relaxation,
+)
 from domain.planning.rounding import solve_rounded
-from domain.planning.trips import Candidate, Infeasible, Solution, Trip, replay
+from domain.planning.trips import Candidate, Infeasible, Solution, Trip, drive_trip
+from tests.domain.planning.test_fuel_plan import Priced, feasible, inputs, meridian, offers, priced, replayed
 from tests.domain.planning.test_optimizer import DOLLARS_LOST_TO_ROUNDING, milp_objective
-from tests.domain.planning.test_plan import Priced, feasible, inputs, meridian, offers, priced, replayed
 
 
 def may_give_up(given: PlanInputs, *stations: Priced) -> PlanInputs:
@@ -25,7 +31,7 @@ def low(miles: float, *stations: Priced, **changes: Any) -> PlanInputs:
     return may_give_up(given, *stations)
 
 
-def relaxed(plan: FuelPlan | NoPlan) -> dict[str, tuple[float | None, float | None]]:
+def relaxed(plan: ComputedPlan | NoPlan) -> dict[str, tuple[float | None, float | None]]:
     return {one["limit"]: (one["policy"], one["used"]) for one in plan.explanation()["relaxed"]}
 
 
@@ -91,7 +97,7 @@ def test_the_first_limits_are_given_up_before_the_last_ones() -> None:
 
 
 def test_without_any_station_there_is_no_plan() -> None:
-    plan = build_plan(low(600.0))
+    plan = compute_plan(low(600.0))
     assert isinstance(plan, NoPlan)
     assert (plan.infeasible.from_mile, plan.infeasible.to_mile) == (0.0, 600.0)
     assert "with the fuel in its tank" in plan.infeasible.reason
@@ -99,7 +105,7 @@ def test_without_any_station_there_is_no_plan() -> None:
 
 
 def test_a_gap_longer_than_the_tank_has_no_plan() -> None:
-    plan = build_plan(low(1500.0, priced(300, 3.0), priced(1300, 3.0)))
+    plan = compute_plan(low(1500.0, priced(300, 3.0), priced(1300, 3.0)))
     assert isinstance(plan, NoPlan)
     assert (plan.infeasible.from_mile, plan.infeasible.to_mile) == (300.0, 1300.0)
 
@@ -119,7 +125,7 @@ def test_a_reserve_that_is_needed_where_no_station_is_leaves_a_plan_without_stop
 # --- The laws, against the oracle ------------------------------------------------------------------------------
 
 
-def hard_trip(seed: int) -> tuple[Trip, Limits]:
+def hard_trip(seed: int) -> tuple[Trip, PlanLimits]:
     """Few stations, many far off the road, little fuel on board, and a policy that asks for much."""
     rng = random.Random(f"hard trip {seed}")
     distance = rng.choice([rng.uniform(20, 400), rng.uniform(400, 2500)])
@@ -140,7 +146,7 @@ def hard_trip(seed: int) -> tuple[Trip, Limits]:
         max_stops=None,
         candidates=tuple(candidates),
     )
-    policy = Limits(
+    policy = PlanLimits(
         end_gallons=rng.choice([0.0, 50.0, rng.uniform(50, 195)]),
         min_purchase_gallons=rng.choice([2.0, 30.0, rng.uniform(30, 180)]),
         max_stops=rng.choice([None, 0, 1, 2, 3]),
@@ -151,7 +157,7 @@ def hard_trip(seed: int) -> tuple[Trip, Limits]:
     return trip, policy
 
 
-def under(trip: Trip, limits: Limits) -> Trip:
+def under(trip: Trip, limits: PlanLimits) -> Trip:
     near = tuple(one for one in trip.candidates if one.detour_miles_in <= limits.max_detour_miles)
     return replace(
         trip,
@@ -177,11 +183,11 @@ def test_what_is_given_up_is_the_least_and_in_order(block: int) -> None:
     """By the oracle: the plan exists and is the cheapest; with one step less of any limit there is none, not even when
     all limits that go before it are given up entirely.
     """
-    given_up: set[str] = set()
+    relaxed: set[str] = set()
     for seed in range(block * 50, block * 50 + 50):
         trip, policy = hard_trip(seed)
-        limits = least_given_up(policy, lambda limits, trip=trip: solve_rounded(under(trip, limits)))  # type: ignore[misc]
-        entirely = policy.given_up_entirely
+        limits = least_relaxation(policy, lambda limits, trip=trip: solve_rounded(under(trip, limits)))  # type: ignore[misc]
+        entirely = policy.relaxed_entirely
         if limits is None:
             assert milp_objective(under(trip, entirely)) is None
             continue
@@ -189,23 +195,23 @@ def test_what_is_given_up_is_the_least_and_in_order(block: int) -> None:
         assert isinstance(solution, Solution)
         assert least is not None
         assert least - 1e-6 <= solution.objective <= least + DOLLARS_LOST_TO_ROUNDING
-        replay(under(trip, limits), solution.purchases)
+        drive_trip(under(trip, limits), solution.purchases)
         if milp_objective(under(trip, policy)) is not None:
             assert limits == policy
-        for number, (name, used, wanted) in enumerate(zip(Limits._fields, limits, policy, strict=True)):
+        for number, (name, used, wanted) in enumerate(zip(PlanLimits._fields, limits, policy, strict=True)):
             if used == wanted:
                 continue
-            given_up.add(name)
-            less = dict(zip(Limits._fields[:number], entirely, strict=False))
+            relaxed.add(name)
+            less = dict(zip(PlanLimits._fields[:number], entirely, strict=False))
             before = limits._replace(**less | {name: nearer_to_the_policy(name, used, wanted)})
             assert milp_objective(under(trip, before)) is None, (seed, name)
-    assert given_up == set(Limits._fields)
+    assert relaxed == set(PlanLimits._fields)
 
 
 def test_nothing_is_given_up_beyond_its_bound() -> None:
     for seed in range(300):
         trip, policy = hard_trip(seed)
-        limits = least_given_up(policy, lambda limits, trip=trip: solve_rounded(under(trip, limits)))  # type: ignore[misc]
+        limits = least_relaxation(policy, lambda limits, trip=trip: solve_rounded(under(trip, limits)))  # type: ignore[misc]
         if limits is None:
             continue
         assert 0 <= limits.margin_gallons <= policy.margin_gallons
@@ -221,10 +227,10 @@ def test_nothing_is_given_up_beyond_its_bound() -> None:
 def test_an_impossible_trip_takes_one_attempt() -> None:
     attempts = []
 
-    def attempt(limits: Limits) -> Infeasible:
+    def attempt(limits: PlanLimits) -> Infeasible:
         attempts.append(limits)
         return Infeasible(0.0, 1.0, "no")
 
-    policy = Limits(50.0, 30.0, 2, 5.0, 10.0, 30.0)
-    assert least_given_up(policy, attempt) is None
-    assert attempts == [Limits(0.0, 5.0, None, 25.0, 0.0, 0.0)]
+    policy = PlanLimits(50.0, 30.0, 2, 5.0, 10.0, 30.0)
+    assert least_relaxation(policy, attempt) is None
+    assert attempts == [PlanLimits(0.0, 5.0, None, 25.0, 0.0, 0.0)]

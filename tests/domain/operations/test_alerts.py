@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.jobs import QUEUES
-from domain.operations.alerts import Measured, Need, find_needs, headline
+from domain.operations.alerts import Alert, Measured, find_alerts, headline
 from domain.operations.beats import PassBeat, Running, WorkerBeat
 from domain.operations.overdue import FIGURES, Count
 from domain.operations.pauses import Pause
@@ -65,8 +65,8 @@ def seen(*queues: QueueState, **more: Any) -> Measured:
     return healthy._replace(**more)
 
 
-def needs(*queues: QueueState, **more: Any) -> list[Need]:
-    return find_needs(seen(*queues, **more), now=NOW)
+def needs(*queues: QueueState, **more: Any) -> list[Alert]:
+    return find_alerts(seen(*queues, **more), now=NOW)
 
 
 def test_a_healthy_service_needs_nobody() -> None:
@@ -157,7 +157,7 @@ def test_a_paused_queue_is_told_with_its_reason_and_does_not_count_as_stalled() 
 
     (need,) = needs(queue("messages", waiting=50, oldest_at=ago(hours=2), last_finished_at=None), pauses=[pause])
 
-    assert need == Need(
+    assert need == Alert(
         False,
         "messages is paused by ann@example.com: wrong prices",
         "Resume it when that is over: fuelroute queues resume messages --reason TEXT",

@@ -30,7 +30,7 @@ def test_positions_are_kept_by_day_and_go_after_the_retention(
 ) -> None:
     def keep(days_later: float) -> int:
         later = now + timedelta(days=days_later)
-        removed = position_partitions.keep_positions(connection, retention_days=30, now=later)
+        removed = position_partitions.maintain_partitions(connection, retention_days=30, now=later)
         position_partitions.forget_positions(connection, days=30, now=later, limit=1_000)
         return removed
 
@@ -63,7 +63,7 @@ def test_positions_of_a_day_whose_partition_is_being_made_wait_for_it(now: datet
 
         with ThreadPoolExecutor(1) as threads:
             with database.transaction() as connection:
-                position_partitions.keep_positions(connection, retention_days=30, now=now)
+                position_partitions.maintain_partitions(connection, retention_days=30, now=now)
                 posted = threads.submit(post_one)
                 eventually(lambda: connection.execute("SELECT FROM pg_locks WHERE NOT granted").rowcount, bool)
             posted.result()

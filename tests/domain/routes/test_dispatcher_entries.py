@@ -17,14 +17,14 @@ from domain.ids import new_id
 from domain.jobs import Job, build_plan, process_positions, review_plan, send_message
 from domain.lifecycle import RouteStatus
 from domain.messages.resending import CannotResend
-from domain.planning.plan_tasks import load_task
+from domain.planning.plan_tasks import load_plan_task
 from domain.routes import events
-from domain.routes.events import By, ImpossibleStep
+from domain.routes.events import ImpossibleStep, Requester
 from domain.routes.plans import reviews
 from domain.routes.progress import dispatcher_entries
 from domain.routes.transitions import cancel_route
 from domain.settings import Settings
-from domain.telematics.manual_stop_events import End, ImpossibleMark
+from domain.telematics.manual_stop_events import End, ImpossibleStopEvent
 from tests.domain.helpers import (
     corrected_by_hand,
     deliver,
@@ -44,7 +44,7 @@ from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
 from tests.gateway import Gateway, running_gateway
 from tests.rows import named
 
-DOT = By("dot@example.com", "the driver called")
+DOT = Requester("dot@example.com", "the driver called")
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 
@@ -105,12 +105,12 @@ def test_the_plan_starts_at_the_marked_stop_unless_a_newer_position_is_known(
     route_id = imported(connection, fleet.live, now=now)
     mark(route_id, 0, "arrival", now)
 
-    task = load_task(connection, route_id, now=now)
+    task = load_plan_task(connection, route_id, now=now)
     assert task is not None
     assert (task.position, task.stops_left) == (place_of(JOLIET), (1,))
 
     post(connection, fleet.live, positions_at(PERRYSBURG, now + hours(4), count=1), now=now + hours(4))
-    task = load_task(connection, route_id, now=now + hours(4))
+    task = load_plan_task(connection, route_id, now=now + hours(4))
     assert task is not None
     assert task.position == place_of(PERRYSBURG)
 
@@ -280,7 +280,7 @@ def test_what_cannot_be_is_refused(connection: Connection, fleet: Fleet, now: da
         mark(route_id, 0, "arrival", now + minutes(1), at=now)
     with pytest.raises(ImpossibleStep, match="12 hours before its start"):
         mark(route_id, 0, "arrival", now - hours(11.5))
-    with pytest.raises(ImpossibleMark, match="mark its arrival first"):
+    with pytest.raises(ImpossibleStopEvent, match="mark its arrival first"):
         mark(route_id, 0, "departure", now)
     held = imported(connection, fleet.live, now=now, vehicle={"unitNumber": "T-9"})
     with pytest.raises(ImpossibleStep, match="imported"):
@@ -376,7 +376,7 @@ def _take(
             case "see":
                 stand_at(connection, settings, fleet, _PLACES[int(number)], moment - minutes(2))
             case "plan":
-                if load_task(connection, route_id, now=moment) is not None:
+                if load_plan_task(connection, route_id, now=moment) is not None:
                     planned_by_hand(connection, route_id, now=moment)
             case "send":
                 for message in waiting:
@@ -388,7 +388,7 @@ def _take(
                     )
             case "anew":
                 dispatcher_entries.plan_again(connection, fleet.live, route_id, DOT, now=moment)
-    except (ImpossibleStep, ImpossibleMark, CannotResend):
+    except (ImpossibleStep, ImpossibleStopEvent, CannotResend):
         pass
 
 

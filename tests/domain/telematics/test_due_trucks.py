@@ -11,7 +11,7 @@ from domain.database import Connection
 from domain.jobs import Job, process_positions
 from domain.lifecycle import RouteStatus
 from domain.settings import Settings
-from domain.telematics.arrivals import Candidate, current_route
+from domain.telematics.arrivals import TruckRoute, current_route
 from tests.domain.helpers import imported, north_of, positions_at, post
 from tests.domain.trucks import HOME, hours, minutes, position, process, stand_at
 from tests.factories import JOLIET, NEWARK, Fleet
@@ -143,7 +143,7 @@ def test_every_fix_that_can_move_the_current_route_is_marked(
             route_id = imported(connection, fleet.live, now=now, start=now + hours(ahead), stops=[stop, NEWARK])
             arrived_at = now - hours(1) if started else None
             connection.execute("UPDATE routes SET arrived_at = %s WHERE id = %s", (arrived_at, route_id))
-            candidates.append(Candidate(route_id, RouteStatus.DRAFT, now + hours(ahead), arrived_at))
+            candidates.append(TruckRoute(route_id, RouteStatus.DRAFT, now + hours(ahead), arrived_at))
             firsts[route_id] = place
         fixes = {now + hours(ahead): place for ahead, place in sent}
         positions = [

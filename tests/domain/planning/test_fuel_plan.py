@@ -13,9 +13,9 @@ import pytest
 
 from domain.lifecycle import Objective
 from domain.planning.explanation import Explanation
-from domain.planning.fuel_plan import FuelPlan, NoPlan, PlanInputs, Policy, build_plan
+from domain.planning.fuel_plan import ComputedPlan, NoPlan, PlanInputs, PlanPolicy, compute_plan
 from domain.planning.reasons import trip_of
-from domain.planning.trips import Purchase, replay
+from domain.planning.trips import Purchase, drive_trip
 from domain.roads import Leg, Point, Road
 from domain.roads.highways import HighwayRoads
 from domain.roads.sphere import MILES_PER_DEGREE
@@ -65,7 +65,7 @@ def inputs(road: Road, *stations: Priced, fuel_percent: float | None = 50.0, **p
     return PlanInputs(
         road=road,
         fuel_percent=fuel_percent,
-        policy=Policy(**policy),
+        policy=PlanPolicy(**policy),
         offers=offers(road, stations),
         departure=NOW,
         capacity_gallons=200.0,
@@ -73,13 +73,13 @@ def inputs(road: Road, *stations: Priced, fuel_percent: float | None = 50.0, **p
     )
 
 
-def feasible(inputs: PlanInputs) -> FuelPlan:
-    plan = build_plan(inputs)
-    assert isinstance(plan, FuelPlan), plan
+def feasible(inputs: PlanInputs) -> ComputedPlan:
+    plan = compute_plan(inputs)
+    assert isinstance(plan, ComputedPlan), plan
     return plan
 
 
-def arrivals(plan: FuelPlan) -> tuple[datetime | None, ...]:
+def arrivals(plan: ComputedPlan) -> tuple[datetime | None, ...]:
     """At the road's points after the first."""
     return tuple(point.arrival for point in plan.points)
 
@@ -113,7 +113,7 @@ def replayed(document: Mapping[str, Any], explanation: Explanation) -> tuple[flo
     fuel_cost = sum(row["gallonsToFill"] * row["pricePerGallon"] for row in rows)
     assert explanation["objective"] == pytest.approx(fuel_cost + given["stop_cost"] * len(rows), abs=1e-5)
 
-    arrivals = replay(trip, [Purchase(index, one["gallons"]) for index, one in chosen])
+    arrivals = drive_trip(trip, [Purchase(index, one["gallons"]) for index, one in chosen])
     for row, gallons in zip(rows, arrivals, strict=False):
         assert isinstance(row["arrivalFuelPercent"], int)
         assert row["arrivalFuelPercent"] <= 100 * gallons / given["capacity_gallons"] + 1e-5
@@ -200,7 +200,7 @@ def test_the_explanation_names_every_input_and_candidate() -> None:
 
 
 def test_without_a_plan_the_explanation_names_the_leg_that_fails() -> None:
-    gap = build_plan(inputs(meridian(1500.0), priced(300, 3.0), priced(1200, 3.0)))
+    gap = compute_plan(inputs(meridian(1500.0), priced(300, 3.0), priced(1200, 3.0)))
     assert isinstance(gap, NoPlan)
     explanation = gap.explanation()
     assert explanation["objective"] is None
@@ -245,13 +245,13 @@ def test_enough_fuel_makes_a_plan_without_stops() -> None:
 def test_no_station_in_the_corridor() -> None:
     elsewhere = priced(100, 3.0, east_miles=5.1)
     assert feasible(inputs(meridian(200.0), elsewhere)).stops == ()
-    too_far = build_plan(inputs(meridian(400.0), elsewhere))
+    too_far = compute_plan(inputs(meridian(400.0), elsewhere))
     assert isinstance(too_far, NoPlan)
     assert (too_far.infeasible.from_mile, too_far.infeasible.to_mile) == (0.0, 400.0)
 
 
 def test_a_gap_longer_than_the_tank_names_the_leg() -> None:
-    gap = build_plan(inputs(meridian(1500.0), priced(300, 3.0), priced(1200, 3.0)))
+    gap = compute_plan(inputs(meridian(1500.0), priced(300, 3.0), priced(1200, 3.0)))
     assert isinstance(gap, NoPlan)
     assert (gap.infeasible.from_mile, gap.infeasible.to_mile) == (300.0, 1200.0)
 
@@ -262,7 +262,7 @@ def test_stops_that_coincide_make_a_road_of_no_miles() -> None:
     plan = feasible(low)
     assert [stop.gallons_to_fill for stop in plan.stops] == [30.0]
     replayed(plan.document(), plan.explanation())
-    assert isinstance(build_plan(replace(low, offers=())), NoPlan)
+    assert isinstance(compute_plan(replace(low, offers=())), NoPlan)
 
 
 def test_three_miles_across_town() -> None:
@@ -280,7 +280,7 @@ def test_the_start_is_the_reading_else_what_the_policy_assumes() -> None:
 
 
 def test_an_empty_tank_is_a_reading_too() -> None:
-    empty = build_plan(inputs(meridian(100.0), priced(0, 3.0), fuel_percent=0.0))
+    empty = compute_plan(inputs(meridian(100.0), priced(0, 3.0), fuel_percent=0.0))
     assert isinstance(empty, NoPlan)
     assert "starts with 0.0 gal" in empty.infeasible.reason
 
@@ -332,8 +332,8 @@ def test_hours_follow_each_leg() -> None:
 
 def test_the_time_of_making_is_the_departure_unless_told() -> None:
     assert feasible(inputs(meridian(10.0))).generated_at == NOW
-    later = build_plan(inputs(meridian(10.0)), now=NOW + timedelta(hours=1))
-    assert isinstance(later, FuelPlan)
+    later = compute_plan(inputs(meridian(10.0)), now=NOW + timedelta(hours=1))
+    assert isinstance(later, ComputedPlan)
     assert later.document()["generatedAt"] == "2026-11-21T15:00:00Z"
 
 
@@ -368,7 +368,7 @@ def test_what_is_shown_can_be_driven(seed: int) -> None:
         )
         for _ in range(int(distance / rng.uniform(20, 150)))
     ]
-    plan = build_plan(
+    plan = compute_plan(
         replace(
             inputs(
                 meridian(distance / 3, distance),
@@ -384,7 +384,7 @@ def test_what_is_shown_can_be_driven(seed: int) -> None:
             mpg=rng.uniform(5, 9),
         )
     )
-    if isinstance(plan, FuelPlan):
+    if isinstance(plan, ComputedPlan):
         replayed(plan.document(), plan.explanation())
         assert all(stop.gallons_to_fill == round(stop.gallons_to_fill, 3) for stop in plan.stops)
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from domain.roads import Point
 from domain.telematics import manual_stop_events
-from domain.telematics.arrivals import Fix, Implied, Mark, Visit
+from domain.telematics.arrivals import Fix, Implied, ManualStopEvent, Visit
 from domain.telematics.fixes_to_visits import StoredStop, visits_after
-from domain.telematics.manual_stop_events import End, ImpossibleMark, marked
+from domain.telematics.manual_stop_events import End, ImpossibleStopEvent, with_stop_event
 from domain.telematics.tracks import ReceivedFix
 from tests.domain.helpers import north_of
 from tests.domain.telematics.test_arrivals import (
@@ -26,9 +26,9 @@ from tests.domain.telematics.test_arrivals import (
     times,
     tracks,
 )
-from tests.domain.telematics.test_window import EARLY, route, track
+from tests.domain.telematics.test_fixes_to_visits import EARLY, route, track
 
-SAID = Mark("dot@example.com", "the driver called", at(500))
+SAID = ManualStopEvent("dot@example.com", "the driver called", at(500))
 STOPS = [DEPOT, CUSTOMER, PORT]
 
 
@@ -39,7 +39,7 @@ def after_marks(
     known = dict(visits or {})
     for stop, end, minutes in given:
         if not manual_stop_events.is_known(known, stop, end):
-            known = marked(stops, known, stop, end, at(minutes), SAID)
+            known = with_stop_event(stops, known, stop, end, at(minutes), SAID)
     return known
 
 
@@ -97,8 +97,8 @@ def test_the_impossible_is_refused_with_a_sentence(
 ) -> None:
     before = after_marks(*given)
     stop, end, minutes = impossible
-    with pytest.raises(ImpossibleMark, match=why):
-        marked(STOPS, before, stop, end, at(minutes), SAID)
+    with pytest.raises(ImpossibleStopEvent, match=why):
+        with_stop_event(STOPS, before, stop, end, at(minutes), SAID)
 
 
 # --- What positions add ------------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ def mixed(
             stop, end, minutes = waiting.pop(0)
             try:
                 visits = after_marks((stop, end, minutes), stops=stops, visits=visits)
-            except ImpossibleMark:
+            except ImpossibleStopEvent:
                 continue
         else:
             seen += 4
@@ -196,9 +196,9 @@ def test_no_visit_is_undone_and_no_marked_time_is_moved(
     for before, after in itertools.pairwise(steps):
         assert set(before) <= set(after)
         for stop, visit in before.items():
-            if isinstance(visit.arrival, Mark):
+            if isinstance(visit.arrival, ManualStopEvent):
                 assert (after[stop].arrived_at, after[stop].arrival) == (visit.arrived_at, visit.arrival)
-            if isinstance(visit.departure, Mark):
+            if isinstance(visit.departure, ManualStopEvent):
                 assert (after[stop].departed_at, after[stop].departure) == (visit.departed_at, visit.departure)
 
 
@@ -240,8 +240,8 @@ def test_marks_where_fixes_show_the_truck_make_the_visits_of_the_fixes(stops: li
     for moment, stop, end in sorted(happened, key=lambda one: (one[0], one[1], one[2])):
         if not manual_stop_events.is_known(visits, stop, end):
             try:
-                visits = marked(stops, visits, stop, end, moment, SAID)
-            except ImpossibleMark:  # places that overlap: it was at the next one before it had left this one
+                visits = with_stop_event(stops, visits, stop, end, moment, SAID)
+            except ImpossibleStopEvent:  # places that overlap: it was at the next one before it had left this one
                 return
     assert times(visits) == times(seen)
     assert times(after_fixes(visits, fixes, stops)) == times(seen)

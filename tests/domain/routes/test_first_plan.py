@@ -14,16 +14,16 @@ from domain.database import Connection, Tenant
 from domain.jobs import process_positions, send_message
 from domain.lifecycle import RouteStatus
 from domain.planning import stored_plans
-from domain.planning.fuel_plan import FuelPlan, NoPlan
-from domain.planning.plan_tasks import Task, load_task, road_ahead
+from domain.planning.fuel_plan import ComputedPlan, NoPlan
+from domain.planning.plan_tasks import PlanTask, load_plan_task, road_ahead
 from domain.roads import Point
 from domain.roads.highways import HighwayRoads
 from domain.routes import transitions
 from domain.routes.plans import first_plan
 from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
-from domain.stations.candidates import Corridor, Network, offers_along
-from domain.stations.price_imports import import_stations
+from domain.stations.candidates import Corridor, StationPlaces, offers_along
+from domain.stations.price_imports import store_station_rows
 from domain.telematics.feed import store_positions
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, pushed, route_row, status_of
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet
@@ -41,7 +41,7 @@ def _no_stations(connection: Connection) -> None:
 
 @pytest.fixture
 def prices(connection: Connection, _no_stations: None, now: datetime) -> None:
-    import_stations(connection, STATIONS, now=now)
+    store_station_rows(connection, STATIONS, now=now)
 
 
 def arrived(
@@ -63,15 +63,15 @@ def arrived(
     return route_id
 
 
-def build(connection: Connection, task: Task, *, now: datetime) -> tuple[Corridor, FuelPlan | NoPlan]:
+def build(connection: Connection, task: PlanTask, *, now: datetime) -> tuple[Corridor, ComputedPlan | NoPlan]:
     road = road_ahead(task, HighwayRoads())
     limit = task.route.max_detour_miles
-    corridor = offers_along(connection, task.route.company_id, road, limit, Network(), now=now)
-    return corridor, stored_plans.compute(task, road, corridor, now=now)
+    corridor = offers_along(connection, task.route.company_id, road, limit, StationPlaces(), now=now)
+    return corridor, stored_plans.plan_for_task(task, road, corridor, now=now)
 
 
-def task_of(connection: Connection, route_id: UUID, now: datetime) -> Task:
-    task = load_task(connection, route_id, now=now)
+def task_of(connection: Connection, route_id: UUID, now: datetime) -> PlanTask:
+    task = load_plan_task(connection, route_id, now=now)
     assert task is not None
     return task
 
@@ -91,7 +91,7 @@ def test_a_plan_moves_the_route_on_and_queues_its_message(
     message = named(connection).execute("SELECT * FROM messages WHERE route_id = %s", (route_id,)).fetchone()
     assert message is not None
     assert jobs == [send_message(message.id)]
-    explanation = stored_plans.read_explanation(connection, route_id)
+    explanation = stored_plans.read_route_explanation(connection, route_id)
     assert explanation is not None
     assert explanation["inputs"]["start_gallons"] == 80.0
     assert explanation["inputs"]["roads"] == "highway-graph"
@@ -107,7 +107,7 @@ def test_start_fuel_is_the_newest_reading_else_what_the_policy_assumes(
 
     _, plan = build(connection, task_of(connection, route_id, now + timedelta(minutes=1)), now=now)
 
-    assert isinstance(plan, FuelPlan)
+    assert isinstance(plan, ComputedPlan)
     assert plan.trip.start_gallons == gallons
 
 
@@ -137,7 +137,7 @@ def test_a_level_that_jumped_up_on_the_road_is_not_planned_with(
     task = task_of(connection, route_id, now + timedelta(minutes=1))
     first_plan.finish_plan(connection, task, *build(connection, task, now=now), now=now)
 
-    explanation = stored_plans.read_explanation(connection, route_id)
+    explanation = stored_plans.read_route_explanation(connection, route_id)
     assert explanation is not None
     told = explanation["sources"]["fuel"]
     burned = 100 * 30 / (task.route.mpg or 6.5) / (task.route.fuel_tank_capacity_gallons or 200)
@@ -161,7 +161,7 @@ def test_the_company_s_margin_is_kept_until_the_first_purchase(
 
     _, plan = build(connection, task_of(connection, route_id, now + timedelta(minutes=1)), now=now)
 
-    assert isinstance(plan, FuelPlan)
+    assert isinstance(plan, ComputedPlan)
     assert plan.stops[0].arrival_fuel_percent >= 25
     assert plan.trip.margin_gallons == plan.inputs.gallons_of(10)
 
@@ -209,12 +209,12 @@ def test_no_plan_is_due_before_the_arrival_or_twice(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     waiting = imported(connection, fleet.live, now=now, vehicle={"unitNumber": "102"})
-    assert load_task(connection, waiting, now=now) is None
+    assert load_plan_task(connection, waiting, now=now) is None
 
     route_id = arrived(connection, fleet, settings, now, stops=[JOLIET, PERRYSBURG], fuel_percent=90)
     task = task_of(connection, route_id, now)
     first_plan.finish_plan(connection, task, *build(connection, task, now=now), now=now)
-    assert load_task(connection, route_id, now=now) is None
+    assert load_plan_task(connection, route_id, now=now) is None
 
 
 def test_a_plan_for_input_that_has_changed_is_not_stored(
@@ -241,7 +241,7 @@ def test_an_infeasible_trip_is_an_error_that_says_which_leg(
     row = route_row(connection, route_id)
     assert row.status == "error"
     assert "from mile 0.0" in row.closed_reason
-    explanation = stored_plans.read_explanation(connection, route_id)
+    explanation = stored_plans.read_route_explanation(connection, route_id)
     assert explanation is not None
     assert explanation["infeasible"] is not None
     assert explanation["infeasible"]["from_mile"] == 0.0
