@@ -16,8 +16,8 @@ from deploy.embedded import DataFolder, EmbeddedPostgres, EmbeddedRedis
 from deploy.processes import Spec, StopRequested, Supervisor
 from deploy.terminal import Terminal
 from domain.database import check_server
-from domain.jobs import QUEUES, check_redis
 from domain.migrations import migrate
+from domain.queue.jobs import QUEUES, check_redis
 from domain.settings import CONTACT_KEY_FILE, Settings
 from domain.text import printable, without_secrets
 from ingress.process import free_port

@@ -11,7 +11,7 @@ from redis.commands.core import AsyncScript
 
 from domain.contract.shapes import RATE_LIMIT_REQUESTS, RATE_LIMIT_WINDOW_SECONDS
 from domain.ids import shown_id
-from domain.redis_circuit import RedisCircuit
+from domain.queue.circuit import RedisCircuit
 
 # One list for each key: the times of its accepted requests, newest first, in microseconds of Redis's own clock.
 # ARGV[2] has a digit for each key: 0 only asks, another counts a request; its limit is ARGV[3], that of a 2 ARGV[4].

@@ -12,8 +12,8 @@ from redis.asyncio.client import PubSub
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from domain.jobs import OUTCOME_CHANNEL
 from domain.observability import get_logger
+from domain.queue.jobs import OUTCOME_CHANNEL
 from domain.routes.intake.imports import Outcome
 
 log = get_logger(__name__)

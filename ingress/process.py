@@ -14,7 +14,7 @@ from domain.observability import get_logger
 from domain.settings import Settings
 from ingress.app import create_app
 from ingress.connections import Bounds, bounded_connections
-from ingress.queues import QueueGauges
+from ingress.queue_gauges import QueueGauges
 
 log = get_logger(__name__)
 

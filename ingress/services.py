@@ -13,8 +13,8 @@ from domain.accounts.keys import Caller, still_valid
 from domain.async_database import AsyncDatabase
 from domain.contract.shapes import Route, RouteInput
 from domain.database import SERVING, Connection, Database
-from domain.jobs import AsyncJobQueue, async_redis_client, redis_client
-from domain.redis_circuit import RedisCircuit
+from domain.queue.circuit import RedisCircuit
+from domain.queue.jobs import AsyncJobQueue, async_redis_client, redis_client
 from domain.routes.reading.lookups import Versioned, ask_external_ids, ask_routes, ask_versions
 from domain.settings import Settings
 from domain.statements import Query

@@ -12,8 +12,8 @@ import psycopg
 
 from domain.accounts.keys import still_valid
 from domain.database import SERVING, Connection, Database, TimeLimits, is_away
-from domain.jobs import Job
 from domain.observability import get_logger
+from domain.queue.jobs import Job
 from domain.routes.intake.pushes import Push, Pushed, store_pushes
 from ingress.auth import unauthorized
 from ingress.problems import ApiError

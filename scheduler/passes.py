@@ -12,7 +12,10 @@ from domain.accounts.contacts import Contacts
 from domain.database import KEEPING, Connection, Database
 from domain.housekeeping import retention
 from domain.housekeeping.sealing import seal_stored
-from domain.jobs import (
+from domain.messages.due_messages import due_messages
+from domain.observability import get_logger
+from domain.operations import audit, csv_imports
+from domain.queue.jobs import (
     JOB_ITEMS,
     JOB_TRUCKS,
     Job,
@@ -25,9 +28,6 @@ from domain.jobs import (
     review_plan,
     send_message,
 )
-from domain.messages.due_messages import due_messages
-from domain.observability import get_logger
-from domain.operations import audit, csv_imports
 from domain.requests import log as requests
 from domain.routes.intake import holds, retiring
 from domain.routes.plans import first_plan, review_requests

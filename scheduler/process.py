@@ -13,9 +13,9 @@ import redis
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from domain.database import Database
-from domain.jobs import JobQueue
 from domain.observability import get_logger
-from domain.operations.beats import PassBeat, beat_pass
+from domain.queue.heartbeats import PassBeat, beat_pass
+from domain.queue.jobs import JobQueue
 from domain.settings import Settings
 from scheduler.leader import Leadership, LeadershipLost
 from scheduler.passes import Passes

@@ -21,8 +21,8 @@ from hypothesis.internal.conjecture import providers as hypothesis_providers
 
 from deploy.embedded import EmbeddedPostgres, EmbeddedRedis, running
 from domain.database import Connection, Database
-from domain.jobs import JobQueue, redis_client
 from domain.migrations import migrate
+from domain.queue.jobs import JobQueue, redis_client
 from domain.settings import Settings
 from tests.factories import Fleet, make_fleet
 from tests.servers import own_redis

@@ -7,7 +7,7 @@ from typing import Any
 import dramatiq
 from dramatiq import Worker
 
-from domain.jobs import Job, JobQueue
+from domain.queue.jobs import Job, JobQueue
 from tests.service import eventually
 from workers.broker import FuelrouteBroker
 

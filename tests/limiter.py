@@ -7,8 +7,8 @@ from uuid import UUID
 
 import redis.asyncio
 
-from domain.jobs import async_redis_client, redis_client
-from domain.redis_circuit import RedisCircuit
+from domain.queue.circuit import RedisCircuit
+from domain.queue.jobs import async_redis_client, redis_client
 from ingress.limits import Allowance, Counted, RateLimiter
 
 

@@ -16,8 +16,8 @@ from deploy.stack import process_spec
 from domain.accounts.keys import create_key
 from domain.contract.shapes import SCOPES
 from domain.database import Database
-from domain.jobs import QUEUES
 from domain.lifecycle import Environment
+from domain.queue.jobs import QUEUES
 from domain.settings import Settings
 from ingress.process import free_port
 from tests.factories import Fleet, make_fleet

@@ -8,8 +8,8 @@ import dramatiq
 import psycopg
 
 from domain.database import is_away
-from domain.jobs import process_positions
 from domain.observability import get_logger
+from domain.queue.jobs import process_positions
 from domain.routes.progress.tracking import process_vehicles
 from domain.telematics.tracks import record_failed_processing
 from workers.context import Context

@@ -14,8 +14,8 @@ from dramatiq.common import dq_name
 from dramatiq.errors import ConnectionClosed
 from dramatiq.middleware import Callbacks, Middleware, Retries, ShutdownNotifications
 
-from domain.jobs import DEAL, GIVE_BACK, redis_client
 from domain.observability import JOBS, get_logger
+from domain.queue.jobs import DEAL, GIVE_BACK, redis_client
 from workers.turns import Turns
 
 log = get_logger(__name__)

@@ -11,8 +11,8 @@ from psycopg.errors import LockNotAvailable
 
 from domain.database import ALONE, TimeLimits, is_away
 from domain.encoding import write
-from domain.jobs import Job
 from domain.observability import ROUTES_IMPORTED, get_logger
+from domain.queue.jobs import Job
 from domain.routes.intake import holds, imports
 from domain.routes.intake.imports import Outcome
 from workers.context import Context

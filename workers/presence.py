@@ -18,10 +18,11 @@ import redis
 from dramatiq.middleware import Middleware, SkipMessage
 
 from domain.database import Database
-from domain.jobs import minute_of
 from domain.observability import get_logger
-from domain.operations import beats, pauses
-from domain.operations.beats import Ended, Running, WorkerBeat
+from domain.operations import pauses
+from domain.queue import heartbeats
+from domain.queue.heartbeats import Ended, Running, WorkerBeat
+from domain.queue.jobs import minute_of
 from workers.broker import FuelrouteBroker
 
 log = get_logger(__name__)
@@ -56,10 +57,10 @@ class Presence(Middleware):
 
     def stop(self) -> None:
         self._stop.set()
-        self._thread.join(beats.BEAT_SECONDS)
+        self._thread.join(heartbeats.BEAT_SECONDS)
         self._tell()
         try:
-            beats.leave(self._broker.client, self._broker.broker_id)
+            heartbeats.leave(self._broker.client, self._broker.broker_id)
         except redis.RedisError:
             log.debug("workers.left_unnoticed")
 
@@ -87,7 +88,7 @@ class Presence(Middleware):
     def _run(self) -> None:
         while True:
             self._tell()
-            if self._stop.wait(beats.BEAT_SECONDS):
+            if self._stop.wait(heartbeats.BEAT_SECONDS):
                 return
             self._look()
 
@@ -108,7 +109,7 @@ class Presence(Middleware):
             ended, self._untold = self._untold, Counter()
         beat, finished = self._beat(datetime.now(UTC))
         try:
-            beats.beat(self._broker.client, beat, finished, ended)
+            heartbeats.beat(self._broker.client, beat, finished, ended)
         except redis.RedisError:
             log.debug("workers.unheard")  # whoever reads the beats sees that they are missing
             with self._lock:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dramatiq import Worker
 
 from domain.database import Database
-from domain.jobs import QUEUES, JobQueue
 from domain.observability import get_logger
+from domain.queue.jobs import QUEUES, JobQueue
 from domain.settings import Settings
 from workers.broker import FuelrouteBroker
 from workers.context import Context

@@ -1,7 +1,7 @@
 """Turns: no company's work holds up another's. A company gets at most half of a worker process's threads while others
 have some, and never all.
 
-Further jobs of the company wait in its lane in Redis (`domain.jobs`), from where other workers may take them.
+Further jobs of the company wait in its lane in Redis (`domain.queue.jobs`), from where other workers may take them.
 """
 
 import threading

@@ -12,12 +12,12 @@ from deploy.cli.failures import CommandFailed
 from deploy.cli.output import counted, print_table, screen, show
 from deploy.cli.storing import transaction
 from domain.ids import read_id, shown_id, with_shown_ids
-from domain.jobs import redis_client
 from domain.operations import audit, dead_letters, measuring, overdue, pauses
 from domain.operations.alerts import Measured, find_alerts, headline, is_silent, shown_count
-from domain.operations.beats import PassBeat
 from domain.operations.dead_letters import DeadLetter, Filter
-from domain.operations.rates import WINDOWS, shown_rate
+from domain.queue.heartbeats import PassBeat
+from domain.queue.jobs import redis_client
+from domain.queue.rates import WINDOWS, shown_rate
 from domain.settings import get_settings
 from domain.text import printable
 

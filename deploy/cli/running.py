@@ -10,9 +10,9 @@ from deploy.cli.arguments import AsJson
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import print_table, screen, show
 from domain import database
-from domain.jobs import QUEUES, check_redis
 from domain.metrics_ports import serve_metrics
 from domain.observability import configure_logging
+from domain.queue.jobs import QUEUES, check_redis
 from domain.settings import Settings, get_settings
 from domain.text import without_secrets
 

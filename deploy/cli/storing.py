@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from domain import database
 from domain.database import Connection
-from domain.jobs import Job, JobQueue
+from domain.queue.jobs import Job, JobQueue
 from domain.settings import get_settings
 
 

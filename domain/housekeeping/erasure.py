@@ -21,8 +21,8 @@ from domain.database import Connection
 from domain.fleet.drivers import forget_driver
 from domain.fleet.records import shown_record
 from domain.housekeeping.retention import delete_routes
-from domain.jobs import in_batches
 from domain.operations.audit import in_audit
+from domain.queue.jobs import in_batches
 from domain.routes.intake.retiring import is_driven, retire
 from domain.routes.transitions import end_routes
 from domain.statements import Command, IdRow, Statement

@@ -16,7 +16,7 @@ from domain.contract.csvfiles import write_rows
 from domain.database import Connection
 from domain.ifta.driven_routes import Driven, Rate, read_driven_routes, read_tax_rates
 from domain.ifta.legs import DrivenLeg, driven_legs
-from domain.jobs import in_batches
+from domain.queue.jobs import in_batches
 from domain.roads import Roads, default_roads
 from domain.roads.states import default_states
 

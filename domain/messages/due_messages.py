@@ -5,7 +5,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.database import Connection
-from domain.jobs import Job, send_message
+from domain.queue.jobs import Job, send_message
 from domain.statements import Command, OwnedRow, Statement, in_turns
 
 _BEING_SENT = Command("SELECT FROM messages WHERE plan_id = %s AND status = 'pending' AND claimed_until > %s")

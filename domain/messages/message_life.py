@@ -20,12 +20,12 @@ from domain.accounts.contact_urls import AllowedHosts
 from domain.accounts.contacts import Contacts, UnreadableContact, is_sealed
 from domain.database import Connection
 from domain.ids import new_id
-from domain.jobs import SWEEP_GRACE
 from domain.lifecycle import Environment
 from domain.messages import gateways
 from domain.messages.gateways import Fault
 from domain.messages.text import compose, corrected
 from domain.planning.directions import Directions
+from domain.queue.jobs import SWEEP_GRACE
 from domain.settings import Settings
 from domain.statements import Command, NotNull, Statement
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from domain.jobs import MAX_WAITING, QUEUES
-from domain.operations.beats import PassBeat, WorkerBeat
 from domain.operations.overdue import COUNTED, Count, Figure
 from domain.operations.pauses import Pause
-from domain.operations.queues import Holder, QueueState
-from domain.operations.rates import Rates
+from domain.queue.heartbeats import PassBeat, WorkerBeat
+from domain.queue.inspection import Holder, QueueState
+from domain.queue.jobs import MAX_WAITING, QUEUES
+from domain.queue.rates import Rates
 
 SILENT_AFTER = timedelta(seconds=30)
 """A worker that has not beaten for so long is silent: 15 beats are missing."""

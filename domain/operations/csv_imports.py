@@ -17,9 +17,9 @@ from domain.contract.csvfiles import Progress, Report
 from domain.database import Connection, TimeLimits, as_json
 from domain.errors import FuelrouteError
 from domain.ids import first_id_of, new_id
-from domain.jobs import Job
 from domain.operations import audit
 from domain.operations.audit import Actor
+from domain.queue.jobs import Job
 from domain.routes.intake import fleet_changes
 from domain.routes.plans import price_changes
 from domain.statements import Command, Statement

@@ -15,11 +15,11 @@ import redis
 
 from domain.database import Connection
 from domain.ids import with_shown_ids
-from domain.jobs import COUNTS_KEPT_SECONDS, NAMESPACE, QUEUES, in_batches, keys_now
 from domain.operations import audit
 from domain.operations.audit import Actor
-from domain.operations.queues import StoredJob, read_job
 from domain.operations.subjects import About, about
+from domain.queue.inspection import StoredJob, read_job
+from domain.queue.jobs import COUNTS_KEPT_SECONDS, NAMESPACE, QUEUES, in_batches, keys_now
 
 
 class DeadLetter(NamedTuple):

@@ -5,8 +5,9 @@ from datetime import datetime
 import redis
 
 from domain.database import Connection
-from domain.operations import beats, overdue, pauses, queues, rates
+from domain.operations import overdue, pauses
 from domain.operations.alerts import Measured
+from domain.queue import heartbeats, inspection, rates
 
 
 def measure(connection: Connection, client: redis.Redis, *, now: datetime) -> Measured:
@@ -14,14 +15,14 @@ def measure(connection: Connection, client: redis.Redis, *, now: datetime) -> Me
     late = overdue.count(connection, now=now)
     try:
         return Measured(
-            queues.read_queues(client),
-            beats.read_workers(client, now=now),
-            queues.read_holders(client),
-            beats.read_passes(client),
+            inspection.read_queues(client),
+            heartbeats.read_workers(client, now=now),
+            inspection.read_holders(client),
+            heartbeats.read_passes(client),
             stopped,
             late,
             rates.read_rates(client, now=now),
-            beats.read_runs(client),
+            heartbeats.read_runs(client),
         )
     except redis.RedisError:
         return Measured(None, [], {}, [], stopped, late, [], [])

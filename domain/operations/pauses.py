@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from domain.database import Connection
 from domain.errors import FuelrouteError
-from domain.jobs import QUEUES
 from domain.operations import audit
 from domain.operations.audit import Actor
+from domain.queue.jobs import QUEUES
 from domain.statements import Command, Statement
 
 

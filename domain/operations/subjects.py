@@ -5,8 +5,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.database import Connection
-from domain.jobs import in_batches
-from domain.operations.queues import StoredJob
+from domain.queue.inspection import StoredJob
+from domain.queue.jobs import in_batches
 from domain.statements import Statement
 
 

@@ -10,10 +10,10 @@ from uuid import UUID
 
 from domain.database import Connection, Tenant
 from domain.fleet.matching import Matched
-from domain.jobs import SWEEP_GRACE, Job
 from domain.lifecycle import CANCELABLE, CANCELED_VIA_API, CancelEffect, RouteStatus, effect_of_cancel
 from domain.messages.discarding import discard_messages
 from domain.planning.stored_plans import ROAD_MILES
+from domain.queue.jobs import SWEEP_GRACE, Job
 from domain.routes import events
 from domain.savings.recording import drop_savings, record_savings
 from domain.statements import Command, IdRow, Parameters, Statement

@@ -13,7 +13,7 @@ from uuid import UUID
 from psycopg import Cursor
 
 from domain.database import Connection, as_array, as_json
-from domain.jobs import SWEEP_GRACE
+from domain.queue.jobs import SWEEP_GRACE
 from domain.statements import Command, Statement
 from domain.telematics.arrivals import Evidence, Implied, ManualStopEvent, Visit
 

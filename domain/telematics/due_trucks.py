@@ -7,8 +7,8 @@ from uuid import UUID
 
 from domain.contract.shapes import Position
 from domain.database import Connection, as_array
-from domain.jobs import JOB_TRUCKS, Job, in_batches, process_positions
 from domain.lifecycle import Environment
+from domain.queue.jobs import JOB_TRUCKS, Job, in_batches, process_positions
 from domain.roads.sphere import MILES_PER_DEGREE
 from domain.statements import NotNull, Statement
 from domain.telematics import arrivals

@@ -8,7 +8,7 @@ from uuid import UUID
 from psycopg import Cursor
 
 from domain.database import Connection, as_array
-from domain.jobs import JOB_TRUCKS, Job, in_batches, process_positions
+from domain.queue.jobs import JOB_TRUCKS, Job, in_batches, process_positions
 from domain.statements import Statement
 
 STANDING_MINUTES = 15

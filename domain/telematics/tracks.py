@@ -11,8 +11,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.database import Connection, Tenant
-from domain.jobs import SWEEP_GRACE, Job
 from domain.lifecycle import Environment
+from domain.queue.jobs import SWEEP_GRACE, Job
 from domain.statements import Command, NotNull, Statement, in_turns
 from domain.telematics import arrivals
 from domain.telematics.arrivals import Fix

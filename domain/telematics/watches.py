@@ -17,8 +17,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.database import Connection
-from domain.jobs import Job
 from domain.planning.deviations import TrackedFix, Watch
+from domain.queue.jobs import Job
 from domain.statements import Command, Statement
 from domain.telematics.rechecks import WaitingAgain, process_trucks
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from domain.operations.rates import CHARTED_MINUTES, Minute
+from domain.queue.rates import CHARTED_MINUTES, Minute
 
 _STEP = 4
 _BAR = 3

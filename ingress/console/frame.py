@@ -23,11 +23,11 @@ from domain.accounts.tokens import form_token, is_form_token, new_token
 from domain.accounts.users import MAY_MANAGE_KEYS, MAY_MATCH, MAY_SEE_REQUESTS
 from domain.database import SERVING, Connection, Database
 from domain.errors import FuelrouteError
-from domain.jobs import Job, JobQueue
 from domain.lifecycle import Role
 from domain.observability import get_logger
 from domain.operations import audit
 from domain.operations.audit import Actor
+from domain.queue.jobs import Job, JobQueue
 from domain.settings import Settings
 from ingress.console.browser import (
     MAX_FORM_BYTES,

@@ -24,10 +24,10 @@ from domain.accounts.contacts import Contacts
 from domain.contract.csvfiles import UnreadableFile
 from domain.database import Database
 from domain.errors import FuelrouteError
-from domain.jobs import Job, JobQueue
 from domain.observability import get_logger
 from domain.operations import csv_imports
 from domain.operations.csv_imports import IMPORTING, StoredImport
+from domain.queue.jobs import Job, JobQueue
 from ingress.console.browser import MAX_FILE_BYTES
 from ingress.turns import NothingFree, Shares
 

@@ -12,17 +12,18 @@ from starlette.responses import Response
 
 from domain.accounts.companies import names_of
 from domain.ids import Kind, read_id, shown_id
-from domain.jobs import QUEUES
 from domain.lifecycle import Role
-from domain.operations import audit, dead_letters, measuring, overdue, pauses, queues
+from domain.operations import audit, dead_letters, measuring, overdue, pauses
 from domain.operations.alerts import Measured, find_alerts, headline, is_silent, shown_count
 from domain.operations.audit import Actor
-from domain.operations.beats import read_workers
 from domain.operations.dead_letters import DeadLetter, Filter
 from domain.operations.overdue import FIGURES, Figure, HeldCount
-from domain.operations.queues import Place, StoredJob
-from domain.operations.rates import CHARTED_MINUTES, WINDOWS, read_rates, shown_rate
 from domain.operations.subjects import About, about
+from domain.queue import inspection
+from domain.queue.heartbeats import read_workers
+from domain.queue.inspection import Place, StoredJob
+from domain.queue.jobs import QUEUES
+from domain.queue.rates import CHARTED_MINUTES, WINDOWS, read_rates, shown_rate
 from ingress.console.charts import draw_chart
 from ingress.console.frame import Page, Refused, not_found, see_other
 from ingress.console.rendering import counted
@@ -133,7 +134,7 @@ def show_jobs(page: Page) -> Response:
     return _jobs(
         page,
         f"{queue}: {place.replace('-', ' ')}",
-        queues.jobs_in(page.console.jobs.client, queue, place, limit=_ROWS),
+        inspection.jobs_in(page.console.jobs.client, queue, place, limit=_ROWS),
     )
 
 
@@ -141,12 +142,12 @@ def show_worker(page: Page) -> Response:
     """The jobs that a worker has taken and not finished."""
     _for_operators(page)
     client, id = page.console.jobs.client, page.request.path_params["id"]
-    if id not in queues.read_holders(client):
+    if id not in inspection.read_holders(client):
         raise not_found()
     name = next(
         (one.name for one in read_workers(client, now=page.now) if one.id == id), "that tells nothing of itself"
     )
-    return _jobs(page, f"Jobs held by worker {name}", queues.jobs_held_by(client, id, limit=_ROWS))
+    return _jobs(page, f"Jobs held by worker {name}", inspection.jobs_held_by(client, id, limit=_ROWS))
 
 
 def _jobs(page: Page, title: str, jobs: Sequence[StoredJob]) -> Response:

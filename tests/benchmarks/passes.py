@@ -11,8 +11,8 @@ from typing import Any, cast
 import psycopg
 
 from domain.database import Connection
-from domain.jobs import JOB_ITEMS, JobQueue
 from domain.lifecycle import PendingReason, RouteStatus
+from domain.queue.jobs import JOB_ITEMS, JobQueue
 from domain.routes.intake import holds
 from scheduler.passes import Passes
 from tests.benchmarks.harness import Bench, Figure, Stack, own_megabytes

@@ -16,7 +16,6 @@ from domain.contract.shapes import RouteInput
 from domain.database import Connection, Tenant
 from domain.encoding import write
 from domain.ids import new_id
-from domain.jobs import JobQueue, build_plan
 from domain.lifecycle import Environment
 from domain.planning import fuel_plan as planning
 from domain.planning.each_stop import costs_with_each_stop
@@ -24,6 +23,7 @@ from domain.planning.fuel_plan import ComputedPlan, PlanInputs, PlanPolicy
 from domain.planning.optimizer import solve
 from domain.planning.reasons import with_reasons
 from domain.planning.trips import Trip
+from domain.queue.jobs import JobQueue, build_plan
 from domain.roads import Leg, Point, Road
 from domain.roads.highways import FREEWAY, HIGHWAYS_FILE, HighwayGraph, HighwayRoads
 from domain.roads.sphere import MILES_PER_DEGREE

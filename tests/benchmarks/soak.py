@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Sequence
 
-from domain.jobs import QUEUES
+from domain.queue.jobs import QUEUES
 from tests.benchmarks.harness import STOLEN, Bench, Figure, rates
 from tests.benchmarks.load import drive, send
 from tests.benchmarks.push import pushes

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 from playwright.sync_api import Page, expect
 
-from domain.jobs import JobQueue, build_plan, redis_client
 from domain.lifecycle import Role
+from domain.queue.jobs import JobQueue, build_plan, redis_client
 from domain.settings import Settings
 from ingress.console.streams import MOST_OF_SESSION
 from tests.browser.conftest import People, add_session, session_of

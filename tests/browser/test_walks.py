@@ -11,8 +11,8 @@ from uuid import uuid4
 import pytest
 from playwright.sync_api import Page, expect
 
-from domain.jobs import JobQueue, build_plan, redis_client
 from domain.lifecycle import Role
+from domain.queue.jobs import JobQueue, build_plan, redis_client
 from domain.settings import Settings
 from tests.browser.accessibility import assert_accessible
 from tests.browser.conftest import People

@@ -6,9 +6,9 @@ from uuid import uuid4
 import pytest
 
 from domain.ids import shown_id
-from domain.jobs import QUEUES, JobQueue, build_plan, import_routes
-from domain.operations.beats import PassBeat, beat_pass
 from domain.operations.overdue import FIGURES
+from domain.queue.heartbeats import PassBeat, beat_pass
+from domain.queue.jobs import QUEUES, JobQueue, build_plan, import_routes
 from tests.deploy.test_cli import NO_COMPANY, Cli, cli  # noqa: F401  (a fixture)
 from tests.dying import dead, kill
 

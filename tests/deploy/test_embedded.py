@@ -16,8 +16,8 @@ from pydantic import SecretStr
 from deploy.embedded import AlreadyRunning, DataFolder, EmbeddedPostgres, EmbeddedRedis, EmbeddedUnavailable, running
 from deploy.processes import Spec, StartFailed, Supervisor
 from deploy.stack import contact_key
-from domain.jobs import check_redis, redis_client
 from domain.migrations import migrate
+from domain.queue.jobs import check_redis, redis_client
 from domain.settings import CONTACT_KEY_FILE, Settings
 from tests.service import eventually
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from domain.jobs import QUEUES
+from domain.queue.jobs import QUEUES
 from domain.settings import Settings, UnusableSetting
 from ingress.process import PortTaken, free_port
 from tests.metrics import Metrics

@@ -15,6 +15,7 @@ SHARED = "shared"
 
 ORDER = (
     SHARED,
+    "queue",
     "contract",
     "roads",
     "accounts",

@@ -2,9 +2,10 @@
 
 import pytest
 
-from domain import database, jobs
+from domain import database
 from domain.database import DatabaseProblem, check_server
-from domain.jobs import RedisProblem, check_redis
+from domain.queue import jobs
+from domain.queue.jobs import RedisProblem, check_redis
 from domain.settings import Settings
 
 

@@ -6,8 +6,8 @@ from uuid import UUID
 
 from domain.contract.shapes import Position
 from domain.database import Connection
-from domain.jobs import Job
 from domain.lifecycle import Environment
+from domain.queue.jobs import Job
 from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
 from tests.domain.helpers import deliver, place_of, planned_by_hand, positions_at, post

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from domain.jobs import QUEUES
+from domain.queue.jobs import QUEUES
 from domain.settings import Settings
 from ingress.process import free_port
 from tests.factories import route_body

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from domain.encoding import write
-from domain.jobs import OUTCOME_CHANNEL, redis_client
 from domain.lifecycle import RouteStatus
+from domain.queue.jobs import OUTCOME_CHANNEL, redis_client
 from domain.routes.intake.imports import Outcome
 from ingress.outcomes import Outcomes, Wanted
 from tests.servers import OwnRedis, own_redis, silent_proxy

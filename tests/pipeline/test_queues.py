@@ -3,11 +3,12 @@
 import time
 from datetime import UTC, datetime, timedelta
 
-from domain.jobs import QUEUES, redis_client
-from domain.operations import beats, pauses
+from domain.operations import pauses
 from domain.operations.alerts import Measured, find_alerts
 from domain.operations.audit import Actor
 from domain.operations.measuring import measure
+from domain.queue import heartbeats
+from domain.queue.jobs import QUEUES, redis_client
 from tests.factories import route_body
 from tests.service import Client, Service, eventually
 
@@ -41,7 +42,7 @@ def test_pushes_during_a_pause_of_imports_wait_and_are_imported_after_it(client:
         assert "imports is paused by ann@example.com: the fleet is being corrected" in {
             need.what for need in find_alerts(found, now=datetime.now(UTC))
         }
-        time.sleep(beats.BEAT_SECONDS + 1.5)  # by now each worker has looked
+        time.sleep(heartbeats.BEAT_SECONDS + 1.5)  # by now each worker has looked
         pushed = client.push(route_body(datetime.now(UTC) + timedelta(hours=1)))
         assert (pushed.status_code, pushed.json()["status"]) == (202, "pending")
     finally:

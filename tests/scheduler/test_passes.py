@@ -18,8 +18,8 @@ from pydantic import SecretStr
 from deploy.embedded import EmbeddedRedis, running
 from domain.accounts.companies import retire_company
 from domain.database import SERVING, Connection, Database
-from domain.jobs import QUEUES, JobQueue, build_plan, redis_client
 from domain.lifecycle import Environment, RouteStatus
+from domain.queue.jobs import QUEUES, JobQueue, build_plan, redis_client
 from domain.routes.intake.fleet_changes import add_mapping
 from domain.routes.plans import first_plan, review_requests
 from domain.routes.progress.tracking import process_vehicles

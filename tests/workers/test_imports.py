@@ -15,8 +15,8 @@ import pytest
 from dramatiq.brokers.stub import StubBroker
 
 from domain.database import Connection, Database
-from domain.jobs import JobQueue
 from domain.lifecycle import RouteStatus
+from domain.queue.jobs import JobQueue
 from domain.routes.intake import holds, imports
 from domain.routes.intake.imports import Outcome
 from domain.settings import Settings

@@ -11,9 +11,9 @@ import pytest
 from dramatiq.brokers.stub import StubBroker
 
 from domain.database import Database
-from domain.jobs import JobQueue, review_plan
 from domain.planning import explanation as explanations
 from domain.planning.stored_plans import read_route_explanation
+from domain.queue.jobs import JobQueue, review_plan
 from domain.roads import Point, Road
 from domain.routes.plans import review_requests
 from domain.routes.progress.tracking import process_vehicles

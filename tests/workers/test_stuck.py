@@ -11,10 +11,11 @@ import pytest
 from dramatiq import Worker
 
 from domain.database import Database
-from domain.jobs import QUEUES, Job, JobQueue
-from domain.operations import alerts, beats
+from domain.operations import alerts
 from domain.operations.alerts import Alert, Measured, find_alerts
 from domain.operations.measuring import measure
+from domain.queue import heartbeats
+from domain.queue.jobs import QUEUES, Job, JobQueue
 from domain.settings import Settings
 from tests.service import eventually
 from workers.broker import FuelrouteBroker
@@ -93,7 +94,7 @@ def test_jobs_in_flight_while_none_ends_are_told_while_every_gauge_is_green(
 ) -> None:
     with hanging(settings, database) as worker:
         jobs.put(job(0))
-        eventually(lambda: beats.read_finished(jobs.client), lambda finished: "plans" in finished)
+        eventually(lambda: heartbeats.read_finished(jobs.client), lambda finished: "plans" in finished)
         jobs.put(*(job(number) for number in range(1, 5)))
         time.sleep(1)
         assert look() == [], "they have just begun"
@@ -128,7 +129,7 @@ def test_a_worker_whose_figures_stand_still_is_told_though_it_works(
     settings: Settings, database: Database, jobs: JobQueue, look: Callable[[], list[str]]
 ) -> None:
     with hanging(settings, database) as worker:
-        eventually(lambda: beats.read_workers(jobs.client, now=datetime.now(UTC)), bool)
+        eventually(lambda: heartbeats.read_workers(jobs.client, now=datetime.now(UTC)), bool)
         worker.fall_silent()
         told = eventually(look, lambda found: any("stood still" in one for one in found), seconds=20)
         assert "takes jobs, and its figures have stood still for" in " ".join(told)

@@ -14,7 +14,7 @@ from domain.fleet.drivers import DriverRow, change_driver, store_driver, store_d
 from domain.fleet.mappings import store_mapping
 from domain.fleet.matching import MappingKind
 from domain.fleet.vehicles import VehicleRow, change_vehicle, store_vehicle, store_vehicles
-from domain.jobs import Job, import_routes, in_batches
+from domain.queue.jobs import Job, import_routes, in_batches
 from domain.routes.intake.holds import routes_waiting_for
 
 

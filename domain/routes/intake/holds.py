@@ -7,8 +7,8 @@ from uuid import UUID
 
 from domain.database import Connection
 from domain.fleet.matching import MappingKind
-from domain.jobs import JOB_ITEMS, Job
 from domain.lifecycle import PendingReason
+from domain.queue.jobs import JOB_ITEMS, Job
 from domain.routes.intake.imports import REFERENCES
 from domain.routes.transitions import end
 from domain.statements import IdRow, OwnedRow, Statement

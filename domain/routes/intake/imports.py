@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from domain.database import Connection, as_array, as_json, together
 from domain.fleet.matching import MappingKind, Match, Reference, match
-from domain.jobs import Job, build_plan
 from domain.lifecycle import HELD, PendingReason, RouteStatus
+from domain.queue.jobs import Job, build_plan
 from domain.routes import events
 from domain.routes.transitions import end
 from domain.routes.visits import keep_what_could_begin

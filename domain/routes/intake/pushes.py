@@ -12,8 +12,8 @@ from domain.accounts.keys import VALID
 from domain.contract.shapes import RouteInput
 from domain.database import Connection, Tenant, as_json
 from domain.ids import new_id
-from domain.jobs import SWEEP_GRACE, Job
 from domain.lifecycle import PushEffect, effect_of_push
+from domain.queue.jobs import SWEEP_GRACE, Job
 from domain.routes.intake.pushed_columns import PUSHED_COLUMNS, PUSHED_VALUES
 from domain.routes.intake.superseding import lock_references, lock_with_older, supersede
 from domain.routes.intake.updates import Update, lock_current, store_updates

@@ -11,8 +11,8 @@ from domain.errors import FuelrouteError
 from domain.fleet.matching import Matched
 from domain.fleet.records import lately_retired, retire_record, shown_record
 from domain.ids import shown_id
-from domain.jobs import Job, import_routes, in_batches
 from domain.lifecycle import Environment, RouteStatus
+from domain.queue.jobs import Job, import_routes, in_batches
 from domain.routes.transitions import end_routes, lock_unfinished, match_again, unfinished_routes
 
 _PORTION = 1_000

@@ -9,10 +9,10 @@ import msgspec
 
 from domain.contract.shapes import RouteInput, RouteStopInput
 from domain.database import Connection, Tenant, as_json
-from domain.jobs import SWEEP_GRACE
 from domain.lifecycle import RouteStatus
 from domain.messages.discarding import discard_messages
 from domain.planning.stored_plans import move_stops
+from domain.queue.jobs import SWEEP_GRACE
 from domain.routes.intake.pushed_columns import PUSHED_COLUMNS, PUSHED_VALUES
 from domain.routes.transitions import START_OVER
 from domain.statements import Command, Statement

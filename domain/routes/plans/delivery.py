@@ -9,11 +9,11 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.database import Connection
-from domain.jobs import Job
 from domain.messages import message_life
 from domain.messages.due_messages import next_messages
 from domain.messages.gateways import Fault
 from domain.messages.message_life import Claim, MessageStatus, Settled
+from domain.queue.jobs import Job
 from domain.routes import events, transitions
 from domain.routes.plans import replans
 from domain.settings import Settings

@@ -12,11 +12,11 @@ import numpy as np
 
 from domain.database import Connection, as_json
 from domain.documents import FuelPlanDocument, PlanCause, TimelineEntry
-from domain.jobs import SWEEP_GRACE, Job, review_plan
 from domain.lifecycle import Environment
 from domain.planning.deviations import Deviation, FuelStop, PlannedWay, TrackedFix, Watch, follow
 from domain.planning.explanation import unpack_explanation
 from domain.planning.stored_plans import ROAD_MILES
+from domain.queue.jobs import SWEEP_GRACE, Job, review_plan
 from domain.roads import Point, Road
 from domain.roads.highways import NO_ROAD
 from domain.routes.plans.replans import MADE_ANEW, MOST_REPLANS, index_of_stops

@@ -5,12 +5,12 @@ from typing import Literal
 from uuid import UUID
 
 from domain.database import Connection
-from domain.jobs import Job, send_message
 from domain.messages.message_life import queue_message
 from domain.planning.directions import directions_of
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_tasks import PlanTask, RouteToPlan
 from domain.planning.stored_plans import store_plan
+from domain.queue.jobs import Job, send_message
 from domain.routes import transitions
 from domain.statements import OwnedRow, Statement, in_turns
 from domain.stations.candidates import Corridor

@@ -12,7 +12,7 @@ from uuid import UUID
 from domain.accounts.companies import require_company
 from domain.contract.csvfiles import Progress, Report
 from domain.database import Connection
-from domain.jobs import Job
+from domain.queue.jobs import Job
 from domain.routes.plans.review_requests import after_new_prices
 from domain.stations import price_imports
 from domain.stations.price_imports import DealRow, StationRow, TaxRow

@@ -20,11 +20,11 @@ from uuid import UUID
 
 from domain.database import Connection, as_json
 from domain.documents import FuelPlanDocument, FuelStopDocument, PlanCause, TimelineEntry
-from domain.jobs import Job
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_changes import SAVING_CHANGE
 from domain.planning.plan_tasks import PlanTask, live_now, plan_task_as_of, route_to_plan
 from domain.planning.stored_plans import store_plan
+from domain.queue.jobs import Job
 from domain.routes.plans.first_plan import queue_message_of
 from domain.statements import Command, IdRow, NotNull, Statement
 from domain.stations.candidates import Corridor

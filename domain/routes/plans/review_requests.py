@@ -10,8 +10,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.database import Connection, Tenant
-from domain.jobs import SWEEP_GRACE, Job, review_plan
 from domain.planning.plan_changes import fuel_changed
+from domain.queue.jobs import SWEEP_GRACE, Job, review_plan
 from domain.statements import IdRow, OwnedRow, Statement, in_turns
 
 _REQUEST = "review_requests = review_requests + 1, review_at = coalesce(review_at, %(due)s)"

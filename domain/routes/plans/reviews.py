@@ -24,7 +24,6 @@ from uuid import UUID
 
 from domain.database import Connection
 from domain.documents import FuelPlanDocument, PlanCause, StopDocument
-from domain.jobs import SWEEP_GRACE, Job
 from domain.lifecycle import RouteStatus
 from domain.messages.discarding import discard_messages
 from domain.messages.due_messages import is_being_sent
@@ -40,6 +39,7 @@ from domain.planning.plan_tasks import (
     stop_point,
 )
 from domain.planning.stored_plans import ROAD_MILES, confirm_plan, store_plan
+from domain.queue.jobs import SWEEP_GRACE, Job
 from domain.roads import CIRCUITY, Point, great_circle_miles
 from domain.routes import events
 from domain.routes.plans.first_plan import queue_message_of

@@ -11,9 +11,9 @@ from uuid import UUID
 
 from domain.database import Connection, Tenant
 from domain.ids import shown_id
-from domain.jobs import SWEEP_GRACE, Job, build_plan, review_plan, send_message
 from domain.lifecycle import Environment, RouteStatus
 from domain.messages import resending
+from domain.queue.jobs import SWEEP_GRACE, Job, build_plan, review_plan, send_message
 from domain.roads import Point
 from domain.routes import events
 from domain.routes.events import ImpossibleStep, Requester

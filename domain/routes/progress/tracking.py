@@ -6,8 +6,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.database import Connection
-from domain.jobs import Job, build_plan
 from domain.lifecycle import Environment, RouteStatus
+from domain.queue.jobs import Job, build_plan
 from domain.routes.plans import review_requests
 from domain.routes.plans.deviating_trucks import WatchedTruck, follow_trucks
 from domain.routes.transitions import complete_routes, store_first_arrivals

@@ -12,7 +12,7 @@ import pytest
 
 from domain.contract.csvfiles import Report, UnreadableFile
 from domain.database import Connection, Database
-from domain.jobs import import_routes as import_job
+from domain.queue.jobs import import_routes as import_job
 from domain.routes.intake.fleet_changes import import_drivers, import_vehicles
 from domain.stations.price_imports import store_deal_rows, store_station_rows, store_tax_rows
 from tests.domain.helpers import imported

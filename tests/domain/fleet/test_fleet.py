@@ -25,9 +25,9 @@ from domain.fleet.matching import Matched
 from domain.fleet.queries import list_drivers, list_vehicles
 from domain.fleet.records import UnknownTarget
 from domain.ids import new_id, shown_id
-from domain.jobs import import_routes as import_job
 from domain.lifecycle import Environment
 from domain.messages.due_messages import due_messages, list_messages
+from domain.queue.jobs import import_routes as import_job
 from domain.routes.intake.fleet_changes import add_mapping, import_drivers, import_vehicles
 from domain.routes.intake.holds import routes_that_can_move
 from domain.routes.intake.imports import import_routes

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from domain.accounts.companies import Policy, set_policy
 from domain.database import Connection, Database
 from domain.ids import shown_id
-from domain.jobs import send_message
 from domain.lifecycle import RouteStatus
 from domain.messages import message_life
 from domain.messages.due_messages import due_messages, list_messages
 from domain.messages.gateways import Fault
 from domain.messages.message_life import Claim, MessageStatus, channel_of
+from domain.queue.jobs import send_message
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, store_pushes
 from domain.routes.plans import delivery

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.jobs import QUEUES
 from domain.operations.alerts import Alert, Measured, find_alerts, headline
-from domain.operations.beats import PassBeat, Running, WorkerBeat
 from domain.operations.overdue import FIGURES, Count
 from domain.operations.pauses import Pause
-from domain.operations.queues import Holder, QueueState
+from domain.queue.heartbeats import PassBeat, Running, WorkerBeat
+from domain.queue.inspection import Holder, QueueState
+from domain.queue.jobs import QUEUES
 
 NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
 

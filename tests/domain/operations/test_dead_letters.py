@@ -8,10 +8,10 @@ import pytest
 
 from domain.database import Connection
 from domain.ids import new_id
-from domain.jobs import JobQueue, build_plan, import_due, import_routes, process_positions
 from domain.operations import audit, dead_letters
 from domain.operations.audit import Actor, NoReason
 from domain.operations.dead_letters import DeadLetter, Filter
+from domain.queue.jobs import JobQueue, build_plan, import_due, import_routes, process_positions
 from tests.domain.helpers import pushed
 from tests.dying import kill, working
 from tests.factories import Fleet, make_fleet

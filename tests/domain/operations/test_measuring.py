@@ -4,10 +4,10 @@ from datetime import datetime
 from uuid import uuid4
 
 from domain.database import Connection
-from domain.jobs import QUEUES, Job, JobQueue, redis_client
 from domain.operations.measuring import measure
 from domain.operations.overdue import FIGURES
-from domain.operations.queues import jobs_in
+from domain.queue.inspection import jobs_in
+from domain.queue.jobs import QUEUES, Job, JobQueue, redis_client
 from tests.dying import kill
 
 

@@ -5,10 +5,10 @@ from datetime import datetime
 import pytest
 
 from domain.database import Connection
-from domain.jobs import QUEUES
 from domain.operations import audit, pauses
 from domain.operations.audit import Actor, NoReason
 from domain.operations.pauses import Pause, UnknownQueue
+from domain.queue.jobs import QUEUES
 
 ANN = Actor("ann@example.com", " the prices are wrong ")
 

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from domain.database import Connection
-from domain.jobs import build_plan, process_positions
 from domain.lifecycle import RouteStatus
+from domain.queue.jobs import build_plan, process_positions
 from domain.routes import transitions
 from domain.settings import Settings
 from tests.domain.helpers import deliver, imported, planned_by_hand, positions_at, post, route_row, status_of, visits_of

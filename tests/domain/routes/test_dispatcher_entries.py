@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from domain.database import Connection, Database, Tenant
 from domain.ids import new_id
-from domain.jobs import Job, build_plan, process_positions, review_plan, send_message
 from domain.lifecycle import RouteStatus
 from domain.messages.resending import CannotResend
 from domain.planning.plan_tasks import load_plan_task
+from domain.queue.jobs import Job, build_plan, process_positions, review_plan, send_message
 from domain.routes import events
 from domain.routes.events import ImpossibleStep, Requester
 from domain.routes.plans import reviews

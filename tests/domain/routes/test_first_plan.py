@@ -11,11 +11,11 @@ import pytest
 
 from domain.accounts.companies import Policy, set_policy
 from domain.database import Connection, Tenant
-from domain.jobs import process_positions, send_message
 from domain.lifecycle import RouteStatus
 from domain.planning import stored_plans
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_tasks import PlanTask, load_plan_task, road_ahead
+from domain.queue.jobs import process_positions, send_message
 from domain.roads import Point
 from domain.roads.highways import HighwayRoads
 from domain.routes import transitions

@@ -10,8 +10,8 @@ from uuid import UUID
 import pytest
 
 from domain.database import Connection
-from domain.jobs import Job, build_plan
 from domain.lifecycle import RouteStatus
+from domain.queue.jobs import Job, build_plan
 from domain.routes import transitions
 from domain.routes.intake import holds, imports
 from domain.routes.intake.fleet_changes import add_mapping

@@ -14,8 +14,8 @@ from domain.database import Connection
 from domain.fleet.matching import MappingKind, Match, Reference, match
 from domain.fleet.records import UnknownTarget
 from domain.ids import new_id
-from domain.jobs import import_routes as import_job
 from domain.lifecycle import PendingReason, RouteStatus
+from domain.queue.jobs import import_routes as import_job
 from domain.routes.intake import holds, imports
 from domain.routes.intake.fleet_changes import add_mapping
 from domain.routes.intake.imports import Decision, decide, import_routes, revisions_settled

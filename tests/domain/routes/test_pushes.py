@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from domain.contract.shapes import RouteStopInput
 from domain.database import SUPERSEDING_LOCKS, Connection, Database, Tenant
-from domain.jobs import process_positions, review_plan
 from domain.lifecycle import RouteStatus
+from domain.queue.jobs import process_positions, review_plan
 from domain.routes.events import Requester
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, Pushed, store_pushes

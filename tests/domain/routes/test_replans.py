@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from domain.accounts.companies import Policy, set_policy
 from domain.contract.shapes import Position
 from domain.database import Connection, Tenant
-from domain.jobs import Job, build_plan, review_plan
 from domain.lifecycle import Environment
 from domain.messages.due_messages import due_messages
 from domain.planning import stored_plans
@@ -24,6 +23,7 @@ from domain.planning.explanation import unpack_explanation
 from domain.planning.fuel_plan import NoPlan
 from domain.planning.plan_tasks import PlanTask, load_plan_task, road_ahead
 from domain.planning.relaxation import FURTHEST_DETOUR_MILES
+from domain.queue.jobs import Job, build_plan, review_plan
 from domain.roads import Point
 from domain.roads.highways import HighwayRoads
 from domain.roads.sphere import MILES_PER_DEGREE

@@ -10,10 +10,10 @@ import pytest
 from domain.contract.shapes import Position
 from domain.database import Connection, Tenant
 from domain.ids import new_id
-from domain.jobs import Job, review_plan
 from domain.lifecycle import Environment
 from domain.planning import stored_plans
 from domain.planning.plan_tasks import PlanTask, load_plan_task, road_ahead
+from domain.queue.jobs import Job, review_plan
 from domain.roads import CIRCUITY, great_circle_miles
 from domain.roads.highways import HighwayRoads
 from domain.routes.plans import first_plan, review_requests, reviews

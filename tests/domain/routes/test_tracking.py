@@ -7,7 +7,7 @@ import pytest
 
 from domain.contract.shapes import moment_of
 from domain.database import Connection
-from domain.jobs import build_plan, process_positions
+from domain.queue.jobs import build_plan, process_positions
 from domain.routes.intake.imports import import_routes
 from domain.settings import Settings
 from domain.telematics import tracks

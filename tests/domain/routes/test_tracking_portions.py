@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from domain.contract.shapes import Position
 from domain.database import Connection
-from domain.jobs import in_batches, process_positions
+from domain.queue.jobs import in_batches, process_positions
 from domain.routes.plans.first_plan import due_plans
 from domain.settings import Settings
 from domain.telematics import fixes_to_visits, tracks

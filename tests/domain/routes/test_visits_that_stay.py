@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from domain.database import Connection, Tenant
-from domain.jobs import Job, build_plan
 from domain.lifecycle import RouteStatus
+from domain.queue.jobs import Job, build_plan
 from domain.routes import transitions
 from domain.routes.events import Requester
 from domain.routes.intake import holds

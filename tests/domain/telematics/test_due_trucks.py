@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from domain.contract.shapes import Position
 from domain.database import Connection
-from domain.jobs import Job, process_positions
 from domain.lifecycle import RouteStatus
+from domain.queue.jobs import Job, process_positions
 from domain.settings import Settings
 from domain.telematics.arrivals import TruckRoute, current_route
 from tests.domain.helpers import imported, north_of, positions_at, post

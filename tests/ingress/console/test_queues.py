@@ -10,10 +10,10 @@ from uuid import uuid4
 import pytest
 
 from domain.ids import shown_id
-from domain.jobs import QUEUES, JobQueue, build_plan, import_routes, redis_client
 from domain.lifecycle import Role
 from domain.operations import audit, pauses
 from domain.operations.audit import Actor
+from domain.queue.jobs import QUEUES, JobQueue, build_plan, import_routes, redis_client
 from domain.settings import Settings
 from tests.domain.helpers import pushed
 from tests.dying import dead, kill, url_of

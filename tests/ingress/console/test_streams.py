@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from starlette.responses import HTMLResponse, Response
 
 from domain.database import Database
-from domain.jobs import JobQueue, build_plan, redis_client
 from domain.lifecycle import Role
+from domain.queue.jobs import JobQueue, build_plan, redis_client
 from domain.settings import Settings
 from ingress.console import streams
 from ingress.console.streams import MOST_OF_SESSION, Shared, Streams

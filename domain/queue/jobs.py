@@ -20,7 +20,7 @@ from redis.retry import Retry
 
 from domain.errors import FuelrouteError
 from domain.observability import get_logger
-from domain.redis_circuit import RedisCircuit
+from domain.queue.circuit import RedisCircuit
 from domain.settings import Settings
 
 log = get_logger(__name__)

@@ -12,8 +12,8 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 import redis
 
-from domain.jobs import NAMESPACE, QUEUES
-from domain.operations import beats
+from domain.queue import heartbeats
+from domain.queue.jobs import NAMESPACE, QUEUES
 from domain.text import printable, without_secrets
 
 _SAMPLE = 50
@@ -85,7 +85,7 @@ def _last_line(traceback: str) -> str:
 
 def read_queues(client: redis.Redis) -> list[QueueState]:
     """Raises redis.RedisError."""
-    finished = beats.read_finished(client)
+    finished = heartbeats.read_finished(client)
     workers = _workers(client)
     states = []
     for queue in QUEUES:
@@ -112,9 +112,9 @@ def read_queues(client: redis.Redis) -> list[QueueState]:
 
 def read_holders(client: redis.Redis) -> dict[str, Holder]:
     """Whoever takes messages, or has taken some and died, by its id."""
-    beats: Any = client.zrange(_HEARTBEATS, 0, -1, withscores=True)
+    heartbeats: Any = client.zrange(_HEARTBEATS, 0, -1, withscores=True)
     with client.pipeline(transaction=False) as ask:
-        for worker, _ in beats:
+        for worker, _ in heartbeats:
             for queue in QUEUES:
                 ask.scard(_acks(worker.decode(), queue))
         counts = ask.execute()
@@ -123,7 +123,7 @@ def read_holders(client: redis.Redis) -> dict[str, Holder]:
         worker.decode(): Holder(
             sum(counts[number * width : (number + 1) * width]), datetime.fromtimestamp(beat / 1000, UTC)
         )
-        for number, (worker, beat) in enumerate(beats)
+        for number, (worker, beat) in enumerate(heartbeats)
     }
 
 

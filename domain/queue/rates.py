@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import redis
 
-from domain.jobs import QUEUES, counts_of, minute_of
+from domain.queue.jobs import QUEUES, counts_of, minute_of
 
 WINDOWS = (1, 5, 60)
 """Minutes over which rates are told."""

@@ -6,8 +6,8 @@ import time
 
 import redis
 
-from domain.jobs import QUEUES, JobQueue
 from domain.observability import DEAD_LETTERS, QUEUE_AGE, QUEUE_JOBS, get_logger
+from domain.queue.jobs import QUEUES, JobQueue
 from domain.settings import Settings
 
 log = get_logger(__name__)

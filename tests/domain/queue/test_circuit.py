@@ -9,8 +9,8 @@ import pytest
 import redis
 
 from domain.ids import new_id
-from domain.jobs import JobQueue, import_routes, redis_client
-from domain.redis_circuit import RedisCircuit
+from domain.queue.circuit import RedisCircuit
+from domain.queue.jobs import JobQueue, import_routes, redis_client
 from tests.servers import OwnRedis, own_redis
 from tests.service import eventually
 

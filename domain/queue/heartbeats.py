@@ -12,7 +12,7 @@ import msgspec
 import redis
 
 from domain.encoding import write
-from domain.jobs import COUNTS_KEPT_SECONDS, counts_of
+from domain.queue.jobs import COUNTS_KEPT_SECONDS, counts_of
 
 BEAT_SECONDS = 2.0
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from domain.database import Connection
 from domain.ids import new_id
-from domain.jobs import MAX_WAITING, JobQueue, build_plan, counts_of, import_routes, minute_of
 from domain.operations import dead_letters
 from domain.operations.audit import Actor
 from domain.operations.dead_letters import Filter
-from domain.operations.rates import CHARTED_MINUTES, WINDOWS, Minute, Rates, read_rates
+from domain.queue.jobs import MAX_WAITING, JobQueue, build_plan, counts_of, import_routes, minute_of
+from domain.queue.rates import CHARTED_MINUTES, WINDOWS, Minute, Rates, read_rates
 from tests.dying import kill
 
 FIXED = datetime(2026, 11, 22, 3, 0, 30, tzinfo=UTC)

@@ -1,0 +1,1 @@
+"""The job queues in Redis: jobs, Redis keys and scripts, heartbeats, rates, and what the queues hold now."""
