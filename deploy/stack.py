@@ -17,7 +17,8 @@ from deploy.processes import Spec, StopRequested, Supervisor
 from deploy.terminal import Terminal
 from domain.database import check_server
 from domain.migrations import migrate
-from domain.queue.jobs import QUEUES, check_redis
+from domain.queue.jobs import QUEUES
+from domain.queue.redis_clients import check_redis
 from domain.settings import CONTACT_KEY_FILE, Settings
 from domain.text import printable, without_secrets
 from ingress.process import free_port

@@ -13,7 +13,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from domain.observability import get_logger
-from domain.queue.jobs import OUTCOME_CHANNEL
+from domain.queue.redis_layout import outcomes_channel
 from domain.routes.intake.imports import Outcome
 
 log = get_logger(__name__)
@@ -123,7 +123,7 @@ class Outcomes:
                     ) as client,
                     client.pubsub() as channel,
                 ):
-                    await channel.subscribe(OUTCOME_CHANNEL + self.reply_to)
+                    await channel.subscribe(outcomes_channel(self.reply_to))
                     await self._hear(channel)
             except (redis.RedisError, OSError) as error:
                 if not self._deaf:

@@ -16,7 +16,8 @@ from domain.contract.shapes import Route, RouteInput
 from domain.database import Database, flush, is_away
 from domain.lifecycle import PushEffect, RouteStatus
 from domain.observability import ROUTES_PUSHED, get_logger
-from domain.queue.jobs import AsyncJobQueue, Job, import_routes, in_batches
+from domain.queue.job_queue import AsyncJobQueue
+from domain.queue.jobs import Job, import_routes, in_batches
 from domain.routes.intake.pushes import Push, Pushed, create_routes
 from domain.routes.reading.answers import fresh_route
 from domain.routes.reading.lookups import read_routes

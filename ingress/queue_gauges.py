@@ -7,7 +7,8 @@ import time
 import redis
 
 from domain.observability import DEAD_LETTERS, QUEUE_AGE, QUEUE_JOBS, get_logger
-from domain.queue.jobs import QUEUES, JobQueue
+from domain.queue.job_queue import JobQueue
+from domain.queue.jobs import QUEUES
 from domain.settings import Settings
 
 log = get_logger(__name__)

@@ -14,7 +14,8 @@ from domain.async_database import AsyncDatabase
 from domain.contract.shapes import Route, RouteInput
 from domain.database import SERVING, Connection, Database
 from domain.queue.circuit import RedisCircuit
-from domain.queue.jobs import AsyncJobQueue, async_redis_client, redis_client
+from domain.queue.job_queue import AsyncJobQueue
+from domain.queue.redis_clients import async_redis_client, redis_client
 from domain.routes.reading.lookups import Versioned, ask_external_ids, ask_routes, ask_versions
 from domain.settings import Settings
 from domain.statements import Query

@@ -15,11 +15,11 @@ from domain.housekeeping.sealing import seal_stored
 from domain.messages.due_messages import due_messages
 from domain.observability import get_logger
 from domain.operations import audit, csv_imports
+from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import (
     JOB_ITEMS,
     JOB_TRUCKS,
     Job,
-    JobQueue,
     build_plan,
     import_due,
     import_routes,

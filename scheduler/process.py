@@ -15,7 +15,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from domain.database import Database
 from domain.observability import get_logger
 from domain.queue.heartbeats import PassBeat, beat_pass
-from domain.queue.jobs import JobQueue
+from domain.queue.job_queue import JobQueue
 from domain.settings import Settings
 from scheduler.leader import Leadership, LeadershipLost
 from scheduler.passes import Passes

@@ -22,7 +22,8 @@ from hypothesis.internal.conjecture import providers as hypothesis_providers
 from deploy.embedded import EmbeddedPostgres, EmbeddedRedis, running
 from domain.database import Connection, Database
 from domain.migrations import migrate
-from domain.queue.jobs import JobQueue, redis_client
+from domain.queue.job_queue import JobQueue
+from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
 from tests.factories import Fleet, make_fleet
 from tests.servers import own_redis

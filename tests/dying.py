@@ -7,7 +7,8 @@ from typing import Any
 import dramatiq
 from dramatiq import Worker
 
-from domain.queue.jobs import Job, JobQueue
+from domain.queue.job_queue import JobQueue
+from domain.queue.jobs import Job
 from tests.service import eventually
 from workers.broker import FuelrouteBroker
 

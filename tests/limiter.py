@@ -8,7 +8,7 @@ from uuid import UUID
 import redis.asyncio
 
 from domain.queue.circuit import RedisCircuit
-from domain.queue.jobs import async_redis_client, redis_client
+from domain.queue.redis_clients import async_redis_client, redis_client
 from ingress.limits import Allowance, Counted, RateLimiter
 
 

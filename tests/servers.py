@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from deploy.embedded import EmbeddedRedis, running
-from domain.queue.jobs import redis_client
+from domain.queue.redis_clients import redis_client
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,9 @@ from dramatiq.errors import ConnectionClosed
 from dramatiq.middleware import Callbacks, Middleware, Retries, ShutdownNotifications
 
 from domain.observability import JOBS, get_logger
-from domain.queue.jobs import DEAL, GIVE_BACK, redis_client
+from domain.queue.dramatiq_messages import COMPANY, JOB_ID
+from domain.queue.redis_clients import redis_client
+from domain.queue.redis_layout import DEAL, GIVE_BACK, NAMESPACE, taken_key, waiting_key
 from workers.turns import Turns
 
 log = get_logger(__name__)
@@ -68,7 +70,7 @@ class WakingConsumer(dramatiq.Consumer):
                 self._broker.do_qsize(self._queue_name)  # a heartbeat
                 return None
             self._broker.deal(self._queue_name)
-            name = f"{self._broker.namespace}:{self._queue_name}"
+            name = waiting_key(self._queue_name)
             if self._broker.waiting_client.blmove(name, name, _WAIT_SECONDS, "LEFT", "LEFT") is None:
                 self._broker.do_qsize(self._queue_name)  # any command is a heartbeat; waiting is none
                 return None
@@ -80,17 +82,17 @@ class WakingConsumer(dramatiq.Consumer):
         message = next(self._stock)
         if message is None:
             return None
-        company = message.options.get("company_id")
+        company = message.options.get(COMPANY)
         if company is not None and not self._broker.turns.take(company):
             self._give_back(message, company)
             return None
-        self._held[message.options["redis_message_id"]] = company
+        self._held[message.options[JOB_ID]] = company
         return message
 
     def _give_back(self, message: Any, company: str) -> None:
         """A job whose company has no free turn: it waits in its lane until one ends."""
         self._stock.queued_message_ids.discard(message.message_id)
-        self._broker.give_back(self._queue_name, company, message.options["redis_message_id"])
+        self._broker.give_back(self._queue_name, company, message.options[JOB_ID])
 
     def _let_go(self, *redis_message_ids: str) -> None:
         """The jobs are no longer here, and their turns end. Where one was missing, more of its company are dealt."""
@@ -108,34 +110,33 @@ class WakingConsumer(dramatiq.Consumer):
         it, and no job of the same key could take its place."""
         for name in (self._queue_name, dq_name(self._queue_name)):
             self._broker.caretaker.do_qsize(name)
-        acks = f"{self._broker.namespace}:__acks__.{self._broker.broker_id}.{self._queue_name}"
-        noted: Any = self._broker.client.smembers(acks)
+        noted: Any = self._broker.client.smembers(taken_key(self._broker.broker_id, self._queue_name))
         lost = {message_id.decode() for message_id in noted} - self._held.keys()
         if lost:
             log.warning("workers.messages_found", queue=self._queue_name, messages=len(lost))
             self._broker.do_requeue(self._queue_name, *lost)  # those that were settled meanwhile stay so
 
     def ack(self, message: Any) -> None:
-        if message.options["redis_message_id"] in self._broker.put_back:
+        if message.options[JOB_ID] in self._broker.put_back:
             self._put_back(message)
             return
         self._settle(self._stock.ack, message)
-        self._let_go(message.options["redis_message_id"])
+        self._let_go(message.options[JOB_ID])
 
     def _put_back(self, message: Any) -> None:
         """A job of a paused queue, which was skipped."""
         self.requeue([message])
         self._stock.queued_message_ids.discard(message.message_id)  # as when it is settled
-        self._broker.put_back.discard(message.options["redis_message_id"])
+        self._broker.put_back.discard(message.options[JOB_ID])
 
     def nack(self, message: Any) -> None:
         self._settle(self._stock.nack, message)
-        self._let_go(message.options["redis_message_id"])
+        self._let_go(message.options[JOB_ID])
 
     def requeue(self, messages: Iterable[Any]) -> None:
         messages = list(messages)
         self._settle(self._stock.requeue, messages)
-        self._let_go(*(message.options["redis_message_id"] for message in messages))
+        self._let_go(*(message.options[JOB_ID] for message in messages))
 
     def close(self) -> None:
         self._stock.close()
@@ -184,10 +185,10 @@ class FuelrouteBroker(RedisBroker):
     def deal(self, queue: str) -> None:
         """Deals jobs from the companies' lanes to the queue, of each as many as it has turns free here."""
         free = [one for pair in self.turns.free().items() for one in pair]
-        self._deal(keys=[self.namespace], args=[queue, self.turns.share, *free])
+        self._deal(keys=[NAMESPACE], args=[queue, self.turns.share, *free])
 
     def give_back(self, queue: str, company: str, redis_message_id: str) -> None:
-        self._give_back(keys=[self.namespace], args=[queue, self.broker_id, company, redis_message_id])
+        self._give_back(keys=[NAMESPACE], args=[queue, self.broker_id, company, redis_message_id])
 
     def consume(self, queue_name: str, prefetch: int = 1, timeout: int = 5000) -> dramatiq.Consumer:
         if queue_name in self.delay_queues:

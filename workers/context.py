@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from domain.database import Database
-from domain.queue.jobs import JobQueue
+from domain.queue.job_queue import JobQueue
 from domain.roads import Roads, default_roads
 from domain.settings import Settings
 from domain.stations.candidates import StationPlaces

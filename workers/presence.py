@@ -21,8 +21,9 @@ from domain.database import Database
 from domain.observability import get_logger
 from domain.operations import pauses
 from domain.queue import heartbeats
+from domain.queue.dramatiq_messages import JOB_ID
 from domain.queue.heartbeats import Ended, Running, WorkerBeat
-from domain.queue.jobs import minute_of
+from domain.queue.redis_layout import minute_of
 from workers.broker import FuelrouteBroker
 
 log = get_logger(__name__)
@@ -66,7 +67,7 @@ class Presence(Middleware):
 
     def before_process_message(self, broker: dramatiq.Broker, message: Any) -> None:
         if message.queue_name in self._broker.paused:
-            self._broker.put_back.add(message.options["redis_message_id"])
+            self._broker.put_back.add(message.options[JOB_ID])
             raise SkipMessage
         with self._lock:
             self._running[threading.get_ident()] = Running(message.queue_name, message.actor_name, datetime.now(UTC))

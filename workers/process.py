@@ -9,7 +9,8 @@ from dramatiq import Worker
 
 from domain.database import Database
 from domain.observability import get_logger
-from domain.queue.jobs import QUEUES, JobQueue
+from domain.queue.job_queue import JobQueue
+from domain.queue.jobs import QUEUES
 from domain.settings import Settings
 from workers.broker import FuelrouteBroker
 from workers.context import Context

@@ -16,8 +16,8 @@ from domain.operations import audit, dead_letters, measuring, overdue, pauses
 from domain.operations.alerts import Measured, find_alerts, headline, is_silent, shown_count
 from domain.operations.dead_letters import DeadLetter, Filter
 from domain.queue.heartbeats import PassBeat
-from domain.queue.jobs import redis_client
 from domain.queue.rates import WINDOWS, shown_rate
+from domain.queue.redis_clients import redis_client
 from domain.settings import get_settings
 from domain.text import printable
 

@@ -12,7 +12,8 @@ from deploy.cli.output import print_table, screen, show
 from domain import database
 from domain.metrics_ports import serve_metrics
 from domain.observability import configure_logging
-from domain.queue.jobs import QUEUES, check_redis
+from domain.queue.jobs import QUEUES
+from domain.queue.redis_clients import check_redis
 from domain.settings import Settings, get_settings
 from domain.text import without_secrets
 

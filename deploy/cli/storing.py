@@ -5,7 +5,8 @@ from contextlib import contextmanager
 
 from domain import database
 from domain.database import Connection
-from domain.queue.jobs import Job, JobQueue
+from domain.queue.job_queue import JobQueue
+from domain.queue.jobs import Job
 from domain.settings import get_settings
 
 

@@ -12,7 +12,8 @@ from domain.operations.overdue import COUNTED, Count, Figure
 from domain.operations.pauses import Pause
 from domain.queue.heartbeats import PassBeat, WorkerBeat
 from domain.queue.inspection import Holder, QueueState
-from domain.queue.jobs import MAX_WAITING, QUEUES
+from domain.queue.job_queue import MAX_WAITING
+from domain.queue.jobs import QUEUES
 from domain.queue.rates import Rates
 
 SILENT_AFTER = timedelta(seconds=30)

@@ -1,20 +1,20 @@
-"""What jobs are about: a job carries ids only, and the database knows whose they are."""
+"""The companies and routes of jobs: a job carries ids only, and the database knows whose they are."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
 from domain.database import Connection
-from domain.queue.inspection import StoredJob
+from domain.queue.dramatiq_messages import StoredJob
 from domain.queue.jobs import in_batches
 from domain.statements import Statement
 
 
 class About(NamedTuple):
-    """Whose routes, trucks or messages a job is about, and which routes."""
+    """The routes of a job, and the companies of its routes, trucks and messages."""
 
     company_of: dict[UUID, UUID]
-    """By the route."""
+    """The company of each route."""
     company_ids: frozenset[UUID]
 
     @property
@@ -41,7 +41,7 @@ _AT_ONCE = 1_000
 
 
 def about(connection: Connection, jobs: Sequence[StoredJob]) -> list[About]:
-    """In the order of the jobs."""
+    """The subjects of each job, in the order of the jobs."""
     return [one for batch in in_batches(jobs, _AT_ONCE) for one in _about(connection, batch)]
 
 

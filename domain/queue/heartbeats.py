@@ -12,14 +12,17 @@ import msgspec
 import redis
 
 from domain.encoding import write
-from domain.queue.jobs import COUNTS_KEPT_SECONDS, counts_of
+from domain.queue.redis_layout import (
+    LAST_FINISHED,
+    RATES_KEPT_SECONDS,
+    SCHEDULER_LAST_RUNS,
+    SCHEDULER_RECENT_RUNS,
+    WORKER_HEARTBEATS,
+    rates_key,
+)
 
 BEAT_SECONDS = 2.0
 
-_WORKERS = "fuelroute:beats:workers"
-_FINISHED = "fuelroute:beats:finished"
-_PASSES = "fuelroute:beats:passes"
-_RUNS = "fuelroute:beats:runs"
 _RUNS_KEPT = 20
 _FORGET_AFTER = timedelta(hours=1)
 
@@ -85,53 +88,53 @@ def beat(client: redis.Redis, worker: WorkerBeat, finished: Mapping[str, datetim
     """`finished`: when this worker last finished a job of each queue. `ended`: how many since its last beat. Raises
     redis.RedisError."""
     with client.pipeline(transaction=False) as tell:
-        tell.hset(_WORKERS, worker.id, write(worker))
+        tell.hset(WORKER_HEARTBEATS, worker.id, write(worker))
         for queue, at in finished.items():
-            tell.hset(_FINISHED, queue, at.isoformat())
+            tell.hset(LAST_FINISHED, queue, at.isoformat())
         for one, jobs in ended.items():
-            tell.hincrby(counts_of(one.minute), f"{one.how} {one.queue}", jobs)
-            tell.expire(counts_of(one.minute), COUNTS_KEPT_SECONDS)
+            tell.hincrby(rates_key(one.minute), f"{one.how} {one.queue}", jobs)
+            tell.expire(rates_key(one.minute), RATES_KEPT_SECONDS)
         tell.execute()
 
 
 def leave(client: redis.Redis, worker_id: str) -> None:
     """A worker that stops in order is not missed."""
-    client.hdel(_WORKERS, worker_id)
+    client.hdel(WORKER_HEARTBEATS, worker_id)
 
 
 def beat_pass(client: redis.Redis, one: PassBeat) -> None:
     """Raises redis.RedisError."""
     with client.pipeline(transaction=False) as tell:
-        tell.hset(_PASSES, one.name, write(one))
+        tell.hset(SCHEDULER_LAST_RUNS, one.name, write(one))
         if one.moved or one.failed:
-            tell.lpush(_RUNS, write(one))
-            tell.ltrim(_RUNS, 0, _RUNS_KEPT - 1)
+            tell.lpush(SCHEDULER_RECENT_RUNS, write(one))
+            tell.ltrim(SCHEDULER_RECENT_RUNS, 0, _RUNS_KEPT - 1)
         tell.execute()
 
 
 def read_workers(client: redis.Redis, *, now: datetime) -> list[WorkerBeat]:
     """Those that beat within the last hour, and those that died since then."""
-    found = _read(client, _WORKERS, WorkerBeat)
+    found = _read(client, WORKER_HEARTBEATS, WorkerBeat)
     long_gone = [one.id for one in found if now - one.beat_at > _FORGET_AFTER]
     if long_gone:
-        client.hdel(_WORKERS, *long_gone)
+        client.hdel(WORKER_HEARTBEATS, *long_gone)
     return sorted((one for one in found if one.id not in long_gone), key=lambda one: one.name)
 
 
 def read_passes(client: redis.Redis) -> list[PassBeat]:
     """The last run of each pass."""
-    return sorted(_read(client, _PASSES, PassBeat), key=lambda one: one.name)
+    return sorted(_read(client, SCHEDULER_LAST_RUNS, PassBeat), key=lambda one: one.name)
 
 
 def read_runs(client: redis.Redis) -> list[PassBeat]:
     """The last runs that moved something or failed, the newest first."""
-    values: list[bytes] = client.lrange(_RUNS, 0, -1)  # type: ignore[assignment]
+    values: list[bytes] = client.lrange(SCHEDULER_RECENT_RUNS, 0, -1)  # type: ignore[assignment]
     return _decoded(values, PassBeat)
 
 
 def read_finished(client: redis.Redis) -> dict[str, datetime]:
     """When a job of each queue was last finished, by whichever worker."""
-    values: dict[bytes, bytes] = client.hgetall(_FINISHED)  # type: ignore[assignment]  # redis-py types both its clients
+    values: dict[bytes, bytes] = client.hgetall(LAST_FINISHED)  # type: ignore[assignment]  # redis-py types both its clients
     return {queue.decode(): datetime.fromisoformat(at.decode()) for queue, at in values.items()}
 
 

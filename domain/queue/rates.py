@@ -1,7 +1,7 @@
-"""How many jobs go into each queue and come out of it, by minute, for an hour.
+"""Jobs that go into each queue and come out of it, by minute, for an hour.
 
-Whoever enqueues counts in the script that enqueues, and workers count in their beats: counting costs no request of its
-own. Redis keeps the counts, so they survive a restart of any process of ours.
+The scripts that enqueue count what goes in, and workers count in their heartbeats: counting costs no extra request.
+Redis keeps the counts, so they survive a restart of any process of ours.
 """
 
 from collections.abc import Sequence
@@ -10,34 +10,35 @@ from typing import NamedTuple
 
 import redis
 
-from domain.queue.jobs import QUEUES, counts_of, minute_of
+from domain.queue.jobs import QUEUES
+from domain.queue.redis_layout import minute_of, rates_key
 
 WINDOWS = (1, 5, 60)
-"""Minutes over which rates are told."""
+"""The lengths in minutes over which rates are averaged."""
 CHARTED_MINUTES = 60
 
 
 class Minute(NamedTuple):
-    """What a queue did in a minute."""
+    """The jobs of one queue in one minute."""
 
     entered: int
     done: int
     failed: int
-    """Attempts. A job that fails and is tried again counts at each attempt, and once as done in the end."""
+    """Attempts that failed. A job that fails and is tried again counts at each attempt, and once as done in the end."""
 
 
 class Rates(NamedTuple):
-    """One queue."""
+    """The minutes of one queue."""
 
     queue: str
     minutes: Sequence[Minute]
-    """The newest last; it is still running. One more than are charted, for `per_minute`."""
+    """The newest comes last and is still running. There is one more than is charted, for `per_minute`."""
     elapsed: float
-    """Of the running minute, from 0 to 1."""
+    """The part of the running minute that is over, from 0 to 1."""
 
     def per_minute(self, what: str, minutes: int) -> float:
-        """A rate over the last minutes, of the fields of `Minute`. They end now: of the minute in which they begin the
-        part is taken that lies within them, as if its jobs had come evenly."""
+        """The rate of a field of `Minute` over the last minutes, which end now. They begin within a minute: its jobs
+        count as if they had come evenly."""
         counts: list[int] = [getattr(one, what) for one in self.minutes[-minutes - 1 :]]
         return (sum(counts[1:]) + counts[0] * (1 - self.elapsed)) / minutes
 
@@ -51,18 +52,18 @@ class Rates(NamedTuple):
 
 
 def shown_rate(jobs_a_minute: float) -> str:
-    """`0`, `0.4`, `3.5`, `1,200`."""
+    """A rate as people read it: `0`, `0.4`, `3.5`, `1,200`."""
     if 0 < jobs_a_minute < 0.05:
         return "< 0.1"
     return f"{jobs_a_minute:,.0f}" if jobs_a_minute >= 10 or not jobs_a_minute else f"{jobs_a_minute:.1f}"
 
 
 def read_rates(client: redis.Redis, *, now: datetime) -> list[Rates]:
-    """Raises redis.RedisError."""
+    """The rates of every queue. Raises redis.RedisError."""
     newest = minute_of(now.timestamp())
     with client.pipeline(transaction=False) as ask:
         for minute in range(newest - CHARTED_MINUTES, newest + 1):
-            ask.hgetall(counts_of(minute))
+            ask.hgetall(rates_key(minute))
         counted: list[dict[bytes, bytes]] = ask.execute()
     elapsed = now.timestamp() / 60 - newest
     return [Rates(queue, [_minute(counts, queue) for counts in counted], elapsed) for queue in QUEUES]

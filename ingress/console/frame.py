@@ -27,7 +27,8 @@ from domain.lifecycle import Role
 from domain.observability import get_logger
 from domain.operations import audit
 from domain.operations.audit import Actor
-from domain.queue.jobs import Job, JobQueue
+from domain.queue.job_queue import JobQueue
+from domain.queue.jobs import Job
 from domain.settings import Settings
 from ingress.console.browser import (
     MAX_FORM_BYTES,

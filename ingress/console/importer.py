@@ -27,7 +27,8 @@ from domain.errors import FuelrouteError
 from domain.observability import get_logger
 from domain.operations import csv_imports
 from domain.operations.csv_imports import IMPORTING, StoredImport
-from domain.queue.jobs import Job, JobQueue
+from domain.queue.job_queue import JobQueue
+from domain.queue.jobs import Job
 from ingress.console.browser import MAX_FILE_BYTES
 from ingress.turns import NothingFree, Shares
 

@@ -20,8 +20,9 @@ from domain.operations.dead_letters import DeadLetter, Filter
 from domain.operations.overdue import FIGURES, Figure, HeldCount
 from domain.operations.subjects import About, about
 from domain.queue import inspection
+from domain.queue.dramatiq_messages import StoredJob
 from domain.queue.heartbeats import read_workers
-from domain.queue.inspection import Place, StoredJob
+from domain.queue.inspection import Place
 from domain.queue.jobs import QUEUES
 from domain.queue.rates import CHARTED_MINUTES, WINDOWS, read_rates, shown_rate
 from ingress.console.charts import draw_chart

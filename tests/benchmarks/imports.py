@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from domain.lifecycle import PendingReason, RouteStatus
-from domain.queue.jobs import JobQueue, import_routes, in_batches
+from domain.queue.job_queue import JobQueue
+from domain.queue.jobs import import_routes, in_batches
 from tests.benchmarks.harness import Bench, Figure, Stack, busiest
 from tests.benchmarks.load import LoadFailed
 from tests.benchmarks.loader import Fleet, Lot, load_fleet, load_routes

@@ -12,7 +12,8 @@ import psycopg
 
 from domain.database import Connection
 from domain.lifecycle import PendingReason, RouteStatus
-from domain.queue.jobs import JOB_ITEMS, JobQueue
+from domain.queue.job_queue import JobQueue
+from domain.queue.jobs import JOB_ITEMS
 from domain.routes.intake import holds
 from scheduler.passes import Passes
 from tests.benchmarks.harness import Bench, Figure, Stack, own_megabytes

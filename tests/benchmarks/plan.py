@@ -23,7 +23,8 @@ from domain.planning.fuel_plan import ComputedPlan, PlanInputs, PlanPolicy
 from domain.planning.optimizer import solve
 from domain.planning.reasons import with_reasons
 from domain.planning.trips import Trip
-from domain.queue.jobs import JobQueue, build_plan
+from domain.queue.job_queue import JobQueue
+from domain.queue.jobs import build_plan
 from domain.roads import Leg, Point, Road
 from domain.roads.highways import FREEWAY, HIGHWAYS_FILE, HighwayGraph, HighwayRoads
 from domain.roads.sphere import MILES_PER_DEGREE

@@ -11,7 +11,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from domain.lifecycle import Role
-from domain.queue.jobs import JobQueue, build_plan, redis_client
+from domain.queue.job_queue import JobQueue
+from domain.queue.jobs import build_plan
+from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
 from ingress.console.streams import MOST_OF_SESSION
 from tests.browser.conftest import People, add_session, session_of

@@ -8,7 +8,7 @@ import pytest
 
 from domain.fleet.matching import MappingKind
 from domain.ids import new_id, shown_id
-from domain.queue.jobs import JobQueue
+from domain.queue.job_queue import JobQueue
 from domain.routes.intake.fleet_changes import add_mapping
 from tests.contract.checks import accepted, stored_route
 from tests.factories import route_body

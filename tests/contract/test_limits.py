@@ -6,7 +6,7 @@ from datetime import datetime
 import httpx
 import pytest
 
-from domain.queue.jobs import redis_client
+from domain.queue.redis_clients import redis_client
 from ingress.limits import Counted, counter_of
 from tests.contract.checks import count_routes, problem, put_in_status
 from tests.contract.conftest import Clients

@@ -26,7 +26,7 @@ from deploy.stack import process_spec
 from domain.accounts.keys import PresentedKey, find_callers
 from domain.database import Database
 from domain.ids import read_id, shown_id
-from domain.queue.jobs import JobQueue
+from domain.queue.job_queue import JobQueue
 from domain.settings import Settings, get_settings
 from tests.conftest import make_database
 from tests.domain.helpers import deliver, driven_without_a_plan, imported, planned_by_hand, route_row

@@ -8,7 +8,8 @@ import pytest
 from domain.ids import shown_id
 from domain.operations.overdue import FIGURES
 from domain.queue.heartbeats import PassBeat, beat_pass
-from domain.queue.jobs import QUEUES, JobQueue, build_plan, import_routes
+from domain.queue.job_queue import JobQueue
+from domain.queue.jobs import QUEUES, build_plan, import_routes
 from tests.deploy.test_cli import NO_COMPANY, Cli, cli  # noqa: F401  (a fixture)
 from tests.dying import dead, kill
 

@@ -17,7 +17,7 @@ from deploy.embedded import AlreadyRunning, DataFolder, EmbeddedPostgres, Embedd
 from deploy.processes import Spec, StartFailed, Supervisor
 from deploy.stack import contact_key
 from domain.migrations import migrate
-from domain.queue.jobs import check_redis, redis_client
+from domain.queue.redis_clients import check_redis, redis_client
 from domain.settings import CONTACT_KEY_FILE, Settings
 from tests.service import eventually
 

@@ -5,7 +5,7 @@ import pytest
 from domain import database
 from domain.database import DatabaseProblem, check_server
 from domain.queue import jobs
-from domain.queue.jobs import RedisProblem, check_redis
+from domain.queue.redis_clients import RedisProblem, check_redis
 from domain.settings import Settings
 
 

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 import pytest
 import redis
 
-from domain.queue.jobs import async_redis_client, redis_client
+from domain.queue.redis_clients import async_redis_client, redis_client
 from domain.settings import Settings
 from ingress.limits import Allowance, counter_of
 from tests.limiter import BlockingLimiter, blocking_limiter

@@ -12,7 +12,8 @@ import pytest
 
 from domain.encoding import write
 from domain.lifecycle import RouteStatus
-from domain.queue.jobs import OUTCOME_CHANNEL, redis_client
+from domain.queue.redis_clients import redis_client
+from domain.queue.redis_layout import outcomes_channel
 from domain.routes.intake.imports import Outcome
 from ingress.outcomes import Outcomes, Wanted
 from tests.servers import OwnRedis, own_redis, silent_proxy
@@ -136,7 +137,7 @@ async def hears(outcomes: Outcomes, redis: OwnRedis, *, within_seconds: float) -
             route_id = UUID(int=number)
             waiting = asyncio.create_task(wait(outcomes, route_id, 1, 0.1))
             await asyncio.to_thread(
-                client.publish, OUTCOME_CHANNEL + outcomes.reply_to, announcement({route_id: DRAFT})
+                client.publish, outcomes_channel(outcomes.reply_to), announcement({route_id: DRAFT})
             )
             if await waiting == DRAFT:
                 return
@@ -186,8 +187,8 @@ def test_an_announcement_that_cannot_be_read_costs_no_other(redis: OwnRedis) -> 
                 await hears(outcomes, redis, within_seconds=10)
                 waiting = asyncio.create_task(wait(outcomes, A, 1, 5))
                 await asyncio.sleep(0)
-                client.publish(OUTCOME_CHANNEL + outcomes.reply_to, b"of another release")
-                client.publish(OUTCOME_CHANNEL + outcomes.reply_to, announcement({A: DRAFT}))
+                client.publish(outcomes_channel(outcomes.reply_to), b"of another release")
+                client.publish(outcomes_channel(outcomes.reply_to), announcement({A: DRAFT}))
                 assert await waiting == DRAFT
 
     asyncio.run(asyncio.wait_for(scenario(), 60))

@@ -14,7 +14,7 @@ from domain.contract.checking import read_body
 from domain.contract.shapes import RouteInput
 from domain.database import Connection
 from domain.encoding import write
-from domain.queue.jobs import redis_client
+from domain.queue.redis_clients import redis_client
 from domain.routes.intake.pushes import Push, store_pushes
 from ingress.limits import counter_of
 from tests.contract.checks import count_routes, problem

@@ -109,7 +109,7 @@ def test_without_postgres_requests_fail_whole_and_recover(tmp_path: Path) -> Non
 
 
 def test_a_wiped_redis_loses_no_work(own_settings: Settings, tmp_path: Path) -> None:
-    from domain.queue.jobs import redis_client
+    from domain.queue.redis_clients import redis_client
 
     with (
         running_service(own_settings, tmp_path, processes=("ingress",), IMPORT_WAIT_SECONDS="0") as service,
@@ -126,7 +126,8 @@ def test_a_wiped_redis_loses_no_work(own_settings: Settings, tmp_path: Path) -> 
 
 def test_jobs_that_come_twice_or_for_nothing_do_nothing(own_settings: Settings, tmp_path: Path) -> None:
     from domain.ids import new_id
-    from domain.queue.jobs import JobQueue, build_plan, import_routes, process_positions, send_message
+    from domain.queue.job_queue import JobQueue
+    from domain.queue.jobs import build_plan, import_routes, process_positions, send_message
 
     with running_service(own_settings, tmp_path) as service, service.new_tenant() as client:
         store_prices(service)

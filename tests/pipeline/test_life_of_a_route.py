@@ -170,7 +170,7 @@ def test_a_route_that_no_tank_can_make_becomes_error(client: Client) -> None:
 
 
 def test_a_mapping_imports_what_waited_for_it_at_once(client: Client, service: Service) -> None:
-    from domain.queue.jobs import JobQueue
+    from domain.queue.job_queue import JobQueue
     from domain.routes.intake.fleet_changes import add_mapping
 
     held = client.push(route_body(datetime.now(UTC), vehicle={"unitNumber": "X-77"}))

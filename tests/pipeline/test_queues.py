@@ -8,7 +8,8 @@ from domain.operations.alerts import Measured, find_alerts
 from domain.operations.audit import Actor
 from domain.operations.measuring import measure
 from domain.queue import heartbeats
-from domain.queue.jobs import QUEUES, redis_client
+from domain.queue.jobs import QUEUES
+from domain.queue.redis_clients import redis_client
 from tests.factories import route_body
 from tests.service import Client, Service, eventually
 

@@ -19,7 +19,9 @@ from deploy.embedded import EmbeddedRedis, running
 from domain.accounts.companies import retire_company
 from domain.database import SERVING, Connection, Database
 from domain.lifecycle import Environment, RouteStatus
-from domain.queue.jobs import QUEUES, JobQueue, build_plan, redis_client
+from domain.queue.job_queue import JobQueue
+from domain.queue.jobs import QUEUES, build_plan
+from domain.queue.redis_clients import redis_client
 from domain.routes.intake.fleet_changes import add_mapping
 from domain.routes.plans import first_plan, review_requests
 from domain.routes.progress.tracking import process_vehicles

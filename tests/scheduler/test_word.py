@@ -10,7 +10,7 @@ from domain.operations import alerts
 from domain.operations.alerts import find_alerts
 from domain.operations.measuring import measure
 from domain.queue import heartbeats
-from domain.queue.jobs import JobQueue
+from domain.queue.job_queue import JobQueue
 from domain.settings import Settings
 from tests.conftest import make_database
 from tests.domain.helpers import pushed

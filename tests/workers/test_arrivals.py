@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from domain.database import Database
-from domain.queue.jobs import JobQueue
+from domain.queue.job_queue import JobQueue
 from domain.settings import Settings
 from domain.telematics.tracks import lost_processing
 from tests.domain.helpers import imported, positions_at, post, refusing, visits_of

@@ -12,7 +12,9 @@ import pytest
 from dramatiq import Worker
 
 from deploy.embedded import EmbeddedRedis, running
-from domain.queue.jobs import Job, JobQueue, redis_client
+from domain.queue.job_queue import JobQueue
+from domain.queue.jobs import Job
+from domain.queue.redis_clients import redis_client
 from tests.servers import own_redis, silent_proxy
 from tests.service import eventually
 from workers.broker import FuelrouteBroker
@@ -164,7 +166,7 @@ def test_a_key_that_waits_or_runs_is_put_once_by_the_sweep_and_at_most_twice_by_
 def test_a_queue_whose_workers_are_away_grows_no_further_than_is_of_use(
     queue: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("domain.queue.jobs.MAX_WAITING", 3)
+    monkeypatch.setattr("domain.queue.job_queue.MAX_WAITING", 3)
     for number in range(5):
         assert queue.put(job(number=number))
     assert queue.backlog(QUEUE) == 3

@@ -16,7 +16,7 @@ from dramatiq.brokers.stub import StubBroker
 
 from domain.database import Connection, Database
 from domain.lifecycle import RouteStatus
-from domain.queue.jobs import JobQueue
+from domain.queue.job_queue import JobQueue
 from domain.routes.intake import holds, imports
 from domain.routes.intake.imports import Outcome
 from domain.settings import Settings

@@ -9,7 +9,7 @@ from domain.database import Database
 from domain.ids import new_id
 from domain.messages.gateways import Fault
 from domain.messages.message_life import Claim, MessageStatus
-from domain.queue.jobs import JobQueue
+from domain.queue.job_queue import JobQueue
 from domain.routes.plans.delivery import DeliveryOutcome
 from domain.settings import Settings
 from workers.context import Context

@@ -9,7 +9,8 @@ import pytest
 from deploy.embedded import EmbeddedRedis, running
 from domain.contract.shapes import RATE_LIMIT_REQUESTS
 from domain.ids import new_id
-from domain.queue.jobs import MIN_REDIS, JobQueue, check_redis, redis_client
+from domain.queue.job_queue import JobQueue
+from domain.queue.redis_clients import MIN_REDIS, check_redis, redis_client
 from tests.limiter import blocking_limiter
 from tests.service import eventually
 from tests.workers.test_broker import QUEUE, Server, job, seen_by, working

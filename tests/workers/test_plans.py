@@ -13,7 +13,8 @@ from dramatiq.brokers.stub import StubBroker
 from domain.database import Database
 from domain.planning import explanation as explanations
 from domain.planning.stored_plans import read_route_explanation
-from domain.queue.jobs import JobQueue, review_plan
+from domain.queue.job_queue import JobQueue
+from domain.queue.jobs import review_plan
 from domain.roads import Point, Road
 from domain.routes.plans import review_requests
 from domain.routes.progress.tracking import process_vehicles

@@ -17,7 +17,8 @@ from domain.operations import pauses
 from domain.operations.audit import Actor
 from domain.queue import heartbeats
 from domain.queue.inspection import jobs_in, read_queues
-from domain.queue.jobs import Job, JobQueue
+from domain.queue.job_queue import JobQueue
+from domain.queue.jobs import Job
 from domain.queue.rates import read_rates
 from domain.settings import Settings
 from tests.service import eventually

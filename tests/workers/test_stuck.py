@@ -15,7 +15,8 @@ from domain.operations import alerts
 from domain.operations.alerts import Alert, Measured, find_alerts
 from domain.operations.measuring import measure
 from domain.queue import heartbeats
-from domain.queue.jobs import QUEUES, Job, JobQueue
+from domain.queue.job_queue import JobQueue
+from domain.queue.jobs import QUEUES, Job
 from domain.settings import Settings
 from tests.service import eventually
 from workers.broker import FuelrouteBroker

@@ -10,7 +10,9 @@ import pytest
 
 from domain.ids import new_id
 from domain.queue.inspection import jobs_in, read_queues
-from domain.queue.jobs import Job, JobQueue, redis_client
+from domain.queue.job_queue import JobQueue
+from domain.queue.jobs import Job
+from domain.queue.redis_clients import redis_client
 from tests.service import eventually
 from tests.workers.test_broker import QUEUE, Server, working
 from workers.broker import FuelrouteBroker
@@ -127,7 +129,7 @@ def test_jobs_of_many_companies_come_in_turn(server: Server, queue: JobQueue) ->
 
 
 def test_a_full_lane_leaves_room_for_other_companies(queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("domain.queue.jobs.MAX_WAITING", 50)
+    monkeypatch.setattr("domain.queue.job_queue.MAX_WAITING", 50)
     queue.put(*(job(ONE, number) for number in range(200)))
     full = queue.backlog(QUEUE)
     assert 50 <= full <= 66

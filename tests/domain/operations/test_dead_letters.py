@@ -11,7 +11,8 @@ from domain.ids import new_id
 from domain.operations import audit, dead_letters
 from domain.operations.audit import Actor, NoReason
 from domain.operations.dead_letters import DeadLetter, Filter
-from domain.queue.jobs import JobQueue, build_plan, import_due, import_routes, process_positions
+from domain.queue.job_queue import JobQueue
+from domain.queue.jobs import build_plan, import_due, import_routes, process_positions
 from tests.domain.helpers import pushed
 from tests.dying import kill, working
 from tests.factories import Fleet, make_fleet

@@ -7,7 +7,9 @@ from domain.database import Connection
 from domain.operations.measuring import measure
 from domain.operations.overdue import FIGURES
 from domain.queue.inspection import jobs_in
-from domain.queue.jobs import QUEUES, Job, JobQueue, redis_client
+from domain.queue.job_queue import JobQueue
+from domain.queue.jobs import QUEUES, Job
+from domain.queue.redis_clients import redis_client
 from tests.dying import kill
 
 

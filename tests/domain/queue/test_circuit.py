@@ -10,7 +10,9 @@ import redis
 
 from domain.ids import new_id
 from domain.queue.circuit import RedisCircuit
-from domain.queue.jobs import JobQueue, import_routes, redis_client
+from domain.queue.job_queue import JobQueue
+from domain.queue.jobs import import_routes
+from domain.queue.redis_clients import redis_client
 from tests.servers import OwnRedis, own_redis
 from tests.service import eventually
 

@@ -12,8 +12,10 @@ from domain.ids import new_id
 from domain.operations import dead_letters
 from domain.operations.audit import Actor
 from domain.operations.dead_letters import Filter
-from domain.queue.jobs import MAX_WAITING, JobQueue, build_plan, counts_of, import_routes, minute_of
+from domain.queue.job_queue import MAX_WAITING, JobQueue
+from domain.queue.jobs import build_plan, import_routes
 from domain.queue.rates import CHARTED_MINUTES, WINDOWS, Minute, Rates, read_rates
+from domain.queue.redis_layout import minute_of, rates_key
 from tests.dying import kill
 
 FIXED = datetime(2026, 11, 22, 3, 0, 30, tzinfo=UTC)
@@ -37,7 +39,7 @@ def test_what_is_enqueued_is_counted_and_what_is_not_is_not(jobs: JobQueue) -> N
     jobs.put(replace(plan, queue="messages"))
     assert entered(jobs, "messages") == 0, "a full queue takes nothing"
 
-    ttl = jobs.client.ttl(counts_of(minute_of(datetime.now(UTC).timestamp())))
+    ttl = jobs.client.ttl(rates_key(minute_of(datetime.now(UTC).timestamp())))
     assert 3_600 < int(str(ttl)) <= 7_200, "counts are forgotten, but not before they are charted"
 
 
@@ -51,7 +53,7 @@ def test_a_replayed_letter_enters_its_queue_again(connection: Connection, jobs: 
 def test_an_hour_is_read_and_no_more(jobs: JobQueue) -> None:
     newest = minute_of(FIXED.timestamp())
     for age in (0, 1, CHARTED_MINUTES, CHARTED_MINUTES + 1):
-        jobs.client.hset(counts_of(newest - age), mapping={"in plans": 10 + age, "done plans": 2, "failed plans": 1})
+        jobs.client.hset(rates_key(newest - age), mapping={"in plans": 10 + age, "done plans": 2, "failed plans": 1})
 
     read = rates_of(jobs, "plans", FIXED)
 

@@ -13,7 +13,9 @@ from domain.ids import shown_id
 from domain.lifecycle import Role
 from domain.operations import audit, pauses
 from domain.operations.audit import Actor
-from domain.queue.jobs import QUEUES, JobQueue, build_plan, import_routes, redis_client
+from domain.queue.job_queue import JobQueue
+from domain.queue.jobs import QUEUES, build_plan, import_routes
+from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
 from tests.domain.helpers import pushed
 from tests.dying import dead, kill, url_of

@@ -17,7 +17,9 @@ from starlette.responses import HTMLResponse, Response
 
 from domain.database import Database
 from domain.lifecycle import Role
-from domain.queue.jobs import JobQueue, build_plan, redis_client
+from domain.queue.job_queue import JobQueue
+from domain.queue.jobs import build_plan
+from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
 from ingress.console import streams
 from ingress.console.streams import MOST_OF_SESSION, Shared, Streams

@@ -1,0 +1,64 @@
+"""Jobs as Dramatiq writes them: the message of a job, and a job read from its message."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import dramatiq
+import msgspec
+
+from domain.text import printable, without_secrets
+
+JOB_ID = "redis_message_id"
+"""The option in which Dramatiq's Redis broker keeps the id of a job."""
+
+COMPANY = "company_id"
+"""The option that names the company in whose lane a job waits."""
+
+
+class StoredJob(NamedTuple):
+    """A job as Redis has it."""
+
+    id: str
+    queue: str
+    job: str
+    payload: dict[str, Any]
+    enqueued_at: datetime
+    """The time at which it was enqueued, or put back after a failed attempt."""
+    attempts: int
+    error: str
+    """The last line of its last failed attempt but one; empty without one. Secrets are left out."""
+
+
+def encode_message(
+    queue: str, name: str, payload: Mapping[str, Any], job_id: str, *, company: str | None = None
+) -> bytes:
+    """The message of a job that has not been tried yet."""
+    options = {JOB_ID: job_id}
+    if company is not None:
+        options[COMPANY] = company
+    message: dramatiq.Message[Any] = dramatiq.Message(queue, name, (), dict(payload), options)
+    return message.encode()
+
+
+def read_message(queue: str, job_id: bytes | str, message: bytes) -> StoredJob | None:
+    """The job of a message. None: Dramatiq did not write it."""
+    try:
+        document = msgspec.json.decode(message, type=dict[str, Any])
+        options = document["options"]
+        return StoredJob(
+            job_id if isinstance(job_id, str) else job_id.decode(),
+            queue,
+            str(document["actor_name"]),
+            dict(document["kwargs"]),
+            datetime.fromtimestamp(options.get("requeue_timestamp", document["message_timestamp"]) / 1000, UTC),
+            int(options.get("retries", 0)),
+            _last_line(str(options.get("traceback", ""))),
+        )
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError, OverflowError, OSError):
+        return None
+
+
+def _last_line(traceback: str) -> str:
+    lines = [line for line in traceback.splitlines() if line.strip() and not line.startswith(" ")]
+    return printable(without_secrets(lines[-1]))[:300] if lines else ""
