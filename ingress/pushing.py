@@ -17,7 +17,7 @@ from domain.database import Database, flush, is_away
 from domain.lifecycle import PushEffect, RouteStatus
 from domain.observability import ROUTES_PUSHED, get_logger
 from domain.queue.job_queue import AsyncJobQueue
-from domain.queue.jobs import Job, import_routes, in_batches
+from domain.queue.jobs import Job, import_routes_job, in_batches
 from domain.routes.intake.pushes import Push, Pushed, create_routes
 from domain.routes.reading.answers import fresh_route
 from domain.routes.reading.lookups import read_routes
@@ -152,7 +152,7 @@ class Pushing:
             [Wanted(one.pushed.route_id, one.pushed.revision, one) for one in changed]
         ) as expected:
             route_ids = dict.fromkeys(one.pushed.route_id for one in changed)
-            imports = [import_routes(ids, reply_to=self._outcomes.reply_to) for ids in in_batches(route_ids)]
+            imports = [import_routes_job(ids, reply_to=self._outcomes.reply_to) for ids in in_batches(route_ids)]
             asked = await self._jobs.put(*jobs, *imports)
             await self._read([one for one in stored if one.pushed.effect == "unchanged"])
             if asked:

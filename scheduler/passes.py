@@ -20,13 +20,13 @@ from domain.queue.jobs import (
     JOB_ITEMS,
     JOB_TRUCKS,
     Job,
-    build_plan,
-    import_due,
-    import_routes,
+    build_plan_job,
+    import_due_job,
+    import_routes_job,
     in_batches,
-    process_positions,
-    review_plan,
-    send_message,
+    process_positions_job,
+    review_plan_job,
+    send_message_job,
 )
 from domain.requests import log as requests
 from domain.routes.intake import holds, retiring
@@ -88,7 +88,7 @@ class Passes:
         """Enqueues the imports at once, so that a failure later in the pass does not hold them up."""
         self.jobs.put_once(
             *(
-                import_routes(batch, company_id, key=f"{key} {number}")
+                import_routes_job(batch, company_id, key=f"{key} {number}")
                 for number, batch in enumerate(in_batches(route_ids))
             )
         )
@@ -104,18 +104,18 @@ class Passes:
             doubtful = review_requests.due_reviews(connection, now=now)
             unsent = due_messages(connection, now=now)
         jobs: list[Job] = [
-            import_due(company_id, portion)
+            import_due_job(company_id, portion)
             for company_id, routes in pending.items()
             for portion in range(-(-routes // JOB_ITEMS))
         ]
         jobs += [
-            process_positions(environment, batch, company_id, key=f"sweep {environment} {company_id} {number}")
+            process_positions_job(environment, batch, company_id, key=f"sweep {environment} {company_id} {number}")
             for (environment, company_id), vehicles in tracks.items()
             for number, batch in enumerate(in_batches(vehicles, JOB_TRUCKS))
         ]
-        jobs += (build_plan(route_id, company_id) for route_id, company_id in planless.items())
-        jobs += (review_plan(route_id, company_id) for route_id, company_id in doubtful.items())
-        jobs += (send_message(message_id, company_id) for message_id, company_id in unsent.items())
+        jobs += (build_plan_job(route_id, company_id) for route_id, company_id in planless.items())
+        jobs += (review_plan_job(route_id, company_id) for route_id, company_id in doubtful.items())
+        jobs += (send_message_job(message_id, company_id) for message_id, company_id in unsent.items())
         moved = {
             "imports": sum(pending.values()),
             "vehicles": sum(map(len, tracks.values())),

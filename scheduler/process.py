@@ -14,7 +14,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from domain.database import Database
 from domain.observability import get_logger
-from domain.queue.heartbeats import PassBeat, beat_pass
+from domain.queue.heartbeats import PassRun, record_pass_run
 from domain.queue.job_queue import JobQueue
 from domain.settings import Settings
 from scheduler.leader import Leadership, LeadershipLost
@@ -74,7 +74,7 @@ def _lead(settings: Settings, leadership: Leadership, stop: threading.Event) -> 
             except Exception:  # a failed pass is tried again at its next tick
                 log.exception("scheduler.pass_failed", work=name)
                 failed = True
-            ended = PassBeat(
+            ended = PassRun(
                 name=name.replace("_", " "),
                 leader=f"{socket.gethostname()}:{os.getpid()}",
                 ended_at=datetime.now(UTC),
@@ -84,7 +84,7 @@ def _lead(settings: Settings, leadership: Leadership, stop: threading.Event) -> 
                 moved={what: count for what, count in moved.items() if count},
             )
             try:
-                beat_pass(jobs.client, ended)
+                record_pass_run(jobs.client, ended)
             except redis.RedisError:
                 log.debug("scheduler.unheard", work=name)
 

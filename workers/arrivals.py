@@ -9,7 +9,7 @@ import psycopg
 
 from domain.database import is_away
 from domain.observability import get_logger
-from domain.queue.jobs import process_positions
+from domain.queue.jobs import process_positions_job
 from domain.routes.progress.tracking import process_vehicles
 from domain.telematics.tracks import record_failed_processing
 from workers.context import Context
@@ -40,7 +40,7 @@ def process_batch(context: Context, environment: str, vehicle_ids: Sequence[UUID
         if len(vehicle_ids) > 1:
             log.warning("arrivals.batch_failed", trucks=len(vehicle_ids), exc_info=True)
             jobs = [
-                process_positions(environment, [one], key=f"arrivals.process {environment} {one}")
+                process_positions_job(environment, [one], key=f"arrivals.process {environment} {one}")
                 for one in vehicle_ids
             ]
         elif isinstance(error, psycopg.OperationalError):

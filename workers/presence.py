@@ -22,7 +22,7 @@ from domain.observability import get_logger
 from domain.operations import pauses
 from domain.queue import heartbeats
 from domain.queue.dramatiq_messages import JOB_ID
-from domain.queue.heartbeats import Ended, Running, WorkerBeat
+from domain.queue.heartbeats import EndedJobs, RunningJob, WorkerHeartbeat
 from domain.queue.redis_layout import minute_of
 from workers.broker import FuelrouteBroker
 
@@ -39,9 +39,9 @@ class Presence(Middleware):
         self._threads = threads
         self._started_at = datetime.now(UTC)
         self._lock = threading.Lock()
-        self._running: dict[int, Running] = {}
+        self._running: dict[int, RunningJob] = {}
         self._finished: dict[str, datetime] = {}
-        self._untold: Counter[Ended] = Counter()
+        self._untold: Counter[EndedJobs] = Counter()
         """Jobs that ended and are in no beat yet."""
         self._done = 0
         self._failed = 0
@@ -58,10 +58,10 @@ class Presence(Middleware):
 
     def stop(self) -> None:
         self._stop.set()
-        self._thread.join(heartbeats.BEAT_SECONDS)
+        self._thread.join(heartbeats.HEARTBEAT_SECONDS)
         self._tell()
         try:
-            heartbeats.leave(self._broker.client, self._broker.broker_id)
+            heartbeats.remove_worker_heartbeat(self._broker.client, self._broker.broker_id)
         except redis.RedisError:
             log.debug("workers.left_unnoticed")
 
@@ -70,7 +70,7 @@ class Presence(Middleware):
             self._broker.put_back.add(message.options[JOB_ID])
             raise SkipMessage
         with self._lock:
-            self._running[threading.get_ident()] = Running(message.queue_name, message.actor_name, datetime.now(UTC))
+            self._running[threading.get_ident()] = RunningJob(message.queue_name, message.actor_name, datetime.now(UTC))
 
     def after_process_message(
         self, broker: dramatiq.Broker, message: Any, *, result: Any = None, exception: BaseException | None = None
@@ -80,7 +80,7 @@ class Presence(Middleware):
             self._running.pop(threading.get_ident(), None)
             self._finished[message.queue_name] = now
             how: Literal["done", "failed"] = "done" if exception is None else "failed"
-            self._untold[Ended(minute_of(now.timestamp()), message.queue_name, how)] += 1
+            self._untold[EndedJobs(minute_of(now.timestamp()), message.queue_name, how)] += 1
             if exception is None:
                 self._done += 1
             else:
@@ -89,7 +89,7 @@ class Presence(Middleware):
     def _run(self) -> None:
         while True:
             self._tell()
-            if self._stop.wait(heartbeats.BEAT_SECONDS):
+            if self._stop.wait(heartbeats.HEARTBEAT_SECONDS):
                 return
             self._look()
 
@@ -110,13 +110,13 @@ class Presence(Middleware):
             ended, self._untold = self._untold, Counter()
         beat, finished = self._beat(datetime.now(UTC))
         try:
-            heartbeats.beat(self._broker.client, beat, finished, ended)
+            heartbeats.send_worker_heartbeat(self._broker.client, beat, finished, ended)
         except redis.RedisError:
             log.debug("workers.unheard")  # whoever reads the beats sees that they are missing
             with self._lock:
                 self._untold += ended
 
-    def _beat(self, now: datetime) -> tuple[WorkerBeat, dict[str, datetime]]:
+    def _beat(self, now: datetime) -> tuple[WorkerHeartbeat, dict[str, datetime]]:
         held = sum(map(len, list(self._broker.held.values())))
         with self._lock:
             ended = self._done + self._failed
@@ -125,7 +125,7 @@ class Presence(Middleware):
             elif self._stuck_since is None:
                 self._stuck_since = now
             self._ended_before = ended
-            beat = WorkerBeat(
+            beat = WorkerHeartbeat(
                 id=self._broker.broker_id,
                 host=socket.gethostname(),
                 pid=os.getpid(),

@@ -15,7 +15,7 @@ from domain.ids import read_id, shown_id, with_shown_ids
 from domain.operations import audit, dead_letters, measuring, overdue, pauses
 from domain.operations.alerts import Measured, find_alerts, headline, is_silent, shown_count
 from domain.operations.dead_letters import DeadLetter, Filter
-from domain.queue.heartbeats import PassBeat
+from domain.queue.heartbeats import PassRun
 from domain.queue.rates import WINDOWS, shown_rate
 from domain.queue.redis_clients import redis_client
 from domain.settings import get_settings
@@ -141,7 +141,7 @@ def _worker_row(one: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _pass_row(one: PassBeat) -> dict[str, str]:
+def _pass_row(one: PassRun) -> dict[str, str]:
     return {
         "pass": one.name,
         "ended": f"{'failed ' if one.failed else ''}{_plain(one.ended_at)}",

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.database import Connection
-from domain.queue.jobs import Job, send_message
+from domain.queue.jobs import Job, send_message_job
 from domain.statements import Command, OwnedRow, Statement, in_turns
 
 _BEING_SENT = Command("SELECT FROM messages WHERE plan_id = %s AND status = 'pending' AND claimed_until > %s")
@@ -25,7 +25,7 @@ _NEXT = Statement(
 
 def next_messages(connection: Connection, driver_id: UUID, environment: str) -> list[Job]:
     """Jobs for a driver's messages that nobody has tried yet: they may have waited for the one before."""
-    return [send_message(row.id, row.company_id) for row in _NEXT.all(connection, (driver_id, environment))]
+    return [send_message_job(row.id, row.company_id) for row in _NEXT.all(connection, (driver_id, environment))]
 
 
 _OVERDUE = Statement(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from domain.operations.overdue import COUNTED, Count, Figure
 from domain.operations.pauses import Pause
-from domain.queue.heartbeats import PassBeat, WorkerBeat
+from domain.queue.heartbeats import PassRun, WorkerHeartbeat
 from domain.queue.inspection import Holder, QueueState
 from domain.queue.job_queue import MAX_WAITING
 from domain.queue.jobs import QUEUES
@@ -34,14 +34,14 @@ class Measured(NamedTuple):
     tells is then empty."""
 
     queues: Sequence[QueueState] | None
-    workers: Sequence[WorkerBeat]
+    workers: Sequence[WorkerHeartbeat]
     holders: Mapping[str, Holder]
     """Each worker as Redis has it, by its id."""
-    passes: Sequence[PassBeat]
+    passes: Sequence[PassRun]
     pauses: Sequence[Pause]
     overdue: Mapping[Figure, Count]
     rates: Sequence[Rates]
-    runs: Sequence[PassBeat]
+    runs: Sequence[PassRun]
     """Of the passes, those that moved something or failed; the newest first."""
 
 
@@ -55,7 +55,7 @@ class Alert(NamedTuple):
     """Of the console's page with the rows behind it."""
 
 
-def is_silent(worker: WorkerBeat, now: datetime) -> bool:
+def is_silent(worker: WorkerHeartbeat, now: datetime) -> bool:
     return now - worker.beat_at > SILENT_AFTER
 
 

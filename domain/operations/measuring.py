@@ -16,13 +16,13 @@ def measure(connection: Connection, client: redis.Redis, *, now: datetime) -> Me
     try:
         return Measured(
             inspection.read_queues(client),
-            heartbeats.read_workers(client, now=now),
+            heartbeats.read_worker_heartbeats(client, now=now),
             inspection.read_holders(client),
-            heartbeats.read_passes(client),
+            heartbeats.read_last_pass_runs(client),
             stopped,
             late,
             rates.read_rates(client, now=now),
-            heartbeats.read_runs(client),
+            heartbeats.read_recent_pass_runs(client),
         )
     except redis.RedisError:
         return Measured(None, [], {}, [], stopped, late, [], [])

@@ -1,6 +1,6 @@
-"""What workers and the scheduler say of themselves every few seconds, kept in Redis.
+"""Heartbeats of workers, and runs of the scheduler's passes, kept in Redis.
 
-Dramatiq's own heartbeat only says that a process talks to Redis. It goes on while all threads hang. A beat says what
+Dramatiq's own heartbeat only says that a process talks to Redis. It goes on while all threads hang. This one says what
 the process runs, and since when it has held jobs without finishing any.
 """
 
@@ -21,13 +21,13 @@ from domain.queue.redis_layout import (
     rates_key,
 )
 
-BEAT_SECONDS = 2.0
+HEARTBEAT_SECONDS = 2.0
 
 _RUNS_KEPT = 20
 _FORGET_AFTER = timedelta(hours=1)
 
 
-class Running(msgspec.Struct, frozen=True):
+class RunningJob(msgspec.Struct, frozen=True):
     """A job that a thread works on now."""
 
     queue: str
@@ -35,40 +35,40 @@ class Running(msgspec.Struct, frozen=True):
     since: datetime
 
 
-class WorkerBeat(msgspec.Struct, frozen=True):
-    """One worker process."""
+class WorkerHeartbeat(msgspec.Struct, frozen=True):
+    """The report of one worker process."""
 
     id: str
-    """As Dramatiq calls it."""
+    """Dramatiq's name for it."""
     host: str
     pid: int
     queues: list[str]
     threads: int
     started_at: datetime
     beat_at: datetime
-    running: list[Running]
+    running: list[RunningJob]
     done: int
     failed: int
-    """Jobs since it started."""
+    """Jobs that ended since it started."""
     held: int
-    """Jobs that it took from the queues and has not finished."""
+    """Jobs that it has taken from the queues and not finished."""
     stuck_since: datetime | None
-    """Since then it has held jobs and finished none."""
+    """The time since when it has held jobs and finished none."""
 
     @property
     def name(self) -> str:
         return f"{self.host}:{self.pid}"
 
 
-class Ended(NamedTuple):
-    """What jobs did: how many of a queue in a minute ended in a way."""
+class EndedJobs(NamedTuple):
+    """Jobs of a queue that ended in the same minute and in the same way: the key by which they are counted."""
 
     minute: int
     queue: str
     how: Literal["done", "failed"]
 
 
-class PassBeat(msgspec.Struct, frozen=True):
+class PassRun(msgspec.Struct, frozen=True):
     """A run of one of the scheduler's passes."""
 
     name: str
@@ -78,15 +78,17 @@ class PassBeat(msgspec.Struct, frozen=True):
     every_seconds: float
     failed: bool
     moved: dict[str, int] = {}
-    """What the run did, without what it did not."""
+    """Counts of the things that the run moved, without zeros."""
 
 
-Beat = TypeVar("Beat", WorkerBeat, PassBeat)
+Report = TypeVar("Report", WorkerHeartbeat, PassRun)
 
 
-def beat(client: redis.Redis, worker: WorkerBeat, finished: Mapping[str, datetime], ended: Mapping[Ended, int]) -> None:
-    """`finished`: when this worker last finished a job of each queue. `ended`: how many since its last beat. Raises
-    redis.RedisError."""
+def send_worker_heartbeat(
+    client: redis.Redis, worker: WorkerHeartbeat, finished: Mapping[str, datetime], ended: Mapping[EndedJobs, int]
+) -> None:
+    """Stores a heartbeat. `finished` tells when this worker last finished a job of each queue, `ended` counts the jobs
+    that ended since its last heartbeat. Raises redis.RedisError."""
     with client.pipeline(transaction=False) as tell:
         tell.hset(WORKER_HEARTBEATS, worker.id, write(worker))
         for queue, at in finished.items():
@@ -97,13 +99,13 @@ def beat(client: redis.Redis, worker: WorkerBeat, finished: Mapping[str, datetim
         tell.execute()
 
 
-def leave(client: redis.Redis, worker_id: str) -> None:
-    """A worker that stops in order is not missed."""
+def remove_worker_heartbeat(client: redis.Redis, worker_id: str) -> None:
+    """Forgets a worker that stops in order, so that nobody misses it."""
     client.hdel(WORKER_HEARTBEATS, worker_id)
 
 
-def beat_pass(client: redis.Redis, one: PassBeat) -> None:
-    """Raises redis.RedisError."""
+def record_pass_run(client: redis.Redis, one: PassRun) -> None:
+    """Stores the run of a pass. Raises redis.RedisError."""
     with client.pipeline(transaction=False) as tell:
         tell.hset(SCHEDULER_LAST_RUNS, one.name, write(one))
         if one.moved or one.failed:
@@ -112,40 +114,40 @@ def beat_pass(client: redis.Redis, one: PassBeat) -> None:
         tell.execute()
 
 
-def read_workers(client: redis.Redis, *, now: datetime) -> list[WorkerBeat]:
-    """Those that beat within the last hour, and those that died since then."""
-    found = _read(client, WORKER_HEARTBEATS, WorkerBeat)
+def read_worker_heartbeats(client: redis.Redis, *, now: datetime) -> list[WorkerHeartbeat]:
+    """The last heartbeats of workers that lived within the last hour; older ones are forgotten."""
+    found = _read(client, WORKER_HEARTBEATS, WorkerHeartbeat)
     long_gone = [one.id for one in found if now - one.beat_at > _FORGET_AFTER]
     if long_gone:
         client.hdel(WORKER_HEARTBEATS, *long_gone)
     return sorted((one for one in found if one.id not in long_gone), key=lambda one: one.name)
 
 
-def read_passes(client: redis.Redis) -> list[PassBeat]:
+def read_last_pass_runs(client: redis.Redis) -> list[PassRun]:
     """The last run of each pass."""
-    return sorted(_read(client, SCHEDULER_LAST_RUNS, PassBeat), key=lambda one: one.name)
+    return sorted(_read(client, SCHEDULER_LAST_RUNS, PassRun), key=lambda one: one.name)
 
 
-def read_runs(client: redis.Redis) -> list[PassBeat]:
+def read_recent_pass_runs(client: redis.Redis) -> list[PassRun]:
     """The last runs that moved something or failed, the newest first."""
     values: list[bytes] = client.lrange(SCHEDULER_RECENT_RUNS, 0, -1)  # type: ignore[assignment]
-    return _decoded(values, PassBeat)
+    return _decoded(values, PassRun)
 
 
-def read_finished(client: redis.Redis) -> dict[str, datetime]:
-    """When a job of each queue was last finished, by whichever worker."""
+def read_last_finished(client: redis.Redis) -> dict[str, datetime]:
+    """The time at which any worker last finished a job, for each queue."""
     values: dict[bytes, bytes] = client.hgetall(LAST_FINISHED)  # type: ignore[assignment]  # redis-py types both its clients
     return {queue.decode(): datetime.fromisoformat(at.decode()) for queue, at in values.items()}
 
 
-def _read(client: redis.Redis, name: str, kind: type[Beat]) -> list[Beat]:
+def _read(client: redis.Redis, name: str, kind: type[Report]) -> list[Report]:
     values: dict[bytes, bytes] = client.hgetall(name)  # type: ignore[assignment]
     return _decoded(values.values(), kind)
 
 
-def _decoded(values: Iterable[bytes], kind: type[Beat]) -> list[Beat]:
-    """A beat of another release that cannot be read is left out."""
-    found: list[Beat] = []
+def _decoded(values: Iterable[bytes], kind: type[Report]) -> list[Report]:
+    """The values that this release can read; those of another release are left out."""
+    found: list[Report] = []
     for value in values:
         try:
             found.append(msgspec.json.decode(value, type=kind))

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import redis
 
 from domain.queue.dramatiq_messages import StoredJob, read_message
-from domain.queue.heartbeats import read_finished
+from domain.queue.heartbeats import read_last_finished
 from domain.queue.jobs import QUEUES
 from domain.queue.redis_layout import (
     DRAMATIQ_HEARTBEATS,
@@ -54,7 +54,7 @@ class Holder(NamedTuple):
 
 def read_queues(client: redis.Redis) -> list[QueueState]:
     """The state of every queue. Raises redis.RedisError."""
-    finished = read_finished(client)
+    finished = read_last_finished(client)
     workers = _workers(client)
     states = []
     for queue in QUEUES:

@@ -34,21 +34,21 @@ class Job:
     """The company in whose lane the job waits. None: the job is of several companies, or small."""
 
 
-def import_routes(
+def import_routes_job(
     route_ids: Sequence[UUID], company_id: UUID | None = None, *, reply_to: str | None = None, key: str | None = None
 ) -> Job:
     """Match these routes, hold or import them; tell the ingress process `reply_to` when it is done."""
     return Job("imports.run", "imports", {"route_ids": list(route_ids), "reply_to": reply_to}, key, company_id)
 
 
-def import_due(company_id: UUID, portion: int) -> Job:
+def import_due_job(company_id: UUID, portion: int) -> Job:
     """Import a batch of what is due of a company when the job runs. Jobs with different portions may run at the same
     time."""
     payload = {"portion": portion, "company_id": company_id}
     return Job("imports.due", "imports", payload, f"imports.due {company_id} {portion}", company_id)
 
 
-def process_positions(
+def process_positions_job(
     environment: str, vehicle_ids: Sequence[UUID], company_id: UUID | None = None, *, key: str | None = None
 ) -> Job:
     """Compare the new positions of these vehicles, at most `JOB_TRUCKS`, with the stops of their routes."""
@@ -56,17 +56,17 @@ def process_positions(
     return Job("arrivals.process", "arrivals", payload, key, company_id)
 
 
-def build_plan(route_id: UUID, company_id: UUID | None = None) -> Job:
+def build_plan_job(route_id: UUID, company_id: UUID | None = None) -> Job:
     """Compute the fuel plan of a route whose truck has arrived."""
     return Job("plans.build", "plans", {"route_id": route_id}, f"plans.build {route_id}", company_id)
 
 
-def review_plan(route_id: UUID, company_id: UUID | None = None) -> Job:
+def review_plan_job(route_id: UUID, company_id: UUID | None = None) -> Job:
     """Review the plan of a route: its fuel or prices have changed while the truck was at its first stop."""
     return Job("plans.review", "plans", {"route_id": route_id}, f"plans.review {route_id}", company_id)
 
 
-def send_message(message_id: UUID, company_id: UUID | None = None) -> Job:
+def send_message_job(message_id: UUID, company_id: UUID | None = None) -> Job:
     """Send one message to its driver."""
     return Job("messages.send", "messages", {"message_id": message_id}, f"messages.send {message_id}", company_id)
 

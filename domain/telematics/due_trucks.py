@@ -8,7 +8,7 @@ from uuid import UUID
 from domain.contract.shapes import Position
 from domain.database import Connection, as_array
 from domain.lifecycle import Environment
-from domain.queue.jobs import JOB_TRUCKS, Job, in_batches, process_positions
+from domain.queue.jobs import JOB_TRUCKS, Job, in_batches, process_positions_job
 from domain.roads.sphere import MILES_PER_DEGREE
 from domain.statements import NotNull, Statement
 from domain.telematics import arrivals
@@ -147,7 +147,7 @@ def make_trucks_due(
         if now - truck.unprocessed_since <= _HINTED_FOR:
             hinted.setdefault(truck.company_id, []).append(truck.vehicle_id)
     return [
-        process_positions(environment, trucks, company_id)
+        process_positions_job(environment, trucks, company_id)
         for company_id, vehicles in hinted.items()
         for trucks in in_batches(vehicles, JOB_TRUCKS)
     ]

@@ -8,7 +8,7 @@ from uuid import UUID
 from psycopg import Cursor
 
 from domain.database import Connection, as_array
-from domain.queue.jobs import JOB_TRUCKS, Job, in_batches, process_positions
+from domain.queue.jobs import JOB_TRUCKS, Job, in_batches, process_positions_job
 from domain.statements import Statement
 
 STANDING_MINUTES = 15
@@ -105,7 +105,7 @@ def process_trucks(trucks: Iterable[WaitingAgain]) -> list[Job]:
     for environment, company_id, vehicle_id in trucks:
         by_fleet.setdefault((environment, company_id), []).append(vehicle_id)
     return [
-        process_positions(environment, batch, company_id)
+        process_positions_job(environment, batch, company_id)
         for (environment, company_id), vehicles in by_fleet.items()
         for batch in in_batches(vehicles, JOB_TRUCKS)
     ]

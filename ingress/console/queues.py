@@ -21,7 +21,7 @@ from domain.operations.overdue import FIGURES, Figure, HeldCount
 from domain.operations.subjects import About, about
 from domain.queue import inspection
 from domain.queue.dramatiq_messages import StoredJob
-from domain.queue.heartbeats import read_workers
+from domain.queue.heartbeats import read_worker_heartbeats
 from domain.queue.inspection import Place
 from domain.queue.jobs import QUEUES
 from domain.queue.rates import CHARTED_MINUTES, WINDOWS, read_rates, shown_rate
@@ -146,7 +146,8 @@ def show_worker(page: Page) -> Response:
     if id not in inspection.read_holders(client):
         raise not_found()
     name = next(
-        (one.name for one in read_workers(client, now=page.now) if one.id == id), "that tells nothing of itself"
+        (one.name for one in read_worker_heartbeats(client, now=page.now) if one.id == id),
+        "that tells nothing of itself",
     )
     return _jobs(page, f"Jobs held by worker {name}", inspection.jobs_held_by(client, id, limit=_ROWS))
 

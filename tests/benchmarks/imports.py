@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from domain.lifecycle import PendingReason, RouteStatus
 from domain.queue.job_queue import JobQueue
-from domain.queue.jobs import import_routes, in_batches
+from domain.queue.jobs import import_routes_job, in_batches
 from tests.benchmarks.harness import Bench, Figure, Stack, busiest
 from tests.benchmarks.load import LoadFailed
 from tests.benchmarks.loader import Fleet, Lot, load_fleet, load_routes
@@ -34,7 +34,7 @@ def run(bench: Bench) -> list[Figure]:
             """No worker ran for a while: the jobs of the pushes wait in Redis."""
             _load_backlog(stack, fleet, due=datetime.now(UTC) + timedelta(minutes=2))
             ids = [row.id for row in stack.query("SELECT id FROM routes ORDER BY id")]
-            JobQueue.of(stack.settings).put(*map(import_routes, in_batches(ids)))
+            JobQueue.of(stack.settings).put(*map(import_routes_job, in_batches(ids)))
             return _imported(stack)
 
         def by_sweep() -> _Run:

@@ -24,7 +24,7 @@ from domain.planning.optimizer import solve
 from domain.planning.reasons import with_reasons
 from domain.planning.trips import Trip
 from domain.queue.job_queue import JobQueue
-from domain.queue.jobs import build_plan
+from domain.queue.jobs import build_plan_job
 from domain.roads import Leg, Point, Road
 from domain.roads.highways import FREEWAY, HIGHWAYS_FILE, HighwayGraph, HighwayRoads
 from domain.roads.sphere import MILES_PER_DEGREE
@@ -268,7 +268,7 @@ def _plan(stack: Stack, fleet: Fleet, first: int, count: int) -> float:
     with stack.database.transaction() as connection:
         ids = _arrived_routes(connection, fleet, first, count)
     started = time.perf_counter()
-    JobQueue.of(stack.settings).put(*map(build_plan, ids))
+    JobQueue.of(stack.settings).put(*map(build_plan_job, ids))
     stack.wait_until("SELECT NOT EXISTS (SELECT FROM routes WHERE status = 'draft')", seconds=300)
     return count / (time.perf_counter() - started)
 

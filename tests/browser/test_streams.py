@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 from domain.lifecycle import Role
 from domain.queue.job_queue import JobQueue
-from domain.queue.jobs import build_plan
+from domain.queue.jobs import build_plan_job
 from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
 from ingress.console.streams import MOST_OF_SESSION
@@ -52,7 +52,7 @@ def test_numbers_move_without_a_touch_and_what_is_open_stays_open(
     link = page.locator('a[href="/queues/plans/waiting"]')
     link.focus()
     with redis_client(redis.url) as client:
-        JobQueue(client).put(*(build_plan(uuid4()) for _ in range(7)))
+        JobQueue(client).put(*(build_plan_job(uuid4()) for _ in range(7)))
     expect(link).to_have_text("7")
     expect(link).to_be_focused()
     expect(reason).to_have_value("half a sentence")

@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 
 from domain.lifecycle import Role
 from domain.queue.job_queue import JobQueue
-from domain.queue.jobs import build_plan
+from domain.queue.jobs import build_plan_job
 from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
 from tests.browser.accessibility import assert_accessible
@@ -216,7 +216,7 @@ def operator(people: People, queue: JobQueue, settings: Settings, tmp_path: Path
 def test_a_dead_letter_is_replayed(operator: Page, queue: JobQueue) -> None:
     one, other = uuid4(), uuid4()
     why = f"the roads of {one} are back"
-    kill(queue, build_plan(one), build_plan(other))
+    kill(queue, build_plan_job(one), build_plan_job(other))
 
     operator.goto("/queues")
     expect(operator.get_by_role("row").filter(has_text="plans").first).to_contain_text("2")

@@ -7,15 +7,15 @@ import pytest
 
 from domain.ids import shown_id
 from domain.operations.overdue import FIGURES
-from domain.queue.heartbeats import PassBeat, beat_pass
+from domain.queue.heartbeats import PassRun, record_pass_run
 from domain.queue.job_queue import JobQueue
-from domain.queue.jobs import QUEUES, build_plan, import_routes
+from domain.queue.jobs import QUEUES, build_plan_job, import_routes_job
 from tests.deploy.test_cli import NO_COMPANY, Cli, cli  # noqa: F401  (a fixture)
 from tests.dying import dead, kill
 
 
 def test_the_first_line_says_whether_anything_needs_a_person(cli: Cli, jobs: JobQueue) -> None:  # noqa: F811
-    jobs.put(build_plan(uuid4()))
+    jobs.put(build_plan_job(uuid4()))
 
     said = cli("queues").out
     document = cli("queues", "--json").document
@@ -29,10 +29,10 @@ def test_the_first_line_says_whether_anything_needs_a_person(cli: Cli, jobs: Job
 
 
 def test_rates_and_passes_are_told_as_the_console_tells_them(cli: Cli, jobs: JobQueue) -> None:  # noqa: F811
-    jobs.put(*(build_plan(uuid4()) for _ in range(60)))
+    jobs.put(*(build_plan_job(uuid4()) for _ in range(60)))
     now = datetime.now(UTC)
     for name, moved in (("sweep", {"plans": 3, "messages": 1_200}), ("import pass", {})):
-        beat_pass(jobs.client, PassBeat(name, "alpha:8", now, 0.125, 10, failed=False, moved=moved))
+        record_pass_run(jobs.client, PassRun(name, "alpha:8", now, 0.125, 10, failed=False, moved=moved))
 
     said = cli("queues").out
     document = cli("queues", "--json").document
@@ -61,7 +61,7 @@ def test_the_rows_behind_each_figure(cli: Cli, jobs: JobQueue, figure: str) -> N
 
 def test_dead_letters_are_counted_before_they_are_replayed_or_discarded(cli: Cli, jobs: JobQueue) -> None:  # noqa: F811
     route_id = uuid4()
-    kill(jobs, build_plan(route_id), build_plan(uuid4()), import_routes([uuid4()]))
+    kill(jobs, build_plan_job(route_id), build_plan_job(uuid4()), import_routes_job([uuid4()]))
 
     listed = cli("queues", "dead", "--queue", "plans", "--error", "ROADS", "--json").document
     assert [letter["job"] for letter in listed] == ["plans.build", "plans.build"]

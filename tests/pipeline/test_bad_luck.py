@@ -127,7 +127,7 @@ def test_a_wiped_redis_loses_no_work(own_settings: Settings, tmp_path: Path) -> 
 def test_jobs_that_come_twice_or_for_nothing_do_nothing(own_settings: Settings, tmp_path: Path) -> None:
     from domain.ids import new_id
     from domain.queue.job_queue import JobQueue
-    from domain.queue.jobs import build_plan, import_routes, process_positions, send_message
+    from domain.queue.jobs import build_plan_job, import_routes_job, process_positions_job, send_message_job
 
     with running_service(own_settings, tmp_path) as service, service.new_tenant() as client:
         store_prices(service)
@@ -139,12 +139,12 @@ def test_jobs_that_come_twice_or_for_nothing_do_nothing(own_settings: Settings, 
 
         for _ in range(3):
             queue.put(
-                import_routes([stored_id(route_id), new_id()]),
-                process_positions("live", [client.fleet.trucks[0], new_id()]),
-                build_plan(stored_id(route_id)),
-                build_plan(new_id()),
-                send_message(message.id),
-                send_message(new_id()),
+                import_routes_job([stored_id(route_id), new_id()]),
+                process_positions_job("live", [client.fleet.trucks[0], new_id()]),
+                build_plan_job(stored_id(route_id)),
+                build_plan_job(new_id()),
+                send_message_job(message.id),
+                send_message_job(new_id()),
             )
         eventually(
             lambda: [queue.backlog(name) for name in ("imports", "arrivals", "plans", "messages")],

@@ -43,7 +43,7 @@ def test_pushes_during_a_pause_of_imports_wait_and_are_imported_after_it(client:
         assert "imports is paused by ann@example.com: the fleet is being corrected" in {
             need.what for need in find_alerts(found, now=datetime.now(UTC))
         }
-        time.sleep(heartbeats.BEAT_SECONDS + 1.5)  # by now each worker has looked
+        time.sleep(heartbeats.HEARTBEAT_SECONDS + 1.5)  # by now each worker has looked
         pushed = client.push(route_body(datetime.now(UTC) + timedelta(hours=1)))
         assert (pushed.status_code, pushed.json()["status"]) == (202, "pending")
     finally:

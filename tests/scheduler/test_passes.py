@@ -20,7 +20,7 @@ from domain.accounts.companies import retire_company
 from domain.database import SERVING, Connection, Database
 from domain.lifecycle import Environment, RouteStatus
 from domain.queue.job_queue import JobQueue
-from domain.queue.jobs import QUEUES, build_plan
+from domain.queue.jobs import QUEUES, build_plan_job
 from domain.queue.redis_clients import redis_client
 from domain.routes.intake.fleet_changes import add_mapping
 from domain.routes.plans import first_plan, review_requests
@@ -239,7 +239,7 @@ def test_a_hint_that_waits_is_not_given_again_by_the_sweep(
     ago = now - timedelta(minutes=1)
     with passes.database.transaction() as connection:
         route_id = arrived(connection, make_fleet(connection), quiet, ago)
-    passes.jobs.put(build_plan(route_id))
+    passes.jobs.put(build_plan_job(route_id))
 
     passes.sweep()
 

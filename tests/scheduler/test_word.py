@@ -41,11 +41,11 @@ def test_passes_tell_what_they_moved_and_their_end_is_missed(
 
         with running_service(own, tmp_path, processes=("scheduler",), SWEEP_SECONDS="0.5", IMPORT_PASS_SECONDS="0.5"):
             runs = eventually(
-                lambda: heartbeats.read_runs(jobs.client),
+                lambda: heartbeats.read_recent_pass_runs(jobs.client),
                 lambda found: any(one.moved.get("imports") == 3 for one in found),
             )
             assert all(one.moved for one in runs), "runs that found nothing are left out"
-            passes = eventually(lambda: heartbeats.read_passes(jobs.client), lambda found: len(found) == 3)
+            passes = eventually(lambda: heartbeats.read_last_pass_runs(jobs.client), lambda found: len(found) == 3)
             assert {one.name for one in passes} == {"housekeeping", "import pass", "sweep"}
             assert len({one.leader for one in passes}) == 1
             assert all(0 <= one.seconds < 20 and not one.failed for one in passes)

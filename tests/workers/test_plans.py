@@ -14,7 +14,7 @@ from domain.database import Database
 from domain.planning import explanation as explanations
 from domain.planning.stored_plans import read_route_explanation
 from domain.queue.job_queue import JobQueue
-from domain.queue.jobs import review_plan
+from domain.queue.jobs import review_plan_job
 from domain.roads import Point, Road
 from domain.routes.plans import review_requests
 from domain.routes.progress.tracking import process_vehicles
@@ -52,7 +52,7 @@ def test_a_look_that_always_fails_is_given_up_and_the_plan_stays(context: Contex
         connection.execute(
             "INSERT INTO price_sets (kind, company_id, imported_at) VALUES ('deals', %s, %s)", (fleet.company_id, now)
         )
-        assert review_requests.after_new_prices(connection, fleet.company_id, now=now) == [review_plan(route_id)]
+        assert review_requests.after_new_prices(connection, fleet.company_id, now=now) == [review_plan_job(route_id)]
     roads = NoRoads()
     context.__dict__["roads"] = roads
     broker = StubBroker()
@@ -70,7 +70,7 @@ def test_a_look_that_always_fails_is_given_up_and_the_plan_stays(context: Contex
     assert [route.review_at is None for route in routes] == [False, False, True, True]
     assert {(route.status, route.plan_id) for route in routes} == {("active", routes[0].plan_id)}
     with context.database.transaction() as connection:
-        assert review_requests.after_new_prices(connection, fleet.company_id, now=now) == [review_plan(route_id)]
+        assert review_requests.after_new_prices(connection, fleet.company_id, now=now) == [review_plan_job(route_id)]
 
 
 @pytest.fixture

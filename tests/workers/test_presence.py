@@ -95,7 +95,7 @@ def test_jobs_that_a_worker_took_before_a_pause_go_back_and_run_once_after_it(
         jobs.put(*map(job, range(6)))
         assert started.wait(20)
         pause(database)
-        time.sleep(heartbeats.BEAT_SECONDS + 1)  # by now it has looked
+        time.sleep(heartbeats.HEARTBEAT_SECONDS + 1)  # by now it has looked
         go_on.set()
 
         eventually(lambda: jobs.backlog("plans"), lambda waiting: waiting == 5, seconds=10)
@@ -119,19 +119,19 @@ def test_a_beat_tells_what_runs_and_since_when_nothing_ends(
 
     with working(settings, database, run):
         jobs.put(job(0))
-        eventually(lambda: heartbeats.read_finished(jobs.client), lambda finished: "plans" in finished)
+        eventually(lambda: heartbeats.read_last_finished(jobs.client), lambda finished: "plans" in finished)
         jobs.put(job(1), job(2))
 
         now = datetime.now(UTC)
         (beat,) = eventually(
-            lambda: heartbeats.read_workers(jobs.client, now=now),
+            lambda: heartbeats.read_worker_heartbeats(jobs.client, now=now),
             lambda found: bool(found) and found[0].held == 2 and bool(found[0].running),
         )
         assert (beat.done, beat.failed, beat.queues, beat.threads) == (1, 0, ["plans"], 1)
         assert [one.job for one in beat.running] == ["tests.run"]
         since = beat.stuck_since
         later = eventually(
-            lambda: heartbeats.read_workers(jobs.client, now=now)[0], lambda one: one.beat_at > beat.beat_at
+            lambda: heartbeats.read_worker_heartbeats(jobs.client, now=now)[0], lambda one: one.beat_at > beat.beat_at
         )
         assert later.stuck_since == since
         assert since is not None
@@ -143,10 +143,10 @@ def test_a_beat_tells_what_runs_and_since_when_nothing_ends(
 
         go_on.set()
         eventually(
-            lambda: heartbeats.read_workers(jobs.client, now=now)[0],
+            lambda: heartbeats.read_worker_heartbeats(jobs.client, now=now)[0],
             lambda one: one.done == 3 and one.stuck_since is None,
         )
-    assert heartbeats.read_workers(jobs.client, now=now) == [], "a worker that stops in order is not missed"
+    assert heartbeats.read_worker_heartbeats(jobs.client, now=now) == [], "a worker that stops in order is not missed"
 
 
 def test_a_job_that_fails_counts_as_ended(settings: Settings, database: Database, jobs: JobQueue) -> None:
@@ -156,7 +156,7 @@ def test_a_job_that_fails_counts_as_ended(settings: Settings, database: Database
     with working(settings, database, run):
         jobs.put(job(1))
         beat = eventually(
-            lambda: heartbeats.read_workers(jobs.client, now=datetime.now(UTC)),
+            lambda: heartbeats.read_worker_heartbeats(jobs.client, now=datetime.now(UTC)),
             lambda found: bool(found) and found[0].failed == 1,
         )[0]
         assert (beat.done, beat.held) == (0, 0)
@@ -175,20 +175,20 @@ def test_jobs_that_ended_are_counted_by_minute_though_a_beat_is_lost(
         return tuple(map(sum, zip(*minutes, strict=True)))  # type: ignore[return-value]  # a Minute has three fields
 
     with working(settings, database, run):
-        told = heartbeats.beat
+        told = heartbeats.send_worker_heartbeat
         lost = threading.Event()
 
         def lose(*arguments: Any) -> None:
             lost.set()
             raise redis.ConnectionError
 
-        monkeypatch.setattr(heartbeats, "beat", lose)
+        monkeypatch.setattr(heartbeats, "send_worker_heartbeat", lose)
         jobs.put(*map(job, range(5)))
         eventually(lambda: jobs.client.hlen("dramatiq:plans.msgs"), lambda count: count == 0)
         lost.clear()
         assert lost.wait(10)
         assert ended() == (5, 0, 0)
-        monkeypatch.setattr(heartbeats, "beat", told)
+        monkeypatch.setattr(heartbeats, "send_worker_heartbeat", told)
         eventually(ended, lambda counts: counts == (5, 4, 1), seconds=10)
         jobs.put(job(7))
         eventually(lambda: jobs.client.hlen("dramatiq:plans.msgs"), lambda count: count == 0)

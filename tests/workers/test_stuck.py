@@ -95,7 +95,7 @@ def test_jobs_in_flight_while_none_ends_are_told_while_every_gauge_is_green(
 ) -> None:
     with hanging(settings, database) as worker:
         jobs.put(job(0))
-        eventually(lambda: heartbeats.read_finished(jobs.client), lambda finished: "plans" in finished)
+        eventually(lambda: heartbeats.read_last_finished(jobs.client), lambda finished: "plans" in finished)
         jobs.put(*(job(number) for number in range(1, 5)))
         time.sleep(1)
         assert look() == [], "they have just begun"
@@ -130,7 +130,7 @@ def test_a_worker_whose_figures_stand_still_is_told_though_it_works(
     settings: Settings, database: Database, jobs: JobQueue, look: Callable[[], list[str]]
 ) -> None:
     with hanging(settings, database) as worker:
-        eventually(lambda: heartbeats.read_workers(jobs.client, now=datetime.now(UTC)), bool)
+        eventually(lambda: heartbeats.read_worker_heartbeats(jobs.client, now=datetime.now(UTC)), bool)
         worker.fall_silent()
         told = eventually(look, lambda found: any("stood still" in one for one in found), seconds=20)
         assert "takes jobs, and its figures have stood still for" in " ".join(told)

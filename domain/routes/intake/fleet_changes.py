@@ -14,7 +14,7 @@ from domain.fleet.drivers import DriverRow, change_driver, store_driver, store_d
 from domain.fleet.mappings import store_mapping
 from domain.fleet.matching import MappingKind
 from domain.fleet.vehicles import VehicleRow, change_vehicle, store_vehicle, store_vehicles
-from domain.queue.jobs import Job, import_routes, in_batches
+from domain.queue.jobs import Job, import_routes_job, in_batches
 from domain.routes.intake.holds import routes_waiting_for
 
 
@@ -52,7 +52,7 @@ def add_mapping(
     UnknownTarget."""
     store_mapping(connection, company_id, kind, value, target_id)
     waiting = routes_waiting_for(connection, company_id, kind, [value])
-    return len(waiting), [import_routes(batch, company_id) for batch in in_batches(waiting)]
+    return len(waiting), [import_routes_job(batch, company_id) for batch in in_batches(waiting)]
 
 
 def add_vehicle(connection: Connection, company_id: UUID, row: VehicleRow) -> tuple[UUID, list[Job]]:
@@ -105,4 +105,4 @@ def _jobs_for(connection: Connection, company_id: UUID, names: Mapping[MappingKi
     for kind, given in names.items():
         if values := [value for value in given if value is not None]:
             waiting |= dict.fromkeys(routes_waiting_for(connection, company_id, kind, values))
-    return [import_routes(batch, company_id) for batch in in_batches(waiting)]
+    return [import_routes_job(batch, company_id) for batch in in_batches(waiting)]

@@ -16,7 +16,7 @@ from msgspec import Struct
 from domain.database import Connection, as_array, as_json, together
 from domain.fleet.matching import MappingKind, Match, Reference, match
 from domain.lifecycle import HELD, PendingReason, RouteStatus
-from domain.queue.jobs import Job, build_plan
+from domain.queue.jobs import Job, build_plan_job
 from domain.routes import events
 from domain.routes.transitions import end
 from domain.routes.visits import keep_what_could_begin
@@ -211,7 +211,7 @@ def _import_visited(
         attempt = (_ATTEMPT_ALL_VISITED if wait else _ATTEMPT_FREE_VISITED).execute(connection, parameters)
         trucks = recheck_imported(connection, route_ids, now=now)
         judged = keep_what_could_begin(connection, route_ids, early=early, now=now)
-    due = [build_plan(route.route_id, route.company_id) for route in judged.fetchall() if route.has_arrived]
+    due = [build_plan_job(route.route_id, route.company_id) for route in judged.fetchall() if route.has_arrived]
     return attempt.fetchall(), process_trucks(trucks) + due
 
 

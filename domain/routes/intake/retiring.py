@@ -12,7 +12,7 @@ from domain.fleet.matching import Matched
 from domain.fleet.records import lately_retired, retire_record, shown_record
 from domain.ids import shown_id
 from domain.lifecycle import Environment, RouteStatus
-from domain.queue.jobs import Job, import_routes, in_batches
+from domain.queue.jobs import Job, import_routes_job, in_batches
 from domain.routes.transitions import end_routes, lock_unfinished, match_again, unfinished_routes
 
 _PORTION = 1_000
@@ -63,7 +63,7 @@ def retire(
     active = [route.id for route in routes if route.status == RouteStatus.ACTIVE]
     match_again(connection, kind, again, now=now)
     jobs = end_routes(connection, active, f"The {kind} was retired", now=now)
-    imports = [import_routes(batch, company_id) for batch in in_batches(again)]
+    imports = [import_routes_job(batch, company_id) for batch in in_batches(again)]
     return Retirement(len(again), len(active)), [*imports, *jobs]
 
 

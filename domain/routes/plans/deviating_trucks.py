@@ -16,7 +16,7 @@ from domain.lifecycle import Environment
 from domain.planning.deviations import Deviation, FuelStop, PlannedWay, TrackedFix, Watch, follow
 from domain.planning.explanation import unpack_explanation
 from domain.planning.stored_plans import ROAD_MILES
-from domain.queue.jobs import SWEEP_GRACE, Job, review_plan
+from domain.queue.jobs import SWEEP_GRACE, Job, review_plan_job
 from domain.roads import Point, Road
 from domain.roads.highways import NO_ROAD
 from domain.routes.plans.replans import MADE_ANEW, MOST_REPLANS, index_of_stops
@@ -201,4 +201,4 @@ def _ask(connection: Connection, route_id: UUID, deviation: Deviation, passed: i
     at = deviation.at.isoformat()
     cause = PlanCause(kind=deviation.kind, at=at, text=deviation.text, fuelStopsPassed=passed)
     rows = _ASK.all(connection, (as_json(cause), now + SWEEP_GRACE, route_id))
-    return [review_plan(row.id, row.company_id) for row in rows if row.attempts == 0]
+    return [review_plan_job(row.id, row.company_id) for row in rows if row.attempts == 0]

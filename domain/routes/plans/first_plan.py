@@ -10,7 +10,7 @@ from domain.planning.directions import directions_of
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_tasks import PlanTask, RouteToPlan
 from domain.planning.stored_plans import store_plan
-from domain.queue.jobs import Job, send_message
+from domain.queue.jobs import Job, send_message_job
 from domain.routes import transitions
 from domain.statements import OwnedRow, Statement, in_turns
 from domain.stations.candidates import Corridor
@@ -41,7 +41,7 @@ def queue_message_of(
     connection: Connection, route: RouteToPlan, plan_id: UUID, plan: ComputedPlan, *, now: datetime
 ) -> Job:
     """Stores the message that tells the driver of a stored plan. Returns the job that sends it."""
-    return send_message(
+    return send_message_job(
         queue_message(
             connection,
             route,

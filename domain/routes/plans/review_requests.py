@@ -11,7 +11,7 @@ from uuid import UUID
 
 from domain.database import Connection, Tenant
 from domain.planning.plan_changes import fuel_changed
-from domain.queue.jobs import SWEEP_GRACE, Job, review_plan
+from domain.queue.jobs import SWEEP_GRACE, Job, review_plan_job
 from domain.statements import IdRow, OwnedRow, Statement, in_turns
 
 _REQUEST = "review_requests = review_requests + 1, review_at = coalesce(review_at, %(due)s)"
@@ -107,7 +107,7 @@ def by_dispatcher(connection: Connection, tenant: Tenant, route_id: UUID, *, now
 
 
 def _jobs(rows: Sequence[_Requested]) -> list[Job]:
-    return [review_plan(row.id, row.company_id) for row in rows if row.attempts == 0]
+    return [review_plan_job(row.id, row.company_id) for row in rows if row.attempts == 0]
 
 
 _DUE_REVIEWS = Statement(

@@ -13,7 +13,7 @@ from domain.database import Connection, Tenant
 from domain.ids import shown_id
 from domain.lifecycle import Environment, RouteStatus
 from domain.messages import resending
-from domain.queue.jobs import SWEEP_GRACE, Job, build_plan, review_plan, send_message
+from domain.queue.jobs import SWEEP_GRACE, Job, build_plan_job, review_plan_job, send_message_job
 from domain.roads import Point
 from domain.routes import events
 from domain.routes.events import ImpossibleStep, Requester
@@ -154,9 +154,9 @@ def plan_again(connection: Connection, tenant: Tenant, route_id: UUID, by: Reque
     Returns the jobs to enqueue after the commit. Raises ImpossibleStep.
     """
     if _PLAN_NOW.first(connection, (now + SWEEP_GRACE, *tenant, route_id)) is not None:
-        jobs = [build_plan(route_id, tenant.company_id)]
+        jobs = [build_plan_job(route_id, tenant.company_id)]
     elif review_requests.by_dispatcher(connection, tenant, route_id, now=now):
-        jobs = [review_plan(route_id, tenant.company_id)]
+        jobs = [review_plan_job(route_id, tenant.company_id)]
     else:
         raise ImpossibleStep(
             "there is no plan to make again: the truck has not arrived yet, the driver has had the one correction that"
@@ -188,4 +188,4 @@ def send_again(
     _LOCK_ROUTE.execute(connection, (*tenant, route_id))
     resending.requeue(connection, tenant, route_id, message_id, even_if_in_doubt=driver_was_asked, now=now)
     events.record_event(connection, route_id, "send_again", by.reason, by=by.email, now=now)
-    return [send_message(message_id, tenant.company_id)]
+    return [send_message_job(message_id, tenant.company_id)]

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from domain.database import Connection
 from domain.lifecycle import Environment, RouteStatus
-from domain.queue.jobs import Job, build_plan
+from domain.queue.jobs import Job, build_plan_job
 from domain.routes.plans import review_requests
 from domain.routes.plans.deviating_trucks import WatchedTruck, follow_trucks
 from domain.routes.transitions import complete_routes, store_first_arrivals
@@ -124,7 +124,7 @@ def move_on(
     store_visits(connection, {route.id: visits[route.id] for route in changed}, now=now)
     started = store_first_arrivals(connection, [route.id for route in changed], now=now)
     due = [
-        build_plan(route.id, route.company_id)
+        build_plan_job(route.id, route.company_id)
         for route in changed
         if route.id in started and route.arrived_at is None and route.vehicle_id not in still_moving
     ]

@@ -12,7 +12,7 @@ import pytest
 
 from domain.contract.csvfiles import Report, UnreadableFile
 from domain.database import Connection, Database
-from domain.queue.jobs import import_routes as import_job
+from domain.queue.jobs import import_routes_job
 from domain.routes.intake.fleet_changes import import_drivers, import_vehicles
 from domain.stations.price_imports import store_deal_rows, store_station_rows, store_tax_rows
 from tests.domain.helpers import imported
@@ -355,8 +355,8 @@ def test_what_waited_for_a_vehicle_or_driver_is_imported_at_once(
     )
     _, driver_jobs = import_drivers(connection, fleet.company_id, csv_file("name,external_id", "Cy Oh,D-9"))
 
-    assert vehicle_jobs == [import_job([by_unit, by_vin])]
-    assert driver_jobs == [import_job([by_driver])]
+    assert vehicle_jobs == [import_routes_job([by_unit, by_vin])]
+    assert driver_jobs == [import_routes_job([by_driver])]
 
 
 # --- Stations and deals ----------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from domain.fleet.records import UnknownTarget
 from domain.ids import new_id, shown_id
 from domain.lifecycle import Environment
 from domain.messages.due_messages import due_messages, list_messages
-from domain.queue.jobs import import_routes as import_job
+from domain.queue.jobs import import_routes_job
 from domain.routes.intake.fleet_changes import add_mapping, import_drivers, import_vehicles
 from domain.routes.intake.holds import routes_that_can_move
 from domain.routes.intake.imports import import_routes
@@ -152,7 +152,7 @@ def test_routes_that_have_not_started_are_matched_again(
     retirement, jobs = retire(connection, fleet.company_id, "vehicle", fleet.trucks[0], force=False, now=now)
 
     assert retirement == Retirement(matched_again=2, ended=0)
-    assert jobs == [import_job([draft, waiting])]
+    assert jobs == [import_routes_job([draft, waiting])]
     import_routes(connection, [draft, waiting], now=now)
     for route_id in (draft, waiting):
         route = route_row(connection, route_id)
@@ -223,7 +223,7 @@ def test_a_unit_number_of_a_retired_vehicle_is_imported_as_a_new_one(
 
     report, jobs = import_vehicles(connection, fleet.company_id, tmp_path / "fleet.csv")
 
-    assert (report.created, jobs) == (1, [import_job([held])])
+    assert (report.created, jobs) == (1, [import_routes_job([held])])
     import_routes(connection, [held], now=now)
     assert route_row(connection, held).vehicle_id not in (None, *fleet.trucks)
 

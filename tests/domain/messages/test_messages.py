@@ -23,7 +23,7 @@ from domain.messages import message_life
 from domain.messages.due_messages import due_messages, list_messages
 from domain.messages.gateways import Fault
 from domain.messages.message_life import Claim, MessageStatus, channel_of
-from domain.queue.jobs import send_message
+from domain.queue.jobs import send_message_job
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, store_pushes
 from domain.routes.plans import delivery
@@ -389,7 +389,7 @@ def test_an_update_while_the_message_is_on_its_way_is_taken_and_the_next_one_say
 
     assert load.row(first).status == "pending"
     assert load.claim(second) == DeliveryOutcome(None, []), "the driver must not get the correction first"
-    assert load.settle(on_its_way, seconds=1) == DeliveryOutcome(MessageStatus.SENT, [send_message(second)])
+    assert load.settle(on_its_way, seconds=1) == DeliveryOutcome(MessageStatus.SENT, [send_message_job(second)])
     assert load.row(first).status == "sent"
     assert load.status == "planned", "that was not its plan"
 
@@ -404,7 +404,9 @@ def test_what_was_refused_while_the_route_changed_is_not_tried_again_and_needs_n
     on_its_way = load.claimed()
     second = load.change()
 
-    assert load.settle(on_its_way, REFUSED, seconds=1) == DeliveryOutcome(MessageStatus.FAILED, [send_message(second)])
+    assert load.settle(on_its_way, REFUSED, seconds=1) == DeliveryOutcome(
+        MessageStatus.FAILED, [send_message_job(second)]
+    )
     assert load.row(first).error == "The route was changed before delivery"
     assert load.claimed(second, seconds=1).text.startswith("Fuel plan for changed")
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from domain.operations.alerts import Alert, Measured, find_alerts, headline
 from domain.operations.overdue import FIGURES, Count
 from domain.operations.pauses import Pause
-from domain.queue.heartbeats import PassBeat, Running, WorkerBeat
+from domain.queue.heartbeats import PassRun, RunningJob, WorkerHeartbeat
 from domain.queue.inspection import Holder, QueueState
 from domain.queue.jobs import QUEUES
 
@@ -26,7 +26,7 @@ def queue(name: str = "imports", **more: Any) -> QueueState:
     return idle._replace(**more)
 
 
-def worker(**more: Any) -> WorkerBeat:
+def worker(**more: Any) -> WorkerHeartbeat:
     fields: dict[str, Any] = {
         "id": "w1",
         "host": "alpha",
@@ -41,10 +41,10 @@ def worker(**more: Any) -> WorkerBeat:
         "held": 0,
         "stuck_since": None,
     }
-    return WorkerBeat(**(fields | more))
+    return WorkerHeartbeat(**(fields | more))
 
 
-def sweep(**more: Any) -> PassBeat:
+def sweep(**more: Any) -> PassRun:
     fields: dict[str, Any] = {
         "name": "sweep",
         "leader": "alpha:8",
@@ -53,7 +53,7 @@ def sweep(**more: Any) -> PassBeat:
         "every_seconds": 5,
         "failed": False,
     }
-    return PassBeat(**(fields | more))
+    return PassRun(**(fields | more))
 
 
 def seen(*queues: QueueState, **more: Any) -> Measured:
@@ -111,7 +111,7 @@ def test_a_worker_that_holds_its_places_is_found_though_others_work() -> None:
 
 
 def test_one_thread_that_hangs_is_found_though_the_others_end_jobs() -> None:
-    hangs = worker(running=[Running("plans", "plans.build", ago(minutes=7))])
+    hangs = worker(running=[RunningJob("plans", "plans.build", ago(minutes=7))])
     (need,) = needs(workers=[hangs])
     assert (need.is_urgent, need.what) == (False, "Worker alpha:7 has run plans.build for 7 min")
 
@@ -174,7 +174,7 @@ def test_a_paused_queue_is_told_with_its_reason_and_does_not_count_as_stalled() 
         ([sweep(name="housekeeping", every_seconds=3600, ended_at=ago(hours=4))], None),
     ],
 )
-def test_passes_that_do_not_run_are_found(passes: list[PassBeat], told: str | None) -> None:
+def test_passes_that_do_not_run_are_found(passes: list[PassRun], told: str | None) -> None:
     assert [need.what for need in needs(passes=passes)] == ([told] if told else [])
 
 

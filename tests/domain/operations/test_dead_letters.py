@@ -12,7 +12,7 @@ from domain.operations import audit, dead_letters
 from domain.operations.audit import Actor, NoReason
 from domain.operations.dead_letters import DeadLetter, Filter
 from domain.queue.job_queue import JobQueue
-from domain.queue.jobs import build_plan, import_due, import_routes, process_positions
+from domain.queue.jobs import build_plan_job, import_due_job, import_routes_job, process_positions_job
 from tests.domain.helpers import pushed
 from tests.dying import kill, working
 from tests.factories import Fleet, make_fleet
@@ -33,11 +33,11 @@ def test_letters_are_found_by_queue_job_error_company_and_route(
     mine, theirs = (pushed(connection, one.live, now=now, start=now) for one in (fleet, other))
     kill(
         jobs,
-        build_plan(mine),
-        import_routes([theirs]),
-        process_positions("live", [fleet.trucks[0]]),
-        build_plan(new_id()),
-        import_due(other.company_id, 0),
+        build_plan_job(mine),
+        import_routes_job([theirs]),
+        process_positions_job("live", [fleet.trucks[0]]),
+        build_plan_job(new_id()),
+        import_due_job(other.company_id, 0),
     )
 
     def jobs_of(**wanted: Any) -> list[str]:
@@ -60,7 +60,7 @@ def test_a_replayed_letter_runs_once_more_with_fresh_attempts(
     connection: Connection, jobs: JobQueue, now: datetime
 ) -> None:
     route_id = new_id()
-    kill(jobs, build_plan(route_id), import_routes([route_id]))
+    kill(jobs, build_plan_job(route_id), import_routes_job([route_id]))
     wanted = Filter(queue="plans")
     letters = found(connection, jobs, wanted)
 
@@ -75,7 +75,7 @@ def test_a_replayed_letter_runs_once_more_with_fresh_attempts(
 
 
 def test_a_replayed_letter_may_die_again(connection: Connection, jobs: JobQueue, now: datetime) -> None:
-    kill(jobs, build_plan(new_id()))
+    kill(jobs, build_plan_job(new_id()))
     dead_letters.replay(connection, jobs.client, found(connection, jobs), ALL, ANN, now)
     ran: list[dict[str, Any]] = []
 
@@ -88,7 +88,7 @@ def test_a_replayed_letter_may_die_again(connection: Connection, jobs: JobQueue,
 def test_discarded_letters_are_gone_and_what_came_meanwhile_stays(
     connection: Connection, jobs: JobQueue, now: datetime
 ) -> None:
-    kill(jobs, build_plan(new_id()), build_plan(new_id()))
+    kill(jobs, build_plan_job(new_id()), build_plan_job(new_id()))
     first, second = found(connection, jobs)
 
     assert dead_letters.discard(connection, jobs.client, [first], Filter(id=first.stored.id), ANN, now) == 1
@@ -99,7 +99,7 @@ def test_discarded_letters_are_gone_and_what_came_meanwhile_stays(
 
 
 def test_every_action_is_kept_with_who_why_and_what(connection: Connection, jobs: JobQueue, now: datetime) -> None:
-    kill(jobs, build_plan(new_id()))
+    kill(jobs, build_plan_job(new_id()))
     wanted = Filter(queue="plans", error="away")
     letters = found(connection, jobs, wanted)
 

@@ -11,7 +11,7 @@ import redis
 from domain.ids import new_id
 from domain.queue.circuit import RedisCircuit
 from domain.queue.job_queue import JobQueue
-from domain.queue.jobs import import_routes
+from domain.queue.jobs import import_routes_job
 from domain.queue.redis_clients import redis_client
 from tests.servers import OwnRedis, own_redis
 from tests.service import eventually
@@ -87,24 +87,24 @@ def test_an_error_of_the_caller_s_own_is_raised_and_opens_nothing(client: redis.
 def test_a_queue_on_a_silent_redis_costs_its_caller_one_short_wait(server: OwnRedis, client: redis.Redis) -> None:
     queue = JobQueue(client)
     client.flushdb()
-    assert queue.put(import_routes([new_id()]))
+    assert queue.put(import_routes_job([new_id()]))
     server.fall_silent()
     try:
         started = time.monotonic()
-        assert not queue.put(import_routes([new_id()]), import_routes([new_id()]))
+        assert not queue.put(import_routes_job([new_id()]), import_routes_job([new_id()]))
         assert time.monotonic() - started < 2
         started = time.monotonic()
-        assert not queue.put(import_routes([new_id()]))
+        assert not queue.put(import_routes_job([new_id()]))
         assert queue.backlog("imports") == 0
         queue.announce("ingress", b"{}")
         assert time.monotonic() - started < 0.5
     finally:
         server.speak_again()
-    eventually(lambda: queue.put(import_routes([new_id()])), bool)
+    eventually(lambda: queue.put(import_routes_job([new_id()])), bool)
 
 
 def test_a_circuit_that_nobody_holds_is_not_tried_again() -> None:
     before = threading.active_count()
-    assert not JobQueue(redis_client("redis://127.0.0.1:9/0")).put(import_routes([new_id()]))
+    assert not JobQueue(redis_client("redis://127.0.0.1:9/0")).put(import_routes_job([new_id()]))
     gc.collect()
     eventually(threading.active_count, lambda count: count <= before)

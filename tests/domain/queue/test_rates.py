@@ -13,7 +13,7 @@ from domain.operations import dead_letters
 from domain.operations.audit import Actor
 from domain.operations.dead_letters import Filter
 from domain.queue.job_queue import MAX_WAITING, JobQueue
-from domain.queue.jobs import build_plan, import_routes
+from domain.queue.jobs import build_plan_job, import_routes_job
 from domain.queue.rates import CHARTED_MINUTES, WINDOWS, Minute, Rates, read_rates
 from domain.queue.redis_layout import minute_of, rates_key
 from tests.dying import kill
@@ -30,8 +30,8 @@ def entered(jobs: JobQueue, queue: str) -> int:
 
 
 def test_what_is_enqueued_is_counted_and_what_is_not_is_not(jobs: JobQueue) -> None:
-    plan = build_plan(uuid4())
-    jobs.put(plan, build_plan(uuid4()), import_routes([uuid4()]))
+    plan = build_plan_job(uuid4())
+    jobs.put(plan, build_plan_job(uuid4()), import_routes_job([uuid4()]))
     jobs.put_once(plan)
     assert (entered(jobs, "plans"), entered(jobs, "imports"), entered(jobs, "messages")) == (2, 1, 0)
 
@@ -44,7 +44,7 @@ def test_what_is_enqueued_is_counted_and_what_is_not_is_not(jobs: JobQueue) -> N
 
 
 def test_a_replayed_letter_enters_its_queue_again(connection: Connection, jobs: JobQueue, now: datetime) -> None:
-    kill(jobs, build_plan(new_id()))
+    kill(jobs, build_plan_job(new_id()))
     letters = dead_letters.find(connection, jobs.client, Filter())
     dead_letters.replay(connection, jobs.client, letters, Filter(), Actor("ann@example.com", "again"), now)
     assert entered(jobs, "plans") == 2

@@ -12,7 +12,7 @@ from domain.ids import new_id
 from domain.queue import redis_layout as layout
 from domain.queue.dramatiq_messages import JOB_ID, encode_message, read_message
 from domain.queue.job_queue import JobQueue
-from domain.queue.jobs import build_plan
+from domain.queue.jobs import build_plan_job
 
 QUEUE = "plans"
 
@@ -78,7 +78,7 @@ def test_a_delayed_job_stands_in_the_delay_queue(stock: RedisBroker, jobs: JobQu
 
 def test_dramatiq_takes_the_jobs_that_fuelroute_enqueues(stock: RedisBroker, jobs: JobQueue) -> None:
     route_id = new_id()
-    assert jobs.put(build_plan(route_id))
+    assert jobs.put(build_plan_job(route_id))
     taken = next(stock.consume(QUEUE))
     assert taken is not None
     assert (taken.actor_name, taken.kwargs) == ("plans.build", {"route_id": route_id.hex})

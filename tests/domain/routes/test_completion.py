@@ -6,7 +6,7 @@ import pytest
 
 from domain.database import Connection
 from domain.lifecycle import RouteStatus
-from domain.queue.jobs import build_plan, process_positions
+from domain.queue.jobs import build_plan_job, process_positions_job
 from domain.routes import transitions
 from domain.settings import Settings
 from tests.domain.helpers import deliver, imported, planned_by_hand, positions_at, post, route_row, status_of, visits_of
@@ -100,9 +100,9 @@ def test_where_one_route_ends_and_the_next_begins_a_standing_truck_arrives_at_th
 
     jobs = stand_at(connection, settings, fleet, NEWARK, now + hours(14))
     assert status_of(connection, first) is RouteStatus.COMPLETED
-    assert jobs == [process_positions("live", [fleet.trucks[0]])]  # the truck may stand at its next first stop
+    assert jobs == [process_positions_job("live", [fleet.trucks[0]])]  # the truck may stand at its next first stop
 
-    assert process(connection, settings, fleet, now=now + hours(14)) == [build_plan(second)]
+    assert process(connection, settings, fleet, now=now + hours(14)) == [build_plan_job(second)]
     assert visits_of(connection, second) == {0: (now + hours(14), None)}
 
 
@@ -190,7 +190,7 @@ def test_a_started_route_without_a_visit_for_two_weeks_becomes_error_and_frees_i
         (message,) = named(connection).execute("SELECT status FROM messages WHERE id = %s", (message_id,)).fetchall()
         assert message.status == "failed"
     assert fleet.trucks[0] in [truck for job in jobs for truck in job.payload["vehicle_ids"]]
-    assert process(connection, settings, fleet, now=later) == [build_plan(following)]
+    assert process(connection, settings, fleet, now=later) == [build_plan_job(following)]
 
 
 def test_new_plans_are_no_sign_of_life_of_a_truck(

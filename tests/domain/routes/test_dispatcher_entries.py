@@ -17,7 +17,7 @@ from domain.ids import new_id
 from domain.lifecycle import RouteStatus
 from domain.messages.resending import CannotResend
 from domain.planning.plan_tasks import load_plan_task
-from domain.queue.jobs import Job, build_plan, process_positions, review_plan, send_message
+from domain.queue.jobs import Job, build_plan_job, process_positions_job, review_plan_job, send_message_job
 from domain.routes import events
 from domain.routes.events import ImpossibleStep, Requester
 from domain.routes.plans import reviews
@@ -89,7 +89,7 @@ def test_a_marked_first_stop_makes_a_plan_due(
 ) -> None:
     route_id = imported(connection, fleet.live, now=now)
 
-    assert mark(route_id, 0, "arrival", now) == (True, [build_plan(route_id)])
+    assert mark(route_id, 0, "arrival", now) == (True, [build_plan_job(route_id)])
 
     assert route_row(connection, route_id).arrived_at == now
     assert visits_of(connection, route_id) == {0: (now, None)}
@@ -123,7 +123,7 @@ def test_marks_take_a_route_through_its_life(
     activate(connection, settings, route_id, now=now)
 
     _, jobs = mark(route_id, 0, "departure", now + minutes(20))
-    assert jobs == [review_plan(route_id)], "as when the truck is seen to leave"
+    assert jobs == [review_plan_job(route_id)], "as when the truck is seen to leave"
     mark(route_id, 1, "arrival", now + hours(12))
 
     assert status_of(connection, route_id) is RouteStatus.COMPLETED
@@ -182,7 +182,7 @@ def test_what_the_truck_did_since_is_processed_again(
 
     _, jobs = mark(route_id, 0, "arrival", now - minutes(5), at=now + hours(3))
 
-    assert process_positions("live", [fleet.trucks[0]]).payload in [job.payload for job in jobs]
+    assert process_positions_job("live", [fleet.trucks[0]]).payload in [job.payload for job in jobs]
     process(connection, settings, fleet, now=now + hours(3))
     assert visits_of(connection, route_id) == {0: (now - minutes(5), now + hours(1))}
 
@@ -408,7 +408,7 @@ def test_the_plan_is_made_again_and_stays_where_nothing_changed(trip: Trip) -> N
     trip.send()
     assert reviews.begin_review(trip.connection, trip.route_id, now=trip.now) is None
 
-    assert plan_again(trip) == [review_plan(trip.route_id)]
+    assert plan_again(trip) == [review_plan_job(trip.route_id)]
 
     assert reviews.begin_review(trip.connection, trip.route_id, now=trip.now) is not None, "a plan is made in any case"
     assert trip.review() == "confirmed"
@@ -438,7 +438,7 @@ def test_a_plan_that_waits_for_its_next_attempt_is_made_now(
 ) -> None:
     trip = Trip(connection, fleet, settings, now, fleet.live, planned=False)
     connection.execute("UPDATE routes SET retry_at = %s WHERE id = %s", (now + hours(1), trip.route_id))
-    assert plan_again(trip) == [build_plan(trip.route_id)]
+    assert plan_again(trip) == [build_plan_job(trip.route_id)]
     assert route_row(connection, trip.route_id).retry_at <= trip.now + minutes(1)
 
 
@@ -495,7 +495,7 @@ def test_a_failed_message_is_sent_again_as_the_same_one(
         connection, fleet.live, route_id, message_id, DOT, driver_was_asked=False, now=now
     )
 
-    assert jobs == [send_message(message_id)]
+    assert jobs == [send_message_job(message_id)]
     assert deliver(connection, message_id, settings=settings, now=now)[0] == "sent"
     (received,) = gateway.received
     assert f"{received['title']}\n{received['message']}" == text
@@ -597,7 +597,7 @@ def test_a_mark_and_the_positions_at_the_same_time_are_one_arrival(
         done = [threads.submit(work, number) for number in range(4) for work in (marking, seeing)]
         jobs = [job for one in done for job in one.result()]
 
-    assert jobs.count(build_plan(route_ids[0])) == 1, "one plan is asked for, so one message"
+    assert jobs.count(build_plan_job(route_ids[0])) == 1, "one plan is asked for, so one message"
     with database.transaction() as connection:
         assert set(visits_of(connection, route_ids[0])) == {0}
         assert visits_of(connection, route_ids[1]) == {}

@@ -15,7 +15,7 @@ from domain.lifecycle import RouteStatus
 from domain.planning import stored_plans
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_tasks import PlanTask, load_plan_task, road_ahead
-from domain.queue.jobs import process_positions, send_message
+from domain.queue.jobs import process_positions_job, send_message_job
 from domain.roads import Point
 from domain.roads.highways import HighwayRoads
 from domain.routes import transitions
@@ -90,7 +90,7 @@ def test_a_plan_moves_the_route_on_and_queues_its_message(
     assert (row.status, row.retry_at) == ("planned", None)
     message = named(connection).execute("SELECT * FROM messages WHERE route_id = %s", (route_id,)).fetchone()
     assert message is not None
-    assert jobs == [send_message(message.id)]
+    assert jobs == [send_message_job(message.id)]
     explanation = stored_plans.read_route_explanation(connection, route_id)
     assert explanation is not None
     assert explanation["inputs"]["start_gallons"] == 80.0
@@ -237,7 +237,7 @@ def test_an_infeasible_trip_is_an_error_that_says_which_leg(
 
     outcome, jobs = first_plan.finish_plan(connection, task, *build(connection, task, now=now), now=now)
 
-    assert (outcome, jobs) == ("infeasible", [process_positions("live", [fleet.trucks[0]])])
+    assert (outcome, jobs) == ("infeasible", [process_positions_job("live", [fleet.trucks[0]])])
     row = route_row(connection, route_id)
     assert row.status == "error"
     assert "from mile 0.0" in row.closed_reason

@@ -11,7 +11,7 @@ import pytest
 
 from domain.database import Connection
 from domain.lifecycle import RouteStatus
-from domain.queue.jobs import Job, build_plan
+from domain.queue.jobs import Job, build_plan_job
 from domain.routes import transitions
 from domain.routes.intake import holds, imports
 from domain.routes.intake.fleet_changes import add_mapping
@@ -226,4 +226,4 @@ def test_a_truck_that_is_let_go_starts_the_route_at_whose_first_stop_it_stands(t
 
     assert truck.fleet.trucks[0] in [one for job in jobs for one in job.payload.get("vehicle_ids", ())]
     started = process(truck.connection, truck.settings, truck.fleet, now=truck.now)
-    assert started == [build_plan(truck.following)]
+    assert started == [build_plan_job(truck.following)]

@@ -15,7 +15,7 @@ from domain.fleet.matching import MappingKind, Match, Reference, match
 from domain.fleet.records import UnknownTarget
 from domain.ids import new_id
 from domain.lifecycle import PendingReason, RouteStatus
-from domain.queue.jobs import import_routes as import_job
+from domain.queue.jobs import import_routes_job
 from domain.routes.intake import holds, imports
 from domain.routes.intake.fleet_changes import add_mapping
 from domain.routes.intake.imports import Decision, decide, import_routes, revisions_settled
@@ -465,7 +465,7 @@ def test_a_mapping_imports_at_once_what_waited_for_its_value(
     count, jobs = add_mapping(connection, fleet.company_id, "unit_number", "new", fleet.trucks[1])
 
     assert count == 2
-    assert jobs == [import_job(waiting[::-1])]
+    assert jobs == [import_routes_job(waiting[::-1])]
 
 
 def test_a_mapping_made_again_replaces_the_one_before(connection: Connection, fleet: Fleet, now: datetime) -> None:

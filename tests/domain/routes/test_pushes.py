@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from domain.contract.shapes import RouteStopInput
 from domain.database import SUPERSEDING_LOCKS, Connection, Database, Tenant
 from domain.lifecycle import RouteStatus
-from domain.queue.jobs import process_positions, review_plan
+from domain.queue.jobs import process_positions_job, review_plan_job
 from domain.routes.events import Requester
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, Pushed, store_pushes
@@ -278,7 +278,7 @@ def test_a_route_that_is_begun_anew_has_its_reviews_before_it(
     import_routes(connection, [route_id], now=now)
     planned_by_hand(connection, route_id, now=now)
     assert plan_again(connection, fleet.live, route_id, Requester("ann@example.com", "prices"), now=now) == [
-        review_plan(route_id)
+        review_plan_job(route_id)
     ]
 
 
@@ -380,7 +380,7 @@ def test_a_superseded_route_frees_its_truck_for_the_next_one(
         connection, [Push(superseding.live, route_input(now, externalId="B", reference="R"))], now=now
     )
 
-    assert jobs == [process_positions("live", [superseding.trucks[0]])]
+    assert jobs == [process_positions_job("live", [superseding.trucks[0]])]
 
 
 # --- Visits that outlast an update -----------------------------------------------------------------------------

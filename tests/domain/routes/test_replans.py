@@ -23,7 +23,7 @@ from domain.planning.explanation import unpack_explanation
 from domain.planning.fuel_plan import NoPlan
 from domain.planning.plan_tasks import PlanTask, load_plan_task, road_ahead
 from domain.planning.relaxation import FURTHEST_DETOUR_MILES
-from domain.queue.jobs import Job, build_plan, review_plan
+from domain.queue.jobs import Job, build_plan_job, review_plan_job
 from domain.roads import Point
 from domain.roads.highways import HighwayRoads
 from domain.roads.sphere import MILES_PER_DEGREE
@@ -81,7 +81,7 @@ class Journey:
         post(connection, self.tenant, positions_at(JOLIET, now, fuel_percent=percent), now=now + timedelta(minutes=2))
         self.run(self.process())
         if planned:
-            self.run([build_plan(self.route_id)])
+            self.run([build_plan_job(self.route_id)])
 
     # The workers
 
@@ -139,7 +139,7 @@ class Journey:
         messages = due_messages(self.connection, now=later, limit=100)
         mine = {message.id for message in self.messages()}
         return [
-            *([review_plan(self.route_id)] if self.route_id in due_reviews(self.connection, now=later) else []),
+            *([review_plan_job(self.route_id)] if self.route_id in due_reviews(self.connection, now=later) else []),
             *(Job("messages.send", "messages", {"message_id": one}) for one in messages if one in mine),
             Job("arrivals.process", "arrivals", {}),
         ]
@@ -436,7 +436,7 @@ def test_the_same_plan_is_not_made_twice(journey: Journey) -> None:
     for fix in journey.fixes(*AWAY):
         for job in journey.report([fix]):
             jobs += [follows for follows in journey.work(job) if follows.name == "plans.review"]
-    assert jobs == [review_plan(journey.route_id)] * len(jobs)
+    assert jobs == [review_plan_job(journey.route_id)] * len(jobs)
     one, other = journey.begun(), journey.begun()
     assert isinstance(one, Replan)
     assert isinstance(other, Replan)
@@ -578,7 +578,7 @@ def test_in_simulated_time_nothing_depends_on_how_fixes_and_jobs_come(
         other = journey(planned=rng.random() < 0.7)
         rest, jobs, posted = list(fixes), list[Job](), list[Position]()
         if not other.versions():
-            jobs.append(build_plan(other.route_id))
+            jobs.append(build_plan_job(other.route_id))
         while rest or jobs:
             match rng.randrange(5):
                 case 0 | 1 if rest:

@@ -13,7 +13,7 @@ from domain.ids import new_id
 from domain.lifecycle import Environment
 from domain.planning import stored_plans
 from domain.planning.plan_tasks import PlanTask, load_plan_task, road_ahead
-from domain.queue.jobs import Job, review_plan
+from domain.queue.jobs import Job, review_plan_job
 from domain.roads import CIRCUITY, great_circle_miles
 from domain.roads.highways import HighwayRoads
 from domain.routes.plans import first_plan, review_requests, reviews
@@ -135,7 +135,7 @@ def test_fuel_taken_at_the_first_stop_corrects_the_plan_once(trip: Trip) -> None
     trip.send()
     (sent,) = trip.messages(*SENT)
 
-    assert trip.report(JOLIET, 90, 90) == [review_plan(trip.route_id)]
+    assert trip.report(JOLIET, 90, 90) == [review_plan_job(trip.route_id)]
     assert trip.review() == "corrected"
     trip.send()
 
@@ -157,12 +157,12 @@ def test_one_odd_reading_and_a_tank_that_is_being_filled_change_nothing(trip: Tr
     assert trip.report(JOLIET, 40, 95, 40) == []
     assert trip.report(JOLIET, 5, None, 41) == []
     assert trip.report(JOLIET, 55, 65, 75) == []
-    assert trip.report(JOLIET, 85, 85) == [review_plan(trip.route_id)]
+    assert trip.report(JOLIET, 85, 85) == [review_plan_job(trip.route_id)]
 
 
 def test_a_plan_not_yet_sent_is_replaced_quietly_and_as_often_as_need_be(trip: Trip) -> None:
     for percent in (70, 90):
-        assert trip.report(JOLIET, percent, percent) == [review_plan(trip.route_id)]
+        assert trip.report(JOLIET, percent, percent) == [review_plan_job(trip.route_id)]
         assert trip.review() == "replaced"
     trip.send()
 
@@ -170,13 +170,13 @@ def test_a_plan_not_yet_sent_is_replaced_quietly_and_as_often_as_need_be(trip: T
     assert sent.text.startswith("Fuel plan")
     assert len(trip.messages("failed")) == 2
     assert route_row(trip.connection, trip.route_id).status == "active"
-    assert trip.report(JOLIET, 60, 60) == [review_plan(trip.route_id)]
+    assert trip.report(JOLIET, 60, 60) == [review_plan_job(trip.route_id)]
     assert trip.review() == "corrected"
 
 
 def test_leaving_is_the_last_review_and_usually_finds_nothing(trip: Trip) -> None:
     trip.send()
-    assert trip.depart(38) == [review_plan(trip.route_id)]
+    assert trip.depart(38) == [review_plan_job(trip.route_id)]
     assert trip.review() is None
     assert route_row(trip.connection, trip.route_id).review_at is None
     assert trip.report(OUT_OF_TOWN, 90, 90, speed_mph=40) == []
@@ -184,14 +184,14 @@ def test_leaving_is_the_last_review_and_usually_finds_nothing(trip: Trip) -> Non
 
 def test_fuel_seen_only_on_leaving_counts(trip: Trip) -> None:
     trip.send()
-    assert trip.depart(85) == [review_plan(trip.route_id)]
+    assert trip.depart(85) == [review_plan_job(trip.route_id)]
     assert trip.review() == "corrected"
 
 
 @pytest.mark.parametrize(("change", "outcome"), [(-0.6, "corrected"), (0.0, "confirmed"), (0.0005, "confirmed")])
 def test_new_prices_correct_the_plan_where_they_matter(trip: Trip, change: float, outcome: str) -> None:
     trip.send()
-    assert trip.new_prices(change) == [review_plan(trip.route_id)]
+    assert trip.new_prices(change) == [review_plan_job(trip.route_id)]
     assert trip.review() == outcome
     assert len(trip.messages("pending")) == (outcome == "corrected")
 
@@ -204,7 +204,7 @@ def test_small_changes_do_not_add_up_unseen(trip: Trip) -> None:
     trip.report(JOLIET, 48, 48)
     trip.new_prices(0)
     assert trip.review() == "confirmed"
-    assert trip.report(JOLIET, 56, 56) == [review_plan(trip.route_id)]
+    assert trip.report(JOLIET, 56, 56) == [review_plan_job(trip.route_id)]
 
 
 def test_prices_of_another_company_or_after_leaving_are_no_reason(trip: Trip) -> None:
@@ -268,7 +268,7 @@ def on_the_way(trip: Trip, start_percent: float, *, hours: float, first_mile: fl
 
 def test_what_the_road_has_burned_is_no_change_however_late_it_is_told(trip: Trip) -> None:
     trip.send()
-    assert on_the_way(trip, 40, hours=3.5) == [review_plan(trip.route_id)]
+    assert on_the_way(trip, 40, hours=3.5) == [review_plan_job(trip.route_id)]
 
     assert trip.review() is None
 
@@ -279,14 +279,14 @@ def test_what_the_road_has_burned_is_no_change_however_late_it_is_told(trip: Tri
 
 def test_what_was_filled_before_leaving_is_a_change_however_late_it_is_told(trip: Trip) -> None:
     trip.send()
-    assert on_the_way(trip, 90, hours=3.5) == [review_plan(trip.route_id)]
+    assert on_the_way(trip, 90, hours=3.5) == [review_plan_job(trip.route_id)]
     assert trip.review() == "corrected"
 
 
 def test_a_truck_first_seen_far_away_burned_what_its_mileage_says(trip: Trip) -> None:
     trip.send()
     trip.now += timedelta(hours=1)
-    assert on_the_way(trip, 40, hours=0.3, first_mile=150) == [review_plan(trip.route_id)]
+    assert on_the_way(trip, 40, hours=0.3, first_mile=150) == [review_plan_job(trip.route_id)]
     assert trip.review() is None
 
 
@@ -294,7 +294,7 @@ def test_a_level_read_beyond_the_first_purchase_says_nothing_about_the_departure
     trip.send()
     first_purchase = route_plan(trip)["stops"][0]["milesFromOrigin"]
     trip.now += timedelta(hours=3)
-    assert on_the_way(trip, 90, hours=0.3, first_mile=first_purchase + 20) == [review_plan(trip.route_id)]
+    assert on_the_way(trip, 90, hours=0.3, first_mile=first_purchase + 20) == [review_plan_job(trip.route_id)]
     assert trip.review() is None
 
 
@@ -322,7 +322,7 @@ def test_a_plan_made_hours_into_the_trip_is_not_held_against_the_level_at_the_st
     trip.plan()
     trip.send()
 
-    assert trip.depart_again() == [review_plan(trip.route_id)]
+    assert trip.depart_again() == [review_plan_job(trip.route_id)]
     assert trip.review() is None
 
 
@@ -346,7 +346,7 @@ def test_nobody_is_told_of_prices_while_the_tank_fills(trip: Trip) -> None:
     assert trip.review() == "confirmed"
 
     assert trip.report(JOLIET, 41, 40) == []  # nobody was filling
-    assert trip.depart(40) == [review_plan(trip.route_id)]
+    assert trip.depart(40) == [review_plan_job(trip.route_id)]
     assert trip.review() == "corrected"  # for the prices, which were not forgotten
 
 
@@ -393,7 +393,7 @@ def test_a_review_that_fails_is_taken_later_and_later_and_then_given_up(trip: Tr
     route = route_row(trip.connection, trip.route_id)
     assert (route.status, route.plan_id, route.review_at) == ("active", plan_id, None)
     trip.now += timedelta(minutes=5)
-    assert trip.report(JOLIET, 90, 90) == [review_plan(trip.route_id)]
+    assert trip.report(JOLIET, 90, 90) == [review_plan_job(trip.route_id)]
     assert trip.review() == "corrected"
     assert route_row(trip.connection, trip.route_id).attempts == 0
 
@@ -414,7 +414,7 @@ def test_a_correction_that_is_not_sent_yet_is_replaced_and_nothing_of_it_is_show
     before = route_row(trip.connection, trip.route_id)
 
     for percent in (70, 90):
-        assert trip.report(JOLIET, percent, percent) == [review_plan(trip.route_id)]
+        assert trip.report(JOLIET, percent, percent) == [review_plan_job(trip.route_id)]
         assert trip.review() == "corrected"
         shown = route_row(trip.connection, trip.route_id)
         assert (shown.plan_id, shown.distance_miles) == (before.plan_id, before.distance_miles)
@@ -437,7 +437,7 @@ def test_a_correction_that_failed_for_good_does_not_use_up_the_one_there_is(trip
     )
     trip.connection.execute("UPDATE routes SET correction_id = NULL WHERE id = %s", (trip.route_id,))
 
-    assert trip.report(JOLIET, 90, 90) == [review_plan(trip.route_id)]
+    assert trip.report(JOLIET, 90, 90) == [review_plan_job(trip.route_id)]
     assert trip.review() == "corrected"
 
 

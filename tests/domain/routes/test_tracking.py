@@ -7,7 +7,7 @@ import pytest
 
 from domain.contract.shapes import moment_of
 from domain.database import Connection
-from domain.queue.jobs import build_plan, process_positions
+from domain.queue.jobs import build_plan_job, process_positions_job
 from domain.routes.intake.imports import import_routes
 from domain.settings import Settings
 from domain.telematics import tracks
@@ -26,7 +26,7 @@ def test_a_draft_whose_truck_stands_at_the_first_stop_has_arrived_and_a_plan_is_
 
     jobs = stand_at(connection, settings, fleet, JOLIET, now)
 
-    assert jobs == [build_plan(route_id)]
+    assert jobs == [build_plan_job(route_id)]
     assert route_row(connection, route_id).arrived_at == now
     assert visits_of(connection, route_id) == {0: (now, None)}
 
@@ -156,7 +156,7 @@ def test_a_truck_that_stands_at_the_first_stop_when_its_route_is_imported_has_ar
 
     jobs = process(connection, settings, fleet, now=now)
 
-    assert jobs == [build_plan(route_id)]
+    assert jobs == [build_plan_job(route_id)]
     assert visits_of(connection, route_id) == {0: (now - minutes(14), None)}
 
 
@@ -178,7 +178,7 @@ def test_the_import_itself_asks_for_the_standing_truck_to_be_processed(
 
     _, jobs = import_routes(connection, [route_id], now=now)
 
-    assert jobs == [process_positions("live", [fleet.trucks[0]])]
+    assert jobs == [process_positions_job("live", [fleet.trucks[0]])]
 
 
 # --- Which route starts ------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def test_only_the_earliest_draft_starts(
     later = imported(connection, fleet.live, now=now, start=now + hours(3))
     earlier = imported(connection, fleet.live, now=now, start=now + hours(1))
 
-    assert stand_at(connection, settings, fleet, JOLIET, now) == [build_plan(earlier)]
+    assert stand_at(connection, settings, fleet, JOLIET, now) == [build_plan_job(earlier)]
     assert visits_of(connection, later) == {}
 
 
@@ -211,7 +211,7 @@ def test_a_draft_that_is_a_day_late_stands_in_the_way_no_more(
     imported(connection, fleet.live, now=now, start=now - hours(25))
     following = imported(connection, fleet.live, now=now, start=now + hours(1))
 
-    assert stand_at(connection, settings, fleet, JOLIET, now) == [build_plan(following)]
+    assert stand_at(connection, settings, fleet, JOLIET, now) == [build_plan_job(following)]
 
 
 def test_a_live_position_never_moves_a_sandbox_route_nor_the_other_way_round(
@@ -222,11 +222,11 @@ def test_a_live_position_never_moves_a_sandbox_route_nor_the_other_way_round(
 
     post(connection, fleet.live, positions_at(JOLIET, now), now=now)
     assert process(connection, settings, fleet, now=now, live=False) == []
-    assert process(connection, settings, fleet, now=now, live=True) == [build_plan(live)]
+    assert process(connection, settings, fleet, now=now, live=True) == [build_plan_job(live)]
     assert visits_of(connection, sandbox) == {}
 
     post(connection, fleet.sandbox, positions_at(JOLIET, now + minutes(30)), now=now)
-    assert process(connection, settings, fleet, now=now, live=False) == [build_plan(sandbox)]
+    assert process(connection, settings, fleet, now=now, live=False) == [build_plan_job(sandbox)]
     assert visits_of(connection, live) == {0: (now, None)}
 
 
@@ -235,7 +235,7 @@ def test_a_later_stop_reached_first_starts_the_plan_from_there(
 ) -> None:
     route_id = imported(connection, fleet.live, now=now, stops=[JOLIET, PERRYSBURG, NEWARK])
 
-    assert stand_at(connection, settings, fleet, PERRYSBURG, now) == [build_plan(route_id)]
+    assert stand_at(connection, settings, fleet, PERRYSBURG, now) == [build_plan_job(route_id)]
     assert visits_of(connection, route_id) == {1: (now, None)}
 
 
@@ -262,7 +262,7 @@ def test_a_truck_at_home_does_not_end_its_trip_home_before_it_has_begun(
         assert stand_at(connection, settings, fleet, JOLIET, now + hours(number)) == []
     assert visits_of(connection, route_id) == {}
 
-    assert stand_at(connection, settings, fleet, PERRYSBURG, now + hours(8)) == [build_plan(route_id)]
+    assert stand_at(connection, settings, fleet, PERRYSBURG, now + hours(8)) == [build_plan_job(route_id)]
     assert visits_of(connection, route_id).keys() == {0}
 
 
@@ -280,7 +280,7 @@ def test_a_start_in_the_year_one_does_not_stop_the_processing(
     fixes = [*positions_at(JOLIET, now), *positions_at(JOLIET, now, unit_number="102")]
     post(connection, fleet.live, fixes, now=now)
 
-    assert build_plan(sound) in process(connection, settings, fleet, now=now)
+    assert build_plan_job(sound) in process(connection, settings, fleet, now=now)
 
 
 def test_a_fix_in_the_year_one_does_not_stop_the_processing(
@@ -291,7 +291,7 @@ def test_a_fix_in_the_year_one_does_not_stop_the_processing(
     fixes = [*positions_at(JOLIET, now), *positions_at(JOLIET, FIRST_MOMENT, unit_number="102")]
     post(connection, fleet.live, fixes, now=now)
 
-    assert build_plan(sound) in process(connection, settings, fleet, now=now)
+    assert build_plan_job(sound) in process(connection, settings, fleet, now=now)
 
 
 def test_simulated_time_may_reach_the_last_year_there_is(
@@ -301,7 +301,7 @@ def test_simulated_time_may_reach_the_last_year_there_is(
     last = datetime(9999, 12, 31, 23, 58, tzinfo=UTC)
     post(connection, fleet.sandbox, positions_at(JOLIET, last, count=2), now=now)
 
-    assert process(connection, settings, fleet, now=now, live=False) == [build_plan(route_id)]
+    assert process(connection, settings, fleet, now=now, live=False) == [build_plan_job(route_id)]
 
 
 # --- While the truck is processed --------------------------------------------------------------------------------
@@ -320,9 +320,9 @@ def test_a_fix_that_comes_in_while_the_routes_are_locked_is_processed_by_another
         return waiting
 
     monkeypatch.setattr(tracks, "waiting_trucks", overtaken)
-    assert process(connection, settings, fleet, now=now) == [process_positions("live", [fleet.trucks[0]])]
+    assert process(connection, settings, fleet, now=now) == [process_positions_job("live", [fleet.trucks[0]])]
     monkeypatch.undo()
-    assert process(connection, settings, fleet, now=now) == [build_plan(route_id)]
+    assert process(connection, settings, fleet, now=now) == [build_plan_job(route_id)]
 
 
 def test_a_route_that_is_imported_while_its_truck_is_processed_is_processed_too(
@@ -339,6 +339,6 @@ def test_a_route_that_is_imported_while_its_truck_is_processed_is_processed_too(
         return waiting
 
     monkeypatch.setattr(tracks, "waiting_trucks", overtaken)
-    assert process(connection, settings, fleet, now=now) == [process_positions("live", [fleet.trucks[0]])]
+    assert process(connection, settings, fleet, now=now) == [process_positions_job("live", [fleet.trucks[0]])]
     monkeypatch.undo()
-    assert process(connection, settings, fleet, now=now) == [build_plan(new[0])]
+    assert process(connection, settings, fleet, now=now) == [build_plan_job(new[0])]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from domain.contract.shapes import Position
 from domain.database import Connection
-from domain.queue.jobs import in_batches, process_positions
+from domain.queue.jobs import in_batches, process_positions_job
 from domain.routes.plans.first_plan import due_plans
 from domain.settings import Settings
 from domain.telematics import fixes_to_visits, tracks
@@ -64,7 +64,7 @@ def test_a_truck_with_many_fixes_is_processed_in_portions_to_the_same_visits(
 
     rounds = 0
     while jobs := process(connection, settings, fleet, now=now):
-        assert jobs == [process_positions("live", [fleet.trucks[0]])]
+        assert jobs == [process_positions_job("live", [fleet.trucks[0]])]
         lost = tracks.lost_processing(connection, now=now + timedelta(seconds=9))
         assert fleet.trucks[0] not in lost.get(("live", fleet.company_id), [])
         rounds += 1
@@ -149,7 +149,7 @@ def visits_after(
         for batch in in_batches(fixes, size):
             moment = batch[-1].recorded_at
             post(connection, fleet.live, batch, now=moment)
-            while process_positions("live", [fleet.trucks[0]]) in process(connection, settings, fleet, now=moment):
+            while process_positions_job("live", [fleet.trucks[0]]) in process(connection, settings, fleet, now=moment):
                 pass  # the rest, where there are more than are processed at once
         return visits_of(connection, route_id)
 

@@ -9,7 +9,7 @@ import pytest
 
 from domain.database import Connection, Tenant
 from domain.lifecycle import RouteStatus
-from domain.queue.jobs import Job, build_plan
+from domain.queue.jobs import Job, build_plan_job
 from domain.routes import transitions
 from domain.routes.events import Requester
 from domain.routes.intake import holds
@@ -77,7 +77,7 @@ def test_a_route_that_is_postponed_by_days_waits_and_its_truck_takes_the_next_on
     push_again(connection, fleet.live, now + timedelta(days=6), now=now + minutes(4))
 
     assert waits(connection, load)
-    assert process(connection, settings, fleet, now=now + minutes(5)) == [build_plan(following)]
+    assert process(connection, settings, fleet, now=now + minutes(5)) == [build_plan_job(following)]
 
 
 def test_a_route_that_is_postponed_beyond_the_window_is_no_plan_when_it_opens(
@@ -106,7 +106,7 @@ def test_a_visit_stays_from_twelve_hours_before_the_new_start(
 
     _, jobs = push_again(connection, fleet.live, now + hours(hours_ahead), now=now + minutes(3))
 
-    assert (build_plan(load) in jobs) is stays
+    assert (build_plan_job(load) in jobs) is stays
     assert visits_of(connection, load) == ({0: (now, None)} if stays else {})
 
 
@@ -120,7 +120,7 @@ def test_of_several_visits_those_stay_that_are_near_enough_to_the_new_start(
 
     _, jobs = push_again(connection, fleet.live, now + hours(14), stops=stops, now=now + hours(6))
 
-    assert jobs[-1] == build_plan(load)
+    assert jobs[-1] == build_plan_job(load)
     assert visits_of(connection, load) == {1: (now + hours(5), None)}
     assert route_row(connection, load).arrived_at == now + hours(5)
 
@@ -141,7 +141,7 @@ def test_a_visit_that_a_dispatcher_entered_is_a_visit_too(
         now=now,
     )
     _, jobs = push_again(connection, fleet.live, now + hours(3), now=now)
-    assert jobs == [build_plan(load)]
+    assert jobs == [build_plan_job(load)]
 
     push_again(connection, fleet.live, now + hours(13), now=now)
 
@@ -156,7 +156,7 @@ def test_the_sandbox_goes_by_its_own_time(
     post(connection, fleet.sandbox, positions_at(JOLIET, simulated), now=now)
     process(connection, settings, fleet, now=now, live=False)
     _, jobs = push_again(connection, fleet.sandbox, simulated + hours(2), now=now + minutes(1))
-    assert jobs[-1] == build_plan(load)
+    assert jobs[-1] == build_plan_job(load)
 
     push_again(connection, fleet.sandbox, simulated + timedelta(days=2), now=now + minutes(2))
 
@@ -202,7 +202,7 @@ def test_the_same_truck_under_another_name_keeps_its_visit(
 
     _, jobs = push_again(connection, fleet.live, now, vehicle={"vin": "1XKAD49X0CJ000101"}, now=now + minutes(3))
 
-    assert jobs[-1] == build_plan(load)
+    assert jobs[-1] == build_plan_job(load)
     assert visits_of(connection, load) == {0: (now, None)}
 
 
@@ -232,7 +232,7 @@ def test_a_new_driver_s_truck_is_still_where_it_was(
     add_mapping(connection, fleet.company_id, "driver_name", "Ann Lee", fleet.drivers[1])
     _, jobs = import_routes(connection, [load], now=now + minutes(4))
 
-    assert jobs[-1] == build_plan(load)
+    assert jobs[-1] == build_plan_job(load)
     assert visits_of(connection, load) == {0: (now, None)}
 
 
@@ -285,7 +285,7 @@ def test_of_two_routes_that_come_back_together_only_the_one_started_last_goes_on
 
     assert waits(connection, first)
     assert visits_of(connection, last).keys() == {0}
-    assert [job for job in jobs if job.name == "plans.build"] == [build_plan(last)]
+    assert [job for job in jobs if job.name == "plans.build"] == [build_plan_job(last)]
 
 
 def test_no_draft_of_the_truck_starts_while_a_route_that_has_started_is_imported_again(
@@ -299,7 +299,7 @@ def test_no_draft_of_the_truck_starts_while_a_route_that_has_started_is_imported
     assert stand_at(connection, settings, fleet, JOLIET, now + minutes(4)) == []  # before its import has decided
     _, jobs = import_routes(connection, [load], now=now + minutes(8))
 
-    assert build_plan(load) in jobs
+    assert build_plan_job(load) in jobs
     process(connection, settings, fleet, now=now + minutes(9))
     assert waits(connection, following)
 
@@ -319,7 +319,7 @@ def test_a_truck_that_stands_at_the_first_stop_at_the_import_has_arrived_though_
     push_again(connection, fleet.live, now + hours(20), now=moment)
 
     assert visits_of(connection, load) == {}
-    assert process(connection, settings, fleet, now=moment) == [build_plan(load)]
+    assert process(connection, settings, fleet, now=moment) == [build_plan_job(load)]
     assert visits_of(connection, load) == {0: (moment - minutes(10), None)}
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from domain.contract.shapes import Position
 from domain.database import Connection
 from domain.lifecycle import RouteStatus
-from domain.queue.jobs import Job, process_positions
+from domain.queue.jobs import Job, process_positions_job
 from domain.settings import Settings
 from domain.telematics.arrivals import TruckRoute, current_route
 from tests.domain.helpers import imported, north_of, positions_at, post
@@ -77,7 +77,7 @@ def test_what_happens_far_from_every_stop_is_stored_and_not_processed(
         stop = {"latitude": place.latitude, "longitude": place.longitude}
         return post(connection, fleet.live, positions_at(stop, at, count=1), now=at).jobs
 
-    processed = [process_positions("live", [fleet.trucks[0]])]
+    processed = [process_positions_job("live", [fleet.trucks[0]])]
     assert jobs(5000, now) == jobs(2000, now + minutes(1)) == []
     assert jobs(249, now + minutes(2)) == processed
     process(connection, settings, fleet, now=now + minutes(2))

@@ -14,7 +14,7 @@ from domain.lifecycle import Role
 from domain.operations import audit, pauses
 from domain.operations.audit import Actor
 from domain.queue.job_queue import JobQueue
-from domain.queue.jobs import QUEUES, build_plan, import_routes
+from domain.queue.jobs import QUEUES, build_plan_job, import_routes_job
 from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
 from tests.domain.helpers import pushed
@@ -69,7 +69,7 @@ def test_to_others_there_is_nothing(world: World, role: Role) -> None:
 
 
 def test_the_page_says_first_what_needs_a_person(operator: Browser, queue: JobQueue) -> None:
-    queue.put(build_plan(uuid4()))
+    queue.put(build_plan_job(uuid4()))
     page = operator.look("/queues")
 
     assert "Act now: No worker serves imports. Start one: fuelroute workers --queues imports." in words(page)
@@ -78,7 +78,7 @@ def test_the_page_says_first_what_needs_a_person(operator: Browser, queue: JobQu
 
 
 def test_each_number_leads_to_the_rows_behind_it(operator: Browser, queue: JobQueue) -> None:
-    queue.put(build_plan(uuid4()))
+    queue.put(build_plan_job(uuid4()))
     paths = set(re.findall(r'href="(/queues/[^"]+)"', operator.look("/queues")))
 
     assert {"/queues/plans/waiting", "/queues/dead?queue=messages", "/queues/overdue/silent-trucks"} < paths
@@ -88,7 +88,7 @@ def test_each_number_leads_to_the_rows_behind_it(operator: Browser, queue: JobQu
 
 
 def test_rates_are_drawn_and_lead_to_their_minutes(operator: Browser, queue: JobQueue) -> None:
-    queue.put(*(build_plan(uuid4()) for _ in range(90)))
+    queue.put(*(build_plan_job(uuid4()) for _ in range(90)))
     page = operator.look("/queues")
 
     assert page.count('<svg class="chart" viewBox="0 0 240 40" role="img"') == len(QUEUES)
@@ -108,7 +108,7 @@ def test_rows_lead_to_the_route_and_to_its_company(
     fleet = world.new_fleet()
     with world.database.transaction() as connection:
         route_id = pushed(connection, fleet.live, now=now, start=now)
-    queue.put(build_plan(route_id))
+    queue.put(build_plan_job(route_id))
     shown, company = shown_id("rte", route_id), shown_id("cmp", fleet.company_id)
 
     page = operator.look("/queues/plans/waiting")
@@ -123,7 +123,7 @@ def test_rows_lead_to_the_route_and_to_its_company(
 
 
 def test_the_jobs_that_a_worker_holds(operator: Browser, queue: JobQueue) -> None:
-    queue.put(build_plan(uuid4()))
+    queue.put(build_plan_job(uuid4()))
     broker = FuelrouteBroker(url_of(queue))
     consumer = broker.consume("plans", prefetch=4)
     assert next(consumer) is not None
@@ -159,7 +159,7 @@ def test_a_queue_is_paused_and_resumed_with_a_reason(world: World, operator: Bro
 
 
 def test_dead_letters_are_replayed_and_discarded_singly_or_all_that_match(operator: Browser, queue: JobQueue) -> None:
-    kill(queue, build_plan(uuid4()), build_plan(uuid4()), import_routes([uuid4()]))
+    kill(queue, build_plan_job(uuid4()), build_plan_job(uuid4()), import_routes_job([uuid4()]))
     page = operator.look("/queues/dead", queue="plans")
     assert "Replay all 2 that match" in words(page)
     assert "&lt;b&gt;away&lt;/b&gt;" in page
@@ -186,7 +186,13 @@ def test_as_many_letters_as_were_told_before_are_taken_and_no_other(
     with world.database.transaction() as connection:
         mine = [pushed(connection, ours.live, now=now, start=now) for _ in range(2)]
         other = pushed(connection, theirs.live, now=now, start=now)
-    kill(queue, *map(build_plan, mine), import_routes([mine[0]]), build_plan(other), import_routes([other]))
+    kill(
+        queue,
+        *map(build_plan_job, mine),
+        import_routes_job([mine[0]]),
+        build_plan_job(other),
+        import_routes_job([other]),
+    )
     wanted: dict[str, Any] = {}
     wanted[by], expected = {
         "company": (shown_id("cmp", ours.company_id), 3),
@@ -215,7 +221,7 @@ def test_dead_letters_are_told_by_what_they_have_in_common(
     fleet = world.new_fleet()
     with world.database.transaction() as connection:
         route_id = pushed(connection, fleet.live, now=now, start=now)
-    kill(queue, build_plan(route_id), import_routes([route_id]), import_routes([uuid4()]))
+    kill(queue, build_plan_job(route_id), import_routes_job([route_id]), import_routes_job([uuid4()]))
 
     page = operator.look("/queues/dead")
 

@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, Response
 from domain.database import Database
 from domain.lifecycle import Role
 from domain.queue.job_queue import JobQueue
-from domain.queue.jobs import build_plan
+from domain.queue.jobs import build_plan_job
 from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
 from ingress.console import streams
@@ -94,7 +94,7 @@ def test_a_stream_tells_what_changes_without_being_asked(world: World, queue: Jo
         assert "<html" not in first
         assert next(events) == ("same", ""), "what has not changed is not sent again"
 
-        queue.put(build_plan(uuid4()), build_plan(uuid4()))
+        queue.put(build_plan_job(uuid4()), build_plan_job(uuid4()))
 
         name, text = next(event for event in events if event[0] == "figures")
         assert '<a href="/queues/plans/waiting">2</a>' in text
