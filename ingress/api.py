@@ -34,10 +34,10 @@ from domain.routes.transitions import cancel_route
 from domain.telematics.feed import Feed, store_positions
 from ingress.auth import NOBODY, refusal_of, unauthorized
 from ingress.authenticator import AuthorizedRequest, Item, Result
+from ingress.fair_queue import NothingFree, Part
 from ingress.problems import ApiError
 from ingress.request import JSON, Answer, Request
 from ingress.services import Batches, Services
-from ingress.turns import NothingFree, Part
 
 Shape = TypeVar("Shape", bound=msgspec.Struct)
 Read = TypeVar("Read")

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
-from ingress.turns import Turns
+from ingress.fair_queue import Turns
 
 _YOUNG_SECONDS = 0.05
 

@@ -22,13 +22,13 @@ from domain.statements import Query
 from ingress.auth import unauthorized
 from ingress.authenticator import Authenticator, AuthorizedRequest, AuthorizedResponse, Item, Result, Submitted
 from ingress.batching import Batcher
+from ingress.fair_queue import Shares
 from ingress.key_use import KeyUse
 from ingress.limits import RateLimiter
 from ingress.outcomes import Outcomes
 from ingress.problems import ApiError
 from ingress.pushing import Pushing, RouteAnswer
 from ingress.request_log import RequestLog
-from ingress.turns import Shares
 
 Batches = Batcher[AuthorizedRequest[Item], AuthorizedResponse[Result]]
 """What requests ask for, each with the key that it comes with."""

@@ -18,7 +18,7 @@ from domain.observability import JOBS, get_logger
 from domain.queue.dramatiq_messages import COMPANY, JOB_ID
 from domain.queue.redis_clients import redis_client
 from domain.queue.redis_layout import DEAL, GIVE_BACK, NAMESPACE, taken_key, waiting_key
-from workers.turns import Turns
+from workers.company_shares import Turns
 
 log = get_logger(__name__)
 

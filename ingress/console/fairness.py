@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from domain.accounts.tokens import hash_of_token
-from ingress.turns import NothingFree, Shares
+from ingress.fair_queue import NothingFree, Shares
 
 Result = TypeVar("Result")
 

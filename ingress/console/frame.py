@@ -52,7 +52,7 @@ from ingress.console.fairness import PATIENCE_SECONDS, Owners, Threads
 from ingress.console.importer import IMPORTS_AT_A_TIME, Importer, NoRoom, Upload
 from ingress.console.rendering import make_templates, when
 from ingress.console.streams import Streams
-from ingress.turns import NothingFree, Shares
+from ingress.fair_queue import NothingFree, Shares
 
 log = get_logger(__name__)
 

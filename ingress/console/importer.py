@@ -30,7 +30,7 @@ from domain.operations.csv_imports import IMPORTING, StoredImport
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import Job
 from ingress.console.browser import MAX_FILE_BYTES
-from ingress.turns import NothingFree, Shares
+from ingress.fair_queue import NothingFree, Shares
 
 log = get_logger(__name__)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingress.turns import NothingFree, Shares, Turns
+from ingress.fair_queue import NothingFree, Shares, Turns
 
 
 def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -16,7 +16,7 @@ from domain.queue.redis_clients import redis_client
 from tests.service import eventually
 from tests.workers.test_broker import QUEUE, Server, working
 from workers.broker import FuelrouteBroker
-from workers.turns import Turns
+from workers.company_shares import Turns
 
 ONE, OTHER = new_id(), new_id()
 
