@@ -34,7 +34,7 @@ from domain.routes.transitions import cancel_route
 from domain.telematics.feed import Feed, store_positions
 from ingress.auth import NOBODY, refusal_of, unauthorized
 from ingress.authenticator import AuthorizedRequest, Item, Result
-from ingress.fair_queue import NothingFree, Part
+from ingress.fair_queue import CapacityTimeout, Permit
 from ingress.problems import ApiError
 from ingress.request import JSON, Answer, Request
 from ingress.services import Batches, Services
@@ -134,11 +134,11 @@ class Api:
             await self._admit(request, permission)
             raise
 
-    def _room(self, request: Request, owner: str) -> Part:
+    def _room(self, request: Request, owner: str) -> Permit:
         """For its body, within what its company may have open. Raises ApiError like `max_body_bytes`, and on entry 429
         when the company has too much open for too long."""
         seconds = self._services.settings.body_timeout_seconds
-        return self._services.bodies.part(owner, request.max_body_bytes(), patience_seconds=seconds)
+        return self._services.bodies.permit(owner, request.max_body_bytes(), patience_seconds=seconds)
 
     async def get_me(self, request: Request) -> Answer:
         return json_answer(await self._read(request, None, read_me))
@@ -157,7 +157,7 @@ class Api:
                 body = await request.body(self._services.settings.body_timeout_seconds)
                 route = checked(lambda: read_body(body, RouteInput), "The body")
                 pushed = await self._ask(request, "routes:write", self._services.pushes, route)
-        except (ApiError, NothingFree):
+        except (ApiError, CapacityTimeout):
             await self._admit(request, "routes:write")
             raise
         if pushed.effect != "create":

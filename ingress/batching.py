@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
-from ingress.fair_queue import Turns
+from ingress.fair_queue import FairQueue
 
 _YOUNG_SECONDS = 0.05
 
@@ -54,7 +54,7 @@ class Batcher(Generic[Item, Result]):
         self._most_items = max_items
         self._at_once = at_once
         self._looking = False
-        self._waiting: Turns[Submission[Item, Result]] = Turns()
+        self._waiting: FairQueue[Submission[Item, Result]] = FairQueue()
         self._running: set[asyncio.Task[None]] = set()
         self._young: set[asyncio.Task[None]] = set()
         """Those of them behind which a full batch is to form."""

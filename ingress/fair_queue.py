@@ -1,4 +1,4 @@
-"""Who is next: owners take turns, so that whoever has much waiting does not delay whoever has little."""
+"""A fair queue and a fair semaphore: owners take turns, so that one with much work does not delay one with little."""
 
 import asyncio
 from collections import Counter, OrderedDict, deque
@@ -8,8 +8,8 @@ from typing import Generic, NamedTuple, TypeVar
 Item = TypeVar("Item")
 
 
-class Turns(Generic[Item]):
-    """Items that wait, each with its owner: one item of each owner in turn, those of one owner as they came."""
+class FairQueue(Generic[Item]):
+    """Items that wait, each with its owner. One item of each owner comes in turn; one owner's items come in order."""
 
     def __init__(self) -> None:
         self._of: OrderedDict[str, deque[Item]] = OrderedDict()
@@ -27,8 +27,7 @@ class Turns(Generic[Item]):
         return ((owner, items[0]) for owner, items in self._of.items())
 
     def take(self, owner: str | None = None) -> Item:
-        """Removes and returns the next item, or the next one of this owner. The owner's turn comes again after all
-        others'."""
+        """Removes and returns the next item, or the next one of this owner. Then all other owners come first."""
         owner = next(iter(self._of)) if owner is None else owner
         items = self._of[owner]
         if len(items) == 1:
@@ -44,28 +43,28 @@ class _Wait(NamedTuple):
     future: "asyncio.Future[None]"
 
 
-class NothingFree(Exception):
-    """Others held what was waited for, for too long."""
+class CapacityTimeout(Exception):
+    """Others held the capacity for too long."""
 
 
-class Shares:
-    """So much of something that a process has, of which one owner gets a part at most. The others wait in turn."""
+class FairSemaphore:
+    """A limited amount that a process has, of which one owner gets `of_one` at most. Owners wait in turn."""
 
     def __init__(self, amount: int, *, of_one: int) -> None:
         self._free = amount
         self._of_one = of_one
         self._taken: Counter[str] = Counter()
-        self._waiting: Turns[_Wait] = Turns()
+        self._waiting: FairQueue[_Wait] = FairQueue()
 
-    def part(self, owner: str, amount: int = 1, *, patience_seconds: float | None = None) -> "Part":
-        """For `async with`: it waits until the owner can have so much, and holds it during the block. `amount` is at
-        most `of_one`. Raises NothingFree when it has to wait for longer than `patience_seconds`."""
-        return Part(self, owner, amount, patience_seconds)
+    def permit(self, owner: str, amount: int = 1, *, patience_seconds: float | None = None) -> "Permit":
+        """A permit to be entered with `async with`: it waits for the amount, and holds it during the block. `amount` is
+        at most `of_one`. Raises CapacityTimeout when it has to wait for longer than `patience_seconds`."""
+        return Permit(self, owner, amount, patience_seconds)
 
     async def take(self, owner: str, amount: int, patience_seconds: float | None) -> None:
-        """Waits like `part`. Whoever takes gives back."""
+        """Waits like `permit`. The caller must give the amount back."""
         if self._waiting or not self._is_free(owner, amount):
-            await self._turn(owner, amount, patience_seconds)
+            await self._wait(owner, amount, patience_seconds)
         else:
             self._change(owner, amount)
 
@@ -74,7 +73,7 @@ class Shares:
         if self._waiting:
             self._serve()
 
-    async def _turn(self, owner: str, amount: int, patience_seconds: float | None) -> None:
+    async def _wait(self, owner: str, amount: int, patience_seconds: float | None) -> None:
         wait = _Wait(amount, asyncio.get_running_loop().create_future())
         self._waiting.put(owner, wait)
         self._serve()
@@ -82,22 +81,22 @@ class Shares:
             async with asyncio.timeout(patience_seconds):
                 await wait.future
         except BaseException as error:
-            if not wait.future.cancel() and not wait.future.cancelled():  # its turn came at the same moment
+            if not wait.future.cancel() and not wait.future.cancelled():  # the permit came at the same moment
                 self._change(owner, -amount)
-            self._serve()  # it may have stood in the way of others
+            self._serve()  # others may have waited for it
             if isinstance(error, TimeoutError):
-                raise NothingFree from None
+                raise CapacityTimeout from None
             raise
 
     def _serve(self) -> None:
-        """Wakes all who can have what they wait for. An owner who has his share is passed over; for the first who has
-        not, all wait until enough is free, so that small amounts do not starve large ones."""
+        """Wakes all that can have the amount they wait for. It passes over an owner that has its share. The first other
+        one makes all wait until enough is free, so that small amounts do not starve large ones."""
         while self._waiting:
-            turn = next((turn for turn in self._waiting.heads() if self._may(*turn)), None)
-            if turn is None:
+            head = next((head for head in self._waiting.heads() if self._may(*head)), None)
+            if head is None:
                 return
-            owner, wait = turn
-            if wait.future.done():  # it went away
+            owner, wait = head
+            if wait.future.done():  # its request went away
                 self._waiting.take(owner)
             elif self._is_free(owner, wait.amount):
                 self._waiting.take(owner)
@@ -119,19 +118,19 @@ class Shares:
             del self._taken[owner]
 
 
-class Part:
-    """What one owner holds of shares, for the length of a block. Every push has one, so it is no generator."""
+class Permit:
+    """The amount that one owner holds during a block. Every push has one, so it is a class and no generator."""
 
-    __slots__ = ("_amount", "_owner", "_patience_seconds", "_shares")
+    __slots__ = ("_amount", "_owner", "_patience_seconds", "_semaphore")
 
-    def __init__(self, shares: Shares, owner: str, amount: int, patience_seconds: float | None) -> None:
-        self._shares = shares
+    def __init__(self, semaphore: FairSemaphore, owner: str, amount: int, patience_seconds: float | None) -> None:
+        self._semaphore = semaphore
         self._owner = owner
         self._amount = amount
         self._patience_seconds = patience_seconds
 
     async def __aenter__(self) -> None:
-        await self._shares.take(self._owner, self._amount, self._patience_seconds)
+        await self._semaphore.take(self._owner, self._amount, self._patience_seconds)
 
     async def __aexit__(self, *_: object) -> None:
-        self._shares.give_back(self._owner, self._amount)
+        self._semaphore.give_back(self._owner, self._amount)

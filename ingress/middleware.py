@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from domain.observability import REQUESTS, get_logger
 from ingress.auth import NOBODY, refusal_of
 from ingress.exchange import measured_as
-from ingress.fair_queue import NothingFree
+from ingress.fair_queue import CapacityTimeout
 from ingress.limits import Allowance
 from ingress.problems import KINDS, PROBLEM_TYPE, ApiError, document_of
 from ingress.request import REQUEST, Answer, Request
@@ -81,7 +81,7 @@ class RequestMiddleware:
             raise
         except ApiError as error:
             return _problem(error.with_traceback(None))  # whose frames hold the error again
-        except (HTTPException, NothingFree) as error:
+        except (HTTPException, CapacityTimeout) as error:
             return _problem(_in_our_words(error, scope))
         except Exception:
             log.exception("request.failed", method=scope["method"], path=scope["path"])
@@ -118,9 +118,9 @@ def _problem(error: ApiError) -> Answer:
     return Answer(KINDS[error.code].status, document_of(error), PROBLEM_TYPE.encode(), headers)
 
 
-def _in_our_words(error: HTTPException | NothingFree, scope: Scope) -> ApiError:
+def _in_our_words(error: HTTPException | CapacityTimeout, scope: Scope) -> ApiError:
     """What Starlette's router refuses, and a body that waited too long for its place."""
-    if isinstance(error, NothingFree):
+    if isinstance(error, CapacityTimeout):
         return ApiError(
             "rate_limited",
             "Too many bodies of this company are on their way at a time; retry in 1 s.",

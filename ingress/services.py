@@ -22,7 +22,7 @@ from domain.statements import Query
 from ingress.auth import unauthorized
 from ingress.authenticator import Authenticator, AuthorizedRequest, AuthorizedResponse, Item, Result, Submitted
 from ingress.batching import Batcher
-from ingress.fair_queue import Shares
+from ingress.fair_queue import FairSemaphore
 from ingress.key_use import KeyUse
 from ingress.limits import RateLimiter
 from ingress.outcomes import Outcomes
@@ -66,9 +66,9 @@ class Services:
         self.versions: Batches[UUID, str | None] = self._reader(ask_versions)
         threads = settings.database_pool_size  # each works with a connection
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="database")
-        self._shares = Shares(threads, of_one=max(1, threads // 2))
+        self._thread_permits = FairSemaphore(threads, of_one=max(1, threads // 2))
         body_bytes = settings.body_memory_megabytes << 20
-        self.bodies = Shares(body_bytes, of_one=body_bytes // 32)
+        self.bodies = FairSemaphore(body_bytes, of_one=body_bytes // 32)
         """Bytes, held from before a body is read until it is answered: who has to wait, waits in its socket."""
 
     @asynccontextmanager
@@ -88,7 +88,7 @@ class Services:
 
     async def in_thread(self, caller: Caller, work: Callable[[], Result]) -> Result:
         """`work` in one of the threads, of which a company has half at most."""
-        async with self._shares.part(caller.company_id.hex):
+        async with self._thread_permits.permit(caller.company_id.hex):
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     @contextmanager

@@ -18,7 +18,7 @@ from domain.observability import JOBS, get_logger
 from domain.queue.dramatiq_messages import COMPANY, JOB_ID
 from domain.queue.redis_clients import redis_client
 from domain.queue.redis_layout import DEAL, GIVE_BACK, NAMESPACE, taken_key, waiting_key
-from workers.company_shares import Turns
+from workers.company_shares import CompanyShares
 
 log = get_logger(__name__)
 
@@ -83,7 +83,7 @@ class WakingConsumer(dramatiq.Consumer):
         if message is None:
             return None
         company = message.options.get(COMPANY)
-        if company is not None and not self._broker.turns.take(company):
+        if company is not None and not self._broker.shares.take(company):
             self._give_back(message, company)
             return None
         self._held[message.options[JOB_ID]] = company
@@ -97,7 +97,7 @@ class WakingConsumer(dramatiq.Consumer):
     def _let_go(self, *redis_message_ids: str) -> None:
         """The jobs are no longer here, and their turns end. Where one was missing, more of its company are dealt."""
         companies = [self._held.pop(one, None) for one in redis_message_ids]
-        were_full = [self._broker.turns.end(company) for company in companies if company is not None]
+        were_full = [self._broker.shares.give_back(company) for company in companies if company is not None]
         if any(were_full):
             try:
                 for queue in self._broker.held:
@@ -153,7 +153,7 @@ class FuelrouteBroker(RedisBroker):
     """The stock broker with the consumer above. Delay queues keep the stock one: their messages are not for now."""
 
     def __init__(self, url: str, *, threads: int = 4) -> None:
-        self.turns = Turns(threads)
+        self.shares = CompanyShares(threads)
         self.held: dict[str, dict[str, str | None]] = {}
         """By queue: ids of the messages that this process works on or keeps to work on, and whose turn each has."""
         self.paused: frozenset[str] = frozenset()
@@ -184,8 +184,8 @@ class FuelrouteBroker(RedisBroker):
 
     def deal(self, queue: str) -> None:
         """Deals jobs from the companies' lanes to the queue, of each as many as it has turns free here."""
-        free = [one for pair in self.turns.free().items() for one in pair]
-        self._deal(keys=[NAMESPACE], args=[queue, self.turns.share, *free])
+        free = [one for pair in self.shares.free().items() for one in pair]
+        self._deal(keys=[NAMESPACE], args=[queue, self.shares.share, *free])
 
     def give_back(self, queue: str, company: str, redis_message_id: str) -> None:
         self._give_back(keys=[NAMESPACE], args=[queue, self.broker_id, company, redis_message_id])

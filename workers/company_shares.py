@@ -1,5 +1,5 @@
-"""Turns: no company's work holds up another's. A company gets at most half of a worker process's threads while others
-have some, and never all.
+"""Shares of a worker process's threads: a company gets at most half of them while others have some, and never all. So
+no company's work holds up another's.
 
 Further jobs of the company wait in its lane in Redis (`domain.queue.jobs`), from where other workers may take them.
 """
@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Mapping
 
 
-class Turns:
-    """The turns of one process. Many threads may use it. A company is named by its id."""
+class CompanyShares:
+    """The shares of one process. Threads may use it at the same time. A company is named by its id."""
 
     def __init__(self, threads: int) -> None:
         self._half, self._most = max(1, threads // 2), max(1, threads - 1)
@@ -18,30 +18,30 @@ class Turns:
         self._lock = threading.Lock()
 
     def take(self, company: str) -> bool:
-        """False when the company has no free turn."""
+        """Takes a thread of the company's share. False when its share is used up."""
         with self._lock:
             granted = self._taken[company] < self._limit(company)
             if granted:
                 self._taken[company] += 1
             return granted
 
-    def end(self, company: str) -> bool:
-        """Returns whether some company had no free turn until now: more of its jobs may wait."""
+    def give_back(self, company: str) -> bool:
+        """Gives a thread back. True when some company had used up its share until now: more of its jobs may wait."""
         with self._lock:
-            had_none = any(taken >= self._limit(one) for one, taken in self._taken.items())
+            was_used_up = any(taken >= self._limit(one) for one, taken in self._taken.items())
             self._taken[company] -= 1
             if not self._taken[company]:
                 del self._taken[company]
-            return had_none
+            return was_used_up
 
     @property
     def share(self) -> int:
-        """The number of jobs that are taken of a company that has none here."""
+        """The number of jobs that this process takes of a company that has none here."""
         with self._lock:
             return self._half if self._taken else self._most
 
     def free(self) -> Mapping[str, int]:
-        """The number of further jobs that are taken of each company that has some already."""
+        """The number of further jobs that this process takes of each company that has some here."""
         with self._lock:
             return {company: max(0, self._limit(company) - taken) for company, taken in self._taken.items()}
 

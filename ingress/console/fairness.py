@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from domain.accounts.tokens import hash_of_token
-from ingress.fair_queue import NothingFree, Shares
+from ingress.fair_queue import CapacityTimeout, FairSemaphore
 
 Result = TypeVar("Result")
 
@@ -28,19 +28,19 @@ class Threads:
         self, name: str, amount: int, *, of_one: int, waiting: int, patience_seconds: float = PATIENCE_SECONDS
     ) -> None:
         self._threads = ThreadPoolExecutor(amount, thread_name_prefix=name)
-        self._shares = Shares(amount, of_one=of_one)
+        self._shares = FairSemaphore(amount, of_one=of_one)
         self._asking: Counter[str] = Counter()
         self._patience_seconds = patience_seconds
         self._most = waiting + amount
         self._most_of_one = waiting // 4 + of_one
 
     async def run(self, owner: str, work: Callable[[], Result]) -> Result:
-        """Does `work` in one of the threads. Raises NothingFree when too many wait, or for too long."""
+        """Does `work` in one of the threads. Raises CapacityTimeout when too many wait, or for too long."""
         if self._asking[owner] >= self._most_of_one or self._asking.total() >= self._most:
-            raise NothingFree
+            raise CapacityTimeout
         self._asking[owner] += 1
         try:
-            async with self._shares.part(owner, patience_seconds=self._patience_seconds):
+            async with self._shares.permit(owner, patience_seconds=self._patience_seconds):
                 return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         finally:
             self._asking[owner] -= 1

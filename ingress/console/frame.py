@@ -52,7 +52,7 @@ from ingress.console.fairness import PATIENCE_SECONDS, Owners, Threads
 from ingress.console.importer import IMPORTS_AT_A_TIME, Importer, NoRoom, Upload
 from ingress.console.rendering import make_templates, when
 from ingress.console.streams import Streams
-from ingress.fair_queue import NothingFree, Shares
+from ingress.fair_queue import CapacityTimeout, FairSemaphore
 
 log = get_logger(__name__)
 
@@ -98,7 +98,7 @@ class Console:
         self.known_browsers = Threads("known-browser", 1, of_one=1, waiting=60)
         """Checks passwords of browsers in which the user has signed in before: strangers cannot stand before them."""
         body_bytes = settings.body_memory_megabytes << 20
-        self.bodies = Shares(body_bytes, of_one=body_bytes // 32)
+        self.bodies = FairSemaphore(body_bytes, of_one=body_bytes // 32)
         """Bytes of forms, held from before one is read until it has arrived."""
         self.downloads = Downloads()
         self._owners = Owners()
@@ -115,7 +115,7 @@ class Console:
             threads.close()
 
     async def owner_of(self, request: Request) -> str:
-        """The owner of the share that the request counts for. Raises NothingFree."""
+        """The owner of the share that the request counts for. Raises CapacityTimeout."""
         token, network = read_cookie(request, SESSION), network_of_client(request)
         if token is None:
             return network
@@ -220,7 +220,7 @@ OpenHandler = Callable[[Console, Request, Form], Response]
 OpenAction = Callable[[Console, Request, Form], Awaitable[Response]]
 
 Way = Callable[[Console, Request, Callable[[], Response]], Awaitable[Response]]
-"""Does the work for an answer: in its threads, with whatever else it needs. Raises NothingFree."""
+"""Does the work for an answer: in its threads, with whatever else it needs. Raises CapacityTimeout."""
 
 
 async def quickly(console: Console, request: Request, work: Callable[[], Response]) -> Response:
@@ -404,10 +404,10 @@ def see_other(path: str) -> Response:
 
 
 async def _checked_form(console: Console, request: Request) -> Form:
-    """Only a form of our own pages, in the browser that got it. Raises Refused, BadForm, TooSlow, NothingFree."""
+    """Only a form of our own pages, in the browser that got it. Raises Refused, BadForm, TooSlow, CapacityTimeout."""
     try:
         size = declared_bytes(request, MAX_FORM_BYTES)
-        async with console.bodies.part(await console.owner_of(request), size, patience_seconds=PATIENCE_SECONDS):
+        async with console.bodies.permit(await console.owner_of(request), size, patience_seconds=PATIENCE_SECONDS):
             form = await read_form(request, console.settings.body_timeout_seconds)
     except TooLarge:
         raise BadForm(f"the form is too large: {MAX_FORM_BYTES >> 10} KiB are the limit") from None
@@ -468,7 +468,7 @@ async def _answering(console: Console, request: Request, work: Callable[[], Awai
         return _last(refusal(console, request, Refused(408, "This did not arrive in time", "Send it once more.")))
     except TooManyDownloads as error:
         return refusal(console, request, Refused(429, "One file at a time", str(error)))
-    except NothingFree:
+    except CapacityTimeout:
         return refusal(
             console, request, Refused(429, "Too much is asked for at a time", "Try again in a moment: others wait too.")
         )

@@ -30,7 +30,7 @@ from domain.operations.csv_imports import IMPORTING, StoredImport
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import Job
 from ingress.console.browser import MAX_FILE_BYTES
-from ingress.fair_queue import NothingFree, Shares
+from ingress.fair_queue import CapacityTimeout, FairSemaphore
 
 log = get_logger(__name__)
 
@@ -85,13 +85,13 @@ class Importer:
         self._contacts = contacts
         self._threads = ThreadPoolExecutor(MOST_FILES, thread_name_prefix="import")
         self._turn = threading.BoundedSemaphore(IMPORTS_AT_A_TIME)
-        self._places = Shares(MOST_FILES, of_one=1)
+        self._places = FairSemaphore(MOST_FILES, of_one=1)
 
     async def place(self, owner: str) -> Upload:
         """An empty file that the caller removes, or starts the import of. Raises TooManyImports and NoRoom at once."""
         try:
             await self._places.take(owner, 1, 0)
-        except NothingFree:
+        except CapacityTimeout:
             raise TooManyImports from None
         try:
             if shutil.disk_usage(tempfile.gettempdir()).free < MAX_FILE_BYTES:

@@ -1,4 +1,4 @@
-"""Turns and shares: whoever has much waiting delays nobody who has little, and nobody takes all there is."""
+"""Fair queue and semaphore: an owner with much work delays none with little, and none takes everything."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingress.fair_queue import NothingFree, Shares, Turns
+from ingress.fair_queue import CapacityTimeout, FairQueue, FairSemaphore
 
 
 def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -14,15 +14,15 @@ def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 class Holder:
-    """Takes a part as soon as it can, and holds it until it is told to let it go."""
+    """Takes a permit as soon as it can, and holds it until it is told to let it go."""
 
-    def __init__(self, shares: Shares, owner: str, amount: int = 1) -> None:
+    def __init__(self, semaphore: FairSemaphore, owner: str, amount: int = 1) -> None:
         self.holds = False
         self._go = asyncio.Event()
-        self._task = asyncio.create_task(self._hold(shares, owner, amount))
+        self._task = asyncio.create_task(self._hold(semaphore, owner, amount))
 
-    async def _hold(self, shares: Shares, owner: str, amount: int) -> None:
-        async with shares.part(owner, amount):
+    async def _hold(self, semaphore: FairSemaphore, owner: str, amount: int) -> None:
+        async with semaphore.permit(owner, amount):
             self.holds = True
             await self._go.wait()
         self.holds = False
@@ -44,21 +44,21 @@ async def holding(*holders: Holder) -> list[bool]:
 
 
 def test_owners_take_turns_and_keep_their_own_order() -> None:
-    turns: Turns[str] = Turns()
+    queue: FairQueue[str] = FairQueue()
     for item in ("a1", "a2", "a3", "b1", "a4", "c1", "b2"):
-        turns.put(item[0], item)
+        queue.put(item[0], item)
 
-    assert len(turns) == 7
-    assert [turns.take() for _ in range(len(turns))] == ["a1", "b1", "c1", "a2", "b2", "a3", "a4"]
-    assert len(turns) == 0
+    assert len(queue) == 7
+    assert [queue.take() for _ in range(len(queue))] == ["a1", "b1", "c1", "a2", "b2", "a3", "a4"]
+    assert len(queue) == 0
 
 
 def test_one_owner_gets_no_more_than_his_share() -> None:
     async def scenario() -> None:
-        shares = Shares(4, of_one=2)
-        noisy = [Holder(shares, "noisy") for _ in range(4)]
+        semaphore = FairSemaphore(4, of_one=2)
+        noisy = [Holder(semaphore, "noisy") for _ in range(4)]
         assert await holding(*noisy) == [True, True, False, False]
-        others = [Holder(shares, "quiet"), Holder(shares, "another"), Holder(shares, "third")]
+        others = [Holder(semaphore, "quiet"), Holder(semaphore, "another"), Holder(semaphore, "third")]
         assert await holding(*others) == [True, True, False]
 
         await noisy[1].let_go()
@@ -70,10 +70,10 @@ def test_one_owner_gets_no_more_than_his_share() -> None:
 
 def test_what_is_given_back_goes_to_whoever_is_next_in_turn() -> None:
     async def scenario() -> None:
-        shares = Shares(2, of_one=2)
-        first = [Holder(shares, "noisy") for _ in range(2)]
-        more = [Holder(shares, "noisy") for _ in range(10)]
-        quiet = [Holder(shares, "quiet") for _ in range(2)]
+        semaphore = FairSemaphore(2, of_one=2)
+        first = [Holder(semaphore, "noisy") for _ in range(2)]
+        more = [Holder(semaphore, "noisy") for _ in range(10)]
+        quiet = [Holder(semaphore, "quiet") for _ in range(2)]
         assert not any(await holding(*more, *quiet))
 
         for holder in first:
@@ -88,10 +88,10 @@ def test_what_is_given_back_goes_to_whoever_is_next_in_turn() -> None:
 
 def test_small_amounts_do_not_starve_a_large_one() -> None:
     async def scenario() -> None:
-        shares = Shares(10, of_one=6)
-        small = [Holder(shares, name, 2) for name in "abcd"]
-        large = Holder(shares, "large", 6)
-        late = Holder(shares, "late", 1)
+        semaphore = FairSemaphore(10, of_one=6)
+        small = [Holder(semaphore, name, 2) for name in "abcd"]
+        large = Holder(semaphore, "large", 6)
+        late = Holder(semaphore, "late", 1)
         assert await holding(*small, large, late) == [True, True, True, True, False, False]
 
         for holder in small[:2]:
@@ -106,18 +106,18 @@ def test_small_amounts_do_not_starve_a_large_one() -> None:
 
 def test_who_goes_away_gives_back_what_he_has_and_leaves_the_queue() -> None:
     async def scenario() -> None:
-        shares = Shares(2, of_one=1)
-        one, impatient, other = Holder(shares, "a"), Holder(shares, "a"), Holder(shares, "b")
+        semaphore = FairSemaphore(2, of_one=1)
+        one, impatient, other = Holder(semaphore, "a"), Holder(semaphore, "a"), Holder(semaphore, "b")
         assert await holding(one, impatient, other) == [True, False, True]
         await impatient.go_away()
-        patient = Holder(shares, "a")
+        patient = Holder(semaphore, "a")
 
         await one.go_away()
 
         assert await holding(patient, other) == [True, True]
         await patient.let_go()
         await other.let_go()
-        everything = [Holder(shares, name) for name in "ab"]
+        everything = [Holder(semaphore, name) for name in "ab"]
         assert await holding(*everything) == [True, True]
 
     run(scenario)
@@ -125,8 +125,8 @@ def test_who_goes_away_gives_back_what_he_has_and_leaves_the_queue() -> None:
 
 def test_a_large_one_that_gives_up_stands_in_nobodys_way() -> None:
     async def scenario() -> None:
-        shares = Shares(2, of_one=2)
-        one, large, small = Holder(shares, "a", 1), Holder(shares, "b", 2), Holder(shares, "c", 1)
+        semaphore = FairSemaphore(2, of_one=2)
+        one, large, small = Holder(semaphore, "a", 1), Holder(semaphore, "b", 2), Holder(semaphore, "c", 1)
         assert await holding(one, large, small) == [True, False, False]
 
         await large.go_away()
@@ -138,27 +138,27 @@ def test_a_large_one_that_gives_up_stands_in_nobodys_way() -> None:
 
 def test_who_goes_away_as_his_turn_comes_gives_back_what_he_got() -> None:
     async def scenario() -> None:
-        shares = Shares(1, of_one=1)
-        async with shares.part("a"):
-            waiting = Holder(shares, "b")
+        semaphore = FairSemaphore(1, of_one=1)
+        async with semaphore.permit("a"):
+            waiting = Holder(semaphore, "b")
             assert await holding(waiting) == [False]
         await waiting.go_away()
 
-        assert await holding(Holder(shares, "c")) == [True]
+        assert await holding(Holder(semaphore, "c")) == [True]
 
     run(scenario)
 
 
 def test_nobody_waits_for_longer_than_he_has_patience() -> None:
     async def scenario() -> None:
-        shares = Shares(2, of_one=1)
-        async with shares.part("a"):
-            with pytest.raises(NothingFree):
-                async with shares.part("a", patience_seconds=0.01):
+        semaphore = FairSemaphore(2, of_one=1)
+        async with semaphore.permit("a"):
+            with pytest.raises(CapacityTimeout):
+                async with semaphore.permit("a", patience_seconds=0.01):
                     pytest.fail("it is not free")
-            async with shares.part("b", patience_seconds=0.01):
+            async with semaphore.permit("b", patience_seconds=0.01):
                 await asyncio.sleep(0.05)  # what is done with it may take longer
-        async with shares.part("a", patience_seconds=0):
+        async with semaphore.permit("a", patience_seconds=0):
             pass
 
     run(scenario)
@@ -166,10 +166,10 @@ def test_nobody_waits_for_longer_than_he_has_patience() -> None:
 
 def test_an_exception_gives_back_what_was_held() -> None:
     async def scenario() -> None:
-        shares = Shares(1, of_one=1)
+        semaphore = FairSemaphore(1, of_one=1)
         for _ in range(3):
             with pytest.raises(ValueError, match="inside"):
-                async with shares.part("a"):
+                async with semaphore.permit("a"):
                     raise ValueError("inside")
 
     run(scenario)

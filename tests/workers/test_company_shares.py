@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
@@ -12,28 +11,12 @@ from domain.ids import new_id
 from domain.queue.inspection import jobs_in, read_queues
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import Job
-from domain.queue.redis_clients import redis_client
 from tests.service import eventually
-from tests.workers.test_broker import QUEUE, Server, working
+from tests.workers.one_queue import QUEUE, Server, working
 from workers.broker import FuelrouteBroker
-from workers.company_shares import Turns
+from workers.company_shares import CompanyShares
 
 ONE, OTHER = new_id(), new_id()
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    one = Server(tmp_path_factory.mktemp("redis"))
-    one.start()
-    yield one
-    one.stop()
-
-
-@pytest.fixture
-def queue(server: Server) -> Iterator[JobQueue]:
-    with redis_client(server.url) as client:
-        client.flushdb()
-        yield JobQueue(client)
 
 
 def job(company_id: UUID | None, number: int = 0, *, queue: str = QUEUE) -> Job:
@@ -60,38 +43,43 @@ class Work:
 
 
 def test_a_company_never_has_all_threads_and_half_of_them_beside_another_one() -> None:
-    turns = Turns(4)
-    assert turns.share == 3
-    assert [turns.take("one") for _ in range(4)] == [True, True, True, False]
-    assert turns.share == 2
-    assert turns.take("other")
-    assert turns.free() == {"one": 0, "other": 1}
-    assert [turns.end("one"), turns.take("one"), turns.end("one"), turns.take("one")] == [True, False, True, True]
-    assert [turns.end("other"), turns.free()] == [True, {"one": 1}]
-    assert [turns.end("one"), turns.end("one"), turns.free()] == [False, False, {}]
+    shares = CompanyShares(4)
+    assert shares.share == 3
+    assert [shares.take("one") for _ in range(4)] == [True, True, True, False]
+    assert shares.share == 2
+    assert shares.take("other")
+    assert shares.free() == {"one": 0, "other": 1}
+    assert [shares.give_back("one"), shares.take("one"), shares.give_back("one"), shares.take("one")] == [
+        True,
+        False,
+        True,
+        True,
+    ]
+    assert [shares.give_back("other"), shares.free()] == [True, {"one": 1}]
+    assert [shares.give_back("one"), shares.give_back("one"), shares.free()] == [False, False, {}]
 
 
 def test_a_process_of_one_thread_works_too() -> None:
-    assert [Turns(1).take("one") for _ in range(2)] == [True, True]
+    assert [CompanyShares(1).take("one") for _ in range(2)] == [True, True]
 
 
 def test_under_many_threads_nobody_is_granted_more() -> None:
-    turns, lock, held, most = Turns(6), threading.Lock(), 0, 0
+    shares, lock, held, most = CompanyShares(6), threading.Lock(), 0, 0
 
     def work(_: int) -> None:
         nonlocal held, most
-        if turns.take("one"):
+        if shares.take("one"):
             with lock:
                 held += 1
                 most = max(most, held)
             with lock:
                 held -= 1
-            turns.end("one")
+            shares.give_back("one")
 
     with ThreadPoolExecutor(6) as threads:
         list(threads.map(work, range(2_000)))
     assert most <= 5
-    assert turns.free() == {}
+    assert shares.free() == {}
 
 
 def test_while_a_company_s_jobs_take_long_those_of_others_run_at_once(server: Server, queue: JobQueue) -> None:
