@@ -79,10 +79,12 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses by the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests that need servers: those with a fixture that has them, and those of a module that imports
-    something that starts them."""
+    """Marks the tests that need servers: they have a fixture with servers, or their module imports something that
+    starts them."""
     for item in items:
-        if isinstance(item, pytest.Function) and ("settings" in item.fixturenames or _starts_servers(item.module)):
+        if isinstance(item, pytest.Function) and (
+            {"settings", "server"} & set(item.fixturenames) or _starts_servers(item.module)
+        ):
             item.add_marker(pytest.mark.servers)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,28 +29,28 @@ both_paths = pytest.mark.parametrize("path", [PUSH, FEED])
 
 
 @pytest.fixture(scope="module")
-def narrow(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def service(settings: Settings, logs: Path) -> Iterator[Service]:
     """An ingress with room for 32 of the largest bodies, and for one of each company."""
     with running_service(
         settings,
-        tmp_path_factory.mktemp("logs"),
+        logs,
         processes=("ingress", "imports"),
         BODY_MEMORY_MEGABYTES="32",
         BODY_TIMEOUT_SECONDS=str(SECONDS),
-    ) as service:
-        yield service
+    ) as running_one:
+        yield running_one
 
 
 @pytest.fixture
-def client(narrow: Service) -> Iterator[Client]:
-    with narrow.new_tenant() as client:
+def client(service: Service) -> Iterator[Client]:
+    with service.new_tenant() as client:
         assert push(client) == 201  # its key is known from now on
         yield client
 
 
 @pytest.fixture
-def other(narrow: Service) -> Iterator[Client]:
-    with narrow.new_tenant() as other:
+def other(service: Service) -> Iterator[Client]:
+    with service.new_tenant() as other:
         yield other
 
 

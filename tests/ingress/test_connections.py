@@ -33,12 +33,7 @@ GET = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
-def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("logs")
-
-
-@pytest.fixture(scope="module")
-def strict(settings: Settings, logs: Path) -> Iterator[Service]:
+def service(settings: Settings, logs: Path) -> Iterator[Service]:
     """An ingress with little patience."""
     with running_service(
         settings,
@@ -48,14 +43,8 @@ def strict(settings: Settings, logs: Path) -> Iterator[Service]:
         KEEP_ALIVE_SECONDS=str(KEEP_ALIVE_SECONDS),
         ANSWER_TIMEOUT_SECONDS=str(ANSWER_SECONDS),
         CONNECTIONS_PER_ADDRESS=str(PER_ADDRESS),
-    ) as service:
-        yield service
-
-
-@pytest.fixture
-def client(strict: Service) -> Iterator[Client]:
-    with strict.new_tenant() as client:
-        yield client
+    ) as running_one:
+        yield running_one
 
 
 class Stranger:
@@ -113,8 +102,8 @@ class Stranger:
 
 
 @pytest.fixture
-def stranger(strict: Service) -> Iterator[Stranger]:
-    with Stranger(strict) as one:
+def stranger(service: Service) -> Iterator[Stranger]:
+    with Stranger(service) as one:
         yield one
 
 
@@ -148,22 +137,22 @@ def test_a_head_without_end_is_refused_before_it_costs_much(
     assert stranger.send_on_and_on(endless, max_bytes=40 * MIB) < 20 * MIB  # what sockets hold, and no more
 
 
-def test_a_head_just_within_the_bound_is_read_and_one_beyond_it_is_431(strict: Service) -> None:
+def test_a_head_just_within_the_bound_is_read_and_one_beyond_it_is_431(service: Service) -> None:
     for size, status in ((30_000, 200), (33_000, 431), (200_000, 431)):
-        with Stranger(strict) as stranger:
+        with Stranger(service) as stranger:
             stranger.send(b"GET /healthz HTTP/1.1\r\nConnection: close\r\nX-Long: " + b"x" * size + b"\r\n\r\n")
             assert stranger.status() == status
 
 
-def test_trailers_without_end_are_refused(strict: Service, client: Client) -> None:
-    with Stranger(strict) as stranger:
+def test_trailers_without_end_are_refused(service: Service, client: Client) -> None:
+    with Stranger(service) as stranger:
         head = f"POST /v1/routes HTTP/1.1\r\nAuthorization: Bearer {client.key}\r\n".encode()
         stranger.send(head + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n")
         assert stranger.send_on_and_on(b"X-Trailer: 1\r\n" * 1000, max_bytes=40 * MIB) < 20 * MIB
 
 
-def test_trailers_are_no_headers(strict: Service, client: Client) -> None:
-    with Stranger(strict) as stranger:
+def test_trailers_are_no_headers(service: Service, client: Client) -> None:
+    with Stranger(service) as stranger:
         head = b"POST /v1/routes HTTP/1.1\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
         stranger.send(head + f"Authorization: Bearer {client.key}\r\n\r\n".encode())
         assert stranger.status() == 401
@@ -223,21 +212,21 @@ def test_what_was_answered_is_not_answered_once_more_when_its_body_is_late(stran
     assert stranger.answer() == b""
 
 
-def test_some_requests_at_once_are_answered_in_order_and_a_flood_of_them_is_not(strict: Service) -> None:
-    with Stranger(strict) as stranger:
+def test_some_requests_at_once_are_answered_in_order_and_a_flood_of_them_is_not(service: Service) -> None:
+    with Stranger(service) as stranger:
         stranger.send(GET * 4 + b"GET /nowhere HTTP/1.1\r\nConnection: close\r\n\r\n")
         answer = stranger.answer()
         assert (answer.count(b"HTTP/1.1 200"), answer.count(b"HTTP/1.1 404")) == (4, 1)
-    with Stranger(strict) as stranger:
+    with Stranger(service) as stranger:
         stranger.send(GET * 30)
         assert stranger.answer().count(b"HTTP/1.1 200") == 17  # the one in hand, and as many as may wait
-    with Stranger(strict) as stranger:
+    with Stranger(service) as stranger:
         stranger.send(GET * 5000)
         assert stranger.answer().count(b"HTTP/1.1 200") < 100
 
 
-def test_answers_that_nobody_reads_are_not_kept(strict: Service) -> None:
-    with Stranger(strict, receive_buffer=4096) as stranger:
+def test_answers_that_nobody_reads_are_not_kept(service: Service) -> None:
+    with Stranger(service, receive_buffer=4096) as stranger:
         stranger.socket.settimeout(0.2)
         request = b"GET /v1/openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
         stranger.send_on_and_on(request, max_bytes=len(request) * 300, pause=0.001)
@@ -311,36 +300,36 @@ def test_the_bound_is_no_higher_than_what_the_system_lets_a_process_open(monkeyp
     assert limits == (2048, 2048)
 
 
-def test_one_address_has_so_many_connections_and_no_more(strict: Service) -> None:
+def test_one_address_has_so_many_connections_and_no_more(service: Service) -> None:
     with ExitStack() as connections:
-        held = [connections.enter_context(Stranger(strict)) for _ in range(PER_ADDRESS)]
+        held = [connections.enter_context(Stranger(service)) for _ in range(PER_ADDRESS)]
         for one in held:
             one.send(GET)
             assert one.one_answer() == 200
-        with Stranger(strict) as refused:
+        with Stranger(service) as refused:
             assert refused.status() == 503
         held[0].socket.close()
 
         def again() -> int | None:
-            with Stranger(strict) as another:
+            with Stranger(service) as another:
                 another.send(GET.replace(b"Host", b"Connection: close\r\nHost"))
                 return another.status()
 
         assert eventually(again, lambda status: status == 200) == 200
 
 
-def test_what_strangers_send_does_not_fill_the_log(strict: Service, logs: Path) -> None:
+def test_what_strangers_send_does_not_fill_the_log(service: Service, logs: Path) -> None:
     def lines() -> list[dict[str, str]]:
         return [json.loads(line) for line in (logs / "ingress.log").read_text().splitlines()]
 
     before = len(lines())
     for data in (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", GET.replace(b"Host: x", b"Ho st")):
         for _ in range(20):
-            with Stranger(strict) as stranger:
+            with Stranger(service) as stranger:
                 stranger.send(data)
                 assert stranger.status() == 400
     for _ in range(20):
-        with Stranger(strict) as stranger:
+        with Stranger(service) as stranger:
             stranger.send(b"GET /healthz HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
             assert stranger.one_answer() == 200
 
@@ -374,9 +363,9 @@ def test_what_is_refused_before_it_is_a_request_is_told_in_a_problem_document(
 
 @pytest.mark.parametrize("method", [b"FOO", b"BREW", b"get", b"GETX", b"M-SEARCHES"])
 def test_a_method_that_nobody_knows_is_a_wrong_method_and_the_connection_goes_on(
-    strict: Service, method: bytes
+    service: Service, method: bytes
 ) -> None:
-    with Stranger(strict) as stranger:
+    with Stranger(service) as stranger:
         stranger.send(method + b" /v1/me HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc")
         answer = http.client.HTTPResponse(stranger.socket)
         answer.begin()
@@ -405,12 +394,12 @@ def head_of(client: Client, body: bytes, *more: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("pause", [None, 0.2], ids=["one segment", "two segments"])
-def test_a_push_that_offers_http_2_is_stored_like_any(strict: Service, client: Client, pause: float | None) -> None:
+def test_a_push_that_offers_http_2_is_stored_like_any(service: Service, client: Client, pause: float | None) -> None:
     """The bytes that Java's HttpClient sends, but for the values."""
     body = json.dumps(route_body(datetime.now(UTC))).encode()
     offer = b"Connection: Upgrade, HTTP2-Settings", b"HTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA"
     head = head_of(client, body, *offer, b"Upgrade: h2c", b"User-Agent: Java-http-client/17.0.15")
-    with Stranger(strict) as stranger:
+    with Stranger(service) as stranger:
         for part in [head + body] if pause is None else [head, body]:
             stranger.send(part)
             time.sleep(pause or 0)
@@ -438,10 +427,10 @@ class Push {
 
 
 @pytest.mark.skipif(shutil.which("java") is None, reason="there is no Java")
-def test_the_client_that_java_brings_can_push(strict: Service, client: Client, tmp_path: Path) -> None:
+def test_the_client_that_java_brings_can_push(service: Service, client: Client, tmp_path: Path) -> None:
     (tmp_path / "Push.java").write_text(_JAVA_CLIENT)
     (tmp_path / "route.json").write_text(json.dumps(route_body(datetime.now(UTC))))
-    url = f"{strict.url}/v1/routes"
+    url = f"{service.url}/v1/routes"
 
     told = subprocess.run(
         ["java", "Push.java", url, client.key, "route.json"], cwd=tmp_path, capture_output=True, text=True, timeout=60
@@ -451,7 +440,7 @@ def test_the_client_that_java_brings_can_push(strict: Service, client: Client, t
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
-def test_curl_can_push_whether_it_offers_http_2_or_not(strict: Service, client: Client, tmp_path: Path) -> None:
+def test_curl_can_push_whether_it_offers_http_2_or_not(service: Service, client: Client, tmp_path: Path) -> None:
     (tmp_path / "route.json").write_text(json.dumps(route_body(datetime.now(UTC))))
     for more, status in (
         (["--http2"], "202"),
@@ -460,24 +449,24 @@ def test_curl_can_push_whether_it_offers_http_2_or_not(strict: Service, client: 
         (["-H", "Expect: 100-continue"], "200"),
     ):
         arguments = ["curl", "-s", "-w", "%{http_code}", "-o", "/dev/null", "--json", "@route.json", *more]
-        arguments += ["-H", f"Authorization: Bearer {client.key}", f"{strict.url}/v1/routes"]
+        arguments += ["-H", f"Authorization: Bearer {client.key}", f"{service.url}/v1/routes"]
         told = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=30)
         assert told.stdout == status, more
 
 
-def test_a_length_may_be_written_with_any_number_of_digits(strict: Service, client: Client) -> None:
+def test_a_length_may_be_written_with_any_number_of_digits(service: Service, client: Client) -> None:
     body = json.dumps(route_body(datetime.now(UTC))).encode()
     head = head_of(client, body).replace(b"Content-Length: ", b"Content-Length: " + b"0" * 5000)
     for sent, status in ((head + body, 202), (head.replace(b"\r\n\r\n", b"0000\r\n\r\n"), 413)):
-        with Stranger(strict) as stranger:
+        with Stranger(service) as stranger:
             stranger.send(sent)
             assert stranger.one_answer() == status
 
 
-def test_what_follows_a_push_in_the_same_bytes_takes_nothing_from_its_answer(strict: Service, client: Client) -> None:
+def test_what_follows_a_push_in_the_same_bytes_takes_nothing_from_its_answer(service: Service, client: Client) -> None:
     body = json.dumps(route_body(datetime.now(UTC))).encode()
     for behind in (b"BREW /v1/me HTTP/1.1\r\nHost: x\r\n\r\n", b"no HTTP", b"x" * 100_000):
-        with Stranger(strict) as stranger:
+        with Stranger(service) as stranger:
             stranger.send(head_of(client, body) + body + behind)
             answer = stranger.answer()
         assert answer.startswith((b"HTTP/1.1 202 ", b"HTTP/1.1 200 "))

@@ -12,35 +12,18 @@ from urllib.parse import urlsplit
 import pytest
 
 from domain.settings import Settings
-from ingress.process import free_port
 from tests.factories import route_body
 from tests.metrics import Metrics
 from tests.service import Client, Service, eventually, running_service
 
 
 @pytest.fixture(scope="module")
-def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("logs")
-
-
-@pytest.fixture(scope="module")
-def metrics() -> Metrics:
-    return Metrics(free_port("127.0.0.1", 0))
-
-
-@pytest.fixture(scope="module")
-def lonely(settings: Settings, logs: Path, metrics: Metrics) -> Iterator[Service]:
+def service(settings: Settings, logs: Path, metrics: Metrics) -> Iterator[Service]:
     """An ingress without workers: pushes wait."""
     with running_service(
         settings, logs, processes=("ingress",), METRICS_PORT=str(metrics.port), IMPORT_WAIT_SECONDS="2"
-    ) as service:
-        yield service
-
-
-@pytest.fixture
-def client(lonely: Service) -> Iterator[Client]:
-    with lonely.new_tenant() as client:
-        yield client
+    ) as running_one:
+        yield running_one
 
 
 def break_off(client: Client, path: str, body: bytes, sent: int, *, reset: bool, seconds: float = 0) -> None:

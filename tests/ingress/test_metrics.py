@@ -27,16 +27,8 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRedis]:
 
 
 @pytest.fixture(scope="module")
-def metrics() -> Metrics:
-    return Metrics(free_port("127.0.0.1", 0))
-
-
-@pytest.fixture(scope="module")
-def service(
-    settings: Settings, redis: OwnRedis, metrics: Metrics, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Service]:
+def service(settings: Settings, redis: OwnRedis, metrics: Metrics, logs: Path) -> Iterator[Service]:
     own = settings.model_copy(update={"redis_url": redis.url})
-    logs = tmp_path_factory.mktemp("logs")
     with running_service(own, logs, processes=("ingress",), METRICS_PORT=str(metrics.port)) as running_one:
         yield running_one
 

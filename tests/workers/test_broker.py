@@ -3,74 +3,18 @@
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import dramatiq
 import pytest
 from dramatiq import Worker
 
-from deploy.embedded import EmbeddedRedis, running
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import Job
 from domain.queue.redis_clients import redis_client
 from tests.servers import own_redis, silent_proxy
 from tests.service import eventually
+from tests.workers.one_queue import QUEUE, Server, job, seen_by, working
 from workers.broker import FuelrouteBroker
-
-QUEUE = "tests"
-
-
-class Server:
-    """A Redis that can be stopped and started again at the same address."""
-
-    def __init__(self, folder: Path, program: Path | None = None) -> None:
-        self.folder = folder
-        self.program = program
-        self.url = ""
-        self._stack = ExitStack()
-
-    def start(self) -> None:
-        self.url = self._stack.enter_context(running(EmbeddedRedis(self.folder, durable=False, program=self.program)))
-
-    def stop(self) -> None:
-        self._stack.close()
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    one = Server(tmp_path_factory.mktemp("redis"))
-    one.start()
-    yield one
-    one.stop()
-
-
-@pytest.fixture
-def queue(server: Server) -> Iterator[JobQueue]:
-    with redis_client(server.url) as client:
-        client.flushdb()
-        yield JobQueue(client)
-
-
-def job(**payload: object) -> Job:
-    return Job("tests.run", QUEUE, payload)
-
-
-@contextmanager
-def working(url: str, run: Callable[..., None], *, threads: int = 2) -> Iterator[Worker]:
-    """A real worker of the queue, in threads of this process."""
-    broker = FuelrouteBroker(url)
-    dramatiq.actor(broker=broker, actor_name="tests.run", queue_name=QUEUE)(run)
-    worker = Worker(broker, queues={QUEUE}, worker_threads=threads)
-    worker.start()
-    try:
-        yield worker
-    finally:
-        worker.stop(timeout=5_000)
-        broker.close()
-        broker.client.close()
-        broker.waiting_client.close()
 
 
 def consumers_live(worker: Worker) -> bool:
@@ -100,13 +44,6 @@ def test_every_job_of_a_burst_runs_once(server: Server, queue: JobQueue) -> None
         time.sleep(0.05)
 
     assert sorted(seen) == list(range(200))
-
-
-def seen_by(seen: list[int]) -> Callable[..., None]:
-    def run(number: int) -> None:
-        seen.append(number)
-
-    return run
 
 
 def test_the_backlog_is_what_waits(server: Server, queue: JobQueue) -> None:

@@ -13,7 +13,7 @@ from domain.queue.job_queue import JobQueue
 from domain.queue.redis_clients import MIN_REDIS, check_redis, redis_client
 from tests.limiter import blocking_limiter
 from tests.service import eventually
-from tests.workers.test_broker import QUEUE, Server, job, seen_by, working
+from tests.workers.one_queue import QUEUE, Server, job, seen_by, working
 
 
 def oldest_server() -> Path:

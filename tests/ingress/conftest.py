@@ -1,0 +1,18 @@
+"""Fixtures for modules with an ingress of their own: each overrides `service`, and `client` is a client of it."""
+
+from pathlib import Path
+
+import pytest
+
+from ingress.process import free_port
+from tests.metrics import Metrics
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("logs")
+
+
+@pytest.fixture(scope="module")
+def metrics() -> Metrics:
+    return Metrics(free_port("127.0.0.1", 0))
