@@ -11,9 +11,9 @@ from uuid_utils import uuid7
 from domain.accounts.keys import PresentedKey
 from domain.contract.shapes import MAX_BODY_BYTES, FieldFault
 from ingress.auth import AuthResult, Credentials
-from ingress.connections import BODY
 from ingress.limits import Counted
 from ingress.problems import ApiError
+from ingress.uvicorn_protocol import BODY
 
 REQUEST = "fuelroute.request"
 """Where a request is kept in its scope."""

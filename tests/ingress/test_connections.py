@@ -20,8 +20,8 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from domain.settings import Settings
-from ingress.connections import BoundedConnection, Bounds, ConnectionLimiter, address_of, bounded_connections
 from ingress.process import within_open_files
+from ingress.uvicorn_protocol import BoundedConnection, Bounds, ConnectionLimiter, address_of, bounded_connections
 from tests.factories import route_body
 from tests.service import Client, Service, eventually, running_service
 

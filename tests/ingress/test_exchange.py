@@ -7,7 +7,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from ingress.connections import Bounds, bounded_connections
+from ingress.uvicorn_protocol import Bounds, bounded_connections
 
 LENGTH_5 = (b"content-length", b"5")
 
