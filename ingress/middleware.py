@@ -13,11 +13,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from domain.observability import REQUESTS, get_logger
 from ingress.auth import NOBODY, refusal_of
-from ingress.exchange import measured_as
 from ingress.fair_queue import CapacityTimeout
 from ingress.limits import Allowance
 from ingress.problems import KINDS, PROBLEM_TYPE, ApiError, document_of
-from ingress.request import REQUEST, Answer, Request
+from ingress.request import REQUEST, Answer, Request, measured_as
 from ingress.services import Services
 
 log = get_logger(__name__)

@@ -13,8 +13,9 @@ from domain.errors import FuelrouteError
 from domain.observability import get_logger
 from domain.settings import Settings
 from ingress.app import create_app
+from ingress.connection_limits import Bounds
 from ingress.queue_gauges import QueueGauges
-from ingress.uvicorn_protocol import Bounds, bounded_connections
+from ingress.uvicorn_protocol import bounded_connections
 
 log = get_logger(__name__)
 

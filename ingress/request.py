@@ -121,6 +121,14 @@ class Request:
         return body
 
 
+def measured_as(scope: Scope) -> tuple[str, str]:
+    """Method and path of a request in measurements. There are few of them: both are names of the service, however the
+    request was written."""
+    route = scope.get("route")
+    method, methods = scope["method"], getattr(route, "methods", None) or ()
+    return method if method in methods else "-", getattr(route, "path", "(none)")
+
+
 class Answer(NamedTuple):
     """What it is answered with. The middleware adds the headers that every answer has."""
 

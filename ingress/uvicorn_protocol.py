@@ -1,43 +1,46 @@
-"""What a connection may cost before anybody knows who is at its other end: bytes, time, places, lines of the log.
+"""uvicorn's HTTP protocol with the limits of `connection_limits`, and with one write for an answer that comes whole.
 
-uvicorn's protocol bounds none of these by itself, but for the time between two requests. One look around each second
-finds the connections that are overdue, so that a request costs no timer.
+This is the only module that knows uvicorn's private names. `tests/ingress/test_uvicorn_protocol.py` lists them and
+fails when a new version changes one; uvicorn is pinned below its next minor version.
 """
 
 import asyncio
 import http
-import ipaddress
 import logging
 import re
 import time
-from collections import Counter
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 from urllib.parse import unquote
 
 import httptools
 import msgspec
 from httptools.parser.errors import HttpParserInvalidMethodError, HttpParserUpgrade
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from domain.contract.shapes import FieldFault, Problem
 from domain.encoding import write
-from domain.observability import CONNECTIONS, CONNECTIONS_REFUSED, get_logger
-from domain.settings import Settings
-from ingress.exchange import Exchange
+from ingress.connection_limits import (
+    LARGE_HEAD,
+    MALFORMED,
+    PIPELINED,
+    SILENT,
+    SLOW_HEAD,
+    UNREAD,
+    Bounds,
+    ConnectionLimiter,
+    Refusal,
+    address_of,
+)
 from ingress.problems import PROBLEM_TYPE
 
-log = get_logger(__name__)
-
 MAX_HEAD_BYTES = 32 * 1024
-"""Of the request line and headers together; of trailers as well."""
+"""Bytes of the request line and headers together, and of trailers."""
 
 BODY = "fuelroute.body"
 """Set in a request's scope once all of its body has come in: reading it needs no waiting."""
 
 _MAX_PIPELINED = 16
 _MIN_READ_BYTES = 64 * 1024  # of an answer that waits, within the time that one may stay unread
-_LOOK_SECONDS = 1.0
-_LOG_SECONDS = 10.0
 
 _METHOD = re.compile(rb"[!#$%&'*+.^`|~\w-]{1,64}(?= )", re.ASCII)
 _METHOD_OF_NO_ADDRESS = "UNLINK"
@@ -51,100 +54,74 @@ _uvicorn_log = logging.getLogger("uvicorn.connections")
 _uvicorn_log.setLevel(logging.ERROR)
 
 
-class Bounds(NamedTuple):
-    """What connections may be; 0 is no bound."""
+class Exchange(RequestResponseCycle):
+    """uvicorn's, with one write for an answer that comes whole: the head waits for the body."""
 
-    connections: int
-    connections_per_address: int
-    head_seconds: float
-    answer_seconds: float
-
-    @classmethod
-    def of(cls, settings: Settings) -> "Bounds":
-        return cls(
-            settings.connections,
-            settings.connections_per_address,
-            settings.head_timeout_seconds,
-            settings.answer_timeout_seconds,
+    def __init__(self, connection: HttpToolsProtocol, *, keep_alive: bool) -> None:
+        super().__init__(
+            scope=connection.scope,
+            transport=connection.transport,
+            flow=connection.flow,
+            logger=connection.logger,
+            access_logger=connection.access_logger,
+            access_log=connection.access_log,
+            default_headers=connection.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=connection.expect_100_continue and connection.scope["http_version"] != "1.0",
+            keep_alive=keep_alive,
+            on_response=connection.on_response_complete,
         )
+        self._head: Any = None
 
+    async def send(self, message: Any) -> None:
+        head = self._head
+        if head is None:
+            if message["type"] == "http.response.start" and not self.response_started:
+                self._head = message
+                if self.waiting_for_100_continue and self.more_body:  # nobody knows whether its body comes now
+                    self.keep_alive = False
+            else:
+                await super().send(message)
+            return
+        self._head = None
+        whole = self._whole(head, message)
+        if whole is None:
+            await super().send(head)
+            await super().send(message)
+            return
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        if not self.disconnected:
+            self.response_started = self.response_complete = True
+            self.transport.write(whole)
+            self.message_event.set()
+            if not self.keep_alive:
+                self.transport.close()
+            self.on_response()
 
-class Refusal(NamedTuple):
-    """Why a connection is ended, and what its other end is told, if anything."""
-
-    reason: str
-    status: int | None
-    text: str = ""
-    code: str = "validation_error"
-
-
-_FULL = Refusal("all", 503, "Too many connections; retry shortly.", "rate_limited")
-_FULL_FOR_ADDRESS = Refusal("address", 503, "Too many connections from this address; close some.", "rate_limited")
-_LARGE_HEAD = Refusal("large_head", 431, "The address and headers of a request are too large.", "content_too_large")
-_SLOW_HEAD = Refusal("slow_head", 408, "The request did not arrive in time.")
-_MALFORMED = Refusal("malformed", 400, "Invalid HTTP request received.")
-_SILENT = Refusal("silent", None)
-_PIPELINED = Refusal("pipelined", None)
-_UNREAD = Refusal("unread", None)
-
-
-class ConnectionLimiter:
-    """Counts the open connections of this process, in all and by address, and checks each second which are overdue. Of
-    one event loop."""
-
-    def __init__(self, bounds: Bounds) -> None:
-        self.bounds = bounds
-        self._open = 0
-        self._by_address: Counter[str] = Counter()
-        self._connections: set[BoundedConnection] = set()
-        self._refused: Counter[str] = Counter()
-        self._told_at = 0.0
-        self._looking = False
-
-    def enter(self, address: str) -> str | None:
-        """Takes a place. A reason when there is none left."""
-        bounds = self.bounds
-        if bounds.connections and self._open >= bounds.connections:
-            return _FULL.reason
-        if bounds.connections_per_address and self._by_address[address] >= bounds.connections_per_address:
-            return _FULL_FOR_ADDRESS.reason
-        self._open += 1
-        self._by_address[address] += 1
-        return None
-
-    def leave(self, address: str) -> None:
-        """Gives a place back."""
-        self._open -= 1
-        self._by_address[address] -= 1
-        if not self._by_address[address]:
-            del self._by_address[address]
-
-    def watch(self, connection: "BoundedConnection") -> None:
-        """Looks after a connection until it is lost."""
-        self._connections.add(connection)
-        if not self._looking:
-            self._looking = True
-            asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look)
-
-    def lost(self, connection: "BoundedConnection") -> None:
-        self._connections.discard(connection)
-
-    def refused(self, reason: str) -> None:
-        CONNECTIONS_REFUSED.labels(reason).inc()
-        self._refused[reason] += 1
-
-    def _look(self) -> None:
-        now = time.monotonic()
-        for connection in list(self._connections):
-            connection.check_time(now)
-        CONNECTIONS.set(self._open)
-        if self._refused and now - self._told_at >= _LOG_SECONDS:  # one line, however many there are
-            log.warning("connections.refused", **self._refused)
-            self._refused.clear()
-            self._told_at = now
-        self._looking = bool(self._connections or self._refused)
-        if self._looking:
-            asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look)
+    def _whole(self, head: Any, message: Any) -> bytes | None:
+        """Head and body as they are written. None: they are not whole, or uvicorn knows what is special about them, or
+        wrong."""
+        status: int = head["status"]
+        body: bytes = message.get("body", b"")
+        lines = [STATUS_LINE[status]]
+        length = None
+        for name, value in (*self.default_headers, *head["headers"]):
+            if name == b"content-length":
+                length = value
+            elif name in (b"connection", b"transfer-encoding"):
+                return None
+            lines.append(b"%b: %b\r\n" % (name, value))
+        if not self.keep_alive:
+            lines.append(b"connection: close\r\n")
+        lines.append(b"\r\n")
+        text = b"".join(lines)
+        is_whole = length == b"%d" % len(body) or (status in (204, 304) and not body)
+        if message.get("more_body", False) or not is_whole or self.scope["method"] == "HEAD":
+            return None
+        if b"\0" in text or not text.count(b"\n") == text.count(b"\r") == len(lines):
+            return None
+        return text + body
 
 
 class BoundedConnection(HttpToolsProtocol):
@@ -176,7 +153,7 @@ class BoundedConnection(HttpToolsProtocol):
             self._address = address
             self._head_due = time.monotonic() + self.limiter.bounds.head_seconds
         else:
-            self._refuse(_FULL if refused == _FULL.reason else _FULL_FOR_ADDRESS)
+            self._refuse(refused)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)  # tells the newest exchange only
@@ -199,7 +176,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._unparsed_bytes += len(data)
         self._parse(data)
         if self._unparsed_bytes > MAX_HEAD_BYTES and self._refusal is None:
-            self._refuse(_LARGE_HEAD)
+            self._refuse(LARGE_HEAD)
 
     def _parse(self, data: bytes) -> None:
         try:
@@ -210,12 +187,12 @@ class BoundedConnection(HttpToolsProtocol):
             method = _METHOD.match(data)
             is_first = self._unparsed_bytes == len(data) and self._method is None  # of the requests in these bytes
             if method is None or not is_first:
-                self._refuse(_MALFORMED)
+                self._refuse(MALFORMED)
                 return
             self._method = method.group().decode("ascii")
             self._parse_afresh(_METHOD_OF_NO_ADDRESS.encode(), data[method.end() :])
         except httptools.HttpParserError:
-            self._refuse(self._refusal or _MALFORMED)
+            self._refuse(self._refusal or MALFORMED)
 
     def _parse_afresh(self, beginning: bytes, rest: bytes) -> None:
         """Goes on with a new parser where the last one stopped, which is inside a head or right behind it."""
@@ -237,14 +214,14 @@ class BoundedConnection(HttpToolsProtocol):
         if name == b"expect" and value.lower() == b"100-continue":
             self.expect_100_continue = True
         elif name == b"transfer-encoding" and value.lower() != b"chunked":
-            self._give_up(_MALFORMED)  # the parser would tell only after the request has begun
+            self._give_up(MALFORMED)  # the parser would tell only after the request has begun
         self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         if self._unparsed_bytes > MAX_HEAD_BYTES and self._head_bytes() > MAX_HEAD_BYTES:
-            self._give_up(_LARGE_HEAD)
+            self._give_up(LARGE_HEAD)
         if len(self.pipeline) >= _MAX_PIPELINED:
-            self._give_up(_PIPELINED)
+            self._give_up(PIPELINED)
         if self.parser.should_upgrade():
             return  # the same head comes again, without that
         self._unparsed_bytes = 0
@@ -256,7 +233,7 @@ class BoundedConnection(HttpToolsProtocol):
         """Answers the request whose head is complete, after those before it. No request becomes anything but HTTP."""
         url, version = httptools.parse_url(self.url), self.parser.get_http_version()
         if version not in ("1.1", "1.0"):
-            self._give_up(_MALFORMED)
+            self._give_up(MALFORMED)
         scope, path = self.scope, url.path.decode("ascii")
         scope["method"] = method = self._method or self.parser.get_method().decode("ascii")
         scope["http_version"] = version
@@ -292,7 +269,7 @@ class BoundedConnection(HttpToolsProtocol):
             self._request_due = time.monotonic() + self.timeout_keep_alive
 
     def _head_bytes(self) -> int:
-        """Of the head that is complete now; what came with it may be a body, or another request."""
+        """Bytes of the head that is complete now; the bytes after it may be a body, or another request."""
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
     def _give_up(self, refusal: Refusal) -> NoReturn:
@@ -330,7 +307,7 @@ class BoundedConnection(HttpToolsProtocol):
         elif self.transport.is_closing():  # it is not lost yet, so something written waits to be read
             self._expect_reading(now)
         elif self._head_due is not None and now >= self._head_due:
-            self._refuse(_SLOW_HEAD if self._unparsed_bytes else _SILENT)
+            self._refuse(SLOW_HEAD if self._unparsed_bytes else SILENT)
         elif self._request_due is not None and now >= self._request_due:
             self.transport.close()
 
@@ -343,7 +320,7 @@ class BoundedConnection(HttpToolsProtocol):
         if self._unread_bytes - self.transport.get_write_buffer_size() >= _MIN_READ_BYTES:
             self._expect_reading(now)
         else:
-            self.limiter.refused(_UNREAD.reason)
+            self.limiter.refused(UNREAD.reason)
             self.transport.abort()
 
     def _is_idle(self) -> bool:
@@ -375,19 +352,6 @@ def bounded_connections(bounds: Bounds) -> type[HttpToolsProtocol]:
         limiter = ConnectionLimiter(bounds)
 
     return Connection
-
-
-def address_of(host: str) -> str:
-    """Whose connection it is: an address of IPv4, or a /64 network of IPv6, of which one party has all addresses."""
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return host
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return str(address.ipv4_mapped)
-        return str(ipaddress.ip_network((address, 64), strict=False))
-    return str(address)
 
 
 def _parser(connection: BoundedConnection) -> httptools.HttpRequestParser:

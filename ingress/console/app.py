@@ -53,7 +53,7 @@ from ingress.console.frame import (
 )
 from ingress.console.importer import remove_left_files
 from ingress.console.rendering import STATIC
-from ingress.exchange import measured_as
+from ingress.request import measured_as
 
 log = get_logger(__name__)
 

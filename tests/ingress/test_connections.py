@@ -20,8 +20,9 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from domain.settings import Settings
+from ingress.connection_limits import FULL, FULL_FOR_ADDRESS, Bounds, ConnectionLimiter, address_of
 from ingress.process import within_open_files
-from ingress.uvicorn_protocol import BoundedConnection, Bounds, ConnectionLimiter, address_of, bounded_connections
+from ingress.uvicorn_protocol import BoundedConnection, bounded_connections
 from tests.factories import route_body
 from tests.service import Client, Service, eventually, running_service
 
@@ -478,9 +479,10 @@ def test_a_network_of_ipv6_counts_as_one_address() -> None:
     assert address_of("::ffff:192.0.2.7") == address_of("192.0.2.7") != address_of("192.0.2.8")
 
 
-def test_the_door_counts_in_all_and_by_address_and_0_is_no_bound() -> None:
+def test_the_limiter_counts_all_connections_and_those_of_an_address_and_0_is_no_bound() -> None:
     limiter = ConnectionLimiter(Bounds(connections=3, connections_per_address=2, head_seconds=1, answer_seconds=1))
-    assert [limiter.enter(one) for one in ("a", "a", "a", "b", "c")] == [None, None, "address", None, "all"]
+    refusals = [limiter.enter(one) for one in ("a", "a", "a", "b", "c")]
+    assert refusals == [None, None, FULL_FOR_ADDRESS, None, FULL]
     limiter.leave("a")
     assert limiter.enter("c") is None
     free = ConnectionLimiter(Bounds(connections=0, connections_per_address=0, head_seconds=1, answer_seconds=1))
