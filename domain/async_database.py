@@ -25,6 +25,7 @@ from domain.database import (
     has_word,
     is_away,
 )
+from domain.psycopg_internals import WaitTimeout
 from domain.settings import Settings
 from domain.statements import Command, Query
 
@@ -43,7 +44,7 @@ class AsyncSession(psycopg.AsyncConnection[tuple[Any, ...]]):
             return await super().wait(gen, interval, timeout)
         try:
             return await super().wait(gen, self.patience_seconds, self.patience_seconds)
-        except psycopg.errors._WaitTimeout:
+        except WaitTimeout:
             await self.close()
             raise ServerSilent(f"PostgreSQL did not answer for {self.patience_seconds:.1f} s") from None
 

@@ -21,6 +21,7 @@ from domain.encoding import write
 from domain.errors import FuelrouteError
 from domain.lifecycle import Environment
 from domain.observability import get_logger
+from domain.psycopg_internals import WaitTimeout
 from domain.settings import Settings
 from domain.statements import Command, Query, Statement
 
@@ -210,7 +211,7 @@ class PooledConnection(psycopg.Connection[tuple[Any, ...]]):
             left = started + self.patience_seconds - time.monotonic()
             try:
                 return super().wait(gen, interval, min(left, _LOOK_SECONDS))
-            except psycopg.errors._WaitTimeout:
+            except WaitTimeout:
                 if left > _LOOK_SECONDS and self._server_answers():
                     continue  # a statement that takes long
             self.close()
