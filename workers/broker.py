@@ -1,32 +1,37 @@
-"""Dramatiq on Redis, tuned by what was measured: a consumer that sleeps in Redis and wakes at once, and errors that
-never kill a thread.
+"""Dramatiq on Redis, tuned by what was measured: a consumer sleeps in Redis and wakes at once, and no error kills its
+thread.
+
+This is the only module that knows private names of Dramatiq's broker, consumer and worker.
+`tests/workers/test_dramatiq_names.py` fails when a new version changes one; Dramatiq is pinned below its next minor
+version. The keys in Redis are in `domain.queue.redis_layout`.
 """
 
-import threading
 import time
 from collections.abc import Iterable
 from typing import Any
 
 import dramatiq
 import redis
+from dramatiq import Worker
 from dramatiq.brokers.redis import RedisBroker
 from dramatiq.common import dq_name
 from dramatiq.errors import ConnectionClosed
-from dramatiq.middleware import Callbacks, Middleware, Retries, ShutdownNotifications
+from dramatiq.middleware import Callbacks, Retries, ShutdownNotifications
 
-from domain.observability import JOBS, get_logger
+from domain.observability import get_logger
 from domain.queue.dramatiq_messages import COMPANY, JOB_ID
 from domain.queue.redis_clients import redis_client
 from domain.queue.redis_layout import DEAL, GIVE_BACK, NAMESPACE, taken_key, waiting_key
 from workers.company_shares import CompanyShares
+from workers.telemetry import JobTelemetry
 
 log = get_logger(__name__)
 
 _WAIT_SECONDS = 1
-"""How long a consumer sleeps in Redis at a time; between two sleeps it shows that it lives."""
+"""The length of one sleep of a consumer in Redis; between two sleeps it shows that it lives."""
 
 _PATIENCE_SECONDS = 3
-"""After which a Redis that says nothing is taken for gone, and connected to again."""
+"""A Redis that is silent for longer is taken for gone, and connected to again."""
 
 _LONGEST_BACKOFF_MS = 50
 """The stock consumer's sleep after it found nothing or is full: 1 s by default, which is all of its latency."""
@@ -34,15 +39,18 @@ _LONGEST_BACKOFF_MS = 50
 _HEARTBEAT_TIMEOUT_MS = 15_000
 _ALWAYS = 1_000_000  # of a million commands; the stock 1,000 returns a dead worker's messages only by luck
 
-_LOOK_SECONDS = 5
-"""How often a consumer looks for messages that nobody will run: those of a worker that died, and those that Redis gave
-to this process in an answer which got lost."""
+_RECOVER_SECONDS = 5
+"""The time between two searches of a consumer for jobs that nobody will run: jobs of a worker that died, and jobs that
+Redis gave to this process in an answer which got lost."""
 
 _PAUSED_SECONDS = 0.5
-"""How long the consumer of a paused queue sleeps before it looks whether the pause is over."""
+"""The sleep of a paused queue's consumer before it checks again whether the pause is over."""
 
 _JOB_RETRIES = 3
-"""For trouble around a job, such as a database that restarts. What a route needs is retried from the database."""
+"""Retries when something around a job fails, such as a database that restarts. Failures of a route are counted and
+retried in the database."""
+
+_PREFETCH_PER_THREAD = 4
 
 
 class WakingConsumer(dramatiq.Consumer):
@@ -56,13 +64,13 @@ class WakingConsumer(dramatiq.Consumer):
         self._queue_name = queue_name
         self._stock = stock
         self._held = broker.held.setdefault(queue_name, {})
-        self._look_at = 0.0
+        self._recover_at = 0.0
 
     def __next__(self) -> Any:
         try:
-            if time.monotonic() >= self._look_at and not self._stock.message_cache:
-                self._look_at = time.monotonic() + _LOOK_SECONDS
-                self._put_back_what_got_lost()
+            if time.monotonic() >= self._recover_at and not self._stock.message_cache:
+                self._recover_at = time.monotonic() + _RECOVER_SECONDS
+                self._recover_lost_jobs()
             if self._stock.message_cache or self._stock.outstanding_message_count >= self._stock.prefetch:
                 return self._take()
             if self._queue_name in self._broker.paused:
@@ -90,12 +98,13 @@ class WakingConsumer(dramatiq.Consumer):
         return message
 
     def _give_back(self, message: Any, company: str) -> None:
-        """A job whose company has no free turn: it waits in its lane until one ends."""
+        """Returns a job whose company has used up its share: it waits in its lane."""
         self._stock.queued_message_ids.discard(message.message_id)
         self._broker.give_back(self._queue_name, company, message.options[JOB_ID])
 
     def _let_go(self, *redis_message_ids: str) -> None:
-        """The jobs are no longer here, and their turns end. Where one was missing, more of its company are dealt."""
+        """Forgets jobs that are no longer here, and gives their threads back. More jobs are dealt when a company had
+        used up its share."""
         companies = [self._held.pop(one, None) for one in redis_message_ids]
         were_full = [self._broker.shares.give_back(company) for company in companies if company is not None]
         if any(were_full):
@@ -105,16 +114,16 @@ class WakingConsumer(dramatiq.Consumer):
             except redis.RedisError:
                 log.debug("workers.not_dealt")  # each consumer deals once a second
 
-    def _put_back_what_got_lost(self) -> None:
-        """What a dead worker held, and what Redis has noted as ours and nobody here holds: nobody else would ever run
-        it, and no job of the same key could take its place."""
+    def _recover_lost_jobs(self) -> None:
+        """Returns jobs of dead workers to their queue, and jobs that Redis has noted as ours and nobody here holds. No
+        other worker would ever run them, and no job of the same key could take their place."""
         for name in (self._queue_name, dq_name(self._queue_name)):
             self._broker.caretaker.do_qsize(name)
         noted: Any = self._broker.client.smembers(taken_key(self._broker.broker_id, self._queue_name))
         lost = {message_id.decode() for message_id in noted} - self._held.keys()
         if lost:
             log.warning("workers.messages_found", queue=self._queue_name, messages=len(lost))
-            self._broker.do_requeue(self._queue_name, *lost)  # those that were settled meanwhile stay so
+            self._broker.do_requeue(self._queue_name, *lost)  # jobs that ended meanwhile stay ended
 
     def ack(self, message: Any) -> None:
         if message.options[JOB_ID] in self._broker.put_back:
@@ -124,9 +133,9 @@ class WakingConsumer(dramatiq.Consumer):
         self._let_go(message.options[JOB_ID])
 
     def _put_back(self, message: Any) -> None:
-        """A job of a paused queue, which was skipped."""
+        """Returns a job of a paused queue, which was skipped."""
         self.requeue([message])
-        self._stock.queued_message_ids.discard(message.message_id)  # as when it is settled
+        self._stock.queued_message_ids.discard(message.message_id)  # as the stock consumer does when a job ends
         self._broker.put_back.discard(message.options[JOB_ID])
 
     def nack(self, message: Any) -> None:
@@ -155,11 +164,11 @@ class FuelrouteBroker(RedisBroker):
     def __init__(self, url: str, *, threads: int = 4) -> None:
         self.shares = CompanyShares(threads)
         self.held: dict[str, dict[str, str | None]] = {}
-        """By queue: ids of the messages that this process works on or keeps to work on, and whose turn each has."""
+        """For each queue the ids of the jobs that this process has taken, and the company whose share each one uses."""
         self.paused: frozenset[str] = frozenset()
-        """Queues from which nothing is taken."""
+        """Queues from which this process takes no job."""
         self.put_back: set[str] = set()
-        """Ids of messages that were skipped because of a pause: they go back instead of being done."""
+        """Ids of jobs that were skipped because of a pause: they go back to their queue."""
         self.waiting_client = redis_client(url, socket_timeout=_WAIT_SECONDS + _PATIENCE_SECONDS)
         client = redis_client(url, socket_timeout=_PATIENCE_SECONDS)
         self.caretaker = RedisBroker(
@@ -168,7 +177,7 @@ class FuelrouteBroker(RedisBroker):
             maintenance_chance=_ALWAYS,
             middleware=[],
         )
-        """Each of its commands returns the messages of dead workers to their queue."""
+        """Each of its commands returns the jobs of dead workers to their queue."""
         super().__init__(  # type: ignore[no-untyped-call]  # dramatiq's brokers carry no types
             client=client,
             heartbeat_timeout=_HEARTBEAT_TIMEOUT_MS,
@@ -183,7 +192,7 @@ class FuelrouteBroker(RedisBroker):
         self._deal, self._give_back = client.register_script(DEAL), client.register_script(GIVE_BACK)
 
     def deal(self, queue: str) -> None:
-        """Deals jobs from the companies' lanes to the queue, of each as many as it has turns free here."""
+        """Deals jobs from the companies' lanes to the queue: of each company no more than this process may take."""
         free = [one for pair in self.shares.free().items() for one in pair]
         self._deal(keys=[NAMESPACE], args=[queue, self.shares.share, *free])
 
@@ -201,24 +210,13 @@ class FuelrouteBroker(RedisBroker):
             client.close()
 
 
-class JobTelemetry(Middleware):
-    """One measurement for each job, one log line for each failed one."""
+class FuelrouteWorker(Worker):
+    """The stock worker with a short line of jobs for each thread, and a sign of life."""
 
-    def __init__(self) -> None:
-        self._thread = threading.local()
+    def __init__(self, broker: FuelrouteBroker, queues: Iterable[str], *, threads: int) -> None:
+        super().__init__(broker, queues=set(queues), worker_threads=threads)
+        self.queue_prefetch = threads * _PREFETCH_PER_THREAD
 
-    def before_process_message(self, broker: dramatiq.Broker, message: Any) -> None:
-        self._thread.started = time.monotonic()
-
-    def after_process_message(
-        self,
-        broker: dramatiq.Broker,
-        message: Any,
-        *,
-        result: Any = None,
-        exception: BaseException | None = None,
-    ) -> None:
-        seconds = time.monotonic() - self._thread.started
-        JOBS.labels(message.actor_name, "done" if exception is None else "failed").observe(seconds)
-        if exception is not None:
-            log.warning("job.failed", job=message.actor_name, error=repr(exception), seconds=round(seconds, 4))
+    def is_alive(self) -> bool:
+        """False when the thread of a consumer has died: nobody takes jobs of its queue any more."""
+        return all(consumer.is_alive() for consumer in self.consumers.values())

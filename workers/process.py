@@ -5,21 +5,18 @@ import signal
 import threading
 from collections.abc import Sequence
 
-from dramatiq import Worker
-
 from domain.database import Database
 from domain.observability import get_logger
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import QUEUES
 from domain.settings import Settings
-from workers.broker import FuelrouteBroker
+from workers.broker import FuelrouteBroker, FuelrouteWorker
 from workers.context import Context
 from workers.presence import Presence
 
 log = get_logger(__name__)
 
 _STOP_TIMEOUT_MS = 8_000
-_PREFETCH_PER_THREAD = 4
 
 
 def run(settings: Settings, queues: Sequence[str] = QUEUES) -> int:
@@ -33,15 +30,14 @@ def run(settings: Settings, queues: Sequence[str] = QUEUES) -> int:
         context = Context(settings, database, JobQueue.of(settings))
         for queue in queues:  # a process loads only what its queues need
             importlib.import_module(f"workers.{queue}").register(broker, context)
-        worker = Worker(broker, queues=set(queues), worker_threads=settings.worker_threads)
-        worker.queue_prefetch = settings.worker_threads * _PREFETCH_PER_THREAD
+        worker = FuelrouteWorker(broker, queues, threads=settings.worker_threads)
         presence = Presence(broker, database, queues, settings.worker_threads)
         presence.start()
         worker.start()
         log.info("workers.ready", queues=list(queues), threads=settings.worker_threads)
         alive = True
         while alive and not stop.wait(1):
-            alive = all(consumer.is_alive() for consumer in worker.consumers.values())
+            alive = worker.is_alive()
         if not alive:
             log.error("workers.consumer_died")
         worker.stop(timeout=_STOP_TIMEOUT_MS)

@@ -5,11 +5,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import dramatiq
-from dramatiq import Worker
 
 from deploy.embedded import EmbeddedRedis, running
 from domain.queue.jobs import Job
-from workers.broker import FuelrouteBroker
+from workers.broker import FuelrouteBroker, FuelrouteWorker
 
 QUEUE = "tests"
 
@@ -35,11 +34,11 @@ def job(**payload: object) -> Job:
 
 
 @contextmanager
-def working(url: str, run: Callable[..., None], *, threads: int = 2) -> Iterator[Worker]:
+def working(url: str, run: Callable[..., None], *, threads: int = 2) -> Iterator[FuelrouteWorker]:
     """A real worker of the queue, in threads of this process."""
     broker = FuelrouteBroker(url)
     dramatiq.actor(broker=broker, actor_name="tests.run", queue_name=QUEUE)(run)
-    worker = Worker(broker, queues={QUEUE}, worker_threads=threads)
+    worker = FuelrouteWorker(broker, [QUEUE], threads=threads)
     worker.start()
     try:
         yield worker

@@ -1,0 +1,35 @@
+"""One measurement for each job, and one log line for each job that fails."""
+
+import threading
+import time
+from typing import Any
+
+import dramatiq
+from dramatiq.middleware import Middleware
+
+from domain.observability import JOBS, get_logger
+
+log = get_logger(__name__)
+
+
+class JobTelemetry(Middleware):
+    """The middleware of one broker. Dramatiq calls it in the thread of the job."""
+
+    def __init__(self) -> None:
+        self._thread = threading.local()
+
+    def before_process_message(self, broker: dramatiq.Broker, message: Any) -> None:
+        self._thread.started = time.monotonic()
+
+    def after_process_message(
+        self,
+        broker: dramatiq.Broker,
+        message: Any,
+        *,
+        result: Any = None,
+        exception: BaseException | None = None,
+    ) -> None:
+        seconds = time.monotonic() - self._thread.started
+        JOBS.labels(message.actor_name, "done" if exception is None else "failed").observe(seconds)
+        if exception is not None:
+            log.warning("job.failed", job=message.actor_name, error=repr(exception), seconds=round(seconds, 4))
