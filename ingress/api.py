@@ -32,7 +32,7 @@ from domain.observability import FIXES_RECEIVED
 from domain.routes.reading.lookups import list_routes
 from domain.routes.transitions import cancel_route
 from domain.telematics.feed import Feed, store_positions
-from ingress.auth import NOBODY, refusal_of, unauthorized
+from ingress.access import NOBODY, refusal_of, unauthorized
 from ingress.authenticator import AuthorizedRequest, Item, Result
 from ingress.fair_queue import CapacityTimeout, Permit
 from ingress.problems import ApiError

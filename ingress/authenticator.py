@@ -5,10 +5,10 @@ from typing import Generic, NamedTuple, TypeVar
 
 from domain.accounts.keys import Caller, find_callers, still_valid
 from domain.async_database import AsyncDatabase
-from ingress.auth import AuthResult, Credentials, refusal_of, unauthorized
+from ingress.access import AuthResult, Credentials, refusal_of, unauthorized
 from ingress.batching import Batcher, Submission
 from ingress.key_use import KeyUse
-from ingress.limits import RateLimiter
+from ingress.rate_limits import RateLimiter
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -12,10 +12,10 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from domain.observability import REQUESTS, get_logger
-from ingress.auth import NOBODY, refusal_of
+from ingress.access import NOBODY, refusal_of
 from ingress.fair_queue import CapacityTimeout
-from ingress.limits import Allowance
 from ingress.problems import KINDS, PROBLEM_TYPE, ApiError, document_of
+from ingress.rate_limits import Allowance
 from ingress.request import REQUEST, Answer, Request, measured_as
 from ingress.services import Services
 

@@ -10,9 +10,9 @@ from uuid_utils import uuid7
 
 from domain.accounts.keys import PresentedKey
 from domain.contract.shapes import MAX_BODY_BYTES, FieldFault
-from ingress.auth import AuthResult, Credentials
-from ingress.limits import Counted
+from ingress.access import AuthResult, Credentials
 from ingress.problems import ApiError
+from ingress.rate_limits import Counted
 from ingress.uvicorn_protocol import BODY
 
 REQUEST = "fuelroute.request"

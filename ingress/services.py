@@ -19,15 +19,15 @@ from domain.queue.redis_clients import async_redis_client, redis_client
 from domain.routes.reading.lookups import Versioned, ask_external_ids, ask_routes, ask_versions
 from domain.settings import Settings
 from domain.statements import Query
-from ingress.auth import unauthorized
+from ingress.access import unauthorized
 from ingress.authenticator import Authenticator, AuthorizedRequest, AuthorizedResponse, Item, Result, Submitted
 from ingress.batching import Batcher
 from ingress.fair_queue import FairSemaphore
 from ingress.key_use import KeyUse
-from ingress.limits import RateLimiter
-from ingress.outcomes import Outcomes
+from ingress.outcome_listener import Outcomes
 from ingress.problems import ApiError
-from ingress.pushing import Pushing, RouteAnswer
+from ingress.push_pipeline import Pushing, RouteAnswer
+from ingress.rate_limits import RateLimiter
 from ingress.request_log import RequestLog
 
 Batches = Batcher[AuthorizedRequest[Item], AuthorizedResponse[Result]]

@@ -20,7 +20,7 @@ from domain.requests.log import Entry
 from domain.requests.search import LoggedRequest, RequestSearch, search_requests
 from domain.settings import Settings
 from ingress import request_log
-from ingress.auth import AuthResult
+from ingress.access import AuthResult
 from ingress.problems import ApiError, document_of
 from ingress.request import REQUEST, Answer, Request
 from ingress.request_log import RequestLog

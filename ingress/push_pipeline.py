@@ -22,9 +22,9 @@ from domain.routes.intake.pushes import Push, Pushed, create_routes
 from domain.routes.reading.answers import fresh_route
 from domain.routes.reading.lookups import read_routes
 from ingress.authenticator import Admitted, Authenticator, Submitted
-from ingress.outcomes import Expectation, Outcomes, Wanted
+from ingress.outcome_listener import Expectation, Outcomes, Wanted
 from ingress.problems import ApiError
-from ingress.storing import STORING_SECONDS, Result, Storing
+from ingress.push_storage import STORING_SECONDS, Result, Storing
 
 log = get_logger(__name__)
 

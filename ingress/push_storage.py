@@ -15,7 +15,7 @@ from domain.database import SERVING, Connection, Database, TimeLimits, is_away
 from domain.observability import get_logger
 from domain.queue.jobs import Job
 from domain.routes.intake.pushes import Push, Pushed, store_pushes
-from ingress.auth import unauthorized
+from ingress.access import unauthorized
 from ingress.problems import ApiError
 
 log = get_logger(__name__)

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 from domain.accounts.keys import Caller, PresentedKey
-from ingress.limits import Allowance, Counted
 from ingress.problems import ApiError
+from ingress.rate_limits import Allowance, Counted
 
 
 class Credentials(NamedTuple):
