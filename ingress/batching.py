@@ -1,6 +1,6 @@
-"""Work in batches without waiting for them: a batch is whatever arrived while the last one was in flight.
+"""Work in batches without a delay: a batch is everything that arrived while the last one was in flight.
 
-Where more has arrived than goes into a batch, every owner has his turn.
+Where more has arrived than goes into a batch, owners take turns.
 """
 
 import asyncio
@@ -9,14 +9,15 @@ from typing import Generic, TypeVar
 
 from ingress.fair_queue import FairQueue
 
-_YOUNG_SECONDS = 0.05
+_ALONE_SECONDS = 0.05
+"""A batch that runs for longer no longer holds back a next one that is not full."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 class Submission(Generic[Item, Result]):
-    """An item that waits for what becomes of it."""
+    """An item that waits for its result."""
 
     __slots__ = ("future", "item")
 
@@ -25,12 +26,12 @@ class Submission(Generic[Item, Result]):
         self.future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
 
     def settle(self, result: Result) -> None:
-        """The first result counts. Nobody may be there for it any more."""
+        """Sets the result, unless there is one. Perhaps nobody waits for it any more."""
         if not self.future.done():
             self.future.set_result(result)
 
     def fail(self, error: BaseException) -> None:
-        """Raised where the item was submitted, unless it has a result already."""
+        """Raises the error where the item was submitted, unless there is a result already."""
         if not self.future.done():
             self.future.set_exception(error)
 
@@ -38,9 +39,9 @@ class Submission(Generic[Item, Result]):
 class Batcher(Generic[Item, Result]):
     """Hands concurrent submissions to `work` together; a single one on an idle system goes at once.
 
-    A batch holds one of `at_once` places until `work` returns. Beside one in flight goes only one that is full, or when
-    that one takes long, whatever waits: small batches cost more for each item. `work` settles each submission then or
-    later. When it raises, every one that is not settled fails.
+    A batch holds one of `at_once` places until `work` returns. A second batch starts beside it when it is full, or when
+    the first one takes long: small batches cost more for each item. `work` settles each submission then or later. When
+    it raises, every submission that is not settled fails.
     """
 
     def __init__(
@@ -53,47 +54,49 @@ class Batcher(Generic[Item, Result]):
         self._work = work
         self._most_items = max_items
         self._at_once = at_once
-        self._looking = False
+        self._start_is_planned = False
         self._waiting: FairQueue[Submission[Item, Result]] = FairQueue()
         self._running: set[asyncio.Task[None]] = set()
-        self._young: set[asyncio.Task[None]] = set()
-        """Those of them behind which a full batch is to form."""
+        self._recent: set[asyncio.Task[None]] = set()
+        """Running batches beside which only a full one may start."""
 
     def submit(self, item: Item, owner: str) -> "asyncio.Future[Result]":
-        """The result for `item`, to be awaited. `owner` is who takes turns with the others."""
+        """The result for `item`, to be awaited. `owner` takes turns with the other owners."""
         submission: Submission[Item, Result] = Submission(item)
         self._waiting.put(owner, submission)
-        if not self._looking and len(self._running) < self._at_once:
-            self._looking = True
-            asyncio.get_running_loop().call_soon(self._look)  # after all that were woken together have submitted
+        if not self._start_is_planned and len(self._running) < self._at_once:
+            self._start_is_planned = True
+            asyncio.get_running_loop().call_soon(
+                self._start_batches
+            )  # after all that were woken together have submitted
         return submission.future
 
     async def close(self) -> None:
-        """Waits for the batches in flight, and for what waits behind them."""
+        """Waits for the batches in flight, and for the submissions that wait behind them."""
         while self._running:
             await asyncio.wait(self._running)
 
-    def _look(self) -> None:
-        """Starts what may start."""
-        self._looking = False
+    def _start_batches(self) -> None:
+        """Starts every batch that may start."""
+        self._start_is_planned = False
         loop = asyncio.get_running_loop()
         while self._waiting and len(self._running) < self._at_once:
-            if self._young and len(self._waiting) < self._most_items:
+            if self._recent and len(self._waiting) < self._most_items:
                 return
             batch = [self._waiting.take() for _ in range(min(len(self._waiting), self._most_items))]
             task = loop.create_task(self._run(batch))
             self._running.add(task)
-            self._young.add(task)
-            task.add_done_callback(self._ended)
-            loop.call_later(_YOUNG_SECONDS, self._aged, task)
+            self._recent.add(task)
+            task.add_done_callback(self._batch_ended)
+            loop.call_later(_ALONE_SECONDS, self._allow_next, task)
 
-    def _aged(self, task: "asyncio.Task[None]") -> None:
-        self._young.discard(task)
-        self._look()
+    def _allow_next(self, task: "asyncio.Task[None]") -> None:
+        self._recent.discard(task)
+        self._start_batches()
 
-    def _ended(self, task: "asyncio.Task[None]") -> None:
+    def _batch_ended(self, task: "asyncio.Task[None]") -> None:
         self._running.discard(task)
-        self._aged(task)
+        self._allow_next(task)
 
     async def _run(self, batch: Sequence[Submission[Item, Result]]) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Waiting for the outcome of an import: workers announce it over Redis pub/sub, after their commit."""
+"""Listens for the outcomes of imports: workers announce them over Redis pub/sub, after their commit."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -19,96 +19,98 @@ from domain.routes.intake.imports import Outcome
 log = get_logger(__name__)
 
 _SILENCE_SECONDS = 1.5
-"""After which a subscription is asked for a sign of life, and after as long again is given up. With the pause before
-the next connection, nobody is deaf for 5 s."""
+"""A subscription that is silent for so long is asked for a sign of life, and given up after as long again. With the
+pause before the next connection, outcomes are missed for less than 5 s."""
 
 _RECONNECT_SECONDS = 0.5
 
 _Announced = Outcome | int
-"""What an import made of a route; or, where another import was first, only the revision that the route is at."""
+"""The outcome of a route's import; or, where another import was first, only the revision that the route is at."""
 
 _decoder = msgspec.json.Decoder(dict[UUID, _Announced])
 
 Item = TypeVar("Item")
 
 
-class Wanted(NamedTuple, Generic[Item]):
-    """The outcome of a route, from one revision of its input on, and what it is wanted for."""
+class ExpectedOutcome(NamedTuple, Generic[Item]):
+    """The outcome that somebody waits for: a route, the first revision of its input that counts, and the item it is
+    for."""
 
     route_id: UUID
     revision: int
     item: Item
 
 
-class Told(NamedTuple, Generic[Item]):
-    """What was announced. None: an outcome of a later revision; the database has the route's state."""
+class ReceivedOutcome(NamedTuple, Generic[Item]):
+    """An outcome that came. None: it is of a later revision; the database has the route's state."""
 
     item: Item
     outcome: Outcome | None
 
 
 class Expectation(Generic[Item]):
-    """What a batch of pushes waits for. It hears what is announced inside its `with` block."""
+    """The outcomes that a batch of pushes waits for. It receives those that are announced inside its `with` block."""
 
-    def __init__(self, waiting: "dict[UUID, list[_Waiting]]", wanted: Sequence[Wanted[Item]]) -> None:
+    def __init__(self, waiting: "dict[UUID, list[_Waiting]]", expected: Sequence[ExpectedOutcome[Item]]) -> None:
         self._waiting = waiting
-        self._wanted = wanted
-        self._left = len(wanted)
-        self._heard: list[Told[Item]] = []
-        self._news: asyncio.Future[bool] | None = None
+        self._expected = expected
+        self._left = len(expected)
+        self._received: list[ReceivedOutcome[Item]] = []
+        self._wake_up: asyncio.Future[bool] | None = None
 
     def __enter__(self) -> "Expectation[Item]":
-        for one in self._wanted:
+        for one in self._expected:
             self._waiting.setdefault(one.route_id, []).append(_Waiting(self, one))
         return self
 
     def __exit__(self, *_: object) -> None:
-        for route_id in {one.route_id for one in self._wanted} if self._left else ():
+        for route_id in {one.route_id for one in self._expected} if self._left else ():
             others = [one for one in self._waiting.pop(route_id, ()) if one.expectation is not self]
             if others:
                 self._waiting[route_id] = others
 
-    def hear(self, item: Item, outcome: Outcome | None) -> None:
-        self._heard.append(Told(item, outcome))
+    def receive(self, item: Item, outcome: Outcome | None) -> None:
+        self._received.append(ReceivedOutcome(item, outcome))
         self._left -= 1
         self._wake()
 
-    async def told(self, seconds: float) -> AsyncIterator[list[Told[Item]]]:
-        """What is announced, as it comes, until all is told or the time is over."""
+    async def outcomes(self, seconds: float) -> AsyncIterator[list[ReceivedOutcome[Item]]]:
+        """The outcomes as they come, until all are there or the time is over."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
-        while self._heard or (self._left and loop.time() < until):
-            if not self._heard:
-                self._news = loop.create_future()
+        while self._received or (self._left and loop.time() < until):
+            if not self._received:
+                self._wake_up = loop.create_future()
                 expiry = loop.call_at(until, self._wake)
-                await self._news
+                await self._wake_up
                 expiry.cancel()
-            heard, self._heard = self._heard, []
-            if heard:
-                yield heard
+            received, self._received = self._received, []
+            if received:
+                yield received
 
     def _wake(self) -> None:
-        if self._news is not None and not self._news.done():
-            self._news.set_result(True)
+        if self._wake_up is not None and not self._wake_up.done():
+            self._wake_up.set_result(True)
 
 
 class _Waiting(NamedTuple):
     expectation: Expectation[Any]
-    wanted: Wanted[Any]
+    expected: ExpectedOutcome[Any]
 
 
-class Outcomes:
-    """The routes that requests of this process wait for."""
+class OutcomeListener:
+    """Delivers outcomes to the requests of this process that wait for them."""
 
     def __init__(self, redis_url: str) -> None:
         self.reply_to = uuid4().hex
         self._url = redis_url
-        self._deaf = False
+        self._is_disconnected = False
         self._waiting: dict[UUID, list[_Waiting]] = {}
 
-    def expect(self, wanted: Sequence[Wanted[Item]]) -> Expectation[Item]:
-        """To be entered before the job is enqueued: an outcome that nobody expects is forgotten."""
-        return Expectation(self._waiting, wanted)
+    def expect(self, expected: Sequence[ExpectedOutcome[Item]]) -> Expectation[Item]:
+        """An expectation of these outcomes. Enter it before the job is enqueued: an outcome that nobody expects is
+        dropped."""
+        return Expectation(self._waiting, expected)
 
     async def listen(self) -> None:
         """Runs as long as the process; connects again when Redis was away, or silent."""
@@ -124,53 +126,53 @@ class Outcomes:
                     client.pubsub() as channel,
                 ):
                     await channel.subscribe(outcomes_channel(self.reply_to))
-                    await self._hear(channel)
+                    await self._receive(channel)
             except (redis.RedisError, OSError) as error:
-                if not self._deaf:
+                if not self._is_disconnected:
                     log.warning("outcomes.redis_away", error=str(error))
-                self._deaf = True
+                self._is_disconnected = True
             except Exception:  # without this task every push would wait in vain, and nobody would know
                 log.exception("outcomes.failed")
-                self._deaf = True
+                self._is_disconnected = True
             await asyncio.sleep(_RECONNECT_SECONDS)
 
-    async def _hear(self, channel: PubSub) -> None:
-        """What is announced, until the connection fails. Redis is asked for a sign of life when it has been silent: a
-        server that vanished closes nothing. Raises redis.RedisError."""
+    async def _receive(self, channel: PubSub) -> None:
+        """Delivers what is announced, until the connection fails. Redis is asked for a sign of life when it has been
+        silent: a server that vanished closes nothing. Raises redis.RedisError."""
         asked = False
         while True:
             message = await channel.get_message(timeout=_SILENCE_SECONDS)
             if message is not None:
                 asked = False
-                self._understand(message)
+                self._handle(message)
             elif asked:
                 raise redis.TimeoutError(f"no sign of life for {_SILENCE_SECONDS:g} s")
             else:
                 asked = True
                 await channel.ping()
 
-    def _understand(self, message: dict[str, Any]) -> None:
-        if message["type"] == "subscribe" and self._deaf:
-            self._deaf = False
+    def _handle(self, message: dict[str, Any]) -> None:
+        if message["type"] == "subscribe" and self._is_disconnected:
+            self._is_disconnected = False
             log.info("outcomes.redis_back")
         if message["type"] == "message":
             try:
-                self.announced(message["data"])
-            except msgspec.DecodeError as error:  # of a worker of another release; its requests read the database
+                self.deliver(message["data"])
+            except msgspec.DecodeError as error:  # a worker of another release sent it; the requests read the database
                 log.warning("outcomes.unreadable", error=str(error))
 
-    def announced(self, message: bytes) -> None:
-        """Tells whoever expects the routes of a job."""
+    def deliver(self, message: bytes) -> None:
+        """Gives the outcomes of a job to the expectations that wait for them."""
         for route_id, announced in _decoder.decode(message).items():
             waiting = self._waiting.get(route_id)
             if waiting is None:
                 continue
             outcome, revision = (announced, announced.revision) if isinstance(announced, Outcome) else (None, announced)
-            later = [one for one in waiting if one.wanted.revision > revision]
+            later = [one for one in waiting if one.expected.revision > revision]
             if later:
                 self._waiting[route_id] = later
             else:
                 del self._waiting[route_id]
-            for expectation, wanted in waiting:
-                if wanted.revision <= revision:
-                    expectation.hear(wanted.item, outcome if wanted.revision == revision else None)
+            for expectation, expected in waiting:
+                if expected.revision <= revision:
+                    expectation.receive(expected.item, outcome if expected.revision == revision else None)

@@ -1,4 +1,4 @@
-"""The way of a batch of pushes: admitted, stored, imported by a worker, answered."""
+"""Takes a batch of pushes from one step to the next: admit, store, import by a worker, answer."""
 
 import asyncio
 import time
@@ -22,27 +22,27 @@ from domain.routes.intake.pushes import Push, Pushed, create_routes
 from domain.routes.reading.answers import fresh_route
 from domain.routes.reading.lookups import read_routes
 from ingress.authenticator import Admitted, Authenticator, Submitted
-from ingress.outcome_listener import Expectation, Outcomes, Wanted
+from ingress.outcome_listener import Expectation, ExpectedOutcome, OutcomeListener
 from ingress.problems import ApiError
-from ingress.push_storage import STORING_SECONDS, Result, Storing
+from ingress.push_storage import STORING_SECONDS, PushStorage, Result
 
 log = get_logger(__name__)
 
 _HOLD_SECONDS = 0.25
-"""A batch keeps its place until its import is announced, so that the next one grows, but not for longer. After one has
-kept it in vain, the others do not until a worker is heard of again."""
+"""A batch keeps its place so long at most until its import is announced: meanwhile the next one grows. After a batch
+has kept its place in vain, no batch does until an outcome comes again."""
 
 _STORING_THREADS = 2
 
 
 class RouteAnswer(NamedTuple):
-    """What a push is answered with."""
+    """The answer to a push."""
 
     effect: PushEffect
     route: Route
 
 
-Asking = Submitted[RouteInput, RouteAnswer]
+WaitingPush = Submitted[RouteInput, RouteAnswer]
 
 
 class _Stored(NamedTuple):
@@ -56,7 +56,7 @@ class _Stored(NamedTuple):
         self.admitted.settle(RouteAnswer(self.pushed.effect, route))
 
 
-class Pushing:
+class PushPipeline:
     """The pushes of one process, a batch at a time."""
 
     def __init__(
@@ -65,16 +65,16 @@ class Pushing:
         by_key: AsyncDatabase,
         database: Database,
         jobs: AsyncJobQueue,
-        outcomes: Outcomes,
+        outcome_listener: OutcomeListener,
         import_wait_seconds: float,
     ) -> None:
         self._authenticator = authenticator
         self._by_key = by_key
         self._database = database
         self._jobs = jobs
-        self._outcomes = outcomes
+        self._outcome_listener = outcome_listener
         self._import_wait_seconds = import_wait_seconds
-        self._threads = ThreadPoolExecutor(_STORING_THREADS, thread_name_prefix="storing")
+        self._threads = ThreadPoolExecutor(_STORING_THREADS, thread_name_prefix="push-storage")
         self._workers_answer = True
         self._answering: set[asyncio.Task[None]] = set()
 
@@ -83,7 +83,7 @@ class Pushing:
         await asyncio.gather(*self._answering)
         self._threads.shutdown()
 
-    async def work(self, batch: Sequence[Asking]) -> None:
+    async def work(self, batch: Sequence[WaitingPush]) -> None:
         """Settles every push of a batch. Returns when the batch gives up its place."""
         admitted = await self._authenticator.admit(batch)
         if not admitted:
@@ -113,11 +113,11 @@ class Pushing:
             self._workers_answer = answering.done()
 
     async def _store(self, pushes: Sequence[Push]) -> tuple[Sequence[Result], list[Job]]:
-        """What became of each push, in order. New routes take one statement. What it leaves takes a transaction, in a
-        thread: updates, and routes that may supersede others."""
+        """The result of each push, in order. One statement stores new routes. A thread stores the others in a
+        transaction: updates, and routes that may supersede others."""
         until = time.monotonic() + STORING_SECONDS
-        storing = Storing(self._database, until=until)
-        store = storing.together
+        storage = PushStorage(self._database, until=until)
+        store = storage.store_together
         try:
             created = await self._by_key.store(create_routes(pushes, now=datetime.now(UTC)))
         except psycopg.Error as error:
@@ -125,7 +125,7 @@ class Pushing:
                 raise
             log.warning("push.batch_failed", routes=len(pushes), error=str(error))
             created = [None] * len(pushes)
-            store = partial(storing.apart, failure=error)
+            store = partial(storage.store_apart, failure=error)
         results: list[Result | None] = [*created]
         left = [position for position, result in enumerate(results) if result is None]
         if left:
@@ -133,7 +133,7 @@ class Pushing:
             rest = await loop.run_in_executor(self._threads, store, [pushes[position] for position in left])
             for position, result in zip(left, rest, strict=True):
                 results[position] = result
-        return [result for result in results if result is not None], storing.jobs
+        return [result for result in results if result is not None], storage.jobs
 
     async def _answer_all(self, stored: Sequence[_Stored], jobs: Sequence[Job]) -> None:
         try:
@@ -143,31 +143,34 @@ class Pushing:
                 one.admitted.settle(error)
 
     async def _import(self, stored: Sequence[_Stored], jobs: Sequence[Job]) -> None:
-        """Asks for the import of all that is new or replaced, and answers each push as soon as its outcome is known."""
+        """Asks for the import of every route that is new or replaced, and answers each push as soon as its outcome is
+        known."""
         changed = [one for one in stored if one.pushed.effect in ("create", "replace")]
         for one in stored:
             if one.pushed.effect == "refuse":
                 one.admitted.settle(ApiError("route_active", "The route has started; its stops cannot change."))
-        with self._outcomes.expect(
-            [Wanted(one.pushed.route_id, one.pushed.revision, one) for one in changed]
+        with self._outcome_listener.expect(
+            [ExpectedOutcome(one.pushed.route_id, one.pushed.revision, one) for one in changed]
         ) as expected:
             route_ids = dict.fromkeys(one.pushed.route_id for one in changed)
-            imports = [import_routes_job(ids, reply_to=self._outcomes.reply_to) for ids in in_batches(route_ids)]
+            imports = [
+                import_routes_job(ids, reply_to=self._outcome_listener.reply_to) for ids in in_batches(route_ids)
+            ]
             asked = await self._jobs.put(*jobs, *imports)
             await self._read([one for one in stored if one.pushed.effect == "unchanged"])
             if asked:
-                await self._answer_as_told(expected)
+                await self._answer_with_outcomes(expected)
         late = [one for one in changed if not one.admitted.asked.future.done()]
         if any(one.pushed.effect == "create" for one in late):
             await self._by_key.ask(flush())  # no worker's commit has written them to disk
         await self._read(late)
 
-    async def _answer_as_told(self, expected: Expectation[_Stored]) -> None:
-        """Until the time is over. Leaves those whose import failed and is tried again."""
-        async for told in expected.told(self._import_wait_seconds):
+    async def _answer_with_outcomes(self, expected: Expectation[_Stored]) -> None:
+        """Answers pushes until the time is over. It leaves those whose import failed and is tried again."""
+        async for received in expected.outcomes(self._import_wait_seconds):
             self._workers_answer = True
             unknown = []
-            for one, outcome in told:
+            for one, outcome in received:
                 if outcome is None or (one.pushed.effect == "replace" and outcome.status != RouteStatus.PENDING):
                     unknown.append(one)
                 elif outcome.status != RouteStatus.PENDING:

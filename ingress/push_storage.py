@@ -1,6 +1,6 @@
-"""Storing the pushes that the quick statement leaves: all in one commit, and where that fails, each on its own.
+"""Stores the pushes that the quick statement leaves: all in one commit, and where that fails, each on its own.
 
-They wait for locks no longer than their time, however many of their routes somebody else holds.
+Their wait for locks is limited, however many of their routes another transaction holds.
 """
 
 import time
@@ -30,9 +30,9 @@ _MIN_LOCK_SECONDS = 0.02
 Result = Pushed | BaseException
 
 
-class Storing:
-    """Stores pushes until a time (of `time.monotonic`), in transactions that block their thread. `jobs` are to be
-    enqueued afterwards, beside the imports of what is new or replaced."""
+class PushStorage:
+    """Stores pushes until a time (of `time.monotonic`), in transactions that block their thread. The caller enqueues
+    `jobs` afterwards, and the imports of routes that are new or replaced."""
 
     def __init__(self, database: Database, *, until: float) -> None:
         self.jobs: list[Job] = []
@@ -40,19 +40,20 @@ class Storing:
         self._now = datetime.now(UTC)
         self._until = until
 
-    def together(self, pushes: Sequence[Push]) -> Sequence[Result]:
-        """What became of each push, in order, all in one commit; when that fails, each on its own."""
+    def store_together(self, pushes: Sequence[Push]) -> Sequence[Result]:
+        """The result of each push, in order. All are in one commit; when that fails, each is on its own."""
         try:
             return self._store(pushes, self._limits())
         except psycopg.Error as error:
             if len(pushes) == 1 or is_away(error):
                 return [error] * len(pushes)
             log.warning("push.batch_failed", routes=len(pushes), error=str(error))
-            return self.apart(pushes, error)
+            return self.store_apart(pushes, error)
 
-    def apart(self, pushes: Sequence[Push], failure: BaseException) -> Sequence[Result]:
-        """Each in a commit of its own, so that a bad neighbour costs the others nothing. Those that wait for a lock
-        share the time that is left: many cost no more than one. `failure` is for those that the time does not reach."""
+    def store_apart(self, pushes: Sequence[Push], failure: BaseException) -> Sequence[Result]:
+        """The result of each push, each in a commit of its own, so that a bad push costs the others nothing. Pushes
+        that wait for a lock share the time that is left: many cost no more than one. The time may be over before the
+        last ones: their result is `failure`."""
         results: list[Result] = []
         for position, push in enumerate(pushes):
             if time.monotonic() > self._until + _OVERTIME_SECONDS:
@@ -80,7 +81,7 @@ class Storing:
         return stored
 
     def _limits(self, *, shares: int = 1) -> TimeLimits:
-        """Of a transaction that may use its share of the time that is left."""
+        """The limits of a transaction that may use its share of the time that is left."""
         left = self._until - time.monotonic()
         return TimeLimits(
             statement_seconds=min(SERVING.statement_seconds, max(left, _MIN_STATEMENT_SECONDS)),

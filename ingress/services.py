@@ -24,9 +24,9 @@ from ingress.authenticator import Authenticator, AuthorizedRequest, AuthorizedRe
 from ingress.batching import Batcher
 from ingress.fair_queue import FairSemaphore
 from ingress.key_use import KeyUse
-from ingress.outcome_listener import Outcomes
+from ingress.outcome_listener import OutcomeListener
 from ingress.problems import ApiError
-from ingress.push_pipeline import Pushing, RouteAnswer
+from ingress.push_pipeline import PushPipeline, RouteAnswer
 from ingress.rate_limits import RateLimiter
 from ingress.request_log import RequestLog
 
@@ -54,12 +54,17 @@ class Services:
         self._key_use = KeyUse(self.database)
         self.request_log = RequestLog(settings)
         self.authenticator = Authenticator(self._by_key, self._limiter, self._key_use)
-        self._outcomes = Outcomes(redis_url)
-        self._pushing = Pushing(
-            self.authenticator, self._by_key, self.database, self.jobs, self._outcomes, settings.import_wait_seconds
+        self._outcome_listener = OutcomeListener(redis_url)
+        self._push_pipeline = PushPipeline(
+            self.authenticator,
+            self._by_key,
+            self.database,
+            self.jobs,
+            self._outcome_listener,
+            settings.import_wait_seconds,
         )
         self.pushes: Batches[RouteInput, RouteAnswer] = Batcher(
-            self._pushing.work, max_items=settings.push_batch_routes
+            self._push_pipeline.work, max_items=settings.push_batch_routes
         )
         self.reads: Batches[UUID, Versioned | None] = self._reader(ask_routes)
         self.finds: Batches[str, Route | None] = self._reader(ask_external_ids)
@@ -74,13 +79,13 @@ class Services:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Opens what is needed, and closes it after the batches in flight."""
-        listening = asyncio.get_running_loop().create_task(self._outcomes.listen())
+        listening = asyncio.get_running_loop().create_task(self._outcome_listener.listen())
         with self.database, self._key_use:
             async with self._by_key, self._redis, self.request_log:
                 yield
                 for batches in (self.authenticator.batches, self.pushes, self.reads, self.finds, self.versions):
                     await batches.close()
-                await self._pushing.close()
+                await self._push_pipeline.close()
                 self._threads.shutdown()
         listening.cancel()
         with suppress(asyncio.CancelledError):

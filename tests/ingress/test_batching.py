@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ingress.batching import _YOUNG_SECONDS, Batcher, Submission
+from ingress.batching import _ALONE_SECONDS, Batcher, Submission
 
 
 def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -89,9 +89,9 @@ def test_a_full_batch_goes_beside_the_first_and_a_third_waits() -> None:
         tasks = []
         for numbers in [[0], [2, 4, 6]]:
             tasks += [asyncio.create_task(submit(batcher, number)) for number in numbers]
-            await asyncio.wait_for(work.has_begun(), _YOUNG_SECONDS / 2)
+            await asyncio.wait_for(work.has_begun(), _ALONE_SECONDS / 2)
         tasks += [asyncio.create_task(submit(batcher, number)) for number in (8, 10, 12, 14)]
-        await asyncio.sleep(2 * _YOUNG_SECONDS)
+        await asyncio.sleep(2 * _ALONE_SECONDS)
         assert work.batches == [[0], [2, 4, 6]]
         work.go.set()
         assert await asyncio.gather(*tasks) == list(range(0, 32, 4))
@@ -110,7 +110,7 @@ def test_what_waits_behind_a_batch_fills_the_next_one_but_not_for_long() -> None
         started = time.monotonic()
         second = asyncio.create_task(submit(batcher, 2))
         await work.has_begun()  # though the first is stuck
-        assert time.monotonic() - started > _YOUNG_SECONDS / 2
+        assert time.monotonic() - started > _ALONE_SECONDS / 2
         third = asyncio.create_task(submit(batcher, 4))
         work.go.set()
         assert [await one for one in (first, second, third)] == [0, 4, 8]
@@ -136,7 +136,7 @@ def test_nobody_waits_behind_a_batch_that_is_stuck() -> None:
         started = time.monotonic()
         for number in range(1, 41):
             assert await submit(batcher, number) == number
-        assert time.monotonic() - started < 20 * _YOUNG_SECONDS
+        assert time.monotonic() - started < 20 * _ALONE_SECONDS
         stuck.set()
         assert await first == 0
         await batcher.close()

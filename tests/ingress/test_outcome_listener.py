@@ -15,7 +15,7 @@ from domain.lifecycle import RouteStatus
 from domain.queue.redis_clients import redis_client
 from domain.queue.redis_layout import outcomes_channel
 from domain.routes.intake.imports import Outcome
-from ingress.outcome_listener import Outcomes, Wanted
+from ingress.outcome_listener import ExpectedOutcome, OutcomeListener
 from tests.servers import OwnRedis, own_redis, silent_proxy
 
 A, B = UUID(int=1), UUID(int=2)
@@ -23,91 +23,96 @@ DRAFT = Outcome(RouteStatus.DRAFT, None, None, UUID(int=3), "101", UUID(int=4), 
 SECOND = msgspec.structs.replace(DRAFT, vehicle_id=UUID(int=5), revision=2)
 
 
-def run(scenario: Callable[[Outcomes], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(scenario(Outcomes("redis://127.0.0.1:1")), 20))
+def run(scenario: Callable[[OutcomeListener], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(asyncio.wait_for(scenario(OutcomeListener("redis://127.0.0.1:1")), 20))
 
 
 def announcement(outcomes: dict[UUID, Outcome | int]) -> bytes:
     return write(outcomes)
 
 
-async def wait(outcomes: Outcomes, route_id: UUID, revision: int, seconds: float) -> Outcome | None:
+async def wait(outcomes: OutcomeListener, route_id: UUID, revision: int, seconds: float) -> Outcome | None:
     """What is told of a route; None: nothing in time, or that there is a later revision."""
-    with outcomes.expect([Wanted(route_id, revision, route_id)]) as expected:
-        async for told in expected.told(seconds):
+    with outcomes.expect([ExpectedOutcome(route_id, revision, route_id)]) as expected:
+        async for told in expected.outcomes(seconds):
             return told[0].outcome
     return None
 
 
 def test_everybody_who_waits_for_a_route_gets_its_outcome() -> None:
-    async def scenario(outcomes: Outcomes) -> None:
+    async def scenario(outcomes: OutcomeListener) -> None:
         waiting = [asyncio.create_task(wait(outcomes, name, 1, 10)) for name in (A, A, B)]
         await asyncio.sleep(0)
-        outcomes.announced(announcement({A: DRAFT, B: 1}))
+        outcomes.deliver(announcement({A: DRAFT, B: 1}))
         assert await asyncio.gather(*waiting) == [DRAFT, DRAFT, None]
 
     run(scenario)
 
 
 def test_an_outcome_may_come_before_anybody_waits_for_what_he_expects() -> None:
-    async def scenario(outcomes: Outcomes) -> None:
-        with outcomes.expect([Wanted(A, 1, "A")]) as expected:
-            outcomes.announced(announcement({A: DRAFT}))
-            assert [told async for told in expected.told(10)] == [[("A", DRAFT)]]
+    async def scenario(outcomes: OutcomeListener) -> None:
+        with outcomes.expect([ExpectedOutcome(A, 1, "A")]) as expected:
+            outcomes.deliver(announcement({A: DRAFT}))
+            assert [told async for told in expected.outcomes(10)] == [[("A", DRAFT)]]
 
     run(scenario)
 
 
 def test_what_a_batch_expects_is_told_as_it_comes() -> None:
-    async def scenario(outcomes: Outcomes) -> None:
-        wanted = [Wanted(A, 1, "A"), Wanted(A, 2, "A again"), Wanted(B, 1, "B"), Wanted(UUID(int=9), 1, "C")]
+    async def scenario(outcomes: OutcomeListener) -> None:
+        wanted = [
+            ExpectedOutcome(A, 1, "A"),
+            ExpectedOutcome(A, 2, "A again"),
+            ExpectedOutcome(B, 1, "B"),
+            ExpectedOutcome(UUID(int=9), 1, "C"),
+        ]
         with outcomes.expect(wanted) as expected:
-            told = expected.told(0.3)
-            outcomes.announced(announcement({A: DRAFT}))
+            told = expected.outcomes(0.3)
+            outcomes.deliver(announcement({A: DRAFT}))
             assert await anext(told) == [("A", DRAFT)]
             asyncio.get_running_loop().call_later(
-                0.01, outcomes.announced, announcement({A: SECOND, B: DRAFT, UUID(int=8): DRAFT})
+                0.01, outcomes.deliver, announcement({A: SECOND, B: DRAFT, UUID(int=8): DRAFT})
             )
             assert await anext(told) == [("A again", SECOND), ("B", DRAFT)]
-            outcomes.announced(announcement({A: SECOND, B: DRAFT}))  # again, for nobody
+            outcomes.deliver(announcement({A: SECOND, B: DRAFT}))  # again, for nobody
             assert [more async for more in told] == []
-        outcomes.announced(announcement({UUID(int=9): DRAFT}))  # too late
+        outcomes.deliver(announcement({UUID(int=9): DRAFT}))  # too late
 
     run(scenario)
 
 
 def test_an_outcome_of_an_earlier_revision_wakes_nobody() -> None:
-    async def scenario(outcomes: Outcomes) -> None:
-        outcomes.announced(announcement({A: DRAFT}))
+    async def scenario(outcomes: OutcomeListener) -> None:
+        outcomes.deliver(announcement({A: DRAFT}))
         waiting = asyncio.create_task(wait(outcomes, A, 2, 10))
         await asyncio.sleep(0)
-        outcomes.announced(announcement({A: 1}))
-        outcomes.announced(announcement({A: DRAFT}))
-        outcomes.announced(announcement({A: msgspec.structs.replace(DRAFT, revision=0)}))  # of an earlier release
+        outcomes.deliver(announcement({A: 1}))
+        outcomes.deliver(announcement({A: DRAFT}))
+        outcomes.deliver(announcement({A: msgspec.structs.replace(DRAFT, revision=0)}))  # of an earlier release
         await asyncio.sleep(0)
         assert not waiting.done()
-        outcomes.announced(announcement({A: SECOND}))
+        outcomes.deliver(announcement({A: SECOND}))
         assert await waiting == SECOND
 
     run(scenario)
 
 
 def test_an_outcome_of_a_later_revision_says_only_that_there_is_one() -> None:
-    async def scenario(outcomes: Outcomes) -> None:
+    async def scenario(outcomes: OutcomeListener) -> None:
         waiting = asyncio.create_task(wait(outcomes, A, 1, 10))
         await asyncio.sleep(0)
-        outcomes.announced(announcement({A: SECOND}))
+        outcomes.deliver(announcement({A: SECOND}))
         assert await waiting is None
 
     run(scenario)
 
 
 def test_nobody_waits_longer_than_he_wants_to() -> None:
-    async def scenario(outcomes: Outcomes) -> None:
+    async def scenario(outcomes: OutcomeListener) -> None:
         started = time.monotonic()
         assert await wait(outcomes, A, 1, 0.05) is None
         assert time.monotonic() - started >= 0.05
-        outcomes.announced(announcement({A: DRAFT}))  # too late, and for nobody
+        outcomes.deliver(announcement({A: DRAFT}))  # too late, and for nobody
 
     run(scenario)
 
@@ -119,8 +124,8 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRedis]:
 
 
 @asynccontextmanager
-async def listening(url: str) -> AsyncIterator[Outcomes]:
-    outcomes = Outcomes(url)
+async def listening(url: str) -> AsyncIterator[OutcomeListener]:
+    outcomes = OutcomeListener(url)
     task = asyncio.create_task(outcomes.listen())
     try:
         yield outcomes
@@ -130,7 +135,7 @@ async def listening(url: str) -> AsyncIterator[Outcomes]:
             await task
 
 
-async def hears(outcomes: Outcomes, redis: OwnRedis, *, within_seconds: float) -> None:
+async def hears(outcomes: OutcomeListener, redis: OwnRedis, *, within_seconds: float) -> None:
     """Fails unless an outcome that is announced again and again is heard within the time."""
     with redis_client(redis.url) as client:
         for number in range(int(within_seconds / 0.1)):
