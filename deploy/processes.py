@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from domain.backoff import backoff
 from domain.errors import FuelrouteError
 
 PR_SET_PDEATHSIG = 1
@@ -130,7 +131,7 @@ class Child:
         self.kill_group()  # what it leaves behind would work beside its successor
         if now - self.started_at > STEADY_SECONDS:
             self.deaths_in_a_row = 0
-        delay = min(FIRST_BACKOFF_SECONDS * 2**self.deaths_in_a_row, LONGEST_BACKOFF_SECONDS)
+        delay = backoff(FIRST_BACKOFF_SECONDS, self.deaths_in_a_row, longest=LONGEST_BACKOFF_SECONDS)
         self.deaths_in_a_row += 1
         self.start_again_at = now + delay
         report(f"{self.spec.name} died ({_how(status)}): {self.last_words()}; again in {delay:g} s")

@@ -1,4 +1,4 @@
-"""What the actors of a worker process work with: one database, one job queue, its settings, roads, truck stops."""
+"""The context of a worker process's actors: one database, one job queue, its settings, roads, truck stops."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,5 +1,4 @@
-"""The plans queue: the fuel plan of a route whose truck has arrived, its review when fuel or prices change, and the
-plan that is made anew on the way."""
+"""The plans queue: the first fuel plan of a route whose truck has arrived, reviews of plans, and replans on the way."""
 
 from datetime import UTC, datetime
 from uuid import UUID
@@ -13,6 +12,7 @@ from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_tasks import PlanTask, load_plan_task, road_ahead
 from domain.planning.relaxation import FURTHEST_DETOUR_MILES
 from domain.planning.stored_plans import plan_for_task
+from domain.roads import Road
 from domain.routes import transitions
 from domain.routes.plans import first_plan, replans, reviews
 from domain.routes.plans.replans import Replan, ReplanOutcome
@@ -24,87 +24,93 @@ log = get_logger(__name__)
 
 
 def register(broker: dramatiq.Broker, context: Context) -> None:
-    database, roads, network = context.database, context.roads, context.network
-
-    def made(task: PlanTask, now: datetime) -> tuple[Corridor, ComputedPlan | NoPlan]:
-        """No transaction is open while the road is looked up, the plan is computed and its explanation is packed."""
-        road = road_ahead(task, roads).up_to(context.settings.plan_horizon_miles)
-        route = task.route
-
-        def corridor_within(miles: float) -> Corridor:
-            with database.transaction_by_key(snapshot=True) as connection:
-                return offers_along(connection, route.company_id, road, miles, network, now=now)
-
-        corridor = corridor_within(route.max_detour_miles)
-        plan = plan_for_task(task, road, corridor, now=now)
-        if isinstance(plan, NoPlan):
-            further = corridor_within(max(route.max_detour_miles, FURTHEST_DETOUR_MILES))
-            plan = plan_for_task(task, road, corridor, further=further, now=now)
-        _ = plan.packed_explanation
-        return corridor, plan
+    _ = context.roads, context.network  # loaded now, so that the first job does not wait for them
 
     @dramatiq.actor(broker=broker, actor_name="plans.build", queue_name="plans")
     def build(route_id: str) -> None:
-        build_one(UUID(route_id))
-
-    def build_one(route_id: UUID) -> None:
-        now = datetime.now(UTC)
-        try:
-            with database.transaction_by_key() as connection:
-                task = load_plan_task(connection, route_id, now=now)
-            if task is None:
-                return
-            corridor, plan = made(task, now)
-            with database.transaction_by_key() as connection:
-                outcome, jobs = first_plan.finish_plan(connection, task, corridor, plan, now=now)
-        except Exception as error:
-            if _is_no_fault(error):
-                raise
-            log.exception("plans.failed", route_id=route_id)
-            with database.transaction() as connection:
-                jobs = transitions.planning_failed(
-                    connection, route_id, max_attempts=context.settings.step_attempts, now=now
-                )
-            context.jobs.put(*jobs)
-            return
-        context.jobs.put(*jobs)
-        PLANS_MADE.labels(outcome).inc()
-        log.info("plans.built", route_id=route_id, outcome=outcome)
+        build_plan(context, UUID(route_id))
 
     @dramatiq.actor(broker=broker, actor_name="plans.review", queue_name="plans")
     def review(route_id: str) -> None:
-        review_one(UUID(route_id))
+        review_plan(context, UUID(route_id))
 
-    def review_one(route_id: UUID) -> None:
-        now = datetime.now(UTC)
-        try:
-            with database.transaction_by_key() as connection:
-                due = replans.begin_replan(connection, route_id, now=now) or reviews.begin_review(
-                    connection, route_id, now=now
-                )
-            if due is None:
-                return
-            corridor, plan = made(due.task, now)
-            outcome: ReviewOutcome | ReplanOutcome
-            with database.transaction_by_key() as connection:
-                if isinstance(due, Replan):
-                    outcome, jobs = replans.finish_replan(connection, due, corridor, plan, now=now)
-                else:
-                    outcome, jobs = reviews.finish_review(connection, due, corridor, plan, now=now)
-        except Exception as error:
-            if _is_no_fault(error):
-                raise
-            log.exception("plans.review_failed", route_id=route_id)
-            with database.transaction() as connection:
-                given_up = reviews.review_failed(
-                    connection, route_id, max_attempts=context.settings.step_attempts, now=now
-                )
-            if given_up:
-                log.error("plans.review_given_up", route_id=route_id, attempts=context.settings.step_attempts)
+
+def build_plan(context: Context, route_id: UUID) -> None:
+    """Computes and stores the first plan of a route. A failed attempt is counted, and the last one ends the route in
+    error."""
+    now = datetime.now(UTC)
+    try:
+        with context.database.transaction_by_key() as connection:
+            task = load_plan_task(connection, route_id, now=now)
+        if task is None:
             return
+        corridor, plan = _compute(context, task, now)
+        with context.database.transaction_by_key() as connection:
+            outcome, jobs = first_plan.finish_plan(connection, task, corridor, plan, now=now)
+    except Exception as error:
+        if _is_no_fault(error):
+            raise
+        log.exception("plans.failed", route_id=route_id)
+        with context.database.transaction() as connection:
+            jobs = transitions.planning_failed(
+                connection, route_id, max_attempts=context.settings.step_attempts, now=now
+            )
         context.jobs.put(*jobs)
-        PLANS_MADE.labels(outcome).inc()
-        log.info("plans.reviewed", route_id=route_id, outcome=outcome)
+        return
+    context.jobs.put(*jobs)
+    PLANS_MADE.labels(outcome).inc()
+    log.info("plans.built", route_id=route_id, outcome=outcome)
+
+
+def review_plan(context: Context, route_id: UUID) -> None:
+    """Replans a route on its way, or reviews its plan. A failed attempt is counted; after the last one the plan
+    stays."""
+    now = datetime.now(UTC)
+    try:
+        with context.database.transaction_by_key() as connection:
+            due = replans.begin_replan(connection, route_id, now=now) or reviews.begin_review(
+                connection, route_id, now=now
+            )
+        if due is None:
+            return
+        corridor, plan = _compute(context, due.task, now)
+        outcome: ReviewOutcome | ReplanOutcome
+        with context.database.transaction_by_key() as connection:
+            if isinstance(due, Replan):
+                outcome, jobs = replans.finish_replan(connection, due, corridor, plan, now=now)
+            else:
+                outcome, jobs = reviews.finish_review(connection, due, corridor, plan, now=now)
+    except Exception as error:
+        if _is_no_fault(error):
+            raise
+        log.exception("plans.review_failed", route_id=route_id)
+        with context.database.transaction() as connection:
+            was_last = reviews.review_failed(connection, route_id, max_attempts=context.settings.step_attempts, now=now)
+        if was_last:
+            log.error("plans.review_given_up", route_id=route_id, attempts=context.settings.step_attempts)
+        return
+    context.jobs.put(*jobs)
+    PLANS_MADE.labels(outcome).inc()
+    log.info("plans.reviewed", route_id=route_id, outcome=outcome)
+
+
+def _compute(context: Context, task: PlanTask, now: datetime) -> tuple[Corridor, ComputedPlan | NoPlan]:
+    """Computes a plan. No transaction is open while the road is looked up, the plan is computed and its explanation is
+    packed."""
+    road = road_ahead(task, context.roads).up_to(context.settings.plan_horizon_miles)
+    detour_miles = task.route.max_detour_miles
+    corridor = _corridor(context, task, road, detour_miles, now)
+    plan = plan_for_task(task, road, corridor, now=now)
+    if isinstance(plan, NoPlan):
+        further = _corridor(context, task, road, max(detour_miles, FURTHEST_DETOUR_MILES), now)
+        plan = plan_for_task(task, road, corridor, further=further, now=now)
+    _ = plan.packed_explanation
+    return corridor, plan
+
+
+def _corridor(context: Context, task: PlanTask, road: Road, miles: float, now: datetime) -> Corridor:
+    with context.database.transaction_by_key(snapshot=True) as connection:
+        return offers_along(connection, task.route.company_id, road, miles, context.network, now=now)
 
 
 def _is_no_fault(error: Exception) -> bool:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import psycopg
 
+from domain.backoff import backoff
 from domain.database import Connection
 from domain.statements import Command, Statement
 
@@ -36,7 +37,7 @@ class Bound(NamedTuple):
         now."""
         if attempts < self.free:
             return timedelta()
-        pause = min(timedelta(seconds=2 ** min(attempts - self.free, 20)), LONGEST_WAIT)
+        pause = backoff(timedelta(seconds=1), attempts - self.free, longest=LONGEST_WAIT)
         return max(min(last_at, now) + pause - now, timedelta())
 
 

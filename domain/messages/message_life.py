@@ -18,6 +18,7 @@ from uuid import UUID
 
 from domain.accounts.contact_urls import AllowedHosts
 from domain.accounts.contacts import Contacts, UnreadableContact, is_sealed
+from domain.backoff import backoff
 from domain.database import Connection
 from domain.ids import new_id
 from domain.lifecycle import Environment
@@ -401,13 +402,11 @@ def _wait_until_retry(fault: Fault, attempts_before: int) -> timedelta:
     """30 s, 1 min, 2 min and so on, at most 30 min. In doubt: 30 s, 90 s, 4.5 min and so on, without a limit."""
     if fault.in_doubt:
         return _wait_in_doubt(_FIRST_RETRY, attempts_before)
-    wait: timedelta = _FIRST_RETRY * 2 ** min(attempts_before, 16)
-    return min(wait, _LONGEST_RETRY)
+    return backoff(_FIRST_RETRY, attempts_before, longest=_LONGEST_RETRY)
 
 
 def _wait_in_doubt(first: timedelta, attempts_before: int) -> timedelta:
-    wait: timedelta = first * _DOUBT_FACTOR ** min(attempts_before, 16)
-    return wait
+    return backoff(first, attempts_before, factor=_DOUBT_FACTOR)
 
 
 def _last_moment(message: _Due | _HandedOver, settings: Settings) -> datetime:
