@@ -84,7 +84,42 @@ def describe() -> Json:
 
 
 def _paths() -> Json:
-    not_found, conflict = "not_found", "route_active"
+    me = {"200": _json("The key, its company and its rate limit.", Me)}
+    return {
+        "/v1/me": {"get": _operation("getMe", "Verify a key", None, me)},
+        "/v1/routes": _routes(),
+        "/v1/routes/{id}": _one_route(),
+        "/v1/vehicles": {
+            "get": _listing("listVehicles", "List vehicles", "vehicles:read", VehicleList, VehicleQuery),
+        },
+        "/v1/drivers": {
+            "get": _listing("listDrivers", "List drivers", "drivers:read", DriverList, DriverQuery),
+        },
+    }
+
+
+def _routes() -> Json:
+    return {
+        "post": _operation(
+            "createOrUpdateRoute",
+            "Push a route",
+            "routes:write",
+            {
+                "201": _json("Created; vehicle and driver matched at once.", Route),
+                "200": _json("The externalId already existed; the route was updated.", Route),
+                "202": _json("Accepted and held; `pending` says why. Nothing needs to be resent.", Route),
+            },
+            errors=("validation_error", "content_too_large", "unsupported_media_type", "route_active"),
+            description="Idempotent by `externalId`.",
+            body=RouteInput,
+        ),
+        "get": _listing(
+            "listRoutes", "List routes, newest scheduled start first", "routes:read", RouteList, RouteQuery
+        ),
+    }
+
+
+def _one_route() -> Json:
     route_id = {
         "name": "id",
         "in": "path",
@@ -92,88 +127,48 @@ def _paths() -> Json:
         "description": "The route id returned on push.",
         "schema": {"type": "string"},
     }
-    return {
-        "/v1/me": {
-            "get": _operation(
-                "getMe", "Verify a key", None, {"200": _json("The key, its company and its rate limit.", Me)}
-            )
-        },
-        "/v1/routes": {
-            "post": _operation(
-                "createOrUpdateRoute",
-                "Push a route",
-                "routes:write",
-                {
-                    "201": _json("Created; vehicle and driver matched at once.", Route),
-                    "200": _json("The externalId already existed; the route was updated.", Route),
-                    "202": _json("Accepted and held; `pending` says why. Nothing needs to be resent.", Route),
-                },
-                errors=("validation_error", "content_too_large", "unsupported_media_type", conflict),
-                description="Idempotent by `externalId`.",
-                body=RouteInput,
-            ),
-            "get": _operation(
-                "listRoutes",
-                "List routes, newest scheduled start first",
-                "routes:read",
-                {"200": _json("One page.", RouteList)},
-                errors=("validation_error",),
-                parameters=_query_parameters(RouteQuery),
-            ),
-        },
-        "/v1/routes/{id}": {
-            "parameters": [route_id],
-            "get": _operation(
-                "getRoute",
-                "Read a route and its fuel plan",
-                "routes:read",
-                {
-                    "200": {
-                        **_json("The route as it is now.", Route),
-                        "headers": {**_rate_headers(), "ETag": {"$ref": "#/components/headers/ETag"}},
-                    },
-                    "304": {"description": "Not changed since the `ETag` in `If-None-Match`."},
-                },
-                errors=(not_found,),
-                parameters=[
-                    {
-                        "name": "If-None-Match",
-                        "in": "header",
-                        "required": False,
-                        "description": "The `ETag` of an earlier answer: 304 when nothing has changed.",
-                        "schema": {"type": "string"},
-                    }
-                ],
-            ),
-            "delete": _operation(
-                "cancelRoute",
-                "Cancel a route",
-                "routes:write",
-                {"204": {"description": "Canceled.", "headers": _rate_headers()}},
-                errors=(not_found, conflict),
-            ),
-        },
-        "/v1/vehicles": {
-            "get": _operation(
-                "listVehicles",
-                "List vehicles",
-                "vehicles:read",
-                {"200": _json("One page.", VehicleList)},
-                errors=("validation_error",),
-                parameters=_query_parameters(VehicleQuery),
-            )
-        },
-        "/v1/drivers": {
-            "get": _operation(
-                "listDrivers",
-                "List drivers",
-                "drivers:read",
-                {"200": _json("One page.", DriverList)},
-                errors=("validation_error",),
-                parameters=_query_parameters(DriverQuery),
-            )
-        },
+    if_none_match = {
+        "name": "If-None-Match",
+        "in": "header",
+        "required": False,
+        "description": "The `ETag` of an earlier answer: 304 when nothing has changed.",
+        "schema": {"type": "string"},
     }
+    return {
+        "parameters": [route_id],
+        "get": _operation(
+            "getRoute",
+            "Read a route and its fuel plan",
+            "routes:read",
+            {
+                "200": {
+                    **_json("The route as it is now.", Route),
+                    "headers": {**_rate_headers(), "ETag": {"$ref": "#/components/headers/ETag"}},
+                },
+                "304": {"description": "Not changed since the `ETag` in `If-None-Match`."},
+            },
+            errors=("not_found",),
+            parameters=[if_none_match],
+        ),
+        "delete": _operation(
+            "cancelRoute",
+            "Cancel a route",
+            "routes:write",
+            {"204": {"description": "Canceled.", "headers": _rate_headers()}},
+            errors=("not_found", "route_active"),
+        ),
+    }
+
+
+def _listing(name: str, summary: str, scope: str, page: type[msgspec.Struct], query: type[msgspec.Struct]) -> Json:
+    return _operation(
+        name,
+        summary,
+        scope,
+        {"200": _json("One page.", page)},
+        errors=("validation_error",),
+        parameters=_query_parameters(query),
+    )
 
 
 def _operation(

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 
 import psycopg
 import redis
@@ -24,6 +25,8 @@ log = get_logger(__name__)
 
 _CANDIDATE_SECONDS = 2.0
 _HOUSEKEEPING_SECONDS = 3600.0
+
+_LATE_TICKS_COUNT = {"coalesce": True, "misfire_grace_time": None, "max_instances": 1}
 
 
 def run(settings: Settings) -> int:
@@ -52,68 +55,62 @@ def run(settings: Settings) -> int:
 
 
 def _lead(settings: Settings, leadership: Leadership, stop: threading.Event) -> int:
-    lost = threading.Event()
-    turn = threading.Lock()  # the leader's session is one connection
-
     jobs = JobQueue.of(settings)
-
-    def only_as_leader(name: str, work: Callable[[], dict[str, int]], every_seconds: float) -> Callable[[], None]:
-        def tick() -> None:
-            try:
-                with turn:
-                    leadership.check()
-            except LeadershipLost as error:
-                log.error("scheduler.lead_lost", error=str(error))
-                lost.set()
-                stop.set()
-                return
-            started, failed = time.monotonic(), False
-            moved: dict[str, int] = {}
-            try:
-                moved = work()
-            except Exception:  # a failed pass is tried again at its next tick
-                log.exception("scheduler.pass_failed", work=name)
-                failed = True
-            ended = PassRun(
-                name=name.replace("_", " "),
-                leader=f"{socket.gethostname()}:{os.getpid()}",
-                ended_at=datetime.now(UTC),
-                seconds=round(time.monotonic() - started, 3),
-                every_seconds=every_seconds,
-                failed=failed,
-                moved={what: count for what, count in moved.items() if count},
-            )
-            try:
-                record_pass_run(jobs.client, ended)
-            except redis.RedisError:
-                log.debug("scheduler.unheard", work=name)
-
-        return tick
-
-    scheduler = BackgroundScheduler(
-        timezone=UTC,
-        job_defaults={
-            "coalesce": True,
-            "misfire_grace_time": None,
-            "max_instances": 1,
-        },  # a late tick still counts
-    )
+    leader = _Leader(leadership, jobs, stop)
     with Database.of(settings) as database:
         passes = Passes(settings, database, jobs)
+        scheduler = BackgroundScheduler(timezone=UTC, job_defaults=_LATE_TICKS_COUNT)
         for name, work, seconds in (
             ("import_pass", passes.import_pass, settings.import_pass_seconds),
             ("sweep", passes.sweep, settings.sweep_seconds),
             ("housekeeping", passes.housekeeping, _HOUSEKEEPING_SECONDS),
         ):
-            scheduler.add_job(
-                only_as_leader(name, work, seconds),
-                "interval",
-                seconds=seconds,
-                id=name,
-                next_run_time=datetime.now(UTC),
-            )
+            tick = partial(leader.run_pass, name, work, seconds)
+            scheduler.add_job(tick, "interval", seconds=seconds, id=name, next_run_time=datetime.now(UTC))
         scheduler.start()
         stop.wait()
         scheduler.shutdown(wait=True)
     log.info("scheduler.stopped")
-    return 1 if lost.is_set() else 0
+    return 1 if leader.has_lost else 0
+
+
+class _Leader:
+    """Runs passes as long as the lead is held. APScheduler calls it from several threads."""
+
+    def __init__(self, leadership: Leadership, jobs: JobQueue, stop: threading.Event) -> None:
+        self.has_lost = False
+        self._leadership = leadership
+        self._jobs = jobs
+        self._stop = stop
+        self._one_at_a_time = threading.Lock()  # the leader's session is one connection
+
+    def run_pass(self, name: str, work: Callable[[], dict[str, int]], every_seconds: float) -> None:
+        """Runs one pass and records the run. Stops the process instead when the lead is lost."""
+        try:
+            with self._one_at_a_time:
+                self._leadership.check()
+        except LeadershipLost as error:
+            log.error("scheduler.lead_lost", error=str(error))
+            self.has_lost = True
+            self._stop.set()
+            return
+        started, failed = time.monotonic(), False
+        moved: dict[str, int] = {}
+        try:
+            moved = work()
+        except Exception:  # a failed pass is tried again at its next tick
+            log.exception("scheduler.pass_failed", work=name)
+            failed = True
+        run = PassRun(
+            name=name.replace("_", " "),
+            leader=f"{socket.gethostname()}:{os.getpid()}",
+            ended_at=datetime.now(UTC),
+            seconds=round(time.monotonic() - started, 3),
+            every_seconds=every_seconds,
+            failed=failed,
+            moved={what: count for what, count in moved.items() if count},
+        )
+        try:
+            record_pass_run(self._jobs.client, run)
+        except redis.RedisError:
+            log.debug("scheduler.run_not_recorded", work=name)
