@@ -1,4 +1,4 @@
-"""Who makes a request: its key and rate limit, looked at together with what the request asks for."""
+"""The key of a request, and what the request may do: refuse it, or let it go on."""
 
 from typing import NamedTuple
 
@@ -8,14 +8,15 @@ from ingress.rate_limits import Allowance, Counted
 
 
 class Credentials(NamedTuple):
-    """A key that came in, and which of its rate limits this request counts against. None: it was counted before."""
+    """A key that came in, and the rate limit that this request counts against. None: it was counted before."""
 
     key: PresentedKey
     counted: Counted | None
 
 
 class AuthResult(NamedTuple):
-    """Who makes a request (None: no valid key) and what the key may still do (None: asked before, or Redis is away)."""
+    """The caller of a request (None: no valid key) and what is left of the rate limit (None: asked before, or Redis is
+    away)."""
 
     caller: Caller | None
     allowance: Allowance | None

@@ -70,8 +70,8 @@ class Api:
         self._services = services
 
     async def _admit(self, request: Request, permission: str | None = None) -> Caller:
-        """Who makes the request; looked up once. Raises ApiError: 401 without a valid key, 429 over the limit, 403
-        without the permission."""
+        """The caller of the request, who is looked up once. Raises ApiError: 401 without a valid key, 429 over the
+        limit, 403 without the permission."""
         auth_result = request.auth_result
         if auth_result is None:
             credentials = request.credentials
@@ -86,8 +86,8 @@ class Api:
         return auth_result.caller
 
     async def _ask(self, request: Request, permission: str, batches: Batches[Item, Result], item: Item) -> Result:
-        """What the batch finds for `item`. It looks at the key in the same turn, also when the request has been
-        admitted before, but counts a request once. Raises ApiError like `_admit`, and what the work raised."""
+        """The result for `item` in its batch. The batch checks the key too, also when the request was admitted before,
+        but counts a request once. Raises ApiError like `_admit`, and every error of the work."""
         credentials = request.credentials
         if credentials is None:
             raise unauthorized()
@@ -109,7 +109,7 @@ class Api:
         *,
         by_key: bool = False,
     ) -> Read:
-        """What `read` finds in a transaction of its own. Raises ApiError like `_admit`."""
+        """The result of `read` in a transaction of its own. Raises ApiError like `_admit`."""
 
         def in_transaction(caller: Caller) -> Read:
             with self._services.transaction(caller, by_key=by_key) as connection:
@@ -118,7 +118,7 @@ class Api:
         return await self._work(request, permission, in_transaction)
 
     async def _work(self, request: Request, permission: str | None, work: Callable[[Caller], Read]) -> Read:
-        """What comes of `work` in a thread. Raises ApiError like `_admit`, and what the work raised."""
+        """The result of `work` in a thread. Raises ApiError like `_admit`, and every error of the work."""
         caller = await self._admit(request, permission)
         try:
             return await self._services.in_thread(caller, partial(work, caller))
@@ -126,7 +126,7 @@ class Api:
             raise _remembered(refused, request) from None
 
     async def _checked(self, request: Request, permission: str, read: Callable[[], Read]) -> Read:
-        """What `read` makes of the request. Raises ApiError like it; without permission, the error of authentication
+        """The result of `read`. Raises ApiError like it. A request without permission gets the error of authentication
         and never details of validation."""
         try:
             return read()
@@ -135,8 +135,8 @@ class Api:
             raise
 
     def _room(self, request: Request, owner: str) -> Permit:
-        """For its body, within what its company may have open. Raises ApiError like `max_body_bytes`, and on entry 429
-        when the company has too much open for too long."""
+        """A permit for the bytes of the request's body, within the limit of its company. Raises ApiError like
+        `max_body_bytes`, and on entry CapacityTimeout when the company has too much open for too long."""
         seconds = self._services.settings.body_timeout_seconds
         return self._services.bodies.permit(owner, request.max_body_bytes(), patience_seconds=seconds)
 
@@ -237,8 +237,8 @@ class Api:
 
 
 def _read_positions(body: bytes) -> tuple[list[tuple[int, Position]], list[RejectedPosition]]:
-    """Those that can be read, each with its place in the body, and the others. Raises ApiError for the body as a
-    whole."""
+    """The positions that can be read, each with its place in the body, and the rejected ones. Raises ApiError for the
+    body as a whole."""
     batch = checked(lambda: read_body(body, PositionBatch), "The body")
     positions: list[tuple[int, Position]] = []
     rejected: list[RejectedPosition] = []
@@ -274,7 +274,7 @@ def _etag(version: str) -> str:
 
 
 def _names(header: str, etag: str) -> bool:
-    """Whether an If-None-Match header names the tag; weak comparison, as RFC 9110 has it."""
+    """True when an If-None-Match header names the tag. The comparison is weak, as in RFC 9110."""
     tags = [tag.strip().removeprefix("W/") for tag in header.split(",")]
     return etag in tags or "*" in tags
 

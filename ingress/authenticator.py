@@ -1,4 +1,4 @@
-"""Who may do what: the keys and rate limits of many requests, looked at together with what the requests ask for."""
+"""Keys and rate limits of many requests, checked together."""
 
 from collections.abc import Awaitable, Sequence
 from typing import Generic, NamedTuple, TypeVar
@@ -19,7 +19,7 @@ _NOBODY_KNOWN = ""
 
 
 class KnownKey(NamedTuple):
-    """What was found of a key when it was last looked at."""
+    """The result of the last check of a key."""
 
     caller: Caller
     owner: str
@@ -28,7 +28,7 @@ class KnownKey(NamedTuple):
 
 
 class AuthorizedRequest(NamedTuple, Generic[Item]):
-    """What a request wants with its key, for which it needs a permission."""
+    """A request's item with its key, and the permission that it needs."""
 
     by: Credentials
     permission: str
@@ -36,7 +36,7 @@ class AuthorizedRequest(NamedTuple, Generic[Item]):
 
 
 class AuthorizedResponse(NamedTuple, Generic[Result]):
-    """What came of it: a refusal and a failure are exceptions."""
+    """The answer to a request: a refusal and a failure are exceptions."""
 
     auth_result: AuthResult
     result: Result | BaseException
@@ -57,24 +57,24 @@ class Authenticator:
         self.batches: Batcher[Credentials, AuthResult] = Batcher(self._authenticate)
 
     def authenticate(self, credentials: Credentials) -> Awaitable[AuthResult]:
-        """Who presents a key, in a turn of its own."""
+        """Checks one key, in a batch with others."""
         return self.batches.submit(credentials, self.owner_of(credentials))
 
     def known_of(self, credentials: Credentials) -> KnownKey | None:
-        """None: the key was not valid when it was last looked at, or never looked at."""
+        """The last result for a key. None: the key was not valid, or never checked."""
         return self._known.get(credentials.key.hash)
 
     def owner_of(self, credentials: Credentials) -> str:
-        """Who takes turns with the others: the company of a key that was valid when it was last looked at."""
+        """The owner that takes turns with others: the company of a key that was valid at its last check."""
         known = self._known.get(credentials.key.hash)
         return known.owner if known is not None else _NOBODY_KNOWN
 
     def forget(self, credentials: Credentials) -> None:
-        """The key was refused."""
+        """Forgets a key that was refused."""
         self._known.pop(credentials.key.hash, None)
 
     async def admit(self, batch: Sequence[Submitted[Item, Result]]) -> "list[Admitted[Item, Result]]":
-        """Those that may have what they ask for, for work that looks at the keys itself. The others are settled.
+        """The requests that may have what they ask for, for work that checks the keys itself. All others are settled.
 
         A key that was valid before passes without a look; only a refusal needs one.
         """
@@ -151,7 +151,7 @@ class Authenticator:
         return known.caller if known is not None else None
 
     def _remember(self, key_hash: bytes, auth_result: AuthResult) -> None:
-        """By a hash of the whole key: a part of it is no secret."""
+        """Remembers a key by a hash of the whole key: a part of it is no secret."""
         caller, allowance = auth_result
         if caller is None:
             self._known.pop(key_hash, None)

@@ -1,4 +1,4 @@
-"""What every request passes: an id, a log line, a measurement, and an answer to whatever goes wrong. Plain ASGI."""
+"""The steps of every request: an id, a log line, a measurement, and an answer to every error. Plain ASGI."""
 
 import functools
 import logging
@@ -22,7 +22,7 @@ from ingress.services import Services
 log = get_logger(__name__)
 
 ANSWER = "fuelroute.answer"
-"""Where an endpoint leaves its answer in the scope of its request."""
+"""The key of a request's scope under which its endpoint leaves the answer."""
 
 _BROKEN_OFF = 499
 """The status, in measurements only, of requests whose client closed the connection before all of it had come."""
@@ -118,7 +118,7 @@ def _problem(error: ApiError) -> Answer:
 
 
 def _in_our_words(error: HTTPException | CapacityTimeout, scope: Scope) -> ApiError:
-    """What Starlette's router refuses, and a body that waited too long for its place."""
+    """The errors of Starlette's router, and of a body that waited too long for its place, as errors of the API."""
     if isinstance(error, CapacityTimeout):
         return ApiError(
             "rate_limited",

@@ -49,7 +49,7 @@ class ApiError(Exception):
 
 
 def document_of(error: ApiError) -> bytes:
-    """What is said of it."""
+    """The problem document of an error."""
     kind = KINDS[error.code]
     return write(
         Problem(

@@ -20,7 +20,7 @@ from ingress.uvicorn_protocol import bounded_connections
 log = get_logger(__name__)
 
 _OTHER_OPEN_FILES = 256
-"""What the process needs beside its connections: those to its servers, libraries, logs."""
+"""Open files that the process needs beside its connections: servers, libraries, logs."""
 
 
 PORT_CHOICES = "--port or FUELROUTE_PORT"
@@ -41,7 +41,7 @@ def run(settings: Settings) -> int:
 
 
 def server_config(app: ASGIApp, settings: Settings, **more: Any) -> uvicorn.Config:
-    """How uvicorn runs each of our applications; `more` goes to `uvicorn.Config`."""
+    """The configuration of uvicorn for each of our applications; `more` goes to `uvicorn.Config`."""
     return uvicorn.Config(
         app,
         loop="uvloop",

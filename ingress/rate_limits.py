@@ -79,12 +79,12 @@ Counted = Literal["requests", "feed_requests"]
 
 
 def counter_of(what: Counted | Literal["positions"], key_id: UUID) -> str:
-    """Where Redis counts what comes with a key."""
+    """The Redis key that counts what comes with an API key."""
     return f"fuelroute:{what}:{shown_id('key', key_id)}"
 
 
 class Allowance(NamedTuple):
-    """What a key may still do."""
+    """The requests that a key has left."""
 
     allowed: bool
     remaining: int
@@ -94,7 +94,7 @@ class Allowance(NamedTuple):
     """The one that this request counts against."""
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """As ASGI wants them."""
+        """Headers for ASGI."""
         return [
             (b"x-ratelimit-limit", b"%d" % RATE_LIMIT_REQUESTS),
             (b"x-ratelimit-remaining", b"%d" % self.remaining),

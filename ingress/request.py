@@ -16,7 +16,7 @@ from ingress.rate_limits import Counted
 from ingress.uvicorn_protocol import BODY
 
 REQUEST = "fuelroute.request"
-"""Where a request is kept in its scope."""
+"""The key of a request's scope under which the `Request` is kept."""
 
 JSON = b"application/json"
 
@@ -79,8 +79,8 @@ class Request:
         return path_id
 
     def max_body_bytes(self) -> int:
-        """How large its JSON body can be. Raises ApiError: 415 when it says to be something else, 413 when it is too
-        large."""
+        """The largest size that its JSON body can have. Raises ApiError: 415 when the media type is another, 413 when
+        the body is too large."""
         if self._content_type != JSON:
             media_type = self._content_type.decode("latin-1").partition(";")[0].strip().lower()
             if media_type != "application/json" and not media_type.endswith("+json"):
@@ -130,7 +130,7 @@ def measured_as(scope: Scope) -> tuple[str, str]:
 
 
 class Answer(NamedTuple):
-    """What it is answered with. The middleware adds the headers that every answer has."""
+    """The answer to a request. The middleware adds the headers that every answer has."""
 
     status: int
     body: bytes = b""
@@ -139,7 +139,7 @@ class Answer(NamedTuple):
 
 
 def _credentials(path: str, bearer: bytes) -> Credentials | None:
-    """Of a request to the API or the feed."""
+    """The key of a request to the API or the feed. None: there is none, or another address."""
     counted: Counted  # the contract's limit is the API's; the feed has limits of its own
     if path.startswith("/v1/"):
         counted = "requests"

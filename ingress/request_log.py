@@ -28,14 +28,14 @@ _BATCH = 1_000
 event loop, of which these take some 3 ms."""
 _MOST_ENTRIES = 10_000
 _MOST_HELD = 8 << 20
-"""What may wait to be written. Beyond the entries the oldest is lost, beyond the bytes what was sent with a new one."""
+"""Bytes that may wait to be written. Beyond the entries the oldest is lost, beyond the bytes the body of a new one."""
 _BATCH_BYTES = 1 << 20
 """Bodies of so many bytes end a batch: those that failed are read once more, which takes the event loop some 10 ms."""
 _SMALL_PROBLEM = 1_000
 """It tells the code of a request of which nothing else is held."""
 _MINUTE = 60.0
 _LAST_SECONDS = 2.0
-"""For what there is when the process stops."""
+"""Seconds for the last entries when the process stops."""
 
 
 class RequestLog:
@@ -159,7 +159,8 @@ class RequestLog:
             log.exception("request_log.failed")
 
     async def write(self) -> None:
-        """What is there by now. What PostgreSQL cannot take yet waits for the next time, what it refuses is lost."""
+        """Writes the entries that are there. Entries that PostgreSQL cannot take yet wait for the next time; entries
+        that it refuses are lost."""
         now = time.monotonic()
         if now >= self._minute_ends:
             self._minute_ends = now + _MINUTE
@@ -185,7 +186,7 @@ class RequestLog:
                 REQUEST_LOG.labels("written").inc(len(batch))
 
     def _put_back(self, batch: list[Entry]) -> None:
-        """As many as there is room for, the newest."""
+        """Keeps the newest entries of the batch for which there is room."""
         room = max(0, _MOST_ENTRIES - len(self._entries))
         kept = batch[len(batch) - room :] if room < len(batch) else batch
         self._lose(batch[: len(batch) - len(kept)])

@@ -1,4 +1,4 @@
-"""What the endpoints work with: PostgreSQL and Redis in the event loop, and threads for rare work.
+"""The services of the endpoints: PostgreSQL and Redis in the event loop, and threads for rare work.
 
 Every company has its turn in the batches, and its share of the threads.
 """
@@ -31,7 +31,7 @@ from ingress.rate_limits import RateLimiter
 from ingress.request_log import RequestLog
 
 Batches = Batcher[AuthorizedRequest[Item], AuthorizedResponse[Result]]
-"""What requests ask for, each with the key that it comes with."""
+"""Batches of requests, each with its key."""
 
 
 class Services:

@@ -38,7 +38,7 @@ class Leadership:
         self._connection = open_session(database_url, LEADING, autocommit=True)
 
     def try_to_lead(self) -> bool:
-        """Whether this process leads now."""
+        """Tries to take the lead. True when this process leads now."""
         return _TRY.one(self._connection, (LEADER_LOCKS, _KEY)).holds
 
     def check(self) -> None:

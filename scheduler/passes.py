@@ -41,7 +41,7 @@ log = get_logger(__name__)
 
 
 _MAX_IMPORT_JOBS = 400
-"""Of 256 routes each: what one worker process does until the next sweep."""
+"""Jobs of 256 routes each: as many as one worker process does until the next sweep."""
 
 _PORTION = 1_000
 _POSITIONS = 20_000
@@ -49,7 +49,7 @@ _REQUESTS = 20_000
 _DELTAS = 20_000
 """Rows of one kind in one transaction: those that are forgotten, and the changes of counts that are summed up."""
 _MAX_PORTIONS = 50
-"""Of each kind at a time: the scheduler can be stopped in between."""
+"""Portions of each kind at a time: the scheduler can be stopped in between."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,7 +164,7 @@ class FuelrouteBroker(RedisBroker):
     def __init__(self, url: str, *, threads: int = 4) -> None:
         self.shares = CompanyShares(threads)
         self.held: dict[str, dict[str, str | None]] = {}
-        """For each queue the ids of the jobs that this process has taken, and the company whose share each one uses."""
+        """Ids of the jobs that this process has taken from each queue, and the company whose share each one uses."""
         self.paused: frozenset[str] = frozenset()
         """Queues from which this process takes no job."""
         self.put_back: set[str] = set()

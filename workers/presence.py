@@ -1,4 +1,4 @@
-"""What a worker process says of itself, and which queues it leaves alone: one thread, every two seconds.
+"""Heartbeats of a worker process, and the pauses that it obeys: one thread, every two seconds.
 
 A paused queue: its consumer takes nothing more, and jobs that this process took earlier go back into the queue before
 they start. Only jobs that already run are finished.
@@ -30,7 +30,7 @@ log = get_logger(__name__)
 
 
 class Presence(Middleware):
-    """Of one broker. Dramatiq calls it before and after each job, in the job's thread."""
+    """The middleware of one broker. Dramatiq calls it before and after each job, in the thread of the job."""
 
     def __init__(self, broker: FuelrouteBroker, database: Database, queues: Sequence[str], threads: int) -> None:
         self._broker = broker

@@ -1,4 +1,4 @@
-"""Doing without Redis while it does not answer. One caller finds out; nobody else waits for it until it is back."""
+"""Work without Redis while it does not answer. One caller finds out; nobody else waits until it is back."""
 
 import threading
 import time
@@ -28,7 +28,7 @@ class RedisCircuit:
         self._lock = threading.Lock()
 
     def ask(self, question: Callable[[], Answer], *, otherwise: Answer) -> Answer:
-        """What Redis answers; `otherwise` when it fails, and at once while it is away."""
+        """The answer of Redis; `otherwise` when it fails, and at once while it is away."""
         if self._open:
             return otherwise
         try:
@@ -38,7 +38,7 @@ class RedisCircuit:
             return otherwise
 
     async def ask_async(self, question: Callable[[], Awaitable[Answer]], *, otherwise: Answer) -> Answer:
-        """Likewise, from an event loop."""
+        """The same as `ask`, for an event loop."""
         if self._open:
             return otherwise
         try:
@@ -56,7 +56,7 @@ class RedisCircuit:
         threading.Thread(target=_try_until_it_answers, args=(ref(self),), name="redis-circuit", daemon=True).start()
 
     def try_again(self) -> bool:
-        """Whether Redis answers; from now on it is asked again if so."""
+        """Asks Redis for a sign of life, and closes the circuit when it answers. Returns True then."""
         try:
             self._client.ping()
         except Exception:  # whatever it is, the thread that tries is the only way back

@@ -50,7 +50,7 @@ def running_stack(**environment: str) -> Iterator[tuple[Service, int]]:
 
 
 def children(supervisor: int) -> dict[str, int]:
-    """What the supervisor runs, by the last word of each command line."""
+    """The processes of the supervisor, by the last word of each command line."""
     found = {}
     for pid in Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split():
         try:

@@ -1,4 +1,4 @@
-"""What many contract tests look at: problem documents, a route's row, and a status that is set instead of reached."""
+"""Checks that many contract tests share: problem documents, a route's row, and a status that a test sets directly."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def problem(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
 
 
 def invalid_fields(answer: httpx.Response) -> list[str]:
-    """Which fields a 400 names, each once."""
+    """The fields that a 400 names, each once."""
     fields = [error["field"] for error in problem(answer, 400, "validation_error")["errors"]]
     assert len(fields) == len(set(fields)), fields
     return sorted(fields)
@@ -96,7 +96,7 @@ def stored_route(client: Client, route_id: str) -> Any:
 
 
 def count_routes(client: Client) -> int:
-    """How many routes the client's company has, in any environment and status."""
+    """The number of routes of the client's company, in any environment and status."""
     with client.service.database.transaction() as connection:
         row = (
             named(connection)

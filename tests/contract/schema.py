@@ -38,7 +38,8 @@ _KNOWN = {
 
 
 def faults(value: Any, schema: dict[str, Any], document: dict[str, Any], path: str = "") -> list[str]:
-    """Where `value` does not fit `schema`. An object of an answer may have no property that its schema lacks."""
+    """The places where `value` does not fit `schema`. An object of an answer may have no property that its schema
+    lacks."""
     unknown = schema.keys() - _KNOWN
     assert not unknown, f"{path}: the checker does not know {unknown}"
     if "$ref" in schema:
@@ -75,7 +76,7 @@ def faults(value: Any, schema: dict[str, Any], document: dict[str, Any], path: s
 
 
 def resolve(reference: str, document: dict[str, Any]) -> dict[str, Any]:
-    """What a `$ref` within the document leads to. Raises KeyError."""
+    """The schema that a `$ref` within the document leads to. Raises KeyError."""
     assert reference.startswith("#/"), reference
     place: Any = document
     for step in reference.removeprefix("#/").split("/"):

@@ -34,7 +34,7 @@ def post(client: Client, *entries: Any) -> httpx.Response:
 
 
 def outcome(answer: httpx.Response) -> tuple[int, list[int]]:
-    """How many were accepted, and the indexes of those that were not."""
+    """The number of accepted positions, and the indexes of the others."""
     assert answer.status_code == 202, answer.text
     body = answer.json()
     assert body.keys() == {"accepted", "rejected"}

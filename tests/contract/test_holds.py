@@ -38,7 +38,7 @@ def execute(client: Client, statement: str, *values: Any) -> None:
 
 
 def map_to(client: Client, kind: MappingKind, value: str, target: UUID) -> None:
-    """What the matching screens do, jobs included."""
+    """Adds a mapping like the matching screens, jobs included."""
     with client.service.database.transaction() as connection:
         _, jobs = add_mapping(connection, client.fleet.company_id, kind, value, target)
     JobQueue.of(client.service.settings).put(*jobs)

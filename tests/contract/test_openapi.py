@@ -293,7 +293,7 @@ def test_the_examples_of_a_push_are_valid(document: Json, client: Client) -> Non
 
 
 def test_the_schema_of_a_push_agrees_with_the_check(document: Json, now: datetime) -> None:
-    """What the check refuses, the schema refuses, as far as a schema can say it."""
+    """The schema refuses what the check refuses, as far as a schema can say it."""
     schema = document["paths"]["/v1/routes"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     good = route_body(now)
 

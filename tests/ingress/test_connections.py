@@ -1,4 +1,4 @@
-"""What a stranger's connection may cost is bounded: in bytes, in time, in number, and in lines of the log."""
+"""A stranger's connection has bounds: in bytes, in time, in number, and in lines of the log."""
 
 import asyncio
 import http.client
@@ -66,7 +66,7 @@ class Stranger:
         self.socket.close()
 
     def send(self, data: bytes) -> bool:
-        """Whether the connection took it."""
+        """Sends the bytes. False when the connection did not take them."""
         try:
             self.socket.sendall(data)
         except OSError:
@@ -82,7 +82,7 @@ class Stranger:
         return taken
 
     def answer(self) -> bytes:
-        """What comes until the server closes the connection, which it must."""
+        """The bytes that come until the server closes the connection, which it must."""
         parts = []
         with suppress(ConnectionResetError, BrokenPipeError):
             while part := self.socket.recv(65536):
@@ -90,7 +90,8 @@ class Stranger:
         return b"".join(parts)
 
     def status(self) -> int | None:
-        """Of one answer, after which the server closes the connection. None: it was closed without one."""
+        """The status of one answer, after which the server closes the connection. None: it was closed without an
+        answer."""
         answer = self.answer()
         return int(answer.split(b" ")[1]) if answer else None
 

@@ -1,4 +1,4 @@
-"""What the on-call engineer looks at: on a port of its own, whatever the servers behind do."""
+"""Metrics for the engineer on call: on a port of their own, whatever the servers behind do."""
 
 import math
 import socket

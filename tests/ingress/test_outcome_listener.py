@@ -32,7 +32,7 @@ def announcement(outcomes: dict[UUID, Outcome | int]) -> bytes:
 
 
 async def wait(outcomes: OutcomeListener, route_id: UUID, revision: int, seconds: float) -> Outcome | None:
-    """What is told of a route; None: nothing in time, or that there is a later revision."""
+    """The outcome of a route. None: nothing came in time, or there is a later revision."""
     with outcomes.expect([ExpectedOutcome(route_id, revision, route_id)]) as expected:
         async for told in expected.outcomes(seconds):
             return told[0].outcome

@@ -63,7 +63,7 @@ def test_two_pushes_of_one_new_route_never_answer_with_a_mix_of_both(client: Cli
 
 @contextmanager
 def held(client: Client, *bodies: dict[str, Any], by: str) -> Iterator[None]:
-    """For as long as the block somebody else's transaction holds what these pushes need."""
+    """Another transaction holds what these pushes need, as long as the block."""
     tenant = (client.fleet.company_id, "live")
     names = [body["externalId"] for body in bodies]
     with client.service.database.transaction() as connection:

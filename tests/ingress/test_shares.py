@@ -40,7 +40,7 @@ def waiting_cancels(client: Client, route_id: str) -> Iterator[list[Future[httpx
 
 
 def requests_of(client: Client) -> int:
-    """How many of the client's requests have been let in."""
+    """The number of the client's requests that have been let in."""
     with redis_client(client.service.settings.require_redis_url()) as redis:
         return int(redis.llen(counter_of("requests", client.key_id)))
 

@@ -1,4 +1,4 @@
-"""What dies, and what is lost then: nothing. Each test runs servers and processes of its own."""
+"""Processes die, and nothing is lost. Each test runs servers and processes of its own."""
 
 import os
 import signal

@@ -164,7 +164,7 @@ def free_settings(tmp_path: Path) -> Iterator[Settings]:
 def test_workers_killed_again_and_again_leave_every_driver_with_the_plan(
     free_settings: Settings, gateway: Gateway, tmp_path: Path
 ) -> None:
-    """What goes to a gateway may be repeated after a kill, with the same id; what goes to the outbox is exact."""
+    """A message to a gateway may be repeated after a kill, with the same id; the outbox has each message once."""
     own = free_settings
     gateway.delay_seconds = 0.3
     quick = {"MESSAGE_ALLOWED_HOSTS": HOST, "MESSAGE_TIMEOUT_SECONDS": "1", "SWEEP_SECONDS": "1", "WORKER_THREADS": "6"}

@@ -1,4 +1,4 @@
-"""What operators see of the running service, and how its workers obey."""
+"""Operators see the running service, and its workers obey a pause."""
 
 import time
 from datetime import UTC, datetime, timedelta

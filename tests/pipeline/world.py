@@ -1,4 +1,4 @@
-"""What pipeline tests need around a route: truck stops with prices, and a look at the messages."""
+"""Truck stops with prices, and a look at the messages, for the tests of the pipeline."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Of many schedulers one leads, for exactly as long as its session with the database lives."""
+"""One of many schedulers leads, for exactly as long as its session with the database lives."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing

@@ -67,7 +67,7 @@ Enqueued = Callable[[], list[tuple[str, dict[str, Any]]]]
 
 @pytest.fixture
 def enqueued(passes: Passes) -> Enqueued:
-    """What the passes have put into Redis since the last look: job names and payloads."""
+    """The jobs that the passes have put into Redis since the last call: names and payloads."""
 
     def look() -> list[tuple[str, dict[str, Any]]]:
         client = passes.jobs.client
@@ -223,7 +223,7 @@ def test_with_all_workers_away_each_thing_due_is_one_job_however_long_it_lasts(
 
 
 def a_minute_passes(connection: Connection) -> None:
-    """As far as what is due can tell."""
+    """Moves all times of due work back by a minute."""
     for table, column in (
         ("routes", "retry_at"),
         ("routes", "review_at"),

@@ -1,4 +1,4 @@
-"""What gauges that look healthy hide: real workers that hang, fall silent, or hold jobs, and the line that says so."""
+"""Gauges look healthy while workers hang, fall silent, or hold jobs: the alerts say so."""
 
 import threading
 import time
@@ -59,7 +59,7 @@ class Hanging:
 
 @pytest.fixture
 def look(database: Database, jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
-    """What needs a person now, of queues and workers; with little patience."""
+    """The alerts about queues and workers, with little patience."""
     monkeypatch.setattr(alerts, "STALLED_AFTER", timedelta(seconds=3))
     monkeypatch.setattr(alerts, "SILENT_AFTER", timedelta(seconds=5))
 

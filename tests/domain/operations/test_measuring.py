@@ -1,4 +1,4 @@
-"""What is measured, with Redis and without."""
+"""Operations are measured with Redis and without."""
 
 from datetime import datetime
 from uuid import uuid4

@@ -1,4 +1,4 @@
-"""What is overdue by the database: each figure counts its rows, and only those that are late."""
+"""Overdue work by the database: each figure counts its rows, and only those that are late."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""Who asks a Redis that does not answer, and who does not wait for it."""
+"""One caller asks a Redis that does not answer; the others do not wait for it."""
 
 import gc
 import threading

@@ -1,4 +1,4 @@
-"""What goes into the queues and comes out of them, by minute."""
+"""Jobs that enter and leave the queues are counted by minute."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
