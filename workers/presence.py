@@ -41,8 +41,8 @@ class Presence(Middleware):
         self._lock = threading.Lock()
         self._running: dict[int, RunningJob] = {}
         self._finished: dict[str, datetime] = {}
-        self._untold: Counter[EndedJobs] = Counter()
-        """Jobs that ended and are in no beat yet."""
+        self._unsent: Counter[EndedJobs] = Counter()
+        """Jobs that ended and that no heartbeat has reported yet."""
         self._done = 0
         self._failed = 0
         self._ended_before = 0
@@ -52,18 +52,18 @@ class Presence(Middleware):
         broker.add_middleware(self)
 
     def start(self) -> None:
-        """Looks for pauses before the first job is taken."""
-        self._look()
+        """Reads the pauses before the first job is taken."""
+        self._read_pauses()
         self._thread.start()
 
     def stop(self) -> None:
         self._stop.set()
         self._thread.join(heartbeats.HEARTBEAT_SECONDS)
-        self._tell()
+        self._send_heartbeat()
         try:
             heartbeats.remove_worker_heartbeat(self._broker.client, self._broker.broker_id)
         except redis.RedisError:
-            log.debug("workers.left_unnoticed")
+            log.debug("workers.heartbeat_not_removed")
 
     def before_process_message(self, broker: dramatiq.Broker, message: Any) -> None:
         if message.queue_name in self._broker.paused:
@@ -80,7 +80,7 @@ class Presence(Middleware):
             self._running.pop(threading.get_ident(), None)
             self._finished[message.queue_name] = now
             how: Literal["done", "failed"] = "done" if exception is None else "failed"
-            self._untold[EndedJobs(minute_of(now.timestamp()), message.queue_name, how)] += 1
+            self._unsent[EndedJobs(minute_of(now.timestamp()), message.queue_name, how)] += 1
             if exception is None:
                 self._done += 1
             else:
@@ -88,13 +88,13 @@ class Presence(Middleware):
 
     def _run(self) -> None:
         while True:
-            self._tell()
+            self._send_heartbeat()
             if self._stop.wait(heartbeats.HEARTBEAT_SECONDS):
                 return
-            self._look()
+            self._read_pauses()
 
-    def _look(self) -> None:
-        """While the database does not answer, what was paused stays paused."""
+    def _read_pauses(self) -> None:
+        """Reads which queues are paused. While the database does not answer, paused queues stay paused."""
         try:
             with self._database.transaction() as connection:
                 paused = frozenset(pause.queue for pause in pauses.list_pauses(connection))
@@ -105,18 +105,18 @@ class Presence(Middleware):
             log.info("workers.paused", queues=sorted(paused))
             self._broker.paused = paused
 
-    def _tell(self) -> None:
+    def _send_heartbeat(self) -> None:
         with self._lock:
-            ended, self._untold = self._untold, Counter()
-        beat, finished = self._beat(datetime.now(UTC))
+            ended, self._unsent = self._unsent, Counter()
+        heartbeat, finished = self._heartbeat(datetime.now(UTC))
         try:
-            heartbeats.send_worker_heartbeat(self._broker.client, beat, finished, ended)
+            heartbeats.send_worker_heartbeat(self._broker.client, heartbeat, finished, ended)
         except redis.RedisError:
-            log.debug("workers.unheard")  # whoever reads the beats sees that they are missing
+            log.debug("workers.heartbeat_lost")  # readers see that it is missing
             with self._lock:
-                self._untold += ended
+                self._unsent += ended
 
-    def _beat(self, now: datetime) -> tuple[WorkerHeartbeat, dict[str, datetime]]:
+    def _heartbeat(self, now: datetime) -> tuple[WorkerHeartbeat, dict[str, datetime]]:
         held = sum(map(len, list(self._broker.held.values())))
         with self._lock:
             ended = self._done + self._failed
@@ -125,7 +125,7 @@ class Presence(Middleware):
             elif self._stuck_since is None:
                 self._stuck_since = now
             self._ended_before = ended
-            beat = WorkerHeartbeat(
+            heartbeat = WorkerHeartbeat(
                 id=self._broker.broker_id,
                 host=socket.gethostname(),
                 pid=os.getpid(),
@@ -139,4 +139,4 @@ class Presence(Middleware):
                 held=held,
                 stuck_since=self._stuck_since,
             )
-            return beat, dict(self._finished)
+            return heartbeat, dict(self._finished)

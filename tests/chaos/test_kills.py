@@ -67,7 +67,7 @@ def _has_another(name: str, before: int, running: dict[str, int]) -> bool:
     return running.get(name, before) != before
 
 
-def test_whatever_is_killed_comes_back_and_loses_nothing() -> None:
+def test_every_killed_process_comes_back_and_loses_nothing() -> None:
     with running_stack() as (service, supervisor), service.new_tenant() as client:
 
         def push() -> httpx.Response | None:

@@ -95,7 +95,7 @@ def test_a_restart_between_requests_costs_nobody_anything(
             assert seconds < 2.5, name  # some hundredths on an idle machine
 
 
-def test_a_restart_under_load_fails_at_most_what_it_cuts_off(stack: tuple[Service, int]) -> None:
+def test_a_restart_under_load_fails_only_requests_that_it_cuts_off(stack: tuple[Service, int]) -> None:
     """One whose statement was cut off is answered with the truth, a 500; whoever comes afterwards notices nothing."""
     service, supervisor = stack
     with service.new_tenant() as client, browser_of(service, client) as browser, ThreadPoolExecutor(8) as threads:

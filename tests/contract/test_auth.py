@@ -92,7 +92,7 @@ def test_a_malformed_header_is_unauthorized(client: Client, anonymous: httpx.Cli
     refused(with_key(anonymous, text.encode()))
 
 
-def test_bytes_that_are_no_text_are_unauthorized(anonymous: httpx.Client) -> None:
+def test_an_authorization_that_is_no_text_is_unauthorized(anonymous: httpx.Client) -> None:
     """Failures: 401 `unauthorized`, header malformed."""
     refused(with_key(anonymous, b"Bearer svc_live_\xff\xfe" + b"x" * 38))
 

@@ -113,7 +113,7 @@ def test_every_kind_of_push_and_read_says_what_is_left(client: Client, clients: 
     assert remaining(clients.colleague(client, "drivers:read").get("/v1/routes")) == 599
 
 
-def test_an_invalid_key_is_told_nothing(anonymous: httpx.Client) -> None:
+def test_an_answer_to_an_invalid_key_has_no_limit_headers(anonymous: httpx.Client) -> None:
     """Decision 14: the headers belong to a valid key."""
     answer = anonymous.get("/v1/me", headers={"Authorization": "Bearer svc_live_" + "x" * 40})
 
@@ -132,7 +132,7 @@ def spend(client: Client, counter: Counted, requests: int) -> None:
 @pytest.mark.parametrize(
     ("method", "path"), [("GET", "/v1/nothing"), ("PUT", "/v1/routes"), ("GET", "/v1/openapi.json")]
 )
-def test_what_is_counted_is_refused_too(client: Client, method: str, path: str) -> None:
+def test_requests_to_unknown_addresses_are_limited_too(client: Client, method: str, path: str) -> None:
     """Decision 14: at addresses where there is nothing, also."""
     spend(client, "requests", 599)
     assert client.request(method, path).status_code in (200, 404, 405)

@@ -65,7 +65,7 @@ def test_items_that_come_together_go_together() -> None:
     run(scenario)
 
 
-def test_what_comes_while_a_batch_is_in_flight_forms_the_next_one() -> None:
+def test_items_that_come_during_a_batch_form_the_next_one() -> None:
     async def scenario() -> None:
         work = Work(held=True)
         batcher = Batcher(work, at_once=1)
@@ -82,7 +82,7 @@ def test_what_comes_while_a_batch_is_in_flight_forms_the_next_one() -> None:
     run(scenario)
 
 
-def test_a_full_batch_goes_beside_the_first_and_a_third_waits() -> None:
+def test_a_full_batch_starts_beside_the_first_and_a_third_waits() -> None:
     async def scenario() -> None:
         work = Work(held=True)
         batcher = Batcher(work, max_items=3, at_once=2)
@@ -101,7 +101,7 @@ def test_a_full_batch_goes_beside_the_first_and_a_third_waits() -> None:
     run(scenario)
 
 
-def test_what_waits_behind_a_batch_fills_the_next_one_but_not_for_long() -> None:
+def test_items_behind_a_batch_fill_the_next_one_but_not_for_long() -> None:
     async def scenario() -> None:
         work = Work(held=True)
         batcher = Batcher(work, max_items=3, at_once=2)
@@ -155,7 +155,7 @@ def test_a_batch_has_a_largest_size_and_keeps_the_order() -> None:
     run(scenario)
 
 
-def test_who_has_little_waiting_does_not_wait_for_who_has_much() -> None:
+def test_an_owner_with_few_items_does_not_wait_for_one_with_many() -> None:
     async def scenario() -> None:
         work = Work(held=True)
         batcher = Batcher(work, max_items=4, at_once=1)
@@ -172,7 +172,7 @@ def test_who_has_little_waiting_does_not_wait_for_who_has_much() -> None:
     run(scenario)
 
 
-def test_an_item_s_exception_is_its_own() -> None:
+def test_an_exception_reaches_only_its_own_item() -> None:
     async def scenario() -> None:
         batcher = Batcher(Work())
         results = await asyncio.gather(*(submit(batcher, number) for number in (0, 1, 2)), return_exceptions=True)

@@ -115,7 +115,7 @@ def count_stored(client: Client) -> tuple[int, int]:
     return row.routes, row.positions
 
 
-def test_the_next_body_of_a_company_waits_for_its_place_and_those_of_others_do_not(
+def test_a_company_s_next_body_waits_for_its_place_and_other_companies_bodies_do_not(
     client: Client, other: Client
 ) -> None:
     with HalfSent(client, length=MAX_BODY_BYTES) as first, ThreadPoolExecutor(1) as threads:
@@ -158,7 +158,7 @@ def test_a_body_that_trickles_in_is_refused_and_lets_the_others_go(client: Clien
         assert (a_push.status(), positions.status()) == (400, 400)
 
 
-def test_a_body_that_finds_no_place_in_time_is_to_be_sent_again(client: Client) -> None:
+def test_a_body_that_finds_no_place_in_time_is_429(client: Client) -> None:
     with HalfSent(client, length=MAX_BODY_BYTES) as holder:
         time.sleep(0.3)  # until it holds the place
         with crowd(client, 3, length=MAX_BODY_BYTES) as members:

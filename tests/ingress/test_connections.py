@@ -198,7 +198,7 @@ def test_many_requests_one_after_the_other_are_served(stranger: Stranger) -> Non
             assert stranger.one_answer() == 401
 
 
-def test_a_body_that_nobody_wants_does_not_go_on_for_ever(stranger: Stranger) -> None:
+def test_a_body_that_no_endpoint_reads_does_not_go_on_for_ever(stranger: Stranger) -> None:
     stranger.send(b"POST /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
     assert stranger.one_answer() == 404
 
@@ -206,7 +206,7 @@ def test_a_body_that_nobody_wants_does_not_go_on_for_ever(stranger: Stranger) ->
 
 
 @pytest.mark.parametrize("rest", [b"", b"1", b"1\r\nx\r\n0\r\nX-Slow"])
-def test_what_was_answered_is_not_answered_once_more_when_its_body_is_late(stranger: Stranger, rest: bytes) -> None:
+def test_a_request_is_answered_once_though_its_body_is_late(stranger: Stranger, rest: bytes) -> None:
     stranger.send(b"POST /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
     assert stranger.one_answer() == 404
 
@@ -227,7 +227,7 @@ def test_some_requests_at_once_are_answered_in_order_and_a_flood_of_them_is_not(
         assert stranger.answer().count(b"HTTP/1.1 200") < 100
 
 
-def test_answers_that_nobody_reads_are_not_kept(service: Service) -> None:
+def test_unread_answers_are_not_kept(service: Service) -> None:
     with Stranger(service, receive_buffer=4096) as stranger:
         stranger.socket.settimeout(0.2)
         request = b"GET /v1/openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -320,7 +320,7 @@ def test_one_address_has_so_many_connections_and_no_more(service: Service) -> No
         assert eventually(again, lambda status: status == 200) == 200
 
 
-def test_what_strangers_send_does_not_fill_the_log(service: Service, logs: Path) -> None:
+def test_strangers_do_not_fill_the_log(service: Service, logs: Path) -> None:
     def lines() -> list[dict[str, str]]:
         return [json.loads(line) for line in (logs / "ingress.log").read_text().splitlines()]
 
@@ -349,7 +349,7 @@ def test_what_strangers_send_does_not_fill_the_log(service: Service, logs: Path)
     ],
     ids=["no HTTP", "no length", "a large head", "a slow head"],
 )
-def test_what_is_refused_before_it_is_a_request_is_told_in_a_problem_document(
+def test_a_connection_is_refused_with_a_problem_document(
     stranger: Stranger, data: bytes, status: int, code: str
 ) -> None:
     stranger.send(data)
@@ -364,9 +364,7 @@ def test_what_is_refused_before_it_is_a_request_is_told_in_a_problem_document(
 
 
 @pytest.mark.parametrize("method", [b"FOO", b"BREW", b"get", b"GETX", b"M-SEARCHES"])
-def test_a_method_that_nobody_knows_is_a_wrong_method_and_the_connection_goes_on(
-    service: Service, method: bytes
-) -> None:
+def test_an_unknown_method_is_405_and_the_connection_goes_on(service: Service, method: bytes) -> None:
     with Stranger(service) as stranger:
         stranger.send(method + b" /v1/me HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc")
         answer = http.client.HTTPResponse(stranger.socket)
@@ -465,7 +463,7 @@ def test_a_length_may_be_written_with_any_number_of_digits(service: Service, cli
             assert stranger.one_answer() == status
 
 
-def test_what_follows_a_push_in_the_same_bytes_takes_nothing_from_its_answer(service: Service, client: Client) -> None:
+def test_bytes_behind_a_push_do_not_change_its_answer(service: Service, client: Client) -> None:
     body = json.dumps(route_body(datetime.now(UTC))).encode()
     for behind in (b"BREW /v1/me HTTP/1.1\r\nHost: x\r\n\r\n", b"no HTTP", b"x" * 100_000):
         with Stranger(service) as stranger:

@@ -53,7 +53,7 @@ def test_owners_take_turns_and_keep_their_own_order() -> None:
     assert len(queue) == 0
 
 
-def test_one_owner_gets_no_more_than_his_share() -> None:
+def test_an_owner_gets_no_more_than_its_share() -> None:
     async def scenario() -> None:
         semaphore = FairSemaphore(4, of_one=2)
         noisy = [Holder(semaphore, "noisy") for _ in range(4)]
@@ -68,7 +68,7 @@ def test_one_owner_gets_no_more_than_his_share() -> None:
     run(scenario)
 
 
-def test_what_is_given_back_goes_to_whoever_is_next_in_turn() -> None:
+def test_a_permit_that_is_given_back_goes_to_the_next_owner() -> None:
     async def scenario() -> None:
         semaphore = FairSemaphore(2, of_one=2)
         first = [Holder(semaphore, "noisy") for _ in range(2)]
@@ -104,7 +104,7 @@ def test_small_amounts_do_not_starve_a_large_one() -> None:
     run(scenario)
 
 
-def test_who_goes_away_gives_back_what_he_has_and_leaves_the_queue() -> None:
+def test_a_cancelled_owner_gives_its_permit_back_and_leaves_the_queue() -> None:
     async def scenario() -> None:
         semaphore = FairSemaphore(2, of_one=1)
         one, impatient, other = Holder(semaphore, "a"), Holder(semaphore, "a"), Holder(semaphore, "b")
@@ -123,7 +123,7 @@ def test_who_goes_away_gives_back_what_he_has_and_leaves_the_queue() -> None:
     run(scenario)
 
 
-def test_a_large_one_that_gives_up_stands_in_nobodys_way() -> None:
+def test_a_large_amount_that_gives_up_blocks_no_other() -> None:
     async def scenario() -> None:
         semaphore = FairSemaphore(2, of_one=2)
         one, large, small = Holder(semaphore, "a", 1), Holder(semaphore, "b", 2), Holder(semaphore, "c", 1)
@@ -136,7 +136,7 @@ def test_a_large_one_that_gives_up_stands_in_nobodys_way() -> None:
     run(scenario)
 
 
-def test_who_goes_away_as_his_turn_comes_gives_back_what_he_got() -> None:
+def test_an_owner_that_is_cancelled_as_it_gets_its_permit_gives_it_back() -> None:
     async def scenario() -> None:
         semaphore = FairSemaphore(1, of_one=1)
         async with semaphore.permit("a"):
@@ -149,7 +149,7 @@ def test_who_goes_away_as_his_turn_comes_gives_back_what_he_got() -> None:
     run(scenario)
 
 
-def test_nobody_waits_for_longer_than_he_has_patience() -> None:
+def test_no_owner_waits_longer_than_its_patience() -> None:
     async def scenario() -> None:
         semaphore = FairSemaphore(2, of_one=1)
         async with semaphore.permit("a"):
@@ -164,7 +164,7 @@ def test_nobody_waits_for_longer_than_he_has_patience() -> None:
     run(scenario)
 
 
-def test_an_exception_gives_back_what_was_held() -> None:
+def test_an_exception_gives_the_permit_back() -> None:
     async def scenario() -> None:
         semaphore = FairSemaphore(1, of_one=1)
         for _ in range(3):

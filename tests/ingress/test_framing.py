@@ -127,7 +127,7 @@ BODY_IS_A_REQUEST = GET % 666
 @pytest.mark.parametrize("framed", [with_length, in_chunks])
 @pytest.mark.parametrize("upgrade", [UPGRADE, b"Connection: upgrade\r\nUpgrade: websocket\r\n", b"Upgrade: h2c\r\n"])
 @pytest.mark.parametrize("method", [b"POST", b"GET", b"BREW"])
-def test_who_asks_for_another_protocol_is_served_in_this_one(
+def test_a_request_for_another_protocol_is_served_as_http(
     method: bytes, upgrade: bytes, framed: Callable[[bytes], bytes]
 ) -> None:
     data = method + b" /1 HTTP/1.1\r\nHost: x\r\n" + upgrade + framed(BODY_IS_A_REQUEST) + GET % 2
@@ -140,7 +140,7 @@ def test_who_asks_for_another_protocol_is_served_in_this_one(
         assert serve([bytes([byte]) for byte in data]) == expected
 
 
-def test_what_is_pipelined_behind_requests_for_another_protocol_is_answered() -> None:
+def test_requests_pipelined_behind_one_for_another_protocol_are_answered() -> None:
     upgrading = b"GET /1 HTTP/1.1\r\nHost: x\r\n" + UPGRADE + b"\r\n"
     served = serve([upgrading * 5 + GET % 2], at_once=True)
 
@@ -148,7 +148,7 @@ def test_what_is_pipelined_behind_requests_for_another_protocol_is_answered() ->
     assert not served.closed
 
 
-def test_a_flood_of_them_is_bounded_as_any() -> None:
+def test_a_flood_of_requests_for_another_protocol_is_bounded() -> None:
     upgrading = b"GET /1 HTTP/1.1\r\nHost: x\r\n" + UPGRADE + b"\r\n"
     served = serve([upgrading * 2000], at_once=True)
 
@@ -197,7 +197,7 @@ def test_a_connect_is_answered_like_any_and_ends_the_connection() -> None:
     ],
     ids=lambda head: head.decode("latin-1").encode("unicode_escape").decode(),
 )
-def test_framing_that_can_be_read_in_two_ways_is_refused_and_nothing_is_done(head: bytes, upgrade: bytes) -> None:
+def test_ambiguous_framing_is_refused_and_nothing_is_done(head: bytes, upgrade: bytes) -> None:
     data = head + upgrade + b"\r\n3\r\nabc\r\n0\r\n\r\n" + GET % 2
 
     assert serve([data]) == Served([], [400], True)
@@ -226,7 +226,7 @@ def test_one_of_two_versions_closes_behind_its_request() -> None:
     ids=["unknown method", "no HTTP", "no header", "large head", "no chunk", "no encoding", "two unknown methods"],
 )
 @pytest.mark.parametrize("count", [1, 3])
-def test_whatever_follows_a_whole_request_takes_nothing_from_its_answer(behind: bytes, count: int) -> None:
+def test_bytes_behind_a_whole_request_do_not_change_its_answer(behind: bytes, count: int) -> None:
     whole = b"POST /1 HTTP/1.1\r\n" + with_length(b"abc")
 
     assert serve([whole * count + behind[:9], behind[9:]], at_once=True) == Served(
@@ -253,14 +253,14 @@ def test_a_delete_is_told_what_it_did_though_its_body_goes_wrong(before: bytes, 
         assert served.closed
 
 
-def test_a_connection_goes_on_behind_a_body_that_nobody_wanted() -> None:
+def test_a_connection_goes_on_behind_a_body_that_no_endpoint_reads() -> None:
     served = serve([b"POST /1 HTTP/1.1\r\nContent-Length: 6\r\n\r\n", b"abc", b"def" + GET % 2], reads=False)
 
     assert [one.path for one in served.seen] == ["/1", "/2"]
     assert not served.closed
 
 
-def test_who_is_answered_before_it_was_told_to_send_its_body_begins_a_new_connection() -> None:
+def test_a_client_that_is_answered_before_100_continue_begins_a_new_connection() -> None:
     """Nobody knows whether the next bytes are that body or another request."""
     head = b"POST /1 HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
     smuggled = GET % 666
@@ -312,7 +312,7 @@ def requests(draw: st.DrawFn) -> tuple[bytes, Seen]:
     cuts=st.lists(st.integers(1, 4000), max_size=12),
     at_once=st.booleans(),
 )
-def test_requests_are_what_was_sent_in_whatever_pieces_it_came(
+def test_requests_arrive_as_sent_however_the_bytes_are_split(
     sent: list[tuple[bytes, Seen]], cuts: list[int], at_once: bool
 ) -> None:
     data = b"".join(one for one, _ in sent)

@@ -38,7 +38,7 @@ def test_used_keys_are_written_when_it_closes(database: Database) -> None:
     assert unused is None
 
 
-def test_what_could_not_be_written_is_written_the_next_time(database: Database, settings: Settings) -> None:
+def test_keys_that_could_not_be_written_are_written_the_next_time(database: Database, settings: Settings) -> None:
     company_id, (key_id,) = new_keys(database, 1)
     not_yet_open = Database.of(settings)
     use = KeyUse(not_yet_open)

@@ -47,7 +47,7 @@ def test_metrics_tell_of_requests_and_queues(client: Client, metrics: Metrics) -
     assert age < 30
 
 
-def test_whatever_a_request_says_metrics_have_words_of_their_own_only(client: Client, metrics: Metrics) -> None:
+def test_metrics_have_only_labels_of_the_service_s_own(client: Client, metrics: Metrics) -> None:
     for number in range(3):
         client.request(f"BREW{number}", "/v1/me")
         client.request(f"BREW{number}", "/v1/nothing")
@@ -65,7 +65,7 @@ def test_the_public_port_has_no_metrics(client: Client, path: str) -> None:
     assert "fuelroute_" not in answer.text
 
 
-def test_a_redis_that_is_silent_holds_up_no_scrape_and_no_request_and_its_numbers_go(
+def test_a_silent_redis_delays_no_scrape_and_no_request_and_its_gauges_are_nan(
     client: Client, metrics: Metrics, redis: OwnRedis
 ) -> None:
     def measured() -> bool:
@@ -90,7 +90,7 @@ def test_a_redis_that_is_silent_holds_up_no_scrape_and_no_request_and_its_number
     eventually(measured, bool)
 
 
-def test_scrapers_that_say_nothing_keep_no_other_waiting_for_long(service: Service, metrics: Metrics) -> None:
+def test_silent_scrapers_delay_no_other_for_long(service: Service, metrics: Metrics) -> None:
     def text() -> str:
         try:
             return metrics.text()

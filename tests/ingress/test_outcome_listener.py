@@ -39,7 +39,7 @@ async def wait(outcomes: OutcomeListener, route_id: UUID, revision: int, seconds
     return None
 
 
-def test_everybody_who_waits_for_a_route_gets_its_outcome() -> None:
+def test_every_waiting_request_gets_the_outcome_of_its_route() -> None:
     async def scenario(outcomes: OutcomeListener) -> None:
         waiting = [asyncio.create_task(wait(outcomes, name, 1, 10)) for name in (A, A, B)]
         await asyncio.sleep(0)
@@ -49,7 +49,7 @@ def test_everybody_who_waits_for_a_route_gets_its_outcome() -> None:
     run(scenario)
 
 
-def test_an_outcome_may_come_before_anybody_waits_for_what_he_expects() -> None:
+def test_an_outcome_may_come_before_the_wait_begins() -> None:
     async def scenario(outcomes: OutcomeListener) -> None:
         with outcomes.expect([ExpectedOutcome(A, 1, "A")]) as expected:
             outcomes.deliver(announcement({A: DRAFT}))
@@ -58,7 +58,7 @@ def test_an_outcome_may_come_before_anybody_waits_for_what_he_expects() -> None:
     run(scenario)
 
 
-def test_what_a_batch_expects_is_told_as_it_comes() -> None:
+def test_a_batch_receives_its_outcomes_as_they_come() -> None:
     async def scenario(outcomes: OutcomeListener) -> None:
         wanted = [
             ExpectedOutcome(A, 1, "A"),
@@ -97,7 +97,7 @@ def test_an_outcome_of_an_earlier_revision_wakes_nobody() -> None:
     run(scenario)
 
 
-def test_an_outcome_of_a_later_revision_says_only_that_there_is_one() -> None:
+def test_an_outcome_of_a_later_revision_only_tells_that_it_exists() -> None:
     async def scenario(outcomes: OutcomeListener) -> None:
         waiting = asyncio.create_task(wait(outcomes, A, 1, 10))
         await asyncio.sleep(0)
@@ -107,7 +107,7 @@ def test_an_outcome_of_a_later_revision_says_only_that_there_is_one() -> None:
     run(scenario)
 
 
-def test_nobody_waits_longer_than_he_wants_to() -> None:
+def test_a_wait_for_an_outcome_ends_in_time() -> None:
     async def scenario(outcomes: OutcomeListener) -> None:
         started = time.monotonic()
         assert await wait(outcomes, A, 1, 0.05) is None
@@ -161,7 +161,7 @@ def test_a_subscription_that_falls_silent_is_made_again_within_5_seconds(redis: 
     asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
-def test_a_redis_that_is_stopped_and_continued_is_heard_again(redis: OwnRedis) -> None:
+def test_outcomes_come_again_after_redis_was_stopped_and_continued(redis: OwnRedis) -> None:
     async def scenario() -> None:
         async with listening(redis.url) as outcomes:
             await hears(outcomes, redis, within_seconds=10)
@@ -173,7 +173,7 @@ def test_a_redis_that_is_stopped_and_continued_is_heard_again(redis: OwnRedis) -
     asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
-def test_a_subscription_that_hears_nothing_for_long_stays(redis: OwnRedis) -> None:
+def test_a_subscription_without_messages_stays(redis: OwnRedis) -> None:
     async def scenario() -> None:
         with redis_client(redis.url) as client:
             async with listening(redis.url) as outcomes:

@@ -96,7 +96,7 @@ def test_each_request_of_a_key_is_kept_and_another_company_sees_none(client: Cli
         assert logged(service.database, other.fleet.company_id, key_id=client.key_id) == []
 
 
-def test_a_request_without_a_valid_key_is_nobody_s(client: Client, database: Database) -> None:
+def test_a_request_without_a_valid_key_is_not_kept(client: Client, database: Database) -> None:
     client.get("/v1/me", headers={"Authorization": f"Bearer {client.key[:-1]}x"})
     client.get("/v1/me", headers={"Authorization": ""})
     client.get("/healthz")
@@ -136,7 +136,7 @@ def test_hostile_heads_cost_nothing(client: Client) -> None:
     assert [one.status for one in of(client, 4)][-1] == 405
 
 
-def test_a_method_that_nobody_knows_stands_as_it_was_sent(client: Client) -> None:
+def test_an_unknown_method_is_kept_as_it_was_sent(client: Client) -> None:
     methods = ["BREW", "X-'$`|~", "PROPFIND", "M" * 64, "UNLINK"]
     for method in methods:
         assert client.request(method, "/v1/me").status_code == 405, method
@@ -242,7 +242,9 @@ def test_bodies_that_wait_are_bounded(away: Settings, monkeypatch: pytest.Monkey
     run(away, work)
 
 
-def test_what_could_not_be_written_is_written_when_postgres_is_back(settings: Settings, database: Database) -> None:
+def test_entries_that_could_not_be_written_are_written_when_postgres_is_back(
+    settings: Settings, database: Database
+) -> None:
     caller = caller_of()
 
     async def work(log: RequestLog) -> None:
@@ -271,7 +273,7 @@ class _Away:
         raise PoolTimeout("nobody is there")
 
 
-def test_what_there_is_is_written_at_the_end(settings: Settings, database: Database) -> None:
+def test_the_last_entries_are_written_when_the_process_stops(settings: Settings, database: Database) -> None:
     caller = caller_of()
 
     def work(log: RequestLog) -> None:
@@ -298,7 +300,7 @@ def test_requests_beyond_the_rate_limit_are_one_entry(settings: Settings, databa
     assert stored(database, other) == [(None, 1)]
 
 
-def test_it_can_be_turned_off(settings: Settings, database: Database) -> None:
+def test_the_request_log_can_be_turned_off(settings: Settings, database: Database) -> None:
     caller = caller_of()
 
     def work(log: RequestLog) -> None:

@@ -67,7 +67,7 @@ def test_work_of_one_company_that_hangs_leaves_threads_to_the_others(client: Cli
     assert {cancel.result().status_code for cancel in cancels} <= {204, *GIVEN_UP}
 
 
-def test_what_waits_when_its_key_is_revoked_is_neither_done_nor_answered(client: Client, service: Service) -> None:
+def test_a_waiting_request_is_not_done_when_its_key_is_revoked(client: Client, service: Service) -> None:
     route_id = client.push(route_body(datetime.now(UTC))).json()["id"]
     paths = ("/v1/me", "/v1/routes", "/v1/vehicles", "/v1/drivers")
 

@@ -124,7 +124,7 @@ def test_a_wiped_redis_loses_no_work(own_settings: Settings, tmp_path: Path) -> 
             assert [message.status for message in messages_of(client, route_id)] == ["sent"]
 
 
-def test_jobs_that_come_twice_or_for_nothing_do_nothing(own_settings: Settings, tmp_path: Path) -> None:
+def test_repeated_and_outdated_jobs_do_nothing(own_settings: Settings, tmp_path: Path) -> None:
     from domain.ids import new_id
     from domain.queue.job_queue import JobQueue
     from domain.queue.jobs import build_plan_job, import_routes_job, process_positions_job, send_message_job

@@ -169,7 +169,7 @@ def test_a_route_that_no_tank_can_make_becomes_error(client: Client) -> None:
     assert route["fuelPlan"] is None
 
 
-def test_a_mapping_imports_what_waited_for_it_at_once(client: Client, service: Service) -> None:
+def test_a_mapping_imports_waiting_routes_at_once(client: Client, service: Service) -> None:
     from domain.queue.job_queue import JobQueue
     from domain.routes.intake.fleet_changes import add_mapping
 

@@ -24,7 +24,7 @@ def measured(service: Service) -> Measured:
         return measure(connection, client, now=datetime.now(UTC))._replace(overdue={})
 
 
-def test_a_service_that_runs_needs_nobody(service: Service) -> None:
+def test_a_running_service_has_no_alert(service: Service) -> None:
     seen = eventually(lambda: measured(service), lambda seen: not find_alerts(seen, now=datetime.now(UTC)))
 
     assert {queue for worker in seen.workers for queue in worker.queues} == set(QUEUES)

@@ -39,7 +39,7 @@ def end_leader_s_session(database_url: str) -> None:
     assert ended == [(True,)]
 
 
-def test_of_two_candidates_one_leads(candidate: Callable[[], Leadership]) -> None:
+def test_one_of_two_candidates_leads(candidate: Callable[[], Leadership]) -> None:
     one, other = candidate(), candidate()
 
     assert one.try_to_lead()
@@ -74,7 +74,7 @@ def test_a_leader_whose_session_is_ended_learns_that_it_lost_the_lead(
         one.check()
 
 
-def test_a_candidate_that_leads_nothing_has_no_lead_to_lose(candidate: Callable[[], Leadership]) -> None:
+def test_a_candidate_without_the_lead_cannot_lose_it(candidate: Callable[[], Leadership]) -> None:
     with pytest.raises(LeadershipLost, match="not held"):
         candidate().check()
 

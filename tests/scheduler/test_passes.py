@@ -117,9 +117,7 @@ def test_the_import_pass_enqueues_held_routes_that_can_move_and_expires_old_ones
     assert in_transaction(passes, lambda connection: status_of(connection, old)) is RouteStatus.ERROR
 
 
-def test_routes_that_somebody_else_holds_keep_no_pass_from_the_others(
-    passes: Passes, enqueued: Enqueued, now: datetime
-) -> None:
+def test_locked_routes_do_not_keep_a_pass_from_the_others(passes: Passes, enqueued: Enqueued, now: datetime) -> None:
     long_ago = now - timedelta(days=30)
     with passes.database.transaction() as connection:
         one, other = make_fleet(connection), make_fleet(connection)
@@ -233,7 +231,7 @@ def a_minute_passes(connection: Connection) -> None:
         connection.execute(f"UPDATE {table} SET {column} = {column} - interval '1 minute'")
 
 
-def test_a_hint_that_waits_is_not_given_again_by_the_sweep(
+def test_the_sweep_does_not_repeat_a_job_that_waits(
     passes: Passes, enqueued: Enqueued, now: datetime, quiet: Settings
 ) -> None:
     ago = now - timedelta(minutes=1)
@@ -347,7 +345,7 @@ def test_a_table_that_housekeeping_waits_for_is_no_reason_to_refuse_positions(
     assert old == 0  # what needs no such lock is done all the same
 
 
-def test_housekeeping_forgets_what_is_old_of_finished_routes_in_portions(
+def test_housekeeping_forgets_old_data_of_finished_routes_in_portions(
     passes: Passes, now: datetime, quiet: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scheduler.passes._PORTION", 2)
@@ -402,7 +400,7 @@ def test_the_sweep_sums_up_counts_and_housekeeping_holds_them_against_the_routes
     assert "counts.mended" in capsys.readouterr().out
 
 
-def test_housekeeping_seals_what_was_stored_in_the_clear(passes: Passes) -> None:
+def test_housekeeping_encrypts_contacts_that_were_stored_in_the_clear(passes: Passes) -> None:
     with passes.database.transaction() as connection:
         fleet = make_fleet(connection)
         connection.execute("UPDATE drivers SET contact = 'mailto://a:secret@example.org'")
@@ -414,7 +412,7 @@ def test_housekeeping_seals_what_was_stored_in_the_clear(passes: Passes) -> None
     assert in_transaction(passes, count_of("drivers", "starts_with(contact, 'sealed:')")) == len(fleet.drivers)
 
 
-def test_the_import_pass_closes_what_a_retired_company_got_meanwhile(
+def test_the_import_pass_closes_new_routes_of_a_retired_company(
     passes: Passes, enqueued: Enqueued, now: datetime
 ) -> None:
     with passes.database.transaction() as connection:
@@ -428,7 +426,7 @@ def test_the_import_pass_closes_what_a_retired_company_got_meanwhile(
     assert enqueued() == []
 
 
-def test_the_import_pass_matches_again_what_a_retired_vehicle_got_meanwhile(
+def test_the_import_pass_matches_new_routes_of_a_retired_vehicle_again(
     passes: Passes, enqueued: Enqueued, now: datetime
 ) -> None:
     with passes.database.transaction() as connection:
@@ -442,7 +440,7 @@ def test_the_import_pass_matches_again_what_a_retired_vehicle_got_meanwhile(
 
 
 @pytest.mark.parametrize("retired", ["vehicle", "company"])
-def test_a_retired_record_s_route_that_somebody_holds_keeps_no_other_from_its_import(
+def test_a_locked_route_of_a_retired_record_keeps_no_other_from_its_import(
     passes: Passes, enqueued: Enqueued, now: datetime, retired: str
 ) -> None:
     with passes.database.transaction() as connection:
@@ -462,7 +460,7 @@ def test_a_retired_record_s_route_that_somebody_holds_keeps_no_other_from_its_im
     assert [payload["route_ids"] for _, payload in enqueued()] == [[entered.hex]]
 
 
-def test_without_redis_the_passes_go_on_and_what_was_due_is_due_again(
+def test_without_redis_the_passes_go_on_and_due_work_stays_due(
     passes: Passes, enqueued: Enqueued, now: datetime
 ) -> None:
     with passes.database.transaction() as connection:
@@ -477,7 +475,7 @@ def test_without_redis_the_passes_go_on_and_what_was_due_is_due_again(
     assert row.retry_at < now + timedelta(minutes=2)
 
 
-def test_what_the_sweep_finds_waits_in_the_lane_of_its_company(
+def test_jobs_of_the_sweep_wait_in_the_lane_of_their_company(
     passes: Passes, enqueued: Enqueued, now: datetime, quiet: Settings
 ) -> None:
     ago = now - timedelta(minutes=1)
@@ -497,7 +495,7 @@ def test_what_the_sweep_finds_waits_in_the_lane_of_its_company(
     assert len(enqueued()) == len(QUEUES)
 
 
-def test_what_is_due_of_one_company_hides_nothing_of_another(passes: Passes, now: datetime) -> None:
+def test_due_work_of_one_company_does_not_hide_another_s(passes: Passes, now: datetime) -> None:
     """However much is due, and however long: each company's first comes before any company's second."""
     with passes.database.transaction() as connection:
         much, little = make_fleet(connection), make_fleet(connection)

@@ -40,7 +40,7 @@ def test_a_truck_that_fails_costs_its_neighbours_nothing(context: Context, now: 
     assert [fleet.trucks[0] in lost.get(("live", fleet.company_id), []) for lost in due] == [False, True]
 
 
-def test_a_truck_whose_route_somebody_else_holds_is_processed_when_it_is_free(context: Context, now: datetime) -> None:
+def test_a_truck_whose_route_is_locked_is_processed_when_it_is_free(context: Context, now: datetime) -> None:
     fleet, (held, free) = _two_arriving(context, now)
 
     with context.database.transaction() as holder:

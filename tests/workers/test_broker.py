@@ -41,7 +41,7 @@ def test_every_job_of_a_burst_runs_once(server: Server, queue: JobQueue) -> None
     assert sorted(seen) == list(range(200))
 
 
-def test_the_backlog_is_what_waits(server: Server, queue: JobQueue) -> None:
+def test_the_backlog_counts_waiting_jobs(server: Server, queue: JobQueue) -> None:
     assert queue.backlog(QUEUE) == 0
     queue.put(job(number=1), job(number=2))
     assert queue.backlog(QUEUE) == 2
@@ -95,9 +95,7 @@ def test_a_key_that_waits_or_runs_is_put_once_by_the_sweep_and_at_most_twice_by_
     assert queue.backlog(QUEUE) == 1
 
 
-def test_a_queue_whose_workers_are_away_grows_no_further_than_is_of_use(
-    queue: JobQueue, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_queue_without_workers_has_a_largest_length(queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("domain.queue.job_queue.MAX_WAITING", 3)
     for number in range(5):
         assert queue.put(job(number=number))

@@ -63,7 +63,7 @@ def test_a_process_of_one_thread_works_too() -> None:
     assert [CompanyShares(1).take("one") for _ in range(2)] == [True, True]
 
 
-def test_under_many_threads_nobody_is_granted_more() -> None:
+def test_many_threads_never_take_more_than_the_share() -> None:
     shares, lock, held, most = CompanyShares(6), threading.Lock(), 0, 0
 
     def work(_: int) -> None:
@@ -82,7 +82,7 @@ def test_under_many_threads_nobody_is_granted_more() -> None:
     assert shares.free() == {}
 
 
-def test_while_a_company_s_jobs_take_long_those_of_others_run_at_once(server: Server, queue: JobQueue) -> None:
+def test_slow_jobs_of_one_company_do_not_delay_other_companies(server: Server, queue: JobQueue) -> None:
     work = Work()
     with working(server.url, work, threads=4):
         queue.put(*(job(ONE, number) for number in range(3_000)))
@@ -128,7 +128,7 @@ def test_a_full_lane_leaves_room_for_other_companies(queue: JobQueue, monkeypatc
     assert queue.backlog(QUEUE) == full + 2
 
 
-def test_what_waits_in_lanes_is_seen(queue: JobQueue) -> None:
+def test_jobs_that_wait_in_lanes_are_seen(queue: JobQueue) -> None:
     queue.put(*(job(company, number, queue="plans") for company in (ONE, OTHER) for number in range(30)))
 
     (plans,) = [state for state in read_queues(queue.client) if state.queue == "plans"]
@@ -158,7 +158,7 @@ def test_a_worker_that_dies_leaves_its_jobs_to_others(
     assert sorted(number for _, number in work.done) == list(range(10))
 
 
-def test_a_failed_job_gives_its_turn_back(server: Server, queue: JobQueue) -> None:
+def test_a_failed_job_gives_its_thread_back(server: Server, queue: JobQueue) -> None:
     attempts: list[int] = []
 
     def run(company: str, number: int) -> None:

@@ -103,7 +103,7 @@ def test_a_route_that_failed_once_is_imported_when_the_trouble_is_over(
 
 
 @pytest.mark.parametrize("held", ["the route", "its truck"])
-def test_what_somebody_else_holds_is_left_for_later_and_costs_its_neighbours_nothing(
+def test_a_locked_route_is_left_for_later_and_costs_its_neighbours_nothing(
     context: Context, stored_fleet: Fleet, now: datetime, held: str
 ) -> None:
     database, tenant = context.database, stored_fleet.live
@@ -187,7 +187,7 @@ def test_no_routes_are_no_work(context: Context) -> None:
     assert import_batch(context, []) == ({}, [])
 
 
-def test_what_is_due_is_imported_and_a_route_that_fails_costs_the_others_nothing(
+def test_due_routes_are_imported_and_one_that_fails_costs_the_others_nothing(
     undisturbed: Context, now: datetime
 ) -> None:
     with undisturbed.database.transaction() as connection:

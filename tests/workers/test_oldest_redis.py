@@ -31,7 +31,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     one.stop()
 
 
-def test_it_is_the_oldest_and_good_enough(server: Server) -> None:
+def test_the_oldest_redis_is_accepted(server: Server) -> None:
     check_redis(server.url)
 
     with redis_client(server.url) as client:
@@ -39,7 +39,7 @@ def test_it_is_the_oldest_and_good_enough(server: Server) -> None:
     assert tuple(map(int, version.split(".")[:2])) == MIN_REDIS
 
 
-def test_jobs_go_through_it(server: Server) -> None:
+def test_jobs_go_through_the_oldest_redis(server: Server) -> None:
     seen: list[int] = []
     with redis_client(server.url) as client, working(server.url, seen_by(seen)):
         jobs = JobQueue(client)
@@ -49,14 +49,14 @@ def test_jobs_go_through_it(server: Server) -> None:
         assert jobs.backlog(QUEUE) == 0
 
 
-def test_requests_are_counted_in_it(server: Server) -> None:
+def test_requests_are_counted_in_the_oldest_redis(server: Server) -> None:
     with blocking_limiter(server.url) as limiter:
         allowances = limiter.take([new_id()] * (RATE_LIMIT_REQUESTS + 1))
 
     assert [allowance.allowed for allowance in allowances if allowance] == [True] * RATE_LIMIT_REQUESTS + [False]
 
 
-def test_its_data_is_taken_over_by_the_stack_s_own_server(tmp_path: Path) -> None:
+def test_the_stack_s_own_server_reads_the_data_of_the_oldest_redis(tmp_path: Path) -> None:
     with running(EmbeddedRedis(tmp_path, program=oldest_server())) as url, redis_client(url) as client:
         client.set("kept", "yes")
 

@@ -43,7 +43,7 @@ def context(settings: Settings, database: Database, jobs: JobQueue) -> Context:
     return Context(settings.model_copy(update={"step_attempts": 3}), database, jobs)
 
 
-def test_a_look_that_always_fails_is_given_up_and_the_plan_stays(context: Context, now: datetime) -> None:
+def test_a_review_that_always_fails_ends_and_the_plan_stays(context: Context, now: datetime) -> None:
     with context.database.transaction() as connection:
         fleet = make_fleet(connection)
         route_id = imported(connection, fleet.live, now=now)
@@ -120,9 +120,7 @@ def test_a_truck_below_its_reserve_is_sent_to_the_only_station_there_is(one_stat
     assert message.text.startswith("LOW FUEL: drive to Lonely Fuel, mile 0, before anything else.")
 
 
-def test_a_route_that_somebody_else_holds_has_not_failed(
-    context: Context, now: datetime, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_locked_route_has_not_failed(context: Context, now: datetime, monkeypatch: pytest.MonkeyPatch) -> None:
     def waits_in_vain(*_: object, **__: object) -> None:
         raise psycopg.errors.LockNotAvailable
 

@@ -109,7 +109,7 @@ def test_jobs_that_a_worker_took_before_a_pause_go_back_and_run_once_after_it(
     assert sorted(ran) == list(range(6))
 
 
-def test_a_beat_tells_what_runs_and_since_when_nothing_ends(
+def test_a_heartbeat_tells_which_jobs_run_and_since_when_none_ends(
     settings: Settings, database: Database, jobs: JobQueue
 ) -> None:
     go_on = threading.Event()
@@ -162,7 +162,7 @@ def test_a_job_that_fails_counts_as_ended(settings: Settings, database: Database
         assert (beat.done, beat.held) == (0, 0)
 
 
-def test_jobs_that_ended_are_counted_by_minute_though_a_beat_is_lost(
+def test_ended_jobs_are_counted_by_minute_though_a_heartbeat_is_lost(
     settings: Settings, database: Database, jobs: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run(number: int) -> None:

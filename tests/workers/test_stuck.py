@@ -90,7 +90,7 @@ def job(number: int, queue: str = "plans") -> Job:
     return Job(f"tests.{queue}", queue, {"number": number})
 
 
-def test_jobs_in_flight_while_none_ends_are_told_while_every_gauge_is_green(
+def test_an_alert_tells_of_jobs_in_flight_of_which_none_ends(
     settings: Settings, database: Database, jobs: JobQueue, look: Callable[[], list[str]]
 ) -> None:
     with hanging(settings, database) as worker:
@@ -110,7 +110,7 @@ def test_jobs_in_flight_while_none_ends_are_told_while_every_gauge_is_green(
         eventually(look, lambda found: found == [], seconds=20)
 
 
-def test_a_worker_that_holds_its_places_is_told_though_another_one_works(
+def test_an_alert_tells_of_a_worker_that_ends_no_job_though_another_one_works(
     settings: Settings, database: Database, jobs: JobQueue, look: Callable[[], list[str]]
 ) -> None:
     with hanging(settings, database) as stuck:
@@ -126,7 +126,7 @@ def test_a_worker_that_holds_its_places_is_told_though_another_one_works(
             assert len(told) == 1, "the other one ends jobs"
 
 
-def test_a_worker_whose_figures_stand_still_is_told_though_it_works(
+def test_an_alert_tells_of_a_worker_whose_heartbeat_is_old_though_it_works(
     settings: Settings, database: Database, jobs: JobQueue, look: Callable[[], list[str]]
 ) -> None:
     with hanging(settings, database) as worker:
@@ -139,7 +139,7 @@ def test_a_worker_whose_figures_stand_still_is_told_though_it_works(
         eventually(lambda: jobs.client.hlen("dramatiq:plans.msgs"), lambda count: count == 0)
 
 
-def test_jobs_that_a_worker_holds_without_a_word_are_told(
+def test_an_alert_tells_of_jobs_held_by_a_worker_without_a_heartbeat(
     settings: Settings, database: Database, jobs: JobQueue, look: Callable[[], list[str]]
 ) -> None:
     with hanging(settings, database, told=False) as worker:

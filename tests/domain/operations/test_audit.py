@@ -41,7 +41,7 @@ def test_old_entries_are_forgotten_in_portions(now: datetime) -> None:
         assert reasons(connection, fleet) == ["4", "3"]
 
 
-def test_what_was_written_about_a_driver_who_is_erased_goes(database: Database, now: datetime) -> None:
+def test_an_erasure_removes_audit_entries_about_the_driver(database: Database, now: datetime) -> None:
     with database.transaction() as connection:
         fleet, other = make_fleet(connection), make_fleet(connection)
         connection.execute("UPDATE drivers SET name = 'Zoë Quill' WHERE id = %s", (fleet.drivers[0],))

@@ -85,9 +85,7 @@ def test_a_replayed_letter_may_die_again(connection: Connection, jobs: JobQueue,
     assert len(ran) == 2, "its attempts were counted anew"
 
 
-def test_discarded_letters_are_gone_and_what_came_meanwhile_stays(
-    connection: Connection, jobs: JobQueue, now: datetime
-) -> None:
+def test_discarded_letters_are_gone_and_later_ones_stay(connection: Connection, jobs: JobQueue, now: datetime) -> None:
     kill(jobs, build_plan_job(new_id()), build_plan_job(new_id()))
     first, second = found(connection, jobs)
 
@@ -98,7 +96,7 @@ def test_discarded_letters_are_gone_and_what_came_meanwhile_stays(
     assert jobs.backlog("plans") == 0
 
 
-def test_every_action_is_kept_with_who_why_and_what(connection: Connection, jobs: JobQueue, now: datetime) -> None:
+def test_the_audit_log_keeps_every_action_on_letters(connection: Connection, jobs: JobQueue, now: datetime) -> None:
     kill(jobs, build_plan_job(new_id()))
     wanted = Filter(queue="plans", error="away")
     letters = found(connection, jobs, wanted)
@@ -121,7 +119,7 @@ def test_every_action_is_kept_with_who_why_and_what(connection: Connection, jobs
     )
 
 
-def test_what_is_no_message_of_ours_is_passed_over(connection: Connection, jobs: JobQueue, now: datetime) -> None:
+def test_letters_that_are_no_jobs_are_skipped(connection: Connection, jobs: JobQueue, now: datetime) -> None:
     for number, junk in enumerate((b"{", b"[]", b'{"actor_name": "x", "options": 1}', b"\xff", b"{}")):
         jobs.client.zadd("dramatiq:plans.XQ", {f"junk {number}": 1})
         jobs.client.hset("dramatiq:plans.XQ.msgs", f"junk {number}", junk)

@@ -29,7 +29,7 @@ def test_each_queue_is_measured(connection: Connection, jobs: JobQueue, now: dat
     assert set(seen.overdue) == set(FIGURES)
 
 
-def test_without_redis_the_database_still_tells(connection: Connection, now: datetime) -> None:
+def test_overdue_work_is_counted_without_redis(connection: Connection, now: datetime) -> None:
     with redis_client("redis://127.0.0.1:1") as nobody:
         seen = measure(connection, nobody, now=now)
     assert (seen.queues, seen.workers, set(seen.overdue)) == (None, [], set(FIGURES))

@@ -30,7 +30,7 @@ def test_a_queue_is_paused_once_and_resumed_once(connection: Connection, now: da
 
 
 @pytest.mark.parametrize("change", [pauses.pause, pauses.resume])
-def test_there_are_no_other_queues(connection: Connection, now: datetime, change: object) -> None:
+def test_an_unknown_queue_cannot_be_paused(connection: Connection, now: datetime, change: object) -> None:
     with pytest.raises(UnknownQueue, match="choose from imports"):
         change(connection, "import", ANN, now=now)  # type: ignore[operator]
 

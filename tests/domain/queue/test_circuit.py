@@ -29,7 +29,7 @@ def client(server: OwnRedis) -> Iterator[redis.Redis]:
         yield one
 
 
-def test_after_one_failure_nobody_asks_until_it_answers_again(server: OwnRedis, client: redis.Redis) -> None:
+def test_after_one_failure_nobody_asks_redis_until_it_answers(server: OwnRedis, client: redis.Redis) -> None:
     circuit = RedisCircuit(client)
     asked = 0
 
@@ -77,7 +77,7 @@ def test_callers_that_ask_at_the_same_time_find_out_together(server: OwnRedis, c
     eventually(threading.active_count, lambda count: count <= before)
 
 
-def test_an_error_of_the_caller_s_own_is_raised_and_opens_nothing(client: redis.Redis) -> None:
+def test_an_error_of_the_caller_is_raised_and_leaves_the_circuit_closed(client: redis.Redis) -> None:
     circuit = RedisCircuit(client)
     with pytest.raises(ZeroDivisionError):
         circuit.ask(lambda: 1 // 0, otherwise=0)

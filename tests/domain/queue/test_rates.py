@@ -29,7 +29,7 @@ def entered(jobs: JobQueue, queue: str) -> int:
     return sum(minute.entered for minute in rates_of(jobs, queue).minutes)
 
 
-def test_what_is_enqueued_is_counted_and_what_is_not_is_not(jobs: JobQueue) -> None:
+def test_only_enqueued_jobs_are_counted(jobs: JobQueue) -> None:
     plan = build_plan_job(uuid4())
     jobs.put(plan, build_plan_job(uuid4()), import_routes_job([uuid4()]))
     jobs.put_once(plan)
@@ -70,9 +70,7 @@ def test_an_hour_is_read_and_no_more(jobs: JobQueue) -> None:
 
 
 @given(st.integers(0, 5_000), st.floats(0, 1, exclude_max=True), st.sampled_from(WINDOWS))
-def test_what_comes_evenly_has_the_same_rate_over_each_window_at_any_second(
-    jobs: int, elapsed: float, minutes: int
-) -> None:
+def test_jobs_that_come_evenly_have_the_same_rate_over_each_window(jobs: int, elapsed: float, minutes: int) -> None:
     before = [Minute(jobs, 0, 0)] * CHARTED_MINUTES
     rates = Rates("plans", [*before, Minute(0, 0, 0)], elapsed)
     assert rates.per_minute("entered", minutes) <= jobs
