@@ -34,7 +34,8 @@ def unauthorized() -> ApiError:
 
 
 def refusal_of(auth_result: AuthResult, permission: str | None) -> ApiError | None:
-    """401 without a valid key, 429 over the limit, 403 without the permission. None: it may go on."""
+    """The refusal of a request: 401 without a valid key, 429 over the limit, 403 without the permission. None: it may
+    go on."""
     caller, allowance = auth_result
     if caller is None:
         return unauthorized()

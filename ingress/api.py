@@ -134,7 +134,7 @@ class Api:
             await self._admit(request, permission)
             raise
 
-    def _room(self, request: Request, owner: str) -> Permit:
+    def _body_permit(self, request: Request, owner: str) -> Permit:
         """A permit for the bytes of the request's body, within the limit of its company. Raises ApiError like
         `max_body_bytes`, and on entry CapacityTimeout when the company has too much open for too long."""
         seconds = self._services.settings.body_timeout_seconds
@@ -144,8 +144,8 @@ class Api:
         return json_answer(await self._read(request, None, read_me))
 
     async def create_or_update_route(self, request: Request) -> Answer:
-        """Without permission the answer is its error, never details of the body. The body of a stranger is not even
-        read, nor that of a key over its limit."""
+        """Pushes a route. A request without permission gets its error and never details of the body. The body of an
+        unknown key, or of a key over its limit, is not even read."""
         credentials = request.credentials
         known = self._services.authenticator.known_of(credentials) if credentials is not None else None
         if known is not None and known.within_limit:
@@ -153,7 +153,7 @@ class Api:
         else:
             owner = (await self._admit(request, "routes:write")).company_id.hex
         try:
-            async with self._room(request, owner):
+            async with self._body_permit(request, owner):
                 body = await request.body(self._services.settings.body_timeout_seconds)
                 route = checked(lambda: read_body(body, RouteInput), "The body")
                 pushed = await self._ask(request, "routes:write", self._services.pushes, route)
@@ -216,10 +216,10 @@ class Api:
         )
 
     async def post_positions(self, request: Request) -> Answer:
-        """The telematics feed: one bad entry never costs the others."""
+        """Takes positions of trucks. One bad position never costs the others."""
         caller = await self._admit(request, "positions:write")
 
-        async with self._room(request, caller.company_id.hex):
+        async with self._body_permit(request, caller.company_id.hex):
             body = await request.body(self._services.settings.body_timeout_seconds)
             positions, rejected = await self._work(request, "positions:write", lambda _: _read_positions(body))
             await self._services.count_positions(caller, len(positions) + len(rejected))
@@ -254,14 +254,14 @@ Failure = TypeVar("Failure", bound=BaseException)
 
 
 def _remembered(failure: Failure, request: Request) -> Failure:
-    """The failure; a key that was admitted before and is refused now is told nothing of its limit."""
+    """The failure. A key that was admitted before and is refused now is told nothing of its limit."""
     if isinstance(failure, ApiError) and failure.code == "unauthorized":
         request.auth_result = NOBODY
     return failure
 
 
 def _route_id_of(request: Request) -> UUID:
-    """Raises ApiError 404 for what cannot be one."""
+    """The id in the path. Raises ApiError 404 when the text cannot be an id."""
     route_id = read_id("rte", request.path_id)
     if route_id is None:
         raise ApiError("not_found", _NO_SUCH_ROUTE)
@@ -269,7 +269,8 @@ def _route_id_of(request: Request) -> UUID:
 
 
 def _etag(version: str) -> str:
-    """`version` tells the data apart, the digit in front the shape that this release gives it."""
+    """The tag of an answer: `version` stands for the data, the digit in front for the shape that this release gives
+    it."""
     return f'"1-{version}"'
 
 

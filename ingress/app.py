@@ -53,7 +53,7 @@ def create_app(settings: Settings) -> Starlette:
 
 
 class Application(Starlette):
-    """Starlette with `RequestMiddleware` in place of its own layers: it answers for whatever goes wrong further in."""
+    """Starlette with `RequestMiddleware` in place of its own layers: it answers for every error further in."""
 
     def __init__(self, services: Services, routes: Sequence[BaseRoute], lifespan: Lifespan[Starlette]) -> None:
         super().__init__(routes=routes, lifespan=lifespan)

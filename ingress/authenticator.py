@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 _MAX_KNOWN_KEYS = 10_000
 _NOBODY_KNOWN = ""
-"""The owner of what comes with a key that was not valid when it was last looked at: all these take one turn."""
+"""The owner of all requests whose key was not valid at its last check, or never checked."""
 
 
 class KnownKey(NamedTuple):
@@ -23,7 +23,7 @@ class KnownKey(NamedTuple):
 
     caller: Caller
     owner: str
-    """Its company: who takes turns, and has shares, with the others."""
+    """The key's company, which takes turns and has a share."""
     within_limit: bool
 
 
@@ -47,7 +47,7 @@ Submitted = Submission[AuthorizedRequest[Item], AuthorizedResponse[Result]]
 
 
 class Authenticator:
-    """Looks at keys and counts requests. Every key is looked up at every request: a revoked key is refused at once."""
+    """Checks keys and counts requests. It looks up every key at every request: a revoked key is refused at once."""
 
     def __init__(self, database: AsyncDatabase, limiter: RateLimiter, key_use: KeyUse) -> None:
         self._database = database
@@ -97,7 +97,7 @@ class Authenticator:
         return admitted
 
     async def refuse_invalid(self, admitted: "Sequence[Admitted[Item, Result]]") -> None:
-        """Settles those whose key is not valid any more. Raises as the database does."""
+        """Settles the requests whose key is not valid any more. Raises psycopg.Error."""
         if not admitted:
             return
         valid = await self._database.ask(still_valid([one.caller.key_id for one in admitted]))
@@ -112,8 +112,8 @@ class Authenticator:
             one.settle(auth_result)
 
     async def _check(self, credentials: Sequence[Credentials], *, looked_at_again: bool = False) -> list[AuthResult]:
-        """Finds the callers and counts their requests. Of a key that was valid before, nothing changes but whether it
-        still is."""
+        """Finds the callers and counts their requests. The data of a key that was valid before are remembered: only its
+        validity can change."""
         callers = [self._remembered(one) for one in credentials]
         if not looked_at_again:
             await self._leave_valid(callers)

@@ -1,4 +1,4 @@
-"""When each key was last used, for the people who look at their keys: kept in memory, written once a minute."""
+"""The time at which each key was last used, for people who manage keys: kept in memory, written once a minute."""
 
 import threading
 from collections.abc import Iterable
@@ -18,8 +18,8 @@ _WRITE_SECONDS = 60.0
 
 
 class KeyUse:
-    """A request costs a place in a set. What could not be written is written the next time; what a killed process had
-    not written yet is lost."""
+    """Notes which keys are used. A request costs one entry in a set. Keys that could not be written are written the
+    next time; a killed process loses those it had not written yet."""
 
     def __init__(self, database: Database, *, every_seconds: float = _WRITE_SECONDS) -> None:
         self._database = database
@@ -34,7 +34,7 @@ class KeyUse:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Writes what there is."""
+        """Writes the keys that are there."""
         self._ended.set()
         self._writer.join(timeout=5)
 

@@ -25,11 +25,13 @@ ANSWER = "fuelroute.answer"
 """The key of a request's scope under which its endpoint leaves the answer."""
 
 _BROKEN_OFF = 499
-"""The status, in measurements only, of requests whose client closed the connection before all of it had come."""
+"""The status, in measurements only, of a request whose client closed the connection before the whole request had
+come."""
 
 
 class RequestMiddleware:
-    """Marks and measures requests, and sends their answers; turns what escapes an endpoint into a problem document."""
+    """Gives each request an id, measures it and sends its answer; an error of an endpoint becomes a problem
+    document."""
 
     def __init__(self, app: ASGIApp, services: Services) -> None:
         self._app = app
@@ -70,7 +72,7 @@ class RequestMiddleware:
                 log.debug("request.done", method=scope["method"], path=path, status=status, seconds=round(seconds, 4))
 
     async def _answer(self, request: Request, receive: Receive, send: Send) -> Answer:
-        """The endpoint's. Raises ClientDisconnect."""
+        """The answer of the endpoint, or the problem document of its error. Raises ClientDisconnect."""
         scope = request.scope
         try:
             await self._app(scope, receive, send)
@@ -94,7 +96,8 @@ class RequestMiddleware:
             )
 
     async def _allowance(self, request: Request) -> Allowance | None:
-        """The requests that a valid key has left: every answer to it tells, though no endpoint asked who it is."""
+        """The requests that a valid key has left: every answer shows them, also where no endpoint asked who the caller
+        is."""
         if request.auth_result is None:
             if request.credentials is None:
                 return None
@@ -134,7 +137,7 @@ def _in_our_words(error: HTTPException | CapacityTimeout, scope: Scope) -> ApiEr
 
 
 def _methods_of(routes: list[BaseRoute], path: str) -> str:
-    """Every method of an address, though its methods are routes of their own."""
+    """Every method of an address: each method is a route of its own."""
     methods: set[str] = set()
     for route in routes:
         if isinstance(route, Route) and route.path_regex.match(path):
@@ -144,5 +147,5 @@ def _methods_of(routes: list[BaseRoute], path: str) -> str:
 
 @functools.cache
 def _measure(method: str, path: str, status: int) -> Histogram:
-    """Few enough: methods, paths and statuses are the service's own."""
+    """The histogram of a kind of request. There are few: methods, paths and statuses are the service's own."""
     return REQUESTS.labels(method, path, status)

@@ -57,7 +57,7 @@ def server_config(app: ASGIApp, settings: Settings, **more: Any) -> uvicorn.Conf
 
 
 class _Server(uvicorn.Server):
-    """Says when it begins to stop: it waits for answers that are under way."""
+    """A server that calls `stopping` when it begins to stop: it waits for answers that are under way."""
 
     def __init__(self, config: uvicorn.Config, stopping: Callable[[], None]) -> None:
         super().__init__(config)
@@ -101,7 +101,7 @@ def within_open_files(bounds: Bounds) -> Bounds:
 
 
 def listen(host: str, port: int, variable: str = PORT_CHOICES) -> socket.socket:
-    """Raises PortTaken, which names the variable."""
+    """A socket that listens. Raises PortTaken, which names the variable."""
     listener = None
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]

@@ -1,4 +1,4 @@
-"""The gauges of the queues, kept up to date by a thread of their own: a scrape asks nobody and waits for nobody."""
+"""The gauges of the queues, kept up to date by a thread of their own: a scrape waits for nothing."""
 
 import math
 import threading
@@ -28,7 +28,7 @@ class QueueGauges:
 
     @classmethod
     def start(cls, settings: Settings) -> None:
-        """In a thread that ends with the process."""
+        """Measures in a thread that ends with the process."""
         gauges = cls(JobQueue.of(settings))
         threading.Thread(target=gauges.run, name="queue-gauges", daemon=True).start()
 
@@ -38,7 +38,7 @@ class QueueGauges:
             time.sleep(_MEASURE_SECONDS)
 
     def measure(self) -> None:
-        """Once, within the bounded wait of the client."""
+        """Measures once, within the bounded wait of the client."""
         try:
             for queue in QUEUES:
                 length = self._jobs.length(queue)

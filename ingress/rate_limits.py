@@ -1,6 +1,5 @@
-"""The rate limits: so many requests to the API, requests to the feed, and positions, in any 60 seconds, counted for
-each key in Redis, the same on every process.
-"""
+"""The rate limits: requests to the API, requests to the feed, and positions in any 60 seconds. Redis counts them for
+each key, the same on every process."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
@@ -88,10 +87,10 @@ class Allowance(NamedTuple):
 
     allowed: bool
     remaining: int
-    """Requests to the API, whatever this one was to."""
+    """Requests to the API that are left, also when this one was to the feed."""
     retry_after_seconds: int
     limit: int = RATE_LIMIT_REQUESTS
-    """The one that this request counts against."""
+    """The limit that this request counts against."""
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         """Headers for ASGI."""
@@ -119,8 +118,8 @@ class RateLimiter:
         self._feed_requests_per_minute = feed_requests_per_minute
 
     async def take(self, requests: Sequence[tuple[UUID, Counted] | None]) -> list[Allowance | None]:
-        """One request of each key, in order; None has been counted before. None comes back for that, and for all while
-        Redis is away: they pass uncounted."""
+        """Counts one request of each key, in order. None in the list was counted before; its result is None. All
+        results are None while Redis is away: the requests pass uncounted."""
         allowances: list[Allowance | None] = [None] * len(requests)
         keys: list[str] = []
         digits = ""
@@ -155,7 +154,7 @@ class RateLimiter:
         return allowances
 
     async def take_positions(self, key_id: UUID, positions: int) -> int:
-        """Counts positions of a key, all or none. Returns in how many seconds so many are allowed; 0: they are now."""
+        """Counts positions of a key, all or none. Returns 0, or the seconds until so many are allowed."""
         seconds = await self._run(
             self._positions_script,
             [counter_of("positions", key_id)],
@@ -166,5 +165,5 @@ class RateLimiter:
         return seconds or 0
 
     async def _run(self, script: AsyncScript, keys: list[str], *arguments: int | str) -> Any:
-        """None while Redis is away."""
+        """The result of a script. None while Redis is away."""
         return await self._circuit.ask_async(lambda: script(keys=keys, args=arguments), otherwise=None)

@@ -1,4 +1,4 @@
-"""A request as its endpoint gets it: what its head says, read once, and what was found of its key."""
+"""A request as its endpoint gets it, and the answer. The head is read once."""
 
 import asyncio
 import re
@@ -25,7 +25,7 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
 class Request:
-    """One for each. Of several headers of a name the first counts."""
+    """One request. The first of several headers of a name counts."""
 
     __slots__ = (
         "_content_length",
@@ -45,16 +45,16 @@ class Request:
         self._receive = receive
         self._content_type, self._content_length = JSON, b""
         self.own_id = uuid7().hex
-        """Sorts by time."""
+        """The id that the service gave; it sorts by time."""
         self.id = self.own_id
-        """The one that the caller gave, else its own."""
+        """The id that the caller gave, else the service's own."""
         self.received = b""
-        """Its body, once it is here."""
+        """The body, once it is here."""
         self.if_none_match: bytes | None = None
         self.credentials: Credentials | None = None
-        """The key that it came with. None: there is none, or not as there should be."""
+        """The key of the request. None: there is none, or it is malformed."""
         self.auth_result: AuthResult | None = None
-        """None until the key was looked at."""
+        """The result of the key's check. None: it was not checked yet."""
         bearer: bytes | None = None
         for name, value in reversed(scope["headers"]):
             if name == b"authorization":
@@ -93,8 +93,8 @@ class Request:
         return length
 
     async def body(self, timeout_seconds: float) -> bytes:
-        """Raises ApiError: 413 when it is too large, 400 when it only trickles in, for it holds a place that others
-        wait for."""
+        """The whole body. Raises ApiError: 413 when it is too large, 400 when it comes too slowly, since others wait
+        for its place."""
         body: bytes | None = self.scope.get(BODY)
         if body is not None and len(body) <= MAX_BODY_BYTES:
             self.received = body

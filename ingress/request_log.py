@@ -24,22 +24,23 @@ log = get_logger(__name__)
 
 _WRITE_SECONDS = 1.0
 _BATCH = 1_000
-"""So many are written at once, without waiting for the second to end. Fewer cost more each; more would hold up the
-event loop, of which these take some 3 ms."""
+"""Entries that are written at once, without waiting for the second to end. Fewer cost more each; more would hold up the
+event loop, which needs some 3 ms for these."""
 _MOST_ENTRIES = 10_000
 _MOST_HELD = 8 << 20
 """Bytes that may wait to be written. Beyond the entries the oldest is lost, beyond the bytes the body of a new one."""
 _BATCH_BYTES = 1 << 20
-"""Bodies of so many bytes end a batch: those that failed are read once more, which takes the event loop some 10 ms."""
+"""Bytes of bodies that end a batch: bodies of failed requests are read once more, which takes the event loop some 10
+ms."""
 _SMALL_PROBLEM = 1_000
-"""It tells the code of a request of which nothing else is held."""
+"""Bytes of a problem document that is kept when nothing else of its request is: it tells the code."""
 _MINUTE = 60.0
 _LAST_SECONDS = 2.0
 """Seconds for the last entries when the process stops."""
 
 
 class RequestLog:
-    """One for each ingress process."""
+    """The request log of one ingress process."""
 
     def __init__(self, settings: Settings) -> None:
         self._is_on = settings.request_log_days > 0
@@ -53,7 +54,7 @@ class RequestLog:
         """The entry that stands for all requests of a key beyond its rate limit, until it is written."""
         self._counts: dict[UUID, int] = {}
         self._sampled: set[UUID] = set()
-        """In this minute: entries of each key, and the keys of which a request that succeeded is kept as it was."""
+        """Entries of each key in this minute, and the keys of which one successful request is kept as it was."""
         self._minute_ends = 0.0
         self._is_failing = False
         self._has_ended = False
@@ -66,7 +67,7 @@ class RequestLog:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Writes what there is."""
+        """Writes the entries that are there."""
         if self._writer is None:
             return
         self._has_ended = True
@@ -76,7 +77,8 @@ class RequestLog:
         await self._database.__aexit__()
 
     def note(self, request: Request, path: str, status: int, seconds: float, answer: Answer | None) -> None:
-        """A request was answered, or broken off (None). Without a valid key it is nobody's, and not kept."""
+        """Adds an entry for a request that was answered, or broken off (`answer` is None). A request without a valid
+        key is not kept."""
         if not self._is_on or request.auth_result is None or (caller := request.auth_result.caller) is None:
             return
         key_id = caller.key_id
@@ -130,7 +132,7 @@ class RequestLog:
             self._many.set()
 
     def _take(self) -> list[Entry]:
-        """The oldest, as many as are written at once."""
+        """Takes the oldest entries, as many as are written at once."""
         taken: list[Entry] = []
         held = 0
         while self._entries and len(taken) < 2 * _BATCH and held < _BATCH_BYTES:

@@ -35,7 +35,7 @@ Batches = Batcher[AuthorizedRequest[Item], AuthorizedResponse[Result]]
 
 
 class Services:
-    """One for each ingress process."""
+    """The services of one ingress process."""
 
     def __init__(self, settings: Settings) -> None:
         redis_url = settings.require_redis_url()
@@ -74,11 +74,12 @@ class Services:
         self._thread_permits = FairSemaphore(threads, of_one=max(1, threads // 2))
         body_bytes = settings.body_memory_megabytes << 20
         self.bodies = FairSemaphore(body_bytes, of_one=body_bytes // 32)
-        """Bytes, held from before a body is read until it is answered: who has to wait, waits in its socket."""
+        """Bytes of bodies. A permit is held from before a body is read until it is answered; the next body waits in its
+        socket."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Opens what is needed, and closes it after the batches in flight."""
+        """Opens the connections, and closes them after the batches in flight."""
         listening = asyncio.get_running_loop().create_task(self._outcome_listener.listen())
         with self.database, self._key_use:
             async with self._by_key, self._redis, self.request_log:
@@ -92,21 +93,21 @@ class Services:
             await listening
 
     async def in_thread(self, caller: Caller, work: Callable[[], Result]) -> Result:
-        """`work` in one of the threads, of which a company has half at most."""
+        """Does `work` in one of the threads, of which a company has half at most."""
         async with self._thread_permits.permit(caller.company_id.hex):
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     @contextmanager
     def transaction(self, caller: Caller, *, by_key: bool = False) -> Iterator[Connection]:
-        """A transaction for a caller, who may have waited for it: at its end the key is looked at again. Raises
-        ApiError 401 when it is not valid any more; then nothing is stored. `by_key` as in `transaction_by_key`."""
+        """A transaction for a caller who may have waited for it: at its end the key is checked again. Raises ApiError
+        401 when it is not valid any more; then nothing is stored. `by_key` uses `transaction_by_key`."""
         with self.database.transaction_by_key() if by_key else self.database.transaction() as connection:
             yield connection
             if not all(still_valid([caller.key_id]).on(connection)):
                 raise unauthorized()
 
     async def count_positions(self, caller: Caller, positions: int) -> None:
-        """Raises ApiError 429 when they are more than the key may still send to the feed."""
+        """Counts positions. Raises ApiError 429 when the key may not send so many to the feed now."""
         seconds = await self._limiter.take_positions(caller.key_id, positions)
         if seconds:
             raise ApiError(
@@ -119,8 +120,8 @@ class Services:
     def _reader(
         self, read: Callable[[Sequence[tuple[UUID, Item]]], Query[list[Result | None]]]
     ) -> Batches[Item, Result | None]:
-        """Many requests' reads in one query, each with the id of its key. The query finds nothing for a key that is not
-        valid any more."""
+        """A batcher that reads for many requests in one query, each with the id of its key. The query finds nothing for
+        a key that is not valid any more."""
 
         async def work(batch: Sequence[Submitted[Item, Result | None]]) -> None:
             admitted = await self.authenticator.admit(batch)

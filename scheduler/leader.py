@@ -1,4 +1,4 @@
-"""One leader, however many schedulers run: whoever holds an advisory lock of the database.
+"""One of any number of schedulers leads: the one that holds an advisory lock of the database.
 
 The lock belongs to a session of its own, so that it goes with the process, the machine or the connection. (A pooler
 in transaction mode would break that: give the scheduler a direct address.)
@@ -12,7 +12,7 @@ from domain.database import LEADER_LOCKS, LEADING, open_session
 from domain.statements import Statement
 
 _KEY = 0
-"""There is one lead."""
+"""The key of the only lead."""
 
 
 class _Answer(NamedTuple):

@@ -1,5 +1,5 @@
-"""The scheduler's passes. Each reads from the database what is due, and enqueues it. None remembers anything. Each says
-what it moved."""
+"""The scheduler's passes. Each reads from the database what is due, enqueues it, remembers nothing, and returns what it
+moved."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ _PORTION = 1_000
 _POSITIONS = 20_000
 _REQUESTS = 20_000
 _DELTAS = 20_000
-"""Rows of one kind in one transaction: those that are forgotten, and the changes of counts that are summed up."""
+"""Rows of one kind in one transaction: rows to forget, or changes of counts to sum up."""
 _MAX_PORTIONS = 50
 """Portions of each kind at a time: the scheduler can be stopped in between."""
 
@@ -61,7 +61,8 @@ class Passes:
     jobs: JobQueue
 
     def import_pass(self) -> dict[str, int]:
-        """Every five minutes: held routes that can move now are imported; those long past their start become error."""
+        """Imports held routes that can move now, and ends those long past their start in error. It runs every five
+        minutes."""
         now = datetime.now(UTC)
         with self.database.transaction() as connection:
             expired, jobs = holds.expire_held_routes(
@@ -94,8 +95,8 @@ class Passes:
         )
 
     def sweep(self) -> dict[str, int]:
-        """Every few seconds: enqueues work whose job was lost, or whose next attempt is due. A job that waits in its
-        queue or runs is not enqueued again, however long it has been due. What was counted since is summed up."""
+        """Enqueues work whose job was lost, or whose next attempt is due, and sums up the changes of counts. It runs
+        every few seconds. A job that waits in its queue or runs is not enqueued again, however long it has been due."""
         now = datetime.now(UTC)
         with self.database.transaction() as connection:
             pending = holds.count_due_imports(connection, now=now, maximum=_MAX_IMPORT_JOBS * JOB_ITEMS)
@@ -130,8 +131,8 @@ class Passes:
         return moved
 
     def housekeeping(self) -> dict[str, int]:
-        """Every hour: started routes without a sign of life free their truck; what is old is forgotten; the
-        counts of routes are held against the routes."""
+        """Frees the trucks of started routes without a sign of life, forgets old data, and compares the counts of
+        routes with the routes. It runs every hour."""
         now = datetime.now(UTC)
         with self.database.transaction() as connection:
             expired, jobs = expire_started_routes(

@@ -1,4 +1,4 @@
-"""The imports queue: match, hold or import a batch of routes, and tell whoever waits for it."""
+"""The imports queue: match, hold or import a batch of routes, and announce the outcomes."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
 
     @dramatiq.actor(broker=broker, actor_name="imports.due", queue_name="imports")
     def due(portion: int, company_id: str | None = None) -> None:
-        """Jobs of an earlier release name no company."""
+        """Imports due routes. Jobs of an earlier release name no company."""
         outcomes, jobs = import_due(context, UUID(company_id) if company_id is not None else None)
         report(context, list(outcomes), outcomes, jobs, None)
 

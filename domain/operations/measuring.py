@@ -1,4 +1,5 @@
-"""Measures what the rules of `needs` look at. Redis may be away: the database still tells what is overdue."""
+"""Measures everything that the rules of `alerts` look at. Redis may be away: the database still tells what is
+overdue."""
 
 from datetime import datetime
 

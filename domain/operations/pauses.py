@@ -40,7 +40,7 @@ def list_pauses(connection: Connection) -> list[Pause]:
 
 
 def pause(connection: Connection, queue: str, by: Actor, *, now: datetime) -> bool:
-    """False when the queue is paused already. Raises UnknownQueue, NoReason."""
+    """Pauses a queue. False when it is paused already. Raises UnknownQueue, NoReason."""
     reason = audit.require_reason(by).reason.strip()[: audit.LONGEST_REASON]
     changed = bool(_PAUSE.execute(connection, (require_queue(queue), now, by.name, reason)).rowcount)
     if changed:
@@ -49,7 +49,7 @@ def pause(connection: Connection, queue: str, by: Actor, *, now: datetime) -> bo
 
 
 def resume(connection: Connection, queue: str, by: Actor, *, now: datetime) -> bool:
-    """False when the queue is not paused. Raises UnknownQueue, NoReason."""
+    """Resumes a queue. False when it is not paused. Raises UnknownQueue, NoReason."""
     audit.require_reason(by)
     changed = bool(_RESUME.execute(connection, (require_queue(queue),)).rowcount)
     if changed:
@@ -58,7 +58,7 @@ def resume(connection: Connection, queue: str, by: Actor, *, now: datetime) -> b
 
 
 def require_queue(queue: str) -> str:
-    """The queue. Raises UnknownQueue."""
+    """Returns the queue. Raises UnknownQueue."""
     if queue not in QUEUES:
         raise UnknownQueue(queue)
     return queue

@@ -15,7 +15,8 @@ log = get_logger(__name__)
 Answer = TypeVar("Answer")
 
 REST_SECONDS = 1.0
-"""Between a failure and the next try, which a thread of its own makes: a silent server costs each try its time-out."""
+"""The pause between a failure and the next try. A thread of its own tries: a silent server costs each try its
+time-out."""
 
 
 class RedisCircuit:
@@ -67,7 +68,7 @@ class RedisCircuit:
 
 
 def _try_until_it_answers(circuit: "ref[RedisCircuit]") -> None:
-    """Tries on as long as anybody holds the circuit."""
+    """Tries again and again, as long as anybody holds the circuit."""
     while True:
         time.sleep(REST_SECONDS)
         held = circuit()
