@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from deploy.terminal import Terminal
-from domain.contract.csvfiles import Report, count_rows
+from domain.contract.csvfiles import ImportReport, count_rows
 from domain.encoding import write
 from domain.text import printable
 
@@ -49,7 +49,7 @@ def print_fields(row: dict[str, Any]) -> None:
         screen.print(f"{name.replace('_', ' '):24} {printable(str(value))}", highlight=False)
 
 
-def finish_import(as_json: bool, what: str, report: Report) -> None:
+def finish_import(as_json: bool, what: str, report: ImportReport) -> None:
     def text() -> None:
         screen.print(f"{what}: {report.created} created, {report.updated} updated, {report.unchanged} unchanged")
         for line, message in sorted(report.rejected):

@@ -21,7 +21,7 @@ from domain.savings.spans import Span
 
 app = typer.Typer(no_args_is_help=True, help="What plans saved against the average of their corridors.")
 
-Kind = Literal["week", "truck", "driver", "lane", "plan"]
+Grouping = Literal["week", "truck", "driver", "lane", "plan"]
 
 _IDS = {"vehicle_id", "driver_id", "route_id", "plan_id"}
 """Of use to programs: people are shown the names."""
@@ -32,7 +32,7 @@ def savings_report(
     company_id: CompanyId,
     first_day: Annotated[datetime, typer.Option("--from", formats=["%Y-%m-%d"], help="The first day.")],
     last_day: Annotated[datetime, typer.Option("--to", formats=["%Y-%m-%d"], help="The last day, included.")],
-    by: Annotated[Kind, typer.Option("--by", help="What the lines are of.")] = "week",
+    by: Annotated[Grouping, typer.Option("--by", help="What the lines are of.")] = "week",
     environment: Annotated[Environment, typer.Option("--environment", help="Of which routes.")] = Environment.LIVE,
     csv_file: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Write the lines to a CSV file.")
@@ -81,7 +81,7 @@ def savings_report(
     show(as_json, document, text)
 
 
-def _rows(connection: Connection, tenant: Tenant, span: Span, by: Kind) -> Iterator[dict[str, Any]]:
+def _rows(connection: Connection, tenant: Tenant, span: Span, by: Grouping) -> Iterator[dict[str, Any]]:
     match by:
         case "week":
             return map(week_row, by_week(connection, tenant, span))
@@ -92,7 +92,7 @@ def _rows(connection: Connection, tenant: Tenant, span: Span, by: Kind) -> Itera
             return (line_row(kind, line) for line in by_line(connection, tenant, span, kind).lines)
 
 
-def _write(path: Path, by: Kind, rows: list[dict[str, Any]]) -> None:
+def _write(path: Path, by: Grouping, rows: list[dict[str, Any]]) -> None:
     try:
         with path.open("w", newline="", encoding="utf-8") as file:
             write_savings_csv(file, by, rows)

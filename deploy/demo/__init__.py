@@ -18,7 +18,7 @@ from deploy.embedded import write_private
 from domain.accounts.companies import Policy, create_company
 from domain.accounts.keys import create_key
 from domain.accounts.users import create_user
-from domain.contract.csvfiles import Report
+from domain.contract.csvfiles import ImportReport
 from domain.contract.shapes import SCOPES
 from domain.database import Connection, Database
 from domain.ids import read_id, shown_id
@@ -160,7 +160,7 @@ def _show_user(settings: Settings, demo: dict[str, Any], screen: Console) -> Non
     )
 
 
-def _stored(report: Report) -> int:
+def _stored(report: ImportReport) -> int:
     return report.created + report.updated + report.unchanged
 
 

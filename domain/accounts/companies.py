@@ -42,7 +42,7 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
     message_url: str | None = None
 
 
-class Company(NamedTuple):
+class StoredCompany(NamedTuple):
     """A company as it is stored. `fuelroute companies set --json` shows it in this order."""
 
     id: UUID
@@ -87,11 +87,11 @@ _PLAIN = [name for name in Policy.__struct_fields__ if name not in ("message_url
 """What no policy takes away again: NULL leaves it as it is."""
 
 _SET_POLICY = Statement(
-    Company,
+    StoredCompany,
     f"UPDATE companies SET {', '.join(f'{name} = coalesce(%({name})s, {name})' for name in _PLAIN)},"  # noqa: S608
     " message_url = CASE WHEN %(sets_message_url)s THEN %(message_url)s ELSE message_url END,"
     " max_stops = CASE WHEN %(lifts_max_stops)s THEN NULL ELSE coalesce(%(max_stops)s, max_stops) END"
-    f" WHERE id = %(id)s RETURNING {', '.join(Company._fields)}",
+    f" WHERE id = %(id)s RETURNING {', '.join(StoredCompany._fields)}",
 )
 
 
@@ -111,7 +111,7 @@ def set_policy(
     *,
     lifts_max_stops: bool = False,
     contacts: Contacts = IN_CLEAR,
-) -> Company:
+) -> StoredCompany:
     """Changes what is given. `lifts_max_stops`: plans have no limit of stops any more. Returns the company as it is
     now. Raises UnknownCompany, UnusablePolicy, and UnreadableContact for a message URL that was sealed with another
     key."""
@@ -122,10 +122,10 @@ def set_policy(
     return row._replace(message_url=contacts.open(row.message_url))
 
 
-_READ = Statement(Company, f"SELECT {', '.join(Company._fields)} FROM companies WHERE id = %s")  # noqa: S608
+_READ = Statement(StoredCompany, f"SELECT {', '.join(StoredCompany._fields)} FROM companies WHERE id = %s")  # noqa: S608
 
 
-def read_company(connection: Connection, company_id: UUID) -> Company:
+def read_company(connection: Connection, company_id: UUID) -> StoredCompany:
     """The company with its message URL as it is stored. Raises UnknownCompany."""
     row = _READ.first(connection, (company_id,))
     if row is None:
@@ -205,7 +205,7 @@ def retire_company(connection: Connection, company_id: UUID, *, now: datetime) -
         raise UnknownCompany(shown_id("cmp", company_id))
 
 
-def lately_retired(connection: Connection, *, now: datetime) -> list[UUID]:
+def lately_retired_companies(connection: Connection, *, now: datetime) -> list[UUID]:
     """Companies that a request in flight may have given a route after their routes were closed."""
     return [row.id for row in _RETIRED_SINCE.all(connection, (now - _IN_FLIGHT,))]
 

@@ -22,8 +22,8 @@ from domain.ids import new_id
 from domain.lifecycle import Environment
 from domain.statements import Command, Query, Statement
 
-_MARKS = {Environment.LIVE: "svc_live_", Environment.SANDBOX: "svc_test_"}
-_STARTS = tuple(_MARKS.values())
+_PREFIXES = {Environment.LIVE: "svc_live_", Environment.SANDBOX: "svc_test_"}
+_STARTS = tuple(_PREFIXES.values())
 _ALPHABET = string.ascii_letters + string.digits
 _PREFIX_LENGTH = len("svc_live_") + 8
 _KEY_LENGTH = len("svc_live_") + 40
@@ -75,7 +75,7 @@ def create_key(
     for scope in scopes:
         if scope not in SCOPES:
             raise UnknownScope(scope)
-    key = _MARKS[environment] + "".join(secrets.choice(_ALPHABET) for _ in range(40))
+    key = _PREFIXES[environment] + "".join(secrets.choice(_ALPHABET) for _ in range(40))
     made = NewKey(id=new_id(), key=key, prefix=prefix_of(key))
     _INSERT.execute(
         connection,

@@ -4,8 +4,6 @@ A session is looked up at every request, so one that ended ends at once. It ends
 `IDLE_HOURS` after its last request, `LONGEST_DAYS` after it began, and when its user or company is removed.
 """
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -18,7 +16,7 @@ from domain.accounts.contacts import Contacts
 from domain.accounts.passwords import is_password
 from domain.accounts.tokens import hash_of_token, new_token
 from domain.accounts.users import tidy_email
-from domain.database import Connection
+from domain.database import Connection, Transaction
 from domain.lifecycle import Role
 from domain.statements import Command, Statement
 
@@ -30,8 +28,6 @@ MOST_BROWSERS = 50
 
 _SEEN_EACH = timedelta(minutes=1)
 _CODE_SECONDS = 30
-
-Transaction = Callable[[], AbstractContextManager[Connection]]
 
 
 @dataclass(frozen=True, slots=True)

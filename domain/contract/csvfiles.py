@@ -17,7 +17,7 @@ import msgspec
 from domain.contract.checking import Invalid, read_query
 from domain.errors import FuelrouteError
 
-Row = TypeVar("Row", bound=msgspec.Struct)
+RowShape = TypeVar("RowShape", bound=msgspec.Struct)
 
 
 class UnreadableFile(FuelrouteError):
@@ -30,7 +30,7 @@ class Rejected(NamedTuple):
 
 
 @dataclass(slots=True)
-class Report:
+class ImportReport:
     """What an import did."""
 
     created: int = 0
@@ -50,9 +50,9 @@ class Report:
         }
 
 
-class Line(NamedTuple, Generic[Row]):
+class FileRow(NamedTuple, Generic[RowShape]):
     number: int
-    row: Row
+    row: RowShape
     cleared: frozenset[str] = frozenset()
     """Columns whose stored value is to go."""
     absent: frozenset[str] = frozenset()
@@ -70,8 +70,13 @@ _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 
 
 def read_rows(
-    path: Path, shape: type[Row], report: Report, *, clearing: bool = False, progress: Progress = lambda _: None
-) -> Iterator[Line[Row]]:
+    path: Path,
+    shape: type[RowShape],
+    report: ImportReport,
+    *,
+    clearing: bool = False,
+    progress: Progress = lambda _: None,
+) -> Iterator[FileRow[RowShape]]:
     """The rows of a CSV file that fit `shape`, whose field names are its columns; the others go into the report.
 
     An empty cell is a missing value. With `clearing` a `-` in a column that is not required clears it. `progress` is
@@ -95,13 +100,13 @@ def read_rows(
 def _read(
     file: TextIO,
     path: Path,
-    shape: type[Row],
+    shape: type[RowShape],
     known: set[str],
     required: set[str],
     clearable: set[str],
-    report: Report,
+    report: ImportReport,
     progress: Progress,
-) -> Iterator[Line[Row]]:
+) -> Iterator[FileRow[RowShape]]:
     reader = csv.reader(file, strict=True)
     header = [name.strip().lower() for name in next(reader, [])]
     missing = required - set(header)
@@ -137,12 +142,12 @@ def _read(
         cleared = frozenset(name for name, cell in given.items() if cell == CLEARED and name in clearable)
         values = {name: _armed(cell) for name, cell in given.items() if name not in cleared}
         try:
-            yield Line(line, read_query(values, shape), cleared, absent)
+            yield FileRow(line, read_query(values, shape), cleared, absent)
         except Invalid as invalid:
             report.reject(line, str(invalid))
 
 
-def without_repeats(lines: Iterable[Line[Row]], report: Report, *key: str) -> Iterator[Line[Row]]:
+def without_repeats(lines: Iterable[FileRow[RowShape]], report: ImportReport, *key: str) -> Iterator[FileRow[RowShape]]:
     """Rows whose `key`, one column or several, appeared on an earlier line go into the report."""
     first: dict[tuple[Any, ...], int] = {}
     for line in lines:

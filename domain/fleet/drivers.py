@@ -13,11 +13,11 @@ from msgspec import Meta, Struct
 from domain.accounts.companies import lock_company
 from domain.accounts.contact_urls import fault_of
 from domain.accounts.contacts import IN_CLEAR, Contacts, Sealed, StoredContact
-from domain.contract.csvfiles import Progress, Report, read_rows
-from domain.contract.shapes import Reference, Text
+from domain.contract.csvfiles import ImportReport, Progress, read_rows
+from domain.contract.shapes import Reference, ShortText, Text
 from domain.database import Connection
 from domain.fleet.former_names import forget_former_names, keep_stored_names
-from domain.fleet.merging import Record, Value, merge
+from domain.fleet.merging import CellValue, Record, merge_rows
 from domain.fleet.records import AlreadyInFleet, copy_rows, require_in_service
 from domain.ids import new_id
 from domain.statements import Command, Statement
@@ -27,7 +27,7 @@ class DriverRow(Struct, frozen=True):
     """A row of the CSV file: its fields are the columns of the file and of the table."""
 
     name: Reference
-    display_name: Annotated[Text, Meta(max_length=200)] | None = None
+    display_name: ShortText | None = None
     external_id: Reference | None = None
     contact: Annotated[Text, Meta(max_length=2000)] | None = None
 
@@ -70,23 +70,23 @@ def store_drivers(
     *,
     contacts: Contacts = IN_CLEAR,
     progress: Progress = lambda _: None,
-) -> tuple[Report, list[DriverRow]]:
+) -> tuple[ImportReport, list[DriverRow]]:
     """Adds and updates drivers, found by external id, else by name. A row that names a retired driver makes a new one.
     Returns the rows that changed something, too.
 
     `routes.fleet_changes` calls it, and finds the routes that waited for these drivers. Raises UnknownCompany,
     RetiredCompany, UnreadableFile.
     """
-    report = Report()
+    report = ImportReport()
     lock_company(connection, company_id)
     before = {row.id: row for row in _IN_SERVICE.all(connection, (company_id,))}
     stored = [
         Record(row.id, row._replace(contact=contacts.open_or_keep(row.contact))._asdict()) for row in before.values()
     ]
     rows = read_rows(path, DriverRow, report, clearing=True, progress=progress)
-    merged = merge(rows, stored, ("external_id", "name"), report, second_is_own=False)
+    merged = merge_rows(rows, stored, ("external_id", "name"), report, second_is_own=False)
 
-    def values(record: Record) -> tuple[Value, ...]:
+    def values(record: Record) -> tuple[CellValue, ...]:
         name, display_name, external_id, contact = (record.values[column] for column in DriverRow.__struct_fields__)
         return name, display_name, external_id, None if contact is None else contacts.seal(str(contact))
 

@@ -26,7 +26,7 @@ _LEADING_ZEROS = re.compile(r"\b0+(?=\w)")
 _RUN = re.compile(r"\d+|[^\W\d_]+")
 
 
-class Candidate(NamedTuple):
+class Suggestion(NamedTuple):
     record: FleetRecord
     percent: int | None
     """None: it was not compared. 100: the same but for case, punctuation, the order of words, and leading zeros."""
@@ -63,7 +63,7 @@ class Likeness:
         self._has_parts = self._is_number or kind == "driver_name"
         self._runs = [_runs(text) if self._has_parts else frozenset[str]() for text in self._tidied]
 
-    def rank(self, value: str, *, limit: int) -> list[Candidate]:
+    def rank(self, value: str, *, limit: int) -> list[Suggestion]:
         """The records that resemble the value, the most alike first."""
         wanted = tidy(value)
         if not wanted:
@@ -72,7 +72,7 @@ class Likeness:
         found = [(self._percent(wanted, runs, index), index) for index in self._near(wanted, runs)]
         found = [one for one in found if one[0] >= LEAST_PERCENT]
         found.sort(key=lambda one: (one[0], fuzz.ratio(wanted, self._tidied[one[1]])), reverse=True)
-        return [Candidate(self._records[index], round(percent)) for percent, index in found[:limit]]
+        return [Suggestion(self._records[index], round(percent)) for percent, index in found[:limit]]
 
     def _percent(self, wanted: str, runs: frozenset[str], index: int) -> float:
         stored, own = self._tidied[index], self._runs[index]

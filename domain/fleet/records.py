@@ -12,13 +12,13 @@ from domain.database import Connection
 from domain.errors import FuelrouteError
 from domain.fleet.former_names import keep_names_mapped_to
 from domain.fleet.matching import Matched
-from domain.ids import Kind, shown_id
+from domain.ids import IdKind, shown_id
 from domain.statements import Command, IdRow, Statement
 
 _KINDS: tuple[Matched, ...] = get_args(Matched)
 
 
-ID_KIND: dict[Matched, Kind] = {"vehicle": "veh", "driver": "drv"}
+ID_KIND: dict[Matched, IdKind] = {"vehicle": "veh", "driver": "drv"}
 
 
 class UnknownTarget(FuelrouteError):
@@ -80,6 +80,6 @@ def retire_record(connection: Connection, company_id: UUID, kind: Matched, recor
     _FORGET_MAPPINGS.execute(connection, (company_id, record_id))
 
 
-def lately_retired(connection: Connection, kind: Matched, *, now: datetime) -> list[UUID]:
+def lately_retired_records(connection: Connection, kind: Matched, *, now: datetime) -> list[UUID]:
     """Records that an import in flight may have given a route after they were retired."""
     return [row.id for row in _RETIRED_SINCE[kind].all(connection, (now - _IN_FLIGHT,))]

@@ -12,15 +12,13 @@ from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from domain.accounts.companies import lock_company
-from domain.contract.csvfiles import Progress, Report, read_rows
-from domain.contract.shapes import Reference, Text, Vin
+from domain.contract.csvfiles import ImportReport, Progress, read_rows
+from domain.contract.shapes import Reference, ShortText, Vin
 from domain.database import Connection
-from domain.fleet.merging import Record, Value, merge
+from domain.fleet.merging import CellValue, Record, merge_rows
 from domain.fleet.records import AlreadyInFleet, copy_rows, require_in_service
 from domain.ids import new_id
 from domain.statements import Command, Statement
-
-Words = Annotated[Text, Meta(max_length=200)]
 
 
 class VehicleRow(Struct, frozen=True):
@@ -28,10 +26,10 @@ class VehicleRow(Struct, frozen=True):
 
     unit_number: Reference | None = None
     vin: Vin | None = None
-    license_plate: Words | None = None
-    make: Words | None = None
-    model: Words | None = None
-    year: Words | None = None
+    license_plate: ShortText | None = None
+    make: ShortText | None = None
+    model: ShortText | None = None
+    year: ShortText | None = None
     fuel_tank_capacity_gallons: Annotated[float, Meta(gt=0, le=1000)] | None = None
     mpg: Annotated[float, Meta(gt=0, le=50)] | None = None
 
@@ -75,18 +73,18 @@ _COPY = Command(f"COPY vehicles (id, company_id, {', '.join(_COLUMNS)}) FROM STD
 
 def store_vehicles(
     connection: Connection, company_id: UUID, path: Path, *, progress: Progress = lambda _: None
-) -> tuple[Report, list[VehicleRow]]:
+) -> tuple[ImportReport, list[VehicleRow]]:
     """Adds and updates vehicles, found by unit number, else by VIN. A row that names a retired vehicle makes a new one.
     Returns the rows that changed something, too.
 
     `routes.fleet_changes` calls it, and finds the routes that waited for these vehicles. Raises UnknownCompany,
     RetiredCompany, UnreadableFile.
     """
-    report = Report()
+    report = ImportReport()
     lock_company(connection, company_id)
     stored = [Record(row.id, row._asdict()) for row in _IN_SERVICE.all(connection, (company_id,))]
     rows = read_rows(path, VehicleRow, report, clearing=True, progress=progress)
-    merged = merge(rows, stored, ("unit_number", "vin"), report, second_is_own=True)
+    merged = merge_rows(rows, stored, ("unit_number", "vin"), report, second_is_own=True)
     with connection.cursor() as cursor:
         if merged.updates:
             cursor.executemany(_UPDATE.text, [(*_values(record), company_id, record.id) for record in merged.updates])
@@ -126,5 +124,5 @@ def _require_free(connection: Connection, company_id: UUID, record: Record) -> N
         raise AlreadyInFleet("vehicle", "unit number", str(unit_number))
 
 
-def _values(record: Record) -> list[Value]:
+def _values(record: Record) -> list[CellValue]:
     return [record.values[name] for name in _COLUMNS]

@@ -9,7 +9,6 @@ Of a company stays only that it was erased.
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -17,7 +16,7 @@ from uuid import UUID
 import psycopg
 
 from domain.accounts.companies import UnknownCompany, lock_company, require_company, retire_company
-from domain.database import Connection
+from domain.database import Connection, Transaction
 from domain.fleet.drivers import forget_driver
 from domain.fleet.records import shown_record
 from domain.housekeeping.retention import delete_routes
@@ -27,8 +26,7 @@ from domain.routes.intake.retiring import is_driven, retire
 from domain.routes.transitions import end_routes
 from domain.statements import Command, IdRow, Statement
 
-Transaction = Callable[[], AbstractContextManager[Connection]]
-Progress = Callable[[int], object]
+ErasureProgress = Callable[[int], object]
 """Told how many routes were erased."""
 
 _PORTION = 1_000
@@ -97,7 +95,7 @@ def count_routes(connection: Connection, company_id: UUID) -> int:
 
 
 def erase_company(
-    transaction: Transaction, company_id: UUID, *, now: datetime, progress: Progress = lambda _: None
+    transaction: Transaction, company_id: UUID, *, now: datetime, progress: ErasureProgress = lambda _: None
 ) -> None:
     """Raises UnknownCompany; not for one that is erased already."""
     with transaction() as connection:
@@ -119,7 +117,7 @@ def erase_company(
             time.sleep(_IN_FLIGHT_SECONDS)
 
 
-def _erase_history(transaction: Transaction, company_id: UUID, progress: Progress) -> None:
+def _erase_history(transaction: Transaction, company_id: UUID, progress: ErasureProgress) -> None:
     portion = _PORTION
     while portion == _PORTION:
         with transaction() as connection:

@@ -10,7 +10,7 @@ constant `Statement`, because the tests could not prepare it: the table does not
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import date, datetime
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -19,13 +19,11 @@ from psycopg import sql
 from psycopg.errors import UniqueViolation
 from psycopg.rows import args_row
 
-from domain.contract.csvfiles import Line, Progress, Report, read_rows, without_repeats
+from domain.contract.csvfiles import FileRow, ImportReport, Progress, RowShape, read_rows, without_repeats
 from domain.contract.shapes import Latitude, Longitude, Reference, SentMoment, Text, in_utc
 from domain.database import Connection
 from domain.errors import FuelrouteError
 from domain.statements import Command, Statement
-
-Row = TypeVar("Row", bound=Struct)
 
 Words = Annotated[Text, Meta(max_length=400)]
 PricePerGallon = Annotated[float, Meta(gt=0, lt=100)]
@@ -95,12 +93,12 @@ class TaxRow(Struct, frozen=True):
 
 def store_station_rows(
     connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None
-) -> Report:
+) -> ImportReport:
     """Adds and updates stations by id, in the caller's transaction, so that no reader sees half of it. A row without
     `priced_at` was priced now; an older price than the stored one is left. `progress` is called for every row. Raises
     UnreadableFile.
     """
-    report = Report()
+    report = ImportReport()
     _begin_price_set(connection, "stations", None, now=now)
     lines = without_repeats(read_rows(path, StationRow, report, progress=progress), report, "station_id")
     _store_stations(connection, lines, report, now=now)
@@ -110,8 +108,8 @@ def store_station_rows(
 def insert_station(connection: Connection, row: StationRow, *, now: datetime) -> None:
     """Raises StationExists, also for one that is retired."""
     _begin_price_set(connection, "stations", None, now=now)
-    report = Report()
-    _store_stations(connection, [Line(1, row)], report, now=now)
+    report = ImportReport()
+    _store_stations(connection, [FileRow(1, row)], report, now=now)
     if not report.created:
         raise StationExists(row.station_id)
 
@@ -119,11 +117,11 @@ def insert_station(connection: Connection, row: StationRow, *, now: datetime) ->
 def store_station(connection: Connection, row: StationRow, *, now: datetime) -> None:
     """Changes one station, as an import of this row does."""
     _begin_price_set(connection, "stations", None, now=now)
-    _store_stations(connection, [Line(1, row)], Report(), now=now)
+    _store_stations(connection, [FileRow(1, row)], ImportReport(), now=now)
 
 
 def _store_stations(
-    connection: Connection, lines: Iterable[Line[StationRow]], report: Report, *, now: datetime
+    connection: Connection, lines: Iterable[FileRow[StationRow]], report: ImportReport, *, now: datetime
 ) -> None:
     columns = (*StationRow.__struct_fields__, "retired_at")  # a retired station that is named again is back
 
@@ -180,11 +178,11 @@ def set_stations_retired(connection: Connection, station_ids: Sequence[str], *, 
 
 def store_deal_rows(
     connection: Connection, company_id: UUID, path: Path, *, now: datetime, progress: Progress = lambda _: None
-) -> Report:
+) -> ImportReport:
     """Adds and updates a company's deals by station or brand and first day. A deal for a station that is not stored yet
     is kept. Raises UnreadableFile.
     """
-    report = Report()
+    report = ImportReport()
     _begin_price_set(connection, "deals", company_id, now=now)
     rows = read_rows(path, DealRow, report, progress=progress)
     lines = without_repeats(rows, report, "station_id", "brand", "valid_from")
@@ -245,9 +243,11 @@ def delete_deal(connection: Connection, company_id: UUID, deal_id: int, *, now: 
     return _DELETE_DEAL.execute(connection, (company_id, deal_id)).rowcount == 1
 
 
-def store_tax_rows(connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None) -> Report:
+def store_tax_rows(
+    connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None
+) -> ImportReport:
     """Adds and updates states' diesel taxes by state and first day. Raises UnreadableFile."""
-    report = Report()
+    report = ImportReport()
     _begin_price_set(connection, "taxes", None, now=now)
     rows = read_rows(path, TaxRow, report, progress=progress)
     lines = without_repeats(rows, report, "state", "valid_from")
@@ -307,8 +307,8 @@ def _stage(
     connection: Connection,
     table: str,
     columns: Sequence[str],
-    lines: Iterable[Line[Row]],
-    values: Callable[[Row], tuple[Any, ...]],
+    lines: Iterable[FileRow[RowShape]],
+    values: Callable[[RowShape], tuple[Any, ...]],
 ) -> frozenset[str]:
     """Copies the rows into a temporary table of the transaction. COPY takes seconds for 100,000 rows. Returns the
     columns that the file does not have."""
@@ -355,7 +355,9 @@ class _Counts(NamedTuple):
     total: int
 
 
-def _count(connection: Connection, table: str, keys: Sequence[str], columns: Sequence[str], report: Report) -> None:
+def _count(
+    connection: Connection, table: str, keys: Sequence[str], columns: Sequence[str], report: ImportReport
+) -> None:
     """Counts the staged rows that are new, changed and unchanged."""
     different = sql.SQL("({}) IS DISTINCT FROM ({})").format(
         sql.SQL(", ").join(sql.SQL("stored.{}").format(sql.Identifier(name)) for name in columns),

@@ -6,7 +6,7 @@ from zoneinfo import available_timezones
 import msgspec
 from starlette.responses import Response
 
-from domain.accounts.companies import Company, Policy, UnusablePolicy, read_company, set_policy
+from domain.accounts.companies import Policy, StoredCompany, UnusablePolicy, read_company, set_policy
 from domain.accounts.contacts import UnreadableContact
 from domain.accounts.users import MAY_EDIT_POLICY
 from domain.contract.checking import Invalid, read_query
@@ -65,7 +65,7 @@ def show(page: Page) -> Response:
     return _policy(page, company, _stored(company))
 
 
-def _stored(company: Company) -> dict[str, str]:
+def _stored(company: StoredCompany) -> dict[str, str]:
     """What the form shows; never the message address, which holds secrets."""
     values = company._asdict()
     shown = {field.name: as_text(values[field.name]) for field in FIELDS}
@@ -74,7 +74,7 @@ def _stored(company: Company) -> dict[str, str]:
 
 def _policy(
     page: Page,
-    company: Company,
+    company: StoredCompany,
     typed: dict[str, str],
     *,
     fault: str = "",

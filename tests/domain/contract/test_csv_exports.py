@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from domain.contract.csvfiles import Report, read_rows, write_rows
+from domain.contract.csvfiles import ImportReport, read_rows, write_rows
 
 
 class Thing(Struct, frozen=True):
@@ -41,7 +41,7 @@ def test_what_is_written_reads_the_same(clearing: bool, rows: list[Thing]) -> No
     with TemporaryDirectory() as folder:
         path = Path(folder) / "things.csv"
         path.write_text(written(rows), newline="")
-        report = Report()
+        report = ImportReport()
         lines = list(read_rows(path, Thing, report, clearing=clearing))
     assert not report.rejected
     assert [line.row for line in lines] == rows

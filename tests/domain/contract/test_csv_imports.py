@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from domain.contract.csvfiles import Report, UnreadableFile
+from domain.contract.csvfiles import ImportReport, UnreadableFile
 from domain.database import Connection, Database
 from domain.jobs import import_routes as import_job
 from domain.routes.intake.fleet_changes import import_drivers, import_vehicles
@@ -36,11 +36,11 @@ def csv_file(tmp_path: Path) -> CsvFile:
     return write
 
 
-def counts(report: Report) -> tuple[int, int, int]:
+def counts(report: ImportReport) -> tuple[int, int, int]:
     return report.created, report.updated, report.unchanged
 
 
-def rejected(report: Report) -> dict[int, str]:
+def rejected(report: ImportReport) -> dict[int, str]:
     return {row["line"]: row["message"] for row in report.as_json()["rejected"]}
 
 
@@ -365,11 +365,11 @@ HEADER = "station_id,name,brand,address,city,state,latitude,longitude,retail_pri
 
 
 @pytest.fixture
-def stations_of(database: Database, csv_file: CsvFile, now: datetime) -> Callable[..., Report]:
+def stations_of(database: Database, csv_file: CsvFile, now: datetime) -> Callable[..., ImportReport]:
     """Imports stations in a transaction of their own; `{}` in a row is an id that no other test has."""
     unique = uuid4().hex
 
-    def load(*rows: str, at: datetime = now, header: str = HEADER) -> Report:
+    def load(*rows: str, at: datetime = now, header: str = HEADER) -> ImportReport:
         path = csv_file(header, *(row.replace("{}", unique) for row in rows))
         with database.transaction() as connection:
             return store_station_rows(connection, path, now=at)
@@ -389,7 +389,7 @@ def station(database: Database, stations_of: Any, suffix: str = "") -> Any:
 
 
 def test_a_station_without_a_time_of_its_price_was_priced_now(
-    database: Database, stations_of: Callable[..., Report], now: datetime
+    database: Database, stations_of: Callable[..., ImportReport], now: datetime
 ) -> None:
     stations_of(
         "{},A,Pilot,,Gary,IN,41.6,-87.3,3.899,",
@@ -403,7 +403,7 @@ def test_a_station_without_a_time_of_its_price_was_priced_now(
 
 
 def test_a_price_seen_again_is_unchanged_and_its_time_is_kept(
-    database: Database, stations_of: Callable[..., Report], now: datetime
+    database: Database, stations_of: Callable[..., ImportReport], now: datetime
 ) -> None:
     row = "{},A,Pilot,,Gary,IN,41.6,-87.3,3.899,"
     later = now + timedelta(hours=6)
@@ -415,7 +415,7 @@ def test_a_price_seen_again_is_unchanged_and_its_time_is_kept(
 
 
 def test_a_file_changes_only_the_columns_that_it_has(
-    database: Database, stations_of: Callable[..., Report], now: datetime
+    database: Database, stations_of: Callable[..., ImportReport], now: datetime
 ) -> None:
     stations_of("{},A,Pilot,1 Exit Rd,Gary,IN,41.6,-87.3,3.899,")
     later = now + timedelta(hours=6)
@@ -443,7 +443,7 @@ def test_a_file_changes_only_the_columns_that_it_has(
 
 
 def test_an_older_price_does_not_replace_a_newer_one(
-    database: Database, stations_of: Callable[..., Report], now: datetime
+    database: Database, stations_of: Callable[..., ImportReport], now: datetime
 ) -> None:
     row = "{},A,Pilot,,Gary,IN,41.6,-87.3,%s,%s"
     older, newer = now - timedelta(days=2), now - timedelta(days=1)
@@ -462,7 +462,7 @@ def test_an_older_price_does_not_replace_a_newer_one(
     assert (stored.retail_price, stored.priced_at) == (3.8, now), "a time that has not come yet is a mistake"
 
 
-def test_stations_that_break_a_rule_are_listed_by_line(stations_of: Callable[..., Report]) -> None:
+def test_stations_that_break_a_rule_are_listed_by_line(stations_of: Callable[..., ImportReport]) -> None:
     report = stations_of(
         "{},A,,,,,41.6,-87.3,3.899,",
         "{}-2,B,,,,,0,0,3.899,",
@@ -504,7 +504,7 @@ def test_deals_are_upserted_by_station_or_brand(database: Database, csv_file: Cs
     with database.transaction() as connection:
         fleet, other = make_fleet(connection), make_fleet(connection)
 
-    def load(company: Fleet, *rows: str) -> Report:
+    def load(company: Fleet, *rows: str) -> ImportReport:
         with database.transaction() as connection:
             path = csv_file("station_id,brand,discount_per_gallon,net_price", *rows)
             return store_deal_rows(connection, company.company_id, path, now=now)
@@ -554,7 +554,7 @@ def test_a_deal_may_have_days_and_several_periods(connection: Connection, fleet:
     header = "station_id,brand,discount_per_gallon,net_price,valid_from,valid_to"
     rows = ("S1,,0.25,,2026-01-01,2026-06-30", "S1,,0.30,,2026-07-01,", "S1,,0.10,,,")
 
-    def load(*rows: str) -> Report:
+    def load(*rows: str) -> ImportReport:
         return store_deal_rows(connection, fleet.company_id, csv_file(header, *rows), now=datetime.now(UTC))
 
     assert counts(load(*rows)) == (3, 0, 0)
@@ -572,7 +572,7 @@ def test_a_deal_may_have_days_and_several_periods(connection: Connection, fleet:
 def test_taxes_are_upserted_by_state_and_first_day(connection: Connection, csv_file: CsvFile, now: datetime) -> None:
     connection.execute("DELETE FROM fuel_taxes")
 
-    def load(*rows: str, header: str = "state,rate_per_gallon,valid_from") -> Report:
+    def load(*rows: str, header: str = "state,rate_per_gallon,valid_from") -> ImportReport:
         return store_tax_rows(connection, csv_file(header, *rows), now=now)
 
     assert counts(load("IL,0.738,2026-01-01", "IN,0.59,2026-01-01", "IL,0.744,2026-07-01")) == (3, 0, 0)
@@ -596,7 +596,7 @@ def test_taxes_are_upserted_by_state_and_first_day(connection: Connection, csv_f
 
 
 def test_readers_see_all_of_an_import_or_nothing(
-    database: Database, stations_of: Callable[..., Report], csv_file: CsvFile, now: datetime
+    database: Database, stations_of: Callable[..., ImportReport], csv_file: CsvFile, now: datetime
 ) -> None:
     row = "{},A,Pilot,,Gary,IN,41.6,-87.3,3.899,"
     stations_of(row)

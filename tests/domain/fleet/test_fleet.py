@@ -14,7 +14,7 @@ from domain.accounts.companies import (
     Policy,
     RetiredCompany,
     create_company,
-    lately_retired,
+    lately_retired_companies,
     require_company,
     retire_company,
 )
@@ -278,7 +278,7 @@ def test_a_retired_company_has_no_keys_and_no_routes_that_move(
     assert find_callers([PresentedKey.of(key)]).on(connection) == [None]
     late = pushed(connection, fleet.live, now=now, start=now)  # by a request in flight
     assert import_routes(connection, [late], now=now) == ({}, [])
-    assert fleet.company_id in lately_retired(connection, now=now)
+    assert fleet.company_id in lately_retired_companies(connection, now=now)
     assert close_routes(connection, fleet.company_id, now=now) == 5
     assert close_routes(connection, fleet.company_id, now=now) == 0
 
