@@ -1,0 +1,63 @@
+"""How people read the fields of a shape: in the console's forms and lists, and as options of a command.
+
+A shape declares a field's caption beside its type and its limits:
+
+    vin: Annotated[Vin | None, Caption("VIN", "17 characters")] = None
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any, Literal, get_args
+
+import msgspec
+from msgspec import Struct
+
+from domain.contract.checking import without_limits, without_none
+
+
+@dataclass(frozen=True, eq=False)
+class Caption:
+    label: str
+    """The name of the field, with its unit: `Tank, gallons`."""
+    hint: str = ""
+    default: str = ""
+    """The value of a new row, as the table's default has it."""
+    choices: Mapping[str, str] = field(default_factory=dict)
+    """Every value that the field may have, and what it means."""
+    is_secret: bool = False
+
+
+@dataclass(frozen=True)
+class CaptionedField:
+    name: str
+    type: Any
+    """The type without its limits: `float`, `date`, an enum."""
+    caption: Caption
+
+    @property
+    def label(self) -> str:
+        return self.caption.label
+
+    @property
+    def hint(self) -> str:
+        return self.caption.hint
+
+    @property
+    def kind(self) -> Literal["text", "number", "date", "secret"]:
+        """The kind of input that a form has for the field."""
+        if self.caption.is_secret:
+            return "secret"
+        if self.type in (int, float):
+            return "number"
+        return "date" if self.type is date else "text"
+
+
+def captioned_fields(shape: type[Struct]) -> tuple[CaptionedField, ...]:
+    """The fields of `shape` that have a caption, in order."""
+    return tuple(
+        CaptionedField(one.name, without_limits(without_none(one.type)[0]), caption)
+        for one in msgspec.structs.fields(shape)
+        for caption in get_args(one.type)
+        if isinstance(caption, Caption)
+    )
