@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 
 from domain.accounts.contact_urls import fault_of
 from domain.accounts.contacts import IN_CLEAR, Contacts, Sealed, StoredContact
+from domain.contract.captions import Caption
 from domain.database import Connection
 from domain.errors import FuelrouteError
 from domain.ids import new_id, shown_id
@@ -21,25 +22,89 @@ Percent = Annotated[float, Meta(ge=0, le=100)]
 
 
 class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What may be set of a company; None leaves it as it is. The defaults are the table's."""
+    """What may be set of a company; None leaves it as it is.
 
-    name: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
-    time_zone: str | None = None
-    import_window_days: Annotated[float, Meta(ge=0, le=3660)] | None = None
-    superseding: bool | None = None
-    reserve_percent: Percent | None = None
-    end_fuel_percent: Percent | None = None
-    assumed_fuel_percent: Percent | None = None
-    min_purchase_gallons: Annotated[float, Meta(ge=0, le=1000)] | None = None
-    stop_cost: Annotated[float, Meta(ge=0, le=10_000)] | None = None
-    max_detour_miles: Annotated[float, Meta(ge=0, le=100)] | None = None
-    max_stops: Annotated[int, Meta(ge=0, le=100)] | None = None
-    objective: Objective | None = None
-    leftover_value_per_gallon: Annotated[float, Meta(ge=0, lt=100)] | None = None
-    fuel_margin_percent: Percent | None = None
-    map_link: MapLink | None = None
-    replan_en_route: bool | None = None
-    message_url: str | None = None
+    Each value is declared here: its limits, and the caption that the console's form and the options of the command
+    line show, with the default that the table has for it.
+    """
+
+    name: Annotated[Annotated[str, Meta(min_length=1, max_length=200)] | None, Caption("Name of the company")] = None
+    time_zone: Annotated[
+        str | None,
+        Caption(
+            "Time zone", "for times in messages and the beginning of a day, such as America/Chicago", default="UTC"
+        ),
+    ] = None
+    import_window_days: Annotated[
+        Annotated[float, Meta(ge=0, le=3660)] | None,
+        Caption("Import window, days", "routes that start more days ahead are held", default="7"),
+    ] = None
+    superseding: Annotated[
+        bool | None,
+        Caption(
+            "A newer load with the same reference",
+            default="false",
+            choices={"false": "keep both routes", "true": "the newer route replaces the one before"},
+        ),
+    ] = None
+    reserve_percent: Annotated[
+        Percent | None, Caption("Reserve, percent", "the tank never falls below it", default="15")
+    ] = None
+    end_fuel_percent: Annotated[Percent | None, Caption("Fuel at the destination, percent", default="25")] = None
+    assumed_fuel_percent: Annotated[
+        Percent | None,
+        Caption("Assumed fuel, percent", "the level of a truck that has sent none for 24 hours", default="50"),
+    ] = None
+    fuel_margin_percent: Annotated[
+        Percent | None, Caption("Margin, percent", "beyond the reserve until the first purchase", default="0")
+    ] = None
+    min_purchase_gallons: Annotated[
+        Annotated[float, Meta(ge=0, le=1000)] | None, Caption("Smallest purchase, gallons", default="30")
+    ] = None
+    stop_cost: Annotated[
+        Annotated[float, Meta(ge=0, le=10_000)] | None, Caption("Cost of a stop, dollars", default="20")
+    ] = None
+    max_detour_miles: Annotated[
+        Annotated[float, Meta(ge=0, le=100)] | None,
+        Caption("Longest detour, miles", "to a truck stop, each way", default="5"),
+    ] = None
+    max_stops: Annotated[
+        Annotated[int, Meta(ge=0, le=100)] | None, Caption("Most fuel stops of a plan", "no limit unless set")
+    ] = None
+    objective: Annotated[
+        Objective | None,
+        Caption(
+            "Plans compare",
+            default=Objective.PUMP,
+            choices={Objective.PUMP: "prices at the pump", Objective.TAX_ADJUSTED: "prices less the fuel tax"},
+        ),
+    ] = None
+    leftover_value_per_gallon: Annotated[
+        Annotated[float, Meta(ge=0, lt=100)] | None,
+        Caption("Value of leftover fuel, dollars a gallon", default="0"),
+    ] = None
+    map_link: Annotated[
+        MapLink | None,
+        Caption(
+            "Maps in messages",
+            default=MapLink.GOOGLE,
+            choices={MapLink.GOOGLE: "a link that any phone opens", MapLink.GEO: "the phone's own map"},
+        ),
+    ] = None
+    replan_en_route: Annotated[
+        bool | None,
+        Caption(
+            "A truck that leaves its plan's road, or passes a fuel stop without fueling",
+            default="false",
+            choices={"false": "keeps its plan", "true": "gets a new plan"},
+        ),
+    ] = None
+    message_url: Annotated[
+        str | None,
+        Caption(
+            "Message address", "for drivers without a contact, such as mailtos://user:password@host", is_secret=True
+        ),
+    ] = None
 
 
 class StoredCompany(NamedTuple):

@@ -5,8 +5,9 @@ A shape declares a field's caption beside its type and its limits:
     vin: Annotated[Vin | None, Caption("VIN", "17 characters")] = None
 """
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from typing import Any, Literal, get_args
 
@@ -23,7 +24,7 @@ class Caption:
     hint: str = ""
     default: str = ""
     """The value of a new row, as the table's default has it."""
-    choices: Mapping[str, str] = field(default_factory=dict)
+    choices: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Every value that the field may have, and what it means."""
     is_secret: bool = False
 
@@ -44,6 +45,14 @@ class CaptionedField:
         return self.caption.hint
 
     @property
+    def default(self) -> str:
+        return self.caption.default
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        return self.caption.choices
+
+    @property
     def kind(self) -> Literal["text", "number", "date", "secret"]:
         """The kind of input that a form has for the field."""
         if self.caption.is_secret:
@@ -53,11 +62,12 @@ class CaptionedField:
         return "date" if self.type is date else "text"
 
 
-def captioned_fields(shape: type[Struct]) -> tuple[CaptionedField, ...]:
-    """The fields of `shape` that have a caption, in order."""
-    return tuple(
-        CaptionedField(one.name, without_limits(without_none(one.type)[0]), caption)
-        for one in msgspec.structs.fields(shape)
-        for caption in get_args(one.type)
+def captioned_fields(shape: type[Struct], *names: str) -> tuple[CaptionedField, ...]:
+    """The fields of `shape` that have a caption, in their order; or the named ones, in the order of the names."""
+    found = {
+        field.name: CaptionedField(field.name, without_limits(without_none(field.type)[0]), caption)
+        for field in msgspec.structs.fields(shape)
+        for caption in get_args(field.type)
         if isinstance(caption, Caption)
-    )
+    }
+    return tuple(found[name] for name in names or found)

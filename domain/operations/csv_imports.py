@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from domain.accounts.contacts import IN_CLEAR, Contacts
-from domain.contract.csvfiles import Progress, ImportReport
+from domain.contract.csvfiles import ImportReport, Progress
 from domain.database import Connection, TimeLimits, as_json
 from domain.errors import FuelrouteError
 from domain.ids import first_id_of, new_id

@@ -19,6 +19,7 @@ from psycopg import sql
 from psycopg.errors import UniqueViolation
 from psycopg.rows import args_row
 
+from domain.contract.captions import Caption
 from domain.contract.csvfiles import FileRow, ImportReport, Progress, RowShape, read_rows, without_repeats
 from domain.contract.shapes import Latitude, Longitude, Reference, SentMoment, Text, in_utc
 from domain.database import Connection
@@ -30,15 +31,15 @@ PricePerGallon = Annotated[float, Meta(gt=0, lt=100)]
 
 
 class StationRow(Struct, frozen=True):
-    station_id: Reference
-    name: Reference
-    latitude: Latitude
-    longitude: Longitude
-    brand: Words | None = None
-    address: Words | None = None
-    city: Words | None = None
-    state: Words | None = None
-    retail_price: PricePerGallon | None = None
+    station_id: Annotated[Reference, Caption("Id", "cannot be changed")]
+    name: Annotated[Reference, Caption("Name")]
+    latitude: Annotated[Latitude, Caption("Latitude")]
+    longitude: Annotated[Longitude, Caption("Longitude")]
+    brand: Annotated[Words | None, Caption("Brand")] = None
+    address: Annotated[Words | None, Caption("Address")] = None
+    city: Annotated[Words | None, Caption("City")] = None
+    state: Annotated[Words | None, Caption("State")] = None
+    retail_price: Annotated[PricePerGallon | None, Caption("Retail price, dollars a gallon")] = None
     priced_at: SentMoment | None = None
 
     def __post_init__(self) -> None:
@@ -49,12 +50,14 @@ class StationRow(Struct, frozen=True):
 
 
 class DealRow(Struct, frozen=True):
-    station_id: Reference | None = None
-    brand: Reference | None = None
-    discount_per_gallon: Annotated[float, Meta(gt=0, lt=100)] | None = None
-    net_price: PricePerGallon | None = None
-    valid_from: date | None = None
-    valid_to: date | None = None
+    station_id: Annotated[Reference | None, Caption("Station id", "or a brand")] = None
+    brand: Annotated[Reference | None, Caption("Brand", "or a station")] = None
+    discount_per_gallon: Annotated[
+        Annotated[float, Meta(gt=0, lt=100)] | None, Caption("Discount, dollars a gallon", "or a net price")
+    ] = None
+    net_price: Annotated[PricePerGallon | None, Caption("Net price, dollars a gallon", "or a discount")] = None
+    valid_from: Annotated[date | None, Caption("First day")] = None
+    valid_to: Annotated[date | None, Caption("Last day")] = None
 
     def __post_init__(self) -> None:
         if (self.station_id is None) == (self.brand is None):
@@ -85,10 +88,12 @@ class StationExists(FuelrouteError):
 class TaxRow(Struct, frozen=True):
     """The rate is part of the pump's price. A surcharge is owed by miles driven, and no purchase is credited for it."""
 
-    state: Annotated[str, Meta(pattern="^[A-Z]{2}$")]
-    rate_per_gallon: Annotated[float, Meta(ge=0, lt=10)]
-    valid_from: date
-    surcharge_per_gallon: Annotated[float, Meta(ge=0, lt=10)] = 0.0
+    state: Annotated[str, Meta(pattern="^[A-Z]{2}$"), Caption("State", "two capital letters")]
+    rate_per_gallon: Annotated[float, Meta(ge=0, lt=10), Caption("Rate, dollars a gallon")]
+    valid_from: Annotated[date, Caption("First day")]
+    surcharge_per_gallon: Annotated[
+        float, Meta(ge=0, lt=10), Caption("Surcharge, dollars a gallon", "0 unless given")
+    ] = 0.0
 
 
 def store_station_rows(
