@@ -65,7 +65,7 @@ def drive_route(
 
 
 class _Stop(TypedDict):
-    """What the drive needs of a stop in `routes.stops`."""
+    """A stop in `routes.stops`, as far as the drive needs it."""
 
     name: str
     latitude: float
@@ -84,7 +84,7 @@ class _Route(NamedTuple):
     mpg: float
     capacity_gallons: float
     newest_at: datetime | None
-    """Of the truck's last fix."""
+    """The time of the truck's newest fix."""
 
 
 _ROUTE = Statement(
@@ -129,7 +129,8 @@ def _start_time(route: _Route, live: bool) -> datetime:
 def _feed(
     settings: Settings, database: Database, route: _Route, key: str | None
 ) -> Iterator[Callable[[list[dict[str, Any]]], None]]:
-    """Posts to the feed, with the key given or one made for the drive and revoked after it."""
+    """Gives a function that posts fixes to the feed. Without a `key` it makes one for the drive, and revokes it
+    afterwards."""
     made = None
     if key is None:
         with database.transaction() as connection:
@@ -159,7 +160,7 @@ def _feed(
 
 
 def _appear_at_stops(database: Database, route: _Route, truck: Truck, screen: Console | None) -> None:
-    """Three agreeing fixes at each stop: enough to be believed, wherever the truck was before."""
+    """Posts three agreeing fixes at each stop: the service believes them, wherever the truck was before."""
     for index, stop in enumerate(route.stops):
         for _ in range(3):
             time.sleep(0.2)
@@ -208,7 +209,7 @@ def _drive(
 
 
 class _Show(Protocol):
-    """Tells the watcher which mile the truck is at, and from a stop on that stop's name."""
+    """Shows which mile the truck is at and, once it has reached a stop, the stop's name."""
 
     def __call__(self, mile: float, stop: str | None = None) -> None: ...
 
@@ -238,7 +239,7 @@ class _FuelStop(TypedDict):
 
 
 class _FuelPlan(TypedDict):
-    """What the drive needs of the contract's FuelPlan."""
+    """The contract's FuelPlan, as far as the drive needs it."""
 
     stops: list[_FuelStop]
 
@@ -263,8 +264,8 @@ def _plan_of(database: Database, route_id: UUID) -> _Planned:
 
 
 def _wait_for_another_plan(database: Database, route_id: UUID) -> list[_FuelStop]:
-    """The fuel stops of the driver's plan, once it was made anew for a truck that has left its road, or some seconds
-    later where it is not."""
+    """Waits some seconds for a new plan, as for a truck that has left its road. Returns the fuel stops of the driver's
+    plan, new or not."""
     had = _plan_of(database, route_id)
     deadline = time.monotonic() + NEW_PLAN_WAIT_SECONDS
     while (plan := _plan_of(database, route_id)).plan_id == had.plan_id and time.monotonic() < deadline:
@@ -273,7 +274,7 @@ def _wait_for_another_plan(database: Database, route_id: UUID) -> list[_FuelStop
 
 
 def _refuels_after(turn: float, road: Road, stops: list[_FuelStop]) -> list[tuple[float, float]]:
-    """Mile on the road that is driven, after a turn of it, and gallons of each fuel stop that it passes."""
+    """Mile and gallons of each fuel stop that the driven road passes after the turn."""
     index = StationIndex.build([""] * len(stops), [(stop["latitude"], stop["longitude"]) for stop in stops])
     passed = {one.station_index: one.mile for one in index.passes(road, PASSES_MILES) if one.mile > turn}
     return sorted((mile, stops[number]["gallonsToFill"]) for number, mile in passed.items())
@@ -288,13 +289,13 @@ _STATE = Statement(_State, "SELECT status, closed_reason FROM routes WHERE id = 
 
 
 def _state(database: Database, route_id: UUID) -> _State:
-    """A route that was deleted meanwhile is `gone`."""
+    """The route's status now. A route that was deleted meanwhile is `gone`."""
     with database.transaction() as connection:
         return _STATE.first(connection, (route_id,)) or _State("gone", None)
 
 
 def _wait_for_plan(database: Database, route_id: UUID) -> None:
-    """The truck loads until its plan is with the driver. Raises CannotDrive when there will be none."""
+    """Waits until the driver has the plan. Raises CannotDrive when there will be none."""
     status = _wait_for(database, route_id, {RouteStatus.ACTIVE, RouteStatus.COMPLETED, RouteStatus.ERROR})
     if status == RouteStatus.ERROR:
         raise CannotDrive(f"the route is error: {_state(database, route_id).closed_reason or ''}")

@@ -94,7 +94,8 @@ def _credited(roads: str) -> str:
 
 
 def _expected(fuel: FuelOrigin) -> str:
-    """How far a reading is from what the miles since an earlier one leave, where it is anything."""
+    """The difference between a reading and the level expected after the miles since an earlier reading; empty below 1
+    %."""
     off = fuel.get("off_percent", 0.0)
     if abs(off) < 1:
         return ""

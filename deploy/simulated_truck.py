@@ -18,7 +18,7 @@ POSTED_AT_ONCE = 200
 
 @dataclass(slots=True)
 class Truck:
-    """Where the truck is in time, and what it has posted."""
+    """A truck's clock and fuel, and the fixes that it has posted or will post."""
 
     vehicle_id: str
     post: Callable[[list[dict[str, Any]]], None]
@@ -68,7 +68,7 @@ class Trip:
         self.truck.send()
 
     def drive(self, start_mile: float, end_mile: float, show: Callable[[float], None]) -> None:
-        """From one stop until just before the next."""
+        """Drives from one mile until just before another."""
         miles_a_fix = self.speed_mph * FIX_SECONDS / 3600
         mile = start_mile + miles_a_fix
         while mile < end_mile:
@@ -98,7 +98,7 @@ class Trip:
         )
 
     def _fix(self, latitude: float, longitude: float, *, speed_mph: float) -> None:
-        """One fix, and the time until the next."""
+        """Makes one fix, and waits for the next in real time."""
         self.truck.fix(latitude, longitude, speed_mph)
         if self.real_time:
             self.truck.send()

@@ -1,4 +1,4 @@
-"""Options that several commands take, and what commands read from the person at the terminal."""
+"""Options that several commands take, and questions to the person at the terminal."""
 
 import functools
 import getpass
@@ -79,8 +79,8 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask whether you are sur
 def with_options(
     name: str, options: Mapping[str, Any], make: Callable[..., object]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives several commands the same options, each None unless given. A command gets them as one argument, `name`:
-    what `make` makes of them. `options` are annotated types by the fields that `make` takes."""
+    """Gives several commands the same options, each None unless given. A command gets one argument, `name`, which
+    `make` builds from the options. `options` maps each field that `make` takes to the annotated type of its option."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         def run(**given: Any) -> None:
@@ -102,7 +102,7 @@ def with_options(
 
 
 def columns_of(shape: type[msgspec.Struct]) -> str:
-    """What the help of an import says of its file."""
+    """The columns of an import's file, for the help of the command."""
     fields = msgspec.structs.fields(shape)
     required = [field.encode_name for field in fields if field.required]
     optional = [field.encode_name for field in fields if not field.required]
@@ -131,7 +131,7 @@ def read_secret(file: Path) -> str:
 
 
 def acting(reason: str = "") -> Actor:
-    """Who gives this command, for the audit log."""
+    """The person who gives this command, for the audit log."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # in a container the number may have no name

@@ -1,4 +1,4 @@
-"""What commands print: one JSON document for scripts, or tables, sentences and progress bars for people."""
+"""The output of commands: one JSON document for scripts, or tables, sentences and progress bars for people."""
 
 import sys
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""For whoever is on call: what is wrong, and the means to mend it. The console's page Queues shows the same."""
+"""Commands for the person on call: they show what is wrong, and mend it. The console's page Queues shows the same."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -62,7 +62,7 @@ _with_filter = with_options(
     },
     Filter,
 )
-"""For commands about dead letters: which of them."""
+"""Options that choose dead letters."""
 
 
 @app.callback(invoke_without_command=True)

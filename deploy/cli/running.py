@@ -150,8 +150,8 @@ that wait for their batch) was searched again and again: a tenth of the processo
 
 
 def _prepare_to_serve(settings: Settings, *, redis_needed: bool = True) -> None:
-    """What a process does before it runs for long. One that can do without Redis for a while starts without it, and
-    says so."""
+    """Check the servers and tune the garbage collector before a process runs for long. Without `redis_needed` the
+    process starts even if Redis is away, and logs that."""
     database.check_server(settings.require_database_url())
     check_redis(settings.require_redis_url(), needed=redis_needed)
     gc.freeze()  # what is imported by now stays, and need not be searched

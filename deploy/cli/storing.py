@@ -1,4 +1,4 @@
-"""What commands change: rows in one transaction, and hints for the workers after it."""
+"""Changes by commands: rows in one transaction, and hints for the workers after it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

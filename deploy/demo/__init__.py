@@ -256,7 +256,7 @@ _TEXT = Statement(_Text, "SELECT text FROM messages WHERE route_id = %s ORDER BY
 
 
 def _show_message(database: Database, route_id: str, screen: Console) -> None:
-    """What the driver would read last: nothing is sent from the sandbox."""
+    """Print the newest message to the driver. The sandbox sends nothing, so this is the only place to read it."""
     with database.transaction() as connection:
         row = _TEXT.first(connection, (read_id("rte", route_id),))
     if row is not None and row.text is not None:

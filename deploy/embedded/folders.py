@@ -89,8 +89,8 @@ def write_private(file: Path, content: str) -> None:
 
 
 def socket_folder(data: Path, user: pwd.struct_passwd | None = None) -> Path:
-    """Where a server's socket goes. Short: a unix socket's path may have 107 bytes, a data folder's any number. Where
-    `user`, if it is not ours, can go."""
+    """The folder of a server's socket. Its path is short, for a unix socket's path has at most 107 bytes. `user`, who
+    runs the server if we do not, can enter the folders above it."""
     mark = hashlib.sha256(str(data).encode()).hexdigest()[:12]
     folder = Path(tempfile.gettempdir()) / f"fuelroute-{os.getuid()}-{mark}"
     if len(str(folder)) > 80 or (

@@ -48,7 +48,7 @@ class EmbeddedPostgres:
 
     @property
     def admin_url(self) -> str:
-        """As the superuser, who makes roles and databases."""
+        """The address for the superuser, who makes roles and databases."""
         return self._url("postgres", "postgres")
 
     def _url(self, role: str, name: str) -> str:
@@ -199,8 +199,9 @@ class EmbeddedPostgres:
 
 
 def _copy_programs(installed: Path, copy: Path) -> Path:
-    """What the server needs of the wheel, laid out as there, for its programs look for the rest beside themselves. Open
-    to everybody: there is nothing of ours in it. Returns the folder of the programs."""
+    """Copies the parts of the wheel that the server needs, in the same layout, for its programs look for the rest
+    beside themselves. Everybody may read the copy: there is nothing of ours in it. Returns the folder of the
+    programs."""
     wheel = installed.parents[1]
     libraries = wheel.with_name(f"{wheel.name}.libs")
     for folder in (installed.parent / "lib", installed.parent / "share", libraries):
@@ -219,7 +220,7 @@ def _copy_programs(installed: Path, copy: Path) -> Path:
 
 
 def _postgres_user() -> pwd.struct_passwd | None:
-    """Whom PostgreSQL runs as: it refuses root. None: ourselves."""
+    """The user that runs PostgreSQL, which refuses root. None: this process's own user."""
     if os.geteuid() != 0:
         return None
     with contextlib.suppress(KeyError):

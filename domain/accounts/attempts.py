@@ -1,4 +1,4 @@
-"""How signing in slows down those who guess, without locking out those who know.
+"""A limit on attempts to sign in, which slows down people who guess and locks out nobody who knows the password.
 
 A browser in which the account has signed in before counts alone. Any other attempt counts by its network, by account
 and network together, and by account. An account's count leaves out the networks from which it has signed in before. So
@@ -28,12 +28,12 @@ class Bound(NamedTuple):
     leak: timedelta
 
     def left_of(self, attempts: float, last_at: datetime, now: datetime) -> float:
-        """What counts still of so many attempts."""
+        """The number of attempts that still count."""
         return max(0.0, attempts - max(now - last_at, timedelta()) / self.leak)
 
     def wait(self, attempts: float, last_at: datetime, now: datetime) -> timedelta:
-        """The time until the next one is allowed. A `last_at` in the future is of a clock that was ahead: it counts as
-        now."""
+        """The time until the next attempt is allowed. A `last_at` in the future comes from a clock that was ahead, and
+        counts as now."""
         if attempts < self.free:
             return timedelta()
         pause = min(timedelta(seconds=2 ** min(attempts - self.free, 20)), LONGEST_WAIT)
@@ -128,7 +128,8 @@ _FORGET = Command("DELETE FROM sign_in_attempts WHERE subject = %s")
 
 
 def forgive(connection: Connection, subjects: Sequence[Subject]) -> None:
-    """The attempt succeeded. What others may be guessing at, or from, gets back this one only."""
+    """Takes a successful attempt back. Counts to which other people add, such as a network's, lose this attempt
+    only."""
     for subject in subjects:
         if subject.bound in (DEVICE, ACCOUNT_FROM_NETWORK):
             _FORGET.execute(connection, (subject.hash,))

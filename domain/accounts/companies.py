@@ -1,4 +1,4 @@
-"""Companies: tenants with an import and planning policy."""
+"""Companies, with their import and planning policy."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -22,7 +22,7 @@ Percent = Annotated[float, Meta(ge=0, le=100)]
 
 
 class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What may be set of a company; None leaves it as it is.
+    """The settings of a company; None leaves a value as it is.
 
     Each value is declared here: its limits, and the caption that the console's form and the options of the command
     line show, with the default that the table has for it.
@@ -149,7 +149,7 @@ class UnusablePolicy(FuelrouteError):
 _INSERT = Command("INSERT INTO companies (id, name) VALUES (%s, %s)")
 
 _PLAIN = [name for name in Policy.__struct_fields__ if name not in ("message_url", "max_stops")]
-"""What no policy takes away again: NULL leaves it as it is."""
+"""The columns that always have a value: NULL leaves them as they are."""
 
 _SET_POLICY = Statement(
     StoredCompany,
@@ -177,7 +177,7 @@ def set_policy(
     lifts_max_stops: bool = False,
     contacts: Contacts = IN_CLEAR,
 ) -> StoredCompany:
-    """Changes what is given. `lifts_max_stops`: plans have no limit of stops any more. Returns the company as it is
+    """Changes the values that are given. `lifts_max_stops` removes the limit of stops. Returns the company as it is
     now. Raises UnknownCompany, UnusablePolicy, and UnreadableContact for a message URL that was sealed with another
     key."""
     values = {"id": company_id, **_checked(policy, contacts), "lifts_max_stops": lifts_max_stops}
@@ -223,7 +223,7 @@ _ZONE = Statement(_Zone, "SELECT time_zone FROM companies WHERE id = %s")
 
 
 def time_zone_of(connection: Connection, company_id: UUID) -> str:
-    """Of a company that may be retired. Raises UnknownCompany."""
+    """The time zone of a company, retired or not. Raises UnknownCompany."""
     row = _ZONE.first(connection, (company_id,))
     if row is None:
         raise UnknownCompany(shown_id("cmp", company_id))
@@ -231,7 +231,8 @@ def time_zone_of(connection: Connection, company_id: UUID) -> str:
 
 
 def lock_company(connection: Connection, company_id: UUID, *, even_retired: bool = False) -> None:
-    """Whatever changes a company's fleet waits here for its turn, so that two imports never make a vehicle twice.
+    """Locks the company's row. Every change of a fleet waits here for its turn, so that two imports never make a
+    vehicle twice.
 
     Raises UnknownCompany, and RetiredCompany unless `even_retired`.
     """
@@ -248,13 +249,13 @@ _NAMES = Statement(_Named, "SELECT id, name FROM companies WHERE id = ANY(%s)")
 
 
 def names_of(connection: Connection, company_ids: Iterable[UUID]) -> dict[UUID, str]:
-    """For those who see all companies."""
+    """The names of companies by id."""
     ids = list(set(company_ids))
     return {row.id: row.name for row in _NAMES.all(connection, (ids,))} if ids else {}
 
 
 _IN_FLIGHT = timedelta(hours=1)
-"""What was under way when a record was retired has ended by then."""
+"""Requests and jobs that were under way when a company was retired have ended after this time."""
 
 
 _RETIRE = Command("UPDATE companies SET retired_at = coalesce(retired_at, %s) WHERE id = %s")
@@ -262,7 +263,8 @@ _RETIRED_SINCE = Statement(IdRow, "SELECT id FROM companies WHERE retired_at > %
 
 
 def retire_company(connection: Connection, company_id: UUID, *, now: datetime) -> None:
-    """From the commit on its keys are refused and nothing of it is imported. Its routes are still to be closed.
+    """Retires a company: from the commit on its keys are refused and none of its routes is imported. The caller closes
+    its routes.
 
     Raises UnknownCompany. Retiring twice keeps the first time.
     """
@@ -299,7 +301,7 @@ def lock_to_seal(connection: Connection, mark: str) -> list[UUID]:
 
 
 def seal_message_urls(connection: Connection, company_ids: Sequence[UUID], contacts: Contacts) -> Sealed:
-    """Those of locked companies that are not sealed with the newest key."""
+    """Seals the message URLs of locked companies that are not sealed with the newest key."""
     stored = _URLS_TO_SEAL.all(connection, (list(company_ids), contacts.mark))
     sealed = contacts.seal_anew(stored)
     with connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""Which URLs a contact may be.
+"""The rule for the URL of a contact.
 
 A contact is an Apprise URL. Drivers and companies bring it, so it is treated as hostile: only the gateways and
 parameters listed here are allowed, and no host that is known to be inside our own network. `messages/gateways.py` hands
@@ -20,7 +20,7 @@ from domain.settings import Settings, get_settings
 _GENERAL = frozenset({"to", "from", "name", "user", "pass", "password", "port", "format"})
 _MAIL = frozenset({"cc", "bcc", "reply", "region", "batch"})
 _WEBHOOK = frozenset({"method"})
-"""And headers, fields and parameters of the request: names that begin with +, : or -."""
+"""Webhooks may also have headers, fields and parameters of the request: names that begin with +, : or -."""
 
 _PARAMETERS: dict[str, frozenset[str]] = {
     # text messages
@@ -61,9 +61,9 @@ _PARAMETERS: dict[str, frozenset[str]] = {
     # systems of the company's own
     **dict.fromkeys(("form", "forms", "json", "jsons", "xml", "xmls"), _WEBHOOK),
 }
-"""What a contact may say beside its address, for each kind of gateway that it may name. All speak HTTP or SMTP. Left
-out are parameters that name a file or a template, follow redirects, trust any certificate, wait, repeat, or report
-success after a failure."""
+"""The parameters that a contact may have, for each kind of gateway that it may name. All speak HTTP or SMTP. Parameters
+that name a file or a template, follow redirects, trust any certificate, wait, repeat, or report success after a failure
+are not allowed."""
 
 _OWN_HOST = re.compile(r"(form|json|xml|mailto|gotify|mmost|ntfy|rocket|signal|workflow)s?|workflows|infobip")
 """Kinds whose URL names the host that is called, unless it is their cloud; the others know theirs."""
@@ -90,7 +90,7 @@ _NEVER_PUBLIC = tuple(
         ),
     )
 )
-"""Addresses that are reached only from inside of some network, whatever this version of Python says of them."""
+"""Addresses that can be reached only from inside some network, whatever this version of Python calls them."""
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -116,7 +116,7 @@ class AllowedHosts(NamedTuple):
         return host.lower().rstrip(".") in self.names
 
     def take(self, address: _Address) -> bool:
-        """Whether a connection to this address may be made."""
+        """True when a connection to this address is allowed."""
         return any(address in network for network in self.networks) or _is_public(address)
 
 
@@ -163,7 +163,7 @@ def _asset() -> apprise.AppriseAsset:
 
 
 def _may_be_called(host: str, allowed: AllowedHosts) -> bool:
-    """What can be told of a host without resolving it. It may be written in any way that a resolver understands."""
+    """Judges a host without resolving it. The host may be written in any way that a resolver understands."""
     name = unicodedata.normalize("NFKC", host).strip("[]").rstrip(".").lower()
     if allowed.have(name):
         return True

@@ -1,4 +1,4 @@
-"""How people read the fields of a shape: in the console's forms and lists, and as options of a command.
+"""Captions of a shape's fields, for people: the console's forms and lists and the options of commands show them.
 
 A shape declares a field's caption beside its type and its limits:
 

@@ -1,4 +1,4 @@
-"""CSV files that people bring: good rows are kept, bad ones are listed by line. And those that they take away.
+"""CSV files: imports keep good rows and list bad ones by line; exports can be imported again.
 
 Spreadsheets run a cell that begins like a formula. A text that does is written with an apostrophe before it, which
 spreadsheets take for "this is text", and which reading takes away again: what was written reads the same.
@@ -31,7 +31,7 @@ class Rejected(NamedTuple):
 
 @dataclass(slots=True)
 class ImportReport:
-    """What an import did."""
+    """The outcome of an import."""
 
     created: int = 0
     updated: int = 0
@@ -54,7 +54,7 @@ class FileRow(NamedTuple, Generic[RowShape]):
     number: int
     row: RowShape
     cleared: frozenset[str] = frozenset()
-    """Columns whose stored value is to go."""
+    """Columns whose stored value is removed."""
     absent: frozenset[str] = frozenset()
     """Columns that the file does not have: it says nothing about them."""
 
@@ -63,10 +63,10 @@ CLEARED = "-"
 """A cell that says: there is none any more. An empty one says nothing."""
 
 Progress = Callable[[int], object]
-"""Told how many rows more were read."""
+"""A function that is called with the number of rows read since the last call."""
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
-"""How a text begins that a spreadsheet runs; or one that, for an apostrophe in front, looks as if we had defused it."""
+"""The beginning of a text that a spreadsheet runs, or of one that looks defused because apostrophes come before it."""
 
 
 def read_rows(
@@ -119,7 +119,7 @@ def _read(
     absent = frozenset(known - set(header))
 
     def numbered() -> Iterator[tuple[int, list[str]]]:
-        """Rows with the line they begin on; what is no CSV, such as a misplaced quote, costs its row only."""
+        """Rows with the line they begin on. A misplaced quote or the like costs its row only."""
         while True:
             line = reader.line_num + 1
             try:
@@ -194,5 +194,5 @@ def _cell(value: object) -> str:
 
 
 def _armed(cell: str) -> str:
-    """The text that `_cell` wrote."""
+    """The text from which `_cell` made the cell."""
     return cell[1:] if cell[0] == "'" and _FORMULA.match(cell) else cell

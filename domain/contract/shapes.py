@@ -54,7 +54,7 @@ def in_utc(moment: datetime) -> datetime:
 
 
 def json_name(value: object) -> str:
-    """What JSON calls the kind of a decoded value."""
+    """JSON's name for the kind of a decoded value."""
     names = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")
 
@@ -82,7 +82,7 @@ class Shape(Struct, rename="camel", gc=False):
 
 
 class VehicleRef(Shape, omit_defaults=True):
-    """Which vehicle drives the route. Provide `unitNumber` or `vin`; given both, both must name the same vehicle."""
+    """The vehicle that drives the route. Provide `unitNumber` or `vin`; given both, both must name the same vehicle."""
 
     unit_number: Annotated[
         Reference | None, Meta(description="The unit number as stored by the service.", examples=["101"])
@@ -95,7 +95,7 @@ class VehicleRef(Shape, omit_defaults=True):
 
 
 class DriverRef(Shape, omit_defaults=True):
-    """Who drives the route. Provide `name` or `externalId`; given both, both must name the same driver."""
+    """The driver of the route. Provide `name` or `externalId`; given both, both must name the same driver."""
 
     name: Annotated[
         Reference | None, Meta(description="Full name as stored by the service.", examples=["Maria Lopez"])

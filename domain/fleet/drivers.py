@@ -154,7 +154,7 @@ _SET_CONTACT = Command("UPDATE drivers SET contact = %s WHERE id = %s")
 
 
 def seal_contacts(connection: Connection, company_ids: Sequence[UUID], contacts: Contacts) -> Sealed:
-    """Those of the drivers of locked companies that are not sealed with the newest key."""
+    """Seals the contacts of drivers of locked companies that are not sealed with the newest key."""
     stored = _TO_SEAL.all(connection, (list(company_ids), contacts.mark))
     sealed = contacts.seal_anew(stored)
     with connection.cursor() as cursor:
@@ -168,6 +168,6 @@ _BLANK = Command(
 
 
 def forget_driver(connection: Connection, company_id: UUID, driver_id: UUID) -> None:
-    """Nothing is left of a retired driver but the id, which routes name."""
+    """Removes everything of a retired driver but the id, which routes name."""
     forget_former_names(connection, company_id, driver_id)
     _BLANK.execute(connection, (driver_id,))

@@ -1,5 +1,5 @@
-"""How the rows of a CSV file are merged into the stored vehicles or drivers: which record a row means, and what it
-changes. Rules only."""
+"""The rules by which rows of a CSV file are merged into the stored vehicles or drivers: which record a row means, and
+what it changes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ class Record:
     id: UUID
     values: dict[str, CellValue]
     line: int | None = None
-    """The line of the file that meant it."""
+    """The line of the file that means this record."""
 
 
 class Merged(NamedTuple, Generic[RowShape]):
-    """What is to be written. Updates come first: an insert may take the unit number that an update gives up."""
+    """The records to write. Updates come first: an insert may take the unit number that an update gives up."""
 
     updates: list[Record]
     inserts: list[Record]
@@ -41,8 +41,9 @@ def merge_rows(
     *,
     second_is_own: bool,
 ) -> Merged[RowShape]:
-    """An empty cell leaves a stored value as it is. A row that fits several records, or the same one as an earlier
-    line, goes into the report. `second_is_own`: no two real ones share a second key, as with VINs, not with names."""
+    """Merges rows into stored records. An empty cell leaves a stored value as it is. A row that fits several records,
+    or the same one as an earlier line, goes into the report. `second_is_own`: no two records share a second key, which
+    is true of VINs and false of names."""
     records = _Records(keys, stored, second_is_own=second_is_own)
     merged: Merged[RowShape] = Merged([], [], [])
     for number, row, cleared, _ in lines:

@@ -1,4 +1,4 @@
-"""What the API answers about a fleet: lists of vehicles and of drivers; and what the matching screens choose from."""
+"""The API's lists of vehicles and drivers, and the records that the matching screens offer."""
 
 from itertools import chain, combinations
 from typing import NamedTuple
@@ -126,5 +126,5 @@ _RECORDS: dict[Matched, Statement[FleetRecord]] = {
 
 
 def list_records(connection: Connection, company_id: UUID, subject: Matched) -> list[FleetRecord]:
-    """All that a reference can be mapped to."""
+    """The vehicles or drivers in service, to which a reference can be mapped."""
     return _RECORDS[subject].all(connection, (company_id,))

@@ -1,4 +1,4 @@
-"""What vehicles and drivers have in common: they are the records that routes are matched to, in service until they are
+"""The common part of vehicles and drivers: routes are matched to them, and they are in service until they are
 retired."""
 
 from datetime import datetime, timedelta
@@ -97,7 +97,7 @@ _RETIRED_SINCE: dict[Matched, Statement[IdRow]] = {
 }
 
 _IN_FLIGHT = timedelta(hours=1)
-"""What was under way when a record was retired has ended by then."""
+"""Imports that were under way when a record was retired have ended after this time."""
 
 
 def require_in_service(connection: Connection, company_id: UUID, kind: Matched, record_id: UUID) -> None:
@@ -107,10 +107,10 @@ def require_in_service(connection: Connection, company_id: UUID, kind: Matched, 
 
 
 def retire_record(connection: Connection, company_id: UUID, kind: Matched, record_id: UUID, *, now: datetime) -> None:
-    """From now on no reference leads to the vehicle or driver. Its mappings are deleted; its history stays. Retiring
-    twice keeps the first time.
+    """Retires a vehicle or driver: no reference leads to it any more. Its mappings are deleted; its history stays.
+    Retiring twice keeps the first time.
 
-    `routes.retiring` calls it, and does what follows for the record's routes. Raises UnknownTarget.
+    `routes.intake.retiring` calls it, and does what follows for the record's routes. Raises UnknownTarget.
     """
     if _RETIRE[kind].execute(connection, (now, company_id, record_id)).rowcount == 0:
         raise UnknownTarget(kind, shown_record(kind, record_id))
