@@ -79,7 +79,7 @@ def everything(seed: int) -> tuple[PlanInputs, Gauge | None]:
 
 
 def _gauge(rng: random.Random, mpg: float, capacity_gallons: float) -> Gauge | None:
-    """What the truck has told on the miles before: sometimes nothing, and sometimes the gauge jumps up on the road."""
+    """The readings of the truck on the miles before: sometimes none, and sometimes the gauge jumps up on the road."""
     if rng.random() < 0.15:
         return None
     level, jump = rng.uniform(20, 100), rng.choice([0.0, 0.0, rng.uniform(15, 60)])
@@ -92,7 +92,7 @@ def _gauge(rng: random.Random, mpg: float, capacity_gallons: float) -> Gauge | N
 
 
 def difference(inputs: PlanInputs) -> str | None:
-    """How the plan differs from what the oracle finds; None where it does not.
+    """The difference between the plan and the oracle's; None where there is none.
 
     The policy is kept where the oracle can keep it. What is left of it otherwise has the oracle's least cost, and where
     there is no plan the oracle has none either, whatever is given up.
@@ -118,7 +118,7 @@ def _dearer(trip: Trip, planned: float | None) -> str | None:
 
 
 def what_was_in_play(seeds: range) -> Counter[str]:
-    """Of how many of these trips each part mattered, so that a reader sees that all were tried."""
+    """The number of trips in which each part mattered, so that a reader sees that all were tried."""
     found: Counter[str] = Counter()
     for seed in seeds:
         inputs, gauge = everything(seed)

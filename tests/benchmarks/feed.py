@@ -34,7 +34,7 @@ _DEGREES_A_FIX = 0.0065  # at 54 mph
 
 class _Run(NamedTuple):
     rate: float
-    """Of the constant endpoint, or positions stored and judged per second."""
+    """Answers of the constant endpoint, or positions stored and judged, per second."""
     to_message_ms: Sequence[float] = (0.0,)
     note: str = ""
 

@@ -1,4 +1,4 @@
-"""What every benchmark stands on: a stack of its own, alternating rounds, and figures with their goals."""
+"""The ground of every benchmark: a stack of its own, alternating rounds, and figures with their goals."""
 
 import itertools
 import os
@@ -61,7 +61,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """How to measure."""
+    """The settings of a measurement."""
 
     progress: Progress
     rounds: int = 3
@@ -140,7 +140,7 @@ class Run(NamedTuple):
 
     load: Load
     shares: dict[str, float]
-    """What part of one core each process used."""
+    """The part of one core that each process used."""
 
     @property
     def note(self) -> str:
@@ -253,7 +253,7 @@ class Stack:
 
     @contextmanager
     def watched(self) -> Iterator[dict[str, float]]:
-        """What part of one core each process has used in the block; known at its end."""
+        """Gives the part of one core that each process uses in the block. It is filled at the end of the block."""
         shares: dict[str, float] = {}
         started, before = time.perf_counter(), self.cpu_seconds()
         yield shares
@@ -273,7 +273,7 @@ class Stack:
 
 
 def busiest(shares: Mapping[str, float]) -> str:
-    """Who used the processors, as a note."""
+    """A note that names the processes that used the processors most."""
     used = sorted(shares.items(), key=lambda item: -item[1])
     return "CPU: " + ", ".join(f"{name} {share:.0%}" for name, share in used if share >= 0.02)
 
@@ -295,17 +295,17 @@ def _stat(pid: int) -> list[str]:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """Of a process, and of its children that have ended; 0 when it is gone."""
+    """The processor time of a process and of its children that have ended; 0 when it is gone."""
     return sum(map(int, _stat(pid)[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def _stolen_seconds() -> float:
-    """Of all processors together, since the machine started."""
+    """The time that other machines took from all processors together, since the machine started."""
     return int(Path("/proc/stat").read_text().split()[8]) / os.sysconf("SC_CLK_TCK")
 
 
 def own_megabytes(pid: int) -> float:
-    """Of one process, without what it maps or shares; 0 when it is gone."""
+    """The memory of one process, without mapped and shared pages; 0 when it is gone."""
     return _megabytes(pid, "RssAnon")
 
 

@@ -85,7 +85,7 @@ def _roads() -> list[Figure]:
 
 @cache
 def interchanges() -> list[Point]:
-    """Where freeways of the embedded roads meet or bend."""
+    """The points at which freeways of the embedded roads meet or bend."""
     graph = HighwayGraph.load(HIGHWAYS_FILE)
     tails = np.repeat(np.arange(len(graph.nodes)), np.diff(graph.first))
     freeway = graph.through == FREEWAY

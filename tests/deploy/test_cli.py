@@ -40,7 +40,7 @@ NO_COMPANY = "cmp_" + "0" * 32
 
 @dataclass(frozen=True)
 class Result:
-    """What a command did."""
+    """The outcome of a command."""
 
     status: int
     out: str

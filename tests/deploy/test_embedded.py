@@ -170,7 +170,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives PostgreS
 
 
 def open_to_others(folder: Path) -> list[str]:
-    """What in a folder can be read, written or passed by anybody but its owner."""
+    """The files and folders that anybody but the owner can read, write or enter."""
     found = [folder, *folder.rglob("*")]
     return [f"{path} {path.lstat().st_mode:o}" for path in found if path.lstat().st_mode & 0o077]
 

@@ -18,7 +18,7 @@ def relative_links(document: Path) -> list[tuple[str, str]]:
 
 
 def anchors(document: Path) -> set[str]:
-    """Of the headings, as the usual renderers of Markdown make them."""
+    """The anchors of the headings, as the usual renderers of Markdown make them."""
     titles = re.findall(r"^#+ (.+)$", document.read_text(encoding="utf-8"), re.M)
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 

@@ -1,4 +1,5 @@
-"""What is installed is pinned by version and hash, known by name and licence, and enough for a bare machine."""
+"""Every installed package is pinned by version and hash, and known by name and licence; together they suffice for a
+bare machine."""
 
 import os
 import re

@@ -19,7 +19,7 @@ from domain.text import without_secrets
 from tests.deploy.test_cli import Cli, cli  # noqa: F401  (a fixture)
 
 SECRET = "Tr0ub4dor"
-"""What must not be seen. Each half of it counts too: a mistyped address is taken apart in the middle of a password."""
+"""The text that nobody may see. Each half of it counts too: a mistyped address is cut in the middle of a password."""
 HALVES = ("Tr0ub", "b4dor")
 
 MISTYPED_DATABASE = [
@@ -110,7 +110,7 @@ COMMANDS = [
 
 
 def seen(text: str) -> list[str]:
-    """What of the secret is in a text."""
+    """The parts of the secret that are in a text."""
     return [part for part in (SECRET, *HALVES) if part.lower() in text.lower()]
 
 

@@ -1,4 +1,4 @@
-"""What the TMS pushes, or a file holds, reaches a terminal as text: it steers nothing and forges no line."""
+"""Text that a TMS pushes, or that a file holds, reaches a terminal as text: it steers nothing and forges no line."""
 
 import json
 import subprocess

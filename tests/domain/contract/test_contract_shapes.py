@@ -1,4 +1,4 @@
-"""What the shapes of the public API take, what they refuse, and that they name every fault (decision 13)."""
+"""The shapes of the public API take what the contract allows, refuse the rest, and name every fault."""
 
 import json
 from datetime import UTC, datetime, timedelta, timezone

@@ -1,4 +1,4 @@
-"""What is written as CSV reads the same, and no spreadsheet runs a cell of it."""
+"""An exported CSV file reads the same when it is imported, and no spreadsheet runs a cell of it."""
 
 import csv
 import io

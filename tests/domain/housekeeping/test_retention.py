@@ -1,4 +1,4 @@
-"""What is forgotten of finished routes after its days, and what the API goes on answering."""
+"""Retention removes data of finished routes after its days, and the API goes on answering."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
@@ -52,7 +52,7 @@ def driven(connection: Connection, fleet: Fleet, *, now: datetime, status: str =
 
 
 def kept(connection: Connection, route_id: UUID) -> dict[str, int]:
-    """How much there is of each kind."""
+    """The number of stored values of each kind."""
     row = (
         named(connection)
         .execute(
