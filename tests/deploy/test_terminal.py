@@ -35,7 +35,7 @@ def steers(text: str) -> list[str]:
         ("\x9b\u202e\u2066\u2029\ud800", r"\u009b\u202e\u2066\u2029\ud800"),
     ],
 )
-def test_what_steers_a_terminal_is_spelled_out(text: str, shown: str) -> None:
+def test_characters_that_steer_a_terminal_are_spelled_out(text: str, shown: str) -> None:
     assert printable(text) == shown
     assert printable(shown) == shown
 
@@ -47,7 +47,7 @@ def test_a_json_document_stays_the_same_document() -> None:
     assert steers(printable(document, keep="\n")) == []
 
 
-def test_nothing_that_is_printed_steers_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_printed_text_never_steers_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     terminal = Terminal(width=200, force_terminal=False)
     table = Table(title=HOSTILE)
     table.add_column(HOSTILE)
@@ -62,14 +62,14 @@ def test_nothing_that_is_printed_steers_the_terminal(capsys: pytest.CaptureFixtu
     assert "[red]x[/nothing]" in printed
 
 
-def test_a_terminal_has_its_colors_still(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_terminal_still_has_its_colors(capsys: pytest.CaptureFixture[str]) -> None:
     Terminal(width=80, force_terminal=True, color_system="standard").print("wrong", style="red")
 
     assert capsys.readouterr().out == "\x1b[31mwrong\x1b[0m\n"
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
-def test_what_was_pushed_is_harmless_in_the_output_of_every_command(
+def test_pushed_text_is_harmless_in_the_output_of_every_command(
     cli: Cli,  # noqa: F811
     fleet: Fleet,  # noqa: F811
     database: Database,

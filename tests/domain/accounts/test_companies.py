@@ -49,7 +49,7 @@ def test_every_value_of_the_policy_has_a_caption() -> None:
     assert [field.name for field in captioned_fields(Policy)] == list(Policy.__struct_fields__)
 
 
-def test_what_is_not_given_stays(connection: Connection) -> None:
+def test_values_that_are_not_given_stay(connection: Connection) -> None:
     company_id = create_company(connection, Policy(name="Acme", stop_cost=12.5, time_zone="America/Chicago"))
 
     company = set_policy(connection, company_id, Policy(superseding=True, max_stops=0))

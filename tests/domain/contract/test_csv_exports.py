@@ -37,7 +37,7 @@ def written(rows: Sequence[Thing]) -> str:
 
 @given(st.lists(things, max_size=5))
 @pytest.mark.parametrize("clearing", [True, False])
-def test_what_is_written_reads_the_same(clearing: bool, rows: list[Thing]) -> None:
+def test_an_exported_file_reads_the_same(clearing: bool, rows: list[Thing]) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "things.csv"
         path.write_text(written(rows), newline="")
@@ -49,7 +49,7 @@ def test_what_is_written_reads_the_same(clearing: bool, rows: list[Thing]) -> No
 
 
 @given(st.lists(things, max_size=5))
-def test_no_text_is_run(rows: list[Thing]) -> None:
+def test_a_spreadsheet_runs_no_text(rows: list[Thing]) -> None:
     for cells in list(csv.reader(io.StringIO(written(rows), newline="")))[1:]:
         name, note, _ = cells
         assert not name.startswith(("=", "+", "-", "@", "\t", "\r"))

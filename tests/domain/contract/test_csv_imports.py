@@ -261,7 +261,7 @@ def test_a_truck_with_a_known_vin_gets_its_new_unit_number_and_another_may_take_
     assert (stored["301"].id == truck, stored["301"].vin) == (False, "1XKAD49X0CJ000302")
 
 
-def test_a_vin_that_fits_several_vehicles_says_nothing_of_a_new_unit_number(
+def test_a_vin_that_fits_several_vehicles_gives_none_of_them_a_new_unit_number(
     connection: Connection, fleet: Fleet, csv_file: CsvFile
 ) -> None:
     import_vehicles(connection, fleet.company_id, csv_file("unit_number,vin", "101,1XKAD49X0CJ000301"))
@@ -342,7 +342,7 @@ def test_an_import_touches_no_other_company(connection: Connection, fleet: Fleet
     assert vehicles(connection, other)["101"].make is None
 
 
-def test_what_waited_for_a_vehicle_or_driver_is_imported_at_once(
+def test_routes_that_waited_for_a_vehicle_or_driver_are_imported_at_once(
     connection: Connection, fleet: Fleet, csv_file: CsvFile, now: datetime
 ) -> None:
     by_unit = imported(connection, fleet.live, now=now, vehicle={"unitNumber": "201"})

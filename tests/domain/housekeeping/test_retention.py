@@ -71,7 +71,7 @@ def kept(connection: Connection, route_id: UUID) -> dict[str, int]:
 
 @pytest.mark.parametrize("kind", FORGET)
 @pytest.mark.parametrize("status", ["completed", "error", "canceled"])
-def test_each_kind_goes_after_its_days_and_alone(
+def test_each_kind_of_data_goes_after_its_own_days(
     connection: Connection, fleet: Fleet, now: datetime, kind: str, status: str
 ) -> None:
     route_id = driven(connection, fleet, now=now, status=status)
