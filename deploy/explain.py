@@ -55,7 +55,7 @@ def _facts(explanation: RouteExplanation) -> Iterator[tuple[str, str, str]]:
     relaxed_limits = {one["limit"]: one["policy"] for one in explanation["relaxed"]}
 
     def limit(name: str) -> str:
-        return f"given up; {policy} is {relaxed_limits[name]:g}" if name in relaxed_limits else policy
+        return f"relaxed; {policy} is {relaxed_limits[name]:g}" if name in relaxed_limits else policy
 
     yield (
         "road",

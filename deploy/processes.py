@@ -133,7 +133,7 @@ class Child:
         delay = min(FIRST_BACKOFF_SECONDS * 2**self.deaths_in_a_row, LONGEST_BACKOFF_SECONDS)
         self.deaths_in_a_row += 1
         self.start_again_at = now + delay
-        report(f"{self.spec.name} died ({_how(status)}): {self.last_words()}; again in {delay:g} s")
+        report(f"{self.spec.name} died ({_how(status)}): {self.last_words()}; starts again in {delay:g} s")
 
     def signal(self, number: signal.Signals) -> None:
         if self.died() is None:

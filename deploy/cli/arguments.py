@@ -72,7 +72,7 @@ DriverArgument = Annotated[
 CsvFile = Annotated[
     Path, typer.Argument(metavar="FILE.csv", help="A CSV file in UTF-8. Its first line names the columns.")
 ]
-Force = Annotated[bool, typer.Option("--force", help="Do it even with planned or active routes, which end.")]
+Force = Annotated[bool, typer.Option("--force", help="Go on even with planned or active routes. Active ones end.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask whether you are sure.")]
 
 
@@ -115,7 +115,7 @@ def columns_of(shape: type[msgspec.Struct]) -> str:
 
 def confirm(yes: bool, what: str) -> None:
     if not yes and not (sys.stdin.isatty() and typer.confirm(f"{what}. Go on?", err=True)):
-        raise CommandFailed(f"{what}: give --yes if that is meant")
+        raise CommandFailed(f"{what}: give --yes to confirm")
 
 
 def read_secret(file: Path) -> str:

@@ -80,7 +80,7 @@ def companies_create(
 @app.command("set")
 @_with_policy
 def companies_set(policy: Policy, company_id: CompanyArgument, name: Name = None, as_json: AsJson = False) -> None:
-    """Changes a company's policy. What is not given stays as it is."""
+    """Changes a company's policy. Options that are not given change nothing."""
     with transaction() as connection:
         company = companies.set_policy(
             connection, company_id, msgspec.structs.replace(policy, name=name), contacts=Contacts.of(get_settings())
@@ -121,7 +121,7 @@ def companies_erase(
     with transaction() as connection:
         routes = erasure.count_routes(connection, company_id)
     shown = shown_id("cmp", company_id)
-    confirm(yes, f"{shown} and {counted(routes, 'route')} are removed for good")
+    confirm(yes, f"{shown} and {counted(routes, 'route')} will be removed for good")
     with counting("routes", routes, quiet=as_json) as progress:
         erasure.erase_company(transaction, company_id, now=datetime.now(UTC), progress=progress)
     show(as_json, {"id": shown, "erased": True}, lambda: screen.print(f"erased {shown}"))

@@ -1,5 +1,5 @@
 """Whole plans with everything in play at once, against the oracle: deals and taxes, gauges that lie, a margin, a
-smallest purchase, fuel wanted at the end, a most of stops, and limits that have to be given up.
+smallest purchase, fuel wanted at the end, a limit of stops, and limits that have to be relaxed.
 
 The oracle is HiGHS, on the same trip stated as a mixed-integer program.
 """
@@ -95,14 +95,14 @@ def difference(inputs: PlanInputs) -> str | None:
     """The difference between the plan and the oracle's; None where there is none.
 
     The policy is kept where the oracle can keep it. What is left of it otherwise has the oracle's least cost, and where
-    there is no plan the oracle has none either, whatever is given up.
+    there is no plan the oracle has none either, whatever is relaxed.
     """
     kept, plan = compute_plan(replace(inputs, further_offers=None)), compute_plan(inputs)
     least = milp_objective(kept.trip)
     if (least is not None) != isinstance(kept, ComputedPlan):
         return f"the policy can{'' if least is not None else 'not'} be kept"
     if isinstance(kept, ComputedPlan) and isinstance(plan, ComputedPlan) and plan.relaxed:
-        return "a limit is given up without need"
+        return "a limit is relaxed without need"
     return _dearer(plan.trip, plan.objective if isinstance(plan, ComputedPlan) else None)
 
 
@@ -124,7 +124,7 @@ def what_was_in_play(seeds: range) -> Counter[str]:
         inputs, gauge = everything(seed)
         plan = compute_plan(inputs)
         found["without a plan"] += not isinstance(plan, ComputedPlan)
-        found["with something given up"] += isinstance(plan, ComputedPlan) and bool(plan.relaxed)
+        found["with a relaxed limit"] += isinstance(plan, ComputedPlan) and bool(plan.relaxed)
         found["with a gauge that is not believed"] += gauge is not None and not gauge.is_believed
         found["with a margin"] += inputs.policy.fuel_margin_percent > 0
         found["less the tax"] += inputs.policy.objective is Objective.TAX_ADJUSTED

@@ -111,7 +111,7 @@ def _against_highs(bench: Bench) -> list[Figure]:
 
 
 def _with_everything(bench: Bench) -> Figure:
-    """Whole plans with deals, taxes, gauges, margins and limits given up, against HiGHS."""
+    """Whole plans with deals, taxes, gauges, margins and relaxed limits, against HiGHS."""
     with bench.task("plan: whole plans with everything in play", EVERYTHING) as advance:
         differing = 0
         for seed in range(EVERYTHING):

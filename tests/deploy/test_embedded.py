@@ -135,7 +135,7 @@ def test_a_child_that_dies_is_started_again(tmp_path: Path) -> None:
     supervisor.watch(stop_when_seen)
     supervisor.stop()
 
-    assert lines[0] == "brief died (status 3): one last word; again in 0.5 s"
+    assert lines[0] == "brief died (status 3): one last word; starts again in 0.5 s"
     assert lines[1].startswith("brief started again")
 
 

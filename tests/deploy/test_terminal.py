@@ -140,7 +140,7 @@ def test_an_explanation_of_hostile_stations_is_harmless(capsys: pytest.CaptureFi
     assert not [line for line in printed.splitlines() if line.lstrip().startswith("rte_forged")]
     assert "[red]x[/nothing]" in printed
     (reserve,) = [line.rstrip().split(None, 3) for line in printed.splitlines() if line.startswith("reserve ")]
-    assert reserve == ["reserve", "1.0", "gal", "given up; the company's policy is 30"]
+    assert reserve == ["reserve", "1.0", "gal", "relaxed; the company's policy is 30"]
 
 
 def test_refused_rows_of_a_hostile_file_are_harmless(cli: Cli, fleet: Fleet, tmp_path: Path) -> None:  # noqa: F811
