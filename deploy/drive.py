@@ -46,8 +46,9 @@ def drive_route(
     screen: Console | None = None,
 ) -> dict[str, Any]:
     """Drives a draft route from its first stop to its last, with `fuel_percent` in its tank at the start. A sandbox
-    route in simulated time, a live one in real time, or with `jump` by appearing at each stop. `by_way_of` is a place
-    before the second stop that the plan does not know. Returns the number of fixes and the route's status afterwards.
+    route is driven in simulated time, a live one in real time or, with `jump`, by appearing at each stop. `by_way_of`
+    is a place before the second stop that the plan does not know. Returns the number of fixes and the route's status
+    afterwards.
 
     `route_id` is the id as the API shows it. Raises CannotDrive.
     """
@@ -114,7 +115,8 @@ def _load(database: Database, route_id: str) -> tuple[_Route, UUID]:
 
 
 def _start_time(route: _Route, live: bool) -> datetime:
-    """Now; in the sandbox not before the truck's last simulated fix, nor long before the route's start."""
+    """The time of the first fix: now, but in the sandbox not before the truck's last simulated fix, nor long before the
+    route's start."""
     now = datetime.now(UTC)
     if live:
         return now

@@ -24,7 +24,7 @@ from domain.operations.audit import Actor
 
 
 def read_company_id(text: str) -> UUID:
-    """Raises UnknownCompany for text that is no company's id."""
+    """The id that the text shows. Raises UnknownCompany for text that is no company's id."""
     company_id = read_id("cmp", text)
     if company_id is None:
         raise UnknownCompany(text)
@@ -32,7 +32,7 @@ def read_company_id(text: str) -> UUID:
 
 
 def read_record_id(kind: Matched, text: str) -> UUID:
-    """Raises UnknownTarget for text that is no vehicle's or driver's id."""
+    """The id that the text shows. Raises UnknownTarget for text that is no vehicle's or driver's id."""
     record_id = read_id(ID_KIND[kind], text)
     if record_id is None:
         raise UnknownTarget(kind, text)
@@ -119,7 +119,7 @@ def confirm(yes: bool, what: str) -> None:
 
 
 def read_secret(file: Path) -> str:
-    """A secret, from a file or for `-` from standard input."""
+    """Reads a secret from a file, or from standard input for `-`."""
     try:
         with sys.stdin if str(file) == "-" else file.open() as lines:
             line = lines.readline().strip()

@@ -26,7 +26,7 @@ def counted(count: int, one: str, several: str | None = None) -> str:
 
 
 def show(as_json: bool, document: Any, text: Callable[[], object]) -> None:
-    """The result: one JSON document for scripts, or something readable."""
+    """Prints the result: one JSON document for scripts, or text for people."""
     if as_json:
         sys.stdout.write(printable(msgspec.json.format(write(document)).decode(), keep="\n") + "\n")
     else:

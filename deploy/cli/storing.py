@@ -17,6 +17,6 @@ def transaction() -> Iterator[Connection]:
 
 
 def enqueue(jobs: list[Job]) -> None:
-    """Hints for the workers; without Redis the passes find the work."""
+    """Enqueues hints for the workers. Without Redis the passes find the work."""
     if jobs:
         JobQueue.of(get_settings()).put(*jobs)

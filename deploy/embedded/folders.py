@@ -68,8 +68,8 @@ class DataFolder:
 
 
 def make_closed(data: Path, *folders: Path) -> None:
-    """The data folder and folders in it, closed to others. A data folder that was there keeps its mode: it may not be
-    ours alone. Raises EmbeddedUnavailable."""
+    """Makes the data folder and folders in it, closed to others. A data folder that exists keeps its mode: it may not
+    be ours alone. Raises EmbeddedUnavailable."""
     data.parent.mkdir(parents=True, exist_ok=True)
     data.mkdir(mode=0o700, exist_ok=True)
     if data.stat().st_mode & 0o002:
@@ -101,7 +101,8 @@ def socket_folder(data: Path, user: pwd.struct_passwd | None = None) -> Path:
 
 
 def make_private(folder: Path, owner: int) -> None:
-    """A folder that only its owner can enter, in a place where anybody can make one. Raises EmbeddedUnavailable."""
+    """Makes a folder that only its owner can enter, in a place where anybody can make one. Raises
+    EmbeddedUnavailable."""
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     try:

@@ -73,7 +73,7 @@ class EmbeddedPostgres:
         stop_orphan(self._folder / "postmaster.pid", b"postgres", signal.SIGINT)
 
     def leave(self) -> None:
-        """Removes what it needs only while it runs."""
+        """Removes the files that the server needs only while it runs."""
         shutil.rmtree(self.sockets, ignore_errors=True)
         shutil.rmtree(self._copy, ignore_errors=True)
 
@@ -97,7 +97,8 @@ class EmbeddedPostgres:
             )
 
     def _make_cluster(self) -> None:
-        """All or nothing: initdb writes PG_VERSION first, and what a kill cuts short would look complete for ever."""
+        """Makes the cluster as a whole or not at all: initdb writes PG_VERSION first, and a cluster that a kill cut
+        short would look complete for ever."""
         for left in self._data.glob("postgres.new-*"):
             shutil.rmtree(left, ignore_errors=True)
         # a name of its own: what was cut short may still be writing for a moment

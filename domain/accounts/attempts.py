@@ -21,8 +21,8 @@ LONGEST_WAIT = timedelta(minutes=15)
 
 
 class Bound(NamedTuple):
-    """So many attempts are free. After each further one the wait doubles, from a second to `LONGEST_WAIT`. One attempt
-    is forgotten after each `leak`."""
+    """A limit of attempts. `free` of them need no wait; after each further one the wait doubles, from a second to
+    `LONGEST_WAIT`. One attempt is forgotten after each `leak`."""
 
     free: int
     leak: timedelta
@@ -49,7 +49,7 @@ SITE = Bound(free=500, leak=timedelta(seconds=10))
 
 
 class Subject(NamedTuple):
-    """The one who tries, or the account that is tried."""
+    """A counter of attempts: for a browser, a network, an account, or an account from a network."""
 
     hash: bytes
     bound: Bound
@@ -100,8 +100,8 @@ _SET_CLOCK = Command("UPDATE sign_in_attempts SET last_at = %(now)s WHERE subjec
 
 
 def take_attempt(connection: Connection, subjects: Sequence[Subject], *, now: datetime) -> timedelta:
-    """Counts one attempt before it is made, so that many at the same time count too. Returns zero; or how long to
-    wait, and then nothing was counted and no row was added."""
+    """Counts one attempt before it is made, so that many at the same time count too. Returns zero; or the
+    time to wait, and then it has counted nothing and added no row."""
     found: list[tuple[Subject, _Attempts]] = []
     with connection.transaction() as counting:
         for subject in subjects:
@@ -144,5 +144,5 @@ _FORGET_OLD = Command(
 
 
 def forget_attempts(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
-    """Deletes the rows of which nothing has counted for so many days, up to `limit`. Returns how many."""
+    """Deletes up to `limit` rows that have counted for nothing for `days`. Returns how many."""
     return _FORGET_OLD.execute(connection, (now - timedelta(days=days), limit)).rowcount

@@ -66,7 +66,8 @@ that name a file or a template, follow redirects, trust any certificate, wait, r
 are not allowed."""
 
 _OWN_HOST = re.compile(r"(form|json|xml|mailto|gotify|mmost|ntfy|rocket|signal|workflow)s?|workflows|infobip")
-"""Kinds whose URL names the host that is called, unless it is their cloud; the others know theirs."""
+"""Kinds of gateways whose URL names the host that is called, unless that is their cloud. Other kinds know their
+host."""
 
 _LIKE = "such as mailtos://user:password@host"
 NOT_PUBLIC = "is not on the public internet; FUELROUTE_MESSAGE_ALLOWED_HOSTS names the exceptions"
@@ -121,7 +122,8 @@ class AllowedHosts(NamedTuple):
 
 
 def fault_of(url: str, allowed: AllowedHosts | None = None) -> str | None:
-    """Why a contact cannot be used, as the end of a sentence that names it; None when it can. No name is resolved."""
+    """The reason why a contact cannot be used, as the end of a sentence that names it; None when it can. No name is
+    resolved."""
     try:
         gateway_of(url, AllowedHosts.of(get_settings()) if allowed is None else allowed)
     except UnusableContact as error:
@@ -130,7 +132,7 @@ def fault_of(url: str, allowed: AllowedHosts | None = None) -> str | None:
 
 
 class UnusableContact(Exception):
-    """A contact that must not be used; the text ends a sentence that begins with what it is."""
+    """A contact that must not be used. The text ends a sentence that begins with the name of the contact."""
 
 
 def gateway_of(url: str, allowed: AllowedHosts) -> Any:

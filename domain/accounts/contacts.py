@@ -30,7 +30,7 @@ def is_sealed(contact: str) -> bool:
 
 
 class UnreadableContact(FuelrouteError):
-    """Sealed with a key that this process does not have."""
+    """The contact is sealed with a key that this process does not have."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -75,7 +75,7 @@ class Contacts:
         return f"{_SEALED}{hashlib.sha256(self._keys[0].encode()).hexdigest()[:8]}:" if self._keys else None
 
     def seal(self, contact: str | None) -> str | None:
-        """The contact as it is stored. A contact that is sealed already stays as it is."""
+        """Seals a contact with the newest key, if there is one. A contact that is sealed already stays as it is."""
         if contact is None or is_sealed(contact):
             return contact
         if not self._keys:

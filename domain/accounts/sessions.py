@@ -162,7 +162,7 @@ def begin_session(connection: Connection, user_id: UUID, *, address: str, now: d
 
 
 def step_of_code(secret: str, code: str, now: datetime) -> int | None:
-    """The time step of a one-time code, at most one away from now; None: it is not the code of any."""
+    """The time step of a one-time code, at most one away from now; None: it is the code of no such step."""
     code = "".join(code.split())
     if not (len(code) == 6 and code.isascii() and code.isdecimal()):
         return None
@@ -271,7 +271,7 @@ def sign_out_everywhere(connection: Connection, user_id: UUID) -> None:
 
 
 def count_sessions(connection: Connection, user_id: UUID, *, now: datetime) -> int:
-    """In how many browsers the user is signed in."""
+    """The number of browsers in which the user is signed in."""
     return _COUNT.one(connection, {"user_id": user_id, "now": now}).sessions
 
 

@@ -6,7 +6,7 @@ import secrets
 
 
 def new_token() -> str:
-    """256 bits: one round of SHA-256 is enough to hide it."""
+    """A token of 256 random bits. One round of SHA-256 is enough to hide it."""
     return secrets.token_urlsafe(32)
 
 

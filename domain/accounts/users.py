@@ -64,7 +64,7 @@ def create_user(
 ) -> UUID:
     """Stores a user and returns the id. Without a password the user needs a link that sets one.
 
-    The caller has looked at the company. Raises UnusableUser, UnusablePassword.
+    The caller has checked the company. Raises UnusableUser, UnusablePassword.
     """
     email = tidy_email(email)
     name, at, host = email.partition("@")
@@ -159,8 +159,8 @@ def email_of_link(connection: Connection, token: str, *, now: datetime) -> str |
 
 
 def set_password_by_link(connection: Connection, token: str, password: str, *, now: datetime) -> UUID | None:
-    """Sets the password and uses the link up. Returns whose it is; None: it was used already, or is too old. Raises
-    UnusablePassword."""
+    """Sets the password and uses up the link. Returns the user's id; None: the link was used already, or is too old.
+    Raises UnusablePassword."""
     row = _find_link(connection, token, now)
     if row is None:
         return None

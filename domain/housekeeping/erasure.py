@@ -1,7 +1,7 @@
 """Erases a company or a driver for good.
 
 The subject is retired first, so that nothing new comes in. The work is done in portions, each in a transaction of its
-own: nobody waits for long, and a command that broke off is given again.
+own: nobody waits for long, and a command that broke off can be given again.
 
 The books need a driver's routes with miles, gallons and cost. They stay, without anything that says whose they were.
 The only thing that stays of a company is that it was erased.
@@ -36,8 +36,8 @@ _VEHICLES = 10
 """The number of vehicles whose positions are deleted in one transaction: each may have 100,000."""
 
 _REQUESTS = 10_000
-"""Entries of the request log erased in one transaction. What an ingress process writes later, it has collected before:
-`requests.forget_requests` removes that within the hour."""
+"""Entries of the request log erased in one transaction. An ingress process may write entries later that it
+collected before: `requests.forget_requests` removes them within the hour."""
 
 _MAX_TRIES = 5
 _IN_FLIGHT_SECONDS = 0.5

@@ -31,7 +31,8 @@ from tests.rows import named
 HOST = "127.0.0.1"
 
 STOLEN = "stolen by the host"
-"""Among those who use the processors: time that was ours by right (`steal` of proc(5)). Figures suffer from it."""
+"""The name of the time that was ours by right (`steal` of proc(5)), among the users of the processors. Figures suffer
+from it."""
 
 Measured = TypeVar("Measured")
 
@@ -136,7 +137,7 @@ def new_progress(screen: Console) -> Progress:
 
 
 class Run(NamedTuple):
-    """One round of a load, and who used the processors in it."""
+    """One round of a load, and the use of the processors in it."""
 
     load: Load
     shares: dict[str, float]
@@ -153,7 +154,7 @@ def rates(runs: Sequence[Run]) -> list[float]:
 
 
 def ratios(ours: Sequence[float], reference: Sequence[float]) -> list[float]:
-    """Ours by the reference of the same round."""
+    """Our figures divided by the reference of the same round."""
     return [one / other for one, other in zip(ours, reference, strict=True)]
 
 
@@ -223,7 +224,7 @@ class Stack:
             return named(connection).execute(statement, parameters).fetchall()
 
     def wait_until(self, statement: str, *, seconds: float) -> None:
-        """Until a query gives true. Raises LoadFailed."""
+        """Waits until a query gives true. Raises LoadFailed."""
         deadline = time.monotonic() + seconds
         while not self.query(statement)[0][0]:
             if time.monotonic() > deadline:
@@ -239,8 +240,8 @@ class Stack:
         return {name: sum(_megabytes(pid, "VmRSS") for pid in pids) for name, pids in self._processes().items()}
 
     def cpu_seconds(self) -> dict[str, float]:
-        """So far, of each process with its children, of the load generator, and what a virtual machine's host gave to
-        others meanwhile.
+        """Processor seconds so far: of each process with its children, of the load generator, and those that a virtual
+        machine's host gave to others.
         """
         pids = {**self._processes(), "load generator": [os.getpid()]}
         spent = {name: sum(map(_cpu_seconds, of_name)) for name, of_name in pids.items()}
