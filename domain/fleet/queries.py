@@ -1,6 +1,7 @@
 """The API's lists of vehicles and drivers, and the records that the matching screens offer."""
 
 from itertools import chain, combinations
+from operator import attrgetter
 from typing import NamedTuple
 from uuid import UUID
 
@@ -52,10 +53,12 @@ def list_vehicles(connection: Connection, company_id: UUID, query: VehicleQuery)
     return VehicleList(data=data, total=total, limit=query.limit, offset=query.offset)
 
 
+_shown_columns = attrgetter(*Vehicle.__struct_fields__[1:])
+"""The stored columns that the API shows under the same names: all fields but the id."""
+
+
 def _vehicle(row: StoredVehicle) -> Vehicle:
-    """A vehicle as the API shows it: some of the stored columns, under the same names."""
-    values = row._asdict() | {"id": shown_id("veh", row.id)}
-    return Vehicle(**{name: values[name] for name in Vehicle.__struct_fields__})
+    return Vehicle(shown_id("veh", row.id), *_shown_columns(row))
 
 
 class _DriverRow(NamedTuple):
