@@ -1,1 +1,1 @@
-"""How Fuelroute is run: the command line, the embedded stack and its supervisor, the demo, and files for operators."""
+"""Running Fuelroute: the command line, the embedded stack and its supervisor, the demo, and files for operators."""

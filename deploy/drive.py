@@ -1,18 +1,17 @@
-"""A simulated truck: drives a route and posts what its GPS would, through the same feed as a real one."""
+"""Drives a route with a simulated truck, whose fixes go through the same feed as those of a real one."""
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Protocol, TypedDict
 from uuid import UUID
 
 import httpx
-import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from deploy.simulated_truck import FIX_SECONDS, Trip, Truck
 from domain.accounts.keys import create_key, revoke_key
 from domain.database import Database
 from domain.errors import FuelrouteError
@@ -25,10 +24,6 @@ from domain.statements import Statement
 from domain.stations.corridor import StationIndex
 from domain.text import printable
 
-FIX_SECONDS = 30
-DWELL_FIXES = 10
-"""Five minutes at each stop: longer than any rule of arrivals needs."""
-POSTED_AT_ONCE = 200
 START_FUEL_PERCENT = 25.0
 PLAN_WAIT_SECONDS = 30.0
 NEW_PLAN_WAIT_SECONDS = 5.0
@@ -37,39 +32,6 @@ PASSES_MILES = 10.0
 
 class CannotDrive(FuelrouteError):
     """The route cannot be driven; the text says why."""
-
-
-@dataclass(slots=True)
-class _Truck:
-    """Where the truck is in time, and what it has posted."""
-
-    vehicle_id: str
-    post: Callable[[list[dict[str, Any]]], None]
-    now: datetime
-    fuel_percent: float
-    fixes: int = 0
-    unsent: list[dict[str, Any]] = field(default_factory=list)
-
-    def fix(self, latitude: float, longitude: float, speed_mph: float) -> None:
-        self.unsent.append(
-            {
-                "vehicleId": self.vehicle_id,
-                "latitude": round(latitude, 6),
-                "longitude": round(longitude, 6),
-                "recordedAt": self.now.isoformat(),
-                "speedMph": speed_mph,
-                "fuelPercent": round(max(self.fuel_percent, 0), 1),
-                "accuracyMeters": 8,
-            }
-        )
-        if len(self.unsent) >= POSTED_AT_ONCE:
-            self.send()
-
-    def send(self) -> None:
-        if self.unsent:
-            self.post(self.unsent)
-            self.fixes += len(self.unsent)
-            self.unsent = []
 
 
 def drive_route(
@@ -84,8 +46,9 @@ def drive_route(
     screen: Console | None = None,
 ) -> dict[str, Any]:
     """Drives a draft route from its first stop to its last, with `fuel_percent` in its tank at the start. A sandbox
-    route in simulated time, a live one in real time, or with `jump` by appearing at each stop. `by_way_of` is a place
-    before the second stop that the plan does not know. Returns the number of fixes and the route's status afterwards.
+    route is driven in simulated time, a live one in real time or, with `jump`, by appearing at each stop. `by_way_of`
+    is a place before the second stop that the plan does not know. Returns the number of fixes and the route's status
+    afterwards.
 
     `route_id` is the id as the API shows it. Raises CannotDrive.
     """
@@ -93,7 +56,7 @@ def drive_route(
         route, vehicle_id = _load(database, route_id)
         live = route.environment == Environment.LIVE
         with _feed(settings, database, route, key) as post:
-            truck = _Truck(shown_id("veh", vehicle_id), post, _start_time(route, live), fuel_percent=fuel_percent)
+            truck = Truck(shown_id("veh", vehicle_id), post, _start_time(route, live), fuel_percent=fuel_percent)
             if live and jump:
                 _appear_at_stops(database, route, truck, screen)
             else:
@@ -103,7 +66,7 @@ def drive_route(
 
 
 class _Stop(TypedDict):
-    """What the drive needs of a stop in `routes.stops`."""
+    """A stop in `routes.stops`, as far as the drive needs it."""
 
     name: str
     latitude: float
@@ -122,7 +85,7 @@ class _Route(NamedTuple):
     mpg: float
     capacity_gallons: float
     newest_at: datetime | None
-    """Of the truck's last fix."""
+    """The time of the truck's newest fix."""
 
 
 _ROUTE = Statement(
@@ -152,7 +115,8 @@ def _load(database: Database, route_id: str) -> tuple[_Route, UUID]:
 
 
 def _start_time(route: _Route, live: bool) -> datetime:
-    """Now; in the sandbox not before the truck's last simulated fix, nor long before the route's start."""
+    """The time of the first fix: now, but in the sandbox not before the truck's last simulated fix, nor long before the
+    route's start."""
     now = datetime.now(UTC)
     if live:
         return now
@@ -167,7 +131,8 @@ def _start_time(route: _Route, live: bool) -> datetime:
 def _feed(
     settings: Settings, database: Database, route: _Route, key: str | None
 ) -> Iterator[Callable[[list[dict[str, Any]]], None]]:
-    """Posts to the feed, with the key given or one made for the drive and revoked after it."""
+    """Gives a function that posts fixes to the feed. Without a `key` it makes one for the drive, and revokes it
+    afterwards."""
     made = None
     if key is None:
         with database.transaction() as connection:
@@ -196,8 +161,8 @@ def _feed(
                 revoke_key(connection, made.id)
 
 
-def _appear_at_stops(database: Database, route: _Route, truck: _Truck, screen: Console | None) -> None:
-    """Three agreeing fixes at each stop: enough to be believed, wherever the truck was before."""
+def _appear_at_stops(database: Database, route: _Route, truck: Truck, screen: Console | None) -> None:
+    """Posts three agreeing fixes at each stop: the service believes them, wherever the truck was before."""
     for index, stop in enumerate(route.stops):
         for _ in range(3):
             time.sleep(0.2)
@@ -214,7 +179,7 @@ def _drive(
     database: Database,
     settings: Settings,
     route: _Route,
-    truck: _Truck,
+    truck: Truck,
     speed_mph: float,
     by_way_of: Point | None,
     *,
@@ -226,7 +191,7 @@ def _drive(
     road = default_roads(settings.valhalla_url).through([stops[0], *filter(None, [by_way_of]), *stops[1:]])
     miles = list(road.stop_miles)
     turn = miles.pop(1) if by_way_of is not None else None
-    trip = _Trip(truck, road, speed_mph, route.mpg, route.capacity_gallons, real_time=real_time)
+    trip = Trip(truck, road, speed_mph, route.mpg, route.capacity_gallons, real_time=real_time)
     with _trip_shown(screen, road.distance_miles) as show:
         for index, mile in enumerate(miles):
             if index == 1 and turn is not None:
@@ -245,65 +210,8 @@ def _drive(
                 ]
 
 
-@dataclass(slots=True)
-class _Trip:
-    """A truck on its road: burns fuel by the mile, and fills up where its plan says."""
-
-    truck: _Truck
-    road: Road
-    speed_mph: float
-    mpg: float
-    capacity_gallons: float
-    real_time: bool
-    refuels: list[tuple[float, float]] = field(default_factory=list)
-    """Mile and gallons of the fuel stops ahead."""
-
-    def stand_at(self, stop: Point) -> None:
-        for _ in range(DWELL_FIXES):
-            self._fix(*stop, speed_mph=0)
-        self.truck.send()
-
-    def drive(self, start_mile: float, end_mile: float, show: Callable[[float], None]) -> None:
-        """From one stop until just before the next."""
-        miles_a_fix = self.speed_mph * FIX_SECONDS / 3600
-        mile = start_mile + miles_a_fix
-        while mile < end_mile:
-            self.truck.fuel_percent -= self._percent_of_tank(miles_a_fix / self.mpg)
-            self._refuel_until(mile)
-            self._fix(*self._place_at(mile), speed_mph=self.speed_mph)
-            show(mile)
-            mile += miles_a_fix
-
-    def _refuel_until(self, mile: float) -> None:
-        """Stands at the pump of each fuel stop passed: a tank that fills on the road is not believed."""
-        while self.refuels and self.refuels[0][0] <= mile:
-            at, gallons = self.refuels.pop(0)
-            self._fix(*self._place_at(at), speed_mph=0)
-            self.truck.fuel_percent += self._percent_of_tank(gallons)
-            self.stand_at(Point(*self._place_at(at)))
-
-    def _percent_of_tank(self, gallons: float) -> float:
-        return 100 * gallons / self.capacity_gallons
-
-    def _place_at(self, mile: float) -> tuple[float, float]:
-        """Latitude and longitude."""
-        latitudes, longitudes = self.road.line.T
-        return (
-            float(np.interp(mile, self.road.line_miles, latitudes)),
-            float(np.interp(mile, self.road.line_miles, longitudes)),
-        )
-
-    def _fix(self, latitude: float, longitude: float, *, speed_mph: float) -> None:
-        """One fix, and the time until the next."""
-        self.truck.fix(latitude, longitude, speed_mph)
-        if self.real_time:
-            self.truck.send()
-            time.sleep(FIX_SECONDS)
-        self.truck.now += timedelta(seconds=FIX_SECONDS)
-
-
 class _Show(Protocol):
-    """Tells the watcher which mile the truck is at, and from a stop on that stop's name."""
+    """Shows which mile the truck is at and, once it has reached a stop, the stop's name."""
 
     def __call__(self, mile: float, stop: str | None = None) -> None: ...
 
@@ -333,7 +241,7 @@ class _FuelStop(TypedDict):
 
 
 class _FuelPlan(TypedDict):
-    """What the drive needs of the contract's FuelPlan."""
+    """The contract's FuelPlan, as far as the drive needs it."""
 
     stops: list[_FuelStop]
 
@@ -358,8 +266,8 @@ def _plan_of(database: Database, route_id: UUID) -> _Planned:
 
 
 def _wait_for_another_plan(database: Database, route_id: UUID) -> list[_FuelStop]:
-    """The fuel stops of the driver's plan, once it was made anew for a truck that has left its road, or some seconds
-    later where it is not."""
+    """Waits some seconds for a new plan, as for a truck that has left its road. Returns the fuel stops of the driver's
+    plan, new or not."""
     had = _plan_of(database, route_id)
     deadline = time.monotonic() + NEW_PLAN_WAIT_SECONDS
     while (plan := _plan_of(database, route_id)).plan_id == had.plan_id and time.monotonic() < deadline:
@@ -368,7 +276,7 @@ def _wait_for_another_plan(database: Database, route_id: UUID) -> list[_FuelStop
 
 
 def _refuels_after(turn: float, road: Road, stops: list[_FuelStop]) -> list[tuple[float, float]]:
-    """Mile on the road that is driven, after a turn of it, and gallons of each fuel stop that it passes."""
+    """Mile and gallons of each fuel stop that the driven road passes after the turn."""
     index = StationIndex.build([""] * len(stops), [(stop["latitude"], stop["longitude"]) for stop in stops])
     passed = {one.station_index: one.mile for one in index.passes(road, PASSES_MILES) if one.mile > turn}
     return sorted((mile, stops[number]["gallonsToFill"]) for number, mile in passed.items())
@@ -383,13 +291,13 @@ _STATE = Statement(_State, "SELECT status, closed_reason FROM routes WHERE id = 
 
 
 def _state(database: Database, route_id: UUID) -> _State:
-    """A route that was deleted meanwhile is `gone`."""
+    """The route's status now. A route that was deleted meanwhile is `gone`."""
     with database.transaction() as connection:
         return _STATE.first(connection, (route_id,)) or _State("gone", None)
 
 
 def _wait_for_plan(database: Database, route_id: UUID) -> None:
-    """The truck loads until its plan is with the driver. Raises CannotDrive when there will be none."""
+    """Waits until the driver has the plan. Raises CannotDrive when there will be none."""
     status = _wait_for(database, route_id, {RouteStatus.ACTIVE, RouteStatus.COMPLETED, RouteStatus.ERROR})
     if status == RouteStatus.ERROR:
         raise CannotDrive(f"the route is error: {_state(database, route_id).closed_reason or ''}")

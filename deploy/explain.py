@@ -55,7 +55,7 @@ def _facts(explanation: RouteExplanation) -> Iterator[tuple[str, str, str]]:
     relaxed_limits = {one["limit"]: one["policy"] for one in explanation["relaxed"]}
 
     def limit(name: str) -> str:
-        return f"given up; {policy} is {relaxed_limits[name]:g}" if name in relaxed_limits else policy
+        return f"relaxed; {policy} is {relaxed_limits[name]:g}" if name in relaxed_limits else policy
 
     yield (
         "road",
@@ -94,7 +94,8 @@ def _credited(roads: str) -> str:
 
 
 def _expected(fuel: FuelOrigin) -> str:
-    """How far a reading is from what the miles since an earlier one leave, where it is anything."""
+    """The difference between a reading and the level expected after the miles since an earlier reading; empty below 1
+    %."""
     off = fuel.get("off_percent", 0.0)
     if abs(off) < 1:
         return ""

@@ -73,7 +73,7 @@ def runtime_packages() -> list[Distribution]:
 
 
 def licence(package: Distribution) -> str:
-    """What the package says its licence is: an SPDX expression where it has one."""
+    """The licence that the package states: an SPDX expression where it has one."""
 
     def of(name: str) -> list[str]:
         return [str(value).strip() for value in package.metadata.get_all(name) or ()]

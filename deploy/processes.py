@@ -23,7 +23,7 @@ PR_SET_PDEATHSIG = 1
 FIRST_BACKOFF_SECONDS = 0.5
 LONGEST_BACKOFF_SECONDS = 30.0
 STEADY_SECONDS = 60.0
-"""After so long a life, a death is a new one and not the next of a series."""
+"""A process that lived this long starts a new series of deaths."""
 
 STOP_SECONDS = 9.0
 _POLL_SECONDS = 0.1
@@ -39,18 +39,18 @@ Report = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """One process: what to run, as whom, where its output goes, how to stop it."""
+    """One process: its command, its user, the file of its output, and the signal that stops it."""
 
     name: str
     argv: Sequence[str]
     log: Path | None
-    """Where its output is appended; None: to ours."""
+    """The file to which its output is appended; None: it shares our output."""
     env: Mapping[str, str] = field(default_factory=dict)
     inherits: bool = True
-    """Whether `env` adds to our environment. It does for our own commands, whose libraries read proxies, certificates
-    and PostgreSQL's own variables there; a server gets `env` alone."""
+    """True adds `env` to our environment, as for our own commands: their libraries read proxies, certificates and
+    PostgreSQL's own variables there. False gives the process `env` alone, as for a server."""
     folder: Path | None = None
-    """Where it runs; None: where we do."""
+    """Its working folder; None: ours."""
     user: int | None = None
     group: int | None = None
     stop_signal: signal.Signals = signal.SIGTERM
@@ -58,7 +58,7 @@ class Spec:
 
 
 def open_private(file: str, flags: int) -> int:
-    """An `opener`: what it makes, only its owner can read."""
+    """An `opener`. Only the owner can read the files that it makes."""
     return os.open(file, flags, 0o600)
 
 
@@ -117,7 +117,7 @@ class Child:
         return self.process.poll()
 
     def restart_if_due(self, report: Report) -> None:
-        """Called again and again: notices a death, waits a growing while, starts the process again."""
+        """Notices a death, waits a growing while, and starts the process again. Somebody calls it again and again."""
         now = time.monotonic()
         if self.start_again_at is not None:
             if now >= self.start_again_at:
@@ -134,7 +134,7 @@ class Child:
         delay = backoff(FIRST_BACKOFF_SECONDS, self.deaths_in_a_row, longest=LONGEST_BACKOFF_SECONDS)
         self.deaths_in_a_row += 1
         self.start_again_at = now + delay
-        report(f"{self.spec.name} died ({_how(status)}): {self.last_words()}; again in {delay:g} s")
+        report(f"{self.spec.name} died ({_how(status)}): {self.last_words()}; starts again in {delay:g} s")
 
     def signal(self, number: signal.Signals) -> None:
         if self.died() is None:
@@ -158,7 +158,8 @@ class Supervisor:
         self.stopping = False
 
     def ask_to_stop(self, number: int) -> None:
-        """What a signal handler calls. Ctrl-C again means at once; SIGTERM again, as `timeout` sends it, means nothing.
+        """Asks for a stop; signal handlers call this. A second Ctrl-C stops at once. A second SIGTERM, as `timeout`
+        sends it, changes nothing.
 
         It only takes notes: a handler may interrupt a Popen that holds its lock, and would wait for it for ever.
         """

@@ -23,6 +23,8 @@ from domain.settings import CONTACT_KEY_FILE, Settings
 from domain.text import printable, without_secrets
 from ingress.process import free_port
 
+EmbeddedServer = EmbeddedPostgres | EmbeddedRedis
+
 
 class StackScreen(Terminal):
     """A terminal that may go away, as with `fuelroute up | head`: the stack does not go with it."""
@@ -41,50 +43,29 @@ def run_stack(settings: Settings, *, demo: bool, screen: Terminal) -> int:
     # the stack runs on what it is told or starts itself, never on what another stack left in the folder
     with suppress(StopRequested), ExitStack() as life:
         folder = life.enter_context(DataFolder(data))
-        supervisor = Supervisor(lambda line: screen.print(printable(without_secrets(line)), highlight=False))
-        servers: list[EmbeddedPostgres | EmbeddedRedis] = []
+        supervisor = _supervisor(screen)
+        servers: list[EmbeddedServer] = []
         life.callback(_end, supervisor, servers, screen)
         _stop_on_signals(supervisor)
         metrics_ports = settings.metrics_ports_of(len(_PROCESSES))
-        if settings.database_url is not None:
-            check_server(settings.database_url)
-        if settings.redis_url is not None:
-            check_redis(settings.redis_url)
-
-        def embedded(server: EmbeddedPostgres | EmbeddedRedis) -> str:
-            servers.append(server)
-            return _start_server(supervisor, server, screen)
-
-        database_url = settings.database_url or embedded(EmbeddedPostgres(data))
-        redis_url = settings.redis_url or embedded(EmbeddedRedis(data))
-        revision = migrate(database_url)
-        screen.print(f"schema is at revision {revision}", highlight=False)
-        port = free_port(settings.host, settings.port)
-        url = f"http://{_reachable(settings.host)}:{port}"
-        console_port = free_port(
-            settings.console_host, settings.console_port_or_next(), "--console-port or FUELROUTE_CONSOLE_PORT"
+        database_url, redis_url = _start_servers(settings, data, supervisor, servers, screen)
+        screen.print(f"schema is at revision {migrate(database_url)}", highlight=False)
+        running = settings.model_copy(
+            update={"database_url": database_url, "redis_url": redis_url, **_free_ports(settings)}
         )
-        console_url = f"http://{_reachable(settings.console_host)}:{console_port}"
-        env = {
-            "FUELROUTE_DATABASE_URL": database_url,
-            "FUELROUTE_REDIS_URL": redis_url,
-            "FUELROUTE_DATA": str(data),
-            "FUELROUTE_HOST": settings.host,
-            "FUELROUTE_PORT": str(port),
-            "FUELROUTE_CONSOLE_HOST": settings.console_host,
-            "FUELROUTE_CONSOLE_PORT": str(console_port),
-            **contact_key(settings, data),
-            "FUELROUTE_METRICS_PORT": metrics_ports or "",
-        }
-        supervisor.start([process_spec(name, arguments, folder.logs, env, url) for name, arguments in _PROCESSES])
-        folder.announce(database_url=database_url, redis_url=redis_url, http_url=url, console_url=console_url)
-        screen.print(f"ready {url}", style="bold green", highlight=False, soft_wrap=True)
+        http_url = f"http://{_reachable(running.host)}:{running.port}"
+        console_url = f"http://{_reachable(running.console_host)}:{running.console_port}"
+        env = _environment(running, data) | contact_key(settings, data)
+        env["FUELROUTE_METRICS_PORT"] = metrics_ports or ""
+        supervisor.start([process_spec(name, arguments, folder.logs, env, http_url) for name, arguments in _PROCESSES])
+        folder.announce(database_url=database_url, redis_url=redis_url, http_url=http_url, console_url=console_url)
+        screen.print(f"ready {http_url}", style="bold green", highlight=False, soft_wrap=True)
         screen.print(f"console {console_url}", highlight=False, soft_wrap=True)
         if metrics_ports is not None:
             screen.print(f"metrics on {settings.metrics_host}, ports {metrics_ports}", highlight=False)
         screen.print(f"logs in {folder.logs}; Ctrl-C stops everything", highlight=False, soft_wrap=True)
         if demo:
-            guest = threading.Thread(target=_run_demo, args=(supervisor, settings, env, screen), daemon=True)
+            guest = threading.Thread(target=_run_demo, args=(supervisor, running, screen), daemon=True)
             guest.start()
             life.callback(guest.join, timeout=2)  # before the servers that it uses are stopped
         supervisor.watch()
@@ -100,8 +81,8 @@ _PROCESSES: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 def run_workers(settings: Settings, queues: Sequence[str], processes: int, *, screen: Terminal) -> int:
-    """Several worker processes of the same queues, watched and restarted, until Ctrl-C or SIGTERM."""
-    supervisor = Supervisor(lambda line: screen.print(printable(without_secrets(line)), highlight=False))
+    """Runs several worker processes of the same queues, and restarts those that die, until Ctrl-C or SIGTERM."""
+    supervisor = _supervisor(screen)
     _stop_on_signals(supervisor)
     arguments = ("workers", "--queues", ",".join(queues), "--threads", str(settings.worker_threads))
     env = {"FUELROUTE_METRICS_PORT": settings.metrics_ports_of(processes) or ""}
@@ -134,12 +115,53 @@ def contact_key(settings: Settings, data: Path) -> dict[str, str]:
     return {"FUELROUTE_CONTACT_KEY": file.read_text()}
 
 
-def _start_server(supervisor: Supervisor, server: EmbeddedPostgres | EmbeddedRedis, screen: Terminal) -> str:
-    server.prepare()
-    spec = server.spec()
-    supervisor.start([spec])
-    screen.print(f"{spec.name} runs", highlight=False)
-    return server.url
+def _supervisor(screen: Terminal) -> Supervisor:
+    return Supervisor(lambda line: screen.print(printable(without_secrets(line)), highlight=False))
+
+
+def _start_servers(
+    settings: Settings, data: Path, supervisor: Supervisor, servers: list[EmbeddedServer], screen: Terminal
+) -> tuple[str, str]:
+    """Checks the servers that the settings name, and starts embedded ones where they name none. Each that is started
+    is added to `servers`. Returns the URLs of PostgreSQL and Redis."""
+    if settings.database_url is not None:
+        check_server(settings.database_url)
+    if settings.redis_url is not None:
+        check_redis(settings.redis_url)
+
+    def start(server: EmbeddedServer) -> str:
+        servers.append(server)
+        server.prepare()
+        spec = server.spec()
+        supervisor.start([spec])
+        screen.print(f"{spec.name} runs", highlight=False)
+        return server.url
+
+    database_url = settings.database_url or start(EmbeddedPostgres(data))
+    return database_url, settings.redis_url or start(EmbeddedRedis(data))
+
+
+def _free_ports(settings: Settings) -> dict[str, int]:
+    """The ports of the ingress and of the console. Raises PortTaken."""
+    port = free_port(settings.host, settings.port)
+    variable = "--console-port or FUELROUTE_CONSOLE_PORT"
+    return {
+        "port": port,
+        "console_port": free_port(settings.console_host, settings.console_port_or_next(), variable),
+    }
+
+
+def _environment(running: Settings, data: Path) -> dict[str, str]:
+    """The variables by which the processes find the servers and their own ports."""
+    return {
+        "FUELROUTE_DATABASE_URL": running.require_database_url(),
+        "FUELROUTE_REDIS_URL": running.require_redis_url(),
+        "FUELROUTE_DATA": str(data),
+        "FUELROUTE_HOST": running.host,
+        "FUELROUTE_PORT": str(running.port),
+        "FUELROUTE_CONSOLE_HOST": running.console_host,
+        "FUELROUTE_CONSOLE_PORT": str(running.console_port),
+    }
 
 
 def process_spec(name: str, arguments: Sequence[str], logs: Path, env: dict[str, str], url: str) -> Spec:
@@ -163,7 +185,7 @@ def _answers(url: str) -> bool:
 
 
 def _says(log: Path, event: str) -> Callable[[], bool]:
-    """Whether a process has logged the event since now."""
+    """Tells, when it is called, whether a process has logged the event since now."""
     start = log.stat().st_size if log.exists() else 0
 
     def said() -> bool:
@@ -190,13 +212,10 @@ def _stop_on_signals(supervisor: Supervisor) -> None:
             signal.signal(number, stop)
 
 
-def _run_demo(supervisor: Supervisor, settings: Settings, env: dict[str, str], screen: Terminal) -> None:
+def _run_demo(supervisor: Supervisor, running: Settings, screen: Terminal) -> None:
     """The demo is one of the stack's guests: its failure is told and stops nothing."""
     from deploy.demo import run_demo
 
-    running = settings.model_copy(
-        update={"database_url": env["FUELROUTE_DATABASE_URL"], "redis_url": env["FUELROUTE_REDIS_URL"]}
-    )
     try:
         run_demo(running, screen, stopping=lambda: supervisor.stopping)
     except Exception as error:
@@ -205,7 +224,7 @@ def _run_demo(supervisor: Supervisor, settings: Settings, env: dict[str, str], s
             screen.print(f"the demo failed: {reason}", style="red", soft_wrap=True)
 
 
-def _end(supervisor: Supervisor, servers: Sequence[EmbeddedPostgres | EmbeddedRedis], screen: Terminal) -> None:
+def _end(supervisor: Supervisor, servers: Sequence[EmbeddedServer], screen: Terminal) -> None:
     supervisor.stop()
     for server in servers:
         server.leave()

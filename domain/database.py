@@ -3,8 +3,8 @@
 import math
 import select
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
@@ -29,6 +29,9 @@ log = get_logger(__name__)
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 """A connection inside a transaction; times come in UTC. Rows are typed by the statements."""
+
+Transaction = Callable[[], AbstractContextManager[Connection]]
+"""Begins a transaction: for work that takes several, one after the other."""
 
 
 class Tenant(NamedTuple):

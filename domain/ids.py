@@ -10,9 +10,9 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-Kind = Literal["cmp", "key", "veh", "drv", "rte", "pln", "msg", "usr", "req", "imp"]
+IdKind = Literal["cmp", "key", "veh", "drv", "rte", "pln", "msg", "usr", "req", "imp"]
 
-KIND_OF: dict[str, Kind] = {
+KIND_OF: dict[str, IdKind] = {
     "company_id": "cmp",
     "key_id": "key",
     "new_key_id": "key",
@@ -41,23 +41,23 @@ def first_id_of(moment: datetime) -> UUID:
     return UUID(int=max(0, int(moment.timestamp() * 1000)) << 80)
 
 
-def shown_id(kind: Kind, id: UUID) -> str:
+def shown_id(kind: IdKind, id: UUID) -> str:
     """An identifier as people and other programs see it."""
     return f"{kind}_{id.hex}"
 
 
-def with_shown_ids(document: Mapping[str, Any], **kinds: Kind) -> dict[str, Any]:
+def with_shown_ids(document: Mapping[str, Any], **kinds: IdKind) -> dict[str, Any]:
     """The document with its ids as people see them. `kinds` tells what is not in `KIND_OF`, such as `id="cmp"`."""
     return {name: _shown(kinds.get(name) or KIND_OF.get(name), value) for name, value in document.items()}
 
 
-def _shown(kind: Kind | None, value: Any) -> Any:
+def _shown(kind: IdKind | None, value: Any) -> Any:
     if isinstance(value, list):
         return [_shown(kind, each) for each in value]
     return shown_id(kind, value) if kind is not None and isinstance(value, UUID) else value
 
 
-def read_id(kind: Kind, text: str) -> UUID | None:
+def read_id(kind: IdKind, text: str) -> UUID | None:
     """The identifier that `text` shows. None for anything else, which so never reaches the database."""
     match = _SHAPE.fullmatch(text) if text.startswith(kind) else None
     return UUID(int=int(match[1], 16)) if match is not None else None

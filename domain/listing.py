@@ -6,13 +6,10 @@ is frequent. A search for what is rare reads all rows of its company (of station
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple
 
 from domain.database import Connection
-from domain.statements import Statement
-
-Row = TypeVar("Row", bound=tuple[Any, ...])
-
+from domain.statements import Row, Statement
 
 MOST_COUNTED = 10_000
 

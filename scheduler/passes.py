@@ -79,7 +79,7 @@ class Passes:
             again = retiring.match_again_lately_retired(connection, now=now)
         self._import("pass of retired", again)
         with self.database.transaction() as connection:
-            for company_id in companies.lately_retired(connection, now=now):
+            for company_id in companies.lately_retired_companies(connection, now=now):
                 retiring.close_routes(connection, company_id, now=now, wait=False)
         moved = {"movable": len(movable) + len(again), "expired": expired}
         log.info("passes.imports", **moved)

@@ -1,4 +1,4 @@
-"""The command line `fuelroute`: a module for the commands of each subject. What they do lives in `domain`."""
+"""The command line `fuelroute`: one module for each group of commands. The work is done in `domain`."""
 
 import typer
 
@@ -42,5 +42,5 @@ def main() -> None:
 
 @app.callback()
 def prepare() -> None:
-    """Logs go to standard error, whatever the command: standard output is for its result."""
+    """Sends logs to standard error, whatever the command: standard output is for its result."""
     configure_logging(get_settings(), "command")

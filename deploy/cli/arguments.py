@@ -1,4 +1,4 @@
-"""Options that several commands take, and what commands read from the person at the terminal."""
+"""Options that several commands take, and questions to the person at the terminal."""
 
 import functools
 import getpass
@@ -24,7 +24,7 @@ from domain.operations.audit import Actor
 
 
 def read_company_id(text: str) -> UUID:
-    """Raises UnknownCompany for text that is no company's id."""
+    """The id that the text shows. Raises UnknownCompany for text that is no company's id."""
     company_id = read_id("cmp", text)
     if company_id is None:
         raise UnknownCompany(text)
@@ -32,7 +32,7 @@ def read_company_id(text: str) -> UUID:
 
 
 def read_record_id(kind: Matched, text: str) -> UUID:
-    """Raises UnknownTarget for text that is no vehicle's or driver's id."""
+    """The id that the text shows. Raises UnknownTarget for text that is no vehicle's or driver's id."""
     record_id = read_id(ID_KIND[kind], text)
     if record_id is None:
         raise UnknownTarget(kind, text)
@@ -72,15 +72,15 @@ DriverArgument = Annotated[
 CsvFile = Annotated[
     Path, typer.Argument(metavar="FILE.csv", help="A CSV file in UTF-8. Its first line names the columns.")
 ]
-Force = Annotated[bool, typer.Option("--force", help="Do it even with planned or active routes, which end.")]
+Force = Annotated[bool, typer.Option("--force", help="Go on even with planned or active routes. Active ones end.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask whether you are sure.")]
 
 
 def with_options(
     name: str, options: Mapping[str, Any], make: Callable[..., object]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives several commands the same options, each None unless given. A command gets them as one argument, `name`:
-    what `make` makes of them. `options` are annotated types by the fields that `make` takes."""
+    """Gives several commands the same options, each None unless given. A command gets one argument, `name`, which
+    `make` builds from the options. `options` maps each field that `make` takes to the annotated type of its option."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         def run(**given: Any) -> None:
@@ -102,7 +102,7 @@ def with_options(
 
 
 def columns_of(shape: type[msgspec.Struct]) -> str:
-    """What the help of an import says of its file."""
+    """The columns of an import's file, for the help of the command."""
     fields = msgspec.structs.fields(shape)
     required = [field.encode_name for field in fields if field.required]
     optional = [field.encode_name for field in fields if not field.required]
@@ -115,11 +115,11 @@ def columns_of(shape: type[msgspec.Struct]) -> str:
 
 def confirm(yes: bool, what: str) -> None:
     if not yes and not (sys.stdin.isatty() and typer.confirm(f"{what}. Go on?", err=True)):
-        raise CommandFailed(f"{what}: give --yes if that is meant")
+        raise CommandFailed(f"{what}: give --yes to confirm")
 
 
 def read_secret(file: Path) -> str:
-    """A secret, from a file or for `-` from standard input."""
+    """Reads a secret from a file, or from standard input for `-`."""
     try:
         with sys.stdin if str(file) == "-" else file.open() as lines:
             line = lines.readline().strip()
@@ -131,7 +131,7 @@ def read_secret(file: Path) -> str:
 
 
 def acting(reason: str = "") -> Actor:
-    """Who gives this command, for the audit log."""
+    """The person who gives this command, for the audit log."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # in a container the number may have no name

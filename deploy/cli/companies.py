@@ -13,9 +13,9 @@ from deploy.cli.storing import transaction
 from domain.accounts import companies
 from domain.accounts.companies import Policy
 from domain.accounts.contacts import Contacts
+from domain.contract.captions import CaptionedField, captioned_fields
 from domain.housekeeping import erasure
 from domain.ids import shown_id, with_shown_ids
-from domain.lifecycle import MapLink, Objective
 from domain.messages import message_life
 from domain.routes.intake.retiring import close_routes
 from domain.settings import get_settings
@@ -25,116 +25,32 @@ app = typer.Typer(
 )
 
 Name = Annotated[str | None, typer.Option("--name", metavar="N", help="The company's name.")]
-TimeZone = Annotated[
-    str | None,
-    typer.Option(
-        "--time-zone",
-        metavar="Z",
-        help="Of the times in messages, and when a day begins for deals and taxes, such as America/Chicago; UTC unless "
-        "set.",
-    ),
-]
-WindowDays = Annotated[
-    float | None,
-    typer.Option("--import-window-days", metavar="D", help="Routes that start more days ahead are held; 7 unless set."),
-]
-Superseding = Annotated[
-    bool | None,
-    typer.Option(
-        "--superseding/--no-superseding",
-        help="A newer route with the same reference replaces the one before; off unless set.",
-    ),
-]
-Reserve = Annotated[
-    float | None, typer.Option("--reserve-percent", metavar="P", help="The tank never falls below it; 15 unless set.")
-]
-EndFuel = Annotated[
-    float | None, typer.Option("--end-fuel-percent", metavar="P", help="Fuel wanted at the destination; 25 unless set.")
-]
-AssumedFuel = Annotated[
-    float | None,
-    typer.Option(
-        "--assumed-fuel-percent",
-        metavar="P",
-        help="The level of a truck that has sent none for 24 hours; 50 unless set.",
-    ),
-]
-MinPurchase = Annotated[
-    float | None, typer.Option("--min-purchase-gallons", metavar="G", help="The smallest purchase; 30 unless set.")
-]
-StopCost = Annotated[
-    float | None, typer.Option("--stop-cost", metavar="C", help="What one stop costs, in dollars; 20 unless set.")
-]
-MaxDetour = Annotated[
-    float | None,
-    typer.Option("--max-detour-miles", metavar="M", help="Off the road to a truck stop, each way; 5 unless set."),
-]
-MaxStops = Annotated[
-    int | None, typer.Option("--max-stops", metavar="K", help="Most fuel stops of a plan; no limit unless set.")
-]
-ObjectiveOption = Annotated[
-    Objective | None,
-    typer.Option("--objective", help="Compare prices at the pump (unless set), or prices less the fuel tax."),
-]
-LeftoverValue = Annotated[
-    float | None,
-    typer.Option(
-        "--leftover-value-per-gallon",
-        metavar="V",
-        help="Dollars a gallon, for fuel left beyond what is wanted at the end; 0 unless set.",
-    ),
-]
-FuelMargin = Annotated[
-    float | None,
-    typer.Option(
-        "--fuel-margin-percent",
-        metavar="P",
-        help="Kept beyond the reserve until the first purchase, in case the gauge shows too much; 0 unless set.",
-    ),
-]
-MapLinkOption = Annotated[
-    MapLink | None,
-    typer.Option(
-        "--map-link", help="In messages: a link that any phone opens (unless set), or one to the phone's own map."
-    ),
-]
-ReplanEnRoute = Annotated[
-    bool | None,
-    typer.Option(
-        "--replan-en-route/--no-replan-en-route",
-        help="A truck that leaves its plan's road, or passes a fuel stop without fueling, gets a new plan; off unless "
-        "set.",
-    ),
-]
-MessageUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--message-url",
-        metavar="APPRISE",
-        help="Apprise URL for messages to drivers without a contact. - reads it from standard input: others on the "
-        "machine can see arguments in the process list.",
-    ),
-]
 
 
-_OPTIONS: dict[str, Any] = {
-    "time_zone": TimeZone,
-    "import_window_days": WindowDays,
-    "superseding": Superseding,
-    "reserve_percent": Reserve,
-    "end_fuel_percent": EndFuel,
-    "assumed_fuel_percent": AssumedFuel,
-    "min_purchase_gallons": MinPurchase,
-    "stop_cost": StopCost,
-    "max_detour_miles": MaxDetour,
-    "max_stops": MaxStops,
-    "objective": ObjectiveOption,
-    "leftover_value_per_gallon": LeftoverValue,
-    "fuel_margin_percent": FuelMargin,
-    "map_link": MapLinkOption,
-    "replan_en_route": ReplanEnRoute,
-    "message_url": MessageUrl,
-}
+def _policy_option(field: CaptionedField) -> Any:
+    """The option that sets a value of the policy, from the value's declaration."""
+    name = field.name.replace("_", "-")
+    flags = f"--{name}/--no-{name}" if field.type is bool else f"--{name}"
+    return Annotated[field.type | None, typer.Option(flags, help=_policy_help(field))]
+
+
+def _policy_help(field: CaptionedField) -> str:
+    """The label, what the value means, and its default."""
+    meaning, default = field.hint, field.default
+    if field.type is bool:
+        meaning, default = field.choices["true"], "on" if default == "true" else "off"
+    elif field.choices:
+        meaning = ", or ".join(f"{what} ({value})" for value, what in field.choices.items())
+    sentence = f"{': '.join(filter(None, (field.label, meaning)))}{f'; {default} unless set' if default else ''}."
+    return f"{sentence} {_FROM_STANDARD_INPUT}" if field.name == "message_url" else sentence
+
+
+_FROM_STANDARD_INPUT = (
+    "Give - to read it from standard input: others on the machine can see arguments in the process list."
+)
+
+
+_OPTIONS = {field.name: _policy_option(field) for field in captioned_fields(Policy) if field.name != "name"}
 """The options that set a policy, by the fields of `Policy`. The name is an option of each command's own."""
 
 
@@ -164,7 +80,7 @@ def companies_create(
 @app.command("set")
 @_with_policy
 def companies_set(policy: Policy, company_id: CompanyArgument, name: Name = None, as_json: AsJson = False) -> None:
-    """Changes a company's policy. What is not given stays as it is."""
+    """Changes a company's policy. Options that are not given change nothing."""
     with transaction() as connection:
         company = companies.set_policy(
             connection, company_id, msgspec.structs.replace(policy, name=name), contacts=Contacts.of(get_settings())
@@ -205,7 +121,7 @@ def companies_erase(
     with transaction() as connection:
         routes = erasure.count_routes(connection, company_id)
     shown = shown_id("cmp", company_id)
-    confirm(yes, f"{shown} and {counted(routes, 'route')} are removed for good")
+    confirm(yes, f"{shown} and {counted(routes, 'route')} will be removed for good")
     with counting("routes", routes, quiet=as_json) as progress:
         erasure.erase_company(transaction, company_id, now=datetime.now(UTC), progress=progress)
     show(as_json, {"id": shown, "erased": True}, lambda: screen.print(f"erased {shown}"))

@@ -1,4 +1,4 @@
-"""How commands fail: with one sentence that says what to do, and exit status 1."""
+"""Failures of commands: each ends with one sentence that says what to do, and exit status 1."""
 
 import sys
 from collections.abc import Callable

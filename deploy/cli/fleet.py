@@ -1,4 +1,4 @@
-"""Vehicles, drivers, and what unknown units and drivers of the TMS mean."""
+"""Vehicles, drivers, and mappings of names in the TMS to them."""
 
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -34,9 +34,7 @@ from domain.settings import get_settings
 
 vehicles_app = typer.Typer(no_args_is_help=True, help="A company's vehicles.")
 drivers_app = typer.Typer(no_args_is_help=True, help="A company's drivers.")
-mappings_app = typer.Typer(
-    no_args_is_help=True, help="What the units and drivers of a TMS mean that the fleet does not know."
-)
+mappings_app = typer.Typer(no_args_is_help=True, help="Mappings: the vehicle or driver that a name in the TMS means.")
 
 
 @vehicles_app.command("import", epilog=columns_of(VehicleRow))
@@ -108,9 +106,9 @@ def drivers_erase(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Deletes all that tells who a driver is, for good. Miles, gallons and cost stay. Safe to run again."""
+    """Deletes everything that identifies a driver, for good. Miles, gallons and cost stay. Safe to run again."""
     shown = shown_record("driver", driver_id)
-    confirm(yes, f"{shown} is removed for good, from every route too")
+    confirm(yes, f"{shown} will be removed for good, from every route too")
     routes = erasure.erase_driver(transaction, company_id, driver_id, force=force, now=datetime.now(UTC))
     show(
         as_json,
@@ -125,14 +123,14 @@ MappingKindOption = StrEnum("MappingKindOption", {kind: kind for kind in MAPPING
 @mappings_app.command("add")
 def mappings_add(
     company_id: CompanyId,
-    kind: Annotated[MappingKindOption, typer.Option("--kind", help="What the value is.")],
+    kind: Annotated[MappingKindOption, typer.Option("--kind", help="The kind of the value.")],
     value: Annotated[str, typer.Option("--value", metavar="V", help="The value as the TMS sends it.")],
     target_id: Annotated[
-        str, typer.Option("--to", metavar="ID", help="The id of the vehicle or driver that is meant.")
+        str, typer.Option("--to", metavar="ID", help="The id of the vehicle or driver that the value means.")
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Says which vehicle or driver a value of the TMS means. Routes that wait for it are imported at once."""
+    """Stores which vehicle or driver a value of the TMS means. Routes that wait for it are imported at once."""
     mapping_kind = cast(MappingKind, kind.value)
     with transaction() as connection:
         companies.require_company(connection, company_id)

@@ -1,4 +1,4 @@
-"""Fuel tax by state."""
+"""The report of fuel tax by state."""
 
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
@@ -25,7 +25,10 @@ def ifta_report(
     quarter: Annotated[
         Quarter,
         typer.Option(
-            "--quarter", parser=Quarter.parse, metavar="YEARQn", help="Such as 2026Q4, in the company's time."
+            "--quarter",
+            parser=Quarter.parse,
+            metavar="YEARQn",
+            help="The quarter, such as 2026Q4, in the company's time.",
         ),
     ],
     csv_file: Annotated[
@@ -69,11 +72,13 @@ def _print(report: QuarterReport, csv_file: Path | None) -> None:
         )
         screen.print(IFTA_BASIS)
         if report.legs_rebuilt:
-            screen.print(f"{counted(report.legs_rebuilt, 'leg')}: the plan's road is forgotten, it was found anew")
+            screen.print(
+                f"{counted(report.legs_rebuilt, 'leg')}: the plan's road is no longer stored and was computed again"
+            )
         if report.legs_without_plan:
             screen.print(f"{counted(report.legs_without_plan, 'leg')} without a plan: miles of the embedded roads")
         if any(line.tax_dollars is None for line in report.states):
-            screen.print("where no tax is shown, the tax table had no rate on the quarter's first day")
+            screen.print("a state without a tax had no rate in the tax table on the quarter's first day")
     if csv_file is not None:
         screen.print(f"wrote {csv_file}")
 

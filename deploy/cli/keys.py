@@ -19,23 +19,27 @@ app = typer.Typer(no_args_is_help=True, help="API keys, with which a TMS or a te
 @app.command("create")
 def keys_create(
     company_id: CompanyId,
-    name: Annotated[str, typer.Option("--name", metavar="N", help="What the key is for, such as TMS.")],
-    environment: Annotated[Environment, typer.Option("--environment", help="In the sandbox nobody is ever messaged.")],
+    name: Annotated[str, typer.Option("--name", metavar="N", help="The key's name, such as TMS.")],
+    environment: Annotated[
+        Environment, typer.Option("--environment", help="The key's environment. The sandbox sends no messages.")
+    ],
     scopes: Annotated[
         list[str],
         typer.Option(
-            "--scope", metavar="S", help=f"What the key may do; give it once for each of {', '.join(SCOPES)}."
+            "--scope",
+            metavar="S",
+            help=f"A permission of the key; give the option once for each of {', '.join(SCOPES)}.",
         ),
     ],
     expires_at: Annotated[
         str | None,
         typer.Option(
-            "--expires-at", metavar="T", help="When the key ends, such as 2027-01-31T00:00:00Z; never unless set."
+            "--expires-at", metavar="T", help="The end of the key, such as 2027-01-31T00:00:00Z; never unless set."
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Makes a key and prints it. This is the only time it is shown."""
+    """Makes a key and prints it. It is never shown again."""
     try:
         expiry = moment_of(expires_at) if expires_at is not None else None
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What commands print: one JSON document for scripts, or tables, sentences and progress bars for people."""
+"""The output of commands: one JSON document for scripts, or tables, sentences and progress bars for people."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from deploy.terminal import Terminal
-from domain.contract.csvfiles import Report, count_rows
+from domain.contract.csvfiles import ImportReport, count_rows
 from domain.encoding import write
 from domain.text import printable
 
@@ -26,7 +26,7 @@ def counted(count: int, one: str, several: str | None = None) -> str:
 
 
 def show(as_json: bool, document: Any, text: Callable[[], object]) -> None:
-    """The result: one JSON document for scripts, or something readable."""
+    """Prints the result: one JSON document for scripts, or text for people."""
     if as_json:
         sys.stdout.write(printable(msgspec.json.format(write(document)).decode(), keep="\n") + "\n")
     else:
@@ -49,7 +49,7 @@ def print_fields(row: dict[str, Any]) -> None:
         screen.print(f"{name.replace('_', ' '):24} {printable(str(value))}", highlight=False)
 
 
-def finish_import(as_json: bool, what: str, report: Report) -> None:
+def finish_import(as_json: bool, what: str, report: ImportReport) -> None:
     def text() -> None:
         screen.print(f"{what}: {report.created} created, {report.updated} updated, {report.unchanged} unchanged")
         for line, message in sorted(report.rejected):

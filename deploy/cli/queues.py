@@ -1,4 +1,4 @@
-"""For whoever is on call: what is wrong, and the means to mend it. The console's page Queues shows the same."""
+"""Commands for the person on call: they show what is wrong, and mend it. The console's page Queues shows the same."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -32,22 +32,24 @@ def read_route_id(text: str) -> UUID:
     return route_id
 
 
-QueueArgument = Annotated[str, typer.Argument(metavar="QUEUE", help="imports, arrivals, plans or messages.")]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is kept in the audit log.")]
-QueueOption = Annotated[str | None, typer.Option("--queue", metavar="QUEUE", help="Only of this queue.")]
-JobOption = Annotated[str | None, typer.Option("--job", metavar="NAME", help="Only this job, such as plans.build.")]
+QueueArgument = Annotated[str, typer.Argument(metavar="QUEUE", help="One of imports, arrivals, plans and messages.")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason; the audit log keeps it.")]
+QueueOption = Annotated[str | None, typer.Option("--queue", metavar="QUEUE", help="Only dead letters of this queue.")]
+JobOption = Annotated[
+    str | None, typer.Option("--job", metavar="NAME", help="Only dead letters of this job, such as plans.build.")
+]
 ErrorOption = Annotated[
-    str | None, typer.Option("--error", metavar="TEXT", help="Only those whose error contains this text.")
+    str | None, typer.Option("--error", metavar="TEXT", help="Only dead letters whose error contains this text.")
 ]
 CompanyOption = Annotated[
     UUID | None,
-    typer.Option("--company", parser=read_company_id, metavar="ID", help="Only those about this company."),
+    typer.Option("--company", parser=read_company_id, metavar="ID", help="Only dead letters about this company."),
 ]
 RouteOption = Annotated[
-    UUID | None, typer.Option("--route", parser=read_route_id, metavar="ID", help="Only those about this route.")
+    UUID | None, typer.Option("--route", parser=read_route_id, metavar="ID", help="Only dead letters about this route.")
 ]
 LetterOption = Annotated[
-    str | None, typer.Option("--id", metavar="ID", help="Only this one, as `queues dead` shows its id.")
+    str | None, typer.Option("--id", metavar="ID", help="Only this dead letter; `queues dead` shows its id.")
 ]
 
 _with_filter = with_options(
@@ -62,7 +64,7 @@ _with_filter = with_options(
     },
     Filter,
 )
-"""For commands about dead letters: which of them."""
+"""Options that choose dead letters."""
 
 
 @app.callback(invoke_without_command=True)
@@ -158,10 +160,10 @@ def _plain(value: object) -> str:
 @app.command("overdue")
 def queues_overdue(
     figure: Annotated[str, typer.Argument(metavar="FIGURE", help=f"One of {', '.join(overdue.FIGURES)}.")],
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="Rows at most.")] = 200,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="The most rows to list.")] = 200,
     as_json: AsJson = False,
 ) -> None:
-    """Lists the rows behind a figure of what is overdue."""
+    """Lists the rows behind an overdue figure."""
     known = next((one for one in overdue.FIGURES if one == figure), None)
     if known is None:
         raise CommandFailed(f"there is no figure {figure!r}; choose from {', '.join(overdue.FIGURES)}")
@@ -197,20 +199,20 @@ def queues_dead(wanted: Filter, as_json: AsJson = False) -> None:
 @app.command("replay")
 @_with_filter
 def queues_replay(wanted: Filter, reason: Reason, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Enqueues the dead letters that match again; without any option all of them. It says how many before."""
+    """Enqueues again the dead letters that match; without any option all of them. First it says how many match."""
     _act("replay", wanted, reason, yes, as_json)
 
 
 @app.command("discard")
 @_with_filter
 def queues_discard(wanted: Filter, reason: Reason, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Removes the dead letters that match; without any option all of them. It says how many before."""
+    """Removes the dead letters that match; without any option all of them. First it says how many match."""
     _act("discard", wanted, reason, yes, as_json)
 
 
 @app.command("pause")
 def queues_pause(queue: QueueArgument, reason: Reason, as_json: AsJson = False) -> None:
-    """Pauses a queue: workers take no job from it after a few seconds. What runs is finished."""
+    """Pauses a queue: workers take no job from it after a few seconds. Running jobs are finished."""
     with transaction() as connection:
         changed = pauses.pause(connection, queue, acting(reason), now=datetime.now(UTC))
     said = f"{queue} is paused" if changed else f"{queue} was paused already"
@@ -228,7 +230,9 @@ def queues_resume(queue: QueueArgument, reason: Reason, as_json: AsJson = False)
 
 @app.command("log")
 def queues_log(
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="Entries at most.")] = 50,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="The most entries to list.")
+    ] = 50,
     as_json: AsJson = False,
 ) -> None:
     """Lists who paused, resumed, replayed or discarded what, and why; the newest first."""

@@ -16,7 +16,7 @@ app = typer.Typer(no_args_is_help=True, help="The main roads and the borders of 
 def roads_build(
     file: Annotated[
         Path | None,
-        typer.Option("--file", metavar="FILE", help="Where to write it; over the file that is used unless set."),
+        typer.Option("--file", metavar="FILE", help="The file to write; unless set, the file in use is replaced."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -50,7 +50,7 @@ def roads_build_states(
     ],
     file: Annotated[
         Path | None,
-        typer.Option("--file", metavar="FILE", help="Where to write it; over the file that is used unless set."),
+        typer.Option("--file", metavar="FILE", help="The file to write; unless set, the file in use is replaced."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

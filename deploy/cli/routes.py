@@ -1,4 +1,4 @@
-"""Routes: why their plans are what they are, a simulated truck to drive them, and the messages to their drivers."""
+"""Routes: the explanation of their plans, a simulated truck to drive them, and the messages to their drivers."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,14 +20,23 @@ app = typer.Typer()
 messages_app = typer.Typer(no_args_is_help=True, help="Messages to drivers.")
 
 
+RouteArgument = Annotated[str, typer.Argument(metavar="ROUTE_ID", help="The route's id, as the API shows it.")]
+
+
 @app.command()
 def explain(
-    route_id: Annotated[str, typer.Argument(metavar="ROUTE_ID", help="The route's id, as the API shows it.")],
+    route_id: RouteArgument,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, metavar="N", help="At most so many of the road's truck stops.")
+        int, typer.Option("--limit", min=1, metavar="N", help="The most truck stops to list.")
     ] = MOST_CANDIDATES,
     offset: Annotated[
-        int, typer.Option("--offset", min=0, metavar="N", help="Leave out so many; without the road's line.")
+        int,
+        typer.Option(
+            "--offset",
+            min=0,
+            metavar="N",
+            help="The truck stops to leave out at the beginning; above 0 the road's line is left out too.",
+        ),
     ] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -48,40 +57,48 @@ def explain(
     show(as_json, explanation, lambda: print_explanation(explanation, screen))
 
 
+Speed = Annotated[
+    float, typer.Option("--speed", min=5, max=100, metavar="MPH", help="Average speed between the stops.")
+]
+FuelPercent = Annotated[
+    float, typer.Option("--fuel-percent", min=0, max=100, metavar="P", help="The fuel level at the first stop.")
+]
+Jump = Annotated[
+    bool, typer.Option("--jump", help="On a live route: appear at each stop instead of driving in real time.")
+]
+ByWayOf = Annotated[
+    tuple[float, float] | None,
+    typer.Option(
+        "--by-way-of",
+        metavar="LATITUDE LONGITUDE",
+        help="Drive by this place before the second stop: the truck leaves the road of its plan.",
+    ),
+]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        "--key",
+        metavar="KEY",
+        envvar="FUELROUTE_DRIVE_KEY",
+        help="A key with the scope positions:write; one is made for the drive unless set. Others on the machine "
+        "can see arguments in the process list: better set the variable, or use --key-file.",
+    ),
+]
+KeyFile = Annotated[
+    Path | None,
+    typer.Option("--key-file", metavar="FILE", help="File with the key on its first line; - is standard input."),
+]
+
+
 @app.command()
 def drive(
-    route_id: Annotated[str, typer.Argument(metavar="ROUTE_ID", help="The route's id, as the API shows it.")],
-    speed: Annotated[
-        float, typer.Option("--speed", min=5, max=100, metavar="MPH", help="Average speed between the stops.")
-    ] = 60,
-    fuel_percent: Annotated[
-        float, typer.Option("--fuel-percent", min=0, max=100, metavar="P", help="The tank at the first stop.")
-    ] = 25,
-    jump: Annotated[
-        bool, typer.Option("--jump", help="On a live route: appear at each stop instead of driving in real time.")
-    ] = False,
-    by_way_of: Annotated[
-        tuple[float, float] | None,
-        typer.Option(
-            "--by-way-of",
-            metavar="LATITUDE LONGITUDE",
-            help="Drive by this place before the second stop: the truck leaves the road of its plan.",
-        ),
-    ] = None,
-    key: Annotated[
-        str | None,
-        typer.Option(
-            "--key",
-            metavar="KEY",
-            envvar="FUELROUTE_DRIVE_KEY",
-            help="A key with the scope positions:write; one is made for the drive unless set. Others on the machine "
-            "can see arguments in the process list: better set the variable, or use --key-file.",
-        ),
-    ] = None,
-    key_file: Annotated[
-        Path | None,
-        typer.Option("--key-file", metavar="FILE", help="File with the key on its first line; - is standard input."),
-    ] = None,
+    route_id: RouteArgument,
+    speed: Speed = 60,
+    fuel_percent: FuelPercent = 25,
+    jump: Jump = False,
+    by_way_of: ByWayOf = None,
+    key: Key = None,
+    key_file: KeyFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Drives a route with a simulated truck, whose positions go through the telematics feed like real ones."""

@@ -28,7 +28,7 @@ ConsolePort = Annotated[
 @app.command()
 def up(
     demo: Annotated[
-        bool, typer.Option("--demo", help="Fill an empty database with a demo company, and drive two of its trucks.")
+        bool, typer.Option("--demo", help="Fill an empty database with a demo company, and drive some of its trucks.")
     ] = False,
     data: Annotated[
         Path | None,
@@ -80,7 +80,7 @@ def console(
         int | None, typer.Option("--port", metavar="N", help="Port to listen on; the one after the API's unless set.")
     ] = None,
 ) -> None:
-    """Runs one process that serves the console: API keys, matching, for people in a browser."""
+    """Runs one process that serves the console: the pages for people in a browser."""
     from ingress.console.process import run
 
     settings = _settings_with(console_host=host, console_port=port)
@@ -151,8 +151,8 @@ that wait for their batch) was searched again and again: a tenth of the processo
 
 
 def _prepare_to_serve(settings: Settings, *, redis_needed: bool = True) -> None:
-    """What a process does before it runs for long. One that can do without Redis for a while starts without it, and
-    says so."""
+    """Check the servers and tune the garbage collector before a process runs for long. Without `redis_needed` the
+    process starts even if Redis is away, and logs that."""
     database.check_server(settings.require_database_url())
     check_redis(settings.require_redis_url(), needed=redis_needed)
     gc.freeze()  # what is imported by now stays, and need not be searched
@@ -161,7 +161,7 @@ def _prepare_to_serve(settings: Settings, *, redis_needed: bool = True) -> None:
 
 @app.command("migrate")
 def migrate_schema(as_json: AsJson = False) -> None:
-    """Creates or updates the tables of the database. Safe to run twice, and by two at the same time."""
+    """Creates or updates the tables of the database. It may run twice, even at the same time."""
     from domain.migrations import migrate  # Alembic is needed here only
 
     revision = migrate(get_settings().require_database_url())

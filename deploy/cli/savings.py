@@ -1,4 +1,4 @@
-"""What fuel plans saved."""
+"""The savings of fuel plans."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -16,15 +16,15 @@ from domain.database import Connection, Tenant
 from domain.ids import shown_id
 from domain.lifecycle import Environment
 from domain.savings.export import CSV_COLUMNS, figures_row, line_row, plan_row, week_row, write_savings_csv
-from domain.savings.report import SAVINGS_BASIS, Dimension, by_line, by_week, plans_behind, total_of
+from domain.savings.report import SAVINGS_BASIS, Dimension, Figures, by_line, by_week, plans_behind, total_of
 from domain.savings.spans import Span
 
-app = typer.Typer(no_args_is_help=True, help="What plans saved against the average of their corridors.")
+app = typer.Typer(no_args_is_help=True, help="The savings of plans against the average price of their corridors.")
 
-Kind = Literal["week", "truck", "driver", "lane", "plan"]
+Grouping = Literal["week", "truck", "driver", "lane", "plan"]
 
 _IDS = {"vehicle_id", "driver_id", "route_id", "plan_id"}
-"""Of use to programs: people are shown the names."""
+"""Columns for programs: people are shown the names instead."""
 
 
 @app.command("report")
@@ -32,8 +32,10 @@ def savings_report(
     company_id: CompanyId,
     first_day: Annotated[datetime, typer.Option("--from", formats=["%Y-%m-%d"], help="The first day.")],
     last_day: Annotated[datetime, typer.Option("--to", formats=["%Y-%m-%d"], help="The last day, included.")],
-    by: Annotated[Kind, typer.Option("--by", help="What the lines are of.")] = "week",
-    environment: Annotated[Environment, typer.Option("--environment", help="Of which routes.")] = Environment.LIVE,
+    by: Annotated[Grouping, typer.Option("--by", help="One line for each of these.")] = "week",
+    environment: Annotated[
+        Environment, typer.Option("--environment", help="The environment of the routes.")
+    ] = Environment.LIVE,
     csv_file: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Write the lines to a CSV file.")
     ] = None,
@@ -62,26 +64,26 @@ def savings_report(
         "lines": rows,
         "totals": figures_row(total),
     }
-
-    def text() -> None:
-        if not total.plans:
-            screen.print(f"no plan counts from {span.first_day} to {span.last_day}")
-        else:
-            columns = [column for column in CSV_COLUMNS[by] if column not in _IDS]
-            all_of_them = dict.fromkeys(columns) | {columns[0]: "all"} | figures_row(total)
-            print_table([_readable(row) for row in [*rows, all_of_them]], *columns)
-            days = f"from {span.first_day} to {span.last_day} ({span.time_zone})"
-            screen.print(f"{counted(total.plans, 'plan')} {days}; amounts in dollars")
-            screen.print(SAVINGS_BASIS)
-        if csv_file is not None:
-            screen.print(f"wrote {csv_file}")
-
     if csv_file is not None:
         _write(csv_file, by, rows)
-    show(as_json, document, text)
+    show(as_json, document, lambda: _print(span, by, rows, total, csv_file))
 
 
-def _rows(connection: Connection, tenant: Tenant, span: Span, by: Kind) -> Iterator[dict[str, Any]]:
+def _print(span: Span, by: Grouping, rows: list[dict[str, Any]], total: Figures, csv_file: Path | None) -> None:
+    if not total.plans:
+        screen.print(f"no plan counts from {span.first_day} to {span.last_day}")
+    else:
+        columns = [column for column in CSV_COLUMNS[by] if column not in _IDS]
+        all_of_them = dict.fromkeys(columns) | {columns[0]: "all"} | figures_row(total)
+        print_table([_readable(row) for row in [*rows, all_of_them]], *columns)
+        days = f"from {span.first_day} to {span.last_day} ({span.time_zone})"
+        screen.print(f"{counted(total.plans, 'plan')} {days}; amounts in dollars")
+        screen.print(SAVINGS_BASIS)
+    if csv_file is not None:
+        screen.print(f"wrote {csv_file}")
+
+
+def _rows(connection: Connection, tenant: Tenant, span: Span, by: Grouping) -> Iterator[dict[str, Any]]:
     match by:
         case "week":
             return map(week_row, by_week(connection, tenant, span))
@@ -92,7 +94,7 @@ def _rows(connection: Connection, tenant: Tenant, span: Span, by: Kind) -> Itera
             return (line_row(kind, line) for line in by_line(connection, tenant, span, kind).lines)
 
 
-def _write(path: Path, by: Kind, rows: list[dict[str, Any]]) -> None:
+def _write(path: Path, by: Grouping, rows: list[dict[str, Any]]) -> None:
     try:
         with path.open("w", newline="", encoding="utf-8") as file:
             write_savings_csv(file, by, rows)

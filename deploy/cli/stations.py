@@ -55,7 +55,10 @@ def taxes_import(file: CsvFile, as_json: AsJson = False) -> None:
 
 @stations_app.command("retire")
 def stations_retire(
-    station_ids: Annotated[list[str], typer.Argument(metavar="STATION_ID", help="As in the import's station_id.")],
+    station_ids: Annotated[
+        list[str],
+        typer.Argument(metavar="STATION_ID", help="The truck stop's id, as in the column station_id of the import."),
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Takes truck stops out of use: no plan stops there until an import names them again."""

@@ -1,4 +1,4 @@
-"""What commands change: rows in one transaction, and hints for the workers after it."""
+"""Changes by commands: rows in one transaction, and hints for the workers after it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +18,6 @@ def transaction() -> Iterator[Connection]:
 
 
 def enqueue(jobs: list[Job]) -> None:
-    """Hints for the workers; without Redis the passes find the work."""
+    """Enqueues hints for the workers. Without Redis the passes find the work."""
     if jobs:
         JobQueue.of(get_settings()).put(*jobs)

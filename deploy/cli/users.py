@@ -23,7 +23,10 @@ app = typer.Typer(no_args_is_help=True, help="People who sign in to the console.
 CompanyOption = Annotated[
     UUID | None,
     typer.Option(
-        "--company", parser=read_company_id, metavar="ID", help="The company's id; without it operators, or everybody."
+        "--company",
+        parser=read_company_id,
+        metavar="ID",
+        help="The company's id. Without it `create` makes an operator, and `list` lists all users.",
     ),
 ]
 Email = Annotated[str, typer.Argument(metavar="EMAIL", help="The user's e-mail address, with which they sign in.")]
@@ -31,9 +34,11 @@ Email = Annotated[str, typer.Argument(metavar="EMAIL", help="The user's e-mail a
 
 @app.command("create")
 def users_create(
-    email: Annotated[str, typer.Option("--email", metavar="EMAIL", help="With which the user signs in.")],
+    email: Annotated[
+        str, typer.Option("--email", metavar="EMAIL", help="The e-mail address with which the user signs in.")
+    ],
     role: Annotated[
-        Role, typer.Option("--role", help="What the user may do; an operator may do all for every company.")
+        Role, typer.Option("--role", help="The user's role. An operator may do everything for every company.")
     ],
     company_id: CompanyOption = None,
     password_file: Annotated[
@@ -41,8 +46,8 @@ def users_create(
         typer.Option(
             "--password-file",
             metavar="FILE",
-            help="Its first line is the password; - is standard input. Without it a"
-            " one-time link is printed, with which the user sets one.",
+            help="A file with the password on its first line; - is standard input. Without it the command prints a"
+            " one-time link with which the user sets a password.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -63,7 +68,7 @@ def users_list(
     company_id: CompanyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Lists who can sign in."""
+    """Lists the people who can sign in."""
     with transaction() as connection:
         rows = [with_shown_ids(row._asdict(), id="usr") for row in users.list_users(connection, company_id)]
     show(as_json, rows, lambda: print_table(rows, "email", "role", "company_id", "has_password", "has_totp"))
@@ -73,7 +78,7 @@ def users_list(
 def users_reset(
     email: Email,
     without_codes: Annotated[
-        bool, typer.Option("--without-codes", help="Ask for no one-time code any more: the phone is lost.")
+        bool, typer.Option("--without-codes", help="Turn off one-time codes too, for a user who has lost the phone.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -93,7 +98,7 @@ def users_reset(
 @app.command("remove")
 def users_remove(email: Email, yes: Yes = False, as_json: AsJson = False) -> None:
     """Removes a user, who is signed out at once."""
-    confirm(yes, f"{email} can sign in no more")
+    confirm(yes, f"{email} will no longer be able to sign in")
     with transaction() as connection:
         user_id = users.find_user(connection, email)
         _keep(connection, "users.remove", shown_id("usr", user_id), users.company_of_user(connection, email))

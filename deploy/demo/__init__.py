@@ -18,7 +18,7 @@ from deploy.embedded import write_private
 from domain.accounts.companies import Policy, create_company
 from domain.accounts.keys import create_key
 from domain.accounts.users import create_user
-from domain.contract.csvfiles import Report
+from domain.contract.csvfiles import ImportReport
 from domain.contract.shapes import SCOPES
 from domain.database import Connection, Database
 from domain.ids import read_id, shown_id
@@ -65,10 +65,10 @@ ONTARIO = {"name": "Ontario airport cargo", "address": "Ontario, CA", "latitude"
 EL_PASO = {"name": "Cross-dock", "address": "El Paso, TX", "latitude": 31.785, "longitude": -106.370}
 
 LOW_FUEL_PERCENT = 12.0
-"""Less than the reserve of 15 %: the truck has to use it to reach fuel."""
+"""A level below the reserve of 15 %: the truck has to use the reserve to reach fuel."""
 
 FORT_WAYNE = Point(41.08, -85.14)
-"""South of the road from Joliet to Perrysburg."""
+"""A place south of the road from Joliet to Perrysburg."""
 
 _IN_SANDBOX = ("sandbox", "low on fuel", "off its road")
 _USER = "demo@example.com"
@@ -83,7 +83,7 @@ _DRIVES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ),
     ("off its road", "a truck leaves its plan's road, and its driver gets a new plan", {"by_way_of": FORT_WAYNE}),
 )
-"""Name of the route, what is told of the drive, and how it is driven."""
+"""The name of the route, the heading of its drive, and the options of the drive."""
 
 _COMPANIES = Statement(IdRow, "SELECT id FROM companies")
 
@@ -150,7 +150,7 @@ def _fill(database: Database, settings: Settings, screen: Console) -> dict[str, 
 
 
 def _show_user(settings: Settings, demo: dict[str, Any], screen: Console) -> None:
-    """The one secret that is shown, and only now: it opens nothing but this demo's company."""
+    """Shows the password of the demo's user, the only secret that is ever shown: it opens this demo's company only."""
     screen.print(
         f"sign in to the console {settings.console_address()} as {demo['console_user']}, password "
         f"{demo['console_password']}",
@@ -160,7 +160,7 @@ def _show_user(settings: Settings, demo: dict[str, Any], screen: Console) -> Non
     )
 
 
-def _stored(report: Report) -> int:
+def _stored(report: ImportReport) -> int:
     return report.created + report.updated + report.unchanged
 
 
@@ -217,7 +217,7 @@ def _drivers(demo: dict[str, Any]) -> list[str]:
 
 
 class _Life(NamedTuple):
-    """When a route became what."""
+    """A route's status, and the times of its changes."""
 
     status: str
     closed_reason: str | None
@@ -256,7 +256,7 @@ _TEXT = Statement(_Text, "SELECT text FROM messages WHERE route_id = %s ORDER BY
 
 
 def _show_message(database: Database, route_id: str, screen: Console) -> None:
-    """What the driver would read last: nothing is sent from the sandbox."""
+    """Print the newest message to the driver. The sandbox sends nothing, so this is the only place to read it."""
     with database.transaction() as connection:
         row = _TEXT.first(connection, (read_id("rte", route_id),))
     if row is not None and row.text is not None:
@@ -264,7 +264,7 @@ def _show_message(database: Database, route_id: str, screen: Console) -> None:
 
 
 def _show_plan(demo: dict[str, Any], screen: Console) -> None:
-    """The sandbox route's plan as a table, as the API answers it."""
+    """Shows the sandbox route's plan, as the API answers it, in a table."""
     answer = httpx.get(
         f"{demo['url']}/v1/routes/{demo['routes']['sandbox']}",
         headers={"Authorization": f"Bearer {demo['sandbox_key']}"},
@@ -299,7 +299,7 @@ def _show_plan(demo: dict[str, Any], screen: Console) -> None:
 
 
 def _show_again(settings: Settings, file: Path, companies: set[str], screen: Console) -> None:
-    """A second start on the same data: the demo is there already."""
+    """Shows the demo of an earlier start on the same data."""
     try:
         demo = json.loads(file.read_text())
     except (OSError, ValueError):

@@ -1,7 +1,8 @@
 """Real PostgreSQL and Redis from PyPI wheels, for a machine that has neither: the embedded default of the stack.
 
 The servers run as our own children in the foreground, listen on unix sockets only, and keep their data in one folder.
-That is private, and so is what they are told: no other user reads it, and no folder above it is changed for them.
+The folder is private, and so is everything that the servers are told: no other user can read it, and no folder above
+it is changed.
 """
 
 from deploy.embedded.folders import AlreadyRunning, DataFolder, EmbeddedUnavailable, write_private

@@ -68,8 +68,8 @@ class DataFolder:
 
 
 def make_closed(data: Path, *folders: Path) -> None:
-    """The data folder and folders in it, closed to others. A data folder that was there keeps its mode: it may not be
-    ours alone. Raises EmbeddedUnavailable."""
+    """Makes the data folder and folders in it, closed to others. A data folder that exists keeps its mode: it may not
+    be ours alone. Raises EmbeddedUnavailable."""
     data.parent.mkdir(parents=True, exist_ok=True)
     data.mkdir(mode=0o700, exist_ok=True)
     if data.stat().st_mode & 0o002:
@@ -89,8 +89,8 @@ def write_private(file: Path, content: str) -> None:
 
 
 def socket_folder(data: Path, user: pwd.struct_passwd | None = None) -> Path:
-    """Where a server's socket goes. Short: a unix socket's path may have 107 bytes, a data folder's any number. Where
-    `user`, if it is not ours, can go."""
+    """The folder of a server's socket. Its path is short, for a unix socket's path has at most 107 bytes. `user`, who
+    runs the server if we do not, can enter the folders above it."""
     mark = hashlib.sha256(str(data).encode()).hexdigest()[:12]
     folder = Path(tempfile.gettempdir()) / f"fuelroute-{os.getuid()}-{mark}"
     if len(str(folder)) > 80 or (
@@ -101,7 +101,8 @@ def socket_folder(data: Path, user: pwd.struct_passwd | None = None) -> Path:
 
 
 def make_private(folder: Path, owner: int) -> None:
-    """A folder that only its owner can enter, in a place where anybody can make one. Raises EmbeddedUnavailable."""
+    """Makes a folder that only its owner can enter, in a place where anybody can make one. Raises
+    EmbeddedUnavailable."""
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     try:

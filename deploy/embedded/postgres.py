@@ -48,7 +48,7 @@ class EmbeddedPostgres:
 
     @property
     def admin_url(self) -> str:
-        """As the superuser, who makes roles and databases."""
+        """The address for the superuser, who makes roles and databases."""
         return self._url("postgres", "postgres")
 
     def _url(self, role: str, name: str) -> str:
@@ -73,7 +73,7 @@ class EmbeddedPostgres:
         stop_orphan(self._folder / "postmaster.pid", b"postgres", signal.SIGINT)
 
     def leave(self) -> None:
-        """Removes what it needs only while it runs."""
+        """Removes the files that the server needs only while it runs."""
         shutil.rmtree(self.sockets, ignore_errors=True)
         shutil.rmtree(self._copy, ignore_errors=True)
 
@@ -97,7 +97,8 @@ class EmbeddedPostgres:
             )
 
     def _make_cluster(self) -> None:
-        """All or nothing: initdb writes PG_VERSION first, and what a kill cuts short would look complete for ever."""
+        """Makes the cluster as a whole or not at all: initdb writes PG_VERSION first, and a cluster that a kill cut
+        short would look complete for ever."""
         for left in self._data.glob("postgres.new-*"):
             shutil.rmtree(left, ignore_errors=True)
         # a name of its own: what was cut short may still be writing for a moment
@@ -199,8 +200,9 @@ class EmbeddedPostgres:
 
 
 def _copy_programs(installed: Path, copy: Path) -> Path:
-    """What the server needs of the wheel, laid out as there, for its programs look for the rest beside themselves. Open
-    to everybody: there is nothing of ours in it. Returns the folder of the programs."""
+    """Copies the parts of the wheel that the server needs, in the same layout, for its programs look for the rest
+    beside themselves. Everybody may read the copy: there is nothing of ours in it. Returns the folder of the
+    programs."""
     wheel = installed.parents[1]
     libraries = wheel.with_name(f"{wheel.name}.libs")
     for folder in (installed.parent / "lib", installed.parent / "share", libraries):
@@ -219,7 +221,7 @@ def _copy_programs(installed: Path, copy: Path) -> Path:
 
 
 def _postgres_user() -> pwd.struct_passwd | None:
-    """Whom PostgreSQL runs as: it refuses root. None: ourselves."""
+    """The user that runs PostgreSQL, which refuses root. None: this process's own user."""
     if os.geteuid() != 0:
         return None
     with contextlib.suppress(KeyError):

@@ -1,4 +1,4 @@
-"""What the embedded servers have in common: how one is found, started and stopped, and what it learns of us."""
+"""The common part of the embedded servers: finding, starting and stopping one, and the environment that it gets."""
 
 import contextlib
 import importlib.util
@@ -30,7 +30,7 @@ class Server(Protocol):
 
 @contextlib.contextmanager
 def running(server: Server, *, seconds: float = 30) -> Iterator[str]:
-    """One server for as long as the block; gives its URL. Raises StartFailed."""
+    """Runs one server for as long as the block. Gives its URL. Raises StartFailed."""
     server.prepare()
     spec = server.spec()
     child = Child(spec)
@@ -60,13 +60,13 @@ def wheel_folder(module: str, distribution: str) -> Path:
 
 
 def server_environment(user: pwd.struct_passwd | None = None) -> dict[str, str]:
-    """All that a server learns of our environment: settings, passwords and tokens in it are not for it."""
+    """The part of our environment that a server gets: settings, passwords and tokens are not for it."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "LC_ALL", "TZ") if name in os.environ}
     return kept if user is None else {**kept, "HOME": user.pw_dir}
 
 
 def stop_orphan(pid_file: Path, program: bytes, stop_signal: signal.Signals) -> None:
-    """A server that a killed stack left running on the same data is stopped first. Raises EmbeddedUnavailable.
+    """Stops a server that a killed stack left running on the same data. Raises EmbeddedUnavailable.
 
     The caller holds the folder: no other stack runs on it.
     """

@@ -38,7 +38,7 @@ class EmbeddedRedis:
         stop_orphan(self._folder / "redis.pid", b"-server", signal.SIGTERM)  # redis-server in earlier versions
 
     def leave(self) -> None:
-        """Removes what it needs only while it runs."""
+        """Removes the files that the server needs only while it runs."""
         shutil.rmtree(self.sockets, ignore_errors=True)
 
     def spec(self) -> Spec:

@@ -1,4 +1,4 @@
-"""How signing in slows down those who guess, without locking out those who know.
+"""A limit on attempts to sign in, which slows down people who guess and locks out nobody who knows the password.
 
 A browser in which the account has signed in before counts alone. Any other attempt counts by its network, by account
 and network together, and by account. An account's count leaves out the networks from which it has signed in before. So
@@ -22,19 +22,19 @@ LONGEST_WAIT = timedelta(minutes=15)
 
 
 class Bound(NamedTuple):
-    """So many attempts are free. After each further one the wait doubles, from a second to `LONGEST_WAIT`. One attempt
-    is forgotten after each `leak`."""
+    """A limit of attempts. `free` of them need no wait; after each further one the wait doubles, from a second to
+    `LONGEST_WAIT`. One attempt is forgotten after each `leak`."""
 
     free: int
     leak: timedelta
 
     def left_of(self, attempts: float, last_at: datetime, now: datetime) -> float:
-        """What counts still of so many attempts."""
+        """The number of attempts that still count."""
         return max(0.0, attempts - max(now - last_at, timedelta()) / self.leak)
 
     def wait(self, attempts: float, last_at: datetime, now: datetime) -> timedelta:
-        """The time until the next one is allowed. A `last_at` in the future is of a clock that was ahead: it counts as
-        now."""
+        """The time until the next attempt is allowed. A `last_at` in the future comes from a clock that was ahead, and
+        counts as now."""
         if attempts < self.free:
             return timedelta()
         pause = backoff(timedelta(seconds=1), attempts - self.free, longest=LONGEST_WAIT)
@@ -50,7 +50,7 @@ SITE = Bound(free=500, leak=timedelta(seconds=10))
 
 
 class Subject(NamedTuple):
-    """The one who tries, or the account that is tried."""
+    """A counter of attempts: for a browser, a network, an account, or an account from a network."""
 
     hash: bytes
     bound: Bound
@@ -101,8 +101,8 @@ _SET_CLOCK = Command("UPDATE sign_in_attempts SET last_at = %(now)s WHERE subjec
 
 
 def take_attempt(connection: Connection, subjects: Sequence[Subject], *, now: datetime) -> timedelta:
-    """Counts one attempt before it is made, so that many at the same time count too. Returns zero; or how long to
-    wait, and then nothing was counted and no row was added."""
+    """Counts one attempt before it is made, so that many at the same time count too. Returns zero; or the
+    time to wait, and then it has counted nothing and added no row."""
     found: list[tuple[Subject, _Attempts]] = []
     with connection.transaction() as counting:
         for subject in subjects:
@@ -129,7 +129,8 @@ _FORGET = Command("DELETE FROM sign_in_attempts WHERE subject = %s")
 
 
 def forgive(connection: Connection, subjects: Sequence[Subject]) -> None:
-    """The attempt succeeded. What others may be guessing at, or from, gets back this one only."""
+    """Takes a successful attempt back. Counts to which other people add, such as a network's, lose this attempt
+    only."""
     for subject in subjects:
         if subject.bound in (DEVICE, ACCOUNT_FROM_NETWORK):
             _FORGET.execute(connection, (subject.hash,))
@@ -144,5 +145,5 @@ _FORGET_OLD = Command(
 
 
 def forget_attempts(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
-    """Deletes the rows of which nothing has counted for so many days, up to `limit`. Returns how many."""
+    """Deletes up to `limit` rows that have counted for nothing for `days`. Returns how many."""
     return _FORGET_OLD.execute(connection, (now - timedelta(days=days), limit)).rowcount

@@ -1,4 +1,4 @@
-"""Companies: tenants with an import and planning policy."""
+"""Companies, with their import and planning policy."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 
 from domain.accounts.contact_urls import fault_of
 from domain.accounts.contacts import IN_CLEAR, Contacts, Sealed, StoredContact
+from domain.contract.captions import Caption
 from domain.database import Connection
 from domain.errors import FuelrouteError
 from domain.ids import new_id, shown_id
@@ -21,28 +22,92 @@ Percent = Annotated[float, Meta(ge=0, le=100)]
 
 
 class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What may be set of a company; None leaves it as it is. The defaults are the table's."""
+    """The settings of a company; None leaves a value as it is.
 
-    name: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
-    time_zone: str | None = None
-    import_window_days: Annotated[float, Meta(ge=0, le=3660)] | None = None
-    superseding: bool | None = None
-    reserve_percent: Percent | None = None
-    end_fuel_percent: Percent | None = None
-    assumed_fuel_percent: Percent | None = None
-    min_purchase_gallons: Annotated[float, Meta(ge=0, le=1000)] | None = None
-    stop_cost: Annotated[float, Meta(ge=0, le=10_000)] | None = None
-    max_detour_miles: Annotated[float, Meta(ge=0, le=100)] | None = None
-    max_stops: Annotated[int, Meta(ge=0, le=100)] | None = None
-    objective: Objective | None = None
-    leftover_value_per_gallon: Annotated[float, Meta(ge=0, lt=100)] | None = None
-    fuel_margin_percent: Percent | None = None
-    map_link: MapLink | None = None
-    replan_en_route: bool | None = None
-    message_url: str | None = None
+    Each value is declared here: its limits, and the caption that the console's form and the options of the command
+    line show, with the default that the table has for it.
+    """
+
+    name: Annotated[Annotated[str, Meta(min_length=1, max_length=200)] | None, Caption("Name of the company")] = None
+    time_zone: Annotated[
+        str | None,
+        Caption(
+            "Time zone", "for times in messages and the beginning of a day, such as America/Chicago", default="UTC"
+        ),
+    ] = None
+    import_window_days: Annotated[
+        Annotated[float, Meta(ge=0, le=3660)] | None,
+        Caption("Import window, days", "routes that start more days ahead are held", default="7"),
+    ] = None
+    superseding: Annotated[
+        bool | None,
+        Caption(
+            "A newer load with the same reference",
+            default="false",
+            choices={"false": "keep both routes", "true": "the newer route replaces the one before"},
+        ),
+    ] = None
+    reserve_percent: Annotated[
+        Percent | None, Caption("Reserve, percent", "the tank never falls below it", default="15")
+    ] = None
+    end_fuel_percent: Annotated[Percent | None, Caption("Fuel at the destination, percent", default="25")] = None
+    assumed_fuel_percent: Annotated[
+        Percent | None,
+        Caption("Assumed fuel, percent", "the level of a truck that has sent none for 24 hours", default="50"),
+    ] = None
+    fuel_margin_percent: Annotated[
+        Percent | None, Caption("Margin, percent", "beyond the reserve until the first purchase", default="0")
+    ] = None
+    min_purchase_gallons: Annotated[
+        Annotated[float, Meta(ge=0, le=1000)] | None, Caption("Smallest purchase, gallons", default="30")
+    ] = None
+    stop_cost: Annotated[
+        Annotated[float, Meta(ge=0, le=10_000)] | None, Caption("Cost of a stop, dollars", default="20")
+    ] = None
+    max_detour_miles: Annotated[
+        Annotated[float, Meta(ge=0, le=100)] | None,
+        Caption("Longest detour, miles", "to a truck stop, each way", default="5"),
+    ] = None
+    max_stops: Annotated[
+        Annotated[int, Meta(ge=0, le=100)] | None, Caption("Most fuel stops of a plan", "no limit unless set")
+    ] = None
+    objective: Annotated[
+        Objective | None,
+        Caption(
+            "Plans compare",
+            default=Objective.PUMP,
+            choices={Objective.PUMP: "prices at the pump", Objective.TAX_ADJUSTED: "prices less the fuel tax"},
+        ),
+    ] = None
+    leftover_value_per_gallon: Annotated[
+        Annotated[float, Meta(ge=0, lt=100)] | None,
+        Caption("Value of leftover fuel, dollars a gallon", default="0"),
+    ] = None
+    map_link: Annotated[
+        MapLink | None,
+        Caption(
+            "Maps in messages",
+            default=MapLink.GOOGLE,
+            choices={MapLink.GOOGLE: "a link that any phone opens", MapLink.GEO: "the phone's own map"},
+        ),
+    ] = None
+    replan_en_route: Annotated[
+        bool | None,
+        Caption(
+            "A truck that leaves its plan's road, or passes a fuel stop without fueling",
+            default="false",
+            choices={"false": "keeps its plan", "true": "gets a new plan"},
+        ),
+    ] = None
+    message_url: Annotated[
+        str | None,
+        Caption(
+            "Message address", "for drivers without a contact, such as mailtos://user:password@host", is_secret=True
+        ),
+    ] = None
 
 
-class Company(NamedTuple):
+class StoredCompany(NamedTuple):
     """A company as it is stored. `fuelroute companies set --json` shows it in this order."""
 
     id: UUID
@@ -84,14 +149,14 @@ class UnusablePolicy(FuelrouteError):
 _INSERT = Command("INSERT INTO companies (id, name) VALUES (%s, %s)")
 
 _PLAIN = [name for name in Policy.__struct_fields__ if name not in ("message_url", "max_stops")]
-"""What no policy takes away again: NULL leaves it as it is."""
+"""The columns that always have a value: NULL leaves them as they are."""
 
 _SET_POLICY = Statement(
-    Company,
+    StoredCompany,
     f"UPDATE companies SET {', '.join(f'{name} = coalesce(%({name})s, {name})' for name in _PLAIN)},"  # noqa: S608
     " message_url = CASE WHEN %(sets_message_url)s THEN %(message_url)s ELSE message_url END,"
     " max_stops = CASE WHEN %(lifts_max_stops)s THEN NULL ELSE coalesce(%(max_stops)s, max_stops) END"
-    f" WHERE id = %(id)s RETURNING {', '.join(Company._fields)}",
+    f" WHERE id = %(id)s RETURNING {', '.join(StoredCompany._fields)}",
 )
 
 
@@ -111,8 +176,8 @@ def set_policy(
     *,
     lifts_max_stops: bool = False,
     contacts: Contacts = IN_CLEAR,
-) -> Company:
-    """Changes what is given. `lifts_max_stops`: plans have no limit of stops any more. Returns the company as it is
+) -> StoredCompany:
+    """Changes the values that are given. `lifts_max_stops` removes the limit of stops. Returns the company as it is
     now. Raises UnknownCompany, UnusablePolicy, and UnreadableContact for a message URL that was sealed with another
     key."""
     values = {"id": company_id, **_checked(policy, contacts), "lifts_max_stops": lifts_max_stops}
@@ -122,10 +187,10 @@ def set_policy(
     return row._replace(message_url=contacts.open(row.message_url))
 
 
-_READ = Statement(Company, f"SELECT {', '.join(Company._fields)} FROM companies WHERE id = %s")  # noqa: S608
+_READ = Statement(StoredCompany, f"SELECT {', '.join(StoredCompany._fields)} FROM companies WHERE id = %s")  # noqa: S608
 
 
-def read_company(connection: Connection, company_id: UUID) -> Company:
+def read_company(connection: Connection, company_id: UUID) -> StoredCompany:
     """The company with its message URL as it is stored. Raises UnknownCompany."""
     row = _READ.first(connection, (company_id,))
     if row is None:
@@ -158,7 +223,7 @@ _ZONE = Statement(_Zone, "SELECT time_zone FROM companies WHERE id = %s")
 
 
 def time_zone_of(connection: Connection, company_id: UUID) -> str:
-    """Of a company that may be retired. Raises UnknownCompany."""
+    """The time zone of a company, retired or not. Raises UnknownCompany."""
     row = _ZONE.first(connection, (company_id,))
     if row is None:
         raise UnknownCompany(shown_id("cmp", company_id))
@@ -166,7 +231,8 @@ def time_zone_of(connection: Connection, company_id: UUID) -> str:
 
 
 def lock_company(connection: Connection, company_id: UUID, *, even_retired: bool = False) -> None:
-    """Whatever changes a company's fleet waits here for its turn, so that two imports never make a vehicle twice.
+    """Locks the company's row. Every change of a fleet waits here for its turn, so that two imports never make a
+    vehicle twice.
 
     Raises UnknownCompany, and RetiredCompany unless `even_retired`.
     """
@@ -183,13 +249,13 @@ _NAMES = Statement(_Named, "SELECT id, name FROM companies WHERE id = ANY(%s)")
 
 
 def names_of(connection: Connection, company_ids: Iterable[UUID]) -> dict[UUID, str]:
-    """For those who see all companies."""
+    """The names of companies by id."""
     ids = list(set(company_ids))
     return {row.id: row.name for row in _NAMES.all(connection, (ids,))} if ids else {}
 
 
 _IN_FLIGHT = timedelta(hours=1)
-"""What was under way when a record was retired has ended by then."""
+"""Requests and jobs that were under way when a company was retired have ended after this time."""
 
 
 _RETIRE = Command("UPDATE companies SET retired_at = coalesce(retired_at, %s) WHERE id = %s")
@@ -197,7 +263,8 @@ _RETIRED_SINCE = Statement(IdRow, "SELECT id FROM companies WHERE retired_at > %
 
 
 def retire_company(connection: Connection, company_id: UUID, *, now: datetime) -> None:
-    """From the commit on its keys are refused and nothing of it is imported. Its routes are still to be closed.
+    """Retires a company: from the commit on its keys are refused and none of its routes is imported. The caller closes
+    its routes.
 
     Raises UnknownCompany. Retiring twice keeps the first time.
     """
@@ -205,7 +272,7 @@ def retire_company(connection: Connection, company_id: UUID, *, now: datetime) -
         raise UnknownCompany(shown_id("cmp", company_id))
 
 
-def lately_retired(connection: Connection, *, now: datetime) -> list[UUID]:
+def lately_retired_companies(connection: Connection, *, now: datetime) -> list[UUID]:
     """Companies that a request in flight may have given a route after their routes were closed."""
     return [row.id for row in _RETIRED_SINCE.all(connection, (now - _IN_FLIGHT,))]
 
@@ -234,7 +301,7 @@ def lock_to_seal(connection: Connection, mark: str) -> list[UUID]:
 
 
 def seal_message_urls(connection: Connection, company_ids: Sequence[UUID], contacts: Contacts) -> Sealed:
-    """Those of locked companies that are not sealed with the newest key."""
+    """Seals the message URLs of locked companies that are not sealed with the newest key."""
     stored = _URLS_TO_SEAL.all(connection, (list(company_ids), contacts.mark))
     sealed = contacts.seal_anew(stored)
     with connection.cursor() as cursor:

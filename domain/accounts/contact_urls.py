@@ -1,4 +1,4 @@
-"""Which URLs a contact may be.
+"""The rule for the URL of a contact.
 
 A contact is an Apprise URL. Drivers and companies bring it, so it is treated as hostile: only the gateways and
 parameters listed here are allowed, and no host that is known to be inside our own network. `messages/gateways.py` hands
@@ -20,7 +20,7 @@ from domain.settings import Settings, get_settings
 _GENERAL = frozenset({"to", "from", "name", "user", "pass", "password", "port", "format"})
 _MAIL = frozenset({"cc", "bcc", "reply", "region", "batch"})
 _WEBHOOK = frozenset({"method"})
-"""And headers, fields and parameters of the request: names that begin with +, : or -."""
+"""Webhooks may also have headers, fields and parameters of the request: names that begin with +, : or -."""
 
 _PARAMETERS: dict[str, frozenset[str]] = {
     # text messages
@@ -61,12 +61,13 @@ _PARAMETERS: dict[str, frozenset[str]] = {
     # systems of the company's own
     **dict.fromkeys(("form", "forms", "json", "jsons", "xml", "xmls"), _WEBHOOK),
 }
-"""What a contact may say beside its address, for each kind of gateway that it may name. All speak HTTP or SMTP. Left
-out are parameters that name a file or a template, follow redirects, trust any certificate, wait, repeat, or report
-success after a failure."""
+"""The parameters that a contact may have, for each kind of gateway that it may name. All speak HTTP or SMTP. Parameters
+that name a file or a template, follow redirects, trust any certificate, wait, repeat, or report success after a failure
+are not allowed."""
 
 _OWN_HOST = re.compile(r"(form|json|xml|mailto|gotify|mmost|ntfy|rocket|signal|workflow)s?|workflows|infobip")
-"""Kinds whose URL names the host that is called, unless it is their cloud; the others know theirs."""
+"""Kinds of gateways whose URL names the host that is called, unless that is their cloud. Other kinds know their
+host."""
 
 _LIKE = "such as mailtos://user:password@host"
 NOT_PUBLIC = "is not on the public internet; FUELROUTE_MESSAGE_ALLOWED_HOSTS names the exceptions"
@@ -90,7 +91,7 @@ _NEVER_PUBLIC = tuple(
         ),
     )
 )
-"""Addresses that are reached only from inside of some network, whatever this version of Python says of them."""
+"""Addresses that can be reached only from inside some network, whatever this version of Python calls them."""
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -116,12 +117,13 @@ class AllowedHosts(NamedTuple):
         return host.lower().rstrip(".") in self.names
 
     def take(self, address: _Address) -> bool:
-        """Whether a connection to this address may be made."""
+        """True when a connection to this address is allowed."""
         return any(address in network for network in self.networks) or _is_public(address)
 
 
 def fault_of(url: str, allowed: AllowedHosts | None = None) -> str | None:
-    """Why a contact cannot be used, as the end of a sentence that names it; None when it can. No name is resolved."""
+    """The reason why a contact cannot be used, as the end of a sentence that names it; None when it can. No name is
+    resolved."""
     try:
         gateway_of(url, AllowedHosts.of(get_settings()) if allowed is None else allowed)
     except UnusableContact as error:
@@ -130,7 +132,7 @@ def fault_of(url: str, allowed: AllowedHosts | None = None) -> str | None:
 
 
 class UnusableContact(Exception):
-    """A contact that must not be used; the text ends a sentence that begins with what it is."""
+    """A contact that must not be used. The text ends a sentence that begins with the name of the contact."""
 
 
 def gateway_of(url: str, allowed: AllowedHosts) -> Any:
@@ -163,7 +165,7 @@ def _asset() -> apprise.AppriseAsset:
 
 
 def _may_be_called(host: str, allowed: AllowedHosts) -> bool:
-    """What can be told of a host without resolving it. It may be written in any way that a resolver understands."""
+    """Judges a host without resolving it. The host may be written in any way that a resolver understands."""
     name = unicodedata.normalize("NFKC", host).strip("[]").rstrip(".").lower()
     if allowed.have(name):
         return True

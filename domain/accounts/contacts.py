@@ -1,8 +1,8 @@
-"""How drivers' contacts and companies' message URLs are stored: sealed, since they hold secrets of gateways.
+"""Sealing of drivers' contacts and companies' message URLs, which hold secrets of gateways.
 
 They are sealed with a key that the database does not have. Without a key they are stored as they are, and the log says
-so. Several keys, the newest first, let one be replaced: what an older one sealed is still read, and `housekeeping`
-seals it anew.
+so. With several keys, the newest first, a key can be replaced: contacts that an older key sealed can still be read, and
+`housekeeping` seals them with the newest key.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 
 _SEALED = "sealed:"
-"""What is sealed begins with this and the mark of its key. No Apprise URL does."""
+"""A sealed contact begins with this and the mark of its key. No Apprise URL does."""
 
 
 def is_sealed(contact: str) -> bool:
@@ -30,7 +30,7 @@ def is_sealed(contact: str) -> bool:
 
 
 class UnreadableContact(FuelrouteError):
-    """Sealed with a key that this process does not have."""
+    """The contact is sealed with a key that this process does not have."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -46,7 +46,7 @@ class StoredContact(NamedTuple):
 
 
 class Sealed(NamedTuple):
-    """How many stored contacts were sealed anew, and how many could not be opened."""
+    """The number of stored contacts that were sealed anew, and of those that could not be opened."""
 
     sealed: int = 0
     unreadable: int = 0
@@ -71,11 +71,11 @@ class Contacts:
 
     @cached_property
     def mark(self) -> str | None:
-        """What is sealed with the newest key begins with it; None: there is no key."""
+        """The beginning of every contact that is sealed with the newest key; None: there is no key."""
         return f"{_SEALED}{hashlib.sha256(self._keys[0].encode()).hexdigest()[:8]}:" if self._keys else None
 
     def seal(self, contact: str | None) -> str | None:
-        """As it is to be stored. What could not be opened stays as it was."""
+        """Seals a contact with the newest key, if there is one. A contact that is sealed already stays as it is."""
         if contact is None or is_sealed(contact):
             return contact
         if not self._keys:
@@ -109,11 +109,11 @@ class Contacts:
             return stored
 
     def seal_anew(self, stored: Sequence[StoredContact]) -> list[tuple[str, UUID]]:
-        """What is stored in the clear or under an older key: sealed with the newest key, and whose it is. What cannot
-        be opened is left out."""
+        """Seals contacts that are stored in the clear or under an older key with the newest key. Returns each with its
+        id, without those that cannot be opened."""
         opened = [(self.open_or_keep(row.contact), row.id) for row in stored]
         return [(self._sealed(contact), id_) for contact, id_ in opened if contact and not is_sealed(contact)]
 
 
 IN_CLEAR = Contacts()
-"""Of a process without a key."""
+"""The contacts of a process without a key."""

@@ -22,8 +22,8 @@ from domain.ids import new_id
 from domain.lifecycle import Environment
 from domain.statements import Command, Query, Statement
 
-_MARKS = {Environment.LIVE: "svc_live_", Environment.SANDBOX: "svc_test_"}
-_STARTS = tuple(_MARKS.values())
+_PREFIXES = {Environment.LIVE: "svc_live_", Environment.SANDBOX: "svc_test_"}
+_STARTS = tuple(_PREFIXES.values())
 _ALPHABET = string.ascii_letters + string.digits
 _PREFIX_LENGTH = len("svc_live_") + 8
 _KEY_LENGTH = len("svc_live_") + 40
@@ -36,7 +36,7 @@ class UnknownScope(FuelrouteError):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who makes a request: every query is limited to this company and environment."""
+    """The company and environment behind a request. Every query is limited to them."""
 
     key_id: UUID
     company_id: UUID
@@ -75,7 +75,7 @@ def create_key(
     for scope in scopes:
         if scope not in SCOPES:
             raise UnknownScope(scope)
-    key = _MARKS[environment] + "".join(secrets.choice(_ALPHABET) for _ in range(40))
+    key = _PREFIXES[environment] + "".join(secrets.choice(_ALPHABET) for _ in range(40))
     made = NewKey(id=new_id(), key=key, prefix=prefix_of(key))
     _INSERT.execute(
         connection,
@@ -88,7 +88,7 @@ _REVOKE = Command("UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) 
 
 
 def revoke_key(connection: Connection, key_id: UUID) -> bool:
-    """Takes effect at once on every process. False: no such key. Revoking twice keeps the first time."""
+    """Ends a key at once, on every process. False: no such key. Revoking twice keeps the first time."""
     return _REVOKE.execute(connection, (key_id,)).rowcount == 1
 
 
@@ -98,7 +98,7 @@ _REVOKE_OF_COMPANY = Command(
 
 
 def revoke_key_of(connection: Connection, company_id: UUID, key_id: UUID) -> bool:
-    """The same, for a caller who sees one company. False: it has no such key."""
+    """Ends a company's key at once, on every process. False: the company has no such key."""
     return _REVOKE_OF_COMPANY.execute(connection, (company_id, key_id)).rowcount == 1
 
 
@@ -118,8 +118,8 @@ _END_BY = Statement(
 def rotate_key(
     connection: Connection, company_id: UUID, key_id: UUID, *, overlap: timedelta, now: datetime
 ) -> NewKey | None:
-    """A key with the same name, environment and scopes, and no end. Both are valid for the overlap, in which the
-    programs that use the old one are changed. None: the company has no such key, or it is not valid any more."""
+    """Makes a key with the same name, environment and scopes, and no end. Both keys are valid for the overlap, in which
+    the programs that use the old one are changed. None: the company has no such key, or it is not valid any more."""
     row = _END_BY.first(connection, (now + overlap, company_id, key_id, now))
     if row is None:
         return None
@@ -135,7 +135,7 @@ _USED = Command(
 
 
 def note_use(connection: Connection, key_ids: Collection[UUID], *, now: datetime) -> None:
-    """That these keys were used since the last note. It is shown to people and decides nothing."""
+    """Notes that these keys were used since the last note. People see the time; it decides nothing."""
     _USED.execute(connection, (now, list(key_ids)))
 
 
@@ -186,7 +186,7 @@ VALID = f"FROM api_keys k JOIN companies c ON c.id = k.company_id {_IS_VALID}"
 
 class _StillValid(NamedTuple):
     position: int
-    """Among those asked for, from 1."""
+    """The position among the keys that were asked for, from 1."""
 
 
 _STILL_VALID = Statement(
@@ -204,7 +204,7 @@ _VALID_BY_PREFIX = Statement(
 
 
 def still_valid(key_ids: Sequence[UUID]) -> Query[list[bool]]:
-    """Whether each of these keys, found before, is valid still, in order. One query for all."""
+    """One query that tells, for each of these keys in order, whether it is still valid."""
 
     def read(rows: list[_StillValid]) -> list[bool]:
         valid = [False] * len(key_ids)
@@ -216,7 +216,7 @@ def still_valid(key_ids: Sequence[UUID]) -> Query[list[bool]]:
 
 
 class PresentedKey(NamedTuple):
-    """What a caller sent as a key, as far as it has to be known: nobody can make the key from it."""
+    """The prefix and the hash of the text that a caller sent as a key. Nobody can make the key from them."""
 
     prefix: str | None
     hash: bytes
@@ -227,7 +227,7 @@ class PresentedKey(NamedTuple):
 
 
 _NO_KEY = PresentedKey(None, b"")
-"""Whatever cannot be one of our keys."""
+"""Stands for every text that cannot be one of our keys."""
 
 
 def find_callers(keys: Sequence[PresentedKey]) -> Query[list[Caller | None]]:
@@ -245,7 +245,7 @@ def find_callers(keys: Sequence[PresentedKey]) -> Query[list[Caller | None]]:
 
 
 def prefix_of(key: str) -> str:
-    """What of a key is no secret."""
+    """The part of a key that is no secret."""
     return key[:_PREFIX_LENGTH]
 
 
@@ -254,7 +254,7 @@ def _matching(key: PresentedKey, candidates: Sequence[tuple[bytes, Caller]]) -> 
 
 
 def hash_of(key: str) -> bytes:
-    """What is stored and remembered of a key: it tells keys apart, and none can be made from it."""
+    """The hash that is stored of a key. It tells keys apart, and no key can be made from it."""
     return hashlib.sha256(key.encode()).digest()
 
 

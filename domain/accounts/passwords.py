@@ -34,7 +34,7 @@ def hash_password(password: str, email: str) -> str:
 
 
 def is_password(stored: str | None, password: str) -> bool:
-    """Takes as long when nothing is stored, so that nobody learns who is a user."""
+    """True for the right password. It takes as long when none is stored, so that nobody learns who is a user."""
     if len(password) > MAX_CHARACTERS:
         return False
     try:

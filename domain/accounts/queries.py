@@ -1,4 +1,4 @@
-"""What the API answers about the key of a request."""
+"""The API's answer about the key of a request."""
 
 from datetime import datetime
 from typing import NamedTuple

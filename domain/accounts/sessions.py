@@ -1,11 +1,9 @@
-"""Signing in to the console, and who is signed in.
+"""Signing in to the console, and the sessions of people who are signed in.
 
 A session is looked up at every request, so one that ended ends at once. It ends by signing out, with a new password,
 `IDLE_HOURS` after its last request, `LONGEST_DAYS` after it began, and when its user or company is removed.
 """
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -18,7 +16,7 @@ from domain.accounts.contacts import Contacts
 from domain.accounts.passwords import is_password
 from domain.accounts.tokens import hash_of_token, new_token
 from domain.accounts.users import tidy_email
-from domain.database import Connection
+from domain.database import Connection, Transaction
 from domain.lifecycle import Role
 from domain.statements import Command, Statement
 
@@ -26,17 +24,15 @@ IDLE_HOURS = 12
 LONGEST_DAYS = 7
 DEVICE_DAYS = 365
 MOST_BROWSERS = 50
-"""The most sessions of a user, and the most known browsers: the newest stay."""
+"""The most sessions of a user, and the most known browsers. The newest stay."""
 
 _SEEN_EACH = timedelta(minutes=1)
 _CODE_SECONDS = 30
 
-Transaction = Callable[[], AbstractContextManager[Connection]]
-
 
 @dataclass(frozen=True, slots=True)
 class SignedIn:
-    """Who signed in, and the tokens for the browser's cookies."""
+    """A user who has just signed in, and the tokens for the browser's cookies."""
 
     user_id: UUID
 
@@ -52,7 +48,7 @@ class SignInRefused:
 
 
 class Session(NamedTuple):
-    """Who is signed in, and whose pages are shown."""
+    """The user who is signed in, and the company whose pages are shown."""
 
     user_id: UUID
     email: str
@@ -116,9 +112,9 @@ def sign_in(
     contacts: Contacts,
     now: datetime,
 ) -> SignedIn | SignInRefused:
-    """Whoever is refused does not learn which of the three was wrong, nor who is a user. The password is checked
-    outside of the transactions: it takes long. `network` is an address of IPv4 or a /64 of IPv6. Raises
-    UnreadableContact."""
+    """Checks e-mail, password and code. A refusal does not tell which of them was wrong, nor whether the user exists.
+    The password is checked outside of the transactions: it takes long. `network` is an address of IPv4 or a /64 of
+    IPv6. Raises UnreadableContact."""
     email = tidy_email(email)
     with transaction() as connection:
         if device is not None and not is_known_device(connection, device, email, now=now):
@@ -166,7 +162,7 @@ def begin_session(connection: Connection, user_id: UUID, *, address: str, now: d
 
 
 def step_of_code(secret: str, code: str, now: datetime) -> int | None:
-    """The time step of a one-time code, at most one away from now; None: it is not the code of any."""
+    """The time step of a one-time code, at most one away from now; None: it is the code of no such step."""
     code = "".join(code.split())
     if not (len(code) == 6 and code.isascii() and code.isdecimal()):
         return None
@@ -207,7 +203,7 @@ _SEEN = Command("UPDATE sessions SET seen_at = %s WHERE token_hash = %s")
 
 
 def find_session(connection: Connection, token: str, *, now: datetime) -> Session | None:
-    """Who is signed in with this token; None: nobody."""
+    """The session of this token; None: nobody is signed in with it."""
     token_hash = hash_of_token(token)
     row = _FIND.first(connection, {"hash": token_hash, "now": now})
     if row is None:
@@ -236,12 +232,12 @@ _CHOOSE = Command(
 
 
 def choosable_companies(connection: Connection, text: str, *, limit: int) -> list[ChoosableCompany]:
-    """What an operator may choose from: those whose name contains `text`."""
+    """The companies that an operator may choose: their names contain `text`."""
     return _COMPANIES.all(connection, (text, limit))
 
 
 def choose_company(connection: Connection, token: str, company_id: UUID) -> bool:
-    """From now on an operator's session shows that company. False: there is none, or the user is no operator."""
+    """Makes an operator's session show that company. False: there is none, or the user is no operator."""
     return _CHOOSE.execute(connection, (hash_of_token(token), company_id)).rowcount == 1
 
 
@@ -249,7 +245,7 @@ _PASSWORD_OF = Statement(_User, "SELECT id, password_hash, totp_secret, totp_use
 
 
 def is_password_of(connection: Connection, user_id: UUID, password: str) -> bool:
-    """Serves users who change how they sign in."""
+    """Checks the password of a user who changes how they sign in."""
     user = _PASSWORD_OF.first(connection, (user_id,))
     return is_password(user.password_hash if user is not None else None, password)
 
@@ -275,7 +271,7 @@ def sign_out_everywhere(connection: Connection, user_id: UUID) -> None:
 
 
 def count_sessions(connection: Connection, user_id: UUID, *, now: datetime) -> int:
-    """In how many browsers the user is signed in."""
+    """The number of browsers in which the user is signed in."""
     return _COUNT.one(connection, {"user_id": user_id, "now": now}).sessions
 
 
@@ -289,7 +285,8 @@ _FORGET = {
 
 
 def forget_sessions(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
-    """Sessions, known browsers and links that have ended, up to `limit` of each. `days` is how long sessions last."""
+    """Deletes sessions, known browsers and links that have ended, up to `limit` of each. `days` is how long sessions
+    last."""
     kept = {"sessions": days, "devices": float(DEVICE_DAYS), "password_links": days}
     return max(
         forget.execute(connection, (now - timedelta(days=kept[table]), limit)).rowcount

@@ -6,7 +6,7 @@ import secrets
 
 
 def new_token() -> str:
-    """256 bits: one round of SHA-256 is enough to hide it."""
+    """A token of 256 random bits. One round of SHA-256 is enough to hide it."""
     return secrets.token_urlsafe(32)
 
 
@@ -15,7 +15,7 @@ def hash_of_token(token: str) -> bytes:
 
 
 def form_token(token: str) -> str:
-    """What a form of the browser with this cookie carries. The cookie cannot be made from it."""
+    """The token in the forms of the browser with this cookie. The cookie cannot be made from it."""
     return hmac.new(token.encode(errors="replace"), b"form", hashlib.sha256).hexdigest()
 
 

@@ -20,9 +20,9 @@ MAY_SEE_REQUESTS: Collection[Role] = MAY_MATCH
 MAY_MANAGE_KEYS: Collection[Role] = frozenset({Role.OWNER, Role.OPERATOR})
 MAY_EDIT_FLEET: Collection[Role] = MAY_MATCH
 MAY_EDIT_POLICY: Collection[Role] = MAY_MANAGE_KEYS
-"""And the company's deals."""
+"""These roles may also edit the company's deals."""
 MAY_EDIT_STATIONS: Collection[Role] = frozenset({Role.OPERATOR})
-"""And taxes: they are the same for all companies."""
+"""These roles may also edit taxes. Both are the same for all companies."""
 
 MAX_EMAIL_CHARACTERS = 200
 
@@ -49,7 +49,7 @@ class StoredUser(NamedTuple):
 
 
 def tidy_email(email: str) -> str:
-    """As it is stored and compared."""
+    """The e-mail address in the form that is stored and compared."""
     return email.strip().lower()
 
 
@@ -64,7 +64,7 @@ def create_user(
 ) -> UUID:
     """Stores a user and returns the id. Without a password the user needs a link that sets one.
 
-    The caller has looked at the company. Raises UnusableUser, UnusablePassword.
+    The caller has checked the company. Raises UnusableUser, UnusablePassword.
     """
     email = tidy_email(email)
     name, at, host = email.partition("@")
@@ -105,7 +105,7 @@ def find_user(connection: Connection, email: str) -> UUID:
 
 
 def remove_user(connection: Connection, user_id: UUID) -> None:
-    """With all sessions, which end at once."""
+    """Removes a user. All sessions end at once."""
     _DELETE.execute(connection, (user_id,))
 
 
@@ -117,7 +117,7 @@ _COMPANY_OF = Statement(_Company, "SELECT company_id FROM users WHERE email = %s
 
 
 def company_of_user(connection: Connection, email: str) -> UUID | None:
-    """None for operators. Raises NoRow for whom nobody knows."""
+    """The id of the user's company; None for an operator. Raises NoRow for an unknown user."""
     return _COMPANY_OF.one(connection, (tidy_email(email),)).company_id
 
 
@@ -153,14 +153,14 @@ def make_password_link(connection: Connection, user_id: UUID, *, now: datetime) 
 
 
 def email_of_link(connection: Connection, token: str, *, now: datetime) -> str | None:
-    """Whose password a link sets; None: it was used already, or is too old."""
+    """The e-mail address of the user whose password a link sets; None: the link was used already, or is too old."""
     row = _find_link(connection, token, now)
     return row.email if row is not None else None
 
 
 def set_password_by_link(connection: Connection, token: str, password: str, *, now: datetime) -> UUID | None:
-    """Sets the password and uses the link up. Returns whose it is; None: it was used already, or is too old. Raises
-    UnusablePassword."""
+    """Sets the password and uses up the link. Returns the user's id; None: the link was used already, or is too old.
+    Raises UnusablePassword."""
     row = _find_link(connection, token, now)
     if row is None:
         return None
@@ -173,7 +173,7 @@ def _find_link(connection: Connection, token: str, now: datetime) -> _Link | Non
 
 
 def set_password(connection: Connection, user_id: UUID, email: str, password: str) -> None:
-    """Whoever knew the old one is signed out, and links that were not used yet end. Raises UnusablePassword."""
+    """Sets a password. All sessions, known browsers and unused links of the user end. Raises UnusablePassword."""
     _SET_PASSWORD.execute(connection, (hash_password(password, email), user_id))
     for forget in (_FORGET_LINKS, _FORGET_DEVICES, _SIGN_OUT):
         forget.execute(connection, (user_id,))
@@ -187,8 +187,8 @@ _SET_TOTP = Command("UPDATE users SET totp_secret = %s, totp_used_step = %s WHER
 def set_totp(
     connection: Connection, user_id: UUID, secret: str | None, *, used_step: int = 0, contacts: Contacts
 ) -> None:
-    """From now on a code is asked for at every sign-in; None: no more. `used_step` is that of the code that proved
-    that the user's app knows the secret."""
+    """Makes every sign-in ask for a code; with None no sign-in asks for one. `used_step` is the step of the code that
+    proved that the user's app knows the secret."""
     _SET_TOTP.execute(connection, (contacts.seal(secret), used_step, user_id))
 
 
@@ -201,7 +201,7 @@ _SET_SECRET = Command("UPDATE users SET totp_secret = %s WHERE id = %s")
 
 
 def seal_totp_secrets(connection: Connection, contacts: Contacts) -> Sealed:
-    """Those that are not sealed with the newest key."""
+    """Seals the secrets that are not sealed with the newest key."""
     stored = _TO_SEAL.all(connection, (contacts.mark,))
     sealed = contacts.seal_anew(stored)
     with connection.cursor() as cursor:

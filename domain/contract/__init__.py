@@ -1,1 +1,1 @@
-"""What the public API says: its JSON shapes, how bodies and queries are checked against them, and CSV files."""
+"""The public API's JSON shapes, the check of bodies and queries against them, and CSV files."""

@@ -92,7 +92,8 @@ def read_value(value: object, shape: type[S]) -> S:
 
 
 def _may_hide_a_fault(value: object) -> bool:
-    """As `_LOOSE_OFFSET` and `_ESCAPED` in a body."""
+    """True for a text that may have a fault that msgspec does not see; `_LOOSE_OFFSET` and `_ESCAPED` find it in a
+    body."""
     return isinstance(value, str) and _HIDDEN_FAULT.search(value) is not None
 
 
@@ -120,7 +121,7 @@ _NUMBERS: dict[Any, re.Pattern[str]] = {
     int: re.compile(r"-?\d{1,400}", re.ASCII),
     float: re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE),
 }
-"""How numbers are written where everything is text."""
+"""The spelling of numbers in queries and CSV cells, where everything is text."""
 
 
 def find_faults(value: Any, kind: Any, path: str = "") -> Iterator[FieldFault]:

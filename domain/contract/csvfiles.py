@@ -1,4 +1,4 @@
-"""CSV files that people bring: good rows are kept, bad ones are listed by line. And those that they take away.
+"""CSV files: imports keep good rows and list bad ones by line; exports can be imported again.
 
 Spreadsheets run a cell that begins like a formula. A text that does is written with an apostrophe before it, which
 spreadsheets take for "this is text", and which reading takes away again: what was written reads the same.
@@ -17,7 +17,7 @@ import msgspec
 from domain.contract.checking import Invalid, read_query
 from domain.errors import FuelrouteError
 
-Row = TypeVar("Row", bound=msgspec.Struct)
+RowShape = TypeVar("RowShape", bound=msgspec.Struct)
 
 
 class UnreadableFile(FuelrouteError):
@@ -30,8 +30,8 @@ class Rejected(NamedTuple):
 
 
 @dataclass(slots=True)
-class Report:
-    """What an import did."""
+class ImportReport:
+    """The outcome of an import."""
 
     created: int = 0
     updated: int = 0
@@ -50,11 +50,11 @@ class Report:
         }
 
 
-class Line(NamedTuple, Generic[Row]):
+class FileRow(NamedTuple, Generic[RowShape]):
     number: int
-    row: Row
+    row: RowShape
     cleared: frozenset[str] = frozenset()
-    """Columns whose stored value is to go."""
+    """Columns whose stored value is removed."""
     absent: frozenset[str] = frozenset()
     """Columns that the file does not have: it says nothing about them."""
 
@@ -63,15 +63,20 @@ CLEARED = "-"
 """A cell that says: there is none any more. An empty one says nothing."""
 
 Progress = Callable[[int], object]
-"""Told how many rows more were read."""
+"""A function that is called with the number of rows read since the last call."""
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
-"""How a text begins that a spreadsheet runs; or one that, for an apostrophe in front, looks as if we had defused it."""
+"""The beginning of a text that a spreadsheet runs, or of one that looks defused because apostrophes come before it."""
 
 
 def read_rows(
-    path: Path, shape: type[Row], report: Report, *, clearing: bool = False, progress: Progress = lambda _: None
-) -> Iterator[Line[Row]]:
+    path: Path,
+    shape: type[RowShape],
+    report: ImportReport,
+    *,
+    clearing: bool = False,
+    progress: Progress = lambda _: None,
+) -> Iterator[FileRow[RowShape]]:
     """The rows of a CSV file that fit `shape`, whose field names are its columns; the others go into the report.
 
     An empty cell is a missing value. With `clearing` a `-` in a column that is not required clears it. `progress` is
@@ -95,13 +100,13 @@ def read_rows(
 def _read(
     file: TextIO,
     path: Path,
-    shape: type[Row],
+    shape: type[RowShape],
     known: set[str],
     required: set[str],
     clearable: set[str],
-    report: Report,
+    report: ImportReport,
     progress: Progress,
-) -> Iterator[Line[Row]]:
+) -> Iterator[FileRow[RowShape]]:
     reader = csv.reader(file, strict=True)
     header = [name.strip().lower() for name in next(reader, [])]
     missing = required - set(header)
@@ -114,7 +119,7 @@ def _read(
     absent = frozenset(known - set(header))
 
     def numbered() -> Iterator[tuple[int, list[str]]]:
-        """Rows with the line they begin on; what is no CSV, such as a misplaced quote, costs its row only."""
+        """Rows with the line they begin on. A misplaced quote or the like costs its row only."""
         while True:
             line = reader.line_num + 1
             try:
@@ -137,12 +142,12 @@ def _read(
         cleared = frozenset(name for name, cell in given.items() if cell == CLEARED and name in clearable)
         values = {name: _armed(cell) for name, cell in given.items() if name not in cleared}
         try:
-            yield Line(line, read_query(values, shape), cleared, absent)
+            yield FileRow(line, read_query(values, shape), cleared, absent)
         except Invalid as invalid:
             report.reject(line, str(invalid))
 
 
-def without_repeats(lines: Iterable[Line[Row]], report: Report, *key: str) -> Iterator[Line[Row]]:
+def without_repeats(lines: Iterable[FileRow[RowShape]], report: ImportReport, *key: str) -> Iterator[FileRow[RowShape]]:
     """Rows whose `key`, one column or several, appeared on an earlier line go into the report."""
     first: dict[tuple[Any, ...], int] = {}
     for line in lines:
@@ -189,5 +194,5 @@ def _cell(value: object) -> str:
 
 
 def _armed(cell: str) -> str:
-    """The text that `_cell` wrote."""
+    """The text from which `_cell` made the cell."""
     return cell[1:] if cell[0] == "'" and _FORMULA.match(cell) else cell

@@ -54,7 +54,7 @@ def in_utc(moment: datetime) -> datetime:
 
 
 def json_name(value: object) -> str:
-    """What JSON calls the kind of a decoded value."""
+    """JSON's name for the kind of a decoded value."""
     names = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")
 
@@ -64,6 +64,7 @@ Text = Annotated[str, Meta(extra_json_schema={"pattern": "^[^\\u0000]*$"})]
 that msgspec tries on each text takes six times as long as everything else that it does with a body."""
 
 Reference = Annotated[Text, Meta(min_length=1, max_length=200)]
+ShortText = Annotated[Text, Meta(max_length=200)]
 Vin = Annotated[Text, Meta(min_length=17, max_length=17, examples=["1XKAD49X0CJ000001"])]
 Moment = Annotated[datetime, Meta(tz=True)]
 SentMoment = Annotated[Moment, Meta(examples=["2026-12-01T08:00:00-06:00"])]
@@ -81,7 +82,7 @@ class Shape(Struct, rename="camel", gc=False):
 
 
 class VehicleRef(Shape, omit_defaults=True):
-    """Which vehicle drives the route. Provide `unitNumber` or `vin`; given both, both must name the same vehicle."""
+    """The vehicle that drives the route. Provide `unitNumber` or `vin`; given both, both must name the same vehicle."""
 
     unit_number: Annotated[
         Reference | None, Meta(description="The unit number as stored by the service.", examples=["101"])
@@ -94,7 +95,7 @@ class VehicleRef(Shape, omit_defaults=True):
 
 
 class DriverRef(Shape, omit_defaults=True):
-    """Who drives the route. Provide `name` or `externalId`; given both, both must name the same driver."""
+    """The driver of the route. Provide `name` or `externalId`; given both, both must name the same driver."""
 
     name: Annotated[
         Reference | None, Meta(description="Full name as stored by the service.", examples=["Maria Lopez"])
@@ -140,9 +141,7 @@ class RouteInput(Shape, omit_defaults=True):
         list[RouteStopInput],
         Meta(min_length=2, max_length=50, description="In driving order; the last one is the destination."),
     ]
-    reference: Annotated[
-        Annotated[Text, Meta(max_length=200)] | None, Meta(description="The load number as dispatchers know it.")
-    ] = None
+    reference: Annotated[ShortText | None, Meta(description="The load number as dispatchers know it.")] = None
 
     def __post_init__(self) -> None:
         self.scheduled_start = in_utc(self.scheduled_start)

@@ -4,63 +4,59 @@ Like every change of a fleet, an import holds the lock of the company's row (`lo
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, NamedTuple
 from uuid import UUID
 
 from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from domain.accounts.companies import lock_company
 from domain.accounts.contact_urls import fault_of
 from domain.accounts.contacts import IN_CLEAR, Contacts, Sealed, StoredContact
-from domain.contract.csvfiles import Progress, Report, read_rows
-from domain.contract.shapes import Reference, Text
+from domain.contract.captions import Caption
+from domain.contract.csvfiles import ImportReport, Progress, read_rows
+from domain.contract.shapes import Reference, ShortText, Text
 from domain.database import Connection
 from domain.fleet.former_names import forget_former_names, keep_stored_names
-from domain.fleet.merging import Record, Value, merge
-from domain.fleet.records import AlreadyInFleet, copy_rows, require_in_service
+from domain.fleet.merging import Record, merge_rows
+from domain.fleet.records import AlreadyInFleet, FleetTable, require_in_service
 from domain.ids import new_id
 from domain.statements import Command, Statement
 
 
 class DriverRow(Struct, frozen=True):
-    """A row of the CSV file: its fields are the columns of the file and of the table."""
+    """A driver as people give it. The CSV file, the table and the form have these fields."""
 
-    name: Reference
-    display_name: Annotated[Text, Meta(max_length=200)] | None = None
-    external_id: Reference | None = None
-    contact: Annotated[Text, Meta(max_length=2000)] | None = None
+    name: Annotated[Reference, Caption("Name", "as your TMS sends it")]
+    display_name: Annotated[ShortText | None, Caption("Display name")] = None
+    external_id: Annotated[Reference | None, Caption("External id", "the telematics provider's")] = None
+    contact: Annotated[
+        Annotated[Text, Meta(max_length=2000)] | None,
+        Caption("Contact", "a message address, such as mailtos://…", is_secret=True),
+    ] = None
 
     def __post_init__(self) -> None:
         if self.contact is not None and (fault := fault_of(self.contact)) is not None:
             raise ValueError(f"contact {fault}")
 
 
-class _Stored(NamedTuple):
-    """The id, then the fields of `DriverRow`."""
+class StoredDriver(NamedTuple):
+    """A driver as it is stored, with the contact sealed: the fields of `DriverRow`, between its id and the time when it
+    was retired."""
 
     id: UUID
     name: str | None
     display_name: str | None
     external_id: str | None
     contact: str | None
+    retired_at: datetime | None
 
 
-_NAMES = [(_Stored._fields.index(name), name) for name in ("name", "display_name", "external_id")]
-
-_IN_SERVICE = Statement(
-    _Stored,
-    "SELECT id, name, display_name, external_id, contact FROM drivers"
-    " WHERE company_id = %s AND retired_at IS NULL ORDER BY id",
-)
-_UPDATE = Command(
-    "UPDATE drivers SET name = %s, display_name = %s, external_id = %s, contact = %s WHERE company_id = %s AND id = %s"
-)
-_INSERT = Command(
-    "INSERT INTO drivers (id, company_id, name, display_name, external_id, contact) VALUES (%s, %s, %s, %s, %s, %s)"
-)
-
-_COPY = Command("COPY drivers (id, company_id, name, display_name, external_id, contact) FROM STDIN")
+_DRIVERS = FleetTable("drivers", StoredDriver, DriverRow)
+_NAMES = tuple(name for name in DriverRow.__struct_fields__ if name != "contact")
+"""The columns that tell who a driver is."""
 
 
 def store_drivers(
@@ -70,57 +66,50 @@ def store_drivers(
     *,
     contacts: Contacts = IN_CLEAR,
     progress: Progress = lambda _: None,
-) -> tuple[Report, list[DriverRow]]:
+) -> tuple[ImportReport, list[DriverRow]]:
     """Adds and updates drivers, found by external id, else by name. A row that names a retired driver makes a new one.
     Returns the rows that changed something, too.
 
-    `routes.fleet_changes` calls it, and finds the routes that waited for these drivers. Raises UnknownCompany,
+    `routes.intake.fleet_changes` calls it, and finds the routes that waited for these drivers. Raises UnknownCompany,
     RetiredCompany, UnreadableFile.
     """
-    report = Report()
+    report = ImportReport()
     lock_company(connection, company_id)
-    before = {row.id: row for row in _IN_SERVICE.all(connection, (company_id,))}
+    before = {row.id: row for row in _DRIVERS.in_service(connection, company_id)}
     stored = [
         Record(row.id, row._replace(contact=contacts.open_or_keep(row.contact))._asdict()) for row in before.values()
     ]
     rows = read_rows(path, DriverRow, report, clearing=True, progress=progress)
-    merged = merge(rows, stored, ("external_id", "name"), report, second_is_own=False)
-
-    def values(record: Record) -> tuple[Value, ...]:
-        name, display_name, external_id, contact = (record.values[column] for column in DriverRow.__struct_fields__)
-        return name, display_name, external_id, None if contact is None else contacts.seal(str(contact))
-
-    renamed = [one.id for one in merged.updates if any(before[one.id][at] != one.values[name] for at, name in _NAMES)]
+    merged = merge_rows(rows, stored, ("external_id", "name"), report, second_is_own=False)
+    renamed = [
+        one.id for one in merged.updates if any(getattr(before[one.id], name) != one.values[name] for name in _NAMES)
+    ]
     keep_stored_names(connection, company_id, renamed)
-    with connection.cursor() as cursor:
-        if merged.updates:
-            cursor.executemany(_UPDATE.text, [(*values(record), company_id, record.id) for record in merged.updates])
-        copy_rows(cursor, _COPY, ((record.id, company_id, *values(record)) for record in merged.inserts))
+    for record in (*merged.updates, *merged.inserts):
+        if (contact := record.values["contact"]) is not None:
+            record.values["contact"] = contacts.seal(str(contact))
+    _DRIVERS.write(connection, company_id, merged)
     return report, merged.rows
 
 
 _EXTERNAL_ID_TAKEN = Command(
     "SELECT FROM drivers WHERE company_id = %s AND external_id = %s AND id <> %s AND retired_at IS NULL"
 )
-_CHANGE = Command(
-    "UPDATE drivers SET name = %s, display_name = %s, external_id = %s,"
-    " contact = CASE WHEN %s THEN contact ELSE %s END WHERE company_id = %s AND id = %s"
+_RENAME = Command(
+    f"UPDATE drivers SET {', '.join(f'{name} = %s' for name in _NAMES)} WHERE company_id = %s AND id = %s"  # noqa: S608
 )
 
 
 def store_driver(connection: Connection, company_id: UUID, row: DriverRow, *, contacts: Contacts = IN_CLEAR) -> UUID:
     """Adds one driver and returns the id. Two drivers may have the same name.
 
-    `routes.fleet_changes` calls it. Raises UnknownCompany, RetiredCompany, AlreadyInFleet.
+    `routes.intake.fleet_changes` calls it. Raises UnknownCompany, RetiredCompany, AlreadyInFleet.
     """
     lock_company(connection, company_id)
-    driver_id = new_id()
-    _require_free(connection, company_id, driver_id, row)
-    _INSERT.execute(
-        connection,
-        (driver_id, company_id, row.name, row.display_name, row.external_id, contacts.seal(row.contact)),
-    )
-    return driver_id
+    record = _record(new_id(), row, contacts)
+    _require_free(connection, company_id, record.id, row)
+    _DRIVERS.insert(connection, company_id, record)
+    return record.id
 
 
 def change_driver(
@@ -132,16 +121,22 @@ def change_driver(
     keep_contact: bool,
     contacts: Contacts = IN_CLEAR,
 ) -> None:
-    """From now on the driver is what `row` says; with `keep_contact` the stored contact stays, which nobody is shown.
+    """Stores what `row` says of the driver. With `keep_contact` the stored contact stays, which nobody is shown.
 
-    `routes.fleet_changes` calls it. Raises UnknownCompany, RetiredCompany, UnknownTarget, AlreadyInFleet.
+    `routes.intake.fleet_changes` calls it. Raises UnknownCompany, RetiredCompany, UnknownTarget, AlreadyInFleet.
     """
     lock_company(connection, company_id)
     require_in_service(connection, company_id, "driver", driver_id)
     _require_free(connection, company_id, driver_id, row)
     keep_stored_names(connection, company_id, [driver_id])
-    values = (row.name, row.display_name, row.external_id, keep_contact, contacts.seal(row.contact))
-    _CHANGE.execute(connection, (*values, company_id, driver_id))
+    if keep_contact:
+        _RENAME.execute(connection, (*(getattr(row, name) for name in _NAMES), company_id, driver_id))
+    else:
+        _DRIVERS.update(connection, company_id, _record(driver_id, row, contacts))
+
+
+def _record(driver_id: UUID, row: DriverRow, contacts: Contacts) -> Record:
+    return Record(driver_id, asdict(row) | {"contact": contacts.seal(row.contact)})
 
 
 def _require_free(connection: Connection, company_id: UUID, driver_id: UUID, row: DriverRow) -> None:
@@ -159,7 +154,7 @@ _SET_CONTACT = Command("UPDATE drivers SET contact = %s WHERE id = %s")
 
 
 def seal_contacts(connection: Connection, company_ids: Sequence[UUID], contacts: Contacts) -> Sealed:
-    """Those of the drivers of locked companies that are not sealed with the newest key."""
+    """Seals the contacts of drivers of locked companies that are not sealed with the newest key."""
     stored = _TO_SEAL.all(connection, (list(company_ids), contacts.mark))
     sealed = contacts.seal_anew(stored)
     with connection.cursor() as cursor:
@@ -168,11 +163,11 @@ def seal_contacts(connection: Connection, company_ids: Sequence[UUID], contacts:
 
 
 _BLANK = Command(
-    "UPDATE drivers SET name = NULL, display_name = NULL, external_id = NULL, contact = NULL WHERE id = %s"
+    f"UPDATE drivers SET {', '.join(f'{name} = NULL' for name in DriverRow.__struct_fields__)} WHERE id = %s"  # noqa: S608
 )
 
 
 def forget_driver(connection: Connection, company_id: UUID, driver_id: UUID) -> None:
-    """Nothing is left of a retired driver but the id, which routes name."""
+    """Removes everything of a retired driver but the id, which routes name."""
     forget_former_names(connection, company_id, driver_id)
     _BLANK.execute(connection, (driver_id,))

@@ -31,20 +31,22 @@ _FORGET = Command(
 
 
 def keep_stored_names(connection: Connection, company_id: UUID, driver_ids: Sequence[UUID]) -> None:
-    """Before drivers get other names."""
+    """Keeps the names that drivers have now. Called before they get other names."""
     _KEEP_STORED.execute(connection, (company_id, list(driver_ids)))
 
 
 def keep_names_mapped_to(connection: Connection, company_id: UUID, record_id: UUID) -> None:
-    """Before all mappings to a record are removed. Those to a vehicle are nobody's name."""
+    """Keeps the values that are mapped to a driver. Called before these mappings are removed; for a vehicle it keeps
+    nothing."""
     _KEEP_MAPPED_TO.execute(connection, (company_id, record_id))
 
 
 def keep_mapped_value(connection: Connection, company_id: UUID, kind: str, value: str) -> None:
-    """Before a mapping is removed, or leads to another record."""
+    """Keeps a mapped value as a name of its driver. Called before the mapping is removed, or leads to another
+    record."""
     _KEEP_MAPPED_VALUE.execute(connection, (company_id, kind, value))
 
 
 def forget_former_names(connection: Connection, company_id: UUID, driver_id: UUID) -> None:
-    """Also where the same name was mapped to another driver for a while."""
+    """Removes the driver's former names, also where the same name was mapped to another driver for a while."""
     _FORGET.execute(connection, {"company_id": company_id, "driver_id": driver_id})

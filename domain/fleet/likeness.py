@@ -1,4 +1,5 @@
-"""Which vehicles or drivers a reference that fits none resembles: suggestions for people, who decide. Rules only."""
+"""Suggestions for a reference that fits no vehicle or driver: the records that it resembles. A person decides. Rules
+only."""
 
 import re
 from collections.abc import Sequence
@@ -11,13 +12,13 @@ from domain.fleet.matching import MappingKind
 from domain.fleet.queries import FleetRecord
 
 LEAST_PERCENT = 55
-"""Below it two values have nothing in common that a person would see."""
+"""The least likeness of a suggestion. Below it a person sees nothing in common."""
 
 _LEAST_OF_PART, _MOST_OF_PART = 60.0, 90.0
-"""The likeness of a value that is a part of the other one: the larger the part, the more alike."""
+"""The likeness of two values of which one is a part of the other. It grows with the part."""
 
 _LEAST_SHARE = 0.7
-"""Letters that were cut off or left out are a likeness from here on: `41` is none to `4101`."""
+"""The least share of letters that a shorter value must have of a longer one: `41` does not resemble `4101`."""
 
 _NEAR = 100
 
@@ -26,10 +27,10 @@ _LEADING_ZEROS = re.compile(r"\b0+(?=\w)")
 _RUN = re.compile(r"\d+|[^\W\d_]+")
 
 
-class Candidate(NamedTuple):
+class Suggestion(NamedTuple):
     record: FleetRecord
     percent: int | None
-    """None: it was not compared. 100: the same but for case, punctuation, the order of words, and leading zeros."""
+    """None: the record was not compared. 100: only case, punctuation, the order of words and leading zeros differ."""
 
 
 def tidy(value: str) -> str:
@@ -38,12 +39,12 @@ def tidy(value: str) -> str:
 
 
 def _ordered(text: str) -> str:
-    """The words by the alphabet."""
+    """The words of a text, sorted."""
     return " ".join(sorted(text.split()))
 
 
 def _runs(text: str) -> frozenset[str]:
-    """Its numbers and words: `trk4101` has `trk` and `4101`, and neither `101` nor `4`."""
+    """The numbers and words of a text: `trk4101` has `trk` and `4101`, and neither `101` nor `4`."""
     return frozenset(run.lstrip("0") or "0" if run.isdecimal() else run for run in _RUN.findall(text))
 
 
@@ -63,7 +64,7 @@ class Likeness:
         self._has_parts = self._is_number or kind == "driver_name"
         self._runs = [_runs(text) if self._has_parts else frozenset[str]() for text in self._tidied]
 
-    def rank(self, value: str, *, limit: int) -> list[Candidate]:
+    def rank(self, value: str, *, limit: int) -> list[Suggestion]:
         """The records that resemble the value, the most alike first."""
         wanted = tidy(value)
         if not wanted:
@@ -72,7 +73,7 @@ class Likeness:
         found = [(self._percent(wanted, runs, index), index) for index in self._near(wanted, runs)]
         found = [one for one in found if one[0] >= LEAST_PERCENT]
         found.sort(key=lambda one: (one[0], fuzz.ratio(wanted, self._tidied[one[1]])), reverse=True)
-        return [Candidate(self._records[index], round(percent)) for percent, index in found[:limit]]
+        return [Suggestion(self._records[index], round(percent)) for percent, index in found[:limit]]
 
     def _percent(self, wanted: str, runs: frozenset[str], index: int) -> float:
         stored, own = self._tidied[index], self._runs[index]

@@ -1,37 +1,8 @@
 """A company's vehicles and drivers, as people look through them. The API's lists are in `queries`."""
 
-from datetime import datetime
-from typing import NamedTuple
-from uuid import UUID
-
+from domain.fleet.drivers import StoredDriver
+from domain.fleet.vehicles import StoredVehicle
 from domain.listing import Listing
-
-
-class StoredVehicle(NamedTuple):
-    """The fields of `VehicleRow`, and what is known beside them."""
-
-    id: UUID
-    unit_number: str | None
-    vin: str | None
-    license_plate: str | None
-    make: str | None
-    model: str | None
-    year: str | None
-    fuel_tank_capacity_gallons: float | None
-    mpg: float | None
-    retired_at: datetime | None
-
-
-class StoredDriver(NamedTuple):
-    """The fields of `DriverRow`; the contact as it is stored."""
-
-    id: UUID
-    name: str | None
-    display_name: str | None
-    external_id: str | None
-    contact: str | None
-    retired_at: datetime | None
-
 
 VEHICLES = Listing(
     StoredVehicle,

@@ -1,4 +1,4 @@
-"""Mappings: what a dispatcher decided in the matching screens, such as "`TRUCK-9` is our vehicle 4102"."""
+"""Mappings: decisions of dispatchers in the matching screens, such as "`TRUCK-9` is our vehicle 4102"."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -19,10 +19,10 @@ _STORE = Command(
 
 
 def store_mapping(connection: Connection, company_id: UUID, kind: MappingKind, value: str, target_id: UUID) -> None:
-    """From now on `value` means that vehicle or driver; an earlier mapping of the value is replaced.
+    """Stores that `value` means this vehicle or driver. It replaces an earlier mapping of the value.
 
-    `routes.fleet_changes` calls it, and finds the routes that waited for it. Raises UnknownCompany, RetiredCompany,
-    UnknownTarget.
+    `routes.intake.fleet_changes` calls it, and finds the routes that waited for it. Raises UnknownCompany,
+    RetiredCompany, UnknownTarget.
     """
     lock_company(connection, company_id)
     require_in_service(connection, company_id, MATCHED_BY[kind], target_id)
@@ -62,7 +62,7 @@ _LIST: dict[Matched, Statement[StoredMapping]] = {
 def list_mappings(
     connection: Connection, company_id: UUID, subject: Matched, text: str, *, limit: int, offset: int
 ) -> list[StoredMapping]:
-    """Those whose value, or whose record's names, contain `text`; the newest first."""
+    """The mappings that contain `text` in their value or in their record's names; the newest first."""
     return _LIST[subject].all(
         connection,
         {"company_id": company_id, "kinds": list(KINDS[subject]), "text": text, "limit": limit, "offset": offset},
@@ -84,7 +84,7 @@ _OF_VALUES = Statement(
 def mappings_of(
     connection: Connection, company_id: UUID, subject: Matched, values: Sequence[str]
 ) -> dict[tuple[str, str], UUID]:
-    """What these values are mapped to, by kind and value."""
+    """The records to which these values are mapped, by kind and value."""
     rows = _OF_VALUES.all(connection, (company_id, list(KINDS[subject]), list(values)))
     return {(row.kind, row.value): row.target_id for row in rows}
 
@@ -93,8 +93,8 @@ _REMOVE = Command("DELETE FROM mappings WHERE company_id = %s AND kind = %s AND 
 
 
 def remove_mapping(connection: Connection, company_id: UUID, kind: MappingKind, value: str) -> bool:
-    """Routes that were matched through it stay as they are. False: there is no such mapping. Raises UnknownCompany,
-    RetiredCompany."""
+    """Removes a mapping. Routes that were matched through it stay as they are. False: there is no such mapping. Raises
+    UnknownCompany, RetiredCompany."""
     lock_company(connection, company_id)
     keep_mapped_value(connection, company_id, kind, value)
     return _REMOVE.execute(connection, (company_id, kind, value)).rowcount == 1

@@ -1,20 +1,17 @@
-"""How the rows of a CSV file are merged into the stored vehicles or drivers: which record a row means, and what it
-changes. Rules only."""
+"""The rules by which rows of a CSV file are merged into the stored vehicles or drivers: which record a row means, and
+what it changes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple
 from uuid import UUID
 
 import msgspec
-from msgspec import Struct
 
-from domain.contract.csvfiles import Line, Report
+from domain.contract.csvfiles import FileRow, ImportReport, RowShape
 from domain.ids import new_id
 
-Row = TypeVar("Row", bound=Struct)
-
-Value = str | float | None
+CellValue = str | float | None
 
 
 @dataclass(eq=False, slots=True)
@@ -22,34 +19,35 @@ class Record:
     """A stored vehicle or driver, or one about to be."""
 
     id: UUID
-    values: dict[str, Value]
+    values: dict[str, CellValue]
     line: int | None = None
-    """The line of the file that meant it."""
+    """The line of the file that means this record."""
 
 
-class Merged(NamedTuple, Generic[Row]):
-    """What is to be written. Updates come first: an insert may take the unit number that an update gives up."""
+class Merged(NamedTuple, Generic[RowShape]):
+    """The records to write. Updates come first: an insert may take the unit number that an update gives up."""
 
     updates: list[Record]
     inserts: list[Record]
-    rows: list[Row]
+    rows: list[RowShape]
     """The rows that changed something."""
 
 
-def merge(
-    lines: Iterable[Line[Row]],
+def merge_rows(
+    lines: Iterable[FileRow[RowShape]],
     stored: Iterable[Record],
     keys: tuple[str, str],
-    report: Report,
+    report: ImportReport,
     *,
     second_is_own: bool,
-) -> Merged[Row]:
-    """An empty cell leaves a stored value as it is. A row that fits several records, or the same one as an earlier
-    line, goes into the report. `second_is_own`: no two real ones share a second key, as with VINs, not with names."""
+) -> Merged[RowShape]:
+    """Merges rows into stored records. An empty cell leaves a stored value as it is. A row that fits several records,
+    or the same one as an earlier line, goes into the report. `second_is_own`: no two records share a second key, which
+    is true of VINs and false of names."""
     records = _Records(keys, stored, second_is_own=second_is_own)
-    merged: Merged[Row] = Merged([], [], [])
+    merged: Merged[RowShape] = Merged([], [], [])
     for number, row, cleared, _ in lines:
-        named: dict[str, Value] = {
+        named: dict[str, CellValue] = {
             name: value for name, value in msgspec.structs.asdict(row).items() if value is not None
         }
         given = named | dict.fromkeys(cleared)
@@ -101,7 +99,7 @@ class _Records:
     def __init__(self, keys: tuple[str, str], records: Iterable[Record], *, second_is_own: bool) -> None:
         self._keys = keys
         self._second_is_own = second_is_own
-        self._by: dict[tuple[str, Value], list[Record]] = {}
+        self._by: dict[tuple[str, CellValue], list[Record]] = {}
         for record in records:
             self.add(record)
 
@@ -111,7 +109,7 @@ class _Records:
             if record.values[key] is not None and record not in known:
                 known.append(record)
 
-    def find(self, given: dict[str, Value]) -> Record | None:
+    def find(self, given: dict[str, CellValue]) -> Record | None:
         """Raises _Ambiguous."""
         first, second = self._keys
         found = self._having(first, given)
@@ -126,6 +124,6 @@ class _Records:
             raise _Ambiguous(f"fits {len(found)} stored records: {what_to_do}")
         return found[0] if found else None
 
-    def _having(self, key: str, given: dict[str, Value]) -> list[Record]:
+    def _having(self, key: str, given: dict[str, CellValue]) -> list[Record]:
         known = self._by.get((key, given[key]), []) if key in given else []
         return [record for record in known if record.values[key] == given[key]]  # an earlier line may have cleared it

@@ -1,6 +1,7 @@
-"""What the API answers about a fleet: lists of vehicles and of drivers; and what the matching screens choose from."""
+"""The API's lists of vehicles and drivers, and the records that the matching screens offer."""
 
 from itertools import chain, combinations
+from operator import attrgetter
 from typing import NamedTuple
 from uuid import UUID
 
@@ -9,7 +10,8 @@ import msgspec
 from domain.contract.shapes import Driver, DriverList, DriverQuery, Vehicle, VehicleList, VehicleQuery
 from domain.database import Connection
 from domain.fleet.matching import MappingKind, Matched
-from domain.ids import with_shown_ids
+from domain.fleet.vehicles import StoredVehicle
+from domain.ids import shown_id, with_shown_ids
 from domain.statements import Statement
 
 _MOST_SKIPPED = 2**62
@@ -18,17 +20,6 @@ _MOST_SKIPPED = 2**62
 
 class _Total(NamedTuple):
     total: int
-
-
-class _VehicleRow(NamedTuple):
-    id: UUID
-    unit_number: str | None
-    vin: str | None
-    license_plate: str | None
-    make: str | None
-    model: str | None
-    year: str | None
-    fuel_tank_capacity_gallons: float | None
 
 
 _VEHICLE_FILTERS = ("unit_number", "vin")
@@ -41,9 +32,8 @@ _VEHICLES = {
 
 _VEHICLE_PAGE = {
     names: Statement(
-        _VehicleRow,
-        "SELECT id, unit_number, vin, license_plate, make, model, year, fuel_tank_capacity_gallons"
-        f" {source} ORDER BY id LIMIT %(limit)s OFFSET %(offset)s",
+        StoredVehicle,
+        f"SELECT {', '.join(StoredVehicle._fields)} {source} ORDER BY id LIMIT %(limit)s OFFSET %(offset)s",
     )
     for names, source in _VEHICLES.items()
 }
@@ -58,14 +48,22 @@ def list_vehicles(connection: Connection, company_id: UUID, query: VehicleQuery)
         **msgspec.structs.asdict(query),
         "offset": min(query.offset, _MOST_SKIPPED),
     }
-    data = [
-        Vehicle(**with_shown_ids(row._asdict(), id="veh")) for row in _VEHICLE_PAGE[filters].all(connection, parameters)
-    ]
+    data = [_vehicle(row) for row in _VEHICLE_PAGE[filters].all(connection, parameters)]
     total = _VEHICLE_COUNT[filters].one(connection, parameters).total
     return VehicleList(data=data, total=total, limit=query.limit, offset=query.offset)
 
 
+_shown_columns = attrgetter(*Vehicle.__struct_fields__[1:])
+"""The stored columns that the API shows under the same names: all fields but the id."""
+
+
+def _vehicle(row: StoredVehicle) -> Vehicle:
+    return Vehicle(shown_id("veh", row.id), *_shown_columns(row))
+
+
 class _DriverRow(NamedTuple):
+    """The columns of the API's `Driver`: a contact is never read for it."""
+
     id: UUID
     name: str | None
     display_name: str | None
@@ -79,7 +77,7 @@ _DRIVERS_CALLED = f"{_ALL_DRIVERS} AND strpos(lower(name), lower(%(name)s)) > 0"
 _DRIVER_PAGE, _DRIVER_PAGE_CALLED = (
     Statement(
         _DriverRow,
-        f"SELECT id, name, display_name, external_id {source} ORDER BY id LIMIT %(limit)s OFFSET %(offset)s",
+        f"SELECT {', '.join(_DriverRow._fields)} {source} ORDER BY id LIMIT %(limit)s OFFSET %(offset)s",
     )
     for source in (_ALL_DRIVERS, _DRIVERS_CALLED)
 )
@@ -131,5 +129,5 @@ _RECORDS: dict[Matched, Statement[FleetRecord]] = {
 
 
 def list_records(connection: Connection, company_id: UUID, subject: Matched) -> list[FleetRecord]:
-    """All that a reference can be mapped to."""
+    """The vehicles or drivers in service, to which a reference can be mapped."""
     return _RECORDS[subject].all(connection, (company_id,))

@@ -1,24 +1,69 @@
-"""What vehicles and drivers have in common: they are the records that routes are matched to, in service until they are
+"""The common part of vehicles and drivers: routes are matched to them, and they are in service until they are
 retired."""
 
-from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, get_args
+from typing import Any, Generic, get_args
 from uuid import UUID
 
-from psycopg import Cursor
+from msgspec import Struct
 
 from domain.database import Connection
 from domain.errors import FuelrouteError
 from domain.fleet.former_names import keep_names_mapped_to
 from domain.fleet.matching import Matched
-from domain.ids import Kind, shown_id
-from domain.statements import Command, IdRow, Statement
+from domain.fleet.merging import CellValue, Merged, Record
+from domain.ids import IdKind, shown_id
+from domain.statements import Command, IdRow, Row, Statement
 
 _KINDS: tuple[Matched, ...] = get_args(Matched)
 
 
-ID_KIND: dict[Matched, Kind] = {"vehicle": "veh", "driver": "drv"}
+ID_KIND: dict[Matched, IdKind] = {"vehicle": "veh", "driver": "drv"}
+
+
+class FleetTable(Generic[Row]):
+    """The statements that read and write `vehicles` or `drivers`. The fields of `shape`, a row of the CSV file, are the
+    columns that are written."""
+
+    def __init__(self, name: str, stored: type[Row], shape: type[Struct]) -> None:
+        self._columns = shape.__struct_fields__
+        columns, every = ", ".join(self._columns), ", ".join(stored._fields)  # type: ignore[attr-defined]
+        self._in_service = Statement(
+            stored,
+            f"SELECT {every} FROM {name} WHERE company_id = %s AND retired_at IS NULL ORDER BY id",  # noqa: S608
+        )
+        self._insert = Command(
+            f"INSERT INTO {name} (id, company_id, {columns})"  # noqa: S608
+            f" VALUES (%s, %s, {', '.join(['%s'] * len(self._columns))})"
+        )
+        self._copy = Command(f"COPY {name} (id, company_id, {columns}) FROM STDIN")
+        self._update = Command(
+            f"UPDATE {name} SET {', '.join(f'{column} = %s' for column in self._columns)}"  # noqa: S608
+            " WHERE company_id = %s AND id = %s"
+        )
+
+    def in_service(self, connection: Connection, company_id: UUID) -> list[Row]:
+        """The company's vehicles or drivers that are not retired."""
+        return self._in_service.all(connection, (company_id,))
+
+    def insert(self, connection: Connection, company_id: UUID, record: Record) -> None:
+        self._insert.execute(connection, (record.id, company_id, *self._written(record)))
+
+    def update(self, connection: Connection, company_id: UUID, record: Record) -> None:
+        self._update.execute(connection, (*self._written(record), company_id, record.id))
+
+    def write(self, connection: Connection, company_id: UUID, merged: Merged[Any]) -> None:
+        """Stores an import. COPY inserts 100,000 rows in a second or two, where statements would take twenty."""
+        with connection.cursor() as cursor:
+            if merged.updates:
+                updates = [(*self._written(record), company_id, record.id) for record in merged.updates]
+                cursor.executemany(self._update.text, updates)
+            with cursor.copy(self._copy.text.encode()) as copying:
+                for record in merged.inserts:
+                    copying.write_row((record.id, company_id, *self._written(record)))
+
+    def _written(self, record: Record) -> list[CellValue]:
+        return [record.values[column] for column in self._columns]
 
 
 class UnknownTarget(FuelrouteError):
@@ -52,7 +97,7 @@ _RETIRED_SINCE: dict[Matched, Statement[IdRow]] = {
 }
 
 _IN_FLIGHT = timedelta(hours=1)
-"""What was under way when a record was retired has ended by then."""
+"""Imports that were under way when a record was retired have ended after this time."""
 
 
 def require_in_service(connection: Connection, company_id: UUID, kind: Matched, record_id: UUID) -> None:
@@ -61,18 +106,11 @@ def require_in_service(connection: Connection, company_id: UUID, kind: Matched, 
         raise UnknownTarget(kind, shown_record(kind, record_id))
 
 
-def copy_rows(cursor: Cursor[tuple[Any, ...]], copy: Command, rows: Iterable[Sequence[object]]) -> None:
-    """Inserts many rows: 100,000 in a second or two, where statements would take twenty."""
-    with cursor.copy(copy.text.encode()) as copying:
-        for row in rows:
-            copying.write_row(row)
-
-
 def retire_record(connection: Connection, company_id: UUID, kind: Matched, record_id: UUID, *, now: datetime) -> None:
-    """From now on no reference leads to the vehicle or driver. Its mappings are deleted; its history stays. Retiring
-    twice keeps the first time.
+    """Retires a vehicle or driver: no reference leads to it any more. Its mappings are deleted; its history stays.
+    Retiring twice keeps the first time.
 
-    `routes.retiring` calls it, and does what follows for the record's routes. Raises UnknownTarget.
+    `routes.intake.retiring` calls it, and does what follows for the record's routes. Raises UnknownTarget.
     """
     if _RETIRE[kind].execute(connection, (now, company_id, record_id)).rowcount == 0:
         raise UnknownTarget(kind, shown_record(kind, record_id))
@@ -80,6 +118,6 @@ def retire_record(connection: Connection, company_id: UUID, kind: Matched, recor
     _FORGET_MAPPINGS.execute(connection, (company_id, record_id))
 
 
-def lately_retired(connection: Connection, kind: Matched, *, now: datetime) -> list[UUID]:
+def lately_retired_records(connection: Connection, kind: Matched, *, now: datetime) -> list[UUID]:
     """Records that an import in flight may have given a route after they were retired."""
     return [row.id for row in _RETIRED_SINCE[kind].all(connection, (now - _IN_FLIGHT,))]

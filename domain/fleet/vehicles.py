@@ -4,6 +4,7 @@ Whatever changes a fleet holds the lock of its company's row (`lock_company`), s
 other.
 """
 
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, NamedTuple
 from uuid import UUID
@@ -12,36 +13,38 @@ from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from domain.accounts.companies import lock_company
-from domain.contract.csvfiles import Progress, Report, read_rows
-from domain.contract.shapes import Reference, Text, Vin
+from domain.contract.captions import Caption
+from domain.contract.csvfiles import ImportReport, Progress, read_rows
+from domain.contract.shapes import Reference, ShortText, Vin
 from domain.database import Connection
-from domain.fleet.merging import Record, Value, merge
-from domain.fleet.records import AlreadyInFleet, copy_rows, require_in_service
+from domain.fleet.merging import Record, merge_rows
+from domain.fleet.records import AlreadyInFleet, FleetTable, require_in_service
 from domain.ids import new_id
-from domain.statements import Command, Statement
+from domain.statements import Command
 
-Words = Annotated[Text, Meta(max_length=200)]
+TankGallons = Annotated[float, Meta(gt=0, le=1000)]
+MilesPerGallon = Annotated[float, Meta(gt=0, le=50)]
 
 
 class VehicleRow(Struct, frozen=True):
-    """A row of the CSV file: its fields are the columns of the file and of the table."""
+    """A vehicle as people give it. The CSV file, the table and the form have these fields."""
 
-    unit_number: Reference | None = None
-    vin: Vin | None = None
-    license_plate: Words | None = None
-    make: Words | None = None
-    model: Words | None = None
-    year: Words | None = None
-    fuel_tank_capacity_gallons: Annotated[float, Meta(gt=0, le=1000)] | None = None
-    mpg: Annotated[float, Meta(gt=0, le=50)] | None = None
+    unit_number: Annotated[Reference | None, Caption("Unit number", "as your TMS sends it")] = None
+    vin: Annotated[Vin | None, Caption("VIN", "17 characters")] = None
+    license_plate: Annotated[ShortText | None, Caption("License plate")] = None
+    make: Annotated[ShortText | None, Caption("Make")] = None
+    model: Annotated[ShortText | None, Caption("Model")] = None
+    year: Annotated[ShortText | None, Caption("Year")] = None
+    fuel_tank_capacity_gallons: Annotated[TankGallons | None, Caption("Tank, gallons")] = None
+    mpg: Annotated[MilesPerGallon | None, Caption("Miles per gallon")] = None
 
     def __post_init__(self) -> None:
         if self.unit_number is None and self.vin is None:
             raise ValueError("unit_number or vin is needed")
 
 
-class _Stored(NamedTuple):
-    """The id, then the fields of `VehicleRow`."""
+class StoredVehicle(NamedTuple):
+    """A vehicle as it is stored: the fields of `VehicleRow`, between its id and the time when it was retired."""
 
     id: UUID
     unit_number: str | None
@@ -52,45 +55,27 @@ class _Stored(NamedTuple):
     year: str | None
     fuel_tank_capacity_gallons: float | None
     mpg: float | None
+    retired_at: datetime | None
 
 
-_COLUMNS = VehicleRow.__struct_fields__
-
-_IN_SERVICE = Statement(
-    _Stored,
-    f"SELECT {', '.join(_Stored._fields)} FROM vehicles"  # noqa: S608
-    " WHERE company_id = %s AND retired_at IS NULL ORDER BY id",
-)
-_UPDATE = Command(
-    f"UPDATE vehicles SET {', '.join(f'{name} = %s' for name in _COLUMNS)}"  # noqa: S608
-    " WHERE company_id = %s AND id = %s"
-)
-_INSERT = Command(
-    f"INSERT INTO vehicles (id, company_id, {', '.join(_COLUMNS)})"  # noqa: S608
-    f" VALUES (%s, %s, {', '.join(['%s'] * len(_COLUMNS))})"
-)
-
-_COPY = Command(f"COPY vehicles (id, company_id, {', '.join(_COLUMNS)}) FROM STDIN")
+_VEHICLES = FleetTable("vehicles", StoredVehicle, VehicleRow)
 
 
 def store_vehicles(
     connection: Connection, company_id: UUID, path: Path, *, progress: Progress = lambda _: None
-) -> tuple[Report, list[VehicleRow]]:
+) -> tuple[ImportReport, list[VehicleRow]]:
     """Adds and updates vehicles, found by unit number, else by VIN. A row that names a retired vehicle makes a new one.
     Returns the rows that changed something, too.
 
-    `routes.fleet_changes` calls it, and finds the routes that waited for these vehicles. Raises UnknownCompany,
+    `routes.intake.fleet_changes` calls it, and finds the routes that waited for these vehicles. Raises UnknownCompany,
     RetiredCompany, UnreadableFile.
     """
-    report = Report()
+    report = ImportReport()
     lock_company(connection, company_id)
-    stored = [Record(row.id, row._asdict()) for row in _IN_SERVICE.all(connection, (company_id,))]
+    stored = [Record(row.id, row._asdict()) for row in _VEHICLES.in_service(connection, company_id)]
     rows = read_rows(path, VehicleRow, report, clearing=True, progress=progress)
-    merged = merge(rows, stored, ("unit_number", "vin"), report, second_is_own=True)
-    with connection.cursor() as cursor:
-        if merged.updates:
-            cursor.executemany(_UPDATE.text, [(*_values(record), company_id, record.id) for record in merged.updates])
-        copy_rows(cursor, _COPY, ((record.id, company_id, *_values(record)) for record in merged.inserts))
+    merged = merge_rows(rows, stored, ("unit_number", "vin"), report, second_is_own=True)
+    _VEHICLES.write(connection, company_id, merged)
     return report, merged.rows
 
 
@@ -100,23 +85,23 @@ _UNIT_NUMBER_TAKEN = Command(
 
 
 def store_vehicle(connection: Connection, company_id: UUID, row: VehicleRow) -> UUID:
-    """Adds one vehicle and returns its id. `routes.fleet_changes` calls it. Raises UnknownCompany, RetiredCompany,
-    AlreadyInFleet."""
+    """Adds one vehicle and returns its id. `routes.intake.fleet_changes` calls it. Raises UnknownCompany,
+    RetiredCompany, AlreadyInFleet."""
     lock_company(connection, company_id)
     record = Record(new_id(), asdict(row))
     _require_free(connection, company_id, record)
-    _INSERT.execute(connection, (record.id, company_id, *_values(record)))
+    _VEHICLES.insert(connection, company_id, record)
     return record.id
 
 
 def change_vehicle(connection: Connection, company_id: UUID, vehicle_id: UUID, row: VehicleRow) -> None:
-    """From now on the vehicle is what `row` says. `routes.fleet_changes` calls it. Raises UnknownCompany,
+    """Stores what `row` says of the vehicle. `routes.intake.fleet_changes` calls it. Raises UnknownCompany,
     RetiredCompany, UnknownTarget, AlreadyInFleet."""
     lock_company(connection, company_id)
     require_in_service(connection, company_id, "vehicle", vehicle_id)
     record = Record(vehicle_id, asdict(row))
     _require_free(connection, company_id, record)
-    _UPDATE.execute(connection, (*_values(record), company_id, vehicle_id))
+    _VEHICLES.update(connection, company_id, record)
 
 
 def _require_free(connection: Connection, company_id: UUID, record: Record) -> None:
@@ -124,7 +109,3 @@ def _require_free(connection: Connection, company_id: UUID, record: Record) -> N
     unit_number = record.values["unit_number"]
     if _UNIT_NUMBER_TAKEN.first(connection, (company_id, unit_number, record.id)) is not None:
         raise AlreadyInFleet("vehicle", "unit number", str(unit_number))
-
-
-def _values(record: Record) -> list[Value]:
-    return [record.values[name] for name in _COLUMNS]

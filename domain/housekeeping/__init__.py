@@ -1,1 +1,1 @@
-"""What is forgotten after a time, and what is erased on demand."""
+"""Retention and erasure: data that is deleted after a time, and data that is erased on request."""

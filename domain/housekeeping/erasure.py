@@ -1,15 +1,14 @@
 """Erases a company or a driver for good.
 
 The subject is retired first, so that nothing new comes in. The work is done in portions, each in a transaction of its
-own: nobody waits for long, and a command that broke off is given again.
+own: nobody waits for long, and a command that broke off can be given again.
 
-Of a driver stays what the books need: routes with miles, gallons and cost, without anything that says whose they were.
-Of a company stays only that it was erased.
+The books need a driver's routes with miles, gallons and cost. They stay, without anything that says whose they were.
+The only thing that stays of a company is that it was erased.
 """
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -17,7 +16,7 @@ from uuid import UUID
 import psycopg
 
 from domain.accounts.companies import UnknownCompany, lock_company, require_company, retire_company
-from domain.database import Connection
+from domain.database import Connection, Transaction
 from domain.fleet.drivers import forget_driver
 from domain.fleet.records import shown_record
 from domain.housekeeping.retention import delete_routes
@@ -27,19 +26,18 @@ from domain.routes.intake.retiring import is_driven, retire
 from domain.routes.transitions import end_routes
 from domain.statements import Command, IdRow, Statement
 
-Transaction = Callable[[], AbstractContextManager[Connection]]
-Progress = Callable[[int], object]
-"""Told how many routes were erased."""
+ErasureProgress = Callable[[int], object]
+"""A function that is called with the number of routes erased since the last call."""
 
 _PORTION = 1_000
 """Routes erased in one transaction."""
 
 _VEHICLES = 10
-"""How many vehicles' positions are deleted in one transaction: each may have 100,000."""
+"""The number of vehicles whose positions are deleted in one transaction: each may have 100,000."""
 
 _REQUESTS = 10_000
-"""Entries of the request log erased in one transaction. What an ingress process writes later, it has collected before:
-`requests.forget_requests` removes that within the hour."""
+"""Entries of the request log erased in one transaction. An ingress process may write entries later that it
+collected before: `requests.forget_requests` removes them within the hour."""
 
 _MAX_TRIES = 5
 _IN_FLIGHT_SECONDS = 0.5
@@ -82,12 +80,12 @@ _DELETE_OF_COMPANY = [
         *("route_count_deltas", "route_counts"),  # in this order: what is being folded goes from the one to the other
     )
 ]
-"""What belongs to the company itself, once its routes, positions and tracks are gone."""
+"""The deletions of everything else that belongs to a company, once its routes, positions and tracks are gone."""
 _DELETE_COMPANY = Command("DELETE FROM companies WHERE id = %s")
 
 
 def count_routes(connection: Connection, company_id: UUID) -> int:
-    """How many routes there are to erase. Raises UnknownCompany, not for one that is erased already."""
+    """The number of routes to erase. Raises UnknownCompany, but not for a company that is erased already."""
     try:
         require_company(connection, company_id, even_retired=True)
     except UnknownCompany:
@@ -97,9 +95,9 @@ def count_routes(connection: Connection, company_id: UUID) -> int:
 
 
 def erase_company(
-    transaction: Transaction, company_id: UUID, *, now: datetime, progress: Progress = lambda _: None
+    transaction: Transaction, company_id: UUID, *, now: datetime, progress: ErasureProgress = lambda _: None
 ) -> None:
-    """Raises UnknownCompany; not for one that is erased already."""
+    """Erases a company. Raises UnknownCompany, but not for a company that is erased already."""
     with transaction() as connection:
         try:
             retire_company(connection, company_id, now=now)
@@ -119,7 +117,7 @@ def erase_company(
             time.sleep(_IN_FLIGHT_SECONDS)
 
 
-def _erase_history(transaction: Transaction, company_id: UUID, progress: Progress) -> None:
+def _erase_history(transaction: Transaction, company_id: UUID, progress: ErasureProgress) -> None:
     portion = _PORTION
     while portion == _PORTION:
         with transaction() as connection:
@@ -162,7 +160,7 @@ def _delete_positions(connection: Connection, vehicle_ids: Sequence[UUID]) -> No
 
 
 def erase_driver(transaction: Transaction, company_id: UUID, driver_id: UUID, *, force: bool, now: datetime) -> int:
-    """Returns how many routes named the driver. Unfinished ones are ended: without a driver they cannot go on.
+    """Erases a driver and ends the driver's unfinished routes. Returns how many routes named the driver.
 
     Raises UnknownCompany, UnknownTarget; StillDriving, unless by force.
     """
@@ -223,7 +221,7 @@ _BLANK_WRITTEN = [
 ]
 """Texts that name the driver, also where another one drives. Subjects in the audit log are ids only."""
 _DELETE_ENTRIES = Command("DELETE FROM audit_log WHERE company_id = %s AND subject = %s")
-"""Of the changes of a driver by hand: why one was retired may say who it is."""
+"""Deletes the entries about changes of a driver by hand: the reason why one was retired may say who it is."""
 
 
 class _Named(NamedTuple):
@@ -284,8 +282,8 @@ _BLANK = [
 
 
 def _blank_routes(connection: Connection, route_ids: Sequence[UUID]) -> None:
-    """What is left are the stops with their times, the plan with its figures, and that a message was sent. A route that
-    was pushed again meanwhile is left alone: it names whomever it names now."""
+    """Removes every name from finished routes. The stops with their times, the plan with its figures, and the fact that
+    a message was sent stay. A route that was pushed again meanwhile is left alone: it names whomever it names now."""
     finished = [row.id for row in _LOCK_FINISHED.all(connection, (list(route_ids),))]
     for blank in _BLANK:
         blank.execute(connection, (finished,))
@@ -304,8 +302,8 @@ _FORGET_TEXTS = Command(
 
 
 def _forget_texts_to(connection: Connection, driver_id: UUID) -> None:
-    """The texts to the driver that are left, also on routes that somebody else drives now. A message of a current plan
-    that is yet to be sent stays: an import in flight has just given its route to the driver."""
+    """Removes the remaining texts to the driver, also on routes that somebody else drives now. A message of a current
+    plan that is yet to be sent stays: an import in flight has just given its route to the driver."""
     routes = [row.id for row in _LOCK_WITH_TEXTS.all(connection, (driver_id,))]
     _FORGET_TEXTS.execute(connection, (routes, driver_id))
 

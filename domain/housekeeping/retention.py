@@ -1,4 +1,4 @@
-"""What is forgotten of finished routes, and when: each kind after days of its own, counted from the end of the route.
+"""Retention of finished routes: each kind of data is forgotten some days after the end of the route.
 
 Each function forgets up to `limit` rows and returns how many. The API answers a route the same until the route itself
 is removed. Positions are forgotten by `feed`.
@@ -47,40 +47,40 @@ _DELETE = [
 
 
 def forget_evidence(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
-    """The fixes and the rule behind each visit. The visit's times stay."""
+    """Removes the fixes and the rule behind each visit. The visit's times stay."""
     return _BLANK_EVIDENCE.execute(connection, _portion(now, days, limit)).rowcount
 
 
 def forget_explanations(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
-    """Road line, candidates and inputs of plans. What was planned stays."""
+    """Removes road line, candidates and inputs of plans. The plans stay."""
     return _BLANK_EXPLANATIONS.execute(connection, _portion(now, days, limit)).rowcount
 
 
 def forget_texts(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
-    """What was written to drivers. That and when it was stays."""
+    """Removes the texts to drivers. It stays known that and when something was sent."""
     return _BLANK_TEXTS.execute(connection, _portion(now, days, limit)).rowcount
 
 
 def forget_event_details(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
-    """Why somebody did something to a route, and what failed. That it happened, when, and who did it stays."""
+    """Removes the reasons and errors of a route's events. It stays known what happened, when, and who did it."""
     return _BLANK_EVENTS.execute(connection, _portion(now, days, limit)).rowcount
 
 
 def forget_routes(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
-    """Routes with all that belongs to them."""
+    """Deletes routes with all that belongs to them."""
     rows = _LOCK_FINISHED.all(connection, _portion(now, days, limit))
     delete_routes(connection, [row.id for row in rows])
     return len(rows)
 
 
 def delete_routes(connection: Connection, route_ids: Sequence[UUID]) -> None:
-    """With all that belongs to them. The caller has locked them."""
+    """Deletes routes with all that belongs to them. The caller has locked them."""
     for delete in _DELETE:
         delete.execute(connection, (list(route_ids),))
 
 
 def _portion(now: datetime, days: float, limit: int) -> dict[str, object]:
-    """Ids tell when they were made: none of a route that young can have been finished for so long. The primary keys
-    lead to the others."""
+    """The parameters of a portion. Ids tell when they were made, and a route that is too young cannot have been
+    finished for so long: so the primary keys lead to the rest."""
     before = now - timedelta(days=days)
     return {"before": before, "oldest_id": first_id_of(before), "limit": limit}

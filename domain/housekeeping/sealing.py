@@ -8,7 +8,7 @@ from domain.fleet.drivers import seal_contacts
 
 
 def seal_stored(connection: Connection, contacts: Contacts) -> Sealed:
-    """Without a key nothing is done. Companies are locked first: whatever else changes drivers holds their company's
+    """Does nothing without a key. Companies are locked first: every other change of drivers holds their company's
     row."""
     if contacts.mark is None:
         return Sealed()

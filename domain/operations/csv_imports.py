@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from domain.accounts.contacts import IN_CLEAR, Contacts
-from domain.contract.csvfiles import Progress, Report
+from domain.contract.csvfiles import ImportReport, Progress
 from domain.database import Connection, TimeLimits, as_json
 from domain.errors import FuelrouteError
 from domain.ids import first_id_of, new_id
@@ -152,7 +152,7 @@ def run(
 
 def _importer(
     connection: Connection, kind: str, company_id: UUID | None, contacts: Contacts, now: datetime
-) -> Callable[..., tuple[Report, list[Job]]]:
+) -> Callable[..., tuple[ImportReport, list[Job]]]:
     """What the command line calls for such a file."""
     if company_id is None:
         if kind == "stations":

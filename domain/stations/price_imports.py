@@ -10,7 +10,7 @@ constant `Statement`, because the tests could not prepare it: the table does not
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import date, datetime
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -19,28 +19,27 @@ from psycopg import sql
 from psycopg.errors import UniqueViolation
 from psycopg.rows import args_row
 
-from domain.contract.csvfiles import Line, Progress, Report, read_rows, without_repeats
+from domain.contract.captions import Caption
+from domain.contract.csvfiles import FileRow, ImportReport, Progress, RowShape, read_rows, without_repeats
 from domain.contract.shapes import Latitude, Longitude, Reference, SentMoment, Text, in_utc
 from domain.database import Connection
 from domain.errors import FuelrouteError
 from domain.statements import Command, Statement
-
-Row = TypeVar("Row", bound=Struct)
 
 Words = Annotated[Text, Meta(max_length=400)]
 PricePerGallon = Annotated[float, Meta(gt=0, lt=100)]
 
 
 class StationRow(Struct, frozen=True):
-    station_id: Reference
-    name: Reference
-    latitude: Latitude
-    longitude: Longitude
-    brand: Words | None = None
-    address: Words | None = None
-    city: Words | None = None
-    state: Words | None = None
-    retail_price: PricePerGallon | None = None
+    station_id: Annotated[Reference, Caption("Id", "cannot be changed")]
+    name: Annotated[Reference, Caption("Name")]
+    latitude: Annotated[Latitude, Caption("Latitude")]
+    longitude: Annotated[Longitude, Caption("Longitude")]
+    brand: Annotated[Words | None, Caption("Brand")] = None
+    address: Annotated[Words | None, Caption("Address")] = None
+    city: Annotated[Words | None, Caption("City")] = None
+    state: Annotated[Words | None, Caption("State")] = None
+    retail_price: Annotated[PricePerGallon | None, Caption("Retail price, dollars a gallon")] = None
     priced_at: SentMoment | None = None
 
     def __post_init__(self) -> None:
@@ -51,12 +50,14 @@ class StationRow(Struct, frozen=True):
 
 
 class DealRow(Struct, frozen=True):
-    station_id: Reference | None = None
-    brand: Reference | None = None
-    discount_per_gallon: Annotated[float, Meta(gt=0, lt=100)] | None = None
-    net_price: PricePerGallon | None = None
-    valid_from: date | None = None
-    valid_to: date | None = None
+    station_id: Annotated[Reference | None, Caption("Station id", "or a brand")] = None
+    brand: Annotated[Reference | None, Caption("Brand", "or a station")] = None
+    discount_per_gallon: Annotated[
+        Annotated[float, Meta(gt=0, lt=100)] | None, Caption("Discount, dollars a gallon", "or a net price")
+    ] = None
+    net_price: Annotated[PricePerGallon | None, Caption("Net price, dollars a gallon", "or a discount")] = None
+    valid_from: Annotated[date | None, Caption("First day")] = None
+    valid_to: Annotated[date | None, Caption("Last day")] = None
 
     def __post_init__(self) -> None:
         if (self.station_id is None) == (self.brand is None):
@@ -87,20 +88,22 @@ class StationExists(FuelrouteError):
 class TaxRow(Struct, frozen=True):
     """The rate is part of the pump's price. A surcharge is owed by miles driven, and no purchase is credited for it."""
 
-    state: Annotated[str, Meta(pattern="^[A-Z]{2}$")]
-    rate_per_gallon: Annotated[float, Meta(ge=0, lt=10)]
-    valid_from: date
-    surcharge_per_gallon: Annotated[float, Meta(ge=0, lt=10)] = 0.0
+    state: Annotated[str, Meta(pattern="^[A-Z]{2}$"), Caption("State", "two capital letters")]
+    rate_per_gallon: Annotated[float, Meta(ge=0, lt=10), Caption("Rate, dollars a gallon")]
+    valid_from: Annotated[date, Caption("First day")]
+    surcharge_per_gallon: Annotated[
+        float, Meta(ge=0, lt=10), Caption("Surcharge, dollars a gallon", "0 unless given")
+    ] = 0.0
 
 
 def store_station_rows(
     connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None
-) -> Report:
+) -> ImportReport:
     """Adds and updates stations by id, in the caller's transaction, so that no reader sees half of it. A row without
     `priced_at` was priced now; an older price than the stored one is left. `progress` is called for every row. Raises
     UnreadableFile.
     """
-    report = Report()
+    report = ImportReport()
     _begin_price_set(connection, "stations", None, now=now)
     lines = without_repeats(read_rows(path, StationRow, report, progress=progress), report, "station_id")
     _store_stations(connection, lines, report, now=now)
@@ -110,8 +113,8 @@ def store_station_rows(
 def insert_station(connection: Connection, row: StationRow, *, now: datetime) -> None:
     """Raises StationExists, also for one that is retired."""
     _begin_price_set(connection, "stations", None, now=now)
-    report = Report()
-    _store_stations(connection, [Line(1, row)], report, now=now)
+    report = ImportReport()
+    _store_stations(connection, [FileRow(1, row)], report, now=now)
     if not report.created:
         raise StationExists(row.station_id)
 
@@ -119,11 +122,11 @@ def insert_station(connection: Connection, row: StationRow, *, now: datetime) ->
 def store_station(connection: Connection, row: StationRow, *, now: datetime) -> None:
     """Changes one station, as an import of this row does."""
     _begin_price_set(connection, "stations", None, now=now)
-    _store_stations(connection, [Line(1, row)], Report(), now=now)
+    _store_stations(connection, [FileRow(1, row)], ImportReport(), now=now)
 
 
 def _store_stations(
-    connection: Connection, lines: Iterable[Line[StationRow]], report: Report, *, now: datetime
+    connection: Connection, lines: Iterable[FileRow[StationRow]], report: ImportReport, *, now: datetime
 ) -> None:
     columns = (*StationRow.__struct_fields__, "retired_at")  # a retired station that is named again is back
 
@@ -180,11 +183,11 @@ def set_stations_retired(connection: Connection, station_ids: Sequence[str], *, 
 
 def store_deal_rows(
     connection: Connection, company_id: UUID, path: Path, *, now: datetime, progress: Progress = lambda _: None
-) -> Report:
+) -> ImportReport:
     """Adds and updates a company's deals by station or brand and first day. A deal for a station that is not stored yet
     is kept. Raises UnreadableFile.
     """
-    report = Report()
+    report = ImportReport()
     _begin_price_set(connection, "deals", company_id, now=now)
     rows = read_rows(path, DealRow, report, progress=progress)
     lines = without_repeats(rows, report, "station_id", "brand", "valid_from")
@@ -245,9 +248,11 @@ def delete_deal(connection: Connection, company_id: UUID, deal_id: int, *, now: 
     return _DELETE_DEAL.execute(connection, (company_id, deal_id)).rowcount == 1
 
 
-def store_tax_rows(connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None) -> Report:
+def store_tax_rows(
+    connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None
+) -> ImportReport:
     """Adds and updates states' diesel taxes by state and first day. Raises UnreadableFile."""
-    report = Report()
+    report = ImportReport()
     _begin_price_set(connection, "taxes", None, now=now)
     rows = read_rows(path, TaxRow, report, progress=progress)
     lines = without_repeats(rows, report, "state", "valid_from")
@@ -307,8 +312,8 @@ def _stage(
     connection: Connection,
     table: str,
     columns: Sequence[str],
-    lines: Iterable[Line[Row]],
-    values: Callable[[Row], tuple[Any, ...]],
+    lines: Iterable[FileRow[RowShape]],
+    values: Callable[[RowShape], tuple[Any, ...]],
 ) -> frozenset[str]:
     """Copies the rows into a temporary table of the transaction. COPY takes seconds for 100,000 rows. Returns the
     columns that the file does not have."""
@@ -355,7 +360,9 @@ class _Counts(NamedTuple):
     total: int
 
 
-def _count(connection: Connection, table: str, keys: Sequence[str], columns: Sequence[str], report: Report) -> None:
+def _count(
+    connection: Connection, table: str, keys: Sequence[str], columns: Sequence[str], report: ImportReport
+) -> None:
     """Counts the staged rows that are new, changed and unchanged."""
     different = sql.SQL("({}) IS DISTINCT FROM ({})").format(
         sql.SQL(", ").join(sql.SQL("stored.{}").format(sql.Identifier(name)) for name in columns),

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from domain.contract.checking import Invalid, read_query
 from domain.fleet.drivers import DriverRow
-from domain.fleet.likeness import Candidate, Likeness
+from domain.fleet.likeness import Likeness, Suggestion
 from domain.fleet.matching import KINDS, MappingKind, Matched
 from domain.fleet.queries import FleetRecord, list_records
 from domain.fleet.records import ID_KIND, UnknownTarget
@@ -86,7 +86,7 @@ def _matching(page: Page, subject: Matched) -> Response:
 
 def _with_candidates(
     references: list[WaitingReference], records: list[FleetRecord]
-) -> list[tuple[WaitingReference, list[FleetRecord], list[Candidate]]]:
+) -> list[tuple[WaitingReference, list[FleetRecord], list[Suggestion]]]:
     """Each with the records that it fits, and otherwise those that it resembles."""
     by_id = {record.id: record for record in records}
     likeness = {kind: Likeness(records, kind) for kind in {reference.kind for reference in references}}
@@ -117,12 +117,12 @@ def candidates(page: Page) -> Response:
     )
 
 
-def _search(records: list[FleetRecord], kind: MappingKind, text: str) -> list[Candidate]:
+def _search(records: list[FleetRecord], kind: MappingKind, text: str) -> list[Suggestion]:
     if not text:
-        return [Candidate(record, None) for record in records[:_FOUND]]
+        return [Suggestion(record, None) for record in records[:_FOUND]]
     wanted = text.lower()
     containing = [
-        Candidate(record, None)
+        Suggestion(record, None)
         for record in records
         if any(wanted in part.lower() for part in (record.name or "", record.other or "", record.about))
     ][:_FOUND]

@@ -6,51 +6,23 @@ from zoneinfo import available_timezones
 import msgspec
 from starlette.responses import Response
 
-from domain.accounts.companies import Company, Policy, UnusablePolicy, read_company, set_policy
+from domain.accounts.companies import Policy, StoredCompany, UnusablePolicy, read_company, set_policy
 from domain.accounts.contacts import UnreadableContact
 from domain.accounts.users import MAY_EDIT_POLICY
+from domain.contract.captions import captioned_fields
 from domain.contract.checking import Invalid, read_query
-from domain.lifecycle import MapLink, Objective
 from domain.operations import audit
 from domain.operations.audit import Actor
 from ingress.console.frame import Page, see_other
 from ingress.console.records import plain
-from ingress.console.subjects import Field, as_text
+from ingress.console.subjects import as_text
 
-FIELDS = (
-    Field("name", "Name of the company"),
-    Field("time_zone", "Time zone", "of times in messages, and when a day begins, such as America/Chicago"),
-    Field("import_window_days", "Import window, days", "routes that start more days ahead are held", "number"),
-    Field("reserve_percent", "Reserve, percent", "the tank never falls below it", "number"),
-    Field("end_fuel_percent", "Fuel at the destination, percent", "", "number"),
-    Field("assumed_fuel_percent", "Assumed fuel, percent", "of a truck that has sent none for 24 hours", "number"),
-    Field("fuel_margin_percent", "Margin, percent", "beyond the reserve until the first purchase", "number"),
-    Field("min_purchase_gallons", "Smallest purchase, gallons", "", "number"),
-    Field("stop_cost", "Cost of a stop, dollars", "", "number"),
-    Field("max_detour_miles", "Longest detour, miles", "to a truck stop, each way", "number"),
-    Field("max_stops", "Most fuel stops of a plan", "empty for no limit", "number"),
-    Field("leftover_value_per_gallon", "Value of leftover fuel, dollars a gallon", "", "number"),
-)
-_CHOICES: dict[str, dict[str, str]] = {
-    "superseding": {
-        "false": "keep both routes",
-        "true": "the newer route replaces the one before",
-    },
-    "objective": {
-        Objective.PUMP: "prices at the pump",
-        Objective.TAX_ADJUSTED: "prices less the fuel tax",
-    },
-    "map_link": {
-        MapLink.GOOGLE: "a link that any phone opens",
-        MapLink.GEO: "the phone's own map",
-    },
-}
-_LABELS = {
-    "superseding": "A newer load with the same reference",
-    "objective": "Plans compare",
-    "map_link": "Maps in messages",
-    "message_url": "Message address",
-}
+_ON_PAGE = [field for field in captioned_fields(Policy) if field.name != "replan_en_route"]
+"""`replan_en_route` is set by the command line only."""
+FIELDS = [field for field in _ON_PAGE if not field.choices and field.kind != "secret"]
+_CHOICES = {field.name: field.choices for field in _ON_PAGE if field.choices}
+_LABELS = {field.name: field.label for field in _ON_PAGE}
+(_MESSAGE_URL,) = captioned_fields(Policy, "message_url")
 _SUBJECT = "policy"
 _ENTRIES = 10
 
@@ -65,7 +37,7 @@ def show(page: Page) -> Response:
     return _policy(page, company, _stored(company))
 
 
-def _stored(company: Company) -> dict[str, str]:
+def _stored(company: StoredCompany) -> dict[str, str]:
     """What the form shows; never the message address, which holds secrets."""
     values = company._asdict()
     shown = {field.name: as_text(values[field.name]) for field in FIELDS}
@@ -74,7 +46,7 @@ def _stored(company: Company) -> dict[str, str]:
 
 def _policy(
     page: Page,
-    company: Company,
+    company: StoredCompany,
     typed: dict[str, str],
     *,
     fault: str = "",
@@ -89,6 +61,7 @@ def _policy(
         fields=FIELDS,
         choices=_CHOICES,
         labels=_LABELS,
+        message_url=_MESSAGE_URL,
         typed=typed,
         has_message_url=company.message_url is not None,
         time_zones=_time_zones(),
@@ -109,12 +82,11 @@ def save(page: Page) -> Response:
     typed = {name: form.text(name, most=4_000) for name in stored}
     given = {name: value for name, value in typed.items() if value != stored[name]}
     message_url = form.text("message_url", most=4_000)
-    labels = {field.name: field.label for field in FIELDS} | _LABELS
     empty = {name: "It cannot be empty" for name, value in given.items() if not value and name != "max_stops"}
     lifts_max_stops = "max_stops" in given and not given["max_stops"]
 
     def refuse(faults: dict[str, str], fault: str = "") -> Response:
-        said = "; ".join(f"{labels.get(name, name)}: {text}" for name, text in faults.items())
+        said = "; ".join(f"{_LABELS.get(name, name)}: {text}" for name, text in faults.items())
         return _policy(page, company, typed, fault=fault or f"{said}.", faults=faults, status=400)
 
     if empty:
@@ -130,8 +102,8 @@ def save(page: Page) -> Response:
         policy = msgspec.structs.replace(policy, superseding=superseding == "true")
     if message_url or form.text("message_url_removed") == "yes":
         policy = msgspec.structs.replace(policy, message_url=message_url)
-    changed = [labels[name] for name in policy.__struct_fields__ if getattr(policy, name) is not None]
-    changed += [labels["max_stops"]] if lifts_max_stops else []
+    changed = [_LABELS[name] for name in policy.__struct_fields__ if getattr(policy, name) is not None]
+    changed += [_LABELS["max_stops"]] if lifts_max_stops else []
     if not changed:
         return see_other("/policy?done=same")
     try:

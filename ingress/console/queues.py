@@ -11,7 +11,7 @@ from uuid import UUID
 from starlette.responses import Response
 
 from domain.accounts.companies import names_of
-from domain.ids import Kind, read_id, shown_id
+from domain.ids import IdKind, read_id, shown_id
 from domain.lifecycle import Role
 from domain.operations import audit, dead_letters, measuring, overdue, pauses
 from domain.operations.alerts import Measured, find_alerts, headline, is_silent, shown_count
@@ -299,7 +299,7 @@ def _filter(page: Page) -> Filter:
     )
 
 
-def _id(page: Page, name: Literal["company", "route"], kind: Kind) -> UUID | None:
+def _id(page: Page, name: Literal["company", "route"], kind: IdKind) -> UUID | None:
     text = page.form.text(name)
     found = read_id(kind, text)
     if text and found is None:

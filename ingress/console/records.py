@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from domain.accounts.users import MAY_EDIT_POLICY
+from domain.contract.captions import CaptionedField
 from domain.contract.checking import Invalid, read_query
 from domain.errors import FuelrouteError
 from domain.listing import MOST_COUNTED
@@ -20,7 +21,7 @@ from domain.operations import audit, csv_imports
 from domain.operations.audit import Actor
 from ingress.console.browser import MAX_FILE_BYTES
 from ingress.console.frame import Console, Page, Refused, action, not_found, page, see_other
-from ingress.console.subjects import SUBJECTS, Field, Subject, as_text
+from ingress.console.subjects import SUBJECTS, Subject, as_text
 
 PAGE_SIZE = 50
 _LONGEST = 4_000
@@ -203,7 +204,7 @@ def _save(subject: Subject, page: Page, stored: Any) -> Response:
     return see_other(f"/{subject.name}/one?{urlencode({'id': key, 'done': done})}")
 
 
-def _typed(page: Page, field: Field, stored: Any) -> str:
+def _typed(page: Page, field: CaptionedField, stored: Any) -> str:
     """Browsers take the ends of lines out of what they show in one: what is the same but for these was not changed."""
     typed = page.form.text(field.name, most=_LONGEST)
     if stored is None or field.kind == "secret":

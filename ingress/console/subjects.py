@@ -3,7 +3,6 @@ shown, edited and taken away; the pages themselves are in `records`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import Any, ClassVar, Literal
 
@@ -11,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from domain.accounts.users import MAY_EDIT_FLEET, MAY_EDIT_POLICY, MAY_EDIT_STATIONS
+from domain.contract.captions import CaptionedField, captioned_fields
 from domain.fleet.drivers import DriverRow
 from domain.fleet.listings import DRIVERS, VEHICLES
 from domain.fleet.matching import Matched
@@ -29,16 +29,6 @@ from domain.stations.price_imports import DealRow, StationRow, TaxRow
 from ingress.console.frame import Page, Refused, not_found
 
 
-@dataclass(frozen=True)
-class Field:
-    """A column of the CSV file, as people read it."""
-
-    name: str
-    label: str
-    hint: str = ""
-    kind: Literal["text", "number", "date", "secret"] = "text"
-
-
 class Subject(ABC):
     name: ClassVar[FileKind]
     """Also its address."""
@@ -49,7 +39,7 @@ class Subject(ABC):
     search_hint: ClassVar[str]
     shape: ClassVar[type[Struct]]
     listing: ClassVar[Listing[Any]]
-    fields: ClassVar[Sequence[Field]]
+    fields: ClassVar[Sequence[CaptionedField]]
     listed: ClassVar[Sequence[str]]
     """The fields that the list shows; the first leads to the record."""
     may_edit: ClassVar[Collection[Role]]
@@ -58,7 +48,7 @@ class Subject(ABC):
     retires: ClassVar[bool] = False
     """What is taken away is kept as retired; otherwise it is gone."""
 
-    def field(self, name: str) -> Field:
+    def field(self, name: str) -> CaptionedField:
         return next(field for field in self.fields if field.name == name)
 
     def scope(self, page: Page) -> dict[str, Any]:
@@ -82,7 +72,7 @@ class Subject(ABC):
     def in_audit(self, key: str) -> str:
         return in_audit(self.one, key)
 
-    def shown(self, row: Any, field: Field) -> str:
+    def shown(self, row: Any, field: CaptionedField) -> str:
         """A stored value as people read it, and as an import reads it."""
         return as_text(getattr(row, field.name))
 
@@ -145,16 +135,7 @@ class Vehicles(_OfFleet):
     search_hint = "unit number, VIN, plate, year, make, model"
     shape = VehicleRow
     listing = VEHICLES
-    fields = (
-        Field("unit_number", "Unit number", "as your TMS sends it"),
-        Field("vin", "VIN", "17 characters"),
-        Field("license_plate", "License plate"),
-        Field("make", "Make"),
-        Field("model", "Model"),
-        Field("year", "Year"),
-        Field("fuel_tank_capacity_gallons", "Tank, gallons", kind="number"),
-        Field("mpg", "Miles per gallon", kind="number"),
-    )
+    fields = captioned_fields(VehicleRow)
     listed = ("unit_number", "vin", "license_plate", "make", "model", "fuel_tank_capacity_gallons", "mpg")
 
     def title(self, row: Any) -> str:
@@ -179,15 +160,10 @@ class Drivers(_OfFleet):
     search_hint = "name, display name, external id"
     shape = DriverRow
     listing = DRIVERS
-    fields = (
-        Field("name", "Name", "as your TMS sends it"),
-        Field("display_name", "Display name"),
-        Field("external_id", "External id", "the telematics provider's"),
-        Field("contact", "Contact", "a message address, such as mailtos://…", kind="secret"),
-    )
+    fields = captioned_fields(DriverRow)
     listed = ("name", "display_name", "external_id", "contact")
 
-    def shown(self, row: Any, field: Field) -> str:
+    def shown(self, row: Any, field: CaptionedField) -> str:
         """Of a contact only that there is one."""
         if field.name == "contact":
             return "stored" if row.contact else ""
@@ -218,16 +194,9 @@ class Stations(Subject):
     search_hint = "id, name, brand, address, city, state"
     shape = StationRow
     listing = STATIONS
-    fields = (
-        Field("station_id", "Id", "cannot be changed"),
-        Field("name", "Name"),
-        Field("brand", "Brand"),
-        Field("address", "Address"),
-        Field("city", "City"),
-        Field("state", "State"),
-        Field("latitude", "Latitude", kind="number"),
-        Field("longitude", "Longitude", kind="number"),
-        Field("retail_price", "Retail price, dollars a gallon", kind="number"),
+    fields = captioned_fields(
+        StationRow,
+        *("station_id", "name", "brand", "address", "city", "state", "latitude", "longitude", "retail_price"),
     )
     listed = ("station_id", "name", "brand", "city", "state", "retail_price")
     may_edit = MAY_EDIT_STATIONS
@@ -270,14 +239,7 @@ class Deals(Subject):
     search_hint = "station id, brand"
     shape = DealRow
     listing = DEALS
-    fields = (
-        Field("station_id", "Station id", "or a brand"),
-        Field("brand", "Brand", "or a station"),
-        Field("discount_per_gallon", "Discount, dollars a gallon", "or a net price", kind="number"),
-        Field("net_price", "Net price, dollars a gallon", "or a discount", kind="number"),
-        Field("valid_from", "First day", kind="date"),
-        Field("valid_to", "Last day", kind="date"),
-    )
+    fields = captioned_fields(DealRow)
     listed = ("station_id", "brand", "discount_per_gallon", "net_price", "valid_from", "valid_to")
     may_edit = MAY_EDIT_POLICY
 
@@ -316,12 +278,7 @@ class Taxes(Subject):
     search_hint = "state, first day"
     shape = TaxRow
     listing = TAXES
-    fields = (
-        Field("state", "State", "two capital letters"),
-        Field("valid_from", "First day", kind="date"),
-        Field("rate_per_gallon", "Rate, dollars a gallon", kind="number"),
-        Field("surcharge_per_gallon", "Surcharge, dollars a gallon", "0 unless given", kind="number"),
-    )
+    fields = captioned_fields(TaxRow, "state", "valid_from", "rate_per_gallon", "surcharge_per_gallon")
     listed = ("state", "valid_from", "rate_per_gallon", "surcharge_per_gallon")
     may_edit = MAY_EDIT_STATIONS
     is_global = True

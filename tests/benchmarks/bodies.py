@@ -1,5 +1,5 @@
-"""What a push costs beside HTTP and the database: reading its body, writing it for the statement that stores it, and
-writing the answer: `python -m tests.benchmarks.bodies`, some seconds.
+"""The cost of a push beside HTTP and the database: reading its body, writing it for the statement that stores it, and
+writing the answer. `python -m tests.benchmarks.bodies` takes some seconds.
 
 The first line of each part is the reference: msgspec reads or writes the same JSON without knowing any shape.
 """

@@ -23,7 +23,7 @@ from tests.service import Service
 
 PEOPLE = 10
 SECONDS_BETWEEN_CLICKS = 2.0
-"""Of one person. A page that is only looked at asks for its new state every 5 seconds."""
+"""The time between two clicks of one person. A page that nobody clicks on asks for its new state every 5 seconds."""
 _WAITING = 0.01
 """The part of the routes that waits for a mapping, each for a truck of another name, of which there are `TRUCKS`."""
 
@@ -85,7 +85,8 @@ def run(bench: Bench) -> list[Figure]:
 
 
 def _of_pushes(connections: int, pushed: dict[str, list[tuple[Load, Load | None]]]) -> Iterator[Figure]:
-    """With people, and by the run without them just before; the goal is the spread of the runs without them."""
+    """The figures of pushes with people, divided by those of the run without them just before. The goal is the spread
+    of the runs without them."""
     alone, beside = (
         [load.percentile(50) for load, _ in pushed[f"{connections} connections, {people} people"]]
         for people in (0, PEOPLE)
@@ -169,7 +170,8 @@ _SAVINGS = """
     FROM routes r WHERE r.company_id = %s AND r.status = 'completed' AND r.plan_id IS NOT NULL
       AND r.vehicle_id IS NOT NULL
 """
-"""What `domain/savings` keeps of each, at once. The plans are a few, so the figures are the same."""
+"""Stores the savings of every plan at once, as `domain/savings` does. There are only a few plans, so the figures
+repeat."""
 
 
 def _drive(stack: Stack, ingress: Address, fleet: Fleet) -> None:

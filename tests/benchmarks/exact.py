@@ -1,5 +1,5 @@
 """Whole plans with everything in play at once, against the oracle: deals and taxes, gauges that lie, a margin, a
-smallest purchase, fuel wanted at the end, a most of stops, and limits that have to be given up.
+smallest purchase, fuel wanted at the end, a limit of stops, and limits that have to be relaxed.
 
 The oracle is HiGHS, on the same trip stated as a mixed-integer program.
 """
@@ -79,7 +79,7 @@ def everything(seed: int) -> tuple[PlanInputs, Gauge | None]:
 
 
 def _gauge(rng: random.Random, mpg: float, capacity_gallons: float) -> Gauge | None:
-    """What the truck has told on the miles before: sometimes nothing, and sometimes the gauge jumps up on the road."""
+    """The readings of the truck on the miles before: sometimes none, and sometimes the gauge jumps up on the road."""
     if rng.random() < 0.15:
         return None
     level, jump = rng.uniform(20, 100), rng.choice([0.0, 0.0, rng.uniform(15, 60)])
@@ -92,17 +92,17 @@ def _gauge(rng: random.Random, mpg: float, capacity_gallons: float) -> Gauge | N
 
 
 def difference(inputs: PlanInputs) -> str | None:
-    """How the plan differs from what the oracle finds; None where it does not.
+    """The difference between the plan and the oracle's; None where there is none.
 
     The policy is kept where the oracle can keep it. What is left of it otherwise has the oracle's least cost, and where
-    there is no plan the oracle has none either, whatever is given up.
+    there is no plan the oracle has none either, whatever is relaxed.
     """
     kept, plan = compute_plan(replace(inputs, further_offers=None)), compute_plan(inputs)
     least = milp_objective(kept.trip)
     if (least is not None) != isinstance(kept, ComputedPlan):
         return f"the policy can{'' if least is not None else 'not'} be kept"
     if isinstance(kept, ComputedPlan) and isinstance(plan, ComputedPlan) and plan.relaxed:
-        return "a limit is given up without need"
+        return "a limit is relaxed without need"
     return _dearer(plan.trip, plan.objective if isinstance(plan, ComputedPlan) else None)
 
 
@@ -118,13 +118,13 @@ def _dearer(trip: Trip, planned: float | None) -> str | None:
 
 
 def what_was_in_play(seeds: range) -> Counter[str]:
-    """Of how many of these trips each part mattered, so that a reader sees that all were tried."""
+    """The number of trips in which each part mattered, so that a reader sees that all were tried."""
     found: Counter[str] = Counter()
     for seed in seeds:
         inputs, gauge = everything(seed)
         plan = compute_plan(inputs)
         found["without a plan"] += not isinstance(plan, ComputedPlan)
-        found["with something given up"] += isinstance(plan, ComputedPlan) and bool(plan.relaxed)
+        found["with a relaxed limit"] += isinstance(plan, ComputedPlan) and bool(plan.relaxed)
         found["with a gauge that is not believed"] += gauge is not None and not gauge.is_believed
         found["with a margin"] += inputs.policy.fuel_margin_percent > 0
         found["less the tax"] += inputs.policy.objective is Objective.TAX_ADJUSTED

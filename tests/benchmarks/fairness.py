@@ -20,7 +20,7 @@ NEIGHBOURS = 100
 """Connections beside the quiet company's: all of one company, or each of another."""
 TRUCKS = 100
 ROUTES = 100
-"""Of each company, all on one page of its list."""
+"""The routes of each company, all on one page of its list."""
 
 PUSHES, READS, LISTS = "pushes", "reads by id", "lists"
 ALONE, MANY, ONE = "alone", f"beside {NEIGHBOURS} companies", f"beside one company of {NEIGHBOURS} connections"
@@ -106,7 +106,7 @@ def _company(connection: Connection, share: float) -> _Company:
 
 
 def _requests(stack: Stack, work: str, companies: Sequence[_Company]) -> Iterator[bytes]:
-    """For ever, of one company after the other, each with its keys in turn."""
+    """Endless requests, one company after the other, each with its keys in turn."""
     of_each = [_requests_of(stack, work, company) for company in companies]
     return (next(requests) for requests in itertools.cycle(of_each))
 

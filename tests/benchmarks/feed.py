@@ -20,7 +20,7 @@ from tests.pipeline.world import STATIONS
 
 TRUCKS = 10_000
 POSITIONS = 1000
-"""In one request."""
+"""The positions in one request."""
 OPEN_ROUTES = 2000
 CONNECTIONS = 8
 PER_SECOND = 15_000
@@ -34,7 +34,7 @@ _DEGREES_A_FIX = 0.0065  # at 54 mph
 
 class _Run(NamedTuple):
     rate: float
-    """Of the constant endpoint, or positions stored and judged per second."""
+    """Answers of the constant endpoint, or positions stored and judged, per second."""
     to_message_ms: Sequence[float] = (0.0,)
     note: str = ""
 
@@ -101,7 +101,7 @@ class _Feed:
         stack.start("scheduler")
 
     def measure(self, positions_per_second: float | None = None) -> _Run:
-        """Both at once, until the last position is judged."""
+        """Runs the reports and the arrivals at once, until the last position is judged."""
         reports = -(-int(_MAX_PER_SECOND * self._seconds) // TRUCKS)
         requests = [request for _ in range(reports) for request in self._fleet_report()]
         stored_before, since = self._stored(), datetime.now(UTC)
@@ -153,7 +153,7 @@ class _Feed:
 
         def requests() -> Iterator[bytes]:
             def parked(truck: int) -> tuple[float, float]:
-                """Within 120 m of the stop, no two of a hundred trucks at the same place."""
+                """A place within 120 m of the stop. No two of a hundred trucks stand at the same place."""
                 return JOLIET["latitude"] + truck % 100 * 1e-5, JOLIET["longitude"]
 
             before = (datetime.now(UTC) - timedelta(seconds=_FIX_SECONDS)).isoformat()
@@ -173,7 +173,8 @@ class _Feed:
         )
 
     def _to_message_ms(self, since: datetime) -> list[float]:
-        """From the moment that the deciding fix was sent to the stored time of the message, of each arrival."""
+        """Milliseconds from the moment that the deciding fix was sent to the stored time of the message, for each
+        arrival."""
         self._stack.wait_until(f"SELECT count(*) = {self._arrived} FROM messages WHERE status = 'sent'", seconds=60)
         rows = self._stack.query(
             "SELECT extract(epoch FROM m.sent_at - max(p.recorded_at))::float8 * 1000 AS milliseconds"

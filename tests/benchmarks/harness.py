@@ -1,4 +1,4 @@
-"""What every benchmark stands on: a stack of its own, alternating rounds, and figures with their goals."""
+"""The ground of every benchmark: a stack of its own, alternating rounds, and figures with their goals."""
 
 import itertools
 import os
@@ -31,7 +31,8 @@ from tests.rows import named
 HOST = "127.0.0.1"
 
 STOLEN = "stolen by the host"
-"""Among those who use the processors: time that was ours by right (`steal` of proc(5)). Figures suffer from it."""
+"""The name of the time that was ours by right (`steal` of proc(5)), among the users of the processors. Figures suffer
+from it."""
 
 Measured = TypeVar("Measured")
 
@@ -61,7 +62,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """How to measure."""
+    """The settings of a measurement."""
 
     progress: Progress
     rounds: int = 3
@@ -136,11 +137,11 @@ def new_progress(screen: Console) -> Progress:
 
 
 class Run(NamedTuple):
-    """One round of a load, and who used the processors in it."""
+    """One round of a load, and the use of the processors in it."""
 
     load: Load
     shares: dict[str, float]
-    """What part of one core each process used."""
+    """The part of one core that each process used."""
 
     @property
     def note(self) -> str:
@@ -153,7 +154,7 @@ def rates(runs: Sequence[Run]) -> list[float]:
 
 
 def ratios(ours: Sequence[float], reference: Sequence[float]) -> list[float]:
-    """Ours by the reference of the same round."""
+    """Our figures divided by the reference of the same round."""
     return [one / other for one, other in zip(ours, reference, strict=True)]
 
 
@@ -223,7 +224,7 @@ class Stack:
             return named(connection).execute(statement, parameters).fetchall()
 
     def wait_until(self, statement: str, *, seconds: float) -> None:
-        """Until a query gives true. Raises LoadFailed."""
+        """Waits until a query gives true. Raises LoadFailed."""
         deadline = time.monotonic() + seconds
         while not self.query(statement)[0][0]:
             if time.monotonic() > deadline:
@@ -239,8 +240,8 @@ class Stack:
         return {name: sum(_megabytes(pid, "VmRSS") for pid in pids) for name, pids in self._processes().items()}
 
     def cpu_seconds(self) -> dict[str, float]:
-        """So far, of each process with its children, of the load generator, and what a virtual machine's host gave to
-        others meanwhile.
+        """Processor seconds so far: of each process with its children, of the load generator, and those that a virtual
+        machine's host gave to others.
         """
         pids = {**self._processes(), "load generator": [os.getpid()]}
         spent = {name: sum(map(_cpu_seconds, of_name)) for name, of_name in pids.items()}
@@ -253,7 +254,7 @@ class Stack:
 
     @contextmanager
     def watched(self) -> Iterator[dict[str, float]]:
-        """What part of one core each process has used in the block; known at its end."""
+        """Gives the part of one core that each process uses in the block. It is filled at the end of the block."""
         shares: dict[str, float] = {}
         started, before = time.perf_counter(), self.cpu_seconds()
         yield shares
@@ -273,7 +274,7 @@ class Stack:
 
 
 def busiest(shares: Mapping[str, float]) -> str:
-    """Who used the processors, as a note."""
+    """A note that names the processes that used the processors most."""
     used = sorted(shares.items(), key=lambda item: -item[1])
     return "CPU: " + ", ".join(f"{name} {share:.0%}" for name, share in used if share >= 0.02)
 
@@ -295,17 +296,17 @@ def _stat(pid: int) -> list[str]:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """Of a process, and of its children that have ended; 0 when it is gone."""
+    """The processor time of a process and of its children that have ended; 0 when it is gone."""
     return sum(map(int, _stat(pid)[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def _stolen_seconds() -> float:
-    """Of all processors together, since the machine started."""
+    """The time that other machines took from all processors together, since the machine started."""
     return int(Path("/proc/stat").read_text().split()[8]) / os.sysconf("SC_CLK_TCK")
 
 
 def own_megabytes(pid: int) -> float:
-    """Of one process, without what it maps or shares; 0 when it is gone."""
+    """The memory of one process, without mapped and shared pages; 0 when it is gone."""
     return _megabytes(pid, "RssAnon")
 
 

@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 CONNECTIONS = 128
 WARM_UP_SECONDS = 0.5
 _PATIENCE_SECONDS = 60.0
-"""How long answers may take after the last request was sent."""
+"""The longest time that answers may take after the last request was sent."""
 
 
 class LoadFailed(FuelrouteError):
@@ -31,7 +31,7 @@ class LoadFailed(FuelrouteError):
 
 @dataclass(slots=True)
 class Load:
-    """What was sent and answered."""
+    """The requests that were sent, and their answers."""
 
     expect: int
     seconds: float
@@ -48,7 +48,7 @@ class Load:
         return self.counted / self.seconds
 
     def percentile(self, percent: float) -> float:
-        """Of the latency, in milliseconds. Raises LoadFailed when nothing was counted."""
+        """A percentile of the latency, in milliseconds. Raises LoadFailed when nothing was counted."""
         if not self.milliseconds:
             raise LoadFailed(f"no answer {self.expect} in {self.seconds:g} s: measure for longer with --seconds")
         return float(np.percentile(self.milliseconds, percent))
@@ -97,7 +97,7 @@ async def send(
 
 @dataclass(slots=True)
 class _Job:
-    """What the connections of a load share."""
+    """The state that the connections of a load share."""
 
     requests: Iterator[bytes]
     load: Load

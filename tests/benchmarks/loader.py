@@ -55,7 +55,7 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class Lot:
-    """So many routes of one fleet that look alike; `starts` is the first and the last scheduled start."""
+    """Routes of one fleet that look alike; `starts` is the first and the last scheduled start."""
 
     fleet: Fleet
     routes: int
@@ -84,7 +84,7 @@ def load_fleet(connection: Connection, trucks: int, name: str = "Benchmark Freig
 
 
 def load_keys(connection: Connection, fleet: Fleet, share: float = 1.0) -> list[bytes]:
-    """So many keys with every scope that the rate limit is counted and refuses nobody, however fast the service is;
+    """Enough keys with every scope that the rate limit is counted and refuses nobody, however fast the service is;
     `share` is the part of all requests that they will make.
     """
     needed = MAX_REQUESTS_PER_SECOND * RATE_LIMIT_WINDOW_SECONDS / RATE_LIMIT_REQUESTS

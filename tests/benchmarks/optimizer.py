@@ -1,4 +1,4 @@
-"""How fast the optimizer finds the least cost, against HiGHS on the same trips, and whether both find the same.
+"""The optimizer against HiGHS on the same trips: how fast each finds the least cost, and whether both find the same.
 
     .venv/bin/python -m tests.benchmarks.optimizer [--json FILE]
 
@@ -23,7 +23,7 @@ from domain.planning.trips import Candidate, Infeasible, Solution, Trip
 from tests.domain.planning.test_optimizer import exact_highs, milp, optimum
 
 TRIPS = {20: 200, 100: 60, 400: 20}
-"""How many trips for each number of candidates."""
+"""The number of trips, by the number of candidates."""
 
 SAME_DOLLARS = 1e-6
 

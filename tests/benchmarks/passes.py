@@ -129,7 +129,7 @@ class _Explaining:
         self.plans: list[str] = []
 
     def cursor(self, *, row_factory: Any) -> "_Explaining":
-        """As a `Statement` executes itself."""
+        """Stands for the connection's cursor, so that a `Statement` can execute itself."""
         self._row_factory = row_factory
         return self
 

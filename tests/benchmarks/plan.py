@@ -49,7 +49,7 @@ MANY = 2_000
 EVERYTHING = 500
 """Random trips that are compared with the oracle, whole."""
 RATIOS = {20: 20, 100: 12, 400: 6}
-"""At least so many times faster than HiGHS, by the number of candidates."""
+"""The least factor by which the optimizer is faster than HiGHS, by the number of candidates."""
 
 
 def run(bench: Bench) -> list[Figure]:
@@ -86,7 +86,7 @@ def _roads() -> list[Figure]:
 
 @cache
 def interchanges() -> list[Point]:
-    """Where freeways of the embedded roads meet or bend."""
+    """The points at which freeways of the embedded roads meet or bend."""
     graph = HighwayGraph.load(HIGHWAYS_FILE)
     tails = np.repeat(np.arange(len(graph.nodes)), np.diff(graph.first))
     freeway = graph.through == FREEWAY
@@ -112,7 +112,7 @@ def _against_highs(bench: Bench) -> list[Figure]:
 
 
 def _with_everything(bench: Bench) -> Figure:
-    """Whole plans with deals, taxes, gauges, margins and limits given up, against HiGHS."""
+    """Whole plans with deals, taxes, gauges, margins and relaxed limits, against HiGHS."""
     with bench.task("plan: whole plans with everything in play", EVERYTHING) as advance:
         differing = 0
         for seed in range(EVERYTHING):
@@ -186,7 +186,7 @@ def stations(count: int) -> list[Station]:
 
 @cache
 def roads() -> list[Road]:
-    """Ways of about the wanted miles between random interchanges."""
+    """Roads of about the wanted miles between random interchanges."""
     rng = random.Random("roads")
     embedded = HighwayRoads()
     found: list[Road] = []
@@ -198,7 +198,7 @@ def roads() -> list[Road]:
 
 
 def _in_memory(bench: Bench) -> list[Figure]:
-    """From the road and the shared index to the document and its explanation."""
+    """Makes a plan in memory, from the road and the shared index to the document and its explanation."""
     rng = random.Random("prices")
     near = stations(STATIONS)
     index = StationIndex.build([one.station_id for one in near], [(one.latitude, one.longitude) for one in near])
@@ -264,7 +264,7 @@ def _store_stations(stack: Stack, rows: Sequence[Station]) -> None:
 
 
 def _plan(stack: Stack, fleet: Fleet, first: int, count: int) -> float:
-    """Plans for so many routes whose trucks have just arrived. Returns how many a second."""
+    """Makes plans for routes whose trucks have just arrived. Returns how many a second."""
     with stack.database.transaction() as connection:
         ids = _arrived_routes(connection, fleet, first, count)
     started = time.perf_counter()

@@ -41,7 +41,7 @@ ALL = "all"
 
 
 def known_works() -> list[str]:
-    """What can be asked for."""
+    """The names of all benchmarks."""
     return [*WORKS, *LONG_WORKS, ALL]
 
 
@@ -93,7 +93,7 @@ def run_benchmarks(works: Sequence[str], file: Path, screen: Console, **options:
 
 
 def describe_machine() -> dict[str, Any]:
-    """What the absolute figures depend on."""
+    """The machine and the versions on which the absolute figures depend."""
     models = re.findall(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     return {
         "cpu": models[0] if models else platform.processor(),

@@ -13,7 +13,8 @@ WINDOWS = 30
 SETTLING = WINDOWS // 6
 
 _TOLERANCE = 1.2
-"""Of the last windows by the first settled ones: less is the noise of a machine that has other things to do."""
+"""The ratio of the last windows to the first settled ones. A smaller ratio is the noise of a machine that has other
+things to do."""
 _TOLERANCE_MEGABYTES = 5
 
 

@@ -1,4 +1,4 @@
-"""What typed rows cost, and what SQLAlchemy would: `python -m tests.benchmarks.statements`, half a minute.
+"""The cost of typed rows, and of SQLAlchemy instead. `python -m tests.benchmarks.statements` takes half a minute.
 
 The figures stand in `domain/statements.py`.
 """

@@ -40,7 +40,7 @@ NO_COMPANY = "cmp_" + "0" * 32
 
 @dataclass(frozen=True)
 class Result:
-    """What a command did."""
+    """The outcome of a command."""
 
     status: int
     out: str
@@ -151,7 +151,7 @@ def test_the_policy_is_also_readable_for_people(cli: Cli, fleet: Fleet) -> None:
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
-def test_a_message_url_s_secrets_are_never_printed(cli: Cli, fleet: Fleet, form: tuple[str, ...]) -> None:
+def test_the_secrets_of_a_message_url_are_never_printed(cli: Cli, fleet: Fleet, form: tuple[str, ...]) -> None:
     result = cli(
         "companies", "set", fleet.shown_company_id, "--message-url", "json://user:secret@gateway.example/secret", *form
     )
@@ -244,7 +244,7 @@ def test_a_refused_row_without_one_column_at_fault_names_none(
 
 
 @pytest.mark.parametrize(("count", "said"), [(0, "0 routes"), (1, "1 route"), (2, "2 routes")])
-def test_one_is_not_said_in_the_plural(count: int, said: str) -> None:
+def test_one_thing_is_counted_in_the_singular(count: int, said: str) -> None:
     assert counted(count, "route") == said
     assert counted(count, "row was", "rows were").endswith("row was" if count == 1 else "rows were")
 
@@ -480,7 +480,9 @@ def test_a_contact_key_seals_what_commands_store_and_is_never_printed(
 # --- Fuel tax --------------------------------------------------------------------------------------------------
 
 
-def test_a_quarter_s_miles_are_reported_by_state(cli: Cli, fleet: Fleet, database: Database, tmp_path: Path) -> None:
+def test_the_miles_of_a_quarter_are_reported_by_state(
+    cli: Cli, fleet: Fleet, database: Database, tmp_path: Path
+) -> None:
     with database.transaction() as connection:
         driven_without_a_plan(connection, fleet, datetime(2026, 11, 20, 12, tzinfo=UTC))
     file = tmp_path / "ifta.csv"
@@ -506,7 +508,7 @@ def test_a_quarter_s_miles_are_reported_by_state(cli: Cli, fleet: Fleet, databas
         assert row["state"] in shown.out
 
 
-def test_a_quarter_without_a_drive_says_so(cli: Cli, fleet: Fleet) -> None:
+def test_the_report_of_a_quarter_without_a_drive_says_so(cli: Cli, fleet: Fleet) -> None:
     arguments = ("ifta", "report", "--company", fleet.shown_company_id, "--quarter", "2025Q1")
 
     assert cli(*arguments).out == "no leg was driven in 2025Q1\n"
@@ -528,7 +530,7 @@ def send_live(database: Database, fleet: Fleet, settings: Settings, load: str, s
 
 
 @pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
-def test_what_plans_saved_is_reported(
+def test_the_savings_of_plans_are_reported(
     cli: Cli, fleet: Fleet, database: Database, settings: Settings, tmp_path: Path
 ) -> None:
     send_live(database, fleet, settings, "=LOAD1", 31.5)
@@ -723,7 +725,7 @@ def test_an_unknown_company_is_one_sentence(
         (("workers", "--queues", ","), "no such queue"),
     ],
 )
-def test_what_is_wrong_is_told_in_one_sentence(cli: Cli, fleet: Fleet, arguments: tuple[str, ...], told: str) -> None:
+def test_a_failure_is_one_sentence(cli: Cli, fleet: Fleet, arguments: tuple[str, ...], told: str) -> None:
     result = cli(*(fleet.shown_company_id if argument == "COMPANY" else argument for argument in arguments))
 
     assert told in result.sentence
@@ -749,7 +751,7 @@ def test_a_message_url_that_is_refused_is_told_in_one_sentence_without_its_secre
     assert "message URL" in result.sentence
 
 
-def test_an_operator_s_own_gateway_is_taken_once_the_settings_name_it(
+def test_an_own_gateway_is_accepted_once_the_settings_name_it(
     cli: Cli, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = ("--message-url", "json://10.1.2.3/drivers")
@@ -792,7 +794,7 @@ def test_a_database_that_is_away_is_one_sentence(cli: Cli, monkeypatch: pytest.M
     assert "check FUELROUTE_DATABASE_URL" in cli("keys", "list", "--company", NO_COMPANY).sentence
 
 
-def test_an_address_that_is_none_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_malformed_address_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FUELROUTE_DATABASE_URL", "not an address")
     monkeypatch.setenv("FUELROUTE_DATABASE_TIMEOUT_SECONDS", "0.3")
 

@@ -52,7 +52,7 @@ def test_rates_and_passes_are_told_as_the_console_tells_them(cli: Cli, jobs: Job
 
 
 @pytest.mark.parametrize("figure", FIGURES)
-def test_the_rows_behind_each_figure(cli: Cli, jobs: JobQueue, figure: str) -> None:  # noqa: F811
+def test_the_rows_behind_each_figure_are_listed(cli: Cli, jobs: JobQueue, figure: str) -> None:  # noqa: F811
     for row in cli("queues", "overdue", figure, "--json").document:
         assert row["id"].startswith("rte_") != (figure == "stale-prices")
         assert set(row) == {"id", "about", "company_id", "since", "detail"}
@@ -102,7 +102,7 @@ def test_a_queue_is_paused_and_resumed(cli: Cli, jobs: JobQueue) -> None:  # noq
         (("dead", "--route", "rte_1"), "is no route's id"),
     ],
 )
-def test_what_makes_no_sense_is_told(cli: Cli, jobs: JobQueue, arguments: tuple[str, ...], told: str) -> None:  # noqa: F811
+def test_nonsense_is_refused(cli: Cli, jobs: JobQueue, arguments: tuple[str, ...], told: str) -> None:  # noqa: F811
     assert told in cli("queues", *arguments).sentence
 
 

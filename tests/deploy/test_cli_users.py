@@ -76,7 +76,7 @@ def test_a_removed_user_is_gone(cli: Cli, company: str) -> None:  # noqa: F811
         assert "there is no user" in cli("users", *command).sentence
 
 
-def test_what_is_done_to_users_is_kept(cli: Cli, company: str, database: Database) -> None:  # noqa: F811
+def test_the_audit_log_records_changes_of_users(cli: Cli, company: str, database: Database) -> None:  # noqa: F811
     name = email()
     user = cli("users", "create", "--email", name, "--role", "viewer", "--company", company, "--json").document["id"]
     cli("users", "reset", name, "--without-codes")
@@ -92,7 +92,7 @@ def test_what_is_done_to_users_is_kept(cli: Cli, company: str, database: Databas
     ]
 
 
-def test_codes_can_be_taken_from_a_user_whose_phone_is_lost(
+def test_one_time_codes_can_be_turned_off_for_a_user_who_lost_the_phone(
     cli: Cli,  # noqa: F811
     company: str,
     database: Database,
@@ -118,11 +118,11 @@ def test_codes_can_be_taken_from_a_user_whose_phone_is_lost(
         (("--email", "a@example.com", "--role", "owner", "--company", "acme"), "there is no company"),
     ],
 )
-def test_what_makes_no_user_is_told(cli: Cli, arguments: tuple[str, ...], told: str) -> None:  # noqa: F811
+def test_a_user_that_cannot_be_made_is_refused_with_a_sentence(cli: Cli, arguments: tuple[str, ...], told: str) -> None:  # noqa: F811
     assert told in cli("users", "create", *arguments).sentence
 
 
-def test_nobody_is_made_twice(cli: Cli, company: str) -> None:  # noqa: F811
+def test_a_user_is_made_once(cli: Cli, company: str) -> None:  # noqa: F811
     name = email()
     cli("users", "create", "--email", name, "--role", "viewer", "--company", company)
     assert "already" in cli("users", "create", "--email", name.upper(), "--role", "operator").sentence

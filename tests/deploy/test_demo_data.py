@@ -69,7 +69,7 @@ def test_the_files_have_the_columns_the_imports_read() -> None:
     assert {name: header(name) for name in columns} == columns
 
 
-def test_stations_are_many_and_none_is_there_twice() -> None:
+def test_there_are_many_stations_and_no_duplicates() -> None:
     stations = rows("stations.csv")
 
     assert len(stations) >= 220
@@ -204,7 +204,7 @@ def test_each_deal_names_a_known_station_or_brand_and_beats_retail() -> None:
         assert 2.5 <= float(row["net_price"]) < retail[row["station_id"]]
 
 
-def test_what_virginia_levies_by_the_mile_is_no_tax_of_a_purchase_there() -> None:
+def test_virginias_surcharge_by_the_mile_is_no_tax_of_a_purchase() -> None:
     taxes = {row["state"]: row for row in rows("taxes.csv")}
 
     assert {state for state, row in taxes.items() if float(row["surcharge_per_gallon"])} == {"VA"}

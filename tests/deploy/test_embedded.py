@@ -110,7 +110,7 @@ def test_data_of_another_postgres_is_left_alone(tmp_path: Path) -> None:
         EmbeddedPostgres(tmp_path).prepare()
 
 
-def test_one_stack_to_a_folder(tmp_path: Path) -> None:
+def test_a_folder_belongs_to_one_stack(tmp_path: Path) -> None:
     with DataFolder(tmp_path) as folder:
         folder.announce(http_url="http://localhost:1")
         assert (tmp_path / "stack.json").stat().st_mode & 0o077 == 0
@@ -135,7 +135,7 @@ def test_a_child_that_dies_is_started_again(tmp_path: Path) -> None:
     supervisor.watch(stop_when_seen)
     supervisor.stop()
 
-    assert lines[0] == "brief died (status 3): one last word; again in 0.5 s"
+    assert lines[0] == "brief died (status 3): one last word; starts again in 0.5 s"
     assert lines[1].startswith("brief started again")
 
 
@@ -148,7 +148,7 @@ def test_a_child_that_dies_before_it_is_ready_stops_the_start(tmp_path: Path) ->
     supervisor.stop()
 
 
-def test_everything_stops_in_time_even_what_does_not_want_to(tmp_path: Path) -> None:
+def test_everything_stops_in_time_even_a_process_that_ignores_signals(tmp_path: Path) -> None:
     deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
     grandchild = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)'])"
     supervisor = Supervisor(print)
@@ -170,7 +170,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives PostgreS
 
 
 def open_to_others(folder: Path) -> list[str]:
-    """What in a folder can be read, written or passed by anybody but its owner."""
+    """The files and folders that anybody but the owner can read, write or enter."""
     found = [folder, *folder.rglob("*")]
     return [f"{path} {path.lstat().st_mode:o}" for path in found if path.lstat().st_mode & 0o077]
 
@@ -193,7 +193,7 @@ def test_folders_above_the_data_keep_their_modes(tmp_path: Path) -> None:
     assert {folder: folder.stat().st_mode for folder in before} == before
 
 
-def test_data_and_logs_are_for_their_owner_s_eyes(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_data_and_logs(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with (
         DataFolder(data) as folder,
@@ -210,7 +210,7 @@ def test_data_and_logs_are_for_their_owner_s_eyes(tmp_path: Path) -> None:
         assert open_to_others(data) == []
 
 
-def test_a_folder_that_everybody_can_write_in_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_everybody_can_write_to_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o1777)
     (tmp_path / "logs").symlink_to("/usr")  # somebody else's trap for a root who closes folders
 
@@ -243,7 +243,7 @@ def test_servers_inherit_nothing_of_our_environment_that_they_do_not_need(
         assert environment_of(tmp_path / pid_file) <= {"PATH", "HOME", "LANG", "LC_ALL", "TZ"}
 
 
-def test_the_service_s_role_owns_its_database_and_nothing_else(tmp_path: Path) -> None:
+def test_the_role_of_the_service_owns_its_database_and_nothing_else(tmp_path: Path) -> None:
     with running(EmbeddedPostgres(tmp_path, durable=False)) as url:
         migrate(url)
         with psycopg.connect(url) as connection:
@@ -284,7 +284,7 @@ def test_postgres_runs_from_a_wheel_in_a_closed_folder(tmp_path: Path) -> None:
 
 
 @as_root
-def test_root_s_own_folder_of_temporary_files_may_be_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_temporary_folder_of_root_may_be_closed_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (
         tempfile.TemporaryDirectory() as closed,  # 0700, and short enough for a socket
         monkeypatch.context() as patched,
@@ -298,7 +298,7 @@ def test_root_s_own_folder_of_temporary_files_may_be_closed(tmp_path: Path, monk
 
 
 @as_root
-def test_without_programs_that_postgres_s_user_can_run_root_is_told(tmp_path: Path) -> None:
+def test_root_is_told_when_the_user_of_postgres_can_run_no_programs(tmp_path: Path) -> None:
     server = EmbeddedPostgres(tmp_path / "data", durable=False)
     server.installed = tmp_path / "nowhere" / "pginstall18" / "bin"
 

@@ -68,7 +68,7 @@ def test_the_processes_of_up_take_the_ports_of_a_range(settings: Settings, tmp_p
         eventually(lambda: processes_at(range(first, first + 8)), lambda found: found == everybody, seconds=40)
 
 
-def test_too_few_ports_are_told_before_anything_starts(settings: Settings, tmp_path: Path) -> None:
+def test_too_few_ports_are_reported_before_anything_starts(settings: Settings, tmp_path: Path) -> None:
     with fuelroute(settings, tmp_path, "up", "--port", "0", FUELROUTE_METRICS_PORT="9100-9102") as process:
         assert process.wait(timeout=40) == 1
         output = process.stdout.read() if process.stdout is not None else ""
@@ -90,6 +90,6 @@ def test_a_range_that_is_too_short_is_refused(given: str) -> None:
 
 
 @pytest.mark.parametrize("given", ["0", "9100-", "-9100", "9200-9100", "65536", "9100-70000", "a", "9100,9101"])
-def test_what_is_no_port_is_refused(given: str) -> None:
+def test_a_value_that_is_no_port_is_refused(given: str) -> None:
     with pytest.raises(ValueError, match="port"):
         Settings(metrics_port=given)

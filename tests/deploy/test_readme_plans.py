@@ -46,7 +46,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:Deprecati
         ),
     ],
 )
-def test_a_plan_of_the_demo_is_shown_as_explain_prints_it(
+def test_the_readme_shows_each_plan_of_the_demo_as_explain_prints_it(
     connection: Connection,
     settings: Settings,
     title: str,

@@ -18,7 +18,7 @@ def relative_links(document: Path) -> list[tuple[str, str]]:
 
 
 def anchors(document: Path) -> set[str]:
-    """Of the headings, as the usual renderers of Markdown make them."""
+    """The anchors of the headings, as the usual renderers of Markdown make them."""
     titles = re.findall(r"^#+ (.+)$", document.read_text(encoding="utf-8"), re.M)
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
@@ -26,7 +26,7 @@ def anchors(document: Path) -> set[str]:
 @pytest.mark.parametrize(
     "document", [*READMES, REPOSITORY / "CHANGELOG.md"], ids=lambda path: str(path.relative_to(REPOSITORY))
 )
-def test_every_relative_link_leads_to_what_exists(document: Path) -> None:
+def test_every_relative_link_leads_to_a_file_or_heading(document: Path) -> None:
     for path, anchor in relative_links(document):
         target = document.parent / path if path else document
         assert target.exists(), path

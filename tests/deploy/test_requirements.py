@@ -1,4 +1,5 @@
-"""What is installed is pinned by version and hash, known by name and licence, and enough for a bare machine."""
+"""Every installed package is pinned by version and hash, and known by name and licence; together they suffice for a
+bare machine."""
 
 import os
 import re
@@ -37,7 +38,7 @@ def pins(name: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("name", "extras"), LOCKED.items())
-def test_all_that_the_project_asks_for_is_pinned_with_hashes(name: str, extras: tuple[str, ...]) -> None:
+def test_every_required_package_is_pinned_with_hashes(name: str, extras: tuple[str, ...]) -> None:
     asked = [*PROJECT["build-system"]["requires"], *PROJECT["project"]["dependencies"]]
     asked += [line for extra in extras for line in EXTRAS[extra]]
 
@@ -48,7 +49,7 @@ def test_all_that_the_project_asks_for_is_pinned_with_hashes(name: str, extras: 
 
 
 @pytest.mark.parametrize("name", LOCKED)
-def test_what_runs_here_is_what_is_pinned(name: str) -> None:
+def test_the_installed_versions_are_the_pinned_ones(name: str) -> None:
     locked = pins(name)
     runtime = {canonicalize_name(package.name): package.version for package in notices.runtime_packages()}
     known = {package: here for package, here in runtime.items() if package in locked}
@@ -68,7 +69,7 @@ def test_every_package_that_users_install_is_in_the_notices() -> None:
     assert "not stated" not in text
 
 
-def test_both_servers_are_told_of_in_the_notices() -> None:
+def test_the_notices_name_both_servers() -> None:
     text = notices.FILE.read_text()
 
     for server in ("PostgreSQL 16 and 18", "the Valkey server"):

@@ -22,7 +22,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What git has of the project, uncommitted changes included, in a folder whose name has a space."""
+    """A copy of the files that git knows, with uncommitted changes, in a folder whose name has a space."""
     folder = tmp_path_factory.mktemp("clone") / "a clone"
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],

@@ -19,7 +19,7 @@ from domain.text import without_secrets
 from tests.deploy.test_cli import Cli, cli  # noqa: F401  (a fixture)
 
 SECRET = "Tr0ub4dor"
-"""What must not be seen. Each half of it counts too: a mistyped address is taken apart in the middle of a password."""
+"""The text that nobody may see. Each half of it counts too: a mistyped address is cut in the middle of a password."""
 HALVES = ("Tr0ub", "b4dor")
 
 MISTYPED_DATABASE = [
@@ -110,7 +110,7 @@ COMMANDS = [
 
 
 def seen(text: str) -> list[str]:
-    """What of the secret is in a text."""
+    """The parts of the secret that are in a text."""
     return [part for part in (SECRET, *HALVES) if part.lower() in text.lower()]
 
 
@@ -298,7 +298,7 @@ def driven_with(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     return keys
 
 
-def test_a_key_for_driving_needs_not_stand_in_the_process_list(
+def test_the_key_for_driving_can_stay_out_of_the_process_list(
     cli: Cli,  # noqa: F811
     driven_with: list[str | None],
     monkeypatch: pytest.MonkeyPatch,
@@ -330,7 +330,7 @@ def test_a_message_url_may_come_from_standard_input(
 
 
 @pytest.mark.parametrize(("content", "told"), [(None, "cannot read"), ("\n", "is empty")])
-def test_a_key_file_without_a_key_is_told(
+def test_a_key_file_without_a_key_is_refused_with_a_sentence(
     cli: Cli,  # noqa: F811
     driven_with: list[str | None],
     tmp_path: Path,

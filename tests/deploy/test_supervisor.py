@@ -103,7 +103,7 @@ def test_a_server_that_outlived_its_stack_is_replaced(data: Path) -> None:
     assert orphan.wait() == 0
 
 
-def test_port_of_the_environment_does_not_move_the_server(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_in_the_environment_does_not_move_the_server(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGPORT", "7777")
     with running(EmbeddedPostgres(data, durable=False)) as url:
         monkeypatch.delenv("PGPORT")
@@ -111,7 +111,7 @@ def test_port_of_the_environment_does_not_move_the_server(data: Path, monkeypatc
             assert named(connection).execute("SHOW port").fetchone() != ("7777",)
 
 
-def test_a_deaf_worker_does_not_cost_the_server_its_clean_end(tmp_path: Path) -> None:
+def test_a_worker_that_ignores_signals_does_not_cost_the_server_its_clean_end(tmp_path: Path) -> None:
     supervisor = Supervisor(print)
     supervisor.start([python("server", NOTES_ITS_END, tmp_path, is_ready=lambda: says_up("server", tmp_path))])
     supervisor.start([python("deaf", DEAF, tmp_path, is_ready=lambda: says_up("deaf", tmp_path))])
@@ -123,7 +123,7 @@ def test_a_deaf_worker_does_not_cost_the_server_its_clean_end(tmp_path: Path) ->
     assert "stopped cleanly" in (tmp_path / "server.log").read_text()
 
 
-def test_what_a_dead_child_leaves_behind_is_gone_before_it_is_started_again(tmp_path: Path) -> None:
+def test_processes_that_a_dead_child_left_are_gone_before_it_is_started_again(tmp_path: Path) -> None:
     code = "import subprocess; subprocess.Popen(['sleep', '60']); print('up', flush=True); raise SystemExit(1)"
     supervisor = Supervisor(print)
     supervisor.start([python("careless", code, tmp_path)])
@@ -192,7 +192,7 @@ signal.signal(15, end); print('up', flush=True); time.sleep(60)
 
 
 @pytest.mark.parametrize(("number", "clean"), [(signal.SIGINT, False), (signal.SIGTERM, True)])
-def test_ctrl_c_again_means_at_once_and_sigterm_again_means_nothing(
+def test_a_second_ctrl_c_stops_at_once_and_a_second_sigterm_changes_nothing(
     number: signal.Signals, clean: bool, tmp_path: Path
 ) -> None:
     parent = subprocess.Popen([sys.executable, "-c", ASKED_TWICE, str(tmp_path), SLOW_TO_STOP], stdout=subprocess.PIPE)

@@ -1,4 +1,4 @@
-"""What the TMS pushes, or a file holds, reaches a terminal as text: it steers nothing and forges no line."""
+"""Text that a TMS pushes, or that a file holds, reaches a terminal as text: it steers nothing and forges no line."""
 
 import json
 import subprocess
@@ -35,7 +35,7 @@ def steers(text: str) -> list[str]:
         ("\x9b\u202e\u2066\u2029\ud800", r"\u009b\u202e\u2066\u2029\ud800"),
     ],
 )
-def test_what_steers_a_terminal_is_spelled_out(text: str, shown: str) -> None:
+def test_characters_that_steer_a_terminal_are_spelled_out(text: str, shown: str) -> None:
     assert printable(text) == shown
     assert printable(shown) == shown
 
@@ -47,7 +47,7 @@ def test_a_json_document_stays_the_same_document() -> None:
     assert steers(printable(document, keep="\n")) == []
 
 
-def test_nothing_that_is_printed_steers_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_printed_text_never_steers_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     terminal = Terminal(width=200, force_terminal=False)
     table = Table(title=HOSTILE)
     table.add_column(HOSTILE)
@@ -62,14 +62,14 @@ def test_nothing_that_is_printed_steers_the_terminal(capsys: pytest.CaptureFixtu
     assert "[red]x[/nothing]" in printed
 
 
-def test_a_terminal_has_its_colors_still(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_terminal_still_has_its_colors(capsys: pytest.CaptureFixture[str]) -> None:
     Terminal(width=80, force_terminal=True, color_system="standard").print("wrong", style="red")
 
     assert capsys.readouterr().out == "\x1b[31mwrong\x1b[0m\n"
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
-def test_what_was_pushed_is_harmless_in_the_output_of_every_command(
+def test_pushed_text_is_harmless_in_the_output_of_every_command(
     cli: Cli,  # noqa: F811
     fleet: Fleet,  # noqa: F811
     database: Database,
@@ -140,7 +140,7 @@ def test_an_explanation_of_hostile_stations_is_harmless(capsys: pytest.CaptureFi
     assert not [line for line in printed.splitlines() if line.lstrip().startswith("rte_forged")]
     assert "[red]x[/nothing]" in printed
     (reserve,) = [line.rstrip().split(None, 3) for line in printed.splitlines() if line.startswith("reserve ")]
-    assert reserve == ["reserve", "1.0", "gal", "given up; the company's policy is 30"]
+    assert reserve == ["reserve", "1.0", "gal", "relaxed; the company's policy is 30"]
 
 
 def test_refused_rows_of_a_hostile_file_are_harmless(cli: Cli, fleet: Fleet, tmp_path: Path) -> None:  # noqa: F811

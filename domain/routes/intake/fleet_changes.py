@@ -8,7 +8,7 @@ from pathlib import Path
 from uuid import UUID
 
 from domain.accounts.contacts import IN_CLEAR, Contacts
-from domain.contract.csvfiles import Progress, Report
+from domain.contract.csvfiles import ImportReport, Progress
 from domain.database import Connection
 from domain.fleet.drivers import DriverRow, change_driver, store_driver, store_drivers
 from domain.fleet.mappings import store_mapping
@@ -20,7 +20,7 @@ from domain.routes.intake.holds import routes_waiting_for
 
 def import_vehicles(
     connection: Connection, company_id: UUID, path: Path, *, progress: Progress = lambda _: None
-) -> tuple[Report, list[Job]]:
+) -> tuple[ImportReport, list[Job]]:
     """Adds and updates vehicles from a CSV file. Raises UnreadableFile."""
     report, rows = store_vehicles(connection, company_id, path, progress=progress)
     return report, _jobs_for(
@@ -35,7 +35,7 @@ def import_drivers(
     *,
     contacts: Contacts = IN_CLEAR,
     progress: Progress = lambda _: None,
-) -> tuple[Report, list[Job]]:
+) -> tuple[ImportReport, list[Job]]:
     """Adds and updates drivers from a CSV file. Raises UnreadableFile."""
     report, rows = store_drivers(connection, company_id, path, contacts=contacts, progress=progress)
     return report, _jobs_for(

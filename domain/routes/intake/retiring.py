@@ -9,7 +9,7 @@ from domain.accounts.companies import lock_company
 from domain.database import Connection
 from domain.errors import FuelrouteError
 from domain.fleet.matching import Matched
-from domain.fleet.records import lately_retired, retire_record, shown_record
+from domain.fleet.records import lately_retired_records, retire_record, shown_record
 from domain.ids import shown_id
 from domain.lifecycle import Environment, RouteStatus
 from domain.queue.jobs import Job, import_routes_job, in_batches
@@ -72,7 +72,7 @@ def match_again_lately_retired(connection: Connection, *, now: datetime) -> list
     Such routes are matched again, but for those that somebody else has locked. Returns their ids, to import."""
     again: list[UUID] = []
     for kind in get_args(Matched):
-        records = lately_retired(connection, kind, now=now)
+        records = lately_retired_records(connection, kind, now=now)
         routes = lock_unfinished(connection, kind, records, wait=False)
         ids = [route.id for route in routes if route.status != RouteStatus.ACTIVE]
         match_again(connection, kind, ids, now=now)

@@ -10,7 +10,7 @@ from pathlib import Path
 from uuid import UUID
 
 from domain.accounts.companies import require_company
-from domain.contract.csvfiles import Progress, Report
+from domain.contract.csvfiles import ImportReport, Progress
 from domain.database import Connection
 from domain.queue.jobs import Job
 from domain.routes.plans.review_requests import after_new_prices
@@ -20,7 +20,7 @@ from domain.stations.price_imports import DealRow, StationRow, TaxRow
 
 def import_stations(
     connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None
-) -> tuple[Report, list[Job]]:
+) -> tuple[ImportReport, list[Job]]:
     """Raises UnreadableFile."""
     report = price_imports.store_station_rows(connection, path, now=now, progress=progress)
     return report, after_new_prices(connection, None, now=now)
@@ -28,7 +28,7 @@ def import_stations(
 
 def import_deals(
     connection: Connection, company_id: UUID, path: Path, *, now: datetime, progress: Progress = lambda _: None
-) -> tuple[Report, list[Job]]:
+) -> tuple[ImportReport, list[Job]]:
     """Raises UnknownCompany, RetiredCompany, UnreadableFile."""
     require_company(connection, company_id)
     report = price_imports.store_deal_rows(connection, company_id, path, now=now, progress=progress)
@@ -37,7 +37,7 @@ def import_deals(
 
 def import_taxes(
     connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None
-) -> tuple[Report, list[Job]]:
+) -> tuple[ImportReport, list[Job]]:
     """Raises UnreadableFile."""
     report = price_imports.store_tax_rows(connection, path, now=now, progress=progress)
     return report, after_new_prices(connection, None, now=now)

@@ -18,7 +18,7 @@ from domain.contract.shapes import (
     RouteVehicle,
     StopType,
 )
-from domain.ids import Kind, shown_id
+from domain.ids import IdKind, shown_id
 from domain.lifecycle import HELD, SHOWS_FUEL_STOPS, SHOWS_PLAN, Environment, PendingReason, RouteStatus
 from domain.routes.intake.imports import Outcome
 from domain.routes.intake.pushes import Push, Pushed
@@ -122,7 +122,7 @@ def fresh_route(push: Push, pushed: Pushed, outcome: Outcome) -> Route:
     )
 
 
-def _shown(kind: Kind, id: UUID | None) -> str | None:
+def _shown(kind: IdKind, id: UUID | None) -> str | None:
     return shown_id(kind, id) if id is not None else None
 
 

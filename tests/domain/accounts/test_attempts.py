@@ -51,7 +51,7 @@ def test_no_wait_is_longer_than_the_longest(bound: Bound, pauses: list[timedelta
 
 @settings(deadline=None, max_examples=20)
 @given(BOUNDS, st.integers(1, 14))
-def test_in_any_span_of_days_the_guesses_are_few(bound: Bound, days: int) -> None:
+def test_few_guesses_are_possible_in_any_span_of_days(bound: Bound, days: int) -> None:
     """Somebody who never stops guessing gets the free ones, one for each leak or longest wait, and a few on the way."""
     attempts, last_at, now, made = 0.0, NOW, NOW, 0
     while now < NOW + timedelta(days=days):
@@ -72,7 +72,7 @@ def test_attempts_are_forgotten(bound: Bound, attempts: int, pause: timedelta) -
     assert left == 0 or pause < attempts * bound.leak
 
 
-def test_free_attempts_then_waits(connection: Connection, now: datetime) -> None:
+def test_attempts_are_free_first_and_then_wait(connection: Connection, now: datetime) -> None:
     subjects = subjects_of(fresh_email(), "192.0.2.1", None)
     for _ in range(ACCOUNT_FROM_NETWORK.free):
         assert take_attempt(connection, subjects, now=now) == timedelta()
@@ -83,9 +83,7 @@ def test_free_attempts_then_waits(connection: Connection, now: datetime) -> None
     assert timedelta(seconds=1.9) < wait <= timedelta(seconds=2)
 
 
-def test_neither_another_address_nor_a_known_browser_nor_another_account_waits(
-    connection: Connection, now: datetime
-) -> None:
+def test_other_addresses_known_browsers_and_other_accounts_do_not_wait(connection: Connection, now: datetime) -> None:
     email = fresh_email()
     while not take_attempt(connection, subjects_of(email, "192.0.2.2", None), now=now):
         pass
@@ -95,7 +93,7 @@ def test_neither_another_address_nor_a_known_browser_nor_another_account_waits(
     assert not take_attempt(connection, subjects_of(fresh_email(), "192.0.2.2", None), now=now)
 
 
-def test_who_guesses_at_many_accounts_waits_too(connection: Connection, now: datetime) -> None:
+def test_somebody_who_guesses_at_many_accounts_waits_too(connection: Connection, now: datetime) -> None:
     for _ in range(NETWORK.free):
         assert not take_attempt(connection, subjects_of(fresh_email(), "192.0.2.4", None), now=now)
 
@@ -160,7 +158,7 @@ def test_no_wait_begins_in_the_future(bound: Bound, attempts: int, ahead: timede
     assert bound.wait(attempts, NOW + ahead, NOW) == bound.wait(attempts, NOW, NOW) <= LONGEST_WAIT
 
 
-def test_what_counts_no_more_is_deleted(connection: Connection, now: datetime) -> None:
+def test_attempts_that_no_longer_count_are_deleted(connection: Connection, now: datetime) -> None:
     connection.execute("DELETE FROM sign_in_attempts")
     take_attempt(connection, subjects_of(fresh_email(), "192.0.2.6", None), now=now)
     in_an_hour = now + timedelta(hours=1, seconds=1)

@@ -6,16 +6,21 @@ import pytest
 
 from domain.accounts.companies import (
     Policy,
+    StoredCompany,
     UnknownCompany,
     UnusablePolicy,
     create_company,
     require_company,
     set_policy,
 )
+from domain.contract.captions import CaptionedField, captioned_fields
 from domain.database import Connection
 from domain.ids import new_id, shown_id
+from domain.tables import Companies
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
+
+_COLUMNS: Any = Companies.__table__.columns  # type: ignore[attr-defined]
 
 
 def test_a_new_company_has_the_defaults_of_the_design(connection: Connection) -> None:
@@ -28,7 +33,23 @@ def test_a_new_company_has_the_defaults_of_the_design(connection: Connection) ->
     assert (company.min_purchase_gallons, company.stop_cost, company.max_detour_miles) == (30, 20, 5)
 
 
-def test_what_is_not_given_stays(connection: Connection) -> None:
+def test_a_stored_company_has_every_value_of_the_policy_and_every_column_of_the_table() -> None:
+    assert set(StoredCompany._fields) == {*Policy.__struct_fields__, "id", "created_at", "retired_at"}
+    assert set(StoredCompany._fields) == set(_COLUMNS.keys())
+
+
+@pytest.mark.parametrize("field", captioned_fields(Policy), ids=lambda field: field.name)
+def test_a_caption_tells_the_default_of_the_table(field: CaptionedField) -> None:
+    default: Any = _COLUMNS[field.name].server_default
+
+    assert field.default == (default.arg.text.strip("'") if default is not None else "")
+
+
+def test_every_value_of_the_policy_has_a_caption() -> None:
+    assert [field.name for field in captioned_fields(Policy)] == list(Policy.__struct_fields__)
+
+
+def test_values_that_are_not_given_stay(connection: Connection) -> None:
     company_id = create_company(connection, Policy(name="Acme", stop_cost=12.5, time_zone="America/Chicago"))
 
     company = set_policy(connection, company_id, Policy(superseding=True, max_stops=0))

@@ -72,7 +72,7 @@ def test_an_imported_contact_is_stored_sealed_and_the_same_file_changes_nothing(
     assert stored_contact(connection, fleet) == "None"
 
 
-def test_a_company_s_message_url_is_stored_sealed(connection: Connection, fleet: Fleet) -> None:
+def test_the_message_url_of_a_company_is_stored_sealed(connection: Connection, fleet: Fleet) -> None:
     contacts = Contacts(new_key())
 
     shown = set_policy(connection, fleet.company_id, Policy(message_url=URL), contacts=contacts)
@@ -177,7 +177,7 @@ def test_an_unusable_key_is_told_without_being_shown(monkeypatch: pytest.MonkeyP
     assert keys not in str(refusal.value)
 
 
-def test_the_embedded_stack_s_key_is_for_its_own_database_only(tmp_path: Path) -> None:
+def test_the_key_of_the_embedded_stack_is_for_its_own_database_only(tmp_path: Path) -> None:
     (tmp_path / CONTACT_KEY_FILE).write_text(key := new_key())
     given = new_key()
 

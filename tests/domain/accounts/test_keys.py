@@ -38,7 +38,7 @@ def key(
     )
 
 
-def test_a_key_shows_its_environment_and_its_prefix_is_how_it_starts(connection: Connection, fleet: Fleet) -> None:
+def test_a_key_shows_its_environment_and_begins_with_its_prefix(connection: Connection, fleet: Fleet) -> None:
     live, sandbox = key(connection, fleet), key(connection, fleet, live=False)
 
     assert live.key.startswith("svc_live_")
@@ -135,7 +135,7 @@ def test_keys_are_listed_for_their_company_only_and_without_hashes(connection: C
     assert "hash" not in rows[0]._fields
 
 
-def test_what_cannot_be_a_key_is_nobody(connection: Connection, fleet: Fleet) -> None:
+def test_text_that_cannot_be_a_key_leads_to_nobody(connection: Connection, fleet: Fleet) -> None:
     made = key(connection, fleet)
 
     others = [PresentedKey.of(key) for key in (made.key + "\ud800", made.prefix, made.key[:-1] + "é")]
@@ -144,7 +144,7 @@ def test_what_cannot_be_a_key_is_nobody(connection: Connection, fleet: Fleet) ->
 
 @hypothesis_settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_whatever_is_not_the_key_itself_is_nobody(connection: Connection, fleet: Fleet, data: st.DataObject) -> None:
+def test_any_other_text_than_the_key_leads_to_nobody(connection: Connection, fleet: Fleet, data: st.DataObject) -> None:
     made = key(connection, fleet)
     position = data.draw(st.integers(0, len(made.key) - 1))
     character = data.draw(st.characters())

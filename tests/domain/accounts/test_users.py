@@ -58,7 +58,7 @@ def test_an_address_names_one_user_whatever_its_case(connection: Connection, fle
 @pytest.mark.parametrize(
     "email", ["", "ann", "@example.com", "ann@", "a b@example.com", "a\n@x", "a\x00@x", "a" * 200 + "@x"]
 )
-def test_what_is_no_address(connection: Connection, fleet: Fleet, email: str) -> None:
+def test_a_text_that_is_no_address_is_refused(connection: Connection, fleet: Fleet, email: str) -> None:
     with pytest.raises(UnusableUser):
         create_user(connection, email=email, role=Role.OWNER, company_id=fleet.company_id)
 
@@ -96,7 +96,7 @@ def test_a_password_is_known_by_its_hash_alone() -> None:
     assert not is_password(hashed, "\ud800")
 
 
-def test_of_two_links_only_the_newer_works_and_once(connection: Connection, fleet: Fleet, now: datetime) -> None:
+def test_only_the_newer_of_two_links_works_and_only_once(connection: Connection, fleet: Fleet, now: datetime) -> None:
     user_id = new_user(connection, fleet)
     first = make_password_link(connection, user_id, now=now)
     second = make_password_link(connection, user_id, now=now)
@@ -126,7 +126,7 @@ def test_a_session_that_is_used_goes_on(connection: Connection, fleet: Fleet, no
     assert find_session(connection, token, now=now + timedelta(days=LONGEST_DAYS)) is None
 
 
-def test_what_has_ended_is_deleted(connection: Connection, fleet: Fleet, now: datetime) -> None:
+def test_ended_sessions_browsers_and_links_are_deleted(connection: Connection, fleet: Fleet, now: datetime) -> None:
     user_id = new_user(connection, fleet)
     long_ago = now - timedelta(days=DEVICE_DAYS + 1)
     begin_session(connection, user_id, address="192.0.2.1", now=long_ago)
@@ -165,7 +165,7 @@ def test_secrets_of_codes_are_sealed_and_sealed_anew(connection: Connection, fle
     # RFC 6238, appendix B, in six digits
     [("081804", 37037036), ("081 804", 37037036), ("08180", None), ("081805", None), ("²81804", None), ("", None)],
 )
-def test_one_time_codes_are_those_of_the_standard(code: str, step: int | None) -> None:
+def test_one_time_codes_follow_the_standard(code: str, step: int | None) -> None:
     secret = "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ"
     then = datetime.fromtimestamp(1111111109, UTC)
     for away in (-30, 0, 30):
@@ -173,7 +173,7 @@ def test_one_time_codes_are_those_of_the_standard(code: str, step: int | None) -
     assert step_of_code(secret, code, then + timedelta(seconds=90)) is None
 
 
-def test_a_form_token_is_its_cookies_alone() -> None:
+def test_a_form_token_belongs_to_one_cookie() -> None:
     token = new_token()
     assert is_form_token(form_token(token), token)
     assert not is_form_token(form_token(token), new_token())

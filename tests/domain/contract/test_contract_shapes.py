@@ -1,4 +1,4 @@
-"""What the shapes of the public API take, what they refuse, and that they name every fault (decision 13)."""
+"""The shapes of the public API take what the contract allows, refuse the rest, and name every fault."""
 
 import json
 from datetime import UTC, datetime, timedelta, timezone
@@ -154,7 +154,7 @@ def test_a_field_that_breaks_a_rule_is_refused_and_named(changes: dict[str, Any]
         {"unknown": {"fields": ["are", "ignored", "\x00"]}},
     ],
 )
-def test_what_the_contract_allows_is_taken(changes: dict[str, Any]) -> None:
+def test_values_that_the_contract_allows_are_accepted(changes: dict[str, Any]) -> None:
     body = route_body(START, **changes)
 
     route = read_body(json.dumps(body).encode(), RouteInput)
@@ -320,7 +320,7 @@ def test_an_rfc_3339_time_with_an_offset_is_read_in_utc(text: str, moment: datet
         [],
     ],
 )
-def test_anything_looser_is_refused_with_a_text_for_people(value: object) -> None:
+def test_a_looser_time_is_refused_with_a_text_for_people(value: object) -> None:
     with pytest.raises(ValueError, match=r"^(Expected an RFC 3339 date-time|No such date and time)"):
         moment_of(value)
 
@@ -368,7 +368,7 @@ def test_a_position_that_breaks_a_rule_is_refused(changes: dict[str, Any]) -> No
         read_body(position(**changes), Position)
 
 
-def test_a_position_s_measurements_may_be_missing_or_null() -> None:
+def test_the_measurements_of_a_position_may_be_missing_or_null() -> None:
     read = read_body(position(speedMph=None), Position)
 
     assert (read.speed_mph, read.fuel_percent, read.accuracy_meters) == (None, None, None)

@@ -1,4 +1,4 @@
-"""What is written as CSV reads the same, and no spreadsheet runs a cell of it."""
+"""An exported CSV file reads the same when it is imported, and no spreadsheet runs a cell of it."""
 
 import csv
 import io
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from domain.contract.csvfiles import Report, read_rows, write_rows
+from domain.contract.csvfiles import ImportReport, read_rows, write_rows
 
 
 class Thing(Struct, frozen=True):
@@ -37,11 +37,11 @@ def written(rows: Sequence[Thing]) -> str:
 
 @given(st.lists(things, max_size=5))
 @pytest.mark.parametrize("clearing", [True, False])
-def test_what_is_written_reads_the_same(clearing: bool, rows: list[Thing]) -> None:
+def test_an_exported_file_reads_the_same(clearing: bool, rows: list[Thing]) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "things.csv"
         path.write_text(written(rows), newline="")
-        report = Report()
+        report = ImportReport()
         lines = list(read_rows(path, Thing, report, clearing=clearing))
     assert not report.rejected
     assert [line.row for line in lines] == rows
@@ -49,7 +49,7 @@ def test_what_is_written_reads_the_same(clearing: bool, rows: list[Thing]) -> No
 
 
 @given(st.lists(things, max_size=5))
-def test_no_text_is_run(rows: list[Thing]) -> None:
+def test_a_spreadsheet_runs_no_text(rows: list[Thing]) -> None:
     for cells in list(csv.reader(io.StringIO(written(rows), newline="")))[1:]:
         name, note, _ = cells
         assert not name.startswith(("=", "+", "-", "@", "\t", "\r"))

@@ -166,7 +166,7 @@ def test_a_body_is_read_exactly_when_it_has_no_fault(
 @given(times, escapes, seeds)
 @example("2026-03-01T08:00:00.5-0600", 0, 0)
 @example("9999-12-31T23:59:59-00:01", 0, 0)
-def test_a_time_is_taken_everywhere_or_nowhere(time: str, often: float, seed: int) -> None:
+def test_a_time_is_accepted_everywhere_or_nowhere(time: str, often: float, seed: int) -> None:
     try:
         moment: datetime | None = moment_of(time)
     except ValueError:
@@ -219,14 +219,14 @@ def test_nul_is_refused_in_every_text_and_named(path: tuple[Any, ...], nul: byte
 @pytest.mark.parametrize(
     "text", ["\\u0000", "08:00:00-0600", 'O"Hare', "O'Hare & Sons", "C:\\30\\u0030", "+\u00e9", "12:00:00.5+0000"]
 )
-def test_a_text_that_only_looks_like_trouble_is_taken(text: str) -> None:
+def test_a_text_that_only_looks_like_trouble_is_accepted(text: str) -> None:
     for written in json.dumps(text), escaped(text, 1, Random(0)):
         body = json.dumps(changed([(("stops", 0, "name"), "@")])).replace('"@"', written).encode()
 
         assert read_body(body, RouteInput).stops[0].name == text
 
 
-def test_of_a_name_given_twice_each_value_has_its_type_and_the_last_is_taken() -> None:
+def test_a_name_given_twice_needs_two_valid_values_and_the_last_one_counts() -> None:
     body = json.dumps(BODY).encode()[:-1]
 
     assert read_body(body + b', "reference": "PO-2"}', RouteInput).reference == "PO-2"
@@ -246,7 +246,7 @@ def test_a_number_beyond_any_type_hides_no_fault_and_costs_nothing_where_it_is_i
     assert {fault.field for fault in refusal.value.faults} == {"reference", "externalId"}
 
 
-def test_what_is_written_for_the_tables_is_what_was_pushed() -> None:
+def test_the_tables_get_the_pushed_values() -> None:
     """`content.py` takes the columns from it."""
     read = read_body(json.dumps(BODY).encode(), RouteInput)
 

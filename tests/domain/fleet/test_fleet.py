@@ -14,7 +14,7 @@ from domain.accounts.companies import (
     Policy,
     RetiredCompany,
     create_company,
-    lately_retired,
+    lately_retired_companies,
     require_company,
     retire_company,
 )
@@ -91,7 +91,7 @@ def test_two_imports_at_once_wait_for_one_another(
 
 
 @pytest.mark.parametrize(("table", "column"), [("vehicles", "unit_number"), ("drivers", "external_id")])
-def test_the_database_refuses_a_double(connection: Connection, fleet: Fleet, table: str, column: str) -> None:
+def test_the_database_refuses_a_duplicate(connection: Connection, fleet: Fleet, table: str, column: str) -> None:
     columns = f"company_id, {column}"
     double = f"INSERT INTO {table} (id, {columns}) SELECT gen_random_uuid(), {columns} FROM {table}"
     with pytest.raises(psycopg.errors.UniqueViolation), connection.transaction():
@@ -109,7 +109,7 @@ def retired(connection: Connection, fleet: Fleet, kind: Matched, *, now: datetim
     return retire(connection, fleet.company_id, kind, record, force=force, now=now)[0]
 
 
-def test_nothing_leads_to_a_retired_vehicle(connection: Connection, fleet: Fleet, now: datetime) -> None:
+def test_no_reference_leads_to_a_retired_vehicle(connection: Connection, fleet: Fleet, now: datetime) -> None:
     add_mapping(connection, fleet.company_id, "unit_number", "T-1", fleet.trucks[0])
     retired(connection, fleet, "vehicle", now=now)
 
@@ -127,7 +127,7 @@ def test_nothing_leads_to_a_retired_vehicle(connection: Connection, fleet: Fleet
         add_mapping(connection, fleet.company_id, "unit_number", "T-1", fleet.trucks[0])
 
 
-def test_nothing_leads_to_a_retired_driver(connection: Connection, fleet: Fleet, now: datetime) -> None:
+def test_no_reference_leads_to_a_retired_driver(connection: Connection, fleet: Fleet, now: datetime) -> None:
     add_mapping(connection, fleet.company_id, "driver_name", "A. Lee", fleet.drivers[0])
     retired(connection, fleet, "driver", now=now)
 
@@ -175,7 +175,7 @@ def test_another_driver_of_the_name_takes_over(connection: Connection, fleet: Fl
 
 @pytest.mark.parametrize("kind", ["vehicle", "driver"])
 @pytest.mark.parametrize("status", ["planned", "active"])
-def test_who_is_on_the_road_is_retired_only_by_force(
+def test_a_record_on_the_road_is_retired_only_by_force(
     connection: Connection, fleet: Fleet, now: datetime, kind: Matched, status: str
 ) -> None:
     route_id = imported(connection, fleet.live, now=now)
@@ -201,7 +201,7 @@ def test_a_route_of_the_sandbox_keeps_nobody_in_service(connection: Connection, 
     assert retired(connection, fleet, "vehicle", now=now) == Retirement(0, 1)
 
 
-def test_history_goes_on_showing_what_was_retired(connection: Connection, fleet: Fleet, now: datetime) -> None:
+def test_history_goes_on_showing_retired_records(connection: Connection, fleet: Fleet, now: datetime) -> None:
     route_id = imported(connection, fleet.live, now=now)
     connection.execute("UPDATE routes SET status = 'completed' WHERE id = %s", (route_id,))
 
@@ -278,7 +278,7 @@ def test_a_retired_company_has_no_keys_and_no_routes_that_move(
     assert find_callers([PresentedKey.of(key)]).on(connection) == [None]
     late = pushed(connection, fleet.live, now=now, start=now)  # by a request in flight
     assert import_routes(connection, [late], now=now) == ({}, [])
-    assert fleet.company_id in lately_retired(connection, now=now)
+    assert fleet.company_id in lately_retired_companies(connection, now=now)
     assert close_routes(connection, fleet.company_id, now=now) == 5
     assert close_routes(connection, fleet.company_id, now=now) == 0
 

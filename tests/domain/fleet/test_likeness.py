@@ -38,7 +38,7 @@ def test_names_in_another_order_or_case_come_first(value: str, likely: str) -> N
 @pytest.mark.parametrize(
     ("value", "likely"), [("TRUCK-101", "101"), ("0102", "102"), ("t77", "T-77"), ("Unit 4101", "4101")]
 )
-def test_unit_numbers_within_what_the_tms_says_come_first(value: str, likely: str) -> None:
+def test_unit_numbers_within_the_reference_come_first(value: str, likely: str) -> None:
     assert ranked(value, UNITS, "unit_number")[0] == likely
 
 
@@ -64,7 +64,7 @@ def test_in_a_large_fleet_the_right_one_comes_first(value: str, likely: str) -> 
 
 
 @pytest.mark.parametrize("value", ["0", "0" * 200, "1", "41", "T", "unit"])
-def test_what_is_merely_contained_is_not_suggested(value: str) -> None:
+def test_a_number_that_is_merely_contained_is_not_suggested(value: str) -> None:
     assert ranked(value, UNITS, "unit_number") == []
     assert ranked(value, [f"{number:04}" for number in range(4000, 5000)], "unit_number") == []
     assert ranked(value, [f"{number}" for number in range(90, 100)], "unit_number") == []
@@ -82,7 +82,7 @@ def test_what_is_merely_contained_is_not_suggested(value: str) -> None:
         ("0101", "101", 100),
     ],
 )
-def test_a_whole_number_in_what_the_tms_says_is_a_likeness(value: str, likely: str, percent: int) -> None:
+def test_a_whole_number_in_the_reference_is_a_likeness(value: str, likely: str, percent: int) -> None:
     records = [FleetRecord(new_id(), name, None, "") for name in UNITS]
     first = Likeness(records, "unit_number").rank(value, limit=1)[0]
     assert (first.record.name, first.percent) == (likely, percent)
@@ -96,7 +96,7 @@ def test_letters_within_a_name_are_no_likeness_and_a_whole_word_is_a_faint_one(v
         assert (candidate.record.name, candidate.percent) == ("Maria Villanueva", 70)
 
 
-def test_what_has_nothing_in_common_is_not_suggested() -> None:
+def test_a_record_with_nothing_in_common_is_not_suggested() -> None:
     assert ranked("ZZZ", UNITS, "unit_number") == []
     assert ranked("", UNITS, "unit_number") == []
     assert ranked("---", [*UNITS, None, ""], "unit_number") == []

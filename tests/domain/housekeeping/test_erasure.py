@@ -136,7 +136,7 @@ def route_of(connection: Connection, tenant: Tenant, *, now: datetime, **changes
 # --- Drivers ---------------------------------------------------------------------------------------------------
 
 
-def test_of_an_erased_driver_only_what_the_books_need_stays(
+def test_only_the_figures_for_the_books_stay_of_an_erased_driver(
     database: Database, company: Fleet, settings: Settings, now: datetime
 ) -> None:
     with database.transaction() as connection:
@@ -181,7 +181,7 @@ def waiting_under(connection: Connection, company: Fleet, now: datetime, **drive
 
 
 @pytest.mark.parametrize("how", ["mapped", "retired", "mapping removed", "mapped to another", "renamed", "imported"])
-def test_what_the_tms_called_a_driver_is_erased_from_routes_that_were_never_matched(
+def test_the_names_of_a_driver_are_erased_from_routes_that_were_never_matched(
     database: Database, company: Fleet, tmp_path: Path, now: datetime, how: str
 ) -> None:
     zoe, cy = company.drivers
@@ -221,7 +221,7 @@ def test_what_the_tms_called_a_driver_is_erased_from_routes_that_were_never_matc
         assert after.version != before.version
 
 
-def test_what_the_tms_calls_another_driver_now_is_left(database: Database, company: Fleet, now: datetime) -> None:
+def test_a_name_that_now_means_another_driver_is_left(database: Database, company: Fleet, now: datetime) -> None:
     zoe, cy = company.drivers
     with database.transaction() as connection:
         held = waiting_under(connection, company, now, name="Q. ZOE")
@@ -236,7 +236,7 @@ def test_what_the_tms_calls_another_driver_now_is_left(database: Database, compa
         assert traces(connection, "EMP-4711", "Quartermain,") == []
 
 
-def test_what_people_wrote_about_an_erased_driver_goes_and_what_only_looks_like_it_stays(
+def test_texts_about_an_erased_driver_go_and_similar_texts_stay(
     database: Database, company: Fleet, now: datetime
 ) -> None:
     zoe = company.drivers[0]
@@ -311,7 +311,7 @@ def test_a_driver_on_the_road_is_erased_only_by_force(database: Database, compan
         assert (status_of(connection, route_id), traces(connection, *PERSON)) == ("error", [])
 
 
-def test_what_is_pushed_again_meanwhile_is_left_alone(
+def test_a_route_that_is_pushed_again_meanwhile_is_left_alone(
     database: Database, company: Fleet, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A route in `error` comes back to life by a push: blank, it could never be imported."""
@@ -399,7 +399,7 @@ def breaking_after(database: Database, transactions: int) -> Any:
     return transaction
 
 
-def test_nobody_erases_another_company_s_driver(database: Database, company: Fleet, now: datetime) -> None:
+def test_a_driver_of_another_company_cannot_be_erased(database: Database, company: Fleet, now: datetime) -> None:
     with database.transaction() as connection:
         other = create_company(connection, Policy(name="Other"))
     with pytest.raises(UnknownTarget):
@@ -409,7 +409,7 @@ def test_nobody_erases_another_company_s_driver(database: Database, company: Fle
 # --- Companies -------------------------------------------------------------------------------------------------
 
 
-def test_of_an_erased_company_nothing_stays_but_that_it_was_erased(
+def test_only_the_fact_of_the_erasure_stays_of_an_erased_company(
     database: Database, company: Fleet, settings: Settings, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(erasure, "_PORTION", 2)
@@ -438,7 +438,7 @@ def test_of_an_erased_company_nothing_stays_but_that_it_was_erased(
         assert find_callers([PresentedKey.of(key)]).on(connection) == [None]
 
 
-def test_what_a_request_in_flight_stores_is_erased_too(
+def test_rows_that_a_request_in_flight_stores_are_erased_too(
     database: Database, company: Fleet, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     erase_rest, late = erasure._erase_rest, iter([True])

@@ -1,4 +1,4 @@
-"""What is forgotten of finished routes after its days, and what the API goes on answering."""
+"""Retention removes data of finished routes after its days, and the API goes on answering."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
@@ -52,7 +52,7 @@ def driven(connection: Connection, fleet: Fleet, *, now: datetime, status: str =
 
 
 def kept(connection: Connection, route_id: UUID) -> dict[str, int]:
-    """How much there is of each kind."""
+    """The number of stored values of each kind."""
     row = (
         named(connection)
         .execute(
@@ -71,7 +71,7 @@ def kept(connection: Connection, route_id: UUID) -> dict[str, int]:
 
 @pytest.mark.parametrize("kind", FORGET)
 @pytest.mark.parametrize("status", ["completed", "error", "canceled"])
-def test_each_kind_goes_after_its_days_and_alone(
+def test_each_kind_of_data_goes_after_its_own_days(
     connection: Connection, fleet: Fleet, now: datetime, kind: str, status: str
 ) -> None:
     route_id = driven(connection, fleet, now=now, status=status)

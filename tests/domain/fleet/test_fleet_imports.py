@@ -1,0 +1,213 @@
+"""Imports of vehicles and drivers from CSV files: which record a row means, and what it keeps and changes."""
+
+from datetime import datetime
+
+import pytest
+
+from domain.database import Connection
+from domain.routes.intake.fleet_changes import import_drivers, import_vehicles
+from tests.domain.csv_files import CsvFile, counts, drivers, rejected, vehicles
+from tests.domain.helpers import imported
+from tests.factories import Fleet, make_fleet
+
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
+
+
+def test_vehicles_are_found_by_unit_number_and_else_by_vin(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile
+) -> None:
+    path = csv_file("unit_number,vin,make", "101,,Volvo", ",1XKAD49X0CJ000102,Mack")
+
+    report, _ = import_vehicles(connection, fleet.company_id, path)
+
+    assert counts(report) == (0, 2, 0)
+    stored = vehicles(connection, fleet)
+    assert (stored["101"].make, stored["102"].make) == ("Volvo", "Mack")
+
+
+def test_an_empty_cell_leaves_the_stored_value(connection: Connection, fleet: Fleet, csv_file: CsvFile) -> None:
+    import_vehicles(connection, fleet.company_id, csv_file("unit_number,vin,mpg,year", "101,,7.25,2021"))
+
+    stored = vehicles(connection, fleet)["101"]
+    assert (stored.vin, stored.mpg, stored.year, stored.fuel_tank_capacity_gallons) == (
+        "1XKAD49X0CJ000101",
+        7.25,
+        "2021",
+        200,
+    )
+
+
+def test_a_dash_clears_a_stored_value(connection: Connection, fleet: Fleet, csv_file: CsvFile) -> None:
+    vehicle_rows = csv_file("unit_number,vin,mpg,year", "101,-,-,-", "102,-,,")
+    connection.execute("UPDATE drivers SET contact = 'mailto://a:b@example.org' WHERE id = %s", (fleet.drivers[0],))
+    driver_rows = csv_file("name,external_id,display_name,contact", "Ann Lee,D-1,-,-", "-,D-9,,")
+
+    assert counts(import_vehicles(connection, fleet.company_id, vehicle_rows)[0]) == (0, 2, 0)
+    assert counts(import_vehicles(connection, fleet.company_id, vehicle_rows)[0]) == (0, 0, 2)
+    assert counts(import_drivers(connection, fleet.company_id, driver_rows)[0]) == (1, 1, 0)
+
+    stored = vehicles(connection, fleet)
+    assert (stored["101"].vin, stored["101"].mpg, stored["101"].fuel_tank_capacity_gallons) == (None, None, 200)
+    assert (stored["102"].vin, stored["102"].mpg) == (None, 6.5)
+    assert (drivers(connection, fleet)["D-1"].contact, drivers(connection, fleet)["D-1"].name) == (None, "Ann Lee")
+    assert drivers(connection, fleet)["D-9"].name == "-"  # a column that is required has nothing to clear
+
+
+@pytest.mark.parametrize("heir", ["Bo Diaz", "Cy Oh"])
+def test_an_external_id_passes_from_one_driver_to_another_in_one_file(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile, heir: str
+) -> None:
+    connection.execute("UPDATE drivers SET external_id = NULL WHERE id = %s", (fleet.drivers[1],))
+
+    report, _ = import_drivers(
+        connection, fleet.company_id, csv_file("name,external_id", "Ann Lee,-", f"{heir},D-1", "Ann Lee,D-3")
+    )
+
+    assert rejected(report) == {4: "the same one is already on line 2"}
+    stored = drivers(connection, fleet)
+    assert stored["D-1"].name == heir
+    assert stored[None].name in ("Ann Lee", "Bo Diaz")
+
+
+def test_a_dash_in_both_references_of_a_vehicle_costs_its_row(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile
+) -> None:
+    report, _ = import_vehicles(connection, fleet.company_id, csv_file("unit_number,vin", "-,-"))
+
+    assert "unit_number or vin is needed" in rejected(report)[2]
+
+
+def test_the_same_file_again_changes_nothing_and_wakes_nobody(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile
+) -> None:
+    path = csv_file("unit_number,vin,mpg", "201,1XKAD49X0CJ000201,6.5", "202,,")
+    import_vehicles(connection, fleet.company_id, path)
+
+    report, jobs = import_vehicles(connection, fleet.company_id, path)
+
+    assert (counts(report), jobs) == ((0, 0, 2), [])
+
+
+def test_a_vehicle_that_had_only_a_vin_gets_its_unit_number(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile
+) -> None:
+    import_vehicles(connection, fleet.company_id, csv_file("vin", "1XKAD49X0CJ000201"))
+
+    report, _ = import_vehicles(connection, fleet.company_id, csv_file("unit_number,vin", "201,1XKAD49X0CJ000201"))
+
+    assert counts(report) == (0, 1, 0)
+    assert len(vehicles(connection, fleet)) == 3
+
+
+def test_a_truck_with_a_known_vin_gets_its_new_unit_number_and_another_may_take_the_old_one(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile
+) -> None:
+    path = csv_file("unit_number,vin", "301,1XKAD49X0CJ000301")
+    import_vehicles(connection, fleet.company_id, path)
+    truck = vehicles(connection, fleet)["301"].id
+
+    path = csv_file("unit_number,vin", "302,1XKAD49X0CJ000301", "301,1XKAD49X0CJ000302")
+    report, _ = import_vehicles(connection, fleet.company_id, path)
+
+    assert counts(report) == (1, 1, 0)
+    stored = vehicles(connection, fleet)
+    assert (stored["302"].id, stored["302"].vin) == (truck, "1XKAD49X0CJ000301")
+    assert (stored["301"].id == truck, stored["301"].vin) == (False, "1XKAD49X0CJ000302")
+
+
+def test_a_vin_that_fits_several_vehicles_gives_none_of_them_a_new_unit_number(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile
+) -> None:
+    import_vehicles(connection, fleet.company_id, csv_file("unit_number,vin", "101,1XKAD49X0CJ000301"))
+    import_vehicles(connection, fleet.company_id, csv_file("unit_number,vin", "102,1XKAD49X0CJ000301"))
+
+    report, _ = import_vehicles(connection, fleet.company_id, csv_file("unit_number,vin", "302,1XKAD49X0CJ000301"))
+
+    assert rejected(report) == {2: "fits 2 stored records: correct their vin first"}
+
+
+def test_a_vehicle_named_twice_in_a_file_is_refused_the_second_time(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile
+) -> None:
+    path = csv_file(
+        "unit_number,vin,make",
+        "201,1XKAD49X0CJ000201,Volvo",
+        "201,,Mack",
+        ",1XKAD49X0CJ000201,Ford",
+        "101,,",
+        ",1XKAD49X0CJ000101,Ford",
+    )
+
+    report, _ = import_vehicles(connection, fleet.company_id, path)
+
+    assert counts(report) == (1, 0, 1)
+    assert rejected(report) == {
+        3: "the same one is already on line 2",
+        4: "the same one is already on line 2",
+        6: "the same one is already on line 5",
+    }
+    assert vehicles(connection, fleet)["201"].make == "Volvo"
+
+
+def test_drivers_are_found_by_external_id_and_else_by_name(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile
+) -> None:
+    path = csv_file("name,external_id,display_name", "Ann Smith,D-1,Annie", "Bo Diaz,,Bobo")
+
+    report, _ = import_drivers(connection, fleet.company_id, path)
+
+    assert counts(report) == (0, 2, 0)
+    stored = drivers(connection, fleet)
+    assert (stored["D-1"].name, stored["D-1"].display_name) == ("Ann Smith", "Annie")
+    assert (stored["D-2"].name, stored["D-2"].display_name) == ("Bo Diaz", "Bobo")
+
+
+def test_two_drivers_of_one_name_are_told_apart_by_their_ids(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile
+) -> None:
+    report, _ = import_drivers(connection, fleet.company_id, csv_file("name,external_id", "Ann Lee,D-77", "Ann Lee,"))
+
+    assert counts(report) == (1, 0, 0)
+    assert "fits 2 stored records" in rejected(report)[3]
+
+
+def test_a_contact_must_be_one_that_apprise_can_use(connection: Connection, fleet: Fleet, csv_file: CsvFile) -> None:
+    path = csv_file(
+        "name,contact",
+        "Cy Oh,json://gateway.example/x",
+        "Di Yu,+1 555 0100",
+        "Ed Fu,json://169.254.169.254/555",
+        "Gi Ho,json://gateway.example/?template=/etc/555",
+        '"Jo Ki","json://gateway.example/,json://gateway.example/555"',
+    )
+
+    report, _ = import_drivers(connection, fleet.company_id, path)
+
+    assert counts(report) == (1, 0, 0)
+    assert set(rejected(report)) == {3, 4, 5, 6}
+    assert all("contact " in told and "555" not in told for told in rejected(report).values())
+
+
+def test_an_import_touches_no_other_company(connection: Connection, fleet: Fleet, csv_file: CsvFile) -> None:
+    other = make_fleet(connection)
+
+    import_vehicles(connection, fleet.company_id, csv_file("unit_number,make", "101,Volvo"))
+
+    assert vehicles(connection, other)["101"].make is None
+
+
+def test_routes_that_waited_for_a_vehicle_or_driver_are_imported_at_once(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile, now: datetime
+) -> None:
+    by_unit = imported(connection, fleet.live, now=now, vehicle={"unitNumber": "201"})
+    by_vin = imported(connection, fleet.sandbox, now=now, vehicle={"vin": "1XKAD49X0CJ000201"})
+    by_driver = imported(connection, fleet.live, now=now, driver={"externalId": "D-9"})
+    imported(connection, fleet.live, now=now, vehicle={"unitNumber": "999"})
+
+    _, vehicle_jobs = import_vehicles(
+        connection, fleet.company_id, csv_file("unit_number,vin", "201,1XKAD49X0CJ000201", "101,")
+    )
+    _, driver_jobs = import_drivers(connection, fleet.company_id, csv_file("name,external_id", "Cy Oh,D-9"))
+
+    assert vehicle_jobs == [import_routes_job([by_unit, by_vin])]
+    assert driver_jobs == [import_routes_job([by_driver])]
