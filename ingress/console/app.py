@@ -19,23 +19,6 @@ from domain.accounts.users import MAY_DISPATCH, MAY_EDIT_POLICY, MAY_MANAGE_KEYS
 from domain.lifecycle import Role
 from domain.observability import REQUESTS, get_logger
 from domain.settings import Settings
-from ingress.console import (
-    account,
-    audit,
-    files,
-    ifta,
-    keys,
-    mappings,
-    matching,
-    policy,
-    queues,
-    records,
-    requests,
-    route_actions,
-    routes,
-    savings,
-    sign_in,
-)
 from ingress.console.browser import protect
 from ingress.console.frame import (
     EVERYBODY,
@@ -52,6 +35,23 @@ from ingress.console.frame import (
     with_patience,
 )
 from ingress.console.importer import remove_left_files
+from ingress.console.pages import (
+    account,
+    audit,
+    csv_files,
+    fleet_and_stations,
+    ifta,
+    keys,
+    mappings,
+    matching,
+    policy,
+    queues,
+    requests,
+    route_actions,
+    routes,
+    savings,
+    sign_in,
+)
 from ingress.console.rendering import STATIC
 from ingress.exchange import measured_as
 
@@ -117,8 +117,8 @@ def create_console(settings: Settings) -> Starlette:
             page(console, "/ifta.csv", ifta.export, way=as_download),
             page(console, "/requests", requests.show),
             page(console, "/requests/{id}", requests.show_one),
-            *records.addresses(console),
-            *files.addresses(console),
+            *fleet_and_stations.addresses(console),
+            *csv_files.addresses(console),
             page(console, "/policy", policy.show),
             action(console, "/policy", policy.save, by=MAY_EDIT_POLICY, kept="elsewhere"),
             page(console, "/queues", queues.show),

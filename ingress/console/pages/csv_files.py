@@ -17,7 +17,7 @@ from domain.operations.csv_imports import StoredImport
 from ingress.console.downloads import Download
 from ingress.console.frame import Console, Page, action, as_download, not_found, page, see_other, upload
 from ingress.console.importer import Upload
-from ingress.console.records import keep, plain
+from ingress.console.pages.fleet_and_stations import keep, plain
 from ingress.console.subjects import SUBJECTS, Subject
 
 

@@ -11,8 +11,8 @@ from domain.ids import read_id, shown_id
 from domain.lifecycle import Role
 from ingress.console.browser import SESSION, network_of_client, own_path, remove_cookie
 from ingress.console.frame import Deed, Page, Refused, not_found, see_other
+from ingress.console.pages.sign_in import remember_device
 from ingress.console.rendering import counted
-from ingress.console.sign_in import remember_device
 
 _DONE = {
     "codes": "From now on a one-time code is asked for when you sign in.",

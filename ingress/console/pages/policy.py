@@ -14,7 +14,7 @@ from domain.lifecycle import MapLink, Objective
 from domain.operations import audit
 from domain.operations.audit import Actor
 from ingress.console.frame import Page, see_other
-from ingress.console.records import plain
+from ingress.console.pages.fleet_and_stations import plain
 from ingress.console.subjects import Field, as_text
 
 FIELDS = (

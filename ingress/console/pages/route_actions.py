@@ -14,7 +14,7 @@ from domain.routes.progress import dispatcher_entries
 from domain.routes.transitions import cancel_route
 from domain.telematics.manual_stop_events import End
 from ingress.console.frame import Page, Refused, not_found, see_other
-from ingress.console.routes import history_of, tenant_of
+from ingress.console.pages.routes import history_of, tenant_of
 
 log = get_logger(__name__)
 

@@ -6,7 +6,7 @@ from domain.fleet.mappings import list_mappings, mappings_of, remove_mapping
 from domain.fleet.records import ID_KIND
 from domain.ids import shown_id
 from ingress.console.frame import Deed, Page, not_found, see_other
-from ingress.console.matching import KIND_NAMES, kind_of, said, subject_of
+from ingress.console.pages.matching import KIND_NAMES, kind_of, said, subject_of
 
 _PAGE_SIZE = 50
 
