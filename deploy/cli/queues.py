@@ -233,7 +233,7 @@ def queues_log(
 ) -> None:
     """Lists who paused, resumed, replayed or discarded what, and why; the newest first."""
     with transaction() as connection:
-        rows = [with_shown_ids(entry._asdict()) for entry in audit.latest(connection, limit=limit)]
+        rows = [with_shown_ids(entry._asdict()) for entry in audit.latest_actions(connection, limit=limit)]
     show(as_json, rows, lambda: print_table(rows, "at", "actor", "action", "subject", "affected", "reason"))
 
 

@@ -137,7 +137,7 @@ def _take(
     text: str,
 ) -> int:
     by = audit.require_reason(by)
-    audit.keep(connection, by, action, str(wanted), company_id=None, affected=len(letters), now=now)
+    audit.record_action(connection, by, action, str(wanted), company_id=None, affected=len(letters), now=now)
     script = client.register_script(text)
     taken = 0
     for queue in QUEUES:

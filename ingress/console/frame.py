@@ -146,7 +146,7 @@ class Console:
         return response
 
 
-class Deed(NamedTuple):
+class AuditedAction(NamedTuple):
     """What an action did, for the audit log, as far as its address and its form do not say it. It names drivers by
     their ids only, and no secret."""
 
@@ -159,7 +159,7 @@ class Deed(NamedTuple):
     """Otherwise the company whose pages are shown."""
 
 
-NOT_SAID = Deed()
+NOTHING_TO_ADD = AuditedAction()
 
 
 @dataclass(slots=True)
@@ -175,7 +175,7 @@ class Page:
     now: datetime
     jobs: list[Job] = field(default_factory=list)
     """Enqueued after the commit."""
-    deed: Deed = NOT_SAID
+    audited: AuditedAction = NOTHING_TO_ADD
     """For the audit log."""
     afterwards: list[Callable[[], object]] = field(default_factory=list)
     """Done after the commit."""
@@ -318,17 +318,17 @@ def action(
 
 
 def _keep(page: Page, name: str, kept: Kept) -> None:
-    deed, session = page.deed, page.session
+    audited, session = page.audited, page.session
     is_own = kept == "for the user"
-    company_id = None if is_own and session.role is Role.OPERATOR else deed.company_id or session.company_id
+    company_id = None if is_own and session.role is Role.OPERATOR else audited.company_id or session.company_id
     in_address = " ".join(map(str, page.request.path_params.values()))
-    audit.keep(
+    audit.record_action(
         page.connection,
-        Actor(session.email, page.form.text("reason", most=audit.LONGEST_REASON) or deed.why),
+        Actor(session.email, page.form.text("reason", most=audit.LONGEST_REASON) or audited.why),
         name,
-        deed.subject or in_address or ("own account" if is_own else ""),
+        audited.subject or in_address or ("own account" if is_own else ""),
         company_id=company_id,
-        affected=deed.affected,
+        affected=audited.affected,
         now=page.now,
     )
 

@@ -19,7 +19,7 @@ from domain.fleet.vehicles import VehicleRow
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Role
 from domain.listing import Listing
-from domain.operations.audit import in_audit
+from domain.operations.audit import audit_subject
 from domain.operations.csv_imports import FileKind
 from domain.routes.intake import fleet_changes
 from domain.routes.intake.retiring import StillDriving, retire
@@ -79,8 +79,8 @@ class Subject(ABC):
     def title(self, row: Any) -> str:
         return str(getattr(row, self.listed[0]) or f"this {self.one}")
 
-    def in_audit(self, key: str) -> str:
-        return in_audit(self.one, key)
+    def audit_subject(self, key: str) -> str:
+        return audit_subject(self.one, key)
 
     def shown(self, row: Any, field: Field) -> str:
         """A stored value as people read it, and as an import reads it."""

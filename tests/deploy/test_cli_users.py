@@ -84,7 +84,7 @@ def test_what_is_done_to_users_is_kept(cli: Cli, company: str, database: Databas
     company_id = read_id("cmp", company)
     assert company_id is not None
     with database.transaction() as connection:
-        kept = [(one.action, one.subject) for one in audit.search(connection, company_id, user, limit=10)]
+        kept = [(one.action, one.subject) for one in audit.search_actions(connection, company_id, user, limit=10)]
     assert kept == [
         ("users.remove", user),
         ("users.reset", f"{user} without codes"),

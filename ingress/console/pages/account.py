@@ -10,7 +10,7 @@ from domain.accounts.users import set_password, set_totp
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Role
 from ingress.console.browser import SESSION, network_of_client, own_path, remove_cookie
-from ingress.console.frame import Deed, Page, Refused, not_found, see_other
+from ingress.console.frame import AuditedAction, Page, Refused, not_found, see_other
 from ingress.console.pages.sign_in import remember_device
 from ingress.console.rendering import counted
 
@@ -108,5 +108,5 @@ def choose_company(page: Page) -> Response:
     company_id = read_id("cmp", page.form.text("company_id"))
     if company_id is None or not sessions.choose_company(page.connection, page.token, company_id):
         raise not_found()
-    page.deed = Deed(shown_id("cmp", company_id), company_id=company_id)
+    page.audited = AuditedAction(shown_id("cmp", company_id), company_id=company_id)
     return see_other(own_path(page.form.text("next")))

@@ -18,7 +18,7 @@ def show(page: Page) -> Response:
     if page.session.role not in MAY_MANAGE_KEYS:
         raise not_found()
     text = page.form.text("q")
-    entries = audit.search(page.connection, _whose(page), text, before=_before(page), limit=_PAGE_SIZE + 1)
+    entries = audit.search_actions(page.connection, _whose(page), text, before=_before(page), limit=_PAGE_SIZE + 1)
     return page.render(
         "audit.html",
         section="audit",

@@ -152,8 +152,10 @@ def _form(
     )
 
 
-def _entries(subject: Subject, page: Page, key: str) -> list[audit.Entry]:
-    return audit.entries_of(page.connection, subject.company_id(page), subject.in_audit(key), limit=_ENTRIES)
+def _entries(subject: Subject, page: Page, key: str) -> list[audit.AuditRow]:
+    return audit.actions_on_subject(
+        page.connection, subject.company_id(page), subject.audit_subject(key), limit=_ENTRIES
+    )
 
 
 def _state_of(subject: Subject, stored: Any) -> str:
@@ -250,7 +252,7 @@ def keep(subject: Subject, page: Page, act: str, key: str, what: str) -> None:
     """In the audit log: who did what."""
     by = Actor(page.session.email, what)
     company_id = subject.company_id(page)
-    audit.keep(page.connection, by, act, subject.in_audit(key), company_id=company_id, now=page.now)
+    audit.record_action(page.connection, by, act, subject.audit_subject(key), company_id=company_id, now=page.now)
 
 
 def plain(message: str) -> str:

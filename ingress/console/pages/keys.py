@@ -11,7 +11,7 @@ from domain.contract.shapes import SCOPES
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
 from domain.observability import get_logger
-from ingress.console.frame import Deed, Page, Refused, not_found, see_other
+from ingress.console.frame import AuditedAction, Page, Refused, not_found, see_other
 
 log = get_logger(__name__)
 
@@ -79,7 +79,7 @@ def create(page: Page) -> Response:
         scopes=scopes,
         expires_at=expires_at,
     )
-    page.deed = Deed(f"{shown_id('key', made.id)} {name}")
+    page.audited = AuditedAction(f"{shown_id('key', made.id)} {name}")
     log.info("console.key_created", key_id=made.id, company_id=company_id, user_id=page.session.user_id)
     return _made(page, made, name, expires_at)
 
@@ -122,7 +122,7 @@ def rotate(page: Page) -> Response:
     made = rotate_key(page.connection, page.company_id, key_id, overlap=overlap, now=page.now)
     if made is None:
         raise not_found()
-    page.deed = Deed(f"{shown_id('key', key_id)} by {shown_id('key', made.id)}")
+    page.audited = AuditedAction(f"{shown_id('key', key_id)} by {shown_id('key', made.id)}")
     log.info(
         "console.key_rotated",
         key_id=key_id,

@@ -5,7 +5,7 @@ from starlette.responses import Response
 from domain.fleet.mappings import list_mappings, mappings_of, remove_mapping
 from domain.fleet.records import ID_KIND
 from domain.ids import shown_id
-from ingress.console.frame import Deed, Page, not_found, see_other
+from ingress.console.frame import AuditedAction, Page, not_found, see_other
 from ingress.console.pages.matching import KIND_NAMES, kind_of, said, subject_of
 
 _PAGE_SIZE = 50
@@ -40,5 +40,5 @@ def remove(page: Page) -> Response:
     target_id = mappings_of(page.connection, page.company_id, subject, [value]).get((kind, value))
     if target_id is None or not remove_mapping(page.connection, page.company_id, kind, value):
         raise not_found()
-    page.deed = Deed(f"{said(subject, kind, value)} was {shown_id(ID_KIND[subject], target_id)}")
+    page.audited = AuditedAction(f"{said(subject, kind, value)} was {shown_id(ID_KIND[subject], target_id)}")
     return see_other(f"/mappings/{subject}s?done=removed")

@@ -16,7 +16,7 @@ from domain.routes.intake.fleet_changes import add_driver, add_mapping, add_vehi
 from domain.routes.intake.holds import routes_waiting_for
 from domain.routes.intake.waiting_references import WaitingReference, routes_now, waiting_references
 from domain.text import printable
-from ingress.console.frame import Deed, Page, Refused, not_found, see_other
+from ingress.console.frame import AuditedAction, Page, Refused, not_found, see_other
 from ingress.console.rendering import counted
 
 PAGE_SIZE = 20
@@ -142,12 +142,14 @@ def map_reference(page: Page) -> Response:
     except UnknownTarget:  # of another company, or retired meanwhile
         raise not_found() from None
     page.jobs += jobs
-    page.deed = _deed(subject, kind, value, target_id, waiting)
+    page.audited = _audited_mapping(subject, kind, value, target_id, waiting)
     return _watch(page, subject, kind, value, waiting)
 
 
-def _deed(subject: Matched, kind: MappingKind, value: str, target_id: UUID, waiting: list[UUID]) -> Deed:
-    return Deed(
+def _audited_mapping(
+    subject: Matched, kind: MappingKind, value: str, target_id: UUID, waiting: list[UUID]
+) -> AuditedAction:
+    return AuditedAction(
         f"{said(subject, kind, value)} is {shown_id(ID_KIND[subject], target_id)}",
         affected=len(waiting),
         why=f"{counted(len(waiting), 'route')} waited for it" if waiting else "",
@@ -181,7 +183,7 @@ def make_record(page: Page) -> Response:
     if stored != value:  # the fleet calls it something else
         jobs += add_mapping(page.connection, page.company_id, kind, value, record_id)[1]
     page.jobs += jobs
-    page.deed = _deed(subject, kind, value, record_id, waiting)
+    page.audited = _audited_mapping(subject, kind, value, record_id, waiting)
     return _watch(page, subject, kind, value, waiting)
 
 

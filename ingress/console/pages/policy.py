@@ -93,7 +93,9 @@ def _policy(
         has_message_url=company.message_url is not None,
         time_zones=_time_zones(),
         may_edit=may_edit,
-        entries=audit.entries_of(page.connection, page.company_id, _SUBJECT, limit=_ENTRIES) if may_edit else [],
+        entries=audit.actions_on_subject(page.connection, page.company_id, _SUBJECT, limit=_ENTRIES)
+        if may_edit
+        else [],
         fault=fault,
         faults=faults or {},
         done={"changed": "The policy is stored. Plans from now on follow it.", "same": "Nothing was changed."}.get(
@@ -147,5 +149,5 @@ def save(page: Page) -> Response:
     except UnusablePolicy as error:
         return refuse({}, f"{str(error)[:1].upper()}{str(error)[1:]}.")
     by = Actor(page.session.email, ", ".join(changed))
-    audit.keep(page.connection, by, "change", _SUBJECT, company_id=page.company_id, now=page.now)
+    audit.record_action(page.connection, by, "change", _SUBJECT, company_id=page.company_id, now=page.now)
     return see_other("/policy?done=changed")

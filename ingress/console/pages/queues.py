@@ -62,7 +62,7 @@ def show(page: Page) -> Response:
         "queues.html",
         _measure(page),
         section="queues",
-        entries=audit.latest(page.connection, limit=_ENTRIES),
+        entries=audit.latest_actions(page.connection, limit=_ENTRIES),
         queues=QUEUES,
         done=page.form.text("done"),
     )

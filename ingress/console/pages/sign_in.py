@@ -119,7 +119,7 @@ def _use_link(console: Console, request: Request, form: Form) -> Response:
         if email is not None and not fault:
             try:
                 user_id = set_password_by_link(connection, token, form.secret("password"), now=now)
-                audit.keep(
+                audit.record_action(
                     connection,
                     Actor(email, "A one-time link was used"),
                     "sign_in.set_password",

@@ -12,7 +12,7 @@ from domain.fleet.mappings import store_mapping
 from domain.ids import new_id, shown_id
 from domain.lifecycle import Role
 from domain.operations import audit
-from domain.operations.audit import Actor, Entry
+from domain.operations.audit import Actor, AuditRow
 from tests.domain.helpers import pushed
 from tests.factories import Fleet
 from tests.ingress.console.conftest import PASSWORD, Browser, World, words
@@ -20,10 +20,10 @@ from tests.ingress.console.test_keys import id_of, make_key
 from tests.ingress.console.test_matching import hold, mapping
 
 
-def entries(world: World, fleet: Fleet) -> list[Entry]:
+def entries(world: World, fleet: Fleet) -> list[AuditRow]:
     """Of the company, the newest first."""
     with world.database.transaction() as connection:
-        return audit.search(connection, fleet.company_id, limit=100)
+        return audit.search_actions(connection, fleet.company_id, limit=100)
 
 
 def kept(world: World, fleet: Fleet) -> list[tuple[str, str, str]]:
@@ -160,7 +160,9 @@ def test_owners_read_what_was_done_to_their_company_operators_everything_and_oth
     make_key(theirs, name="Key of theirs")
     operator = world.browser(Role.OPERATOR)
     with world.database.transaction() as connection:
-        audit.keep(connection, Actor("ann", "why"), "pause", "plans of all", company_id=None, now=datetime.now(UTC))
+        audit.record_action(
+            connection, Actor("ann", "why"), "pause", "plans of all", company_id=None, now=datetime.now(UTC)
+        )
 
     assert "Key of ours" in ours.look("/audit")
     assert "Key of theirs" not in ours.look("/audit", q="key")
@@ -194,7 +196,7 @@ def test_the_log_is_searched_and_read_page_by_page(world: World) -> None:
     fleet = world.new_fleet()
     with world.database.transaction() as connection:
         for number in range(230):
-            audit.keep(
+            audit.record_action(
                 connection,
                 Actor("ann@example.com", f"Because of {number:03}"),
                 "keys.revoke",

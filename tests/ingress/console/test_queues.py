@@ -146,7 +146,7 @@ def test_a_queue_is_paused_and_resumed_with_a_reason(world: World, operator: Bro
     assert "prices &lt;i&gt;are&lt;/i&gt; wrong" in page
     with world.database.transaction() as connection:
         (pause,) = pauses.list_pauses(connection)
-        entry = audit.latest(connection, limit=1)[0]
+        entry = audit.latest_actions(connection, limit=1)[0]
     assert (entry.actor, entry.action, entry.subject) == (pause.paused_by, "pause", "plans")
     assert pause.paused_by in page
 
@@ -204,7 +204,7 @@ def test_as_many_letters_as_were_told_before_are_taken_and_no_other(
     assert dead(queue) == 5 - expected
     assert "No dead letter matches. Show all" in words(operator.look("/queues/dead", **wanted))
     with world.database.transaction() as connection:
-        assert audit.latest(connection, limit=1)[0].affected == expected
+        assert audit.latest_actions(connection, limit=1)[0].affected == expected
 
 
 def test_dead_letters_are_told_by_what_they_have_in_common(
