@@ -9,7 +9,7 @@ import typer
 
 from deploy.cli.arguments import AsJson, Yes, acting, confirm, read_company_id, with_options
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import counted, print_table, screen, show
+from deploy.cli.output import print_table, screen, show
 from deploy.cli.storing import transaction
 from domain.ids import read_id, shown_id, with_shown_ids
 from domain.jobs import redis_client
@@ -20,6 +20,7 @@ from domain.operations.dead_letters import DeadLetter, Filter
 from domain.operations.rates import WINDOWS, shown_rate
 from domain.settings import get_settings
 from domain.text import printable
+from domain.wording import counted
 
 app = typer.Typer(help="Queues: what is wrong now, dead letters, pauses.")
 

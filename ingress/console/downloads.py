@@ -39,11 +39,11 @@ class Downloads:
     def enter(self, owner: str, session: str) -> Callable[[], None]:
         """Takes a place. Returns what gives it back. Raises TooManyDownloads."""
         if session in self._sessions:
-            raise TooManyDownloads("Another file is on its way to you: wait until it has arrived.")
+            raise TooManyDownloads("Another file is on its way to you: wait until it has arrived")
         if self._open[owner] >= MOST_OF_OWNER:
-            raise TooManyDownloads("Other files are on their way to people of your company: try again in a moment.")
+            raise TooManyDownloads("Other files are on their way to people of your company: try again in a moment")
         if self._open.total() >= MOST_OF_ALL:
-            raise TooManyDownloads("Many files are on their way: try again in a moment.")
+            raise TooManyDownloads("Many files are on their way: try again in a moment")
         self._open[owner] += 1
         self._sessions.add(session)
 

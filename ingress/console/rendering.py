@@ -11,19 +11,19 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from domain.ids import shown_id
+from domain.wording import counted
 
 STATIC = Path(__file__).parent / "static"
 
-_UNITS = (("day", timedelta(days=1)), ("h", timedelta(hours=1)), ("min", timedelta(minutes=1)))
+_UNITS = (("day", "days", timedelta(days=1)), ("h", "h", timedelta(hours=1)), ("min", "min", timedelta(minutes=1)))
 
 
 def relative(moment: datetime, now: datetime) -> str:
     """`in 3 h`, `2 days ago`, `now` within a minute."""
     distance = abs(moment - now)
-    for name, size in _UNITS:
+    for one, several, size in _UNITS:
         if distance >= size:
-            count = distance // size
-            length = f"{count:,} {name}{'s' if name == 'day' and count != 1 else ''}"
+            length = counted(distance // size, one, several)
             return f"in {length}" if moment > now else f"{length} ago"
     return "now"
 
@@ -38,11 +38,6 @@ def when(moment: datetime, now: datetime, time_zone: str) -> Markup:
     return Markup('<time datetime="{}">{} <span class="absolute">{}</span></time>').format(
         moment.astimezone(UTC).isoformat(), relative(moment, now), absolute
     )
-
-
-def counted(count: int, one: str, several: str | None = None) -> str:
-    """`1 route`, `1,204 routes`."""
-    return f"{count:,} {one if count == 1 else several or one + 's'}"
 
 
 @cache

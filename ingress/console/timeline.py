@@ -7,6 +7,7 @@ from typing import NamedTuple
 from domain.lifecycle import HELD, Environment, RouteStatus
 from domain.routes.events import Event as StoredEvent
 from domain.routes.reading.history import History, StoredMessage, StoredPlan
+from domain.wording import counted
 
 
 class Event(NamedTuple):
@@ -25,7 +26,7 @@ def timeline(history: History) -> list[Event]:
 def _events(history: History) -> Iterator[Event]:
     route = history.route
     again = route.revision - 1
-    since = f"; started over {again} time{'s' if again != 1 else ''} since" if again else ""
+    since = f"; started over {counted(again, 'time')} since" if again else ""
     yield Event(route.created_at, "Pushed", f"as {route.external_id}{since}")
     if route.imported_at is not None:
         cause = "vehicle and driver are matched, and the start is near enough"
@@ -99,10 +100,9 @@ def _planned(history: History, plan: StoredPlan, number: int) -> Event:
     else:
         state = "replaced by a later one"
     document = plan.document
-    count = len(document["stops"])
     return Event(
         plan.generated_at,
-        f"Plan {number}: {count} fuel stop{'s' if count != 1 else ''}, ${document['totalCost']:,.2f}",
+        f"Plan {number}: {counted(len(document['stops']), 'fuel stop')}, ${document['totalCost']:,.2f}",
         f"{because}{state}; made with {plan.fuel_percent:g} % in the tank",
         "good" if plan.id == route.plan_id else "",
     )
@@ -129,7 +129,7 @@ def _last_failure(history: History, message: StoredMessage) -> datetime | None:
 
 
 def _messaged(message: StoredMessage, failed_at: datetime | None) -> Iterator[Event]:
-    attempts = f"{message.attempts} attempt{'s' if message.attempts != 1 else ''}"
+    attempts = counted(message.attempts, "attempt")
     channel = f"through {message.channel}" if message.channel else "no channel yet"
     yield Event(message.created_at, "Message queued", "the plan goes to the driver")
     if message.status in _ENDS:
