@@ -28,6 +28,7 @@ from domain.jobs import Job, JobQueue
 from domain.observability import get_logger
 from domain.operations import csv_imports
 from domain.operations.csv_imports import IMPORTING, StoredImport
+from domain.wording import sentence
 from ingress.console.browser import MAX_FILE_BYTES
 from ingress.turns import NothingFree, Shares
 
@@ -166,7 +167,7 @@ class Importer:
     def _fail(self, stored: StoredImport, fault: str) -> None:
         try:
             with self._database.transaction() as connection:
-                csv_imports.fail(connection, stored.id, f"{fault[:1].upper()}{fault[1:]}.", now=datetime.now(UTC))
+                csv_imports.fail(connection, stored.id, sentence(fault), now=datetime.now(UTC))
         except psycopg.Error:  # its silence tells that it broke off
             log.warning("console.import_fault_lost", exc_info=True)
 

@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Struct
 
 from domain.accounts.users import MAY_EDIT_FLEET, MAY_EDIT_POLICY, MAY_EDIT_STATIONS
+from domain.fleet import listings as fleet_listings
 from domain.fleet.drivers import DriverRow
-from domain.fleet.listings import DRIVERS, VEHICLES
 from domain.fleet.matching import Matched
 from domain.fleet.records import ID_KIND
 from domain.fleet.vehicles import VehicleRow
@@ -26,7 +26,8 @@ from domain.routes.intake.retiring import StillDriving, retire
 from domain.routes.plans import price_changes
 from domain.stations.listings import DEALS, STATIONS, TAXES
 from domain.stations.price_imports import DealRow, StationRow, TaxRow
-from ingress.console.frame import Page, Refused, not_found
+from ingress.console.refusals import Refused, not_found
+from ingress.console.signed_in import Page
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ class Vehicles(_OfFleet):
     about = "Trucks that routes are matched to, by unit number or VIN. Tank and miles per gallon make the fuel plan."
     search_hint = "unit number, VIN, plate, year, make, model"
     shape = VehicleRow
-    listing = VEHICLES
+    listing = fleet_listings.VEHICLES
     fields = (
         Field("unit_number", "Unit number", "as your TMS sends it"),
         Field("vin", "VIN", "17 characters"),
@@ -178,7 +179,7 @@ class Drivers(_OfFleet):
     )
     search_hint = "name, display name, external id"
     shape = DriverRow
-    listing = DRIVERS
+    listing = fleet_listings.DRIVERS
     fields = (
         Field("name", "Name", "as your TMS sends it"),
         Field("display_name", "Display name"),
@@ -354,4 +355,5 @@ class Taxes(Subject):
         page.jobs += jobs
 
 
-SUBJECTS: tuple[Subject, ...] = (Vehicles(), Drivers(), Stations(), Deals(), Taxes())
+DRIVERS = Drivers()
+SUBJECTS: tuple[Subject, ...] = (Vehicles(), DRIVERS, Stations(), Deals(), Taxes())

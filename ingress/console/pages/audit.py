@@ -9,14 +9,14 @@ from domain.accounts.users import MAY_MANAGE_KEYS
 from domain.ids import read_id
 from domain.lifecycle import Role
 from domain.operations import audit
-from ingress.console.frame import Page, Refused, not_found
+from ingress.console.addresses import page_at
+from ingress.console.refusals import Refused, not_found
+from ingress.console.signed_in import Page
 
 _PAGE_SIZE = 100
 
 
 def show(page: Page) -> Response:
-    if page.session.role not in MAY_MANAGE_KEYS:
-        raise not_found()
     text = page.form.text("q")
     entries = audit.search_actions(page.connection, _whose(page), text, before=_before(page), limit=_PAGE_SIZE + 1)
     return page.render(
@@ -51,3 +51,6 @@ def _before(page: Page) -> UUID | None:
         return UUID(hex=text) if text else None
     except ValueError:
         raise not_found() from None
+
+
+ADDRESSES = [page_at("/audit", show, by=MAY_MANAGE_KEYS)]

@@ -14,53 +14,22 @@ from domain.contract.csvfiles import count_rows, write_rows
 from domain.ids import read_id, shown_id
 from domain.operations import csv_imports
 from domain.operations.csv_imports import StoredImport
+from ingress.console.addresses import action_at, as_download, page_at, upload_at
 from ingress.console.downloads import Download
-from ingress.console.frame import Console, Page, action, as_download, not_found, page, see_other, upload
 from ingress.console.importer import Upload
 from ingress.console.pages.fleet_and_stations import keep, plain
-from ingress.console.subjects import SUBJECTS, Subject
+from ingress.console.refusals import not_found
+from ingress.console.signed_in import Page, see_other
+from ingress.console.subjects import DRIVERS, SUBJECTS, Subject
 
 
-def addresses(console: Console) -> list[Route]:
-    """Those of all subjects."""
-    return [
-        route
-        for subject in SUBJECTS
-        for route in (
-            upload(console, f"/{subject.name}/import", partial(take, subject), may=partial(require_room, subject)),
-            page(console, f"/{subject.name}/imports/{{id}}", partial(show_import, subject)),
-            page(console, f"/{subject.name}.csv", partial(export, subject), way=as_download),
-        )
-    ] + [
-        action(
-            console,
-            f"/{subject.name}/contacts.csv",
-            partial(export_contacts, subject),
-            by=MAY_EDIT_POLICY,
-            kept="elsewhere",
-            way=as_download,
-        )
-        for subject in SUBJECTS
-        if subject.name == "drivers"
-    ]
-
-
-def require_editor(subject: Subject, page: Page) -> None:
-    """Whoever may not import such a file learns nothing of it. Raises Refused."""
-    if page.session.role not in subject.may_edit:
-        raise not_found()
-    subject.scope(page)
-
-
-def require_room(subject: Subject, page: Page) -> None:
-    """Before a file is read. Raises Refused, ImportRunning."""
-    require_editor(subject, page)
+def require_no_import(subject: Subject, page: Page) -> None:
+    """Look before a file is read. Raises ImportRunning."""
     csv_imports.require_none(page.connection, subject.company_id(page), now=page.now)
 
 
 def take(subject: Subject, page: Page, upload: Upload) -> Response:
     """A file has arrived: its import begins, and the page that follows it is shown."""
-    require_editor(subject, page)
     importer, company_id = page.console.importer, subject.company_id(page)
     rows_total = count_rows(upload.path)
     import_id = csv_imports.begin(
@@ -81,12 +50,11 @@ def _read(page: Page, company_id: UUID | None, import_id: UUID) -> StoredImport:
 
 def show_import(subject: Subject, page: Page) -> Response:
     """How far an import is, and what became of it; or the part of the page that asks for itself again."""
-    require_editor(subject, page)
-    import_id = read_id("imp", page.request.path_params["id"])
+    company_id, import_id = subject.company_id(page), read_id("imp", page.request.path_params["id"])
     if import_id is None:
         raise not_found()
     csv_imports.close_silent(page.connection, now=page.now)
-    stored = _read(page, subject.company_id(page), import_id)
+    stored = _read(page, company_id, import_id)
     if stored.kind != subject.name:
         raise not_found()
     return page.render(
@@ -124,3 +92,24 @@ def _with_contacts(rows: Iterable[Any], names: tuple[str, ...], contacts: Contac
 def _csv(name: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Response:
     """A file that begins with the mark of UTF-8 for spreadsheets."""
     return Download(name, lambda file: write_rows(file, list(columns), rows), encoding="utf-8-sig")
+
+
+def _addresses_of(subject: Subject) -> list[Route]:
+    name, may_edit = subject.name, subject.may_edit
+    return [
+        upload_at(f"/{name}/import", partial(take, subject), by=may_edit, check=partial(require_no_import, subject)),
+        page_at(f"/{name}/imports/{{id}}", partial(show_import, subject), by=may_edit),
+        page_at(f"/{name}.csv", partial(export, subject), run=as_download),
+    ]
+
+
+ADDRESSES = [
+    *(address for subject in SUBJECTS for address in _addresses_of(subject)),
+    action_at(
+        f"/{DRIVERS.name}/contacts.csv",
+        partial(export_contacts, DRIVERS),
+        by=MAY_EDIT_POLICY,
+        audited_as=None,
+        run=as_download,
+    ),
+]

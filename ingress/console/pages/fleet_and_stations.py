@@ -18,8 +18,11 @@ from domain.errors import FuelrouteError
 from domain.listing import MOST_COUNTED
 from domain.operations import audit, csv_imports
 from domain.operations.audit import Actor
+from domain.wording import sentence
+from ingress.console.addresses import action_at, page_at
 from ingress.console.browser import MAX_FILE_BYTES
-from ingress.console.frame import Console, Page, Refused, action, not_found, page, see_other
+from ingress.console.refusals import Refused
+from ingress.console.signed_in import Page, see_other
 from ingress.console.subjects import SUBJECTS, Field, Subject, as_text
 
 PAGE_SIZE = 50
@@ -35,22 +38,6 @@ _DONE = {
     "retired": "It is retired.",
     "removed": "It is removed.",
 }
-
-
-def addresses(console: Console) -> list[Route]:
-    """Those of all subjects. What changes something is for the roles that may edit; everybody may look."""
-    return [
-        route
-        for subject in SUBJECTS
-        for route in (
-            page(console, f"/{subject.name}", partial(show, subject)),
-            page(console, f"/{subject.name}/new", partial(show_new, subject)),
-            action(console, f"/{subject.name}/new", partial(add, subject), by=subject.may_edit, kept="elsewhere"),
-            page(console, f"/{subject.name}/one", partial(show_one, subject)),
-            action(console, f"/{subject.name}/one", partial(save, subject), by=subject.may_edit, kept="elsewhere"),
-            action(console, f"/{subject.name}/end", partial(end, subject), by=subject.may_edit, kept="elsewhere"),
-        )
-    ]
 
 
 def show(subject: Subject, page: Page) -> Response:
@@ -100,9 +87,7 @@ def columns_of(subject: Subject) -> list[tuple[str, bool]]:
 
 
 def show_new(subject: Subject, page: Page) -> Response:
-    if page.session.role not in subject.may_edit:
-        raise not_found()
-    subject.scope(page)
+    subject.company_id(page)  # an operator chooses a company first
     return _form(subject, page, None, {})
 
 
@@ -198,7 +183,7 @@ def _save(subject: Subject, page: Page, stored: Any) -> Response:
         with page.connection.transaction():  # what fails in it leaves the page its connection
             key = subject.save(page, stored, row)
     except FuelrouteError as error:
-        return refuse(fault=f"{str(error)[:1].upper()}{str(error)[1:]}.", status=409)
+        return refuse(fault=sentence(str(error)), status=409)
     what = ", ".join(changed) if stored is not None else "by hand"
     keep(subject, page, "change" if stored is not None else "add", key, what)
     done = "changed" if stored is not None else "added"
@@ -265,3 +250,18 @@ def plain(message: str) -> str:
 
 _LENGTH = re.compile(r"of length ([<>]=) (\d+)")
 _BOUNDS = {"<=": "at most", ">=": "at least"}
+
+
+def _addresses_of(subject: Subject) -> list[Route]:
+    may_edit = subject.may_edit
+    return [
+        page_at(f"/{subject.name}", partial(show, subject)),
+        page_at(f"/{subject.name}/new", partial(show_new, subject), by=may_edit),
+        action_at(f"/{subject.name}/new", partial(add, subject), by=may_edit, audited_as=None),
+        page_at(f"/{subject.name}/one", partial(show_one, subject)),
+        action_at(f"/{subject.name}/one", partial(save, subject), by=may_edit, audited_as=None),
+        action_at(f"/{subject.name}/end", partial(end, subject), by=may_edit, audited_as=None),
+    ]
+
+
+ADDRESSES = [address for subject in SUBJECTS for address in _addresses_of(subject)]

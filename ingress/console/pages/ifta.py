@@ -10,8 +10,10 @@ from domain.ids import shown_id
 from domain.ifta.driven_routes import Driven, find_driven
 from domain.ifta.quarters import Quarter, UnknownQuarter
 from domain.ifta.report import make_report, write_ifta_csv
+from ingress.console.addresses import as_download, in_report_threads, page_at
 from ingress.console.downloads import Download
-from ingress.console.frame import Page, Refused
+from ingress.console.refusals import Refused
+from ingress.console.signed_in import Page
 
 MOST_ROUTES = 500
 """In a report that is made while a browser waits: each takes some milliseconds of a processor."""
@@ -70,3 +72,6 @@ def _driven(page: Page, quarter: Quarter) -> Driven | None:
     except psycopg.errors.QueryCanceled:
         return None
     return driven if len(driven.route_ids) <= MOST_ROUTES else None
+
+
+ADDRESSES = [page_at("/ifta", show, run=in_report_threads), page_at("/ifta.csv", export, run=as_download)]

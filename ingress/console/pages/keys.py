@@ -7,11 +7,14 @@ from zoneinfo import ZoneInfo
 from starlette.responses import Response
 
 from domain.accounts.keys import NewKey, StoredKey, create_key, list_keys, revoke_key_of, rotate_key
+from domain.accounts.users import MAY_MANAGE_KEYS
 from domain.contract.shapes import SCOPES
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
 from domain.observability import get_logger
-from ingress.console.frame import AuditedAction, Page, Refused, not_found, see_other
+from ingress.console.addresses import action_at, page_at
+from ingress.console.refusals import Refused, not_found
+from ingress.console.signed_in import AuditedAction, Page, see_other
 
 log = get_logger(__name__)
 
@@ -138,3 +141,11 @@ def _key_id(page: Page) -> UUID:
     if key_id is None:
         raise not_found()
     return key_id
+
+
+ADDRESSES = [
+    page_at("/keys", show),
+    action_at("/keys", create, by=MAY_MANAGE_KEYS, audited_as="keys.create"),
+    action_at("/keys/{id}/revoke", revoke, by=MAY_MANAGE_KEYS, audited_as="keys.revoke"),
+    action_at("/keys/{id}/rotate", rotate, by=MAY_MANAGE_KEYS, audited_as="keys.rotate"),
+]

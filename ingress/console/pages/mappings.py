@@ -2,11 +2,14 @@
 
 from starlette.responses import Response
 
+from domain.accounts.users import MAY_MATCH
 from domain.fleet.mappings import list_mappings, mappings_of, remove_mapping
 from domain.fleet.records import ID_KIND
 from domain.ids import shown_id
-from ingress.console.frame import AuditedAction, Page, not_found, see_other
+from ingress.console.addresses import action_at, page_at
 from ingress.console.pages.matching import KIND_NAMES, kind_of, said, subject_of
+from ingress.console.refusals import not_found
+from ingress.console.signed_in import AuditedAction, Page, see_other
 
 _PAGE_SIZE = 50
 
@@ -42,3 +45,9 @@ def remove(page: Page) -> Response:
         raise not_found()
     page.audited = AuditedAction(f"{said(subject, kind, value)} was {shown_id(ID_KIND[subject], target_id)}")
     return see_other(f"/mappings/{subject}s?done=removed")
+
+
+ADDRESSES = [
+    page_at("/mappings/{subject}", show),
+    action_at("/mappings/{subject}/remove", remove, by=MAY_MATCH, audited_as="mappings.remove"),
+]

@@ -4,6 +4,7 @@ from uuid import UUID
 
 from starlette.responses import Response
 
+from domain.accounts.users import MAY_MATCH
 from domain.contract.checking import Invalid, read_query
 from domain.fleet.drivers import DriverRow
 from domain.fleet.likeness import Candidate, Likeness
@@ -16,8 +17,10 @@ from domain.routes.intake.fleet_changes import add_driver, add_mapping, add_vehi
 from domain.routes.intake.holds import routes_waiting_for
 from domain.routes.intake.waiting_references import WaitingReference, routes_now, waiting_references
 from domain.text import printable
-from ingress.console.frame import AuditedAction, Page, Refused, not_found, see_other
-from ingress.console.rendering import counted
+from domain.wording import counted
+from ingress.console.addresses import action_at, page_at
+from ingress.console.refusals import Refused, not_found
+from ingress.console.signed_in import AuditedAction, Page, see_other
 
 PAGE_SIZE = 20
 _SUGGESTED = 3
@@ -229,3 +232,13 @@ def _progress(
         is_stuck=left > 0 and looks >= _MOST_LOOKS,
         looks=looks,
     )
+
+
+ADDRESSES = [
+    page_at("/", home),
+    page_at("/matching/{subject}", show),
+    page_at("/matching/{subject}/candidates", candidates),
+    page_at("/matching/{subject}/progress", progress),
+    action_at("/matching/{subject}/map", map_reference, by=MAY_MATCH, audited_as="matching.map_reference"),
+    action_at("/matching/{subject}/new", make_record, by=MAY_MATCH, audited_as="matching.make_record"),
+]

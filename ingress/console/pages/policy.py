@@ -13,8 +13,10 @@ from domain.contract.checking import Invalid, read_query
 from domain.lifecycle import MapLink, Objective
 from domain.operations import audit
 from domain.operations.audit import Actor
-from ingress.console.frame import Page, see_other
+from domain.wording import sentence
+from ingress.console.addresses import action_at, page_at
 from ingress.console.pages.fleet_and_stations import plain
+from ingress.console.signed_in import Page, see_other
 from ingress.console.subjects import Field, as_text
 
 FIELDS = (
@@ -147,7 +149,10 @@ def save(page: Page) -> Response:
     except UnreadableContact:
         pass  # the message address that is stored: it was not asked for
     except UnusablePolicy as error:
-        return refuse({}, f"{str(error)[:1].upper()}{str(error)[1:]}.")
+        return refuse({}, sentence(str(error)))
     by = Actor(page.session.email, ", ".join(changed))
     audit.record_action(page.connection, by, "change", _SUBJECT, company_id=page.company_id, now=page.now)
     return see_other("/policy?done=changed")
+
+
+ADDRESSES = [page_at("/policy", show), action_at("/policy", save, by=MAY_EDIT_POLICY, audited_as=None)]

@@ -4,6 +4,7 @@ these addresses do not exist."""
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 from urllib.parse import urlencode
 from uuid import UUID
@@ -13,7 +14,6 @@ from starlette.responses import Response
 from domain.accounts.companies import names_of
 from domain.ids import Kind, read_id, shown_id
 from domain.jobs import QUEUES
-from domain.lifecycle import Role
 from domain.operations import audit, dead_letters, measuring, overdue, pauses, queues
 from domain.operations.alerts import Measured, find_alerts, headline, is_silent, shown_count
 from domain.operations.audit import Actor
@@ -23,9 +23,11 @@ from domain.operations.overdue import FIGURES, Figure, HeldCount
 from domain.operations.queues import Place, StoredJob
 from domain.operations.rates import CHARTED_MINUTES, WINDOWS, read_rates, shown_rate
 from domain.operations.subjects import About, about
+from domain.wording import counted
+from ingress.console.addresses import action_at, page_at, stream_at
 from ingress.console.charts import draw_chart
-from ingress.console.frame import Page, Refused, not_found, see_other
-from ingress.console.rendering import counted
+from ingress.console.refusals import Refused, not_found
+from ingress.console.signed_in import OPERATORS, Page, see_other
 from ingress.console.streams import Shared
 
 FIGURE_NAMES: dict[Figure, str] = {
@@ -56,7 +58,6 @@ _seen: Shared[Seen] = Shared(seconds=1)
 
 def show(page: Page) -> Response:
     """The whole page; its part that updates itself is measured anew, since something may just have been done."""
-    _for_operators(page)
     return _figures(
         page,
         "queues.html",
@@ -70,7 +71,6 @@ def show(page: Page) -> Response:
 
 def figures(page: Page) -> Response:
     """The part that updates itself."""
-    _for_operators(page)
     try:
         seen = _seen.get(lambda: _measure(page))
     except TimeoutError:
@@ -107,7 +107,6 @@ def _figures(page: Page, template: str, seen: Seen, **more: Any) -> Response:
 
 def show_rates(page: Page) -> Response:
     """The minutes behind a queue's rates."""
-    _for_operators(page)
     queue = _queue(page)
     rates = next(one for one in read_rates(page.console.jobs.client, now=page.now) if one.queue == queue)
     start = page.now.replace(second=0, microsecond=0)
@@ -126,7 +125,6 @@ def show_rates(page: Page) -> Response:
 
 def show_jobs(page: Page) -> Response:
     """The jobs of a queue that wait, are in flight, or are delayed."""
-    _for_operators(page)
     queue, place = _queue(page), page.request.path_params["place"]
     if place not in get_args(Place):
         raise not_found()
@@ -139,7 +137,6 @@ def show_jobs(page: Page) -> Response:
 
 def show_worker(page: Page) -> Response:
     """The jobs that a worker has taken and not finished."""
-    _for_operators(page)
     client, id = page.console.jobs.client, page.request.path_params["id"]
     if id not in queues.read_holders(client):
         raise not_found()
@@ -175,7 +172,6 @@ def _queue(page: Page) -> str:
 
 def show_overdue(page: Page) -> Response:
     """The rows behind a figure; of held routes those of one reason, if one is given."""
-    _for_operators(page)
     figure = next((one for one in FIGURES if one == page.request.path_params["figure"]), None)
     if figure is None:
         raise not_found()
@@ -193,7 +189,6 @@ def show_overdue(page: Page) -> Response:
 
 
 def show_dead(page: Page) -> Response:
-    _for_operators(page)
     return _dead(page)
 
 
@@ -270,12 +265,6 @@ def resume(page: Page) -> Response:
     return see_other(f"/queues?done={'resumed' if changed else 'not-paused'}")
 
 
-def _for_operators(page: Page) -> None:
-    """Raises Refused."""
-    if page.session.role is not Role.OPERATOR:
-        raise not_found()
-
-
 def _actor(page: Page) -> Actor:
     return Actor(page.session.email, page.form.text("reason", most=audit.LONGEST_REASON))
 
@@ -302,3 +291,19 @@ def _id(page: Page, name: Literal["company", "route"], kind: Kind) -> UUID | Non
     if text and found is None:
         raise Refused(400, f"This is no {name}'s id", f"It looks like {kind}_ and 32 digits. Go back and correct it.")
     return found
+
+
+_page_at = partial(page_at, by=OPERATORS)
+_action_at = partial(action_at, by=OPERATORS, audited_as=None)
+ADDRESSES = [
+    _page_at("/queues", show),
+    _page_at("/queues/dead", show_dead),
+    _action_at("/queues/dead", act_on_dead),
+    _action_at("/queues/pause", pause),
+    _action_at("/queues/resume", resume),
+    stream_at("/queues/stream", figures, by=OPERATORS),
+    _page_at("/queues/overdue/{figure}", show_overdue),
+    _page_at("/queues/workers/{id}", show_worker),
+    _page_at("/queues/{queue}/rates", show_rates),
+    _page_at("/queues/{queue}/{place}", show_jobs),
+]

@@ -2,19 +2,23 @@
 again. Each says why; the rules are in `domain/routes/progress/dispatcher_entries.py`."""
 
 from datetime import UTC, datetime
+from functools import partial
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
 
+from domain.accounts.users import MAY_DISPATCH
 from domain.ids import read_id, shown_id
 from domain.observability import get_logger
 from domain.routes.events import Requester
 from domain.routes.progress import dispatcher_entries
 from domain.routes.transitions import cancel_route
 from domain.telematics.manual_stop_events import End
-from ingress.console.frame import Page, Refused, not_found, see_other
+from ingress.console.addresses import action_at
 from ingress.console.pages.routes import history_of, tenant_of
+from ingress.console.refusals import Refused, not_found
+from ingress.console.signed_in import Page, see_other
 
 log = get_logger(__name__)
 
@@ -113,3 +117,12 @@ def _done(page: Page, route_id: UUID, done: str, logged: str | None) -> Response
     if logged is not None:
         log.info(logged, route_id=route_id, company_id=page.company_id, user_id=page.session.user_id)
     return see_other(f"/routes/{shown_id('rte', route_id)}?done={done}")
+
+
+_dispatch_at = partial(action_at, by=MAY_DISPATCH)
+ADDRESSES = [
+    _dispatch_at("/routes/{id}/cancel", cancel, audited_as="route_actions.cancel"),
+    _dispatch_at("/routes/{id}/mark", mark, audited_as="route_actions.mark"),
+    _dispatch_at("/routes/{id}/plan", plan, audited_as="route_actions.plan"),
+    _dispatch_at("/routes/{id}/send", send, audited_as="route_actions.send"),
+]

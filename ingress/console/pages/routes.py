@@ -20,8 +20,10 @@ from domain.planning.reasons import with_reasons
 from domain.routes.reading.history import History, read_history, read_packed_explanation
 from domain.routes.reading.lookups import read_routes
 from domain.routes.reading.search import MOST_RECORDS, MOST_SEARCHED, RouteSearch, search_routes
+from ingress.console.addresses import page_at
 from ingress.console.drawing import WIDTH, Frame, draw_ground, draw_moving, drawn_candidates
-from ingress.console.frame import Page, Refused, not_found
+from ingress.console.refusals import Refused, not_found
+from ingress.console.signed_in import Page
 from ingress.console.timeline import timeline
 
 PAGE_SIZE = 50
@@ -217,3 +219,6 @@ def history_of(page: Page) -> History:
 
 def tenant_of(page: Page, history: History) -> Tenant:
     return Tenant(page.company_id, Environment(history.route.environment))
+
+
+ADDRESSES = [page_at("/routes", show), page_at("/routes/{id}", show_one)]

@@ -17,8 +17,11 @@ from domain.lifecycle import Environment
 from domain.savings.export import line_row, plan_row, write_savings_csv
 from domain.savings.report import Dimension, Only, Order, SavingsLine, Week, by_line, by_week, plans_behind, total_of
 from domain.savings.spans import Span, UnusableSpan, month_of, quarter_of
+from domain.wording import sentence
+from ingress.console.addresses import as_download, page_at
 from ingress.console.downloads import Download
-from ingress.console.frame import Page, Refused, not_found
+from ingress.console.refusals import Refused, not_found
+from ingress.console.signed_in import Page
 
 LINES, PLANS = 50, 100
 """Shown on one page."""
@@ -139,7 +142,7 @@ def _span(page: Page) -> Span:
         return Span(_day(page, "from") or month.first_day, _day(page, "to") or month.last_day, zone)
     except UnusableSpan as error:
         text = str(error)
-        raise Refused(400, "These days cannot be reported", f"{text[:1].upper()}{text[1:]}.") from None
+        raise Refused(400, "These days cannot be reported", sentence(text)) from None
 
 
 def _today(page: Page) -> date:
@@ -240,3 +243,11 @@ def _bars(weeks: list[Week]) -> list[_Bar]:
         )
         for number, (saved, week) in enumerate(zip(cents, weeks, strict=True))
     ]
+
+
+ADDRESSES = [
+    page_at("/savings", show),
+    page_at("/savings.csv", export, run=as_download),
+    page_at("/savings/plans", show_plans),
+    page_at("/savings/plans.csv", export_plans, run=as_download),
+]

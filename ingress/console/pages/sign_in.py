@@ -13,6 +13,8 @@ from domain.accounts.users import LINK_HOURS, company_of_user, email_of_link, se
 from domain.observability import get_logger
 from domain.operations import audit
 from domain.operations.audit import Actor
+from domain.wording import counted, sentence
+from ingress.console.addresses import action_at, open_page_at
 from ingress.console.browser import (
     DEVICE,
     SESSION,
@@ -23,8 +25,8 @@ from ingress.console.browser import (
     remove_cookie,
     set_cookie,
 )
-from ingress.console.frame import Console, Page, see_other
-from ingress.console.rendering import counted
+from ingress.console.console import Console
+from ingress.console.signed_in import EVERYBODY, Page, see_other
 
 log = get_logger(__name__)
 
@@ -133,7 +135,7 @@ def _use_link(console: Console, request: Request, form: Form) -> Response:
                     remember_device(request, response, device)
                 return response
             except UnusablePassword as error:
-                fault = f"{error}."
+                fault = sentence(str(error))
     return _link_page(console, request, email, fault)
 
 
@@ -144,7 +146,21 @@ def _link_page(console: Console, request: Request, email: str | None, fault: str
         "set_password.html",
         status=status,
         email=email,
-        fault=fault[:1].upper() + fault[1:],
+        fault=fault,
         min_characters=MIN_CHARACTERS,
         link_hours=LINK_HOURS,
     )
+
+
+ADDRESSES = [
+    open_page_at("/sign-in", show, act),
+    open_page_at("/set-password/{token}", show_link, use_link),
+    action_at("/sign-out", sign_out, by=EVERYBODY, audited_as=None),
+    action_at(
+        "/sign-out-everywhere",
+        sign_out_everywhere,
+        by=EVERYBODY,
+        audited_as="sign_in.sign_out_everywhere",
+        is_own=True,
+    ),
+]
