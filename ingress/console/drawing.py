@@ -28,7 +28,7 @@ _SMALLEST_DEGREES = 0.02
 """About 2 km: what a route within one town is drawn as large as."""
 
 
-class Mark(NamedTuple):
+class Symbol(NamedTuple):
     x: float
     y: float
     label: str
@@ -101,13 +101,13 @@ class Ground(NamedTuple):
     frame: Frame
     road: str
     """The points of a polyline."""
-    stations: list[Mark]
+    stations: list[Symbol]
 
 
 class Moving(NamedTuple):
     frame: Frame
-    stops: list[Mark]
-    truck: Mark | None
+    stops: list[Symbol]
+    truck: Symbol | None
 
 
 def drawn_candidates(explanation: StoredExplanation) -> list[int]:
@@ -122,8 +122,8 @@ def draw_ground(history: History, explanation: Explanation | None) -> Ground:
     stations = _stations(explanation, line) if explanation and line else _bought_at(history)
     places = [*stops, *line, *(place for place, *_ in stations), *([truck] if truck else [])]
     frame = Frame.around(places, is_road=bool(line))
-    marks = [Mark(*frame(place), label, kind) for place, label, kind in stations]
-    return Ground(frame, _polyline([frame(place) for place in line or stops]), marks)
+    symbols = [Symbol(*frame(place), label, kind) for place, label, kind in stations]
+    return Ground(frame, _polyline([frame(place) for place in line or stops]), symbols)
 
 
 def draw_moving(history: History, frame: Frame | None) -> Moving:
@@ -134,10 +134,10 @@ def draw_moving(history: History, frame: Frame | None) -> Moving:
     return Moving(
         frame,
         [
-            Mark(*frame(place), stop["name"], "reached" if number in visited else "ahead", str(number + 1))
+            Symbol(*frame(place), stop["name"], "reached" if number in visited else "ahead", str(number + 1))
             for number, (place, stop) in enumerate(zip(stops, history.route.stops, strict=True))
         ],
-        Mark(*frame(truck), "The truck", "truck") if truck is not None else None,
+        Symbol(*frame(truck), "The truck", "truck") if truck is not None else None,
     )
 
 
