@@ -115,7 +115,7 @@ def open_first_record(page: "Page") -> None:
 
 def open_step(page: "Page") -> None:
     """One of the things that may be done to a route. The page shows one form at a time."""
-    page.locator("summary", has_text="Mark a stop by hand").click()
+    page.locator("summary", has_text="Enter an arrival or departure").click()
     page.wait_for_function("document.activeElement.matches('details[open] input, details[open] select')")
 
 

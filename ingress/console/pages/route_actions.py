@@ -1,5 +1,7 @@
-"""What is done to a route on its page: cancel it, mark a stop as reached or left, make its plan again, send a message
-again. Each says why; the rules are in `domain/routes/progress/dispatcher_entries.py`."""
+"""The actions on a route's page: cancel it, enter an arrival or departure, make its plan again, send a message again.
+
+Each needs a reason. The rules are in `domain/routes/transitions.py` and `domain/routes/progress/dispatcher_entries.py`.
+"""
 
 from datetime import UTC, datetime
 from functools import partial
@@ -9,14 +11,15 @@ from zoneinfo import ZoneInfo
 from starlette.responses import Response
 
 from domain.accounts.users import MAY_DISPATCH
+from domain.database import Tenant
 from domain.ids import read_id, shown_id
 from domain.observability import get_logger
 from domain.routes.events import Requester
 from domain.routes.progress import dispatcher_entries
+from domain.routes.reading.history import find_tenant
 from domain.routes.transitions import cancel_route
 from domain.telematics.manual_stop_events import End
 from ingress.console.addresses import action_at
-from ingress.console.pages.routes import history_of, tenant_of
 from ingress.console.refusals import Refused, not_found
 from ingress.console.signed_in import Page, see_other
 
@@ -26,15 +29,11 @@ _ENDS: dict[str, End] = {"arrival": "arrival", "departure": "departure"}
 
 
 def cancel(page: Page) -> Response:
-    """As DELETE does it, by the same rule, with the reason and who gave it."""
-    history, by = history_of(page), _by(page)
-    route_id = history.route.id
+    """Cancel the route by the rule of the API's DELETE. The route keeps the reason and who gave it."""
+    tenant, route_id = _route(page)
+    by = _by(page)
     effect, jobs = cancel_route(
-        page.connection,
-        tenant_of(page, history),
-        route_id,
-        now=page.now,
-        reason=f"Canceled by {by.email}: {by.reason}",
+        page.connection, tenant, route_id, now=page.now, reason=f"Canceled by {by.email}: {by.reason}"
     )
     page.jobs += jobs
     if effect is None:
@@ -44,16 +43,19 @@ def cancel(page: Page) -> Response:
     return _done(page, route_id, "canceled", "console.route_canceled" if effect == "cancel" else None)
 
 
-def mark(page: Page) -> Response:
-    """A stop was reached or left, as somebody knows who has asked the driver. Raises ImpossibleMark, ImpossibleStep."""
-    history, by = history_of(page), _by(page)
+def enter_stop_event(page: Page) -> Response:
+    """Enter an arrival or departure that somebody learned from the driver.
+
+    Raises ImpossibleStopEvent, ImpossibleStep."""
+    tenant, route_id = _route(page)
+    by = _by(page)
     name, _, number = page.form.text("what").partition(" ")
     if name not in _ENDS or not (number.isascii() and number.isdecimal()):
         raise Refused(400, "Say which stop", "Go back and choose what the truck did.")
     is_news, jobs = dispatcher_entries.mark_stop(
         page.connection,
-        tenant_of(page, history),
-        history.route.id,
+        tenant,
+        route_id,
         int(number[:4]),
         _ENDS[name],
         _moment(page),
@@ -63,12 +65,12 @@ def mark(page: Page) -> Response:
     )
     page.jobs += jobs
     if not is_news:
-        return _done(page, history.route.id, "known", None)
-    return _done(page, history.route.id, "marked", "console.stop_marked")
+        return _done(page, route_id, "known", None)
+    return _done(page, route_id, "entered", "console.stop_event_entered")
 
 
 def _moment(page: Page) -> datetime:
-    """As the browser's field writes it: in the company's zone. Raises Refused."""
+    """The time in the form, which the browser writes in the company's zone. Raises Refused."""
     try:
         moment = datetime.fromisoformat(page.form.text("at"))
         if moment.tzinfo is None:
@@ -80,29 +82,36 @@ def _moment(page: Page) -> datetime:
 
 def plan(page: Page) -> Response:
     """Raises ImpossibleStep."""
-    history, by = history_of(page), _by(page)
-    page.jobs += dispatcher_entries.plan_again(
-        page.connection, tenant_of(page, history), history.route.id, by, now=page.now
-    )
-    return _done(page, history.route.id, "plan", "console.plan_again")
+    tenant, route_id = _route(page)
+    page.jobs += dispatcher_entries.plan_again(page.connection, tenant, route_id, _by(page), now=page.now)
+    return _done(page, route_id, "plan", "console.plan_again")
 
 
 def send(page: Page) -> Response:
     """Raises CannotResend."""
-    history, by = history_of(page), _by(page)
-    message_id = read_id("msg", page.form.text("message"))
+    tenant, route_id = _route(page)
+    by, message_id = _by(page), read_id("msg", page.form.text("message"))
     if message_id is None:
         raise not_found()
     page.jobs += dispatcher_entries.send_again(
         page.connection,
-        tenant_of(page, history),
-        history.route.id,
+        tenant,
+        route_id,
         message_id,
         by,
         driver_was_asked=page.form.text("asked") == "yes",
         now=page.now,
     )
-    return _done(page, history.route.id, "send", "console.send_again")
+    return _done(page, route_id, "send", "console.send_again")
+
+
+def _route(page: Page) -> tuple[Tenant, UUID]:
+    """The route in the address, which stands in either environment. Raises Refused."""
+    route_id = read_id("rte", page.request.path_params["id"])
+    tenant = find_tenant(page.connection, page.company_id, route_id) if route_id is not None else None
+    if tenant is None or route_id is None:
+        raise not_found()
+    return tenant, route_id
 
 
 def _by(page: Page) -> Requester:
@@ -122,7 +131,7 @@ def _done(page: Page, route_id: UUID, done: str, logged: str | None) -> Response
 _dispatch_at = partial(action_at, by=MAY_DISPATCH)
 ADDRESSES = [
     _dispatch_at("/routes/{id}/cancel", cancel, audited_as="route_actions.cancel"),
-    _dispatch_at("/routes/{id}/mark", mark, audited_as="route_actions.mark"),
+    _dispatch_at("/routes/{id}/stop-event", enter_stop_event, audited_as="route_actions.mark"),
     _dispatch_at("/routes/{id}/plan", plan, audited_as="route_actions.plan"),
     _dispatch_at("/routes/{id}/send", send, audited_as="route_actions.send"),
 ]

@@ -86,8 +86,8 @@ def _start_of(page: Page, name: str, *, days: int = 0) -> datetime | None:
 def show_one(page: Page) -> Response:
     """A route's page; or the part of it that moves: status, stops, truck and timeline. With another plan than the one
     that is drawn, the road and its stations are drawn again too."""
-    history = history_of(page)
-    tenant = tenant_of(page, history)
+    history = _history(page)
+    tenant = Tenant(page.company_id, Environment(history.route.environment))
     (versioned,) = read_routes([(tenant, history.route.id)]).on(page.connection)
     if versioned is None:
         raise not_found()
@@ -153,8 +153,8 @@ def _explained(page: Page, explanation: StoredExplanation) -> Explained:
 
 _DONE = {
     "canceled": "The route is canceled.",
-    "marked": "The stop is marked.",
-    "known": "Nothing was changed: it was seen or marked before.",
+    "entered": "It is entered.",
+    "known": "Nothing was changed: it was seen or entered before.",
     "plan": "The plan is made again. It replaces the present one only where that is worth it.",
     "send": "The message is sent again.",
 }
@@ -164,8 +164,8 @@ class Steps(NamedTuple):
     """What somebody may do to the route by hand."""
 
     cancel: bool
-    marks: list[tuple[str, str]]
-    """What can be marked: its value in the form, and the words for it."""
+    stop_events: list[tuple[str, str]]
+    """The arrivals and departures that can be entered: the value in the form, and the words for it."""
     time: str
     """Now, as a browser writes it in its field."""
     plan: bool
@@ -182,7 +182,7 @@ def _steps(page: Page, history: History) -> Steps | None:
     has_plan = route.status != RouteStatus.DRAFT and route.corrected_at is None
     return Steps(
         cancel=route.status in CANCELABLE,
-        marks=_marks(history) if is_on_its_way else [],
+        stop_events=_missing_stop_events(history) if is_on_its_way else [],
         time=f"{page.now.astimezone(ZoneInfo(page.session.time_zone)):%Y-%m-%dT%H:%M}",
         plan=is_on_its_way and route.arrived_at is not None and (has_plan or route.status == RouteStatus.DRAFT),
         send={
@@ -196,7 +196,7 @@ def _steps(page: Page, history: History) -> Steps | None:
     )
 
 
-def _marks(history: History) -> list[tuple[str, str]]:
+def _missing_stop_events(history: History) -> list[tuple[str, str]]:
     visits = {visit.stop: visit for visit in history.visits}
     offered = []
     for number, stop in enumerate(history.route.stops):
@@ -208,17 +208,13 @@ def _marks(history: History) -> list[tuple[str, str]]:
     return offered
 
 
-def history_of(page: Page) -> History:
-    """Of the route in the address. Raises Refused."""
+def _history(page: Page) -> History:
+    """The history of the route in the address. Raises Refused."""
     route_id = read_id("rte", page.request.path_params["id"])
     history = read_history(page.connection, page.company_id, route_id) if route_id is not None else None
     if history is None:
         raise not_found()
     return history
-
-
-def tenant_of(page: Page, history: History) -> Tenant:
-    return Tenant(page.company_id, Environment(history.route.environment))
 
 
 ADDRESSES = [page_at("/routes", show), page_at("/routes/{id}", show_one)]
