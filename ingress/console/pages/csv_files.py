@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any
 from uuid import UUID
 
 from starlette.responses import Response
@@ -11,6 +10,7 @@ from starlette.routing import Route
 from domain.accounts.contacts import Contacts, is_sealed
 from domain.accounts.users import MAY_EDIT_POLICY
 from domain.contract.csvfiles import count_rows, write_rows
+from domain.fleet.listings import StoredDriver
 from domain.ids import read_id, shown_id
 from domain.operations import csv_imports
 from domain.operations.csv_imports import StoredImport
@@ -20,15 +20,15 @@ from ingress.console.importer import Upload
 from ingress.console.pages.fleet_and_stations import keep, plain
 from ingress.console.refusals import not_found
 from ingress.console.signed_in import Page, see_other
-from ingress.console.subjects import DRIVERS, SUBJECTS, Subject
+from ingress.console.subjects import DRIVERS, SUBJECTS, AnySubject
 
 
-def require_no_import(subject: Subject, page: Page) -> None:
+def require_no_import(subject: AnySubject, page: Page) -> None:
     """Look before a file is read. Raises ImportRunning."""
     csv_imports.require_none(page.connection, subject.company_id(page), now=page.now)
 
 
-def take(subject: Subject, page: Page, upload: Upload) -> Response:
+def take(subject: AnySubject, page: Page, upload: Upload) -> Response:
     """A file has arrived: its import begins, and the page that follows it is shown."""
     importer, company_id = page.console.importer, subject.company_id(page)
     rows_total = count_rows(upload.path)
@@ -48,7 +48,7 @@ def _read(page: Page, company_id: UUID | None, import_id: UUID) -> StoredImport:
     return stored
 
 
-def show_import(subject: Subject, page: Page) -> Response:
+def show_import(subject: AnySubject, page: Page) -> Response:
     """How far an import is, and what became of it; or the part of the page that asks for itself again."""
     company_id, import_id = subject.company_id(page), read_id("imp", page.request.path_params["id"])
     if import_id is None:
@@ -67,34 +67,34 @@ def show_import(subject: Subject, page: Page) -> Response:
     )
 
 
-def export(subject: Subject, page: Page) -> Response:
+def export(subject: AnySubject, page: Page) -> Response:
     """All that is not retired. An import of it changes nothing. Without contacts, which an import then leaves."""
     names = [name for name in subject.shape.__struct_fields__ if name != "contact"]
     rows = subject.listing.all(page.connection, subject.scope(page))
     return _csv(f"fuelroute-{subject.name}.csv", names, ([getattr(row, name) for name in names] for row in rows))
 
 
-def export_contacts(subject: Subject, page: Page) -> Response:
-    """Likewise, with the contacts, which hold secrets: for owners, and kept in the audit log."""
-    names, contacts = subject.shape.__struct_fields__, page.console.contacts
-    rows = subject.listing.all(page.connection, subject.scope(page))
-    keep(subject, page, "export contacts", "all", "The contacts were taken away as a CSV file")
-    return _csv(f"fuelroute-{subject.name}-contacts.csv", names, _with_contacts(rows, names, contacts))
+def export_contacts(page: Page) -> Response:
+    """The drivers with their contacts, which are secrets: for owners, and recorded in the audit log."""
+    names = DRIVERS.shape.__struct_fields__
+    rows = DRIVERS.listing.all(page.connection, DRIVERS.scope(page))
+    keep(DRIVERS, page, "export contacts", "all", "The contacts were taken away as a CSV file")
+    return _csv(f"fuelroute-{DRIVERS.name}-contacts.csv", names, _with_contacts(rows, names, page.console.contacts))
 
 
-def _with_contacts(rows: Iterable[Any], names: tuple[str, ...], contacts: Contacts) -> Iterator[list[Any]]:
+def _with_contacts(rows: Iterable[StoredDriver], names: tuple[str, ...], contacts: Contacts) -> Iterator[list[object]]:
     for row in rows:
         contact = contacts.open_or_keep(row.contact)
         readable = None if contact is None or is_sealed(contact) else contact
         yield [readable if name == "contact" else getattr(row, name) for name in names]
 
 
-def _csv(name: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Response:
+def _csv(name: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> Response:
     """A file that begins with the mark of UTF-8 for spreadsheets."""
     return Download(name, lambda file: write_rows(file, list(columns), rows), encoding="utf-8-sig")
 
 
-def _addresses_of(subject: Subject) -> list[Route]:
+def _addresses_of(subject: AnySubject) -> list[Route]:
     name, may_edit = subject.name, subject.may_edit
     return [
         upload_at(f"/{name}/import", partial(take, subject), by=may_edit, check=partial(require_no_import, subject)),
@@ -107,7 +107,7 @@ ADDRESSES = [
     *(address for subject in SUBJECTS for address in _addresses_of(subject)),
     action_at(
         f"/{DRIVERS.name}/contacts.csv",
-        partial(export_contacts, DRIVERS),
+        export_contacts,
         by=MAY_EDIT_POLICY,
         audited_as=None,
         run=as_download,

@@ -5,7 +5,6 @@ import hashlib
 import re
 from collections.abc import Collection
 from functools import partial
-from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
@@ -23,7 +22,7 @@ from ingress.console.addresses import action_at, page_at
 from ingress.console.browser import MAX_FILE_BYTES
 from ingress.console.refusals import Refused
 from ingress.console.signed_in import Page, see_other
-from ingress.console.subjects import SUBJECTS, Field, Subject, as_text
+from ingress.console.subjects import SUBJECTS, AnySubject, Field, Stored, Subject, Typed, as_text
 
 PAGE_SIZE = 50
 _LONGEST = 4_000
@@ -40,7 +39,7 @@ _DONE = {
 }
 
 
-def show(subject: Subject, page: Page) -> Response:
+def show(subject: AnySubject, page: Page) -> Response:
     """The list."""
     form, number = page.form, page.form.number("page", most=100_000)
     retired = subject.retires and form.text("retired") == "yes"
@@ -77,26 +76,26 @@ def show(subject: Subject, page: Page) -> Response:
     )
 
 
-def _latest_imports(subject: Subject, page: Page) -> list[csv_imports.StoredImport]:
+def _latest_imports(subject: AnySubject, page: Page) -> list[csv_imports.StoredImport]:
     return csv_imports.latest_imports(page.connection, subject.company_id(page), subject.name, limit=_IMPORTS)
 
 
-def columns_of(subject: Subject) -> list[tuple[str, bool]]:
+def columns_of(subject: AnySubject) -> list[tuple[str, bool]]:
     """The columns of the CSV file, and which of them it must have."""
     return [(field.encode_name, field.required) for field in msgspec.structs.fields(subject.shape)]
 
 
-def show_new(subject: Subject, page: Page) -> Response:
+def show_new(subject: AnySubject, page: Page) -> Response:
     subject.company_id(page)  # an operator chooses a company first
     return _form(subject, page, None, {})
 
 
-def show_one(subject: Subject, page: Page) -> Response:
+def show_one(subject: AnySubject, page: Page) -> Response:
     stored = subject.read(page, page.form.text("id"))
     return _form(subject, page, stored, _typed_before(subject, stored))
 
 
-def _typed_before(subject: Subject, stored: Any) -> dict[str, str]:
+def _typed_before(subject: Subject[Stored, Typed], stored: Stored) -> dict[str, str]:
     """What the form shows of a stored row; never a secret."""
     return {
         field.name: "" if field.kind == "secret" else as_text(getattr(stored, field.name)) for field in subject.fields
@@ -104,9 +103,9 @@ def _typed_before(subject: Subject, stored: Any) -> dict[str, str]:
 
 
 def _form(
-    subject: Subject,
+    subject: Subject[Stored, Typed],
     page: Page,
-    stored: Any,
+    stored: Stored | None,
     typed: dict[str, str],
     *,
     fault: str = "",
@@ -115,7 +114,7 @@ def _form(
 ) -> Response:
     key = subject.key(stored) if stored is not None else ""
     may_edit = page.session.role in subject.may_edit
-    is_retired = subject.retires and stored is not None and stored.retired_at is not None
+    is_retired = stored is not None and subject.is_retired(stored)
     return page.render(
         "record.html",
         status=status,
@@ -137,33 +136,34 @@ def _form(
     )
 
 
-def _entries(subject: Subject, page: Page, key: str) -> list[audit.AuditRow]:
+def _entries(subject: AnySubject, page: Page, key: str) -> list[audit.AuditRow]:
     return audit.actions_on_subject(
         page.connection, subject.company_id(page), subject.audit_subject(key), limit=_ENTRIES
     )
 
 
-def _state_of(subject: Subject, stored: Any) -> str:
+def _state_of(subject: Subject[Stored, Typed], stored: Stored | None) -> str:
     """Tells whether somebody changed the row meanwhile. Nothing can be learned of a secret from it."""
     if stored is None:
         return ""
-    values = [(name, value) for name, value in stored._asdict().items() if name not in _secrets(subject)]
+    row = stored._asdict()  # type: ignore[attr-defined]  # a NamedTuple, which no bound of a type variable can say
+    values = [(name, value) for name, value in row.items() if name not in _secrets(subject)]
     return hashlib.sha256(repr(values).encode()).hexdigest()[:16]
 
 
-def _secrets(subject: Subject) -> Collection[str]:
+def _secrets(subject: AnySubject) -> Collection[str]:
     return {field.name for field in subject.fields if field.kind == "secret"}
 
 
-def add(subject: Subject, page: Page) -> Response:
+def add(subject: AnySubject, page: Page) -> Response:
     return _save(subject, page, None)
 
 
-def save(subject: Subject, page: Page) -> Response:
+def save(subject: AnySubject, page: Page) -> Response:
     return _save(subject, page, subject.read(page, page.form.packed("id")))
 
 
-def _save(subject: Subject, page: Page, stored: Any) -> Response:
+def _save(subject: Subject[Stored, Typed], page: Page, stored: Stored | None) -> Response:
     """Stores what was typed into the form of a record, or shows the form again with what is wrong."""
     typed = {field.name: _typed(page, field, stored) for field in subject.fields}
     refuse = partial(_form, subject, page, stored, typed)
@@ -190,7 +190,7 @@ def _save(subject: Subject, page: Page, stored: Any) -> Response:
     return see_other(f"/{subject.name}/one?{urlencode({'id': key, 'done': done})}")
 
 
-def _typed(page: Page, field: Field, stored: Any) -> str:
+def _typed(page: Page, field: Field, stored: object | None) -> str:
     """Browsers take the ends of lines out of what they show in one: what is the same but for these was not changed."""
     typed = page.form.text(field.name, most=_LONGEST)
     if stored is None or field.kind == "secret":
@@ -199,7 +199,7 @@ def _typed(page: Page, field: Field, stored: Any) -> str:
     return before if "".join(before.splitlines()).strip() == "".join(typed.splitlines()) else typed
 
 
-def _changed(subject: Subject, page: Page, stored: Any, row: Any) -> list[str]:
+def _changed(subject: Subject[Stored, Typed], page: Page, stored: Stored | None, row: Typed) -> list[str]:
     """The labels of what differs; never a value. Stations that are retired come back."""
     if stored is None:
         return []
@@ -214,15 +214,15 @@ def _changed(subject: Subject, page: Page, stored: Any, row: Any) -> list[str]:
     ]
     if page.form.text("price_checked") == "yes":
         changed.append("Day of the price")
-    if subject.retires and stored.retired_at is not None:
+    if subject.is_retired(stored):
         changed.append("In use again")
     return changed
 
 
-def end(subject: Subject, page: Page) -> Response:
+def end(subject: AnySubject, page: Page) -> Response:
     """Retires a vehicle, driver or station; removes a deal or tax."""
     stored = subject.read(page, page.form.packed("id"))
-    if subject.retires and stored.retired_at is not None:
+    if subject.is_retired(stored):
         raise Refused(409, f"This {subject.one} is retired already", "Somebody was quicker.")
     key = subject.key(stored)
     subject.end(page, stored)
@@ -233,7 +233,7 @@ def end(subject: Subject, page: Page) -> Response:
     return see_other(f"/{subject.name}?done=removed")
 
 
-def keep(subject: Subject, page: Page, act: str, key: str, what: str) -> None:
+def keep(subject: AnySubject, page: Page, act: str, key: str, what: str) -> None:
     """In the audit log: who did what."""
     by = Actor(page.session.email, what)
     company_id = subject.company_id(page)
@@ -252,7 +252,7 @@ _LENGTH = re.compile(r"of length ([<>]=) (\d+)")
 _BOUNDS = {"<=": "at most", ">=": "at least"}
 
 
-def _addresses_of(subject: Subject) -> list[Route]:
+def _addresses_of(subject: AnySubject) -> list[Route]:
     may_edit = subject.may_edit
     return [
         page_at(f"/{subject.name}", partial(show, subject)),
