@@ -35,7 +35,7 @@ from ingress.console.signed_in import EVERYBODY, Handler, Page, answer_signed_in
 # --- Threads that do the work ------------------------------------------------------------------------------------
 
 Runner = Callable[[Request, Callable[[], Response]], Awaitable[Response]]
-"""Does the work of a request in some threads. Raises NothingFree."""
+"""A function that runs the work of a request in some threads. Raises NothingFree."""
 
 
 async def in_page_threads(request: Request, work: Callable[[], Response]) -> Response:
@@ -44,19 +44,19 @@ async def in_page_threads(request: Request, work: Callable[[], Response]) -> Res
 
 
 async def in_report_threads(request: Request, work: Callable[[], Response]) -> Response:
-    """For pages that may take seconds."""
+    """Run the work of a page that may take seconds."""
     console = console_of(request)
     return await console.reports.run(await console.owner_of(request), work)
 
 
 async def in_password_thread(request: Request, work: Callable[[], Response]) -> Response:
-    """For pages that check or set a password."""
+    """Run the work of a page that checks or sets a password."""
     console = console_of(request)
     return await console.passwords.run(await console.owner_of(request), work)
 
 
 async def as_download(request: Request, work: Callable[[], Response]) -> Response:
-    """For files: a file keeps its place until it has arrived. Raises TooManyDownloads too."""
+    """Run the work that makes a file. The file keeps its place until it has arrived. Raises TooManyDownloads too."""
     console = console_of(request)
     owner = await console.owner_of(request)
     leave = console.downloads.enter(owner, read_cookie(request, SESSION) or owner)
@@ -99,7 +99,7 @@ def stream_at(path: str, handler: Handler, *, by: Collection[Role]) -> Route:
         form = read_query(request)
         work = partial(answer_signed_in, request, handler, form, by=by, is_hidden=True)
 
-        async def look() -> Response:
+        async def refresh() -> Response:
             try:
                 return await in_page_threads(request, work)
             except Exception as error:  # the stream goes on, as it has begun
@@ -110,7 +110,7 @@ def stream_at(path: str, handler: Handler, *, by: Collection[Role]) -> Route:
             return first
         console = console_of(request)
         session, owner = read_cookie(request, SESSION) or "", await console.owner_of(request)
-        return StreamingResponse(console.streams.tell(session, owner, first, look), media_type="text/event-stream")
+        return StreamingResponse(console.streams.events(session, owner, first, refresh), media_type="text/event-stream")
 
     return Route(path, endpoint, methods=["GET"])
 
@@ -213,7 +213,9 @@ FORM_HEADER = "X-Form-Token"
 
 
 async def _read_checked_form(request: Request) -> Form:
-    """The form, if it is one of our pages in the browser that got it. Raises Refused, BadForm, TooSlow, NothingFree."""
+    """Read the form, which must come from a page of ours in the browser that got it.
+
+    Raises Refused, BadForm, TooSlow, NothingFree."""
     console = console_of(request)
     try:
         size = declared_bytes(request, MAX_FORM_BYTES)
@@ -226,7 +228,7 @@ async def _read_checked_form(request: Request) -> Form:
 
 
 def _require_own_form(request: Request, form_token: str) -> None:
-    """Raises Refused."""
+    """Refuse a form of another site or another browser. Raises Refused."""
     token = read_cookie(request, SESSION)
     if token is None or not is_from_our_pages(request) or not is_form_token(form_token, token):
         raise Refused(403, "This form is out of date", "Go back, load the page again, and send the form once more.")

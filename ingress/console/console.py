@@ -16,7 +16,7 @@ from domain.lifecycle import Role
 from domain.settings import Settings
 from ingress.console.browser import SESSION, network_of_client, read_cookie, set_cookie
 from ingress.console.downloads import Downloads
-from ingress.console.fairness import Owners, Threads
+from ingress.console.fairness import FairThreads, ShareOwners
 from ingress.console.importer import IMPORTS_AT_A_TIME, Importer
 from ingress.console.rendering import make_templates
 from ingress.console.streams import Streams
@@ -39,18 +39,18 @@ class Console:
             limits=SERVING,
             fail_fast=True,
         )
-        self.pages = Threads("page", at_a_time, of_one=at_a_time // 2, waiting=400)
-        self.reports = Threads("report", _REPORTS_AT_A_TIME, of_one=1, waiting=40, patience_seconds=30)
+        self.pages = FairThreads("page", at_a_time, of_one=at_a_time // 2, waiting=400)
+        self.reports = FairThreads("report", _REPORTS_AT_A_TIME, of_one=1, waiting=40, patience_seconds=30)
         """Threads for work that takes seconds. Other pages are answered meanwhile."""
-        self.passwords = Threads("password", 1, of_one=1, waiting=60)
+        self.passwords = FairThreads("password", 1, of_one=1, waiting=60)
         """The check of a password keeps a processor busy for a while, and anybody may ask for one."""
-        self.known_browsers = Threads("known-browser", 1, of_one=1, waiting=60)
+        self.known_browsers = FairThreads("known-browser", 1, of_one=1, waiting=60)
         """Checks passwords from browsers that have signed in before: strangers cannot delay these."""
         body_bytes = settings.body_memory_megabytes << 20
         self.bodies = Shares(body_bytes, of_one=body_bytes // 32)
         """Bytes of memory for forms. A form holds its bytes from before it is read until it has arrived."""
         self.downloads = Downloads()
-        self._owners = Owners()
+        self._owners = ShareOwners()
         self.jobs = JobQueue.of(settings)
         self.contacts = Contacts.of(settings)
         self.streams = Streams()

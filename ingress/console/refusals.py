@@ -40,9 +40,9 @@ class _Answer(NamedTuple):
     status: int
     title: str
     what_to_do: str = ""
-    """Empty: the text of the error says it."""
+    """Empty where the text of the error says it."""
     logged: str = ""
-    """The name of the log event. Empty: the person's mistake is not logged."""
+    """The name of the log event; empty where the error is the person's mistake."""
 
 
 _TRY_AGAIN = "Nothing was changed. Try again shortly."
@@ -60,7 +60,7 @@ _ANSWERS: dict[type[Exception], _Answer] = {
     redis.RedisError: _Answer(503, "Redis does not answer", _TRY_AGAIN, "console.redis_away"),
     Exception: _Answer(500, "Something failed on our side", _TRY_AGAIN, "console.failed"),
 }
-"""The answer to each class of errors. The most special class counts."""
+"""The answer to each class of errors. The nearest class counts."""
 
 
 async def answer_error(request: Request, error: Exception) -> Response:
@@ -79,7 +79,8 @@ async def answer_error(request: Request, error: Exception) -> Response:
 
 
 async def _answer_unknown_address(request: Request, error: Exception) -> Response:
-    """Rendered in a thread of the pages: anybody may ask for many addresses that do not exist."""
+    """The page for an address that does not exist. Anybody may ask for many of them, so each waits for a thread of the
+    pages."""
     refused = not_found()
     if isinstance(error, HTTPException) and error.status_code == 405:
         refused = Refused(405, "This address takes no such request", "Start from a page.")
@@ -88,7 +89,7 @@ async def _answer_unknown_address(request: Request, error: Exception) -> Respons
 
 
 async def _answer_nobody(_: Request, __: Exception) -> Response:
-    """The browser has gone, so nobody reads the answer."""
+    """The answer that nobody reads: the browser has gone."""
     return Response(status_code=499)
 
 
@@ -98,8 +99,8 @@ EXCEPTION_HANDLERS: dict[type[Exception], ExceptionHandler] = {
     HTTPException: _answer_unknown_address,
     ClientDisconnect: _answer_nobody,
 }
-"""Starlette's table. `Guard` answers all other errors: Starlette would raise them again after its answer, and uvicorn
-would close the connection."""
+"""The table that Starlette reads. `Guard` answers all other errors: Starlette would raise them again after its answer,
+and uvicorn would close the connection."""
 
 
 def refusal(request: Request, refused: Refused) -> Response:

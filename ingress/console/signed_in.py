@@ -54,7 +54,7 @@ class Page:
     jobs: list[Job] = field(default_factory=list)
     """Jobs to enqueue after the commit."""
     audited: AuditedAction = field(default_factory=AuditedAction)
-    """What the handler adds to the audit log."""
+    """The details that the handler adds to the audit log."""
     afterwards: list[Callable[[], object]] = field(default_factory=list)
     """Calls to make after the commit."""
 

@@ -35,7 +35,7 @@ from ingress.console.signed_in import Page
 
 @dataclass(frozen=True)
 class Field:
-    """A column of the CSV file, as people read it."""
+    """A column of the CSV file in words for people."""
 
     name: str
     label: str
@@ -208,7 +208,7 @@ class Drivers(_FleetSubject[StoredDriver, DriverRow]):
     listed = ("name", "display_name", "external_id", "contact")
 
     def shown(self, row: StoredDriver, field: Field) -> str:
-        """Of a contact only that there is one."""
+        """The value for people. A contact is a secret: they only see that there is one."""
         if field.name == "contact":
             return "stored" if row.contact else ""
         return super().shown(row, field)

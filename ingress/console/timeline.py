@@ -1,4 +1,4 @@
-"""What happened to a route, as far as the stored times tell: each step with its cause."""
+"""The timeline of a route: each step that has a stored time, with its cause."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -15,11 +15,11 @@ class Event(NamedTuple):
     title: str
     cause: str
     kind: str = ""
-    """`good`, `warn` or `bad` where it asks for attention."""
+    """`good`, `warn` or `bad` where the step asks for attention."""
 
 
 def timeline(history: History) -> list[Event]:
-    """Oldest first. What happened at the same time stands in the order in which it is done."""
+    """The steps, oldest first. Steps of the same time stand in the order in which the service does them."""
     return sorted(_events(history), key=lambda event: event.at)
 
 
@@ -116,7 +116,7 @@ _ENDS = {
 
 
 def _last_failure(history: History, message: StoredMessage) -> datetime | None:
-    """When an attempt at this message failed last, before the next message was queued."""
+    """The time of the last failed attempt at this message, before the next message was queued."""
     until = min((other.created_at for other in history.messages if other.created_at > message.created_at), default=None)
     return max(
         (

@@ -144,7 +144,7 @@ _STOPS = """() => {
     document.body.focus(); // the next key starts at the top
     return stops.map(element => element.outerHTML.slice(0, 200));
 }"""
-"""What the keyboard should stop at: everything that can be used, in the order of the page."""
+"""The stops of the keyboard: everything that can be used, in the order of the page."""
 _STOP = """() => {
     const element = document.activeElement, box = element.getBoundingClientRect(), style = getComputedStyle(element);
     return [

@@ -1,1 +1,1 @@
-"""The console's pages: one module for each page or each pair that belongs together."""
+"""The console's pages: one module for each page, with its addresses and the roles that they are for."""

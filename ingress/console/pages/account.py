@@ -1,4 +1,4 @@
-"""What users change of themselves: password, one-time codes; and which company an operator looks at."""
+"""The page Your account: password and one-time codes. The page Companies: an operator chooses whose pages to see."""
 
 from functools import partial
 
@@ -44,7 +44,7 @@ def _account(page: Page, *, fault: str = "", status: int = 200, secret: str = ""
 
 
 def change_password(page: Page) -> Response:
-    """Ends every session, this one too."""
+    """Change the password and end every session, this one too."""
     if page.form.secret("password") != page.form.secret("again"):
         return _account(page, fault="The two passwords differ.", status=400)
     if not _knows_password(page):
@@ -62,7 +62,7 @@ def change_password(page: Page) -> Response:
 
 
 def use_codes(page: Page) -> Response:
-    """Once the user's app has shown that it knows the secret."""
+    """Ask for one-time codes from now on, once the user's app has shown that it knows the secret."""
     secret = page.form.text("secret")
     if not (len(secret) == 32 and secret.isascii() and secret.isalnum() and secret.isupper()):
         return _account(page, fault="Load the page again: the secret was lost.", status=400)
@@ -88,7 +88,7 @@ def remove_codes(page: Page) -> Response:
 
 
 def _knows_password(page: Page) -> bool:
-    """Guessing is slowed down here too: the browser may have been left open."""
+    """Check the present password. Guesses are slowed down here too: somebody may have left the browser open."""
     subjects = [Subject.of(DEVICE, "account", str(page.session.user_id))]
     wait = take_attempt(page.connection, subjects, now=page.now)
     if wait:

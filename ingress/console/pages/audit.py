@@ -1,4 +1,4 @@
-"""The page Audit log: who did what, when, and why. Owners see what was done to their company, operators everything."""
+"""The page Audit log: who did what, when, and why. Owners see the actions on their company, operators all actions."""
 
 from uuid import UUID
 
@@ -34,7 +34,7 @@ def show(page: Page) -> Response:
 
 
 def _whose(page: Page) -> UUID | None:
-    """None: all there is. Raises Refused."""
+    """The company whose actions are shown; None for all actions. Raises Refused."""
     if page.session.role is not Role.OPERATOR:
         return page.company_id
     text = page.form.text("company")
@@ -45,7 +45,7 @@ def _whose(page: Page) -> UUID | None:
 
 
 def _before(page: Page) -> UUID | None:
-    """The entry after which the page goes on. Raises Refused."""
+    """The row of the audit log before which the page goes on. Raises Refused."""
     text = page.form.text("before")
     try:
         return UUID(hex=text) if text else None

@@ -17,19 +17,19 @@ from domain.operations.csv_imports import StoredImport
 from ingress.console.addresses import action_at, as_download, page_at, upload_at
 from ingress.console.downloads import Download
 from ingress.console.importer import Upload
-from ingress.console.pages.fleet_and_stations import keep, plain
+from ingress.console.pages.fleet_and_stations import plain_words, record_change
 from ingress.console.refusals import not_found
 from ingress.console.signed_in import Page, see_other
 from ingress.console.subjects import DRIVERS, SUBJECTS, AnySubject
 
 
 def require_no_import(subject: AnySubject, page: Page) -> None:
-    """Look before a file is read. Raises ImportRunning."""
+    """Refuse a file before it is read, while another import runs. Raises ImportRunning."""
     csv_imports.require_none(page.connection, subject.company_id(page), now=page.now)
 
 
 def take(subject: AnySubject, page: Page, upload: Upload) -> Response:
-    """A file has arrived: its import begins, and the page that follows it is shown."""
+    """Begin the import of a file that has arrived, and show the page that follows it."""
     importer, company_id = page.console.importer, subject.company_id(page)
     rows_total = count_rows(upload.path)
     import_id = csv_imports.begin(
@@ -41,7 +41,7 @@ def take(subject: AnySubject, page: Page, upload: Upload) -> Response:
 
 
 def _read(page: Page, company_id: UUID | None, import_id: UUID) -> StoredImport:
-    """Raises Refused."""
+    """Read the record of an import. Raises Refused."""
     stored = csv_imports.read_import(page.connection, company_id, import_id)
     if stored is None:
         raise not_found()
@@ -49,7 +49,7 @@ def _read(page: Page, company_id: UUID | None, import_id: UUID) -> StoredImport:
 
 
 def show_import(subject: AnySubject, page: Page) -> Response:
-    """How far an import is, and what became of it; or the part of the page that asks for itself again."""
+    """The progress and the result of an import; or the part of that page that refreshes itself."""
     company_id, import_id = subject.company_id(page), read_id("imp", page.request.path_params["id"])
     if import_id is None:
         raise not_found()
@@ -63,12 +63,15 @@ def show_import(subject: AnySubject, page: Page) -> Response:
         subject=subject,
         stored=stored,
         shown=shown_id("imp", import_id),
-        rejected=[(row["line"], plain(row["message"])) for row in csv_imports.rejected_rows(page.connection, stored)],
+        rejected=[
+            (row["line"], plain_words(row["message"])) for row in csv_imports.rejected_rows(page.connection, stored)
+        ],
     )
 
 
 def export(subject: AnySubject, page: Page) -> Response:
-    """All that is not retired. An import of it changes nothing. Without contacts, which an import then leaves."""
+    """The rows that are not retired. An import of the file changes nothing. It has no contacts, and an import then
+    keeps them."""
     names = [name for name in subject.shape.__struct_fields__ if name != "contact"]
     rows = subject.listing.all(page.connection, subject.scope(page))
     return _csv(f"fuelroute-{subject.name}.csv", names, ([getattr(row, name) for name in names] for row in rows))
@@ -78,7 +81,7 @@ def export_contacts(page: Page) -> Response:
     """The drivers with their contacts, which are secrets: for owners, and recorded in the audit log."""
     names = DRIVERS.shape.__struct_fields__
     rows = DRIVERS.listing.all(page.connection, DRIVERS.scope(page))
-    keep(DRIVERS, page, "export contacts", "all", "The contacts were taken away as a CSV file")
+    record_change(DRIVERS, page, "export contacts", "all", "The contacts were taken away as a CSV file")
     return _csv(f"fuelroute-{DRIVERS.name}-contacts.csv", names, _with_contacts(rows, names, page.console.contacts))
 
 
@@ -90,7 +93,7 @@ def _with_contacts(rows: Iterable[StoredDriver], names: tuple[str, ...], contact
 
 
 def _csv(name: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> Response:
-    """A file that begins with the mark of UTF-8 for spreadsheets."""
+    """A file that begins with the byte order mark, by which spreadsheets recognize UTF-8."""
     return Download(name, lambda file: write_rows(file, list(columns), rows), encoding="utf-8-sig")
 
 

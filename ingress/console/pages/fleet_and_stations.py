@@ -1,5 +1,6 @@
-"""The pages Fleet and Stations: for each subject a list to search, a form for each record, and its end. What differs
-between vehicles, drivers, stations, deals and taxes is in `subjects`."""
+"""The pages Fleet and Stations: for each subject a list to search, and a form to add, edit, retire or remove a record.
+
+`subjects` tells how vehicles, drivers, stations, deals and taxes differ."""
 
 import hashlib
 import re
@@ -26,7 +27,7 @@ from ingress.console.subjects import SUBJECTS, AnySubject, Field, Stored, Subjec
 
 PAGE_SIZE = 50
 _LONGEST = 4_000
-"""Of what is typed: the shapes say what is too long for a field."""
+"""The limit for a typed text. The shapes have the limit of each field."""
 _ENTRIES = 10
 _IMPORTS = 5
 
@@ -40,7 +41,7 @@ _DONE = {
 
 
 def show(subject: AnySubject, page: Page) -> Response:
-    """The list."""
+    """The list of a subject's records."""
     form, number = page.form, page.form.number("page", most=100_000)
     retired = subject.retires and form.text("retired") == "yes"
     found = subject.listing.find(
@@ -81,7 +82,7 @@ def _latest_imports(subject: AnySubject, page: Page) -> list[csv_imports.StoredI
 
 
 def columns_of(subject: AnySubject) -> list[tuple[str, bool]]:
-    """The columns of the CSV file, and which of them it must have."""
+    """The columns of the CSV file, each with whether the file must have it."""
     return [(field.encode_name, field.required) for field in msgspec.structs.fields(subject.shape)]
 
 
@@ -96,7 +97,7 @@ def show_one(subject: AnySubject, page: Page) -> Response:
 
 
 def _typed_before(subject: Subject[Stored, Typed], stored: Stored) -> dict[str, str]:
-    """What the form shows of a stored row; never a secret."""
+    """The stored values that the form shows; never a secret."""
     return {
         field.name: "" if field.kind == "secret" else as_text(getattr(stored, field.name)) for field in subject.fields
     }
@@ -143,7 +144,7 @@ def _entries(subject: AnySubject, page: Page, key: str) -> list[audit.AuditRow]:
 
 
 def _state_of(subject: Subject[Stored, Typed], stored: Stored | None) -> str:
-    """Tells whether somebody changed the row meanwhile. Nothing can be learned of a secret from it."""
+    """A hash of the stored row, which tells whether somebody has changed it meanwhile. Secrets are no part of it."""
     if stored is None:
         return ""
     row = stored._asdict()  # type: ignore[attr-defined]  # a NamedTuple, which no bound of a type variable can say
@@ -164,7 +165,7 @@ def save(subject: AnySubject, page: Page) -> Response:
 
 
 def _save(subject: Subject[Stored, Typed], page: Page, stored: Stored | None) -> Response:
-    """Stores what was typed into the form of a record, or shows the form again with what is wrong."""
+    """Store the typed record, or show the form again with its faults."""
     typed = {field.name: _typed(page, field, stored) for field in subject.fields}
     refuse = partial(_form, subject, page, stored, typed)
     if stored is not None and page.form.text("seen") != _state_of(subject, stored):
@@ -173,7 +174,7 @@ def _save(subject: Subject[Stored, Typed], page: Page, stored: Stored | None) ->
         row = read_query({name: value for name, value in typed.items() if value}, subject.shape)
     except Invalid as invalid:
         labels = {field.name: field.label for field in subject.fields}
-        faults = {fault.field: plain(fault.message) for fault in invalid.faults}
+        faults = {fault.field: plain_words(fault.message) for fault in invalid.faults}
         said = "; ".join(": ".join(filter(None, (labels.get(name, name), text))) for name, text in faults.items())
         return refuse(fault=f"{said}.", faults=faults, status=400)
     changed = _changed(subject, page, stored, row)
@@ -185,13 +186,14 @@ def _save(subject: Subject[Stored, Typed], page: Page, stored: Stored | None) ->
     except FuelrouteError as error:
         return refuse(fault=sentence(str(error)), status=409)
     what = ", ".join(changed) if stored is not None else "by hand"
-    keep(subject, page, "change" if stored is not None else "add", key, what)
+    record_change(subject, page, "change" if stored is not None else "add", key, what)
     done = "changed" if stored is not None else "added"
     return see_other(f"/{subject.name}/one?{urlencode({'id': key, 'done': done})}")
 
 
 def _typed(page: Page, field: Field, stored: object | None) -> str:
-    """Browsers take the ends of lines out of what they show in one: what is the same but for these was not changed."""
+    """The typed value; the stored one where the two differ in ends of lines only. Browsers remove these from a field of
+    one line."""
     typed = page.form.text(field.name, most=_LONGEST)
     if stored is None or field.kind == "secret":
         return typed
@@ -200,7 +202,7 @@ def _typed(page: Page, field: Field, stored: object | None) -> str:
 
 
 def _changed(subject: Subject[Stored, Typed], page: Page, stored: Stored | None, row: Typed) -> list[str]:
-    """The labels of what differs; never a value. Stations that are retired come back."""
+    """The labels of the fields that changed; never a value. An edit brings a retired station back."""
     if stored is None:
         return []
     changed = [
@@ -220,28 +222,28 @@ def _changed(subject: Subject[Stored, Typed], page: Page, stored: Stored | None,
 
 
 def end(subject: AnySubject, page: Page) -> Response:
-    """Retires a vehicle, driver or station; removes a deal or tax."""
+    """Retire a vehicle, driver or station; remove a deal or tax."""
     stored = subject.read(page, page.form.packed("id"))
     if subject.is_retired(stored):
         raise Refused(409, f"This {subject.one} is retired already", "Somebody was quicker.")
     key = subject.key(stored)
     subject.end(page, stored)
     act: str = "retire" if subject.retires else "remove"
-    keep(subject, page, act, key, page.form.text("reason") or "by hand")
+    record_change(subject, page, act, key, page.form.text("reason") or "by hand")
     if subject.retires:
         return see_other(f"/{subject.name}/one?{urlencode({'id': key, 'done': 'retired'})}")
     return see_other(f"/{subject.name}?done=removed")
 
 
-def keep(subject: AnySubject, page: Page, act: str, key: str, what: str) -> None:
-    """In the audit log: who did what."""
+def record_change(subject: AnySubject, page: Page, act: str, key: str, what: str) -> None:
+    """Record an action on a record in the audit log."""
     by = Actor(page.session.email, what)
     company_id = subject.company_id(page)
     audit.record_action(page.connection, by, act, subject.audit_subject(key), company_id=company_id, now=page.now)
 
 
-def plain(message: str) -> str:
-    """A fault in words for people who do not write programs."""
+def plain_words(message: str) -> str:
+    """A fault of a field in words for people who do not write programs."""
     for name, words in (("float", "a number"), ("int", "a whole number"), ("str", "a text"), ("date", "a day")):
         message = message.replace(f"`{name} | null`", words).replace(f"`{name}`", words)
     message = _LENGTH.sub(lambda found: f"of {_BOUNDS[found[1]]} {found[2]} characters", message)

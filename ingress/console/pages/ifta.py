@@ -16,13 +16,13 @@ from ingress.console.refusals import Refused
 from ingress.console.signed_in import Page
 
 MOST_ROUTES = 500
-"""In a report that is made while a browser waits: each takes some milliseconds of a processor."""
+"""The limit for a report that is made while a browser waits: each route takes some milliseconds of a processor."""
 _QUARTERS = 8
-"""To choose from."""
+"""The number of quarters to choose from."""
 
 
 def show(page: Page) -> Response:
-    """The report; of a larger fleet, how to make it."""
+    """The report; or, for a larger fleet, the command that makes it."""
     today = page.now.astimezone(ZoneInfo(page.session.time_zone)).date()
     quarter = _quarter(page, today)
     driven = _driven(page, quarter)
@@ -47,7 +47,7 @@ def export(page: Page) -> Response:
 
 
 def _quarter(page: Page, today: date) -> Quarter:
-    """The one that is asked for, else the last that is over. Raises Refused."""
+    """The quarter in the address, else the last quarter that is over. Raises Refused."""
     text = page.form.text("quarter")
     try:
         return Quarter.parse(text) if text else _latest(today)[1]
@@ -56,7 +56,7 @@ def _quarter(page: Page, today: date) -> Quarter:
 
 
 def _latest(today: date) -> list[Quarter]:
-    """The one of today and those before it."""
+    """The quarter of today and the quarters before it."""
     quarters = []
     day = today
     for _ in range(_QUARTERS):
@@ -66,7 +66,7 @@ def _latest(today: date) -> list[Quarter]:
 
 
 def _driven(page: Page, quarter: Quarter) -> Driven | None:
-    """The routes of a report. None: too many, or so many that looking for them took too long."""
+    """The routes of a report. None where they are too many, or where the search for them took too long."""
     try:
         driven = find_driven(page.connection, page.company_id, quarter)
     except psycopg.errors.QueryCanceled:

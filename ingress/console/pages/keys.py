@@ -1,4 +1,4 @@
-"""The page API Keys: making, rotating and revoking them."""
+"""The page API Keys: keys are created, rotated and revoked."""
 
 from datetime import datetime, time, timedelta
 from uuid import UUID
@@ -24,7 +24,7 @@ _OVERLAPS = {
     "168": "7 days",
     "720": "30 days",
 }
-"""By their hours."""
+"""The words for each overlap of two keys, by its hours."""
 
 _DONE = {"revoked": "The key is revoked. Requests that use it are refused from now on."}
 
@@ -88,7 +88,7 @@ def create(page: Page) -> Response:
 
 
 def _end_of(day: str, time_zone: str) -> datetime:
-    """The key is valid on that day still."""
+    """The end of the day, on which the key is still valid."""
     midnight = datetime.combine(datetime.fromisoformat(day).date(), time(), ZoneInfo(time_zone))
     return midnight + timedelta(days=1)
 
@@ -96,7 +96,7 @@ def _end_of(day: str, time_zone: str) -> datetime:
 def _made(
     page: Page, made: NewKey, name: str, expires_at: datetime | None, *, old_ends_at: datetime | None = None
 ) -> Response:
-    """The only page that ever shows the key: it is rendered here, and never loaded again."""
+    """The only page that ever shows the key. It cannot be loaded again."""
     return page.render(
         "key_made.html",
         section="keys",

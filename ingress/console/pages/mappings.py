@@ -1,4 +1,4 @@
-"""The page Mappings: what was decided in the matching screens; searched, changed, removed."""
+"""The page Mappings: the decisions of the page Matching are searched, changed and removed."""
 
 from starlette.responses import Response
 
@@ -7,7 +7,7 @@ from domain.fleet.mappings import list_mappings, mappings_of, remove_mapping
 from domain.fleet.records import ID_KIND
 from domain.ids import shown_id
 from ingress.console.addresses import action_at, page_at
-from ingress.console.pages.matching import KIND_NAMES, kind_of, said, subject_of
+from ingress.console.pages.matching import KIND_NAMES, in_words, kind_of, subject_of
 from ingress.console.refusals import not_found
 from ingress.console.signed_in import AuditedAction, Page, see_other
 
@@ -43,7 +43,7 @@ def remove(page: Page) -> Response:
     target_id = mappings_of(page.connection, page.company_id, subject, [value]).get((kind, value))
     if target_id is None or not remove_mapping(page.connection, page.company_id, kind, value):
         raise not_found()
-    page.audited = AuditedAction(f"{said(subject, kind, value)} was {shown_id(ID_KIND[subject], target_id)}")
+    page.audited = AuditedAction(f"{in_words(subject, kind, value)} was {shown_id(ID_KIND[subject], target_id)}")
     return see_other(f"/mappings/{subject}s?done=removed")
 
 

@@ -15,7 +15,7 @@ from domain.operations import audit
 from domain.operations.audit import Actor
 from domain.wording import sentence
 from ingress.console.addresses import action_at, page_at
-from ingress.console.pages.fleet_and_stations import plain
+from ingress.console.pages.fleet_and_stations import plain_words
 from ingress.console.signed_in import Page, see_other
 from ingress.console.subjects import Field, as_text
 
@@ -68,7 +68,7 @@ def show(page: Page) -> Response:
 
 
 def _stored(company: Company) -> dict[str, str]:
-    """What the form shows; never the message address, which holds secrets."""
+    """The stored values that the form shows; never the message address, which holds secrets."""
     values = company._asdict()
     shown = {field.name: as_text(values[field.name]) for field in FIELDS}
     return shown | {name: str(values[name]).lower() for name in _CHOICES}
@@ -107,7 +107,7 @@ def _policy(
 
 
 def save(page: Page) -> Response:
-    """Stores what was changed in the form, and nothing else."""
+    """Store the fields that were changed in the form, and no others."""
     form, company = page.form, read_company(page.connection, page.company_id)
     stored = _stored(company)
     typed = {name: form.text(name, most=4_000) for name in stored}
@@ -129,7 +129,7 @@ def save(page: Page) -> Response:
     try:
         policy = read_query({name: value for name, value in given.items() if value}, Policy)
     except Invalid as invalid:
-        return refuse({fault.field: plain(fault.message) for fault in invalid.faults})
+        return refuse({fault.field: plain_words(fault.message) for fault in invalid.faults})
     if superseding is not None:
         policy = msgspec.structs.replace(policy, superseding=superseding == "true")
     if message_url or form.text("message_url_removed") == "yes":

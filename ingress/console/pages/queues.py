@@ -1,4 +1,4 @@
-"""The pages Queues, for operators: what is wrong now, the rows behind each number, dead letters, pauses. To others
+"""The pages Queues, for operators: what is wrong now, the rows behind each number, dead letters, pauses. For others
 these addresses do not exist."""
 
 from collections import Counter
@@ -28,7 +28,7 @@ from ingress.console.addresses import action_at, page_at, stream_at
 from ingress.console.charts import draw_chart
 from ingress.console.refusals import Refused, not_found
 from ingress.console.signed_in import OPERATORS, Page, see_other
-from ingress.console.streams import Shared
+from ingress.console.streams import TimedCache
 
 FIGURE_NAMES: dict[Figure, str] = {
     "pending": "Waiting too long for their import",
@@ -46,18 +46,18 @@ _ERROR_GROUP = 120
 
 
 class Seen(NamedTuple):
-    """What is measured for all pages that are open."""
+    """The figures that are measured once for all open pages."""
 
     at: datetime
     measured: Measured
     held: Sequence[HeldCount]
 
 
-_seen: Shared[Seen] = Shared(seconds=1)
+_seen: TimedCache[Seen] = TimedCache(seconds=1)
 
 
 def show(page: Page) -> Response:
-    """The whole page; its part that updates itself is measured anew, since something may just have been done."""
+    """The whole page. Its figures are measured anew, since the operator may just have changed them."""
     return _figures(
         page,
         "queues.html",
@@ -70,7 +70,7 @@ def show(page: Page) -> Response:
 
 
 def figures(page: Page) -> Response:
-    """The part that updates itself."""
+    """The part of the page that updates itself."""
     try:
         seen = _seen.get(lambda: _measure(page))
     except TimeoutError:
@@ -124,7 +124,7 @@ def show_rates(page: Page) -> Response:
 
 
 def show_jobs(page: Page) -> Response:
-    """The jobs of a queue that wait, are in flight, or are delayed."""
+    """The waiting, running or delayed jobs of a queue."""
     queue, place = _queue(page), page.request.path_params["place"]
     if place not in get_args(Place):
         raise not_found()
@@ -163,7 +163,7 @@ def _names(page: Page, jobs: Iterable[About]) -> dict[UUID, str]:
 
 
 def _queue(page: Page) -> str:
-    """Of the address. Raises Refused."""
+    """The queue in the address. Raises Refused."""
     queue: str = page.request.path_params["queue"]
     if queue not in QUEUES:
         raise not_found()
@@ -171,7 +171,7 @@ def _queue(page: Page) -> str:
 
 
 def show_overdue(page: Page) -> Response:
-    """The rows behind a figure; of held routes those of one reason, if one is given."""
+    """The rows behind a figure. Held routes can be limited to one reason."""
     figure = next((one for one in FIGURES if one == page.request.path_params["figure"]), None)
     if figure is None:
         raise not_found()
@@ -213,8 +213,9 @@ def _dead(page: Page, *, fault: str = "", status: int = 200) -> Response:
 
 
 def _groups(page: Page, letters: Sequence[DeadLetter]) -> dict[str, list[tuple[str, int, str]]]:
-    """What most of the letters have in common, by each filter: the value, how many have it, and the address of those.
-    A filter under which all are alike is left out."""
+    """The most frequent values of each filter: the value, the number of its letters, and the address that shows them.
+
+    A filter with one value for all letters is left out."""
     counted_by: dict[str, Counter[str]] = {
         "queue": Counter(one.stored.queue for one in letters),
         "job": Counter(one.stored.job for one in letters),
@@ -235,7 +236,7 @@ def _groups(page: Page, letters: Sequence[DeadLetter]) -> dict[str, list[tuple[s
 
 
 def act_on_dead(page: Page) -> Response:
-    """Replays or discards the letters that match, if there are as many as the person was shown."""
+    """Replay or discard the letters that match, if they are as many as the page has shown."""
     act = {"replay": dead_letters.replay, "discard": dead_letters.discard}.get(page.form.text("act"))
     if act is None:
         raise not_found()
@@ -248,7 +249,7 @@ def act_on_dead(page: Page) -> Response:
 
 
 def _taken(page: Page) -> str:
-    """What the form before did."""
+    """The result of the last form, in words."""
     for act, what in (("replay", "replayed"), ("discard", "discarded")):
         if page.form.text(act):
             return f"{counted(page.form.number(act), 'dead letter')} {what}."
@@ -270,7 +271,7 @@ def _actor(page: Page) -> Actor:
 
 
 def _filter(page: Page) -> Filter:
-    """Raises Refused."""
+    """Read the filter from the form. Raises Refused."""
 
     def text(name: str) -> str | None:
         return page.form.text(name) or None

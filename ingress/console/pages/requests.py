@@ -1,4 +1,4 @@
-"""The pages Requests: what each API key asked lately, and what it was answered."""
+"""The pages Requests: the last requests of each API key, and the answers."""
 
 from datetime import UTC, datetime
 from urllib.parse import urlencode
@@ -23,7 +23,7 @@ _STATUSES = {"2xx": range(200, 300), "3xx": range(300, 400), "4xx": range(400, 5
 
 
 def show(page: Page) -> Response:
-    """The list, newest first."""
+    """The list of requests, newest first."""
     form = page.form
     keys = {shown_id("key", key.id): key for key in reversed(list_keys(page.connection, page.company_id))}
     key = keys.get(form.text("key"))
@@ -56,7 +56,7 @@ def show(page: Page) -> Response:
 
 
 def show_one(page: Page) -> Response:
-    """What is kept of a request."""
+    """The details of one request."""
     request_id = read_id("req", f"req_{page.request.path_params['id']}")
     request = find_request(page.connection, page.company_id, request_id) if request_id is not None else None
     if request is None:
@@ -85,7 +85,7 @@ def _moment(page: Page, name: str) -> datetime | None:
 
 
 def _readable(sent: str) -> str:
-    """Indented, unless it was cut."""
+    """The body with indents, unless it was cut."""
     return sent if sent.endswith("…") else msgspec.json.format(sent, indent=2)
 
 

@@ -81,14 +81,14 @@ def _moment(page: Page) -> datetime:
 
 
 def plan(page: Page) -> Response:
-    """Raises ImpossibleStep."""
+    """Make the plan again. Raises ImpossibleStep."""
     tenant, route_id = _route(page)
     page.jobs += dispatcher_entries.plan_again(page.connection, tenant, route_id, _by(page), now=page.now)
     return _done(page, route_id, "plan", "console.plan_again")
 
 
 def send(page: Page) -> Response:
-    """Raises CannotResend."""
+    """Send a failed message again. Raises CannotResend."""
     tenant, route_id = _route(page)
     by, message_id = _by(page), read_id("msg", page.form.text("message"))
     if message_id is None:
@@ -115,7 +115,7 @@ def _route(page: Page) -> tuple[Tenant, UUID]:
 
 
 def _by(page: Page) -> Requester:
-    """Raises Refused."""
+    """The user and the reason in the form. Raises Refused."""
     reason = page.form.text("reason")
     if not reason:
         raise Refused(400, "Say why", "Go back and give a reason: it is kept with the route.")

@@ -1,4 +1,4 @@
-"""The pages Routes: a list, and one for each route."""
+"""The pages Routes: the list, and a page for each route."""
 
 from datetime import UTC, datetime, time, timedelta
 from typing import Any, NamedTuple
@@ -28,16 +28,16 @@ from ingress.console.timeline import timeline
 
 PAGE_SIZE = 50
 STATIONS = 100
-"""On one page of those along a route's road."""
+"""The number of stations on one page of those along a road."""
 MOST_COMPARED = 3_000
-"""Up to so many stations along a road, the cost of a stop at each is computed: that takes half a second."""
+"""The cost of a stop at each station is computed for up to so many stations along a road: that takes half a second."""
 _FILTERS = ("environment", "status", "held", "unit", "driver", "q", "from", "to")
 _STATUSES = {str(status): status for status in RouteStatus}
 _REASONS = {str(reason): reason for reason in PendingReason}
 
 
 def show(page: Page) -> Response:
-    """The list, or the part of it that asks for itself again and again."""
+    """The list of routes, or the part of it that refreshes itself."""
     form, number = page.form, page.form.number("page", most=1_000_000)
     environment = Environment.SANDBOX if form.text("environment") == Environment.SANDBOX else Environment.LIVE
     wanted = RouteSearch(
@@ -72,7 +72,7 @@ def show(page: Page) -> Response:
 
 
 def _start_of(page: Page, name: str, *, days: int = 0) -> datetime | None:
-    """The first moment of a day in the company's zone, or of a later one. Raises Refused."""
+    """The first moment of the day in the form, or `days` later, in the company's zone. Raises Refused."""
     day = page.form.text(name)
     if not day:
         return None
@@ -84,8 +84,9 @@ def _start_of(page: Page, name: str, *, days: int = 0) -> datetime | None:
 
 
 def show_one(page: Page) -> Response:
-    """A route's page; or the part of it that moves: status, stops, truck and timeline. With another plan than the one
-    that is drawn, the road and its stations are drawn again too."""
+    """A route's page; or the part of it that moves: status, stops, truck and timeline.
+
+    Once there is another plan, the part has the road and its stations too."""
     history = _history(page)
     tenant = Tenant(page.company_id, Environment(history.route.environment))
     (versioned,) = read_routes([(tenant, history.route.id)]).on(page.connection)
@@ -128,7 +129,7 @@ def show_one(page: Page) -> Response:
 
 
 class Explained(NamedTuple):
-    """Why a plan is what it is, with one page of the stations along the road."""
+    """The explanation of a plan, with one page of the stations along the road."""
 
     document: FullExplanation
     stations: list[ReasonedCandidate]
@@ -136,7 +137,7 @@ class Explained(NamedTuple):
     page: int
     pages: int
     is_asked: bool
-    """True when the address says which page."""
+    """True where the address names the page."""
 
 
 def _explained(page: Page, explanation: StoredExplanation) -> Explained:
@@ -161,7 +162,7 @@ _DONE = {
 
 
 class Steps(NamedTuple):
-    """What somebody may do to the route by hand."""
+    """The actions that somebody may take on the route."""
 
     cancel: bool
     stop_events: list[tuple[str, str]]
@@ -174,7 +175,7 @@ class Steps(NamedTuple):
 
 
 def _steps(page: Page, history: History) -> Steps | None:
-    """None for those who may do nothing."""
+    """The possible actions; None for people who may take none."""
     if page.session.role not in MAY_DISPATCH:
         return None
     route = history.route

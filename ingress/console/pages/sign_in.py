@@ -1,4 +1,4 @@
-"""Signing in and out, and the one-time link that sets a password."""
+"""The pages to sign in and out, and the one-time link that sets a password."""
 
 from datetime import UTC, datetime
 from functools import partial
@@ -82,7 +82,7 @@ def _sign_in(console: Console, request: Request, form: Form) -> Response:
 
 
 def remember_device(request: Request, response: Response, device: str) -> None:
-    """Guessing elsewhere does not slow this browser down."""
+    """Let the browser be known: guesses elsewhere do not slow it down."""
     set_cookie(request, response, DEVICE, device, seconds=DEVICE_DAYS * 86_400)
 
 
@@ -103,7 +103,7 @@ def _signed_out(page: Page, done: str) -> Response:
 
 
 def show_link(console: Console, request: Request, _: Form) -> Response:
-    """Looking does not use the link up: mail programs look at links too."""
+    """Show the form behind a link. The link stays valid: mail programs open links too."""
     with console.database.transaction() as connection:
         email = email_of_link(connection, request.path_params["token"], now=datetime.now(UTC))
     return _link_page(console, request, email)

@@ -96,7 +96,7 @@ def test_a_truck_that_has_left_the_frame_stands_at_its_edge() -> None:
 @given(
     st.text() | st.lists(st.floats() | st.integers(), min_size=6, max_size=6).map(lambda one: ",".join(map(str, one)))
 )
-def test_whatever_is_no_frame_is_none(text: str) -> None:
+def test_a_text_that_is_no_frame_reads_as_none(text: str) -> None:
     frame = Frame.read(text)
     stops = draw_moving(history((40.0, -90.0), (41.0, -89.0)), frame).stops
     assert all(0 <= symbol.x <= WIDTH and 0 <= symbol.y <= 621 for symbol in stops)

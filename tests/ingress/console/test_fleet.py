@@ -94,7 +94,7 @@ def test_long_lists_have_pages(world: World) -> None:
     assert "contains" in words(browser.look("/vehicles", q="T", page=3))
 
 
-def test_retired_ones_are_listed_on_their_own(world: World) -> None:
+def test_retired_vehicles_are_listed_on_their_own(world: World) -> None:
     fleet = world.new_fleet()
     browser = world.browser(Role.DISPATCHER, fleet)
     browser.look("/vehicles")
@@ -274,7 +274,7 @@ def test_an_erased_driver_is_out_of_the_audit_log(world: World) -> None:
     assert stored_rows(world, "SELECT id FROM audit_log WHERE company_id = %s", fleet.company_id) == []
 
 
-def test_old_imports_are_forgotten(world: World) -> None:
+def test_old_imports_are_deleted(world: World) -> None:
     fleet, now = world.new_fleet(), datetime.now(UTC)
     with world.database.transaction() as connection:
         import_id = csv_imports.begin(connection, fleet.company_id, "drivers", "a@b.c", rows_total=9, now=now)
@@ -287,7 +287,7 @@ def test_old_imports_are_forgotten(world: World) -> None:
 # --- Whose it is -------------------------------------------------------------------------------------------------
 
 
-def test_a_viewer_looks_and_nothing_else(world: World) -> None:
+def test_a_viewer_only_looks(world: World) -> None:
     fleet = world.new_fleet()
     browser = world.browser(Role.VIEWER, fleet)
     for path in ("/vehicles", "/drivers"):
@@ -380,7 +380,7 @@ def test_bad_lines_are_listed_and_the_others_are_imported(world: World) -> None:
         (b"name\n" + b"x" * 200_000, "1 row is refused"),
     ],
 )
-def test_a_file_that_is_none_is_refused_in_words(world: World, body: bytes, sentence: str) -> None:
+def test_an_unreadable_file_is_refused_with_a_sentence(world: World, body: bytes, sentence: str) -> None:
     fleet = world.new_fleet()
     said = import_file(world.browser(Role.OWNER, fleet), "drivers", body)
     assert sentence.replace("The file ", "") in said
@@ -487,7 +487,7 @@ numbers = st.none() | st.floats(min_value=0.001, max_value=50)
     max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 def test_an_import_of_an_export_gives_the_same_data(world: World, rows: Sequence[tuple[Any, ...]]) -> None:
-    """In the same company nothing changes; in another one, the same data arise."""
+    """In the same company nothing changes. Another company gets the same data."""
     ours, others = world.new_fleet(), world.new_fleet()
     with world.database.transaction() as connection:
         for row in rows:
@@ -510,7 +510,7 @@ def test_an_import_of_an_export_gives_the_same_data(world: World, rows: Sequence
 
 
 @pytest.mark.parametrize("kind", ["vehicles", "drivers", "stations", "deals", "taxes"])
-def test_hostile_input_is_never_our_failure(world: World, kind: str) -> None:
+def test_no_hostile_input_fails(world: World, kind: str) -> None:
     browser = world.browser(Role.OPERATOR if kind in ("stations", "taxes") else Role.OWNER)
     for text in HOSTILE:
         packed = quote(text.encode("utf-8", "surrogatepass"), safe="")
@@ -529,7 +529,7 @@ def test_hostile_input_is_never_our_failure(world: World, kind: str) -> None:
     assert browser.post(f"/{kind}/new", content=raw, headers=form).status_code in (303, 400, 403)
 
 
-def test_markup_in_a_name_is_text(world: World) -> None:
+def test_markup_in_a_name_is_escaped(world: World) -> None:
     fleet = world.new_fleet()
     browser = world.browser(Role.OWNER, fleet)
     browser.look("/drivers/new")

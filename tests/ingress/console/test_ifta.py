@@ -1,4 +1,4 @@
-"""The page IFTA: whose quarter it is, what it says, and its file."""
+"""The page IFTA: the quarter of the company, its figures, and its file."""
 
 import csv
 import io

@@ -35,7 +35,7 @@ def client(service: Service) -> Iterator[Client]:
 
 
 def local(moment: datetime) -> str:
-    """As a browser's field writes it, for a company in UTC."""
+    """The time in the format of a browser's field, for a company in UTC."""
     return f"{moment:%Y-%m-%dT%H:%M:%S}"
 
 
@@ -73,7 +73,7 @@ def test_a_route_is_driven_by_entered_stop_events_alone_and_the_driver_is_told_o
 
 
 def test_entered_stop_events_and_positions_at_the_same_time_give_one_message(world: World, client: Client) -> None:
-    """Everybody at once, again and again, with the real workers in between."""
+    """All act at once, again and again, with the real workers in between."""
     route_id = client.push(route_body(datetime.now(UTC), stops=[JOLIET, PERRYSBURG, NEWARK])).json()["id"]
     path = f"/routes/{route_id}"
     browsers = [world.browser(Role.DISPATCHER, client.fleet) for _ in range(2)]
@@ -157,7 +157,9 @@ def test_a_time_is_read_in_the_company_s_zone(world: World) -> None:
 # --- Plan again --------------------------------------------------------------------------------------------------
 
 
-def test_a_plan_is_made_again_and_the_driver_hears_nothing_while_nothing_changed(world: World, client: Client) -> None:
+def test_a_plan_is_made_again_and_the_driver_gets_no_message_while_nothing_changed(
+    world: World, client: Client
+) -> None:
     route_id = client.push(route_body(datetime.now(UTC), stops=[JOLIET, NEWARK])).json()["id"]
     path, browser = f"/routes/{route_id}", world.browser(Role.DISPATCHER, client.fleet)
     assert "Plan again" not in browser.look(path)
@@ -195,8 +197,8 @@ def send_to(connection: Connection, fleet: Fleet, url: str) -> None:
     connection.execute("UPDATE companies SET message_url = %s WHERE id = %s", (url, fleet.company_id))
 
 
-def given_up(world: World, fleet: Fleet, settings: Settings) -> tuple[UUID, str]:
-    """A planned route whose message was given up, since nobody listens at its address; and the message's id."""
+def failed_for_good(world: World, fleet: Fleet, settings: Settings) -> tuple[UUID, str]:
+    """A planned route whose message failed for good, since nobody listens at its address; and the message's id."""
     now = datetime.now(UTC)
     route_id = stored(world, fleet)
     with world.database.transaction() as connection:
@@ -208,9 +210,9 @@ def given_up(world: World, fleet: Fleet, settings: Settings) -> tuple[UUID, str]
     return route_id, shown_id("msg", message_id)
 
 
-def test_a_message_that_was_given_up_is_sent_again_once(world: World, settings: Settings) -> None:
+def test_a_message_that_failed_for_good_is_sent_again_once(world: World, settings: Settings) -> None:
     fleet = world.new_fleet()
-    route_id, message = given_up(world, fleet, settings)
+    route_id, message = failed_for_good(world, fleet, settings)
     path, browser = page_of(route_id), world.browser(Role.DISPATCHER, fleet)
     page = browser.look(path)
     assert "Send again" in page
@@ -240,9 +242,11 @@ def test_a_message_that_was_given_up_is_sent_again_once(world: World, settings: 
     assert "was sent: copy its text" in words(again.text)
 
 
-def test_a_message_that_may_have_arrived_needs_somebody_who_asked(world: World, settings: Settings) -> None:
+def test_a_message_that_may_have_arrived_is_sent_again_only_after_asking_the_driver(
+    world: World, settings: Settings
+) -> None:
     fleet = world.new_fleet()
-    route_id, message = given_up(world, fleet, settings)
+    route_id, message = failed_for_good(world, fleet, settings)
     with world.database.transaction() as connection:
         connection.execute("UPDATE messages SET claimed_until = now() WHERE route_id = %s", (route_id,))
     path, browser = page_of(route_id), world.browser(Role.DISPATCHER, fleet)
@@ -262,9 +266,9 @@ _FORMS: dict[str, Fields] = {
 
 
 @pytest.mark.parametrize("action", _FORMS)
-def test_who_may_act(world: World, settings: Settings, action: str) -> None:
+def test_only_dispatchers_of_the_company_may_act(world: World, settings: Settings, action: str) -> None:
     fleet = world.new_fleet()
-    route_id, message = given_up(world, fleet, settings)
+    route_id, message = failed_for_good(world, fleet, settings)
     path = f"{page_of(route_id)}/{action}"
     fields = {**_FORMS[action], "reason": "because"}
     if action == "send":
@@ -291,7 +295,7 @@ def test_who_may_act(world: World, settings: Settings, action: str) -> None:
     assert operator.submit(path, **fields).status_code == 303
 
 
-def test_no_form_makes_a_500(world: World) -> None:
+def test_no_form_fails(world: World) -> None:
     fleet = world.new_fleet()
     route_id = stored(world, fleet)
     browser = world.browser(Role.OWNER, fleet)

@@ -25,7 +25,7 @@ def operator(world: World) -> Browser:
 
 @pytest.fixture
 def station_id(world: World) -> Iterator[str]:
-    """Of a station that only this test knows: stations belong to nobody."""
+    """The id of a station that only this test knows: stations belong to nobody."""
     one = f"S-{new_id().hex}"
     with world.database.transaction() as connection:
         connection.execute(
@@ -40,7 +40,7 @@ def station_id(world: World) -> Iterator[str]:
 
 @pytest.fixture
 def no_taxes(world: World) -> Iterator[None]:
-    """Taxes belong to nobody either: these tests look at all of them."""
+    """Taxes belong to nobody either, so these tests look at all of them."""
     with world.database.transaction() as connection:
         connection.execute("DELETE FROM fuel_taxes")
     yield
@@ -90,8 +90,8 @@ def test_everybody_searches_stations_and_only_operators_change_them(world: World
         assert "Not found" in send(browser, "taxes", "state\n", status=404)
 
 
-def test_a_station_is_edited_and_plans_hear_of_it(world: World, operator: Browser, station_id: str) -> None:
-    """Without choosing a company: stations belong to none."""
+def test_a_station_is_edited_and_plans_are_reviewed(world: World, operator: Browser, station_id: str) -> None:
+    """The operator chooses no company: stations belong to none."""
     before, sets = station(world, station_id), price_sets(world)
     fields = form_of(operator, "/stations/one", id=station_id)
     assert fields["longitude"] == "-86"
