@@ -60,7 +60,7 @@ def _events(history: History) -> Iterator[Event]:
 
 def _rule(evidence: dict[str, object] | None) -> str:
     if not evidence:
-        return "what showed it is no longer kept"
+        return "the evidence is no longer kept"
     return f"{evidence['rule']}, {evidence['by']}: {evidence['reason']}" if "by" in evidence else f"{evidence['rule']}"
 
 
@@ -77,7 +77,7 @@ _DONE = {
 def _kept(event: StoredEvent) -> Event:
     if event.actor is None:
         kind = "warn" if event.kind.endswith("failed") else ""
-        return Event(event.at, _DONE.get(event.kind, event.kind), event.detail or "why is no longer kept", kind)
+        return Event(event.at, _DONE.get(event.kind, event.kind), event.detail or "the reason is no longer kept", kind)
     return Event(
         event.at, _ASKED.get(event.kind, event.kind), f"{event.actor}: {event.detail or 'the reason is no longer kept'}"
     )

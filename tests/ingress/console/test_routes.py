@@ -254,8 +254,8 @@ def test_a_page_says_which_details_are_no_longer_kept(world: World) -> None:
     assert "Lakeside Travel Plaza" in html
     assert 'class="road guessed"' in html
     page = words(html)
-    assert "Why these stations is no longer kept" in page
-    assert "what showed it is no longer kept" in page
+    assert "The reasons for these stations are no longer kept" in page
+    assert "the evidence is no longer kept" in page
     assert "The text is no longer kept" in page
 
 
