@@ -45,7 +45,7 @@ _GROUPS = 6
 _ERROR_GROUP = 120
 
 
-class Seen(NamedTuple):
+class QueueFigures(NamedTuple):
     """The figures that are measured once for all open pages."""
 
     at: datetime
@@ -53,7 +53,7 @@ class Seen(NamedTuple):
     held: Sequence[HeldCount]
 
 
-_seen: TimedCache[Seen] = TimedCache(seconds=1)
+_seen: TimedCache[QueueFigures] = TimedCache(seconds=1)
 
 
 def show(page: Page) -> Response:
@@ -78,20 +78,20 @@ def figures(page: Page) -> Response:
     return _figures(page, "_queues.html", seen)
 
 
-def _measure(page: Page) -> Seen:
+def _measure(page: Page) -> QueueFigures:
     measured = measuring.measure(page.connection, page.console.jobs.client, now=page.now)
-    return Seen(page.now, measured, overdue.held_by_reason(page.connection, now=page.now))
+    return QueueFigures(page.now, measured, overdue.held_by_reason(page.connection, now=page.now))
 
 
-def _figures(page: Page, template: str, seen: Seen, **more: Any) -> Response:
+def _figures(page: Page, template: str, seen: QueueFigures, **more: Any) -> Response:
     measured = seen.measured
-    needs = find_alerts(measured, now=seen.at)
+    alerts = find_alerts(measured, now=seen.at)
     return page.render(
         template,
         seen=measured,
         measured_at=seen.at,
-        needs=needs,
-        headline=headline(needs),
+        alerts=alerts,
+        headline=headline(alerts),
         held=seen.held,
         paused={pause.queue: pause for pause in measured.pauses},
         charts=[(rates, draw_chart(rates.minutes)) for rates in measured.rates],

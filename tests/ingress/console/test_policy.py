@@ -7,7 +7,7 @@ import pytest
 from domain.lifecycle import Role
 from tests.factories import Fleet
 from tests.ingress.console.conftest import Fields, World, words
-from tests.ingress.console.test_fleet import form_of, stored_rows
+from tests.ingress.console.records import form_of, stored_rows
 
 
 def company(world: World, fleet: Fleet, *columns: str) -> tuple[Any, ...]:

@@ -14,7 +14,8 @@ from domain.ids import new_id
 from domain.lifecycle import Role
 from tests.factories import Fleet
 from tests.ingress.console.conftest import Browser, Fields, World, words
-from tests.ingress.console.test_fleet import form_of, stored_rows, tricky
+from tests.ingress.console.records import form_of, stored_rows
+from tests.ingress.console.test_csv_files import tricky
 from tests.ingress.console.uploads import exported, import_file, rows_of, send
 
 
