@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from deploy.cli.arguments import AsJson, CompanyArgument, Yes, confirm, read_secret, with_options
-from deploy.cli.output import counted, counting, print_fields, screen, show
+from deploy.cli.output import counting, print_fields, screen, show
 from deploy.cli.storing import transaction
 from domain.accounts import companies
 from domain.accounts.companies import Policy
@@ -19,6 +19,7 @@ from domain.ids import shown_id, with_shown_ids
 from domain.messages import message_life
 from domain.routes.intake.retiring import close_routes
 from domain.settings import get_settings
+from domain.wording import counted
 
 app = typer.Typer(
     no_args_is_help=True, help="Companies that dispatch with Fuelroute, and their import and planning policy."

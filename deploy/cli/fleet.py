@@ -19,7 +19,7 @@ from deploy.cli.arguments import (
     confirm,
     read_record_id,
 )
-from deploy.cli.output import counted, finish_import, screen, show
+from deploy.cli.output import finish_import, screen, show
 from deploy.cli.storing import enqueue, transaction
 from domain.accounts import companies
 from domain.accounts.contacts import Contacts
@@ -31,6 +31,7 @@ from domain.housekeeping import erasure
 from domain.routes.intake import fleet_changes
 from domain.routes.intake.retiring import retire
 from domain.settings import get_settings
+from domain.wording import counted
 
 vehicles_app = typer.Typer(no_args_is_help=True, help="A company's vehicles.")
 drivers_app = typer.Typer(no_args_is_help=True, help="A company's drivers.")

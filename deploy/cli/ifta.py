@@ -9,12 +9,13 @@ import typer
 
 from deploy.cli.arguments import AsJson, CompanyId
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import counted, counting, print_table, screen, show
+from deploy.cli.output import counting, print_table, screen, show
 from deploy.cli.storing import transaction
 from domain.ids import with_shown_ids
 from domain.ifta.driven_routes import find_driven
 from domain.ifta.quarters import Quarter
 from domain.ifta.report import IFTA_BASIS, QuarterReport, StateLine, Totals, make_report, write_ifta_csv
+from domain.wording import counted
 
 app = typer.Typer(no_args_is_help=True, help="Miles and gallons by state, for the International Fuel Tax Agreement.")
 

@@ -15,14 +15,10 @@ from deploy.terminal import Terminal
 from domain.contract.csvfiles import ImportReport, count_rows
 from domain.encoding import write
 from domain.text import printable
+from domain.wording import counted
 
 screen = Terminal(width=None if sys.stdout.isatty() else 160)
 errors = Terminal(stderr=True)
-
-
-def counted(count: int, one: str, several: str | None = None) -> str:
-    """`1 route`, `2 routes`; `several` where it is not `one` with an s."""
-    return f"{count} {one if count == 1 else several or one + 's'}"
 
 
 def show(as_json: bool, document: Any, text: Callable[[], object]) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from deploy.cli.arguments import AsJson, Yes, acting, confirm, read_company_id, with_options
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import counted, print_table, screen, show
+from deploy.cli.output import print_table, screen, show
 from deploy.cli.storing import transaction
 from domain.ids import read_id, shown_id, with_shown_ids
 from domain.operations import audit, dead_letters, measuring, overdue, pauses
@@ -20,6 +20,7 @@ from domain.queue.rates import WINDOWS, shown_rate
 from domain.queue.redis_clients import redis_client
 from domain.settings import get_settings
 from domain.text import printable
+from domain.wording import counted
 
 app = typer.Typer(help="Queues: what is wrong now, dead letters, pauses.")
 
@@ -237,7 +238,7 @@ def queues_log(
 ) -> None:
     """Lists who paused, resumed, replayed or discarded what, and why; the newest first."""
     with transaction() as connection:
-        rows = [with_shown_ids(entry._asdict()) for entry in audit.latest(connection, limit=limit)]
+        rows = [with_shown_ids(entry._asdict()) for entry in audit.latest_actions(connection, limit=limit)]
     show(as_json, rows, lambda: print_table(rows, "at", "actor", "action", "subject", "affected", "reason"))
 
 

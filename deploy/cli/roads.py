@@ -7,7 +7,8 @@ import typer
 
 from deploy.cli.arguments import AsJson
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import counted, screen, show
+from deploy.cli.output import screen, show
+from domain.wording import counted
 
 app = typer.Typer(no_args_is_help=True, help="The main roads and the borders of the states that come with Fuelroute.")
 

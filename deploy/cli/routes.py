@@ -7,7 +7,7 @@ import typer
 
 from deploy.cli.arguments import AsJson, CompanyId, read_secret
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import counted, screen, show
+from deploy.cli.output import screen, show
 from deploy.cli.storing import transaction
 from domain.accounts import companies
 from domain.ids import read_id, with_shown_ids
@@ -15,6 +15,7 @@ from domain.messages.due_messages import list_messages
 from domain.planning.explanation import MOST_CANDIDATES
 from domain.roads import Point
 from domain.settings import get_settings
+from domain.wording import counted
 
 app = typer.Typer()
 messages_app = typer.Typer(no_args_is_help=True, help="Messages to drivers.")

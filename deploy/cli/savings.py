@@ -9,7 +9,7 @@ import typer
 
 from deploy.cli.arguments import AsJson, CompanyId
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import counted, print_table, screen, show
+from deploy.cli.output import print_table, screen, show
 from deploy.cli.storing import transaction
 from domain.accounts.companies import time_zone_of
 from domain.database import Connection, Tenant
@@ -18,6 +18,7 @@ from domain.lifecycle import Environment
 from domain.savings.export import CSV_COLUMNS, figures_row, line_row, plan_row, week_row, write_savings_csv
 from domain.savings.report import SAVINGS_BASIS, Dimension, Figures, by_line, by_week, plans_behind, total_of
 from domain.savings.spans import Span
+from domain.wording import counted
 
 app = typer.Typer(no_args_is_help=True, help="The savings of plans against the average price of their corridors.")
 

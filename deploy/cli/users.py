@@ -111,7 +111,7 @@ def users_remove(email: Email, yes: Yes = False, as_json: AsJson = False) -> Non
 
 
 def _keep(connection: Connection, action: str, subject: str, company_id: UUID | None) -> None:
-    audit.keep(connection, acting(), action, subject, company_id=company_id, now=datetime.now(UTC))
+    audit.record_action(connection, acting(), action, subject, company_id=company_id, now=datetime.now(UTC))
 
 
 def _show_link(as_json: bool, document: dict[str, Any], token: str | None) -> None:

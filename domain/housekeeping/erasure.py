@@ -20,7 +20,7 @@ from domain.database import Connection, Transaction
 from domain.fleet.drivers import forget_driver
 from domain.fleet.records import shown_record
 from domain.housekeeping.retention import delete_routes
-from domain.operations.audit import in_audit
+from domain.operations.audit import audit_subject
 from domain.queue.jobs import in_batches
 from domain.routes.intake.retiring import is_driven, retire
 from domain.routes.transitions import end_routes
@@ -183,7 +183,7 @@ def erase_driver(transaction: Transaction, company_id: UUID, driver_id: UUID, *,
     with transaction() as connection:
         _forget_texts_to(connection, driver_id)
         forget_driver(connection, company_id, driver_id)
-        _DELETE_ENTRIES.execute(connection, (company_id, in_audit("driver", shown_record("driver", driver_id))))
+        _DELETE_ENTRIES.execute(connection, (company_id, audit_subject("driver", shown_record("driver", driver_id))))
         _record(connection, driver_id, now)
     return len(routes)
 

@@ -1,5 +1,6 @@
-"""The audit log: what somebody did to a company or to the whole service, when, and why. Written in the transaction
-that did it."""
+"""The audit log: who did what to a company or to the whole service, when, and why.
+
+Each row is written in the transaction that did the action."""
 
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -11,30 +12,30 @@ from domain.ids import first_id_of, new_id
 from domain.statements import Command, Statement
 
 QUEUE_ACTIONS = ("pause", "resume", "replay", "discard")
-"""What is done to the whole service. The others are named by the page and its function, such as `keys.revoke`."""
+"""The actions on the whole service. The console's other actions are named `page.what`, such as `keys.revoke`."""
 
 LONGEST_REASON = 500
 _LONGEST_SUBJECT = 300
 
 MOST_SEARCHED = 10_000
-"""Entries among which a text is looked for."""
+"""A search for a text compares so many rows."""
 
 
 class NoReason(FuelrouteError):
-    """Whoever acts on the whole service says why."""
+    """An action on the whole service needs a reason."""
 
     def __init__(self) -> None:
         super().__init__("say why: the reason is kept in the audit log")
 
 
 class Actor(NamedTuple):
-    """Who does something, and why."""
+    """The person who acts, and the reason."""
 
     name: str
     reason: str = ""
 
 
-class Entry(NamedTuple):
+class AuditRow(NamedTuple):
     id: UUID
     at: datetime
     actor: str
@@ -43,21 +44,21 @@ class Entry(NamedTuple):
     reason: str
     affected: int
     company_id: UUID | None
-    """None: it was done to the whole service."""
+    """None for an action on the whole service."""
 
 
-def in_audit(one: str, key: str) -> str:
-    """What the log calls a record: `driver drv_...`, `deal 12`."""
-    return f"{one} {key}"
+def audit_subject(kind: str, key: str) -> str:
+    """The subject under which the log keeps a record: `driver drv_...`, `deal 12`."""
+    return f"{kind} {key}"
 
 
-_KEEP = Command(
+_RECORD = Command(
     "INSERT INTO audit_log (id, company_id, at, actor, action, subject, reason, affected)"
     " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"
 )
 
 
-def keep(
+def record_action(
     connection: Connection,
     by: Actor,
     action: str,
@@ -67,10 +68,11 @@ def keep(
     affected: int = 1,
     now: datetime,
 ) -> None:
-    """`company_id`: None when it was done to the whole service. Neither subject nor reason may hold a secret. The
-    subject names drivers by their ids only: they can be erased."""
+    """Write one row. `company_id` is None for an action on the whole service.
+
+    Neither subject nor reason may hold a secret. The subject names drivers by their ids only: they can be erased."""
     reason = by.reason.strip()[:LONGEST_REASON]
-    _KEEP.execute(
+    _RECORD.execute(
         connection, (new_id(), company_id, now, by.name, action, subject[:_LONGEST_SUBJECT], reason, affected)
     )
 
@@ -86,26 +88,26 @@ def require_reason(by: Actor) -> Actor:
 
 _COLUMNS = "id, at, actor, action, subject, reason, affected, company_id"
 _LATEST = Statement(
-    Entry,
+    AuditRow,
     f"SELECT {_COLUMNS} FROM audit_log WHERE company_id IS NULL AND action = ANY(%s)"  # noqa: S608
     " ORDER BY id DESC LIMIT %s",
 )
 
 
-def latest(connection: Connection, *, limit: int = 50) -> list[Entry]:
-    """What was done to the queues, the newest entries first."""
+def latest_actions(connection: Connection, *, limit: int = 50) -> list[AuditRow]:
+    """The actions on the queues, newest first."""
     return _LATEST.all(connection, (list(QUEUE_ACTIONS), limit))
 
 
 _OF_SUBJECT = Statement(
-    Entry,
+    AuditRow,
     f"SELECT {_COLUMNS} FROM audit_log WHERE subject = %s AND company_id IS NOT DISTINCT FROM %s::uuid"  # noqa: S608
     " ORDER BY id DESC LIMIT %s",
 )
 
 
-def entries_of(connection: Connection, company_id: UUID | None, subject: str, *, limit: int) -> list[Entry]:
-    """What was done to one thing, a company's or for None one of the whole service; the newest first."""
+def actions_on_subject(connection: Connection, company_id: UUID | None, subject: str, *, limit: int) -> list[AuditRow]:
+    """The actions on one subject of a company, or of the whole service for None; newest first."""
     return _OF_SUBJECT.all(connection, (subject, company_id, limit))
 
 
@@ -116,21 +118,22 @@ _SEARCH = """
     WHERE strpos(lower(concat_ws(' ', actor, replace(action, '_', ' '), action, subject, reason)), lower(%(text)s)) > 0
     ORDER BY id DESC LIMIT %(limit)s
 """
-_SEARCH_ALL = Statement(Entry, _SEARCH.format(columns=_COLUMNS, whose="true"))
-_SEARCH_COMPANY = Statement(Entry, _SEARCH.format(columns=_COLUMNS, whose="company_id = %(company_id)s"))
+_SEARCH_ALL = Statement(AuditRow, _SEARCH.format(columns=_COLUMNS, whose="true"))
+_SEARCH_COMPANY = Statement(AuditRow, _SEARCH.format(columns=_COLUMNS, whose="company_id = %(company_id)s"))
 _NEWEST = UUID(int=2**128 - 1)
 
 
-def search(
+def search_actions(
     connection: Connection,
     company_id: UUID | None,
     text: str = "",
     *,
     before: UUID | None = None,
     limit: int,
-) -> list[Entry]:
-    """Entries of a company, or all there are for None, that contain the text: the newest first, among the
-    `MOST_SEARCHED` newest before the entry `before`."""
+) -> list[AuditRow]:
+    """The actions of a company, or all actions for None, that contain the text; newest first.
+
+    Only the `MOST_SEARCHED` newest rows before the row `before` are searched."""
     statement = _SEARCH_ALL if company_id is None else _SEARCH_COMPANY
     return statement.all(
         connection,
@@ -150,5 +153,5 @@ _FORGET = Command("DELETE FROM audit_log WHERE id IN (SELECT id FROM audit_log W
 
 
 def forget_entries(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
-    """Returns how many."""
+    """Delete at most `limit` rows that are older than `days`. Returns how many were deleted."""
     return _FORGET.execute(connection, (first_id_of(now - timedelta(days=days)), limit)).rowcount

@@ -138,7 +138,7 @@ def run(
     rows = sum(counts)
     if _FINISH.execute(connection, (now, rows, *counts, as_json(rejected), stored.id)).rowcount == 0:
         raise ImportGone
-    audit.keep(
+    audit.record_action(
         connection,
         Actor(stored.actor, f"{report.created} added, {report.updated} changed, {len(report.rejected)} refused"),
         "import",

@@ -93,4 +93,4 @@ def _record(
     now: datetime,
 ) -> None:
     by = audit.require_reason(by)
-    audit.keep(connection, by, action, str(wanted), company_id=None, affected=len(letters), now=now)
+    audit.record_action(connection, by, action, str(wanted), company_id=None, affected=len(letters), now=now)

@@ -44,7 +44,7 @@ def pause(connection: Connection, queue: str, by: Actor, *, now: datetime) -> bo
     reason = audit.require_reason(by).reason.strip()[: audit.LONGEST_REASON]
     changed = bool(_PAUSE.execute(connection, (require_queue(queue), now, by.name, reason)).rowcount)
     if changed:
-        audit.keep(connection, by, "pause", queue, company_id=None, now=now)
+        audit.record_action(connection, by, "pause", queue, company_id=None, now=now)
     return changed
 
 
@@ -53,7 +53,7 @@ def resume(connection: Connection, queue: str, by: Actor, *, now: datetime) -> b
     audit.require_reason(by)
     changed = bool(_RESUME.execute(connection, (require_queue(queue),)).rowcount)
     if changed:
-        audit.keep(connection, by, "resume", queue, company_id=None, now=now)
+        audit.record_action(connection, by, "resume", queue, company_id=None, now=now)
     return changed
 
 

@@ -1,4 +1,5 @@
-"""What a browser sends: a form, cookies, and where it comes from. Bad input is refused here, and never fails later."""
+"""Requests of browsers: forms, files, cookies, and the site they come from. Bad input is refused here, and never fails
+later."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -21,7 +22,7 @@ _PORTION_BYTES = 1 << 20
 
 
 class BadForm(Exception):
-    """A form that no page of ours sends; the text says why."""
+    """A form that no page of ours sends. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +32,22 @@ class Form:
     values: Mapping[str, list[str]] = field(default_factory=dict)
 
     def text(self, name: str, *, most: int = 200) -> str:
-        """Without spaces around it; empty when there is none. Raises BadForm when it is too long."""
+        """The value without spaces around it; empty where there is none. Raises BadForm when it is too long."""
         value = self.values.get(name, [""])[-1].strip()
         if len(value) > most:
             raise BadForm(f"{name} is too long: {most} characters are the limit")
         return value
 
     def secret(self, name: str) -> str:
-        """As it was typed."""
+        """The value exactly as it was typed."""
         return self.values.get(name, [""])[-1]
 
     def packed(self, name: str) -> str:
-        """A text that a template wrote with the filter `pack`, as it was before: browsers change the ends of lines."""
+        """A text that a template wrote with the filter `pack`. Browsers change the ends of lines of other texts."""
         return unquote(self.values.get(name, [""])[-1]).replace("\x00", "")
 
     def number(self, name: str, *, otherwise: int = 0, most: int = 1_000_000) -> int:
-        """Not below 0. Whatever is no number counts as `otherwise`."""
+        """The value as a number from 0 to `most`. A text that is no number counts as `otherwise`."""
         value = self.values.get(name, [""])[-1]
         return min(int(value[:9]), most) if value.isascii() and value.isdecimal() else otherwise
 
@@ -77,16 +78,16 @@ class TooSlow(Exception):
 
 
 MIN_BYTES_PER_SECOND = 32 << 10
-"""The least rate of what is sent and of what is taken away: a quarter of a megabit."""
+"""The lowest rate at which bodies arrive and answers are read: a quarter of a megabit."""
 
 
 def due_after(size: int, began: float, patience_seconds: float) -> float:
-    """When so many bytes must have gone over a connection since it `began`, and the next ones begin to."""
+    """The latest moment for the next bytes of a body that `began` earlier and of which `size` bytes have passed."""
     return began + patience_seconds + size / MIN_BYTES_PER_SECOND
 
 
 def declared_bytes(request: Request, most: int) -> int:
-    """The size that the body declares; `most` where it does not say. Raises TooLarge."""
+    """The size that the body declares; `most` where it declares none. Raises TooLarge."""
     length = request.headers.get("content-length", "")
     declared = int(length) if length.isascii() and length.isdecimal() else most
     if declared > most:
@@ -95,7 +96,7 @@ def declared_bytes(request: Request, most: int) -> int:
 
 
 async def _body(request: Request, most: int, patience_seconds: float) -> AsyncIterator[bytes]:
-    """The body as it comes. Raises TooLarge, TooSlow, and starlette.requests.ClientDisconnect."""
+    """The chunks of the body as they arrive. Raises TooLarge, TooSlow, and starlette.requests.ClientDisconnect."""
     size, began = 0, asyncio.get_running_loop().time()
     stream = request.stream()
     while True:
@@ -113,7 +114,7 @@ async def _body(request: Request, most: int, patience_seconds: float) -> AsyncIt
 
 
 async def read_form(request: Request, patience_seconds: float) -> Form:
-    """Raises BadForm, TooLarge, TooSlow, and starlette.requests.ClientDisconnect."""
+    """Read the body as a form. Raises BadForm, TooLarge, TooSlow, and starlette.requests.ClientDisconnect."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/x-www-form-urlencoded":
         raise BadForm("a form is sent as application/x-www-form-urlencoded")
@@ -124,14 +125,15 @@ async def read_form(request: Request, patience_seconds: float) -> Form:
 
 
 def require_file(request: Request) -> None:
-    """Raises BadForm, TooLarge: nothing of such a body needs to be read."""
+    """Check the head of an upload before its body is read. Raises BadForm, TooLarge."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "text/csv":
         raise BadForm("a file is sent as text/csv: choose it on the page, in a browser that runs scripts")
     declared_bytes(request, MAX_FILE_BYTES)
 
 
 async def read_file(request: Request, file: IO[bytes], patience_seconds: float) -> None:
-    """Writes the body of the request. Raises TooLarge, TooSlow, and starlette.requests.ClientDisconnect."""
+    """Write the body of the request into the file. Raises TooLarge, TooSlow, and
+    starlette.requests.ClientDisconnect."""
     portion = bytearray()
     async for chunk in _body(request, MAX_FILE_BYTES, patience_seconds):
         portion += chunk
@@ -142,23 +144,24 @@ async def read_file(request: Request, file: IO[bytes], patience_seconds: float) 
 
 
 def read_query(request: Request) -> Form:
-    """Raises BadForm."""
+    """Read the query of the address as a form. Raises BadForm."""
     return _form_of(request.scope["query_string"].decode("ascii", errors="replace"))
 
 
 def is_from_our_pages(request: Request) -> bool:
-    """What browsers say of a form's origin; a browser that says nothing has the form's token to show."""
+    """True unless the browser says that another site sent the request. A browser that says nothing must show the form's
+    token."""
     return request.headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
 
 
 def own_path(path: str) -> str:
-    """Where to go after signing in: a page of ours, never another site."""
+    """The path, if it leads to a page of ours; otherwise the first page. Signing in never leads to another site."""
     is_own = path.startswith("/") and not path.startswith("//") and "\\" not in path and path.isprintable()
     return path if is_own else "/"
 
 
 def network_of_client(request: Request) -> str:
-    """An address of IPv4, or a /64 of IPv6."""
+    """The client's address of IPv4, or its /64 of IPv6."""
     return address_of(request.client.host) if request.client is not None else "unknown"
 
 
@@ -169,7 +172,7 @@ DEVICE = "fuelroute-device"
 
 
 def _cookie_name(request: Request, name: str) -> str:
-    """Behind TLS with the prefix that keeps other hosts of the domain from setting it."""
+    """The cookie's name. Behind TLS it has the prefix that keeps other hosts of the domain from setting it."""
     return f"__Host-{name}" if request.url.scheme == "https" else name
 
 
@@ -179,8 +182,10 @@ def read_cookie(request: Request, name: str) -> str | None:
 
 
 def set_cookie(request: Request, response: Response, name: str, value: str, *, seconds: int | None = None) -> None:
-    """Scripts cannot read it, other sites' requests do not carry it, but for following a link. Without `seconds` it
-    ends with the browser."""
+    """Set a cookie that scripts cannot read and that other sites' requests do not carry, except when a person follows a
+    link.
+
+    Without `seconds` the cookie ends with the browser."""
     response.set_cookie(
         _cookie_name(request, name),
         value,
@@ -213,7 +218,7 @@ _HEADERS = {
 
 
 def protect(headers: MutableHeaders, *, is_https: bool) -> None:
-    """What every answer tells the browser: nothing inline runs, nothing comes from elsewhere, pages are not kept."""
+    """Set the headers of every answer: no inline code runs, nothing is loaded from elsewhere, pages are not kept."""
     for name, value in _HEADERS.items():
         headers[name] = value
     if is_https:

@@ -1,4 +1,5 @@
-"""The small charts of the queues: a bar for each minute of the last hour, in above the line, out below it."""
+"""The small charts of the queues: one bar for each minute of the last hour, jobs in above the line, jobs out below
+it."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -18,18 +19,18 @@ class Chart(NamedTuple):
     entered: str
     done: str
     failed: str
-    """Below what was done."""
+    """The bars of failed jobs, below the bars of done jobs."""
     most: int
-    """Jobs of the highest bar. In and out are drawn to the same scale."""
+    """The number of jobs of the highest bar. In and out have the same scale."""
 
 
 def draw_chart(minutes: Sequence[Minute]) -> Chart:
-    """Of the last minutes; the newest one stands on the right."""
+    """Draw the last minutes, with the newest one on the right."""
     shown = minutes[-CHARTED_MINUTES:]
     most = max([1, *(max(one.entered, one.done + one.failed) for one in shown)])
 
     def height(jobs: int) -> float:
-        """What is there at all is seen."""
+        """The height of a bar. One job is visible beside many."""
         return round(max(jobs / most * _HALF, 1), 1) if jobs else 0
 
     def bars(places: Sequence[tuple[float, float]]) -> str:

@@ -1,5 +1,7 @@
-"""Files that people take away. Each is written as a whole before its first byte is sent: whoever loads it slowly holds
-no thread and no connection to the database, only its place on the disk, and that not for ever."""
+"""Files that people download.
+
+Each file is written whole before its first byte is sent. A slow reader holds no thread and no connection to the
+database, only a place on the disk, and that for a limited time."""
 
 import asyncio
 import tempfile
@@ -20,30 +22,29 @@ log = get_logger(__name__)
 _CHUNK_BYTES = 1 << 18
 _IN_MEMORY_BYTES = 1 << 20
 _PATIENCE_SECONDS = 30.0
-"""The least rate of `browser` holds from then on."""
+"""After that time the reader must keep the lowest rate of `browser`."""
 MOST_OF_ALL, MOST_OF_OWNER = 32, 4
 
 
 class TooManyDownloads(Exception):
-    """The text says whose."""
+    """Too many files are on their way. The text says whose."""
 
 
 class Downloads:
-    """The files of one process that are being made or sent: one of a session, a few of a company. Of one event
-    loop."""
+    """The files that one process makes or sends: one of a session, a few of a company. It belongs to one event loop."""
 
     def __init__(self) -> None:
         self._open: Counter[str] = Counter()
         self._sessions: set[str] = set()
 
     def enter(self, owner: str, session: str) -> Callable[[], None]:
-        """Takes a place. Returns what gives it back. Raises TooManyDownloads."""
+        """Take a place. Returns the function that gives it back. Raises TooManyDownloads."""
         if session in self._sessions:
-            raise TooManyDownloads("Another file is on its way to you: wait until it has arrived.")
+            raise TooManyDownloads("Another file is on its way to you: wait until it has arrived")
         if self._open[owner] >= MOST_OF_OWNER:
-            raise TooManyDownloads("Other files are on their way to people of your company: try again in a moment.")
+            raise TooManyDownloads("Other files are on their way to people of your company: try again in a moment")
         if self._open.total() >= MOST_OF_ALL:
-            raise TooManyDownloads("Many files are on their way: try again in a moment.")
+            raise TooManyDownloads("Many files are on their way: try again in a moment")
         self._open[owner] += 1
         self._sessions.add(session)
 
@@ -57,10 +58,10 @@ class Downloads:
 
 
 class Download(Response):
-    """A CSV file. `done` is called once, when it was sent or nobody reads it any more."""
+    """A CSV file. `done` is called once: when the file was sent, or when nobody reads it any more."""
 
     def __init__(self, name: str, write: Callable[[TextIO], object], *, encoding: str = "utf-8") -> None:
-        """`write` writes all of it, now."""
+        """`write` is called now, and writes the whole file."""
         self._file: IO[Any] = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115
         try:
             text = TextIOWrapper(self._file, encoding=encoding, newline="")
@@ -84,13 +85,13 @@ class Download(Response):
             else:
                 await self._send(send)
         except TimeoutError:  # the answer stays unfinished, so the connection is closed
-            log.warning("console.download_given_up", bytes=self._size)
+            log.warning("console.download_abandoned", bytes=self._size)
         finally:
             self._file.close()
             self.done()
 
     async def _send(self, send: Send) -> None:
-        """Raises TimeoutError."""
+        """Send the file. Raises TimeoutError when it is read too slowly."""
         sent, began = 0, asyncio.get_running_loop().time()
         while True:
             chunk = await run_in_threadpool(self._file.read, _CHUNK_BYTES)

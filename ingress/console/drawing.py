@@ -1,9 +1,8 @@
 """A route as a drawing: road, stations, stops and truck as figures of an SVG, in a frame of fixed width. No map service
 is asked, so nobody learns where the trucks are.
 
-Road and stations are drawn once, and may be much. Stops and truck lie above them in the same frame, and are drawn again
-and again while somebody looks.
-"""
+Road and stations are drawn once, since they can be many figures. Stops and truck lie above them in the same frame, and
+are drawn again at each refresh."""
 
 import math
 from bisect import bisect_right
@@ -17,39 +16,41 @@ from domain.routes.reading.history import History
 
 WIDTH = 1000.0
 _HEIGHTS = (240.0, 620.0)
-"""The least and the most."""
+"""The lowest and the greatest height."""
 _MARGIN = 34.0
 _NEAREST = 1.2
-"""Points of the road that are nearer to each other are one: twice as far where there would be too many, and so on."""
+"""Points of the road that are nearer to each other become one point. The distance doubles until the points are few
+enough."""
 MOST_POINTS = 4_000
 MOST_STATIONS = 1_000
-"""The most candidates drawn that were not chosen, evenly along the road."""
+"""So many stations are drawn that were not chosen, evenly along the road."""
 _SMALLEST_DEGREES = 0.02
-"""About 2 km: what a route within one town is drawn as large as."""
+"""About 2 km: a shorter route is not enlarged further."""
 
 
-class Mark(NamedTuple):
+class Symbol(NamedTuple):
     x: float
     y: float
     label: str
-    """What it says of itself when pointed at."""
+    """The text that appears under the pointer."""
     kind: str
-    """The class of its look."""
+    """The CSS class."""
     number: str = ""
 
 
 class Frame(NamedTuple):
-    """Degrees to figures: north is up, and a mile is as long in each direction in the middle of the drawing."""
+    """The scale of a drawing: it turns degrees into places. North is up, and in the middle of the drawing a mile has
+    the same length in each direction."""
 
     origin: float
     """A longitude: a route over the antimeridian stays in one piece."""
     latitude: float
     longitude: float
-    """The middle, from the origin on."""
+    """The middle of the drawing, counted from the origin."""
     scale: float
     height: float
     is_road: bool
-    """False where the road is not known: then it is straight lines from stop to stop."""
+    """False where the road is not known: straight lines go from stop to stop then."""
 
     @classmethod
     def around(cls, places: Sequence[Point], *, is_road: bool) -> "Frame":
@@ -67,12 +68,12 @@ class Frame(NamedTuple):
         )
 
     def text(self) -> str:
-        """The form that `read` reads."""
+        """The text that `read` reads."""
         return ",".join(f"{one:.10g}" for one in self)
 
     @classmethod
     def read(cls, text: str) -> "Frame | None":
-        """None: no frame has that text."""
+        """The frame with that text. None where no frame has it."""
         try:
             origin, latitude, longitude, scale, height, is_road = map(float, text.split(","))
         except ValueError:
@@ -82,7 +83,7 @@ class Frame(NamedTuple):
         return frame if is_usable and _HEIGHTS[0] <= height <= _HEIGHTS[1] + 1 else None
 
     def __call__(self, place: Point) -> tuple[float, float]:
-        """A point outside of the frame stands at its edge: the truck may have driven on."""
+        """The place of a point. A point outside of the frame stands at its edge: the truck may have driven on."""
         east = (_turned(place.longitude - self.origin) - self.longitude) * _narrowing(self.latitude)
         x, y = WIDTH / 2 + east * self.scale, self.height / 2 - (place.latitude - self.latitude) * self.scale
         return min(max(round(x, 1), 0.0), WIDTH), min(max(round(y, 1), 0.0), self.height)
@@ -96,22 +97,22 @@ _LARGEST = 1e6
 
 
 class Ground(NamedTuple):
-    """Everything that does not move."""
+    """The part of the drawing that does not move."""
 
     frame: Frame
     road: str
     """The points of a polyline."""
-    stations: list[Mark]
+    stations: list[Symbol]
 
 
 class Moving(NamedTuple):
     frame: Frame
-    stops: list[Mark]
-    truck: Mark | None
+    stops: list[Symbol]
+    truck: Symbol | None
 
 
 def drawn_candidates(explanation: StoredExplanation) -> list[int]:
-    """The candidates that are drawn: all that were chosen, and not too many of the others."""
+    """The indexes of the candidates to draw: all that were chosen, and a limited number of the others."""
     step = max(1, -(-len(explanation) // MOST_STATIONS))
     return [*range(0, len(explanation), step), *explanation.chosen]
 
@@ -122,22 +123,22 @@ def draw_ground(history: History, explanation: Explanation | None) -> Ground:
     stations = _stations(explanation, line) if explanation and line else _bought_at(history)
     places = [*stops, *line, *(place for place, *_ in stations), *([truck] if truck else [])]
     frame = Frame.around(places, is_road=bool(line))
-    marks = [Mark(*frame(place), label, kind) for place, label, kind in stations]
-    return Ground(frame, _polyline([frame(place) for place in line or stops]), marks)
+    symbols = [Symbol(*frame(place), label, kind) for place, label, kind in stations]
+    return Ground(frame, _polyline([frame(place) for place in line or stops]), symbols)
 
 
 def draw_moving(history: History, frame: Frame | None) -> Moving:
-    """In the frame of the ground below; None: it is not known."""
+    """Draw stops and truck in the frame of the ground below. `frame` is None where that frame is not known."""
     stops, truck = _places(history)
     frame = frame or Frame.around([*stops, *([truck] if truck else [])], is_road=False)
     visited = {visit.stop for visit in history.visits}
     return Moving(
         frame,
         [
-            Mark(*frame(place), stop["name"], "reached" if number in visited else "ahead", str(number + 1))
+            Symbol(*frame(place), stop["name"], "reached" if number in visited else "ahead", str(number + 1))
             for number, (place, stop) in enumerate(zip(stops, history.route.stops, strict=True))
         ],
-        Mark(*frame(truck), "The truck", "truck") if truck is not None else None,
+        Symbol(*frame(truck), "The truck", "truck") if truck is not None else None,
     )
 
 
@@ -150,7 +151,8 @@ _Station = tuple[Point, str, str]
 
 
 def _stations(explanation: Explanation, line: Sequence[Point]) -> list[_Station]:
-    """The candidates, each where the truck would leave the road for it; those that were chosen last, on top."""
+    """The candidates, each where the truck would leave the road for it. The chosen ones come last, so that they lie on
+    top."""
     stations = []
     for one in explanation["candidates"]:
         kind = CHOSEN if one["gallons"] else "rejected"
@@ -162,7 +164,7 @@ def _stations(explanation: Explanation, line: Sequence[Point]) -> list[_Station]
 
 
 def _bought_at(history: History) -> list[_Station]:
-    """The fuel stops of the current plan, once its explanation was forgotten."""
+    """The fuel stops of the current plan. They stand in for the candidates where the explanation was deleted."""
     documents = [plan.document for plan in history.plans if plan.id == history.route.plan_id]
     return [
         (Point(stop["latitude"], stop["longitude"]), f"{stop['name']}: {stop['gallonsToFill']:.1f} gal", CHOSEN)
@@ -187,12 +189,12 @@ def _at_mile(line: Sequence[Point], miles: Sequence[float], mile: float) -> Poin
 
 
 def _turned(degrees: float) -> float:
-    """The same direction, from -180 to 180."""
+    """The same direction in the range from -180 to 180."""
     return (degrees + 180.0) % 360.0 - 180.0
 
 
 def _polyline(places: Sequence[tuple[float, float]]) -> str:
-    """Without the points that nobody could tell from the one before."""
+    """The points of a polyline, without those that are too near to the point before."""
     nearest = _NEAREST
     while len(points := _thinned(places, nearest)) > MOST_POINTS:
         nearest *= 2

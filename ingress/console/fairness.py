@@ -1,8 +1,7 @@
-"""Decides which request is next: threads, uploads and files, of which no company has more than its share.
+"""Fair threads: no company uses more than its share of them, and the others wait in turn.
 
-The others wait in turn. Whoever waits holds no thread and no connection to the database. An owner of a share is a
-company, an operator, or, of those who are not signed in, a network.
-"""
+A request that waits holds no thread and no connection to the database. The owner of a share is a company, an operator,
+or the network of somebody who is not signed in."""
 
 import asyncio
 from collections import Counter, OrderedDict
@@ -16,13 +15,13 @@ from ingress.fair_queue import CapacityTimeout, FairSemaphore
 Result = TypeVar("Result")
 
 PATIENCE_SECONDS = 10.0
-"""So long a request waits for its turn, unless something else is said."""
+"""A request waits for its turn for so long, unless its threads have another limit."""
 _REMEMBERED = 10_000
 
 
-class Threads:
-    """Threads for one kind of work, so many of them for one owner. Of the requests that wait, a quarter may be one
-    owner's."""
+class FairThreads:
+    """Threads for one kind of work, of which one owner has `of_one` at most. One owner may have a quarter of the
+    requests that wait."""
 
     def __init__(
         self, name: str, amount: int, *, of_one: int, waiting: int, patience_seconds: float = PATIENCE_SECONDS
@@ -35,7 +34,8 @@ class Threads:
         self._most_of_one = waiting // 4 + of_one
 
     async def run(self, owner: str, work: Callable[[], Result]) -> Result:
-        """Does `work` in one of the threads. Raises CapacityTimeout when too many wait, or for too long."""
+        """Run `work` in one of the threads. Raises CapacityTimeout when too many requests wait, or when this one waits
+        too long."""
         if self._asking[owner] >= self._most_of_one or self._asking.total() >= self._most:
             raise CapacityTimeout
         self._asking[owner] += 1
@@ -48,19 +48,19 @@ class Threads:
                 del self._asking[owner]
 
     def close(self) -> None:
-        """Waits for what runs."""
+        """Wait for the work that runs."""
         self._threads.shutdown()
 
 
-class Owners:
-    """The owner of the share that a session's requests count for. It never changes, so it is remembered; what a
-    session permits is looked up at every request."""
+class ShareOwners:
+    """The owner of the share that a session's requests use. An owner never changes, so it is remembered. Permissions
+    are looked up at every request."""
 
     def __init__(self) -> None:
         self._of: OrderedDict[bytes, str] = OrderedDict()
 
     async def of(self, token: str, look_up: Callable[[], Awaitable[str | None]]) -> str | None:
-        """None: nobody is signed in with that token."""
+        """The owner; None where nobody is signed in with that token."""
         token_hash = hash_of_token(token)
         owner = self._of.get(token_hash) or await look_up()
         if owner is not None:
@@ -70,5 +70,5 @@ class Owners:
         return owner
 
     def forget(self, token: str) -> None:
-        """Its session has ended."""
+        """Forget the owner of a session that has ended."""
         self._of.pop(hash_of_token(token), None)

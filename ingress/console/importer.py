@@ -1,8 +1,7 @@
-"""Imports of CSV files that this console process runs, in threads beside the pages, which are answered meanwhile.
+"""Imports of CSV files, run in threads of this console process beside the pages.
 
-A file has its place from before the first byte of it is read until its import is done. So places bound how many files
-there are, and their size.
-"""
+A file has its place from before its first byte is read until its import is done. So the number of places bounds the
+number of files and their size."""
 
 import asyncio
 import shutil
@@ -29,19 +28,20 @@ from domain.operations import csv_imports
 from domain.operations.csv_imports import IMPORTING, StoredImport
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import Job
+from domain.wording import sentence
 from ingress.console.browser import MAX_FILE_BYTES
 from ingress.fair_queue import CapacityTimeout, FairSemaphore
 
 log = get_logger(__name__)
 
 IMPORTS_AT_A_TIME = 2
-"""More would only take the processor from one another, and from the pages."""
+"""More imports at a time would only slow one another and the pages."""
 MOST_FILES = 16
-"""Files that are sent, wait for their turn, or are imported: one of each company."""
-_BEAT_SECONDS = 1.0
+"""The number of files that are sent, wait for their turn, or are imported; each company has one at most."""
+_PROGRESS_SECONDS = 1.0
 _PREFIX = "fuelroute-import-"
 _LEFT_SECONDS = 7200
-"""A file that is older was left by a process that died: none is sent and imported for so long."""
+"""No upload with its import takes so long. An older file was left behind by a process that died."""
 
 
 class TooManyImports(FuelrouteError):
@@ -57,7 +57,7 @@ class NoRoom(FuelrouteError):
 
 
 class Upload:
-    """The file of an import, and its place."""
+    """The file of an import, with its place."""
 
     def __init__(self, give_back: Callable[[], object]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -67,7 +67,7 @@ class Upload:
         self.path = Path(self.file.name)
 
     def remove(self) -> None:
-        """From any thread, any number of times."""
+        """Remove the file and give its place back. Any thread may call it, any number of times."""
         if not self._removed.acquire(blocking=False):
             return
         self.file.close()
@@ -77,7 +77,7 @@ class Upload:
 
 
 class Importer:
-    """Runs imports that `csv_imports.begin` has stored. Each takes its file away when it is done."""
+    """Runs the imports that `csv_imports.begin` has stored. Each removes its file at the end."""
 
     def __init__(self, database: Database, jobs: JobQueue, contacts: Contacts) -> None:
         self._database = database
@@ -88,7 +88,8 @@ class Importer:
         self._places = FairSemaphore(MOST_FILES, of_one=1)
 
     async def place(self, owner: str) -> Upload:
-        """An empty file that the caller removes, or starts the import of. Raises TooManyImports and NoRoom at once."""
+        """Take a place. Returns an empty file, which the caller removes or whose import it starts. Raises
+        TooManyImports and NoRoom at once."""
         try:
             await self._places.take(owner, 1, 0)
         except CapacityTimeout:
@@ -102,17 +103,17 @@ class Importer:
             raise
 
     def start(self, stored: StoredImport, upload: Upload) -> None:
-        """Begins the work in a thread and returns at once."""
+        """Begin the import in a thread and return at once."""
         self._threads.submit(self._run, stored, upload)
 
     def close(self) -> None:
-        """Waits for what runs."""
+        """Wait for the imports that run."""
         self._threads.shutdown(wait=True)
 
     def _run(self, stored: StoredImport, upload: Upload) -> None:
         rows, path = _Counter(), upload.path
         try:
-            with self._beating(stored.id, rows), self._turn:
+            with self._noting_progress(stored.id, rows), self._turn:
                 jobs = self._import(stored, path, rows)
             self._enqueue(jobs)
             log.info("console.imported", kind=stored.kind, company_id=stored.company_id, rows=rows.count)
@@ -138,19 +139,19 @@ class Importer:
             )
 
     @contextmanager
-    def _beating(self, import_id: UUID, rows: "_Counter") -> Iterator[None]:
-        """Meanwhile the record says that this process lives, and how many rows it has read."""
+    def _noting_progress(self, import_id: UUID, rows: "_Counter") -> Iterator[None]:
+        """Note every second that this process lives and how many rows it has read."""
         done = threading.Event()
 
-        def beat() -> None:
-            while not done.wait(_BEAT_SECONDS):
+        def note() -> None:
+            while not done.wait(_PROGRESS_SECONDS):
                 try:
                     with self._database.by_key() as connection:
                         csv_imports.note_progress(connection, import_id, rows_read=rows.count, now=datetime.now(UTC))
                 except psycopg.Error:
-                    log.warning("console.import_beat_lost", exc_info=True)
+                    log.warning("console.import_progress_lost", exc_info=True)
 
-        thread = threading.Thread(target=beat, name="import-beat", daemon=True)
+        thread = threading.Thread(target=note, name="import-progress", daemon=True)
         thread.start()
         try:
             yield
@@ -167,13 +168,13 @@ class Importer:
     def _fail(self, stored: StoredImport, fault: str) -> None:
         try:
             with self._database.transaction() as connection:
-                csv_imports.fail(connection, stored.id, f"{fault[:1].upper()}{fault[1:]}.", now=datetime.now(UTC))
+                csv_imports.fail(connection, stored.id, sentence(fault), now=datetime.now(UTC))
         except psycopg.Error:  # its silence tells that it broke off
             log.warning("console.import_fault_lost", exc_info=True)
 
 
 def remove_left_files() -> None:
-    """Removes the files of processes that died."""
+    """Remove the files of processes that died."""
     oldest = time.time() - _LEFT_SECONDS
     for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with suppress(OSError):  # another process was quicker, or it is another user's

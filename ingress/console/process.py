@@ -6,7 +6,7 @@ from ingress.process import listen, serve, server_config
 
 
 def run(settings: Settings) -> int:
-    """Serves until SIGTERM or SIGINT. Raises PortTaken."""
+    """Serve until SIGTERM or SIGINT. Raises PortTaken."""
     listener = listen(settings.console_host, settings.console_port_or_next(), "--port or FUELROUTE_CONSOLE_PORT")
     app = create_console(settings)
     config = server_config(

@@ -1,4 +1,4 @@
-"""Pages are made of Jinja2 templates. Whatever stands in them is escaped, so what was pushed is text, never markup."""
+"""The rendering of pages from Jinja2 templates. Every value in them is escaped, so a pushed text is never markup."""
 
 import hashlib
 from datetime import UTC, datetime, timedelta
@@ -11,25 +11,25 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from domain.ids import shown_id
+from domain.wording import counted
 
 STATIC = Path(__file__).parent / "static"
 
-_UNITS = (("day", timedelta(days=1)), ("h", timedelta(hours=1)), ("min", timedelta(minutes=1)))
+_UNITS = (("day", "days", timedelta(days=1)), ("h", "h", timedelta(hours=1)), ("min", "min", timedelta(minutes=1)))
 
 
 def relative(moment: datetime, now: datetime) -> str:
-    """`in 3 h`, `2 days ago`, `now` within a minute."""
+    """The distance of two times in words: `in 3 h`, `2 days ago`, `now` within a minute."""
     distance = abs(moment - now)
-    for name, size in _UNITS:
+    for one, several, size in _UNITS:
         if distance >= size:
-            count = distance // size
-            length = f"{count:,} {name}{'s' if name == 'day' and count != 1 else ''}"
+            length = counted(distance // size, one, several)
             return f"in {length}" if moment > now else f"{length} ago"
     return "now"
 
 
 def when(moment: datetime, now: datetime, time_zone: str) -> Markup:
-    """A time as people of the company read it: relative, and absolute in their zone."""
+    """A time for people of the company: relative, and absolute in their zone."""
     try:
         local = moment.astimezone(ZoneInfo(time_zone))
     except OverflowError:  # the first and the last day that there are
@@ -40,14 +40,9 @@ def when(moment: datetime, now: datetime, time_zone: str) -> Markup:
     )
 
 
-def counted(count: int, one: str, several: str | None = None) -> str:
-    """`1 route`, `1,204 routes`."""
-    return f"{count:,} {one if count == 1 else several or one + 's'}"
-
-
 @cache
 def static_url(name: str) -> str:
-    """Changes with the file, so that browsers may keep it for ever."""
+    """The file's address. It changes with the file, so browsers may keep the file for ever."""
     return f"/static/{name}?v={hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]}"
 
 

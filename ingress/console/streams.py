@@ -1,8 +1,11 @@
 """Pages that update themselves: a stream of server-sent events for each open page.
 
-A stream looks every few seconds, as a request of its own would: the session is checked anew, and between two looks it
-holds no thread and no connection to the database. It ends after a while, and the browser opens the next one.
-"""
+Every few seconds a stream renders the page's figures, in the way of a request of its own: the session is checked anew,
+and in between the stream holds no thread and no connection to the database. It ends after some minutes, and the browser
+opens the next one.
+
+`sse-starlette` does not serve: on import it patches the handler of signals in uvicorn, it adds a task of pings to each
+stream, and all it would replace is `_event`."""
 
 import asyncio
 import re
@@ -17,9 +20,10 @@ from starlette.responses import Response
 EVERY_SECONDS = 3.0
 LONGEST_SECONDS = 300.0
 MOST_OF_SESSION = 4
-"""Browsers open six connections to a server at most: with more streams no page would load. Hidden pages have none."""
+"""Browsers open six connections to a server at most, so with more streams no page would load. Hidden pages have no
+stream."""
 MOST_OF_OWNER = 20
-"""The streams of one person, in however many browsers."""
+"""The limit for one person in all browsers together."""
 MOST_OF_ALL = 100
 
 _RECONNECT_MS = 1_000
@@ -28,7 +32,7 @@ Value = TypeVar("Value")
 
 
 class Streams:
-    """Those of one process. Of one event loop."""
+    """The open streams of one process. It belongs to one event loop."""
 
     def __init__(self) -> None:
         self._open: Counter[str] = Counter()
@@ -36,15 +40,19 @@ class Streams:
         self._ending = asyncio.Event()
 
     def end(self) -> None:
-        """The process stops: it must not wait for pages that stay open."""
+        """End all streams, so that the process does not wait for open pages when it stops."""
         self._ending.set()
 
-    async def tell(
-        self, session: str, owner: str, first: Response, look: Callable[[], Awaitable[Response]]
+    async def events(
+        self, session: str, owner: str, first: Response, refresh: Callable[[], Awaitable[Response]]
     ) -> AsyncIterator[bytes]:
-        """Events: `figures` with what `look` shows, `same` when that is what it was, `over` when the page is to be
-        loaded again (nobody is signed in any more, say), `full` when too many streams are open. Nothing is told while
-        our side fails: the page then says that its figures stand still."""
+        """The events of one stream:
+
+        - `figures` has the text that `refresh` rendered, and `same` says that it has not changed;
+        - `over` tells the page to load itself again, such as when the person has signed out;
+        - `full` says that too many streams are open.
+
+        There is no event while our side fails: the page then says that its figures stand still."""
         is_full = self._open[session] >= MOST_OF_SESSION or self._of_owner[owner] >= MOST_OF_OWNER
         if is_full or self._open.total() >= MOST_OF_ALL:
             yield _event("full")
@@ -65,7 +73,7 @@ class Streams:
                     return
                 if time.monotonic() >= ends or await self._is_ending_within(EVERY_SECONDS):
                     return
-                seen = await look()
+                seen = await refresh()
         finally:
             self._open -= Counter({session: 1})
             self._of_owner -= Counter({owner: 1})
@@ -78,13 +86,13 @@ class Streams:
 
 
 def _event(name: str, text: str = "") -> bytes:
-    """Browsers drop an event that has no line of data."""
+    """Encode an event. It always has a line of data: browsers drop an event without one."""
     lines = "".join(f"data: {line}\n" for line in re.split(r"\r\n|\r|\n", text))
     return f"event: {name}\n{lines}\n".encode()
 
 
-class Shared(Generic[Value]):
-    """Something that all open pages show, made once for all of them."""
+class TimedCache(Generic[Value]):
+    """A value that all open pages show, made once for all of them."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -92,8 +100,10 @@ class Shared(Generic[Value]):
         self._made: tuple[float, Value] | None = None
 
     def get(self, make: Callable[[], Value]) -> Value:
-        """Made anew when it is older than so many seconds. Raises TimeoutError when somebody has been making it for
-        longer: what is old must not look new, and whoever waits holds a connection to the database."""
+        """The value, made anew when it is too old.
+
+        Raises TimeoutError when another thread has been making it for longer than that: an old value must not look new,
+        and a caller that waits holds a connection to the database."""
         if not self._lock.acquire(timeout=self._seconds):
             raise TimeoutError("it is still being made")
         try:

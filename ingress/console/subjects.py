@@ -1,99 +1,111 @@
-"""What the pages Fleet and Stations are about: vehicles, drivers, stations, deals, taxes. Each says how it is searched,
-shown, edited and taken away; the pages themselves are in `records`."""
+"""The subjects of the pages Fleet and Stations: vehicles, drivers, stations, deals, taxes.
+
+Each says how its rows are searched, shown, edited and taken away. The pages are in `pages/fleet_and_stations.py`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from datetime import date
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
+from uuid import UUID
 
 import msgspec
 from msgspec import Struct
 
 from domain.accounts.users import MAY_EDIT_FLEET, MAY_EDIT_POLICY, MAY_EDIT_STATIONS
 from domain.contract.captions import CaptionedField, captioned_fields
-from domain.fleet.drivers import DriverRow
-from domain.fleet.listings import DRIVERS, VEHICLES
+from domain.fleet import listings as fleet_listings
+from domain.fleet.drivers import DriverRow, StoredDriver
 from domain.fleet.matching import Matched
 from domain.fleet.records import ID_KIND
-from domain.fleet.vehicles import VehicleRow
+from domain.fleet.vehicles import StoredVehicle, VehicleRow
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Role
 from domain.listing import Listing
-from domain.operations.audit import in_audit
+from domain.operations.audit import audit_subject
 from domain.operations.csv_imports import FileKind
 from domain.routes.intake import fleet_changes
 from domain.routes.intake.retiring import StillDriving, retire
 from domain.routes.plans import price_changes
-from domain.stations.listings import DEALS, STATIONS, TAXES
+from domain.stations.listings import DEALS, STATIONS, TAXES, StoredDeal, StoredStation, StoredTax
 from domain.stations.price_imports import DealRow, StationRow, TaxRow
-from ingress.console.frame import Page, Refused, not_found
+from ingress.console.refusals import Refused, not_found
+from ingress.console.signed_in import Page
+
+Stored = TypeVar("Stored", bound=tuple[Any, ...])
+"""A row as the list and the form read it: a NamedTuple."""
+Typed = TypeVar("Typed", bound=Struct)
+"""A row of the CSV file, and of what somebody types into the form."""
 
 
-class Subject(ABC):
+class Subject(ABC, Generic[Stored, Typed]):
     name: ClassVar[FileKind]
-    """Also its address."""
+    """Also the first part of its addresses."""
     one: ClassVar[str]
     section: ClassVar[Literal["fleet", "stations"]]
     about: ClassVar[str]
-    """What people should know of it."""
+    """The explanation on its page."""
     search_hint: ClassVar[str]
-    shape: ClassVar[type[Struct]]
-    listing: ClassVar[Listing[Any]]
+    shape: type[Typed]
+    listing: Listing[Stored]
     fields: ClassVar[Sequence[CaptionedField]]
     listed: ClassVar[Sequence[str]]
     """The fields that the list shows; the first leads to the record."""
     may_edit: ClassVar[Collection[Role]]
     is_global: ClassVar[bool] = False
-    """The same for all companies."""
+    """True where the rows are the same for all companies."""
     retires: ClassVar[bool] = False
-    """What is taken away is kept as retired; otherwise it is gone."""
+    """True where a row is retired and kept; False where it is removed for good."""
 
     def field(self, name: str) -> CaptionedField:
         return next(field for field in self.fields if field.name == name)
 
-    def scope(self, page: Page) -> dict[str, Any]:
-        """Whose rows. Raises ChooseCompany."""
-        return {} if self.is_global else {"company_id": page.company_id}
-
-    def company_id(self, page: Page) -> Any:
+    def company_id(self, page: Page) -> UUID | None:
+        """The company whose rows are shown; None where they are the same for all. Raises ChooseCompany."""
         return None if self.is_global else page.company_id
 
-    def read(self, page: Page, key: str) -> Any:
-        """The stored row. Raises Refused, also for another company's."""
+    def scope(self, page: Page) -> dict[str, UUID]:
+        """The parameters of the listing's scope. Raises ChooseCompany."""
+        return {} if self.is_global else {"company_id": page.company_id}
+
+    def read(self, page: Page, key: str) -> Stored:
+        """The stored row. Raises Refused, also for another company's row."""
         parameters = self.parameters(key)
         row = self.listing.read(page.connection, self.scope(page), **parameters) if parameters is not None else None
         if row is None:
             raise not_found()
         return row
 
-    def title(self, row: Any) -> str:
+    def title(self, row: Stored) -> str:
         return str(getattr(row, self.listed[0]) or f"this {self.one}")
 
-    def in_audit(self, key: str) -> str:
-        return in_audit(self.one, key)
+    def audit_subject(self, key: str) -> str:
+        return audit_subject(self.one, key)
 
-    def shown(self, row: Any, field: CaptionedField) -> str:
+    def shown(self, row: Stored, field: CaptionedField) -> str:
         """A stored value as people read it, and as an import reads it."""
         return as_text(getattr(row, field.name))
 
-    @abstractmethod
-    def key(self, row: Any) -> str:
-        """What names the row in an address."""
+    def is_retired(self, row: Stored) -> bool:
+        return False
 
     @abstractmethod
-    def parameters(self, key: str) -> dict[str, Any] | None:
-        """The same for its listing; None: nothing can have that key."""
+    def key(self, row: Stored) -> str:
+        """The row's name in an address."""
 
     @abstractmethod
-    def save(self, page: Page, stored: Any, typed: Any) -> str:
-        """Stores what was typed, for `stored` None as a new one. Returns its key."""
+    def parameters(self, key: str) -> dict[str, object] | None:
+        """The key as parameters of the listing. None: no row can have that key."""
 
     @abstractmethod
-    def end(self, page: Page, stored: Any) -> None:
-        """Retires it, or removes it."""
+    def save(self, page: Page, stored: Stored | None, typed: Typed) -> str:
+        """Store the typed row, as a new one where `stored` is None. Returns its key."""
+
+    @abstractmethod
+    def end(self, page: Page, stored: Stored) -> None:
+        """Retire the row, or remove it."""
 
 
-def as_text(value: Any) -> str:
+def as_text(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, float):
@@ -101,20 +113,26 @@ def as_text(value: Any) -> str:
     return value.isoformat() if isinstance(value, date) else str(value)
 
 
-class _OfFleet(Subject):
+FleetRow = TypeVar("FleetRow", StoredVehicle, StoredDriver)
+
+
+class _FleetSubject(Subject[FleetRow, Typed]):
     section = "fleet"
     may_edit = MAY_EDIT_FLEET
     retires = True
     kind: ClassVar[Matched]
 
-    def key(self, row: Any) -> str:
+    def is_retired(self, row: FleetRow) -> bool:
+        return row.retired_at is not None
+
+    def key(self, row: FleetRow) -> str:
         return shown_id(ID_KIND[self.kind], row.id)
 
-    def parameters(self, key: str) -> dict[str, Any] | None:
+    def parameters(self, key: str) -> dict[str, object] | None:
         found = read_id(ID_KIND[self.kind], key)
         return {"id": found} if found is not None else None
 
-    def end(self, page: Page, stored: Any) -> None:
+    def end(self, page: Page, stored: FleetRow) -> None:
         force = page.form.text("force") == "yes" and page.session.role in MAY_EDIT_POLICY
         try:
             _, jobs = retire(page.connection, page.company_id, self.kind, stored.id, force=force, now=page.now)
@@ -127,21 +145,21 @@ class _OfFleet(Subject):
         page.jobs += jobs
 
 
-class Vehicles(_OfFleet):
+class Vehicles(_FleetSubject[StoredVehicle, VehicleRow]):
     name = "vehicles"
     one = "vehicle"
     kind = "vehicle"
     about = "Trucks that routes are matched to, by unit number or VIN. Tank and miles per gallon make the fuel plan."
     search_hint = "unit number, VIN, plate, year, make, model"
     shape = VehicleRow
-    listing = VEHICLES
+    listing = fleet_listings.VEHICLES
     fields = captioned_fields(VehicleRow)
     listed = ("unit_number", "vin", "license_plate", "make", "model", "fuel_tank_capacity_gallons", "mpg")
 
-    def title(self, row: Any) -> str:
+    def title(self, row: StoredVehicle) -> str:
         return str(row.unit_number or row.vin)
 
-    def save(self, page: Page, stored: Any, typed: Any) -> str:
+    def save(self, page: Page, stored: StoredVehicle | None, typed: VehicleRow) -> str:
         if stored is None:
             vehicle_id, jobs = fleet_changes.add_vehicle(page.connection, page.company_id, typed)
             page.jobs += jobs
@@ -150,7 +168,7 @@ class Vehicles(_OfFleet):
         return self.key(stored)
 
 
-class Drivers(_OfFleet):
+class Drivers(_FleetSubject[StoredDriver, DriverRow]):
     name = "drivers"
     one = "driver"
     kind = "driver"
@@ -159,17 +177,17 @@ class Drivers(_OfFleet):
     )
     search_hint = "name, display name, external id"
     shape = DriverRow
-    listing = DRIVERS
+    listing = fleet_listings.DRIVERS
     fields = captioned_fields(DriverRow)
     listed = ("name", "display_name", "external_id", "contact")
 
-    def shown(self, row: Any, field: CaptionedField) -> str:
-        """Of a contact only that there is one."""
+    def shown(self, row: StoredDriver, field: CaptionedField) -> str:
+        """The value for people. A contact is a secret: they only see that there is one."""
         if field.name == "contact":
             return "stored" if row.contact else ""
         return super().shown(row, field)
 
-    def save(self, page: Page, stored: Any, typed: Any) -> str:
+    def save(self, page: Page, stored: StoredDriver | None, typed: DriverRow) -> str:
         contacts = page.console.contacts
         if stored is None:
             driver_id, jobs = fleet_changes.add_driver(page.connection, page.company_id, typed, contacts=contacts)
@@ -186,7 +204,7 @@ class Drivers(_OfFleet):
         return self.key(stored)
 
 
-class Stations(Subject):
+class Stations(Subject[StoredStation, StationRow]):
     name = "stations"
     one = "station"
     section = "stations"
@@ -203,16 +221,19 @@ class Stations(Subject):
     is_global = True
     retires = True
 
-    def title(self, row: Any) -> str:
+    def title(self, row: StoredStation) -> str:
         return str(row.name)
 
-    def key(self, row: Any) -> str:
+    def is_retired(self, row: StoredStation) -> bool:
+        return row.retired_at is not None
+
+    def key(self, row: StoredStation) -> str:
         return str(row.station_id)
 
-    def parameters(self, key: str) -> dict[str, Any] | None:
+    def parameters(self, key: str) -> dict[str, object] | None:
         return {"id": key}
 
-    def save(self, page: Page, stored: Any, typed: Any) -> str:
+    def save(self, page: Page, stored: StoredStation | None, typed: StationRow) -> str:
         if stored is None:
             jobs = price_changes.add_station(page.connection, typed, now=page.now)
         else:
@@ -225,11 +246,11 @@ class Stations(Subject):
         page.jobs += jobs
         return str(typed.station_id)
 
-    def end(self, page: Page, stored: Any) -> None:
+    def end(self, page: Page, stored: StoredStation) -> None:
         page.jobs += price_changes.retire_stations(page.connection, [stored.station_id], now=page.now)
 
 
-class Deals(Subject):
+class Deals(Subject[StoredDeal, DealRow]):
     name = "deals"
     one = "deal"
     section = "stations"
@@ -243,16 +264,16 @@ class Deals(Subject):
     listed = ("station_id", "brand", "discount_per_gallon", "net_price", "valid_from", "valid_to")
     may_edit = MAY_EDIT_POLICY
 
-    def title(self, row: Any) -> str:
+    def title(self, row: StoredDeal) -> str:
         return f"Deal for {row.station_id or row.brand}"
 
-    def key(self, row: Any) -> str:
+    def key(self, row: StoredDeal) -> str:
         return str(row.id)
 
-    def parameters(self, key: str) -> dict[str, Any] | None:
+    def parameters(self, key: str) -> dict[str, object] | None:
         return {"id": int(key)} if key.isascii() and key.isdecimal() and len(key) < 10 else None
 
-    def save(self, page: Page, stored: Any, typed: Any) -> str:
+    def save(self, page: Page, stored: StoredDeal | None, typed: DealRow) -> str:
         old = stored.id if stored is not None else None
         deal_id, jobs = price_changes.edit_deal(page.connection, page.company_id, old, typed, now=page.now)
         if deal_id is None:
@@ -260,14 +281,14 @@ class Deals(Subject):
         page.jobs += jobs
         return str(deal_id)
 
-    def end(self, page: Page, stored: Any) -> None:
+    def end(self, page: Page, stored: StoredDeal) -> None:
         jobs = price_changes.remove_deal(page.connection, page.company_id, stored.id, now=page.now)
         if jobs is None:
             raise not_found()
         page.jobs += jobs
 
 
-class Taxes(Subject):
+class Taxes(Subject[StoredTax, TaxRow]):
     name = "taxes"
     one = "tax"
     section = "stations"
@@ -283,32 +304,38 @@ class Taxes(Subject):
     may_edit = MAY_EDIT_STATIONS
     is_global = True
 
-    def title(self, row: Any) -> str:
+    def title(self, row: StoredTax) -> str:
         return f"Tax of {row.state} from {row.valid_from}"
 
-    def key(self, row: Any) -> str:
-        return f"{row.state} {row.valid_from}"
+    def key(self, row: StoredTax) -> str:
+        return _tax_key(row.state, row.valid_from)
 
-    def parameters(self, key: str) -> dict[str, Any] | None:
+    def parameters(self, key: str) -> dict[str, object] | None:
         state, _, day = key.partition(" ")
         try:
             return {"state": state, "valid_from": date.fromisoformat(day)}
         except ValueError:
             return None
 
-    def save(self, page: Page, stored: Any, typed: Any) -> str:
+    def save(self, page: Page, stored: StoredTax | None, typed: TaxRow) -> str:
         old = (stored.state, stored.valid_from) if stored is not None else None
         jobs = price_changes.edit_tax(page.connection, old, typed, now=page.now)
         if jobs is None:
             raise not_found()
         page.jobs += jobs
-        return self.key(typed)
+        return _tax_key(typed.state, typed.valid_from)
 
-    def end(self, page: Page, stored: Any) -> None:
+    def end(self, page: Page, stored: StoredTax) -> None:
         jobs = price_changes.remove_tax(page.connection, stored.state, stored.valid_from, now=page.now)
         if jobs is None:
             raise not_found()
         page.jobs += jobs
 
 
-SUBJECTS: tuple[Subject, ...] = (Vehicles(), Drivers(), Stations(), Deals(), Taxes())
+def _tax_key(state: str, valid_from: date) -> str:
+    return f"{state} {valid_from}"
+
+
+AnySubject: TypeAlias = Subject[Any, Any]
+DRIVERS = Drivers()
+SUBJECTS: tuple[AnySubject, ...] = (Vehicles(), DRIVERS, Stations(), Deals(), Taxes())

@@ -1,4 +1,4 @@
-"""What happened to a route, as far as the stored times tell: each step with its cause."""
+"""The timeline of a route: each step that has a stored time, with its cause."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -7,6 +7,7 @@ from typing import NamedTuple
 from domain.lifecycle import HELD, Environment, RouteStatus
 from domain.routes.events import Event as StoredEvent
 from domain.routes.reading.history import History, StoredMessage, StoredPlan
+from domain.wording import counted
 
 
 class Event(NamedTuple):
@@ -14,18 +15,18 @@ class Event(NamedTuple):
     title: str
     cause: str
     kind: str = ""
-    """`good`, `warn` or `bad` where it asks for attention."""
+    """`good`, `warn` or `bad` where the step asks for attention."""
 
 
 def timeline(history: History) -> list[Event]:
-    """Oldest first. What happened at the same time stands in the order in which it is done."""
+    """The steps, oldest first. Steps of the same time stand in the order in which the service does them."""
     return sorted(_events(history), key=lambda event: event.at)
 
 
 def _events(history: History) -> Iterator[Event]:
     route = history.route
     again = route.revision - 1
-    since = f"; started over {again} time{'s' if again != 1 else ''} since" if again else ""
+    since = f"; started over {counted(again, 'time')} since" if again else ""
     yield Event(route.created_at, "Pushed", f"as {route.external_id}{since}")
     if route.imported_at is not None:
         cause = "vehicle and driver are matched, and the start is near enough"
@@ -59,7 +60,7 @@ def _events(history: History) -> Iterator[Event]:
 
 def _rule(evidence: dict[str, object] | None) -> str:
     if not evidence:
-        return "what showed it is no longer kept"
+        return "the evidence is no longer kept"
     return f"{evidence['rule']}, {evidence['by']}: {evidence['reason']}" if "by" in evidence else f"{evidence['rule']}"
 
 
@@ -76,7 +77,7 @@ _DONE = {
 def _kept(event: StoredEvent) -> Event:
     if event.actor is None:
         kind = "warn" if event.kind.endswith("failed") else ""
-        return Event(event.at, _DONE.get(event.kind, event.kind), event.detail or "why is no longer kept", kind)
+        return Event(event.at, _DONE.get(event.kind, event.kind), event.detail or "the reason is no longer kept", kind)
     return Event(
         event.at, _ASKED.get(event.kind, event.kind), f"{event.actor}: {event.detail or 'the reason is no longer kept'}"
     )
@@ -99,10 +100,9 @@ def _planned(history: History, plan: StoredPlan, number: int) -> Event:
     else:
         state = "replaced by a later one"
     document = plan.document
-    count = len(document["stops"])
     return Event(
         plan.generated_at,
-        f"Plan {number}: {count} fuel stop{'s' if count != 1 else ''}, ${document['totalCost']:,.2f}",
+        f"Plan {number}: {counted(len(document['stops']), 'fuel stop')}, ${document['totalCost']:,.2f}",
         f"{because}{state}; made with {plan.fuel_percent:g} % in the tank",
         "good" if plan.id == route.plan_id else "",
     )
@@ -116,7 +116,7 @@ _ENDS = {
 
 
 def _last_failure(history: History, message: StoredMessage) -> datetime | None:
-    """When an attempt at this message failed last, before the next message was queued."""
+    """The time of the last failed attempt at this message, before the next message was queued."""
     until = min((other.created_at for other in history.messages if other.created_at > message.created_at), default=None)
     return max(
         (
@@ -129,7 +129,7 @@ def _last_failure(history: History, message: StoredMessage) -> datetime | None:
 
 
 def _messaged(message: StoredMessage, failed_at: datetime | None) -> Iterator[Event]:
-    attempts = f"{message.attempts} attempt{'s' if message.attempts != 1 else ''}"
+    attempts = counted(message.attempts, "attempt")
     channel = f"through {message.channel}" if message.channel else "no channel yet"
     yield Event(message.created_at, "Message queued", "the plan goes to the driver")
     if message.status in _ENDS:

@@ -1,4 +1,4 @@
-"""What a page must be for everybody: no violation of WCAG 2 A and AA, and nothing beyond the edge of the screen."""
+"""Pages for everybody: no violation of WCAG 2 A and AA, and nothing beyond the edge of the screen."""
 
 from playwright.sync_api import Page
 
@@ -14,12 +14,13 @@ _BEYOND = """() => [...document.querySelectorAll("body *")].filter(element =>
     element.checkVisibility() && !element.closest(".unseen, .skip, svg") && (
         element.getBoundingClientRect().right > innerWidth + 1 || element.scrollWidth > innerWidth + 1
     )).map(element => element.outerHTML.slice(0, 160)).slice(-3)"""
-"""The innermost elements that are, or whose text is."""
+"""The innermost elements that reach beyond the edge, or whose text does."""
 
 
 def assert_accessible(page: Page) -> None:
-    """In the light theme on a phone, at a desk, and on the wall. The dark one has other colors in the same places, and
-    is judged at a desk only: judging takes long."""
+    """Judge a page in the light theme on a phone, at a desk, and on the wall.
+
+    The dark theme has other colors in the same places, and is judged at a desk only: judging takes long."""
     faults: dict[str, list[str]] = {}
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": _HEIGHT})

@@ -14,7 +14,7 @@ NO_CHROMIUM = "no Chromium is installed: apt install chromium"
 Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = ("light", "dark")
 WIDTHS = (390, 1280, 1920)
-"""Of a phone, a desk, and a screen on the wall."""
+"""The widths of a phone, a desk, and a screen on the wall."""
 
 AXE = (Path(__file__).parent / "axe" / "axe.min.js").read_text()
 

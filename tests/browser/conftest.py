@@ -32,7 +32,7 @@ def chromium(chromium_path: str) -> Iterator[Browser]:
 def console_url(
     chromium_path: str, service: Service, worker_id: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """Of a console beside the running service: what it does, workers go on with."""
+    """The address of a console beside the running service, whose workers go on with its jobs."""
     redis_url = redis_database(worker_id, running=True)
     logs = tmp_path_factory.mktemp("logs")
     with running_console(service.settings, redis_url, logs, api_url=service.url) as url:

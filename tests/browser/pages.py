@@ -1,5 +1,5 @@
-"""Every page of the console, and how to come to it: what the tests look at, what the screenshots and the benchmark of
-the console show. A page that is missing here fails `test_pages.py`."""
+"""Every page of the console, and how to come to it. The tests, the screenshots and the benchmark of the console use
+this list. A page that is missing here fails `test_pages.py`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Site:
     company_id: UUID
 
     def cookie(self, role: Role, email: str = "") -> str:
-        """Of a browser in which a new user of the company is signed in."""
+        """The token of a session in which a new user of the company is signed in."""
         with self.database.transaction() as connection:
             return signed_in(connection, role, self.company_id, email)
 
@@ -66,7 +66,7 @@ class Site:
         return eventually(look, bool)
 
     def password_link(self) -> str:
-        """For a new user."""
+        """The address of a link for a new user."""
         with self.database.transaction() as connection:
             email = f"{new_id().hex[-8:]}@example.com"
             user_id = create_user(connection, email=email, role=Role.VIEWER, company_id=self.company_id)
@@ -74,13 +74,14 @@ class Site:
 
 
 def this_quarter(_: Site) -> str:
-    """The report that is shown unless one is chosen is that of the last quarter: a new service drove nothing in it."""
+    """The address of this quarter's report. The page shows the last quarter unless one is chosen, and a new service
+    drove nothing in it."""
     today = datetime.now(UTC)
     return f"/ifta?quarter={today.year}Q{(today.month + 2) // 3}"
 
 
 def make_key(page: "Page") -> None:
-    """From the page API keys to the one that shows a new key."""
+    """Go from the page API keys to the page that shows a new key."""
     page.get_by_label("Name").fill("TMS")
     page.get_by_label("sandbox").check()
     for scope in page.get_by_role("group", name="Scopes").get_by_role("checkbox").all():
@@ -95,32 +96,32 @@ class Visit:
     name: str
     address: str
     path: str | Callable[[Site], str] = ""
-    """The address itself unless given."""
+    """Empty where the address itself leads to the page."""
     role: Role | None = Role.OWNER
-    """None: nobody is signed in."""
+    """None where nobody is signed in."""
     act: "Callable[[Page], None] | None" = None
-    """What is done on the page to come to this one, which has no address that is known before."""
+    """The steps that lead to a page whose address is not known before."""
     like: str = ""
-    """The page that it looks like: the README shows only that one."""
+    """A page that looks the same. The README shows only that one."""
 
     def path_in(self, site: Site) -> str:
         return self.path(site) if callable(self.path) else self.path or self.address
 
 
 def open_first_record(page: "Page") -> None:
-    """From a list of records to the form of one."""
+    """Go from a list of records to the form of one."""
     page.locator("main tbody a").first.click()
     page.wait_for_url("**/one?*")
 
 
 def open_step(page: "Page") -> None:
-    """One of the things that may be done to a route. The page shows one form at a time."""
-    page.locator("summary", has_text="Mark a stop by hand").click()
+    """Open the form of one action on a route. The page shows one form at a time."""
+    page.locator("summary", has_text="Enter an arrival or departure").click()
     page.wait_for_function("document.activeElement.matches('details[open] input, details[open] select')")
 
 
 def import_vehicles(page: "Page") -> None:
-    """From the list of vehicles to the page of an import, of which a row is refused."""
+    """Go from the list of vehicles to the page of an import with a refused row."""
     page.locator("summary", has_text="Import a CSV file").click()
     text = b"unit_number,vin,mpg\n4199,1FUJHHDR7NLZ90199,7.1\n4198,1FUJHHDR7NLZ90198,a lot\n"
     page.get_by_label("CSV file").set_input_files({"name": "fleet.csv", "mimeType": "text/csv", "buffer": text})
@@ -167,7 +168,7 @@ PAGES = (
 )
 
 SHOWN = tuple(visit for visit in PAGES if not visit.like)
-"""Those of the README."""
+"""The pages of the README."""
 
 _OTHERS = [one.name for one in SUBJECTS if one.name != "vehicles"]
 NO_PAGES = {

@@ -63,7 +63,7 @@ def running_demo() -> Iterator[Site]:
 
 
 def _fail(demo: dict[str, Any]) -> None:
-    """Pushes a load with mistakes in it: people come to the page of a request because of one."""
+    """Push a load with mistakes: people open the page of a request because of one."""
     body = {"externalId": "DEMO-8", "vehicle": {"unitNumber": "4101"}, "scheduledStart": "tomorrow", "stops": []}
     headers = {"Authorization": f"Bearer {demo['live_key']}"}
     assert httpx.post(f"{demo['url']}/v1/routes", headers=headers, json=body).status_code == 400
@@ -89,7 +89,7 @@ def take(page: Page, theme: Theme, width: int, most_height: int) -> bytes:
 
 
 def make_small(png: bytes) -> bytes:
-    """With a palette."""
+    """Save the picture with a palette."""
     small = io.BytesIO()
     image = Image.open(io.BytesIO(png)).convert("RGB")
     image.quantize(_COLORS, dither=Image.Dither.NONE).save(small, "PNG", optimize=True)

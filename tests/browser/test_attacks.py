@@ -1,5 +1,6 @@
-"""What other sites, stolen cookies and prepared cookies can do to somebody's session: nothing. In a real browser, whose
-own rules for cookies and origins are part of the defence."""
+"""Attacks on somebody's session by other sites, stolen cookies and prepared cookies: none succeeds.
+
+They run in a real browser, whose own rules for cookies and origins are part of the defence."""
 
 import threading
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ class Silent(SimpleHTTPRequestHandler):
 
 @contextmanager
 def foreign_site(folder: Path, html: str) -> Iterator[int]:
-    """Another site with that page; gives its port."""
+    """Another site with that page. Yields its port."""
     (folder / "index.html").write_text(f"<!doctype html><title>A foreign site</title>{html}")
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Silent, directory=str(folder))) as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -131,7 +132,7 @@ def test_an_expired_cookie_opens_nothing(
     expect(owner.get_by_role("button", name="Sign in")).to_be_visible()
 
 
-def test_a_cookie_that_was_prepared_is_not_signed_in_with(people: People) -> None:
+def test_a_prepared_cookie_is_never_signed_in(people: People) -> None:
     """Session fixation: an attacker knows the cookie that the victim's browser had before signing in."""
     email = people.world.new_user(Role.OWNER)
     victim, attacker = people.browser(), people.browser()

@@ -67,7 +67,9 @@ def busy_fleet(chromium_path: str, service: Service) -> Iterator[Fleet]:
             company_id = client.fleet.company_id
             store_deal_rows(connection, company_id, DEMO / "deals.csv", now=datetime.now(UTC))
             by = Actor("ann.lee@example.com", "the yard was closed")
-            audit.keep(connection, by, "route_actions.cancel", "LOAD-1", company_id=company_id, now=datetime.now(UTC))
+            audit.record_action(
+                connection, by, "route_actions.cancel", "LOAD-1", company_id=company_id, now=datetime.now(UTC)
+            )
             store_mapping(connection, company_id, "unit_number", "OLD-7", client.fleet.trucks[1])
             environment = Environment.SANDBOX
             more: dict[str, Any] = {"environment": environment, "scopes": list(SCOPES)}
@@ -142,7 +144,7 @@ _STOPS = """() => {
     document.body.focus(); // the next key starts at the top
     return stops.map(element => element.outerHTML.slice(0, 200));
 }"""
-"""What the keyboard should stop at: everything that can be used, in the order of the page."""
+"""The stops of the keyboard: everything that can be used, in the order of the page."""
 _STOP = """() => {
     const element = document.activeElement, box = element.getBoundingClientRect(), style = getComputedStyle(element);
     return [

@@ -82,7 +82,7 @@ def test_the_top_says_when_the_console_is_gone(people: People, console: tuple[st
     expect(page.locator("#still")).to_be_visible(timeout=30_000)
 
 
-def test_one_page_too_many_says_that_it_stands_still(people: People, console: tuple[str, ExitStack]) -> None:
+def test_a_page_without_a_stream_says_that_it_stands_still(people: People, console: tuple[str, ExitStack]) -> None:
     first = queues_page(people, console[0])
     others = [first.context.new_page() for _ in range(MOST_OF_SESSION)]
     for page in others:
@@ -91,7 +91,9 @@ def test_one_page_too_many_says_that_it_stands_still(people: People, console: tu
     expect(first.locator("#full")).to_be_hidden()
 
 
-def test_whoever_is_signed_out_elsewhere_comes_to_the_sign_in(people: People, console: tuple[str, ExitStack]) -> None:
+def test_a_page_leads_to_the_sign_in_after_signing_out_elsewhere(
+    people: People, console: tuple[str, ExitStack]
+) -> None:
     page = queues_page(people, console[0])
     context = people.browser(console[0])
     add_session(context, console[0], session_of(page.context))

@@ -1,4 +1,4 @@
-"""What people do in the console, in a real browser, beside a running service."""
+"""The ways of people through the console, in a real browser beside a running service."""
 
 import json
 import subprocess
@@ -154,7 +154,7 @@ def test_a_viewer_has_no_buttons_and_no_way_around_them(people: People, service:
 
 
 def post(page: Page, path: str, **fields: str) -> None:
-    """Sends a form that the page does not have, with the token of one that it has."""
+    """Send a form that the page does not have, with the token of a form that it has."""
     page.evaluate(
         """([path, fields]) => {
             const form = document.querySelector("form[method=post]").cloneNode(true);
@@ -169,7 +169,7 @@ def post(page: Page, path: str, **fields: str) -> None:
     page.wait_for_load_state()
 
 
-def test_what_is_pushed_stays_text(people: People, service: Service) -> None:
+def test_pushed_text_stays_text(people: People, service: Service) -> None:
     with service.new_tenant() as client:
         with service.database.transaction() as connection:
             connection.execute("UPDATE drivers SET name = %s WHERE id = %s", (MARKUP, client.fleet.drivers[0]))
@@ -201,14 +201,14 @@ def test_what_is_pushed_stays_text(people: People, service: Service) -> None:
 
 @pytest.fixture
 def queue(chromium_path: str, tmp_path: Path) -> Iterator[JobQueue]:
-    """One that no worker serves unless the test starts one."""
+    """A queue that no worker serves unless the test starts one."""
     with own_redis(tmp_path) as redis, redis_client(redis.url) as client:
         yield JobQueue(client)
 
 
 @pytest.fixture
 def operator(people: People, queue: JobQueue, settings: Settings, tmp_path: Path) -> Iterator[Page]:
-    """Somebody at a console that shows that queue."""
+    """An operator at a console that shows that queue."""
     with running_console(settings, url_of(queue), tmp_path) as url:
         yield people.page(Role.OPERATOR, url=url)
 

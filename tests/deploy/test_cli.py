@@ -21,13 +21,14 @@ import structlog
 from typer.main import get_command
 
 from deploy.cli import app, main, measuring
-from deploy.cli.output import counted, screen
+from deploy.cli.output import screen
 from deploy.stack import process_spec
 from domain.accounts.keys import PresentedKey, find_callers
 from domain.database import Database
 from domain.ids import read_id, shown_id
 from domain.queue.job_queue import JobQueue
 from domain.settings import Settings, get_settings
+from domain.wording import counted
 from tests.conftest import make_database
 from tests.domain.helpers import deliver, driven_without_a_plan, imported, planned_by_hand, route_row
 from tests.factories import Fleet, make_fleet

@@ -84,7 +84,7 @@ def test_the_audit_log_records_changes_of_users(cli: Cli, company: str, database
     company_id = read_id("cmp", company)
     assert company_id is not None
     with database.transaction() as connection:
-        kept = [(one.action, one.subject) for one in audit.search(connection, company_id, user, limit=10)]
+        kept = [(one.action, one.subject) for one in audit.search_actions(connection, company_id, user, limit=10)]
     assert kept == [
         ("users.remove", user),
         ("users.reset", f"{user} without codes"),

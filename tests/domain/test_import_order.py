@@ -116,3 +116,13 @@ def test_the_domain_imports_none_of_the_packages_above_it(above: str) -> None:
 @pytest.mark.parametrize("package", ["domain", "ingress", "workers", "scheduler", "deploy"])
 def test_no_package_imports_tests(package: str) -> None:
     assert "tests" not in imported_packages(package)
+
+
+def test_only_the_application_of_the_console_imports_its_pages() -> None:
+    pages = "ingress.console.pages"
+    above = {
+        module
+        for module, imported in imports("ingress")
+        if imported.startswith(f"{pages}.") and not module.startswith(pages)
+    }
+    assert above == {"ingress.console.app"}

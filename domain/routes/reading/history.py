@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from domain.database import Connection
+from domain.database import Connection, Tenant
 from domain.documents import FuelPlanDocument, PlanCause, StopDocument
 from domain.lifecycle import Environment, RouteStatus
 from domain.planning.explanation import StoredExplanation
@@ -132,6 +132,19 @@ _POSITION = Statement(
     " WHERE company_id = %s AND vehicle_id = %s AND environment = %s",
 )
 _ON_ITS_WAY = (RouteStatus.DRAFT, RouteStatus.PLANNED, RouteStatus.ACTIVE)
+
+
+class _Environment(NamedTuple):
+    environment: str
+
+
+_ENVIRONMENT = Statement(_Environment, "SELECT environment FROM routes WHERE company_id = %s AND id = %s")
+
+
+def find_tenant(connection: Connection, company_id: UUID, route_id: UUID) -> Tenant | None:
+    """The company with the environment of its route. None where the company has no such route."""
+    row = _ENVIRONMENT.first(connection, (company_id, route_id))
+    return Tenant(company_id, Environment(row.environment)) if row is not None else None
 
 
 def read_history(connection: Connection, company_id: UUID, route_id: UUID) -> History | None:

@@ -13,17 +13,17 @@ from tests.factories import Fleet, make_fleet
 
 def keep(connection: Connection, fleet: Fleet, reason: str, now: datetime) -> None:
     by = Actor("ann@example.com", reason)
-    audit.keep(connection, by, "routes.cancel", "rte_1", company_id=fleet.company_id, now=now)
+    audit.record_action(connection, by, "routes.cancel", "rte_1", company_id=fleet.company_id, now=now)
 
 
 def reasons(connection: Connection, fleet: Fleet, text: str = "") -> list[str]:
-    return [one.reason for one in audit.search(connection, fleet.company_id, text, limit=10)]
+    return [one.reason for one in audit.search_actions(connection, fleet.company_id, text, limit=10)]
 
 
 def test_long_texts_are_cut(connection: Connection, fleet: Fleet, now: datetime) -> None:
     by = Actor("ann@example.com", " x" * 1_000)
-    audit.keep(connection, by, "keys.create", "y" * 1_000, company_id=fleet.company_id, now=now)
-    (entry,) = audit.search(connection, fleet.company_id, limit=10)
+    audit.record_action(connection, by, "keys.create", "y" * 1_000, company_id=fleet.company_id, now=now)
+    (entry,) = audit.search_actions(connection, fleet.company_id, limit=10)
     assert (len(entry.reason), len(entry.subject)) == (500, 300)
 
 

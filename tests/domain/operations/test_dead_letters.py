@@ -106,7 +106,7 @@ def test_the_audit_log_keeps_every_action_on_letters(connection: Connection, job
     assert found(connection, jobs, wanted) == letters, "without a reason nothing was done"
     dead_letters.discard(connection, jobs.client, letters, wanted, ANN, now)
 
-    entry = audit.latest(connection, limit=1)[0]
+    entry = audit.latest_actions(connection, limit=1)[0]
     assert entry._replace(id=UUID(int=0)) == (
         UUID(int=0),
         now,

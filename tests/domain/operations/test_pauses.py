@@ -22,7 +22,9 @@ def test_a_queue_is_paused_once_and_resumed_once(connection: Connection, now: da
     assert not pauses.resume(connection, "plans", ANN, now=now)
 
     assert pauses.list_pauses(connection) == []
-    entries = [(entry.actor, entry.action, entry.subject, entry.reason) for entry in audit.latest(connection, limit=2)]
+    entries = [
+        (entry.actor, entry.action, entry.subject, entry.reason) for entry in audit.latest_actions(connection, limit=2)
+    ]
     assert entries == [
         ("bo", "resume", "plans", "new prices"),
         ("ann@example.com", "pause", "plans", "the prices are wrong"),

@@ -25,7 +25,7 @@ from tests.service import eventually
 PASSWORD = "correct horse battery"
 
 Fields = dict[str, Any]
-"""Of a form or an address."""
+"""The fields of a form or an address."""
 
 _TOKEN = re.compile(r'name="form_token" value="(\w+)"')
 
@@ -45,7 +45,7 @@ class Browser(httpx.Client):
         return answer.text
 
     def submit(self, path: str, *, part: bool = False, token: str | None = None, **fields: Any) -> httpx.Response:
-        """The answer to a form, without following a redirect. `part`: as htmx asks, for a part of the page."""
+        """The answer to a form, without following a redirect. `part` asks for a part of the page, as htmx does."""
         headers = {"HX-Request": "true"} if part else {}
         data = {"form_token": self.token if token is None else token, **fields}
         answer = self.post(path, data=data, headers=headers)
@@ -86,7 +86,7 @@ class World:
         return email
 
     def browser(self, role: Role | None = None, fleet: Fleet | None = None) -> Browser:
-        """A browser in which a new user of that role is signed in; None: nobody."""
+        """A browser in which a new user of that role is signed in; nobody for None."""
         if role is None:
             return self.browser_with()
         if fleet is None and role is not Role.OPERATOR:
@@ -98,7 +98,7 @@ class World:
         return browser
 
     def browser_with(self, **more: Any) -> Browser:
-        """One with cookies or headers of its own."""
+        """A browser with cookies or headers of its own."""
         return self.open.enter_context(Browser(self.url, **more))
 
 
@@ -111,7 +111,7 @@ def world(console_url: str, database: Database) -> Iterator[World]:
 
 @pytest.fixture(scope="session")
 def console_url(settings: Settings, worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Of a running console."""
+    """The address of a running console."""
     with running_console(settings, redis_database(worker_id, running=True), tmp_path_factory.mktemp("logs")) as url:
         yield url
 
@@ -120,7 +120,7 @@ def console_url(settings: Settings, worker_id: str, tmp_path_factory: pytest.Tem
 def running_console(
     settings: Settings, redis_url: str, logs: Path, *, api_url: str = "https://api.example.com/", **environment: str
 ) -> Iterator[str]:
-    """A console process; gives its address. `environment`: more variables."""
+    """A console process. Yields its address. `environment` has further variables."""
     port = free_port("127.0.0.1", 0)
     url = f"http://127.0.0.1:{port}"
     env = {
@@ -142,5 +142,5 @@ def running_console(
 
 
 def words(html: str) -> str:
-    """What a page says, without its markup."""
+    """The text of a page without its markup."""
     return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", " ", html)))

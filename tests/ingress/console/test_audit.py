@@ -12,7 +12,7 @@ from domain.fleet.mappings import store_mapping
 from domain.ids import new_id, shown_id
 from domain.lifecycle import Role
 from domain.operations import audit
-from domain.operations.audit import Actor, Entry
+from domain.operations.audit import Actor, AuditRow
 from tests.domain.helpers import pushed
 from tests.factories import Fleet
 from tests.ingress.console.conftest import PASSWORD, Browser, World, words
@@ -20,14 +20,14 @@ from tests.ingress.console.test_keys import id_of, make_key
 from tests.ingress.console.test_matching import hold, mapping
 
 
-def entries(world: World, fleet: Fleet) -> list[Entry]:
-    """Of the company, the newest first."""
+def entries(world: World, fleet: Fleet) -> list[AuditRow]:
+    """The company's rows of the audit log, newest first."""
     with world.database.transaction() as connection:
-        return audit.search(connection, fleet.company_id, limit=100)
+        return audit.search_actions(connection, fleet.company_id, limit=100)
 
 
 def kept(world: World, fleet: Fleet) -> list[tuple[str, str, str]]:
-    """What was done, to what, and why; the oldest first."""
+    """Action, subject and reason of each row, oldest first."""
     return [(one.action, one.subject, one.reason) for one in reversed(entries(world, fleet))]
 
 
@@ -37,7 +37,7 @@ def email_of(browser: Browser) -> str:
     return found[0]
 
 
-def test_what_is_done_with_keys_is_kept_without_the_key(world: World) -> None:
+def test_actions_on_keys_are_recorded_without_the_key(world: World) -> None:
     fleet = world.new_fleet()
     browser = world.browser(Role.OWNER, fleet)
     key = make_key(browser, name="Our TMS", reason="The new TMS starts on Monday")
@@ -61,7 +61,7 @@ def test_what_is_done_with_keys_is_kept_without_the_key(world: World) -> None:
     assert key not in page
 
 
-def test_what_is_mapped_made_and_removed_is_kept(world: World) -> None:
+def test_mappings_and_new_records_are_recorded(world: World) -> None:
     fleet = world.new_fleet()
     hold(world, fleet, vehicle={"unitNumber": "TRUCK-0101"})
     hold(world, fleet, vehicle={"unitNumber": "TRUCK-0101"})
@@ -97,7 +97,7 @@ def test_a_drivers_name_never_stands_in_a_subject(world: World) -> None:
     ]
 
 
-def test_a_cancel_is_kept_with_its_reason(world: World, now: datetime) -> None:
+def test_a_cancellation_is_recorded_with_its_reason(world: World, now: datetime) -> None:
     fleet = world.new_fleet()
     with world.database.transaction() as connection:
         route = shown_id("rte", pushed(connection, fleet.live, now=now, start=now))
@@ -106,7 +106,7 @@ def test_a_cancel_is_kept_with_its_reason(world: World, now: datetime) -> None:
     assert kept(world, fleet) == [("route_actions.cancel", route, "The load is gone")]
 
 
-def test_what_users_change_of_themselves_is_kept_without_what_they_typed(world: World) -> None:
+def test_changes_of_the_own_account_are_recorded_without_the_typed_values(world: World) -> None:
     fleet = world.new_fleet()
     browser = world.browser()
     email = world.new_user(Role.VIEWER, fleet)
@@ -123,7 +123,7 @@ def test_what_users_change_of_themselves_is_kept_without_what_they_typed(world: 
     ]
 
 
-def test_a_password_set_by_a_link_is_kept_without_the_link(world: World) -> None:
+def test_a_password_set_by_a_link_is_recorded_without_the_link(world: World) -> None:
     fleet = world.new_fleet()
     email = world.new_user(Role.VIEWER, fleet, password=None)
     with world.database.transaction() as connection:
@@ -139,7 +139,7 @@ def test_a_password_set_by_a_link_is_kept_without_the_link(world: World) -> None
     assert token not in " ".join(map(str, entry))
 
 
-def test_what_fails_or_is_forbidden_leaves_no_entry(world: World) -> None:
+def test_failed_and_forbidden_actions_are_not_recorded(world: World) -> None:
     fleet, other = world.new_fleet(), world.new_fleet()
     owner, viewer = world.browser(Role.OWNER, fleet), world.browser(Role.VIEWER, fleet)
     make_key(world.browser(Role.OWNER, other))
@@ -153,14 +153,16 @@ def test_what_fails_or_is_forbidden_leaves_no_entry(world: World) -> None:
     assert "There is no valid key" in owner.look("/keys"), "and what the log could not keep was not done"
 
 
-def test_owners_read_what_was_done_to_their_company_operators_everything_and_others_nothing(world: World) -> None:
+def test_owners_read_the_log_of_their_company_operators_everything_and_others_nothing(world: World) -> None:
     fleet, other = world.new_fleet(), world.new_fleet()
     ours, theirs = world.browser(Role.OWNER, fleet), world.browser(Role.OWNER, other)
     make_key(ours, name="Key of ours")
     make_key(theirs, name="Key of theirs")
     operator = world.browser(Role.OPERATOR)
     with world.database.transaction() as connection:
-        audit.keep(connection, Actor("ann", "why"), "pause", "plans of all", company_id=None, now=datetime.now(UTC))
+        audit.record_action(
+            connection, Actor("ann", "why"), "pause", "plans of all", company_id=None, now=datetime.now(UTC)
+        )
 
     assert "Key of ours" in ours.look("/audit")
     assert "Key of theirs" not in ours.look("/audit", q="key")
@@ -177,7 +179,7 @@ def test_owners_read_what_was_done_to_their_company_operators_everything_and_oth
         assert 'href="/audit"' not in one.look("/account")
 
 
-def test_that_an_operator_looked_at_a_company_is_told_to_its_owner(world: World) -> None:
+def test_an_owner_sees_that_an_operator_looked_at_the_company(world: World) -> None:
     fleet = world.new_fleet()
     operator = world.browser(Role.OPERATOR)
     company = shown_id("cmp", fleet.company_id)
@@ -194,7 +196,7 @@ def test_the_log_is_searched_and_read_page_by_page(world: World) -> None:
     fleet = world.new_fleet()
     with world.database.transaction() as connection:
         for number in range(230):
-            audit.keep(
+            audit.record_action(
                 connection,
                 Actor("ann@example.com", f"Because of {number:03}"),
                 "keys.revoke",
@@ -218,5 +220,5 @@ def test_the_log_is_searched_and_read_page_by_page(world: World) -> None:
 
 
 @pytest.mark.parametrize("text", ["%", "_", "\\", "' OR 1=1 --", "\x00", "<script>", "é" * 200])
-def test_no_search_makes_a_500(world: World, text: str) -> None:
+def test_no_search_fails(world: World, text: str) -> None:
     assert "<script>" not in world.browser(Role.OPERATOR).look("/audit", q=text)

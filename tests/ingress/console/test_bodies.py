@@ -1,4 +1,4 @@
-"""Forms and files that do not arrive: they are given up in time, leave nothing behind, and hold up nobody else."""
+"""Forms and files that do not arrive: they are refused in time, leave nothing behind, and hold up nobody else."""
 
 import os
 import socket
@@ -55,7 +55,7 @@ def hasty(hasty_url: str, database: Database) -> Iterator[World]:
 
 
 def begun(browser: Browser, path: str, *headers: str, body: bytes = b"") -> socket.socket:
-    """A POST of which only so much is sent."""
+    """A POST of which only a part is sent."""
     address = urlsplit(str(browser.base_url))
     sent = socket.create_connection((address.hostname, address.port), timeout=30)
     cookies = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
@@ -76,7 +76,7 @@ def upload(browser: Browser, length: int, body: bytes = b"") -> socket.socket:
 
 
 def answer_of(sent: socket.socket) -> tuple[int, float]:
-    """The status, and after how many seconds the connection was closed. 0: there was no answer."""
+    """The status, and the seconds until the connection was closed. The status is 0 where there was no answer."""
     began, got = time.monotonic(), b""
     with suppress(ConnectionResetError):
         while chunk := sent.recv(65536):
@@ -93,7 +93,7 @@ FORM = "Content-Type: application/x-www-form-urlencoded"
     ("framing", "body"),
     [("Content-Length: 100", b""), ("Transfer-Encoding: chunked", b"3\r\na=1\r\n")],
 )
-def test_a_form_that_never_arrives_is_given_up(
+def test_a_form_that_never_arrives_is_refused_in_time(
     hasty: World, role: Role | None, path: str, framing: str, body: bytes
 ) -> None:
     browser = hasty.browser(role)
@@ -123,7 +123,7 @@ def kept(files: Path) -> int:
 
 
 @pytest.mark.parametrize("arrived", [0, 100_000])
-def test_a_file_that_never_arrives_is_given_up_and_leaves_nothing(hasty: World, files: Path, arrived: int) -> None:
+def test_a_file_that_never_arrives_is_refused_and_leaves_nothing(hasty: World, files: Path, arrived: int) -> None:
     browser = hasty.browser(Role.DISPATCHER)
     with closing(upload(browser, MAX_FILE_BYTES, b"x" * arrived)) as sent:
         eventually(lambda: kept(files), lambda count: count == 1)
@@ -133,7 +133,7 @@ def test_a_file_that_never_arrives_is_given_up_and_leaves_nothing(hasty: World, 
     eventually(lambda: kept(files), lambda count: count == 0)
 
 
-def test_a_file_that_trickles_in_is_given_up(hasty: World, files: Path) -> None:
+def test_a_file_that_trickles_in_is_refused(hasty: World, files: Path) -> None:
     browser = hasty.browser(Role.DISPATCHER)
     began = time.monotonic()
     with closing(upload(browser, MAX_FILE_BYTES)) as sent, suppress(ConnectionError):
@@ -144,7 +144,7 @@ def test_a_file_that_trickles_in_is_given_up(hasty: World, files: Path) -> None:
     eventually(lambda: kept(files), lambda count: count == 0)
 
 
-def test_who_leaves_in_the_middle_of_a_file_leaves_nothing(hasty: World, files: Path) -> None:
+def test_an_upload_that_breaks_off_leaves_nothing(hasty: World, files: Path) -> None:
     browser = hasty.browser(Role.DISPATCHER)
     with closing(upload(browser, MAX_FILE_BYTES, b"x" * 3_000_000)):
         eventually(lambda: kept(files), lambda count: count == 1)
@@ -165,14 +165,14 @@ def test_a_company_sends_one_file_at_a_time_and_others_are_not_held_up(hasty: Wo
     assert "1 row added" in import_file(colleague, "vehicles", CSV)
 
 
-def test_a_file_that_says_to_be_too_large_is_not_read(hasty: World, files: Path) -> None:
+def test_a_file_that_declares_too_large_a_size_is_not_read(hasty: World, files: Path) -> None:
     browser = hasty.browser(Role.DISPATCHER)
     with closing(upload(browser, MAX_FILE_BYTES + 1)) as sent:
         assert sent.recv(4096).split(b" ")[1] == b"413"
     assert kept(files) == 0
 
 
-def test_a_file_that_is_larger_than_it_may_be_and_does_not_say_so_is_refused(hasty: World, files: Path) -> None:
+def test_a_file_beyond_the_limit_without_a_declared_size_is_refused(hasty: World, files: Path) -> None:
     browser = hasty.browser(Role.DISPATCHER)
 
     def endless() -> Iterator[bytes]:
@@ -188,9 +188,7 @@ def test_a_file_that_is_larger_than_it_may_be_and_does_not_say_so_is_refused(has
 
 
 @pytest.mark.parametrize("who", [lambda world: world.browser(), lambda world: world.browser(Role.VIEWER)])
-def test_nothing_is_read_of_a_file_of_somebody_who_may_send_none(
-    hasty: World, files: Path, who: Callable[[World], Browser]
-) -> None:
+def test_a_file_of_a_forbidden_sender_is_not_read(hasty: World, files: Path, who: Callable[[World], Browser]) -> None:
     browser = who(hasty)
     browser.look("/sign-in")
     with closing(upload(browser, MAX_FILE_BYTES, b"x" * 1000)) as sent:

@@ -1,4 +1,4 @@
-"""What comes out of a form is what went into it; times as people read them; parts of pages."""
+"""Forms return what people typed; times are relative and absolute; fragments of pages."""
 
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote, urlencode, urlsplit
@@ -23,7 +23,7 @@ def form_of(query: bytes) -> Form:
 
 @given(TEXTS)
 def test_a_packed_text_comes_back_as_it_was(text: str) -> None:
-    """Also where a browser writes the ends of lines its own way: there are none in what is packed."""
+    """A packed text has no ends of lines, so a browser cannot change them."""
     packed = make_templates().from_string("{{ text|pack }}").render(text=text)
     assert packed.isascii()
     assert not set(packed) & set("\r\n \"'<>&+")
@@ -50,13 +50,13 @@ def test_numbers_stay_within_bounds(given_text: str, number: int) -> None:
     assert form_of(urlencode({"page": given_text}).encode()).number("page") == number
 
 
-def test_what_is_too_long_is_refused() -> None:
+def test_a_value_that_is_too_long_is_refused() -> None:
     with pytest.raises(BadForm, match="too long"):
         form_of(b"name=" + b"x" * 201).text("name")
 
 
 @given(st.text(max_size=40) | st.text("/\\.:evl@?#\t", max_size=12))
-def test_after_signing_in_one_stays_here(path: str) -> None:
+def test_signing_in_leads_to_our_own_pages(path: str) -> None:
     there = own_path(path)
     assert there.startswith("/")
     assert not there.startswith(("//", "/\\"))
@@ -74,11 +74,11 @@ def test_after_signing_in_one_stays_here(path: str) -> None:
         (timedelta(days=-400), "400 days ago"),
     ],
 )
-def test_times_are_told_from_now(distance: timedelta, told: str) -> None:
+def test_times_are_relative_to_now(distance: timedelta, told: str) -> None:
     assert relative(NOW + distance, NOW) == told
 
 
-def test_times_are_told_in_the_companys_zone() -> None:
+def test_times_are_shown_in_the_companys_zone() -> None:
     assert when(NOW, NOW, "America/Chicago") == (
         '<time datetime="2026-11-20T12:00:00+00:00">now <span class="absolute">Nov 20, 2026 06:00 CST</span></time>'
     )
@@ -88,7 +88,7 @@ def test_times_are_told_in_the_companys_zone() -> None:
     st.datetimes(timezones=st.just(UTC)),
     st.sampled_from(["UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago", "Asia/Kolkata"]),
 )
-def test_any_time_can_be_told(moment: datetime, time_zone: str) -> None:
+def test_any_time_can_be_shown(moment: datetime, time_zone: str) -> None:
     assert f"{moment:%M}" in when(moment, NOW, "UTC")
     assert when(moment, NOW, time_zone).startswith("<time")
 
@@ -96,18 +96,18 @@ def test_any_time_can_be_told(moment: datetime, time_zone: str) -> None:
 @pytest.mark.parametrize(
     ("moment", "time_zone"), [(datetime.max, "Pacific/Kiritimati"), (datetime.min, "America/Chicago")]
 )
-def test_what_the_zone_cannot_tell_is_told_in_utc(moment: datetime, time_zone: str) -> None:
+def test_a_time_beyond_the_zone_is_shown_in_utc(moment: datetime, time_zone: str) -> None:
     assert "UTC" in when(moment.replace(tzinfo=UTC), NOW, time_zone)
 
 
-def test_a_part_of_a_page_is_refused_at_the_top_and_leaves_the_rest(world: World) -> None:
+def test_a_refused_part_of_a_page_is_shown_on_top_and_leaves_the_rest(world: World) -> None:
     answer = world.browser(Role.VIEWER).submit("/matching/vehicles/map", part=True, value=quote("X"))
     assert answer.status_code == 403
     assert (answer.headers["HX-Retarget"], answer.headers["HX-Reswap"]) == ("#notices", "innerHTML")
     assert "<html" not in answer.text
 
 
-def test_a_part_for_somebody_who_is_signed_out_leads_to_the_sign_in(world: World) -> None:
+def test_a_part_of_a_page_leads_to_the_sign_in_when_nobody_is_signed_in(world: World) -> None:
     answer = world.browser().get("/matching/vehicles/candidates?kind=vin", headers={"HX-Request": "true"})
     assert answer.headers["HX-Redirect"] == "/sign-in"
     assert answer.text == ""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.routes.reading.history import History, LastPosition, StoredRoute
-from ingress.console.drawing import MOST_POINTS, WIDTH, Frame, Mark, draw_ground, draw_moving
+from ingress.console.drawing import MOST_POINTS, WIDTH, Frame, Symbol, draw_ground, draw_moving
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 PLACES = st.tuples(st.floats(-90, 90), st.floats(-180, 180))
@@ -21,9 +21,9 @@ class Drawing(NamedTuple):
     height: float
     road: str
     is_road: bool
-    stations: list[Mark]
-    stops: list[Mark]
-    truck: Mark | None
+    stations: list[Symbol]
+    stops: list[Symbol]
+    truck: Symbol | None
 
 
 def draw(history: History, **explanation: Any) -> Drawing:
@@ -50,10 +50,10 @@ def test_everything_lies_inside_of_the_frame(
     miles = [float(mile) for mile in range(len(line))]
     drawing = draw(history(*stops, truck=truck), line=line, line_miles=miles, candidates=candidates)
     points = [tuple(map(float, point.split(","))) for point in drawing.road.split()]
-    marks = [*drawing.stops, *drawing.stations, *([drawing.truck] if drawing.truck else [])]
+    symbols = [*drawing.stops, *drawing.stations, *([drawing.truck] if drawing.truck else [])]
     assert len(drawing.stops) == len(stops)
     assert len(drawing.stations) == (3 if line else 0)
-    for x, y in [*points, *((mark.x, mark.y) for mark in marks)]:
+    for x, y in [*points, *((symbol.x, symbol.y) for symbol in symbols)]:
         assert 0 <= x <= WIDTH
         assert 0 <= y <= drawing.height
     assert 240 <= drawing.height <= 621
@@ -96,10 +96,10 @@ def test_a_truck_that_has_left_the_frame_stands_at_its_edge() -> None:
 @given(
     st.text() | st.lists(st.floats() | st.integers(), min_size=6, max_size=6).map(lambda one: ",".join(map(str, one)))
 )
-def test_whatever_is_no_frame_is_none(text: str) -> None:
+def test_a_text_that_is_no_frame_reads_as_none(text: str) -> None:
     frame = Frame.read(text)
     stops = draw_moving(history((40.0, -90.0), (41.0, -89.0)), frame).stops
-    assert all(0 <= mark.x <= WIDTH and 0 <= mark.y <= 621 for mark in stops)
+    assert all(0 <= symbol.x <= WIDTH and 0 <= symbol.y <= 621 for symbol in stops)
 
 
 def test_a_road_that_goes_to_and_fro_is_drawn_with_few_points() -> None:

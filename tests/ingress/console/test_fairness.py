@@ -1,4 +1,4 @@
-"""Nobody makes another company's pages wait: not by exports, not by pages, not by passwords that are guessed."""
+"""Nobody delays the pages of another company: not by exports, not by pages, not by guessed passwords."""
 
 import socket
 import time
@@ -20,10 +20,10 @@ from tests.ingress.console.conftest import Browser, World
 from tests.service import eventually
 
 MANY = 60_000
-"""Vehicles: an export of so many takes a second."""
+"""The number of vehicles whose export takes a second."""
 LONGEST_SECONDS = 2.0
-"""The slowest page beside what others do, on a machine that does much else: with all of it in the way it took 3 to
-5 s, or was refused."""
+"""The limit for the slowest page beside the load of others, on a busy machine. Without fair shares it took 3 to 5 s, or
+was refused."""
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def world_of_module(console_url: str, database: Database) -> World:
 
 
 def slowest_page(browser: Browser, during: list[Future[int]], path: str = "/vehicles") -> tuple[float, int]:
-    """The time of the slowest page that was looked at meanwhile, and the number of pages."""
+    """The time of the slowest page that was opened meanwhile, and the number of pages."""
     slowest, pages = 0.0, 0
     while pages < 5 or not all(one.done() for one in during):
         began = time.monotonic()
@@ -141,7 +141,7 @@ def test_wrong_sign_ins_hold_up_no_page_and_no_known_browser(world: World) -> No
 
 
 def test_pages_of_one_company_hold_up_no_other(world: World, exporter: Fleet) -> None:
-    """A search for what nobody is called reads all rows."""
+    """A search for an unknown name reads all rows."""
     viewers = [world.browser(Role.VIEWER, exporter) for _ in range(24)]
     other = world.browser(Role.VIEWER)
     with at_once(24) as threads:
@@ -178,7 +178,7 @@ def test_wrong_codes_are_slowed_down_like_wrong_passwords(world: World) -> None:
 
 
 def test_an_account_under_attack_lets_its_owner_in(world: World) -> None:
-    """From a browser or a network in which he has signed in before, or with a link that he was sent."""
+    """The user signs in from a browser or a network known before, or with a link."""
     email = world.new_user()
     known, moved, linked = world.browser(), world.browser(), world.browser()
     linked.headers["X-Forwarded-For"] = "192.0.2.78"

@@ -1,19 +1,11 @@
-"""The pages Vehicles and Drivers: searched, edited, retired, imported and exported."""
+"""The pages Vehicles and Drivers: searched, edited and retired. `test_csv_files.py` imports and exports them."""
 
-import re
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from urllib.parse import quote
-from uuid import uuid4
 
 import pytest
 from cryptography.fernet import Fernet
-from hypothesis import HealthCheck, given
-from hypothesis import settings as hypothesis_settings
-from hypothesis import strategies as st
 
-from domain.accounts.companies import lock_company
 from domain.accounts.contacts import Contacts, is_sealed
 from domain.fleet.drivers import DriverRow
 from domain.housekeeping.erasure import erase_driver
@@ -21,45 +13,13 @@ from domain.ids import shown_id
 from domain.lifecycle import Role, RouteStatus
 from domain.operations import csv_imports
 from domain.routes.intake.fleet_changes import edit_driver
-from ingress.console.browser import MAX_FILE_BYTES
 from tests.domain.helpers import imported, status_of
-from tests.factories import Fleet
-from tests.ingress.console.conftest import Browser, Fields, World, words
-from tests.ingress.console.uploads import exported, import_file, rows_of, send
+from tests.ingress.console.conftest import Fields, World, words
+from tests.ingress.console.records import drivers_of, form_of, stored_rows, vehicles_of
+from tests.ingress.console.uploads import exported, import_file, send
 from tests.service import Service, eventually
 
 HOSTILE = ("'; DROP TABLE vehicles; --", "%_\\", "\x00", "<script>alert(1)</script>", "\udcff", "9" * 300, "☃ é", "🚚")
-
-
-def form_of(browser: Browser, path: str, id: str = "") -> Fields:
-    """The fields of a record's form as they stand on its page."""
-    page = browser.look(path, id=id) if id else browser.look(path)
-    page = page[page.index("<main") :]
-    found = re.findall(r'<input (?:type="hidden" )?name="(\w+)" value="([^"]*)"', page)
-    return {name: value for name, value in found if name not in ("form_token", "q", "retired", "force")}
-
-
-def stored_rows(world: World, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
-    with world.database.transaction() as connection:
-        return connection.execute(sql, parameters).fetchall()
-
-
-def vehicles_of(world: World, fleet: Fleet) -> list[tuple[Any, ...]]:
-    return stored_rows(
-        world,
-        "SELECT id, unit_number, vin, license_plate, make, model, year, fuel_tank_capacity_gallons, mpg FROM vehicles"
-        " WHERE company_id = %s AND retired_at IS NULL ORDER BY id",
-        fleet.company_id,
-    )
-
-
-def drivers_of(world: World, fleet: Fleet) -> list[tuple[Any, ...]]:
-    return stored_rows(
-        world,
-        "SELECT id, name, display_name, external_id, contact FROM drivers"
-        " WHERE company_id = %s AND retired_at IS NULL ORDER BY id",
-        fleet.company_id,
-    )
 
 
 # --- Looking -----------------------------------------------------------------------------------------------------
@@ -94,7 +54,7 @@ def test_long_lists_have_pages(world: World) -> None:
     assert "contains" in words(browser.look("/vehicles", q="T", page=3))
 
 
-def test_retired_ones_are_listed_on_their_own(world: World) -> None:
+def test_retired_vehicles_are_listed_on_their_own(world: World) -> None:
     fleet = world.new_fleet()
     browser = world.browser(Role.DISPATCHER, fleet)
     browser.look("/vehicles")
@@ -274,7 +234,7 @@ def test_an_erased_driver_is_out_of_the_audit_log(world: World) -> None:
     assert stored_rows(world, "SELECT id FROM audit_log WHERE company_id = %s", fleet.company_id) == []
 
 
-def test_old_imports_are_forgotten(world: World) -> None:
+def test_old_imports_are_deleted(world: World) -> None:
     fleet, now = world.new_fleet(), datetime.now(UTC)
     with world.database.transaction() as connection:
         import_id = csv_imports.begin(connection, fleet.company_id, "drivers", "a@b.c", rows_total=9, now=now)
@@ -287,7 +247,7 @@ def test_old_imports_are_forgotten(world: World) -> None:
 # --- Whose it is -------------------------------------------------------------------------------------------------
 
 
-def test_a_viewer_looks_and_nothing_else(world: World) -> None:
+def test_a_viewer_only_looks(world: World) -> None:
     fleet = world.new_fleet()
     browser = world.browser(Role.VIEWER, fleet)
     for path in ("/vehicles", "/drivers"):
@@ -344,173 +304,11 @@ def test_a_stranger_and_a_forged_form_are_refused(world: World) -> None:
     assert browser.post("/vehicles/import", content="unit_number\n1\n", headers=headers).status_code == 400
 
 
-# --- Imports -----------------------------------------------------------------------------------------------------
-
-
-def test_bad_lines_are_listed_and_the_others_are_imported(world: World) -> None:
-    fleet = world.new_fleet()
-    email = world.new_user(Role.DISPATCHER, fleet)
-    browser = world.browser()
-    browser.sign_in(email)
-    said = import_file(
-        browser,
-        "vehicles",
-        "unit_number,mpg,vin\n101,7,\n201,6.5,\n202,fast,\n203,6,SHORT\n\n201,8,\n204,<script>,\n205,6,\n",
-    )
-    assert "2 rows added, 1 changed, 0 unchanged; 4 rows are refused , the others are imported" in said
-    assert "4 mpg: Expected a number" in said
-    assert "5 vin: Expected a text of at least 17" in said
-    assert "7 the same one is already on line 3" in said
-    assert [row[1] for row in vehicles_of(world, fleet)] == ["101", "102", "201", "205"]
-    assert f"by {email}: 2 added, 1 changed, 4 refused" in words(browser.look("/vehicles"))
-    (entry,) = stored_rows(
-        world, "SELECT actor, action, affected FROM audit_log WHERE company_id = %s", fleet.company_id
-    )
-    assert entry == (email, "import", 3)
-
-
-@pytest.mark.parametrize(
-    ("body", "sentence"),
-    [
-        (b"", "lacks the column name"),
-        (b"unit,plate\n1,2\n", "The file lacks the column name"),
-        (b"name\n\xff\xfe\n", "The file is not UTF-8 text"),
-        (b"\x00\x01\x02PK", "lacks the column name"),
-        (b'name\n"never closed\n', "1 row is refused"),
-        (b"name\n" + b"x" * 200_000, "1 row is refused"),
-    ],
-)
-def test_a_file_that_is_none_is_refused_in_words(world: World, body: bytes, sentence: str) -> None:
-    fleet = world.new_fleet()
-    said = import_file(world.browser(Role.OWNER, fleet), "drivers", body)
-    assert sentence.replace("The file ", "") in said
-    assert "/tmp" not in said
-    assert len(drivers_of(world, fleet)) == 2
-
-
-def test_a_file_beyond_the_limit_is_refused(world: World) -> None:
-    browser = world.browser(Role.OWNER)
-    body = b"unit_number\n" + b"x" * MAX_FILE_BYTES
-    assert "32 MB are the limit" in send(browser, "vehicles", body, status=413)
-
-
-def test_a_company_imports_one_file_at_a_time(world: World) -> None:
-    fleet, now = world.new_fleet(), datetime.now(UTC)
-    browser = world.browser(Role.OWNER, fleet)
-    with world.database.transaction() as connection:
-        import_id = csv_imports.begin(connection, fleet.company_id, "drivers", "a@b.c", rows_total=9, now=now)
-    assert "Another file is being imported" in send(browser, "vehicles", "unit_number\n1\n", status=409)
-    page = words(browser.look(f"/drivers/imports/{shown_id('imp', import_id)}"))
-    assert "waiting for its turn" in page
-    with world.database.transaction() as connection:
-        csv_imports.note_progress(connection, import_id, rows_read=4, now=now - timedelta(minutes=1))
-    page = words(browser.look(f"/drivers/imports/{shown_id('imp', import_id)}"))
-    assert "The console was stopped in the middle of it" in page
-    assert "1 row added" in import_file(browser, "vehicles", "unit_number\n1\n")
-
-
-def test_pages_are_answered_while_an_import_waits_and_says_that_it_lives(world: World) -> None:
-    fleet = world.new_fleet()
-    browser = world.browser(Role.OWNER, fleet)
-
-    def beat_at() -> datetime:
-        ((at,),) = stored_rows(world, "SELECT beat_at FROM csv_imports WHERE company_id = %s", fleet.company_id)
-        assert isinstance(at, datetime)
-        return at
-
-    with world.database.transaction() as connection:
-        lock_company(connection, fleet.company_id)
-        address = send(browser, "vehicles", "unit_number\n201\n202\n")
-        assert "You may leave this page" in words(browser.look(address))
-        first = beat_at()
-        eventually(beat_at, lambda at: at > first)
-        assert "2 vehicles" in words(browser.look("/vehicles"))
-        answer = browser.submit("/vehicles/new", unit_number="203")
-        assert answer.status_code == 409
-        assert "Something else is at work on the same data" in words(answer.text)
-    eventually(lambda: words(browser.look(address)), lambda said: "2 rows added" in said)
-
-
-def test_all_rows_are_read_before_any_appears(world: World) -> None:
-    """The progress counts the rows that were read; a file that turns out to be unreadable leaves nothing."""
-    fleet = world.new_fleet()
-    browser = world.browser(Role.OWNER, fleet)
-    rows = "".join(f"T{number}\n" for number in range(5_000)).encode()
-    said = import_file(browser, "vehicles", b"unit_number\n" + rows + b"\xff\n")
-    assert "Nothing is imported. The file is not UTF-8 text" in said
-    assert len(vehicles_of(world, fleet)) == 2
-    assert "5,000 rows added" in import_file(browser, "vehicles", b"unit_number\n" + rows)
-    ((total, read),) = stored_rows(
-        world,
-        "SELECT rows_total, rows_read FROM csv_imports WHERE company_id = %s AND fault IS NULL",
-        fleet.company_id,
-    )
-    assert (total, read) == (5_000, 5_000)
-
-
-# --- Exports -----------------------------------------------------------------------------------------------------
-
-
-def test_cells_that_a_spreadsheet_would_run_are_defused(world: World) -> None:
-    fleet = world.new_fleet()
-    browser = world.browser(Role.OWNER, fleet)
-    browser.look("/vehicles/new")
-    evil = ('=HYPERLINK("http://x")', "+1", "-1", "@SUM(A1)", "'=1", "''+1", "'quoted'")
-    for text in evil:
-        assert browser.submit("/vehicles/new", unit_number=text, model=text).status_code == 303
-    before = vehicles_of(world, fleet)
-    text = exported(browser, "vehicles")
-    rows = rows_of(text)
-    assert {row["unit_number"] for row in rows} == {
-        "101", "102", "'=HYPERLINK(\"http://x\")", "'+1", "'-1", "'@SUM(A1)", "''=1", "'''+1", "'quoted'",
-    }  # fmt: skip
-    assert "9 unchanged" in import_file(browser, "vehicles", text)
-    assert vehicles_of(world, fleet) == before
-
-
-tricky = st.text(
-    st.one_of(st.sampled_from("'=+-@,\";\n\r\t é"), st.characters(exclude_categories=["Cs"], exclude_characters="\0")),
-    min_size=1,
-    max_size=10,
-).map(str.strip).filter(bool)  # fmt: skip
-numbers = st.none() | st.floats(min_value=0.001, max_value=50)
-
-
-@given(
-    st.lists(
-        st.tuples(tricky, st.none() | tricky, st.none() | tricky, numbers, numbers),
-        max_size=6,
-        unique_by=lambda t: t[0],
-    )
-)
-@hypothesis_settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
-def test_an_import_of_an_export_gives_the_same_data(world: World, rows: Sequence[tuple[Any, ...]]) -> None:
-    """In the same company nothing changes; in another one, the same data arise."""
-    ours, others = world.new_fleet(), world.new_fleet()
-    with world.database.transaction() as connection:
-        for row in rows:
-            connection.execute(
-                "INSERT INTO vehicles (id, company_id, unit_number, make, license_plate, fuel_tank_capacity_gallons,"
-                " mpg) VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
-                (uuid4(), ours.company_id, *row),
-            )
-    before = vehicles_of(world, ours)
-    text = exported(world.browser(Role.OWNER, ours), "vehicles")
-    assert f"0 rows added, 0 changed, {len(before)} unchanged" in import_file(
-        world.browser(Role.OWNER, ours), "vehicles", text
-    )
-    assert vehicles_of(world, ours) == before
-    import_file(world.browser(Role.OWNER, others), "vehicles", text)
-    assert sorted(row[1:] for row in vehicles_of(world, others)) == sorted(row[1:] for row in before)
-
-
 # --- Hostile input -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["vehicles", "drivers", "stations", "deals", "taxes"])
-def test_hostile_input_is_never_our_failure(world: World, kind: str) -> None:
+def test_no_hostile_input_fails(world: World, kind: str) -> None:
     browser = world.browser(Role.OPERATOR if kind in ("stations", "taxes") else Role.OWNER)
     for text in HOSTILE:
         packed = quote(text.encode("utf-8", "surrogatepass"), safe="")
@@ -529,7 +327,7 @@ def test_hostile_input_is_never_our_failure(world: World, kind: str) -> None:
     assert browser.post(f"/{kind}/new", content=raw, headers=form).status_code in (303, 400, 403)
 
 
-def test_markup_in_a_name_is_text(world: World) -> None:
+def test_markup_in_a_name_is_escaped(world: World) -> None:
     fleet = world.new_fleet()
     browser = world.browser(Role.OWNER, fleet)
     browser.look("/drivers/new")

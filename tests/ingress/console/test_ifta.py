@@ -1,4 +1,4 @@
-"""The page IFTA: whose quarter it is, what it says, and its file."""
+"""The page IFTA: the quarter of the company, its figures, and its file."""
 
 import csv
 import io
@@ -10,7 +10,7 @@ from domain.ifta import driven_routes
 from domain.ifta.quarters import Quarter
 from domain.ifta.report import make_report
 from domain.lifecycle import Role
-from ingress.console.ifta import MOST_ROUTES
+from ingress.console.pages.ifta import MOST_ROUTES
 from tests.domain.helpers import driven_without_a_plan
 from tests.factories import Fleet
 from tests.ingress.console.conftest import World, words

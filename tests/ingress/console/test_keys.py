@@ -1,4 +1,4 @@
-"""The page API Keys: a key that is made there works, and ends when it is told to."""
+"""The page API Keys: a key that is created there works until it is revoked, rotated or expired."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -28,7 +28,7 @@ def make_key(browser: Browser, **changes: str | list[str]) -> str:
 
 
 def id_of(world: World, fleet: Fleet) -> str:
-    """Of the company's newest key."""
+    """The id of the company's newest key."""
     with world.database.transaction() as connection:
         return shown_id("key", list_keys(connection, fleet.company_id)[-1].id)
 
@@ -94,7 +94,7 @@ def test_a_key_expires_at_the_end_of_its_last_day_in_the_companys_zone(world: Wo
         ({"name": "x" * 201}, "too long"),
     ],
 )
-def test_what_makes_no_key_is_told(world: World, changes: Fields, told: str) -> None:
+def test_a_bad_form_creates_no_key_and_says_why(world: World, changes: Fields, told: str) -> None:
     fleet = world.new_fleet()
     browser = world.browser(Role.OWNER, fleet)
     fields: Fields = {"name": "TMS", "environment": "live", "scope": ["routes:read"], **changes}
@@ -106,7 +106,7 @@ def test_what_makes_no_key_is_told(world: World, changes: Fields, told: str) -> 
         assert list_keys(connection, fleet.company_id) == []
 
 
-def test_rotating_makes_the_same_key_anew_and_both_work_for_a_while(world: World) -> None:
+def test_a_rotated_key_and_its_successor_both_work_for_a_while(world: World) -> None:
     fleet = world.new_fleet()
     browser = world.browser(Role.OWNER, fleet)
     old = make_key(browser, name="TMS", environment="sandbox", scope=["routes:read", "drivers:read"])
@@ -168,7 +168,7 @@ def test_only_owners_and_operators_manage_keys(world: World, role: Role) -> None
     assert key.revoked_at is None
 
 
-def test_a_name_is_text(world: World) -> None:
+def test_the_name_of_a_key_is_escaped(world: World) -> None:
     browser = world.browser(Role.OWNER)
     make_key(browser, name="<script>alert(1)</script>")
 

@@ -31,7 +31,7 @@ def mapping(fleet: Fleet, value: str, *, kind: str = "unit_number", target: UUID
     return {"kind": kind, "value": quote(value, safe=""), "target_id": shown_id("veh", target or fleet.trucks[0])}
 
 
-def test_what_most_routes_wait_for_comes_first(world: World) -> None:
+def test_the_reference_that_most_routes_wait_for_comes_first(world: World) -> None:
     fleet = world.new_fleet()
     for value, routes in (("ONE-9", 1), ("THREE-9", 3), ("TWO-9", 2)):
         for number in range(routes):
@@ -68,7 +68,7 @@ def test_one_click_maps_and_the_route_is_imported_while_one_watches(world: World
     assert "TRUCK-0101 → 101" in words(browser.look("/mappings/vehicles"))
 
 
-def test_a_new_truck_is_made_there_and_then(world: World, service: Service) -> None:
+def test_a_new_truck_is_added_on_the_page(world: World, service: Service) -> None:
     fleet = world.new_fleet()
     route_id = hold(world, fleet, vehicle={"unitNumber": "TRUCK 88"})
     browser = world.browser(Role.OWNER, fleet)
@@ -96,7 +96,7 @@ def test_a_new_truck_is_made_there_and_then(world: World, service: Service) -> N
     assert row == ("88", 240)
 
 
-def test_a_new_driver_is_made_there_and_then(world: World, service: Service) -> None:
+def test_a_new_driver_is_added_on_the_page(world: World, service: Service) -> None:
     fleet = world.new_fleet()
     route_id = hold(world, fleet, driver={"name": "Cy Young"})
     browser = world.browser(Role.DISPATCHER, fleet)
@@ -139,7 +139,7 @@ def test_references_that_contradict_each_other_are_both_shown(world: World) -> N
     assert page.count("routes name another vehicle beside it") == 2
 
 
-def test_searching_for_another_truck(world: World) -> None:
+def test_another_truck_is_found_by_a_search(world: World) -> None:
     fleet = world.new_fleet()
     browser = world.browser(Role.OWNER, fleet)
 
@@ -241,11 +241,11 @@ def test_a_viewer_sees_no_buttons_and_is_refused(world: World) -> None:
         ("/mappings/drivers/remove", {"kind": "unit_number", "value": "X"}),
     ],
 )
-def test_a_form_that_no_page_sends_finds_nothing(world: World, path: str, fields: Fields) -> None:
+def test_a_forged_form_finds_nothing(world: World, path: str, fields: Fields) -> None:
     assert world.browser(Role.OWNER).submit(path, **fields).status_code == 404
 
 
-def test_pushed_text_is_text(world: World) -> None:
+def test_pushed_text_is_escaped(world: World) -> None:
     fleet = world.new_fleet()
     route_id = hold(world, fleet, externalId="<script>1</script>", vehicle={"unitNumber": "<script>2</script>"})
     browser = world.browser(Role.OWNER, fleet)

@@ -7,7 +7,7 @@ import pytest
 from domain.lifecycle import Role
 from tests.factories import Fleet
 from tests.ingress.console.conftest import Fields, World, words
-from tests.ingress.console.test_fleet import form_of, stored_rows
+from tests.ingress.console.records import form_of, stored_rows
 
 
 def company(world: World, fleet: Fleet, *columns: str) -> tuple[Any, ...]:
@@ -81,7 +81,7 @@ def test_the_message_address_is_never_shown(world: World) -> None:
 
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.DISPATCHER])
-def test_others_look(world: World, role: Role) -> None:
+def test_other_roles_only_look(world: World, role: Role) -> None:
     fleet = world.new_fleet(reserve_percent=17)
     browser = world.browser(role, fleet)
     page = browser.look("/policy")

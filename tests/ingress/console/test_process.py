@@ -1,4 +1,4 @@
-"""Where the console listens, and what it says when it cannot."""
+"""The console's process: its address, its error for a port that is taken, and its reading of bodies."""
 
 import socket
 from urllib.parse import urlsplit
@@ -17,20 +17,20 @@ def test_the_console_listens_beside_the_ingress(port: int, console_port: int | N
     assert Settings(port=port, console_port=console_port).console_port_or_next() == expected
 
 
-def test_addresses_are_those_that_people_use() -> None:
+def test_addresses_are_the_ones_that_people_use() -> None:
     assert Settings(port=8080).console_address() == "http://127.0.0.1:8081"
     told = Settings(console_url="https://fuel.example.com/", api_url="https://api.example.com/")
     assert (told.console_address(), told.api_address()) == ("https://fuel.example.com", "https://api.example.com")
 
 
-def test_a_port_that_is_taken_is_told() -> None:
+def test_a_taken_port_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(PortTaken, match=f"cannot listen on 127.0.0.1:{port} .* FUELROUTE_CONSOLE_PORT"):
             run(Settings(console_port=port))
 
 
-def test_a_body_is_a_body_though_its_request_asks_for_another_protocol(console_url: str) -> None:
+def test_a_body_is_never_read_as_a_request_even_if_another_protocol_is_asked_for(console_url: str) -> None:
     smuggled = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
     head = b"POST /sign-in HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: %d\r\n\r\n"
     last = b"GET /nowhere HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"

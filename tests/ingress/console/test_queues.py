@@ -1,4 +1,4 @@
-"""The pages Queues: for operators, who see what is wrong and step in."""
+"""The pages Queues: operators see what is wrong and step in."""
 
 import re
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ def console_url(settings: Settings, redis: OwnRedis, tmp_path_factory: pytest.Te
 
 @pytest.fixture
 def queue(redis: OwnRedis, world: World) -> Iterator[JobQueue]:
-    """That of the running console."""
+    """The queue of the running console."""
     with redis_client(redis.url) as client:
         client.flushdb()
         yield JobQueue(client)
@@ -53,7 +53,7 @@ def operator(world: World) -> Browser:
 
 
 @pytest.mark.parametrize("role", [Role.OWNER, Role.DISPATCHER, Role.VIEWER])
-def test_to_others_there_is_nothing(world: World, role: Role) -> None:
+def test_for_other_roles_the_pages_do_not_exist(world: World, role: Role) -> None:
     browser = world.browser(role)
     assert "/queues" not in browser.look("/account")
     for path in (
@@ -104,7 +104,7 @@ def test_rates_are_drawn_and_lead_to_their_minutes(operator: Browser, queue: Job
 def test_rows_lead_to_the_route_and_to_its_company(
     world: World, operator: Browser, queue: JobQueue, now: datetime
 ) -> None:
-    """Also to those of a company that the operator does not look at yet."""
+    """Links lead to pages of companies that the operator has not chosen, too."""
     fleet = world.new_fleet()
     with world.database.transaction() as connection:
         route_id = pushed(connection, fleet.live, now=now, start=now)
@@ -122,7 +122,7 @@ def test_rows_lead_to_the_route_and_to_its_company(
     assert answer.headers["location"] == "/"
 
 
-def test_the_jobs_that_a_worker_holds(operator: Browser, queue: JobQueue) -> None:
+def test_the_jobs_of_a_worker_are_listed(operator: Browser, queue: JobQueue) -> None:
     queue.put(build_plan_job(uuid4()))
     broker = FuelrouteBroker(url_of(queue))
     consumer = broker.consume("plans", prefetch=4)
@@ -148,7 +148,7 @@ def test_a_queue_is_paused_and_resumed_with_a_reason(world: World, operator: Bro
     assert "prices &lt;i&gt;are&lt;/i&gt; wrong" in page
     with world.database.transaction() as connection:
         (pause,) = pauses.list_pauses(connection)
-        entry = audit.latest(connection, limit=1)[0]
+        entry = audit.latest_actions(connection, limit=1)[0]
     assert (entry.actor, entry.action, entry.subject) == (pause.paused_by, "pause", "plans")
     assert pause.paused_by in page
 
@@ -179,7 +179,7 @@ def test_dead_letters_are_replayed_and_discarded_singly_or_all_that_match(operat
 
 @pytest.mark.parametrize("by", ["company", "route", "job", "error"])
 @pytest.mark.parametrize("act", ["replay", "discard"])
-def test_as_many_letters_as_were_told_before_are_taken_and_no_other(
+def test_dead_letters_are_taken_only_if_they_are_as_many_as_the_page_showed(
     world: World, operator: Browser, queue: JobQueue, now: datetime, by: str, act: str
 ) -> None:
     ours, theirs = world.new_fleet(), world.new_fleet()
@@ -212,10 +212,10 @@ def test_as_many_letters_as_were_told_before_are_taken_and_no_other(
     assert dead(queue) == 5 - expected
     assert "No dead letter matches. Show all" in words(operator.look("/queues/dead", **wanted))
     with world.database.transaction() as connection:
-        assert audit.latest(connection, limit=1)[0].affected == expected
+        assert audit.latest_actions(connection, limit=1)[0].affected == expected
 
 
-def test_dead_letters_are_told_by_what_they_have_in_common(
+def test_dead_letters_are_grouped_by_common_values(
     world: World, operator: Browser, queue: JobQueue, now: datetime
 ) -> None:
     fleet = world.new_fleet()
@@ -241,7 +241,7 @@ def test_dead_letters_are_told_by_what_they_have_in_common(
         ("/queues/dead?queue=nonsense&error=%00", 200),
     ],
 )
-def test_addresses_that_make_no_sense(operator: Browser, queue: JobQueue, path: str, status: int) -> None:
+def test_senseless_addresses_are_refused(operator: Browser, queue: JobQueue, path: str, status: int) -> None:
     operator.look(path, status=status)
 
 

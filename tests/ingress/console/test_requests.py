@@ -1,4 +1,4 @@
-"""The pages Requests: what a company's keys asked, for whom, and that nothing in them is markup."""
+"""The pages Requests: the requests of a company's keys, who may see them, and nothing in them is markup."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -50,7 +50,7 @@ def test_a_request_is_on_the_page_within_seconds(world: World, service: Service)
 @pytest.mark.parametrize(
     ("role", "status"), [(Role.VIEWER, 403), (Role.DISPATCHER, 200), (Role.OWNER, 200), (Role.OPERATOR, 200)]
 )
-def test_who_may_look(world: World, role: Role, status: int) -> None:
+def test_only_some_roles_see_requests(world: World, role: Role, status: int) -> None:
     fleet = world.new_fleet()
     caller, entry = key_of(world, fleet), entry_of(push_of("LOAD-1"))
     entry.caller = caller
@@ -66,7 +66,7 @@ def test_who_may_look(world: World, role: Role, status: int) -> None:
     assert ('href="/requests"' in browser.look("/routes")) == (status == 200)
 
 
-def test_filters_and_pages(world: World) -> None:
+def test_requests_are_filtered_and_paged(world: World) -> None:
     fleet, now = world.new_fleet(), datetime.now(UTC).replace(microsecond=0)
     caller, other = key_of(world, fleet), key_of(world, fleet)
     bad = refusal("validation_error", "Expected a number")
@@ -113,12 +113,12 @@ def test_filters_and_pages(world: World) -> None:
         {"code": "x\x00", "before": "f" * 32},
     ],
 )
-def test_no_query_makes_a_500(world: World, query: dict[str, str]) -> None:
+def test_no_query_fails(world: World, query: dict[str, str]) -> None:
     answer = world.browser(Role.OWNER).get("/requests", params=query)
     assert answer.status_code in (200, 400), answer.text
 
 
-def test_what_was_sent_is_text(world: World) -> None:
+def test_a_sent_body_is_escaped(world: World) -> None:
     fleet, evil = world.new_fleet(), '<script>alert("1")</script>'
     entry = entry_of(push_of(evil), caller=key_of(world, fleet), status=400, problem=refusal("validation_error", evil))
     with world.database.transaction() as connection:

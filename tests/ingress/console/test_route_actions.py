@@ -1,5 +1,5 @@
-"""What is done to a route on its page, beside canceling it: a stop is marked, the plan made again, a message sent
-again; who may do it, what is refused, and that the driver gets one message."""
+"""The actions on a route's page beside canceling: an arrival or departure is entered, the plan made again, a message
+sent again. Who may do it, what is refused, and that the driver gets one message."""
 
 import threading
 from collections.abc import Iterator
@@ -35,53 +35,55 @@ def client(service: Service) -> Iterator[Client]:
 
 
 def local(moment: datetime) -> str:
-    """As a browser's field writes it, for a company in UTC."""
+    """The time in the format of a browser's field, for a company in UTC."""
     return f"{moment:%Y-%m-%dT%H:%M:%S}"
 
 
-def mark(browser: Browser, path: str, what: str, moment: datetime | None = None, **more: Any) -> httpx.Response:
+def enter(browser: Browser, path: str, what: str, moment: datetime | None = None, **more: Any) -> httpx.Response:
     fields: Fields = {"what": what, "at": local(moment or datetime.now(UTC)), "reason": "The driver called", **more}
-    return browser.submit(f"{path}/mark", **fields)
+    return browser.submit(f"{path}/stop-event", **fields)
 
 
 # --- A truck that nobody sees ------------------------------------------------------------------------------------
 
 
-def test_a_route_is_driven_by_marks_alone_and_the_driver_is_told_once(world: World, client: Client) -> None:
+def test_a_route_is_driven_by_entered_stop_events_alone_and_the_driver_is_told_once(
+    world: World, client: Client
+) -> None:
     route_id = client.push(route_body(datetime.now(UTC), stops=[JOLIET, PERRYSBURG, NEWARK])).json()["id"]
     path, browser = f"/routes/{route_id}", world.browser(Role.DISPATCHER, client.fleet)
     assert "arrived at 1. Joliet terminal" in words(browser.look(path))
 
-    answer = mark(browser, path, "arrival 0")
+    answer = enter(browser, path, "arrival 0")
 
     assert answer.status_code == 303
     page = words(browser.look(answer.headers["location"]))
-    assert "The stop is marked." in page
+    assert "It is entered." in page
     assert "@example.com: The driver called; the first arrival: a plan is due" in page
     assert "departed from 1. Joliet terminal" in page
     client.wait_for(route_id, "active")
-    assert mark(browser, path, "arrival 0").headers["location"].endswith("?done=known")
+    assert enter(browser, path, "arrival 0").headers["location"].endswith("?done=known")
     for what in ("departure 0", "arrival 1", "departure 1", "arrival 2"):
-        assert mark(browser, path, what).status_code == 303
+        assert enter(browser, path, what).status_code == 303
     client.wait_for(route_id, "completed")
     assert len(messages_of(client, route_id)) == 1
     stops = [stop for stop in client.route(route_id)["stops"] if stop["type"] != "fuel_stop"]
     assert all(stop["actualArrival"] for stop in stops)
-    assert "Mark a stop by hand" not in browser.look(path)
+    assert "Enter an arrival or departure" not in browser.look(path)
 
 
-def test_marks_and_positions_at_the_same_time_give_one_message(world: World, client: Client) -> None:
-    """Everybody at once, again and again, with the real workers in between."""
+def test_entered_stop_events_and_positions_at_the_same_time_give_one_message(world: World, client: Client) -> None:
+    """All act at once, again and again, with the real workers in between."""
     route_id = client.push(route_body(datetime.now(UTC), stops=[JOLIET, PERRYSBURG, NEWARK])).json()["id"]
     path = f"/routes/{route_id}"
     browsers = [world.browser(Role.DISPATCHER, client.fleet) for _ in range(2)]
     start = threading.Barrier(len(browsers) + 1)
     begun = datetime.now(UTC)
 
-    def marking(browser: Browser) -> None:
+    def entering(browser: Browser) -> None:
         start.wait()
         for what in ("arrival 0", "departure 0", "arrival 0", "arrival 1"):
-            assert mark(browser, path, what).status_code in (303, 409)
+            assert enter(browser, path, what).status_code in (303, 409)
 
     def seeing() -> None:
         start.wait()
@@ -89,11 +91,11 @@ def test_marks_and_positions_at_the_same_time_give_one_message(world: World, cli
             client.post_fixes(JOLIET, at=begun - timedelta(seconds=300 - 60 * number), fuelPercent=60)
 
     with ThreadPoolExecutor(len(browsers) + 1) as threads:
-        done = [threads.submit(seeing), *(threads.submit(marking, browser) for browser in browsers)]
+        done = [threads.submit(seeing), *(threads.submit(entering, browser) for browser in browsers)]
         for one in done:
             one.result()
     client.wait_for(route_id, "active")
-    eventually(lambda: mark(browsers[0], path, "arrival 2").status_code, lambda status: status == 303)
+    eventually(lambda: enter(browsers[0], path, "arrival 2").status_code, lambda status: status == 303)
     client.wait_for(route_id, "completed")
     assert [message.status for message in messages_of(client, route_id)] == ["sent"]
     with client.service.database.transaction() as connection:
@@ -120,11 +122,13 @@ def test_marks_and_positions_at_the_same_time_give_one_message(world: World, cli
         ({"reason": "x" * 201}, 400, "too long"),
     ],
 )
-def test_what_cannot_be_marked_is_refused_with_a_sentence(world: World, fields: Fields, status: int, said: str) -> None:
+def test_an_impossible_stop_event_is_refused_with_a_sentence(
+    world: World, fields: Fields, status: int, said: str
+) -> None:
     fleet = world.new_fleet()
     route_id = stored(world, fleet)
     browser = world.browser(Role.DISPATCHER, fleet)
-    answer = mark(browser, page_of(route_id), **{"what": "arrival 0", **fields})
+    answer = enter(browser, page_of(route_id), **{"what": "arrival 0", **fields})
     assert answer.status_code == status, answer.text
     assert said in words(answer.text)
     assert status_now(world, route_id) is RouteStatus.DRAFT
@@ -140,12 +144,12 @@ def test_a_time_is_read_in_the_company_s_zone(world: World) -> None:
     assert "America/Chicago" in browser.look(page_of(route_id))
     assert (
         browser.submit(
-            f"{page_of(route_id)}/mark", what="arrival 0", at=local(now), reason="in UTC, so hours ahead"
+            f"{page_of(route_id)}/stop-event", what="arrival 0", at=local(now), reason="in UTC, so hours ahead"
         ).status_code
         == 409
     )
     in_utc = f"{local(now)}+00:00"
-    assert browser.submit(f"{page_of(route_id)}/mark", what="arrival 0", at=in_utc, reason="x").status_code == 303
+    assert browser.submit(f"{page_of(route_id)}/stop-event", what="arrival 0", at=in_utc, reason="x").status_code == 303
     with world.database.transaction() as connection:
         assert visits_of(connection, route_id) == {0: (now, None)}
 
@@ -153,7 +157,9 @@ def test_a_time_is_read_in_the_company_s_zone(world: World) -> None:
 # --- Plan again --------------------------------------------------------------------------------------------------
 
 
-def test_a_plan_is_made_again_and_the_driver_hears_nothing_while_nothing_changed(world: World, client: Client) -> None:
+def test_a_plan_is_made_again_and_the_driver_gets_no_message_while_nothing_changed(
+    world: World, client: Client
+) -> None:
     route_id = client.push(route_body(datetime.now(UTC), stops=[JOLIET, NEWARK])).json()["id"]
     path, browser = f"/routes/{route_id}", world.browser(Role.DISPATCHER, client.fleet)
     assert "Plan again" not in browser.look(path)
@@ -191,8 +197,8 @@ def send_to(connection: Connection, fleet: Fleet, url: str) -> None:
     connection.execute("UPDATE companies SET message_url = %s WHERE id = %s", (url, fleet.company_id))
 
 
-def given_up(world: World, fleet: Fleet, settings: Settings) -> tuple[UUID, str]:
-    """A planned route whose message was given up, since nobody listens at its address; and the message's id."""
+def failed_for_good(world: World, fleet: Fleet, settings: Settings) -> tuple[UUID, str]:
+    """A planned route whose message failed for good, since nobody listens at its address; and the message's id."""
     now = datetime.now(UTC)
     route_id = stored(world, fleet)
     with world.database.transaction() as connection:
@@ -204,9 +210,9 @@ def given_up(world: World, fleet: Fleet, settings: Settings) -> tuple[UUID, str]
     return route_id, shown_id("msg", message_id)
 
 
-def test_a_message_that_was_given_up_is_sent_again_once(world: World, settings: Settings) -> None:
+def test_a_message_that_failed_for_good_is_sent_again_once(world: World, settings: Settings) -> None:
     fleet = world.new_fleet()
-    route_id, message = given_up(world, fleet, settings)
+    route_id, message = failed_for_good(world, fleet, settings)
     path, browser = page_of(route_id), world.browser(Role.DISPATCHER, fleet)
     page = browser.look(path)
     assert "Send again" in page
@@ -236,9 +242,11 @@ def test_a_message_that_was_given_up_is_sent_again_once(world: World, settings: 
     assert "was sent: copy its text" in words(again.text)
 
 
-def test_a_message_that_may_have_arrived_needs_somebody_who_asked(world: World, settings: Settings) -> None:
+def test_a_message_that_may_have_arrived_is_sent_again_only_after_asking_the_driver(
+    world: World, settings: Settings
+) -> None:
     fleet = world.new_fleet()
-    route_id, message = given_up(world, fleet, settings)
+    route_id, message = failed_for_good(world, fleet, settings)
     with world.database.transaction() as connection:
         connection.execute("UPDATE messages SET claimed_until = now() WHERE route_id = %s", (route_id,))
     path, browser = page_of(route_id), world.browser(Role.DISPATCHER, fleet)
@@ -251,16 +259,16 @@ def test_a_message_that_may_have_arrived_needs_somebody_who_asked(world: World, 
 
 
 _FORMS: dict[str, Fields] = {
-    "mark": {"what": "arrival 0", "at": local(datetime.now(UTC))},
+    "stop-event": {"what": "arrival 0", "at": local(datetime.now(UTC))},
     "plan": {},
     "send": {"message": "msg_x"},
 }
 
 
 @pytest.mark.parametrize("action", _FORMS)
-def test_who_may_act(world: World, settings: Settings, action: str) -> None:
+def test_only_dispatchers_of_the_company_may_act(world: World, settings: Settings, action: str) -> None:
     fleet = world.new_fleet()
-    route_id, message = given_up(world, fleet, settings)
+    route_id, message = failed_for_good(world, fleet, settings)
     path = f"{page_of(route_id)}/{action}"
     fields = {**_FORMS[action], "reason": "because"}
     if action == "send":
@@ -268,7 +276,7 @@ def test_who_may_act(world: World, settings: Settings, action: str) -> None:
 
     viewer = world.browser(Role.VIEWER, fleet)
     page = viewer.look(page_of(route_id))
-    for words_of_button in ("Mark a stop by hand", "Plan again", "Send again", "Cancel this route"):
+    for words_of_button in ("Enter an arrival or departure", "Plan again", "Send again", "Cancel this route"):
         assert words_of_button not in page
     assert viewer.submit(path, **fields).status_code == 403
     dispatcher = world.browser(Role.DISPATCHER, fleet)
@@ -287,11 +295,11 @@ def test_who_may_act(world: World, settings: Settings, action: str) -> None:
     assert operator.submit(path, **fields).status_code == 303
 
 
-def test_no_form_makes_a_500(world: World) -> None:
+def test_no_form_fails(world: World) -> None:
     fleet = world.new_fleet()
     route_id = stored(world, fleet)
     browser = world.browser(Role.OWNER, fleet)
-    for action in ("mark", "plan", "send"):
+    for action in ("stop-event", "plan", "send"):
         broken = {"reason": "x", "message": "\x00", "what": "\x00", "at": "\x00"}
         for fields in list[Fields]([{}, {"reason": "\x00"}, broken]):
             assert browser.submit(f"{page_of(route_id)}/{action}", **fields).status_code in (400, 404, 409)

@@ -1,4 +1,5 @@
-"""The pages Routes: the list, a route's page while its truck drives, its cancel, and who may do what."""
+"""The pages Routes: the list, a route's page while its truck drives, its cancellation, and the permissions of each
+role."""
 
 import re
 import time
@@ -98,12 +99,12 @@ def test_the_list_updates_itself_with_the_same_filters(world: World) -> None:
         {"unit": "%_'\"\\"},
     ],
 )
-def test_no_query_makes_a_500(world: World, query: dict[str, str]) -> None:
+def test_no_query_fails(world: World, query: dict[str, str]) -> None:
     answer = world.browser(Role.VIEWER).get("/routes", params=query)
     assert answer.status_code in (200, 400), answer.text
 
 
-def test_a_driven_route_tells_its_story(world: World, driven: tuple[Client, str]) -> None:
+def test_a_driven_route_shows_its_history(world: World, driven: tuple[Client, str]) -> None:
     client, route_id = driven
     browser = world.browser(Role.VIEWER, client.fleet)
     html = browser.look(f"/routes/{route_id}")
@@ -236,8 +237,8 @@ def test_a_page_of_35_000_stations_is_small_and_its_refresh_smaller(world: World
     assert len(part) < 10_000
 
 
-def test_what_was_forgotten_is_said(world: World) -> None:
-    """Retention has removed explanation, evidence and texts; the plan stays."""
+def test_a_page_says_which_details_are_no_longer_kept(world: World) -> None:
+    """Retention has removed the explanation, evidence and texts. The plan stays."""
     fleet = world.new_fleet()
     route_id, now = stored(world, fleet), datetime.now(UTC)
     with world.database.transaction() as connection:
@@ -253,12 +254,12 @@ def test_what_was_forgotten_is_said(world: World) -> None:
     assert "Lakeside Travel Plaza" in html
     assert 'class="road guessed"' in html
     page = words(html)
-    assert "Why these stations is no longer kept" in page
-    assert "what showed it is no longer kept" in page
+    assert "The reasons for these stations are no longer kept" in page
+    assert "the evidence is no longer kept" in page
     assert "The text is no longer kept" in page
 
 
-def test_pushed_text_is_text(world: World) -> None:
+def test_pushed_text_is_escaped(world: World) -> None:
     fleet, evil = world.new_fleet(), '<script>alert("1")</script>'
     route_id = stored(
         world,
@@ -287,7 +288,7 @@ def test_another_companys_route_does_not_exist(world: World) -> None:
 
 
 @pytest.mark.parametrize("role", [Role.DISPATCHER, Role.OWNER])
-def test_cancel_with_a_reason(world: World, role: Role) -> None:
+def test_a_route_is_canceled_with_a_reason(world: World, role: Role) -> None:
     fleet = world.new_fleet()
     route_id = stored(world, fleet)
     browser = world.browser(role, fleet)
@@ -323,7 +324,7 @@ def test_a_viewer_has_no_button_and_is_refused(world: World) -> None:
     assert status_now(world, route_id) is RouteStatus.DRAFT
 
 
-def test_what_the_driver_has_cannot_be_canceled(world: World) -> None:
+def test_a_route_whose_driver_has_the_plan_cannot_be_canceled(world: World) -> None:
     fleet = world.new_fleet()
     route_id = stored(world, fleet)
     with world.database.transaction() as connection:

@@ -1,4 +1,5 @@
-"""The pages Savings: figures that agree with the plans behind them, whose they are, and what odd addresses get."""
+"""The pages Savings: figures agree with the plans behind them, belong to one company, and odd addresses get an
+answer."""
 
 import csv
 import io
@@ -31,7 +32,7 @@ Send = Callable[..., UUID]
 
 @pytest.fixture
 def send(world: World, settings: Settings) -> Send:
-    """Stores an active route whose driver has a plan."""
+    """Store an active route whose driver has a plan."""
 
     def one(
         fleet: Fleet, saved: float | None = 31.5, *, at: datetime = NOON, sandbox: bool = False, **route: Any
@@ -61,7 +62,7 @@ def table_of(html: str) -> str:
 
 @pytest.fixture
 def three_plans(send: Send, fleet: Fleet) -> list[UUID]:
-    """Of truck 101 with Ann Lee $31.50 and $10.07, of truck 102 with Bo Diaz -$1.20."""
+    """Savings of $31.50 and $10.07 by truck 101 with Ann Lee, and of -$1.20 by truck 102 with Bo Diaz."""
     other = {"vehicle": {"unitNumber": "102"}, "driver": {"name": "Bo Diaz"}, "stops": [PERRYSBURG, NEWARK]}
     return [
         send(fleet, 31.5, externalId="LOAD-1"),
@@ -129,7 +130,7 @@ def test_weeks_stand_in_the_chart_and_in_a_table(world: World, fleet: Fleet) -> 
 
 
 def test_a_driven_route_s_figures_are_those_that_the_api_shows(world: World, service: Service) -> None:
-    """With the whole service: pushed, imported, arrived, planned with real prices, sent."""
+    """The whole service takes part: the route is pushed, imported, reached, planned with real prices, and sent."""
     store_prices(service)
     with service.new_tenant() as client:
         route_id = client.push(route_body(datetime.now(UTC), stops=[JOLIET, NEWARK])).json()["id"]
@@ -173,7 +174,7 @@ def test_the_days_of_this_month_are_shown_unless_others_are_chosen(world: World,
     assert [words(browser.look(link)).count("$7.00 saved by 1 plan") for link in spans] == [1, 0, 1, 0]
 
 
-def test_what_is_not_there_is_said(world: World, fleet: Fleet) -> None:
+def test_a_page_without_savings_says_so(world: World, fleet: Fleet) -> None:
     page = words(world.browser(Role.VIEWER, fleet).look("/savings"))
     assert "No live plan counts in these days" in page
     page = words(world.browser(Role.VIEWER, fleet).look("/savings/plans"))
@@ -256,7 +257,7 @@ def test_another_company_and_the_other_environment_stay_apart(world: World, flee
 
 
 @pytest.mark.parametrize("path", ["/savings", "/savings.csv", "/savings/plans", "/savings/plans.csv"])
-def test_only_who_is_signed_in_sees_them_and_an_operator_once_a_company_is_chosen(world: World, path: str) -> None:
+def test_savings_need_a_session_and_an_operator_chooses_a_company_first(world: World, path: str) -> None:
     assert world.browser().get(path).headers["location"].startswith("/sign-in")
     assert world.browser(Role.OPERATOR).get(path).headers["location"] == "/companies"
     for role in (Role.VIEWER, Role.DISPATCHER, Role.OWNER):

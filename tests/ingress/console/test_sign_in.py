@@ -1,4 +1,4 @@
-"""Who gets into the console, and what an attacker of sessions and forms gets."""
+"""Signing in to the console, and attacks on sessions and forms."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -96,7 +96,7 @@ def test_only_hashes_of_tokens_are_stored(world: World) -> None:
     assert world.browser_with(cookies={"fuelroute": token}).get("/keys").status_code == 200
 
 
-def test_the_token_before_signing_in_is_worth_nothing_after(world: World) -> None:
+def test_a_token_from_before_signing_in_is_refused_afterwards(world: World) -> None:
     """Session fixation: an attacker gives a victim a browser with a cookie that the attacker knows."""
     known = "attackers-token-attackers-token-attackers"
     victim = world.browser_with(cookies={"fuelroute": known})
@@ -213,7 +213,7 @@ def test_a_link_sets_the_password_once(world: World) -> None:
     assert browser.sign_in(email, "another good one").status_code == 303
 
 
-def test_an_old_link_is_no_longer_good(world: World) -> None:
+def test_an_old_link_is_refused(world: World) -> None:
     email = world.new_user()
     with world.database.transaction() as connection:
         day_before = datetime.now(UTC) - timedelta(hours=25)
@@ -222,7 +222,7 @@ def test_an_old_link_is_no_longer_good(world: World) -> None:
     assert "older than 24 hours" in world.browser().look(f"/set-password/{token}", status=404)
 
 
-def test_one_time_codes(world: World) -> None:
+def test_a_one_time_code_is_needed_once_codes_are_used(world: World) -> None:
     email, browser = world.new_user(), world.browser()
     browser.sign_in(email)
     secret = re.search(r'id="secret">(\w+)<', browser.look("/account"))
@@ -302,7 +302,7 @@ def test_nothing_inline_may_run_and_no_page_is_kept(world: World) -> None:
         (b"", "multipart/form-data; boundary=x"),
     ],
 )
-def test_what_is_no_form_is_refused(world: World, content: bytes, media_type: str) -> None:
+def test_a_body_that_is_no_form_is_refused(world: World, content: bytes, media_type: str) -> None:
     browser = world.browser(Role.OWNER)
     for path in ("/sign-in", "/keys", "/matching/vehicles/map"):
         answer = browser.post(path, content=content, headers={"Content-Type": media_type})
@@ -326,7 +326,7 @@ def test_no_address_fails(world: World, path: str) -> None:
     assert world.browser(Role.OWNER).get(path).status_code in (200, 404, 405)
 
 
-def test_many_at_once_count_each(world: World) -> None:
+def test_simultaneous_attempts_count_each(world: World) -> None:
     """Attempts are counted before the password is looked at."""
     email = world.new_user()
     browsers = [world.browser() for _ in range(8)]

@@ -14,7 +14,8 @@ from domain.ids import new_id
 from domain.lifecycle import Role
 from tests.factories import Fleet
 from tests.ingress.console.conftest import Browser, Fields, World, words
-from tests.ingress.console.test_fleet import form_of, stored_rows, tricky
+from tests.ingress.console.records import form_of, stored_rows
+from tests.ingress.console.test_csv_files import tricky
 from tests.ingress.console.uploads import exported, import_file, rows_of, send
 
 
@@ -25,7 +26,7 @@ def operator(world: World) -> Browser:
 
 @pytest.fixture
 def station_id(world: World) -> Iterator[str]:
-    """Of a station that only this test knows: stations belong to nobody."""
+    """The id of a station that only this test knows: stations belong to nobody."""
     one = f"S-{new_id().hex}"
     with world.database.transaction() as connection:
         connection.execute(
@@ -40,7 +41,7 @@ def station_id(world: World) -> Iterator[str]:
 
 @pytest.fixture
 def no_taxes(world: World) -> Iterator[None]:
-    """Taxes belong to nobody either: these tests look at all of them."""
+    """Taxes belong to nobody either, so these tests look at all of them."""
     with world.database.transaction() as connection:
         connection.execute("DELETE FROM fuel_taxes")
     yield
@@ -90,8 +91,8 @@ def test_everybody_searches_stations_and_only_operators_change_them(world: World
         assert "Not found" in send(browser, "taxes", "state\n", status=404)
 
 
-def test_a_station_is_edited_and_plans_hear_of_it(world: World, operator: Browser, station_id: str) -> None:
-    """Without choosing a company: stations belong to none."""
+def test_a_station_is_edited_and_plans_are_reviewed(world: World, operator: Browser, station_id: str) -> None:
+    """The operator chooses no company: stations belong to none."""
     before, sets = station(world, station_id), price_sets(world)
     fields = form_of(operator, "/stations/one", id=station_id)
     assert fields["longitude"] == "-86"

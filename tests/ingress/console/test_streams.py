@@ -1,4 +1,4 @@
-"""Pages that update themselves: what a stream tells, when it ends, and what it costs."""
+"""Pages that update themselves: the events of a stream, its end, and its cost."""
 
 import asyncio
 import threading
@@ -22,7 +22,7 @@ from domain.queue.jobs import build_plan_job
 from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
 from ingress.console import streams
-from ingress.console.streams import MOST_OF_SESSION, Shared, Streams
+from ingress.console.streams import MOST_OF_SESSION, Streams, TimedCache
 from tests.conftest import make_database
 from tests.ingress.console.conftest import Browser, World, running_console, words
 from tests.servers import OwnRedis, own_redis
@@ -61,11 +61,11 @@ def queue(redis: OwnRedis) -> Iterator[JobQueue]:
 
 
 Event = tuple[str, str]
-"""Its name and its text."""
+"""The name and the text of an event."""
 
 
 def read(lines: Iterator[str]) -> Iterator[Event]:
-    """As browsers read a stream."""
+    """Read a stream as browsers do."""
     name, text = "", []
     for line in lines:
         field, _, value = line.partition(": ")
@@ -86,7 +86,7 @@ def streaming(browser: Browser) -> Iterator[Iterator[Event]]:
         yield read(answer.iter_lines())
 
 
-def test_a_stream_tells_what_changes_without_being_asked(world: World, queue: JobQueue) -> None:
+def test_a_stream_sends_changes_without_being_asked(world: World, queue: JobQueue) -> None:
     with streaming(world.browser(Role.OPERATOR)) as events:
         name, first = next(events)
         assert name == "figures"
@@ -112,7 +112,7 @@ def test_the_top_line_follows_what_happens(world: World, queue: JobQueue, redis:
         assert "No worker serves imports" in next(text for name, text in events if name == "figures")
 
 
-def test_whoever_is_signed_out_is_told_nothing_more(world: World, queue: JobQueue) -> None:
+def test_a_stream_ends_when_its_user_signs_out(world: World, queue: JobQueue) -> None:
     browser = world.browser(Role.OPERATOR)
     other = world.browser_with(cookies=dict(browser.cookies))
     other.look("/account")
@@ -122,7 +122,7 @@ def test_whoever_is_signed_out_is_told_nothing_more(world: World, queue: JobQueu
         assert [name for name, _ in events if name != "same"] == ["over"], "and the stream has ended"
 
 
-def test_a_session_has_so_many_streams_and_gets_them_back(world: World, queue: JobQueue) -> None:
+def test_a_session_has_a_limit_of_streams_and_gets_their_places_back(world: World, queue: JobQueue) -> None:
     browser, other = world.browser(Role.OPERATOR), world.browser(Role.OPERATOR)
 
     def first_of(one: Browser) -> str:
@@ -137,7 +137,7 @@ def test_a_session_has_so_many_streams_and_gets_them_back(world: World, queue: J
     eventually(lambda: first_of(browser), lambda name: name == "figures")
 
 
-def test_between_two_looks_a_stream_holds_no_connection_of_the_database(
+def test_between_two_refreshes_a_stream_holds_no_connection_of_the_database(
     world: World, queue: JobQueue, settings: Settings
 ) -> None:
     """Far more streams than the console has connections: none of them sits in a transaction."""
@@ -159,7 +159,7 @@ def test_between_two_looks_a_stream_holds_no_connection_of_the_database(
         world.browser(Role.OPERATOR).look("/queues")
 
 
-def test_a_stream_ends_after_a_while_and_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_ends_after_a_while_and_the_browser_reconnects(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "EVERY_SECONDS", 0.01)
     monkeypatch.setattr(streams, "LONGEST_SECONDS", 0.1)
     places = Streams()
@@ -168,7 +168,7 @@ def test_a_stream_ends_after_a_while_and_says_how_to_go_on(monkeypatch: pytest.M
         return HTMLResponse("it")
 
     async def told() -> list[bytes]:
-        return [chunk async for chunk in places.tell("session", "owner", HTMLResponse("it"), look)]
+        return [chunk async for chunk in places.events("session", "owner", HTMLResponse("it"), look)]
 
     began = time.monotonic()
     chunks = asyncio.run(told())
@@ -179,7 +179,7 @@ def test_a_stream_ends_after_a_while_and_says_how_to_go_on(monkeypatch: pytest.M
     assert not places._open, "its place is free again"
 
 
-def test_while_our_side_fails_nothing_is_told_so_that_the_page_sees_its_figures_stand_still(
+def test_a_stream_is_silent_while_our_side_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(streams, "EVERY_SECONDS", 0.01)
@@ -189,7 +189,7 @@ def test_while_our_side_fails_nothing_is_told_so_that_the_page_sees_its_figures_
         return answers.pop(0)
 
     async def told() -> list[bytes]:
-        return [chunk async for chunk in Streams().tell("session", "owner", HTMLResponse("old"), look)]
+        return [chunk async for chunk in Streams().events("session", "owner", HTMLResponse("old"), look)]
 
     assert [chunk.split(b"\n")[0] for chunk in asyncio.run(told())] == [
         *(b"retry: 1000", b"event: figures", b"event: figures", b"event: over"),
@@ -197,11 +197,11 @@ def test_while_our_side_fails_nothing_is_told_so_that_the_page_sees_its_figures_
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=200))
-def test_whatever_text_is_told_is_one_event(text: str) -> None:
-    """Also one with ends of lines of every kind, or with what looks like another event."""
+def test_any_text_is_one_event(text: str) -> None:
+    """The text may have ends of lines of every kind, or look like another event."""
 
     async def told(first: Response) -> bytes:
-        events: AsyncIterator[bytes] = Streams().tell("session", "owner", first, lambda: asyncio.sleep(9, first))
+        events: AsyncIterator[bytes] = Streams().events("session", "owner", first, lambda: asyncio.sleep(9, first))
         await anext(events)
         return await anext(events)
 
@@ -212,9 +212,9 @@ def test_whatever_text_is_told_is_one_event(text: str) -> None:
     assert read_text == text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def test_what_all_pages_show_is_made_once() -> None:
+def test_a_value_is_made_once_for_all_pages() -> None:
     made: list[int] = []
-    shared: Shared[int] = Shared(seconds=0.3)
+    shared: TimedCache[int] = TimedCache(seconds=0.3)
 
     def make() -> int:
         made.append(len(made))
@@ -225,8 +225,8 @@ def test_what_all_pages_show_is_made_once() -> None:
     assert shared.get(make) == 2
 
 
-def test_what_takes_long_to_make_is_waited_for_by_nobody_and_nothing_old_is_shown_for_it() -> None:
-    shared: Shared[int] = Shared(seconds=0.2)
+def test_nobody_waits_for_a_slow_value_or_gets_an_old_one() -> None:
+    shared: TimedCache[int] = TimedCache(seconds=0.2)
     assert shared.get(lambda: 1) == 1
     began, go_on = threading.Event(), threading.Event()
 

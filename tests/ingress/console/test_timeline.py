@@ -1,4 +1,4 @@
-"""The timeline of a route: what each stored time is told as."""
+"""The timeline of a route: the words for each stored time."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -53,7 +53,7 @@ def told(one: History) -> list[str]:
     return [f"{event.title}: {event.cause}" for event in timeline(one)]
 
 
-def test_plans_are_told_apart() -> None:
+def test_each_plan_shows_its_state() -> None:
     plans = [plan(FIRST, 1), plan(SECOND, 2)]
     first, second = told(history(plans, plan_id=SECOND))[1:]
     assert first.startswith("Plan 1: 2 fuel stops, $520.50: replaced by a later one")
@@ -90,7 +90,7 @@ def test_a_plan_made_on_the_way_says_why_and_whether_the_driver_knows() -> None:
         (message("suppressed", attempts=0, error="The route was canceled"), "Message not sent: through mailtos; The"),
     ],
 )
-def test_the_end_of_a_message(one: StoredMessage, said: str) -> None:
+def test_the_end_of_a_message_is_shown(one: StoredMessage, said: str) -> None:
     assert told(history(messages=[one]))[-1].startswith(said)
 
 
@@ -101,14 +101,14 @@ def test_a_message_that_nobody_has_tried_is_only_queued() -> None:
     ]
 
 
-def test_the_end_of_a_route_and_what_it_waits_for() -> None:
+def test_the_end_of_a_route_and_the_cause_of_its_waiting_are_shown() -> None:
     assert told(history(status="canceled", closed_reason="Canceled via API"))[-1] == "Canceled: Canceled via API"
     assert told(history(status="error", closed_reason="Expired"))[-1] == "Error: Expired"
     waits = history(status="pending_mapping", pending_detail="No vehicle is called 9")
     assert told(waits)[-1] == "Waits: pending_mapping: No vehicle is called 9"
 
 
-def test_who_asked_for_something_and_why_and_what_failed() -> None:
+def test_actions_of_people_and_failures_are_shown_with_their_reasons() -> None:
     events = [
         Event(NOW + timedelta(minutes=1), "message_failed", None, "the gateway did not accept the message"),
         Event(NOW + timedelta(minutes=2), "send_again", "dot@example.com", "the number was wrong"),
@@ -121,7 +121,7 @@ def test_who_asked_for_something_and_why_and_what_failed() -> None:
     ]
 
 
-def test_a_message_has_failed_when_its_last_attempt_had() -> None:
+def test_a_failed_message_has_the_time_of_its_last_attempt() -> None:
     later = NOW + timedelta(hours=30)
     events = [Event(NOW + timedelta(hours=hours), "message_failed", None, "no") for hours in (1, 24, 31)]
     messages = [message("failed", sent_at=None), message("failed", id=SECOND, created_at=later, sent_at=None)]
@@ -129,7 +129,7 @@ def test_a_message_has_failed_when_its_last_attempt_had() -> None:
     assert failed == [NOW + timedelta(hours=24), NOW + timedelta(hours=31)]
 
 
-def test_a_marked_arrival_says_who_marked_it_and_why() -> None:
+def test_an_entered_arrival_says_who_entered_it_and_why() -> None:
     said = {"rule": "marked by hand", "fixes": [], "source": "dispatcher", "by": "dot@example.com", "reason": "called"}
     visit = StoredVisit(0, NOW, None, said, None)
     one = history(arrived_at=NOW)._replace(visits=[visit])

@@ -1,4 +1,4 @@
-"""Sends CSV files to the console as its pages do, and reads what the pages hand out."""
+"""CSV files, sent to the console as its pages do, and read from its exports."""
 
 import csv
 import io
@@ -8,7 +8,7 @@ from tests.service import eventually
 
 
 def send(browser: Browser, kind: str, text: str | bytes, *, status: int = 303) -> str:
-    """Sends a file. The address of the page that follows its import, or what was said against it."""
+    """Send a file. Returns the address of the page that follows its import, or the text of the refusal."""
     body = text if isinstance(text, bytes) else text.encode()
     headers = {"Content-Type": "text/csv", "X-Form-Token": browser.token, "HX-Request": "true"}
     answer = browser.post(f"/{kind}/import", content=body, headers=headers)
@@ -17,7 +17,7 @@ def send(browser: Browser, kind: str, text: str | bytes, *, status: int = 303) -
 
 
 def import_file(browser: Browser, kind: str, text: str | bytes) -> str:
-    """Sends a file and waits. What the page of its import says then."""
+    """Send a file and wait for the end of its import. Returns the text of its page."""
     address = send(browser, kind, text)
     return eventually(lambda: words(browser.look(address)), lambda said: "You may leave this page" not in said)
 

@@ -1,9 +1,10 @@
-"""The pages Queues, for operators: what is wrong now, the rows behind each number, dead letters, pauses. To others
+"""The pages Queues, for operators: what is wrong now, the rows behind each number, dead letters, pauses. For others
 these addresses do not exist."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 from urllib.parse import urlencode
 from uuid import UUID
@@ -12,7 +13,6 @@ from starlette.responses import Response
 
 from domain.accounts.companies import names_of
 from domain.ids import IdKind, read_id, shown_id
-from domain.lifecycle import Role
 from domain.operations import audit, dead_letters, measuring, overdue, pauses
 from domain.operations.alerts import Measured, find_alerts, headline, is_silent, shown_count
 from domain.operations.audit import Actor
@@ -25,10 +25,12 @@ from domain.queue.heartbeats import read_worker_heartbeats
 from domain.queue.inspection import Place
 from domain.queue.jobs import QUEUES
 from domain.queue.rates import CHARTED_MINUTES, WINDOWS, read_rates, shown_rate
+from domain.wording import counted
+from ingress.console.addresses import action_at, page_at, stream_at
 from ingress.console.charts import draw_chart
-from ingress.console.frame import Page, Refused, not_found, see_other
-from ingress.console.rendering import counted
-from ingress.console.streams import Shared
+from ingress.console.refusals import Refused, not_found
+from ingress.console.signed_in import OPERATORS, Page, see_other
+from ingress.console.streams import TimedCache
 
 FIGURE_NAMES: dict[Figure, str] = {
     "pending": "Waiting too long for their import",
@@ -45,34 +47,32 @@ _GROUPS = 6
 _ERROR_GROUP = 120
 
 
-class Seen(NamedTuple):
-    """What is measured for all pages that are open."""
+class QueueFigures(NamedTuple):
+    """The figures that are measured once for all open pages."""
 
     at: datetime
     measured: Measured
     held: Sequence[HeldCount]
 
 
-_seen: Shared[Seen] = Shared(seconds=1)
+_seen: TimedCache[QueueFigures] = TimedCache(seconds=1)
 
 
 def show(page: Page) -> Response:
-    """The whole page; its part that updates itself is measured anew, since something may just have been done."""
-    _for_operators(page)
+    """The whole page. Its figures are measured anew, since the operator may just have changed them."""
     return _figures(
         page,
         "queues.html",
         _measure(page),
         section="queues",
-        entries=audit.latest(page.connection, limit=_ENTRIES),
+        entries=audit.latest_actions(page.connection, limit=_ENTRIES),
         queues=QUEUES,
         done=page.form.text("done"),
     )
 
 
 def figures(page: Page) -> Response:
-    """The part that updates itself."""
-    _for_operators(page)
+    """The part of the page that updates itself."""
     try:
         seen = _seen.get(lambda: _measure(page))
     except TimeoutError:
@@ -80,20 +80,20 @@ def figures(page: Page) -> Response:
     return _figures(page, "_queues.html", seen)
 
 
-def _measure(page: Page) -> Seen:
+def _measure(page: Page) -> QueueFigures:
     measured = measuring.measure(page.connection, page.console.jobs.client, now=page.now)
-    return Seen(page.now, measured, overdue.held_by_reason(page.connection, now=page.now))
+    return QueueFigures(page.now, measured, overdue.held_by_reason(page.connection, now=page.now))
 
 
-def _figures(page: Page, template: str, seen: Seen, **more: Any) -> Response:
+def _figures(page: Page, template: str, seen: QueueFigures, **more: Any) -> Response:
     measured = seen.measured
-    needs = find_alerts(measured, now=seen.at)
+    alerts = find_alerts(measured, now=seen.at)
     return page.render(
         template,
         seen=measured,
         measured_at=seen.at,
-        needs=needs,
-        headline=headline(needs),
+        alerts=alerts,
+        headline=headline(alerts),
         held=seen.held,
         paused={pause.queue: pause for pause in measured.pauses},
         charts=[(rates, draw_chart(rates.minutes)) for rates in measured.rates],
@@ -109,7 +109,6 @@ def _figures(page: Page, template: str, seen: Seen, **more: Any) -> Response:
 
 def show_rates(page: Page) -> Response:
     """The minutes behind a queue's rates."""
-    _for_operators(page)
     queue = _queue(page)
     rates = next(one for one in read_rates(page.console.jobs.client, now=page.now) if one.queue == queue)
     start = page.now.replace(second=0, microsecond=0)
@@ -127,8 +126,7 @@ def show_rates(page: Page) -> Response:
 
 
 def show_jobs(page: Page) -> Response:
-    """The jobs of a queue that wait, are in flight, or are delayed."""
-    _for_operators(page)
+    """The waiting, running or delayed jobs of a queue."""
     queue, place = _queue(page), page.request.path_params["place"]
     if place not in get_args(Place):
         raise not_found()
@@ -141,7 +139,6 @@ def show_jobs(page: Page) -> Response:
 
 def show_worker(page: Page) -> Response:
     """The jobs that a worker has taken and not finished."""
-    _for_operators(page)
     client, id = page.console.jobs.client, page.request.path_params["id"]
     if id not in inspection.read_holders(client):
         raise not_found()
@@ -169,7 +166,7 @@ def _names(page: Page, jobs: Iterable[About]) -> dict[UUID, str]:
 
 
 def _queue(page: Page) -> str:
-    """Of the address. Raises Refused."""
+    """The queue in the address. Raises Refused."""
     queue: str = page.request.path_params["queue"]
     if queue not in QUEUES:
         raise not_found()
@@ -177,8 +174,7 @@ def _queue(page: Page) -> str:
 
 
 def show_overdue(page: Page) -> Response:
-    """The rows behind a figure; of held routes those of one reason, if one is given."""
-    _for_operators(page)
+    """The rows behind a figure. Held routes can be limited to one reason."""
     figure = next((one for one in FIGURES if one == page.request.path_params["figure"]), None)
     if figure is None:
         raise not_found()
@@ -196,7 +192,6 @@ def show_overdue(page: Page) -> Response:
 
 
 def show_dead(page: Page) -> Response:
-    _for_operators(page)
     return _dead(page)
 
 
@@ -221,8 +216,9 @@ def _dead(page: Page, *, fault: str = "", status: int = 200) -> Response:
 
 
 def _groups(page: Page, letters: Sequence[DeadLetter]) -> dict[str, list[tuple[str, int, str]]]:
-    """What most of the letters have in common, by each filter: the value, how many have it, and the address of those.
-    A filter under which all are alike is left out."""
+    """The most frequent values of each filter: the value, the number of its letters, and the address that shows them.
+
+    A filter with one value for all letters is left out."""
     counted_by: dict[str, Counter[str]] = {
         "queue": Counter(one.stored.queue for one in letters),
         "job": Counter(one.stored.job for one in letters),
@@ -243,7 +239,7 @@ def _groups(page: Page, letters: Sequence[DeadLetter]) -> dict[str, list[tuple[s
 
 
 def act_on_dead(page: Page) -> Response:
-    """Replays or discards the letters that match, if there are as many as the person was shown."""
+    """Replay or discard the letters that match, if they are as many as the page has shown."""
     act = {"replay": dead_letters.replay, "discard": dead_letters.discard}.get(page.form.text("act"))
     if act is None:
         raise not_found()
@@ -256,7 +252,7 @@ def act_on_dead(page: Page) -> Response:
 
 
 def _taken(page: Page) -> str:
-    """What the form before did."""
+    """The result of the last form, in words."""
     for act, what in (("replay", "replayed"), ("discard", "discarded")):
         if page.form.text(act):
             return f"{counted(page.form.number(act), 'dead letter')} {what}."
@@ -273,18 +269,12 @@ def resume(page: Page) -> Response:
     return see_other(f"/queues?done={'resumed' if changed else 'not-paused'}")
 
 
-def _for_operators(page: Page) -> None:
-    """Raises Refused."""
-    if page.session.role is not Role.OPERATOR:
-        raise not_found()
-
-
 def _actor(page: Page) -> Actor:
     return Actor(page.session.email, page.form.text("reason", most=audit.LONGEST_REASON))
 
 
 def _filter(page: Page) -> Filter:
-    """Raises Refused."""
+    """Read the filter from the form. Raises Refused."""
 
     def text(name: str) -> str | None:
         return page.form.text(name) or None
@@ -305,3 +295,19 @@ def _id(page: Page, name: Literal["company", "route"], kind: IdKind) -> UUID | N
     if text and found is None:
         raise Refused(400, f"This is no {name}'s id", f"It looks like {kind}_ and 32 digits. Go back and correct it.")
     return found
+
+
+_page_at = partial(page_at, by=OPERATORS)
+_action_at = partial(action_at, by=OPERATORS, audited_as=None)
+ADDRESSES = [
+    _page_at("/queues", show),
+    _page_at("/queues/dead", show_dead),
+    _action_at("/queues/dead", act_on_dead),
+    _action_at("/queues/pause", pause),
+    _action_at("/queues/resume", resume),
+    stream_at("/queues/stream", figures, by=OPERATORS),
+    _page_at("/queues/overdue/{figure}", show_overdue),
+    _page_at("/queues/workers/{id}", show_worker),
+    _page_at("/queues/{queue}/rates", show_rates),
+    _page_at("/queues/{queue}/{place}", show_jobs),
+]

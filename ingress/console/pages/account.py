@@ -1,4 +1,6 @@
-"""What users change of themselves: password, one-time codes; and which company an operator looks at."""
+"""The page Your account: password and one-time codes. The page Companies: an operator chooses whose pages to see."""
+
+from functools import partial
 
 import pyotp
 from starlette.responses import Response
@@ -8,11 +10,12 @@ from domain.accounts.attempts import DEVICE, Subject, forgive, take_attempt
 from domain.accounts.passwords import MIN_CHARACTERS, UnusablePassword
 from domain.accounts.users import set_password, set_totp
 from domain.ids import read_id, shown_id
-from domain.lifecycle import Role
+from domain.wording import counted, sentence
+from ingress.console.addresses import action_at, in_password_thread, page_at
 from ingress.console.browser import SESSION, network_of_client, own_path, remove_cookie
-from ingress.console.frame import Deed, Page, Refused, not_found, see_other
-from ingress.console.rendering import counted
-from ingress.console.sign_in import remember_device
+from ingress.console.pages.sign_in import remember_device
+from ingress.console.refusals import Refused, not_found
+from ingress.console.signed_in import EVERYBODY, OPERATORS, AuditedAction, Page, see_other
 
 _DONE = {
     "codes": "From now on a one-time code is asked for when you sign in.",
@@ -41,7 +44,7 @@ def _account(page: Page, *, fault: str = "", status: int = 200, secret: str = ""
 
 
 def change_password(page: Page) -> Response:
-    """Ends every session, this one too."""
+    """Change the password and end every session, this one too."""
     if page.form.secret("password") != page.form.secret("again"):
         return _account(page, fault="The two passwords differ.", status=400)
     if not _knows_password(page):
@@ -49,7 +52,7 @@ def change_password(page: Page) -> Response:
     try:
         set_password(page.connection, page.session.user_id, page.session.email, page.form.secret("password"))
     except UnusablePassword as error:
-        return _account(page, fault=f"{str(error)[:1].upper()}{str(error)[1:]}.", status=400)
+        return _account(page, fault=sentence(str(error)), status=400)
     response = see_other("/sign-in?done=password")
     remove_cookie(page.request, response, SESSION)
     network = network_of_client(page.request)
@@ -59,7 +62,7 @@ def change_password(page: Page) -> Response:
 
 
 def use_codes(page: Page) -> Response:
-    """Once the user's app has shown that it knows the secret."""
+    """Ask for one-time codes from now on, once the user's app has shown that it knows the secret."""
     secret = page.form.text("secret")
     if not (len(secret) == 32 and secret.isascii() and secret.isalnum() and secret.isupper()):
         return _account(page, fault="Load the page again: the secret was lost.", status=400)
@@ -85,7 +88,7 @@ def remove_codes(page: Page) -> Response:
 
 
 def _knows_password(page: Page) -> bool:
-    """Guessing is slowed down here too: the browser may have been left open."""
+    """Check the present password. Guesses are slowed down here too: somebody may have left the browser open."""
     subjects = [Subject.of(DEVICE, "account", str(page.session.user_id))]
     wait = take_attempt(page.connection, subjects, now=page.now)
     if wait:
@@ -97,8 +100,6 @@ def _knows_password(page: Page) -> bool:
 
 
 def list_companies(page: Page) -> Response:
-    if page.session.role is not Role.OPERATOR:
-        raise not_found()
     text = page.form.text("q")
     found = sessions.choosable_companies(page.connection, text, limit=_MAX_COMPANIES)
     return page.render("companies.html", section="companies", companies=found, q=text, most=_MAX_COMPANIES)
@@ -108,5 +109,16 @@ def choose_company(page: Page) -> Response:
     company_id = read_id("cmp", page.form.text("company_id"))
     if company_id is None or not sessions.choose_company(page.connection, page.token, company_id):
         raise not_found()
-    page.deed = Deed(shown_id("cmp", company_id), company_id=company_id)
+    page.audited = AuditedAction(shown_id("cmp", company_id), company_id=company_id)
     return see_other(own_path(page.form.text("next")))
+
+
+_own_action_at = partial(action_at, by=EVERYBODY, is_own=True, run=in_password_thread)
+ADDRESSES = [
+    page_at("/account", show),
+    _own_action_at("/account/password", change_password, audited_as="account.change_password"),
+    _own_action_at("/account/codes", use_codes, audited_as="account.use_codes"),
+    _own_action_at("/account/codes/remove", remove_codes, audited_as="account.remove_codes"),
+    page_at("/companies", list_companies, by=OPERATORS),
+    action_at("/companies", choose_company, by=OPERATORS, audited_as="account.choose_company"),
+]

@@ -1,4 +1,4 @@
-"""Signing in and out, and the one-time link that sets a password."""
+"""The pages to sign in and out, and the one-time link that sets a password."""
 
 from datetime import UTC, datetime
 from functools import partial
@@ -13,6 +13,8 @@ from domain.accounts.users import LINK_HOURS, company_of_user, email_of_link, se
 from domain.observability import get_logger
 from domain.operations import audit
 from domain.operations.audit import Actor
+from domain.wording import counted, sentence
+from ingress.console.addresses import action_at, open_page_at
 from ingress.console.browser import (
     DEVICE,
     SESSION,
@@ -23,8 +25,8 @@ from ingress.console.browser import (
     remove_cookie,
     set_cookie,
 )
-from ingress.console.frame import Console, Page, see_other
-from ingress.console.rendering import counted
+from ingress.console.console import Console
+from ingress.console.signed_in import EVERYBODY, Page, see_other
 
 log = get_logger(__name__)
 
@@ -80,7 +82,7 @@ def _sign_in(console: Console, request: Request, form: Form) -> Response:
 
 
 def remember_device(request: Request, response: Response, device: str) -> None:
-    """Guessing elsewhere does not slow this browser down."""
+    """Let the browser be known: guesses elsewhere do not slow it down."""
     set_cookie(request, response, DEVICE, device, seconds=DEVICE_DAYS * 86_400)
 
 
@@ -101,7 +103,7 @@ def _signed_out(page: Page, done: str) -> Response:
 
 
 def show_link(console: Console, request: Request, _: Form) -> Response:
-    """Looking does not use the link up: mail programs look at links too."""
+    """Show the form behind a link. The link stays valid: mail programs open links too."""
     with console.database.transaction() as connection:
         email = email_of_link(connection, request.path_params["token"], now=datetime.now(UTC))
     return _link_page(console, request, email)
@@ -119,7 +121,7 @@ def _use_link(console: Console, request: Request, form: Form) -> Response:
         if email is not None and not fault:
             try:
                 user_id = set_password_by_link(connection, token, form.secret("password"), now=now)
-                audit.keep(
+                audit.record_action(
                     connection,
                     Actor(email, "A one-time link was used"),
                     "sign_in.set_password",
@@ -133,7 +135,7 @@ def _use_link(console: Console, request: Request, form: Form) -> Response:
                     remember_device(request, response, device)
                 return response
             except UnusablePassword as error:
-                fault = f"{error}."
+                fault = sentence(str(error))
     return _link_page(console, request, email, fault)
 
 
@@ -144,7 +146,21 @@ def _link_page(console: Console, request: Request, email: str | None, fault: str
         "set_password.html",
         status=status,
         email=email,
-        fault=fault[:1].upper() + fault[1:],
+        fault=fault,
         min_characters=MIN_CHARACTERS,
         link_hours=LINK_HOURS,
     )
+
+
+ADDRESSES = [
+    open_page_at("/sign-in", show, act),
+    open_page_at("/set-password/{token}", show_link, use_link),
+    action_at("/sign-out", sign_out, by=EVERYBODY, audited_as=None),
+    action_at(
+        "/sign-out-everywhere",
+        sign_out_everywhere,
+        by=EVERYBODY,
+        audited_as="sign_in.sign_out_everywhere",
+        is_own=True,
+    ),
+]

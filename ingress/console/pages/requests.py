@@ -1,4 +1,4 @@
-"""The pages Requests: what each API key asked lately, and what it was answered."""
+"""The pages Requests: the last requests of each API key, and the answers."""
 
 from datetime import UTC, datetime
 from urllib.parse import urlencode
@@ -12,7 +12,9 @@ from domain.accounts.users import MAY_SEE_REQUESTS
 from domain.ids import read_id, shown_id
 from domain.requests.redaction import MOST_CHARACTERS
 from domain.requests.search import MOST_SEARCHED, RequestSearch, find_request, find_route, search_requests
-from ingress.console.frame import Page, Refused, not_found
+from ingress.console.addresses import page_at
+from ingress.console.refusals import Refused, not_found
+from ingress.console.signed_in import Page
 from ingress.problems import KINDS
 
 PAGE_SIZE = 50
@@ -21,8 +23,7 @@ _STATUSES = {"2xx": range(200, 300), "3xx": range(300, 400), "4xx": range(400, 5
 
 
 def show(page: Page) -> Response:
-    """The list, newest first."""
-    _for_those_who_may(page)
+    """The list of requests, newest first."""
     form = page.form
     keys = {shown_id("key", key.id): key for key in reversed(list_keys(page.connection, page.company_id))}
     key = keys.get(form.text("key"))
@@ -55,8 +56,7 @@ def show(page: Page) -> Response:
 
 
 def show_one(page: Page) -> Response:
-    """What is kept of a request."""
-    _for_those_who_may(page)
+    """The details of one request."""
     request_id = read_id("req", f"req_{page.request.path_params['id']}")
     request = find_request(page.connection, page.company_id, request_id) if request_id is not None else None
     if request is None:
@@ -73,12 +73,6 @@ def show_one(page: Page) -> Response:
     )
 
 
-def _for_those_who_may(page: Page) -> None:
-    """Raises Refused."""
-    if page.session.role not in MAY_SEE_REQUESTS:
-        raise Refused(403, "You may not do this", f"Your role is {page.session.role}: ask an owner of your company.")
-
-
 def _moment(page: Page, name: str) -> datetime | None:
     """A time in the company's zone. Raises Refused."""
     text = page.form.text(name)
@@ -91,5 +85,11 @@ def _moment(page: Page, name: str) -> datetime | None:
 
 
 def _readable(sent: str) -> str:
-    """Indented, unless it was cut."""
+    """The body with indents, unless it was cut."""
     return sent if sent.endswith("…") else msgspec.json.format(sent, indent=2)
+
+
+ADDRESSES = [
+    page_at("/requests", show, by=MAY_SEE_REQUESTS, is_hidden=False),
+    page_at("/requests/{id}", show_one, by=MAY_SEE_REQUESTS, is_hidden=False),
+]

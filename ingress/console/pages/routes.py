@@ -1,4 +1,4 @@
-"""The pages Routes: a list, and one for each route."""
+"""The pages Routes: the list, and a page for each route."""
 
 from datetime import UTC, datetime, time, timedelta
 from typing import Any, NamedTuple
@@ -20,22 +20,24 @@ from domain.planning.reasons import with_reasons
 from domain.routes.reading.history import History, read_history, read_packed_explanation
 from domain.routes.reading.lookups import read_routes
 from domain.routes.reading.search import MOST_RECORDS, MOST_SEARCHED, RouteSearch, search_routes
+from ingress.console.addresses import page_at
 from ingress.console.drawing import WIDTH, Frame, draw_ground, draw_moving, drawn_candidates
-from ingress.console.frame import Page, Refused, not_found
+from ingress.console.refusals import Refused, not_found
+from ingress.console.signed_in import Page
 from ingress.console.timeline import timeline
 
 PAGE_SIZE = 50
 STATIONS = 100
-"""On one page of those along a route's road."""
+"""The number of stations on one page of those along a road."""
 MOST_COMPARED = 3_000
-"""Up to so many stations along a road, the cost of a stop at each is computed: that takes half a second."""
+"""The cost of a stop at each station is computed for up to so many stations along a road: that takes half a second."""
 _FILTERS = ("environment", "status", "held", "unit", "driver", "q", "from", "to")
 _STATUSES = {str(status): status for status in RouteStatus}
 _REASONS = {str(reason): reason for reason in PendingReason}
 
 
 def show(page: Page) -> Response:
-    """The list, or the part of it that asks for itself again and again."""
+    """The list of routes, or the part of it that refreshes itself."""
     form, number = page.form, page.form.number("page", most=1_000_000)
     environment = Environment.SANDBOX if form.text("environment") == Environment.SANDBOX else Environment.LIVE
     wanted = RouteSearch(
@@ -70,7 +72,7 @@ def show(page: Page) -> Response:
 
 
 def _start_of(page: Page, name: str, *, days: int = 0) -> datetime | None:
-    """The first moment of a day in the company's zone, or of a later one. Raises Refused."""
+    """The first moment of the day in the form, or `days` later, in the company's zone. Raises Refused."""
     day = page.form.text(name)
     if not day:
         return None
@@ -82,10 +84,11 @@ def _start_of(page: Page, name: str, *, days: int = 0) -> datetime | None:
 
 
 def show_one(page: Page) -> Response:
-    """A route's page; or the part of it that moves: status, stops, truck and timeline. With another plan than the one
-    that is drawn, the road and its stations are drawn again too."""
-    history = history_of(page)
-    tenant = tenant_of(page, history)
+    """A route's page; or the part of it that moves: status, stops, truck and timeline.
+
+    Once there is another plan, the part has the road and its stations too."""
+    history = _history(page)
+    tenant = Tenant(page.company_id, Environment(history.route.environment))
     (versioned,) = read_routes([(tenant, history.route.id)]).on(page.connection)
     if versioned is None:
         raise not_found()
@@ -126,7 +129,7 @@ def show_one(page: Page) -> Response:
 
 
 class Explained(NamedTuple):
-    """Why a plan is what it is, with one page of the stations along the road."""
+    """The explanation of a plan, with one page of the stations along the road."""
 
     document: FullExplanation
     stations: list[ReasonedCandidate]
@@ -134,7 +137,7 @@ class Explained(NamedTuple):
     page: int
     pages: int
     is_asked: bool
-    """True when the address says which page."""
+    """True where the address names the page."""
 
 
 def _explained(page: Page, explanation: StoredExplanation) -> Explained:
@@ -151,19 +154,19 @@ def _explained(page: Page, explanation: StoredExplanation) -> Explained:
 
 _DONE = {
     "canceled": "The route is canceled.",
-    "marked": "The stop is marked.",
-    "known": "Nothing was changed: it was seen or marked before.",
+    "entered": "It is entered.",
+    "known": "Nothing was changed: it was seen or entered before.",
     "plan": "The plan is made again. It replaces the present one only where that is worth it.",
     "send": "The message is sent again.",
 }
 
 
 class Steps(NamedTuple):
-    """What somebody may do to the route by hand."""
+    """The actions that somebody may take on the route."""
 
     cancel: bool
-    marks: list[tuple[str, str]]
-    """What can be marked: its value in the form, and the words for it."""
+    stop_events: list[tuple[str, str]]
+    """The arrivals and departures that can be entered: the value in the form, and the words for it."""
     time: str
     """Now, as a browser writes it in its field."""
     plan: bool
@@ -172,7 +175,7 @@ class Steps(NamedTuple):
 
 
 def _steps(page: Page, history: History) -> Steps | None:
-    """None for those who may do nothing."""
+    """The possible actions; None for people who may take none."""
     if page.session.role not in MAY_DISPATCH:
         return None
     route = history.route
@@ -180,7 +183,7 @@ def _steps(page: Page, history: History) -> Steps | None:
     has_plan = route.status != RouteStatus.DRAFT and route.corrected_at is None
     return Steps(
         cancel=route.status in CANCELABLE,
-        marks=_marks(history) if is_on_its_way else [],
+        stop_events=_missing_stop_events(history) if is_on_its_way else [],
         time=f"{page.now.astimezone(ZoneInfo(page.session.time_zone)):%Y-%m-%dT%H:%M}",
         plan=is_on_its_way and route.arrived_at is not None and (has_plan or route.status == RouteStatus.DRAFT),
         send={
@@ -194,7 +197,7 @@ def _steps(page: Page, history: History) -> Steps | None:
     )
 
 
-def _marks(history: History) -> list[tuple[str, str]]:
+def _missing_stop_events(history: History) -> list[tuple[str, str]]:
     visits = {visit.stop: visit for visit in history.visits}
     offered = []
     for number, stop in enumerate(history.route.stops):
@@ -206,8 +209,8 @@ def _marks(history: History) -> list[tuple[str, str]]:
     return offered
 
 
-def history_of(page: Page) -> History:
-    """Of the route in the address. Raises Refused."""
+def _history(page: Page) -> History:
+    """The history of the route in the address. Raises Refused."""
     route_id = read_id("rte", page.request.path_params["id"])
     history = read_history(page.connection, page.company_id, route_id) if route_id is not None else None
     if history is None:
@@ -215,5 +218,4 @@ def history_of(page: Page) -> History:
     return history
 
 
-def tenant_of(page: Page, history: History) -> Tenant:
-    return Tenant(page.company_id, Environment(history.route.environment))
+ADDRESSES = [page_at("/routes", show), page_at("/routes/{id}", show_one)]

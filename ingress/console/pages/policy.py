@@ -13,8 +13,10 @@ from domain.contract.captions import captioned_fields
 from domain.contract.checking import Invalid, read_query
 from domain.operations import audit
 from domain.operations.audit import Actor
-from ingress.console.frame import Page, see_other
-from ingress.console.records import plain
+from domain.wording import sentence
+from ingress.console.addresses import action_at, page_at
+from ingress.console.pages.fleet_and_stations import plain_words
+from ingress.console.signed_in import Page, see_other
 from ingress.console.subjects import as_text
 
 _ON_PAGE = [field for field in captioned_fields(Policy) if field.name != "replan_en_route"]
@@ -38,7 +40,7 @@ def show(page: Page) -> Response:
 
 
 def _stored(company: StoredCompany) -> dict[str, str]:
-    """What the form shows; never the message address, which holds secrets."""
+    """The stored values that the form shows; never the message address, which holds secrets."""
     values = company._asdict()
     shown = {field.name: as_text(values[field.name]) for field in FIELDS}
     return shown | {name: str(values[name]).lower() for name in _CHOICES}
@@ -66,7 +68,9 @@ def _policy(
         has_message_url=company.message_url is not None,
         time_zones=_time_zones(),
         may_edit=may_edit,
-        entries=audit.entries_of(page.connection, page.company_id, _SUBJECT, limit=_ENTRIES) if may_edit else [],
+        entries=audit.actions_on_subject(page.connection, page.company_id, _SUBJECT, limit=_ENTRIES)
+        if may_edit
+        else [],
         fault=fault,
         faults=faults or {},
         done={"changed": "The policy is stored. Plans from now on follow it.", "same": "Nothing was changed."}.get(
@@ -76,7 +80,7 @@ def _policy(
 
 
 def save(page: Page) -> Response:
-    """Stores what was changed in the form, and nothing else."""
+    """Store the fields that were changed in the form, and no others."""
     form, company = page.form, read_company(page.connection, page.company_id)
     stored = _stored(company)
     typed = {name: form.text(name, most=4_000) for name in stored}
@@ -97,7 +101,7 @@ def save(page: Page) -> Response:
     try:
         policy = read_query({name: value for name, value in given.items() if value}, Policy)
     except Invalid as invalid:
-        return refuse({fault.field: plain(fault.message) for fault in invalid.faults})
+        return refuse({fault.field: plain_words(fault.message) for fault in invalid.faults})
     if superseding is not None:
         policy = msgspec.structs.replace(policy, superseding=superseding == "true")
     if message_url or form.text("message_url_removed") == "yes":
@@ -117,7 +121,10 @@ def save(page: Page) -> Response:
     except UnreadableContact:
         pass  # the message address that is stored: it was not asked for
     except UnusablePolicy as error:
-        return refuse({}, f"{str(error)[:1].upper()}{str(error)[1:]}.")
+        return refuse({}, sentence(str(error)))
     by = Actor(page.session.email, ", ".join(changed))
-    audit.keep(page.connection, by, "change", _SUBJECT, company_id=page.company_id, now=page.now)
+    audit.record_action(page.connection, by, "change", _SUBJECT, company_id=page.company_id, now=page.now)
     return see_other("/policy?done=changed")
+
+
+ADDRESSES = [page_at("/policy", show), action_at("/policy", save, by=MAY_EDIT_POLICY, audited_as=None)]

@@ -1,12 +1,15 @@
-"""The page Mappings: what was decided in the matching screens; searched, changed, removed."""
+"""The page Mappings: the decisions of the page Matching are searched, changed and removed."""
 
 from starlette.responses import Response
 
+from domain.accounts.users import MAY_MATCH
 from domain.fleet.mappings import list_mappings, mappings_of, remove_mapping
 from domain.fleet.records import ID_KIND
 from domain.ids import shown_id
-from ingress.console.frame import Deed, Page, not_found, see_other
-from ingress.console.matching import KIND_NAMES, kind_of, said, subject_of
+from ingress.console.addresses import action_at, page_at
+from ingress.console.pages.matching import KIND_NAMES, in_words, kind_of, subject_of
+from ingress.console.refusals import not_found
+from ingress.console.signed_in import AuditedAction, Page, see_other
 
 _PAGE_SIZE = 50
 
@@ -40,5 +43,11 @@ def remove(page: Page) -> Response:
     target_id = mappings_of(page.connection, page.company_id, subject, [value]).get((kind, value))
     if target_id is None or not remove_mapping(page.connection, page.company_id, kind, value):
         raise not_found()
-    page.deed = Deed(f"{said(subject, kind, value)} was {shown_id(ID_KIND[subject], target_id)}")
+    page.audited = AuditedAction(f"{in_words(subject, kind, value)} was {shown_id(ID_KIND[subject], target_id)}")
     return see_other(f"/mappings/{subject}s?done=removed")
+
+
+ADDRESSES = [
+    page_at("/mappings/{subject}", show),
+    action_at("/mappings/{subject}/remove", remove, by=MAY_MATCH, audited_as="mappings.remove"),
+]

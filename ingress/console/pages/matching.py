@@ -1,9 +1,10 @@
-"""The page Matching: which vehicle or driver is meant by a reference that held routes wait for."""
+"""The page Matching: people say which vehicle or driver a reference means, so that held routes are imported."""
 
 from uuid import UUID
 
 from starlette.responses import Response
 
+from domain.accounts.users import MAY_MATCH
 from domain.contract.checking import Invalid, read_query
 from domain.fleet.drivers import DriverRow
 from domain.fleet.likeness import Likeness, Suggestion
@@ -16,16 +17,18 @@ from domain.routes.intake.fleet_changes import add_driver, add_mapping, add_vehi
 from domain.routes.intake.holds import routes_waiting_for
 from domain.routes.intake.waiting_references import WaitingReference, routes_now, waiting_references
 from domain.text import printable
-from ingress.console.frame import Deed, Page, Refused, not_found, see_other
-from ingress.console.rendering import counted
+from domain.wording import counted
+from ingress.console.addresses import action_at, page_at
+from ingress.console.refusals import Refused, not_found
+from ingress.console.signed_in import AuditedAction, Page, see_other
 
 PAGE_SIZE = 20
 _SUGGESTED = 3
 _FOUND = 8
 _WATCHED = 5
-"""Routes that are named one by one after a mapping."""
+"""The number of routes that are named one by one after a mapping."""
 _MOST_LOOKS = 60
-"""A second apart: a worker that has done nothing by then is away."""
+"""The page refreshes itself so often, every second. A worker that has done nothing by then is away."""
 
 KIND_NAMES: dict[MappingKind, str] = {
     "unit_number": "unit number",
@@ -40,7 +43,7 @@ def home(_: Page) -> Response:
 
 
 def subject_of(page: Page) -> Matched:
-    """Of an address such as /matching/vehicles. Raises Refused."""
+    """The subject of an address such as /matching/vehicles. Raises Refused."""
     match page.request.path_params["subject"]:
         case "vehicles":
             return "vehicle"
@@ -50,7 +53,7 @@ def subject_of(page: Page) -> Matched:
 
 
 def kind_of(page: Page, subject: Matched) -> MappingKind:
-    """Raises Refused."""
+    """The kind of reference in the form. Raises Refused."""
     kind = page.form.text("kind")
     if kind not in KINDS[subject]:
         raise not_found()
@@ -87,7 +90,7 @@ def _matching(page: Page, subject: Matched) -> Response:
 def _with_candidates(
     references: list[WaitingReference], records: list[FleetRecord]
 ) -> list[tuple[WaitingReference, list[FleetRecord], list[Suggestion]]]:
-    """Each with the records that it fits, and otherwise those that it resembles."""
+    """Each reference with the records that it fits. Where it fits none, with the records that it resembles."""
     by_id = {record.id: record for record in records}
     likeness = {kind: Likeness(records, kind) for kind in {reference.kind for reference in references}}
     return [
@@ -101,8 +104,8 @@ def _with_candidates(
 
 
 def candidates(page: Page) -> Response:
-    """The part of a page that lists records for a search: those that contain the text, else those that resemble it.
-    Without a text the first ones."""
+    """The part of a page that lists the records that contain a text. Where none does, it lists those that resemble it;
+    without a text, the first ones."""
     subject = subject_of(page)
     kind, value, text = kind_of(page, subject), page.form.packed("value"), page.form.text("q")
     records = list_records(page.connection, page.company_id, subject)
@@ -130,7 +133,7 @@ def _search(records: list[FleetRecord], kind: MappingKind, text: str) -> list[Su
 
 
 def map_reference(page: Page) -> Response:
-    """One click: from now on the value means that record, and the routes that wait for it are imported."""
+    """Map a reference to a record by one click. From now on routes with that reference are imported."""
     subject = subject_of(page)
     kind, value = kind_of(page, subject), page.form.packed("value")
     target_id = read_id(ID_KIND[subject], page.form.text("target_id"))
@@ -142,25 +145,27 @@ def map_reference(page: Page) -> Response:
     except UnknownTarget:  # of another company, or retired meanwhile
         raise not_found() from None
     page.jobs += jobs
-    page.deed = _deed(subject, kind, value, target_id, waiting)
+    page.audited = _audited_mapping(subject, kind, value, target_id, waiting)
     return _watch(page, subject, kind, value, waiting)
 
 
-def _deed(subject: Matched, kind: MappingKind, value: str, target_id: UUID, waiting: list[UUID]) -> Deed:
-    return Deed(
-        f"{said(subject, kind, value)} is {shown_id(ID_KIND[subject], target_id)}",
+def _audited_mapping(
+    subject: Matched, kind: MappingKind, value: str, target_id: UUID, waiting: list[UUID]
+) -> AuditedAction:
+    return AuditedAction(
+        f"{in_words(subject, kind, value)} is {shown_id(ID_KIND[subject], target_id)}",
         affected=len(waiting),
         why=f"{counted(len(waiting), 'route')} waited for it" if waiting else "",
     )
 
 
-def said(subject: Matched, kind: MappingKind, value: str) -> str:
-    """What the TMS says, for the audit log: a driver's name stands in no place where an erasure does not find it."""
+def in_words(subject: Matched, kind: MappingKind, value: str) -> str:
+    """The reference in words for the audit log. They leave a driver's name out: an erasure would not find it there."""
     return f"{KIND_NAMES[kind]} {printable(value)}" if subject == "vehicle" else f"a driver's {KIND_NAMES[kind]}"
 
 
 def make_record(page: Page) -> Response:
-    """A new vehicle or driver, for a reference that none of the fleet fits."""
+    """Add a vehicle or driver for a reference that fits no record."""
     subject = subject_of(page)
     kind, value = kind_of(page, subject), page.form.packed("value")
     if not value:
@@ -181,7 +186,7 @@ def make_record(page: Page) -> Response:
     if stored != value:  # the fleet calls it something else
         jobs += add_mapping(page.connection, page.company_id, kind, value, record_id)[1]
     page.jobs += jobs
-    page.deed = _deed(subject, kind, value, record_id, waiting)
+    page.audited = _audited_mapping(subject, kind, value, record_id, waiting)
     return _watch(page, subject, kind, value, waiting)
 
 
@@ -190,7 +195,7 @@ def _fields(subject: Matched) -> tuple[str, ...]:
 
 
 def _watch(page: Page, subject: Matched, kind: MappingKind, value: str, waiting: list[UUID]) -> Response:
-    """In place of the reference: what becomes of its routes."""
+    """The progress of the routes, shown in place of the reference."""
     if not page.is_fragment:
         return see_other(f"/matching/{subject}s")
     return _progress(page, subject, kind, value, waiting[:_WATCHED], len(waiting), looks=0)
@@ -227,3 +232,13 @@ def _progress(
         is_stuck=left > 0 and looks >= _MOST_LOOKS,
         looks=looks,
     )
+
+
+ADDRESSES = [
+    page_at("/", home),
+    page_at("/matching/{subject}", show),
+    page_at("/matching/{subject}/candidates", candidates),
+    page_at("/matching/{subject}/progress", progress),
+    action_at("/matching/{subject}/map", map_reference, by=MAY_MATCH, audited_as="matching.map_reference"),
+    action_at("/matching/{subject}/new", make_record, by=MAY_MATCH, audited_as="matching.make_record"),
+]

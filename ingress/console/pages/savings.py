@@ -1,4 +1,4 @@
-"""The pages Savings: what plans saved in a span of days, in all, by week, and by truck, driver or lane; the plans
+"""The pages Savings: the savings of plans in a span of days, in all, by week, and by truck, driver or lane; the plans
 behind each figure; and both as CSV files."""
 
 from collections.abc import Iterable
@@ -17,19 +17,22 @@ from domain.lifecycle import Environment
 from domain.savings.export import line_row, plan_row, write_savings_csv
 from domain.savings.report import Dimension, Only, Order, SavingsLine, Week, by_line, by_week, plans_behind, total_of
 from domain.savings.spans import Span, UnusableSpan, month_of, quarter_of
+from domain.wording import sentence
+from ingress.console.addresses import as_download, page_at
 from ingress.console.downloads import Download
-from ingress.console.frame import Page, Refused, not_found
+from ingress.console.refusals import Refused, not_found
+from ingress.console.signed_in import Page
 
 LINES, PLANS = 50, 100
-"""Shown on one page."""
+"""The numbers of lines and of plans on one page."""
 MOST_PLANS = 100_000
-"""In one file."""
+"""The limit for one file."""
 
 NAMES = {Dimension.TRUCK: "Trucks", Dimension.DRIVER: "Drivers", Dimension.LANE: "Lanes"}
 
 
 class _Wanted(NamedTuple):
-    """What the address asks for."""
+    """The choices in the address."""
 
     tenant: Tenant
     span: Span
@@ -116,7 +119,7 @@ _ORDERS = {str(one): one for one in Order}
 
 
 def _wanted(page: Page) -> _Wanted:
-    """Raises Refused."""
+    """Read the choices from the address. Raises Refused."""
     form = page.form
     return _Wanted(
         tenant=Tenant(page.company_id, _ENVIRONMENTS.get(form.text("environment"), Environment.LIVE)),
@@ -132,14 +135,14 @@ def _wanted(page: Page) -> _Wanted:
 
 
 def _span(page: Page) -> Span:
-    """The days that are asked for, else those of this month."""
+    """The days in the address, else the days of this month."""
     zone = page.session.time_zone
     month = month_of(_today(page), zone)
     try:
         return Span(_day(page, "from") or month.first_day, _day(page, "to") or month.last_day, zone)
     except UnusableSpan as error:
         text = str(error)
-        raise Refused(400, "These days cannot be reported", f"{text[:1].upper()}{text[1:]}.") from None
+        raise Refused(400, "These days cannot be reported", sentence(text)) from None
 
 
 def _today(page: Page) -> date:
@@ -167,14 +170,14 @@ def _place(page: Page, name: str) -> str | None:
 
 
 def _fields_of(by: Dimension, line: SavingsLine) -> dict[str, str]:
-    """What asks for the plans of a line. `_place` reads the places."""
+    """The fields of the address that shows the plans of a line. `_place` reads the places."""
     if line.id is None:
         return {"origin": quote(line.name or "", safe=""), "destination": quote(line.other or "", safe="")}
     return {"vehicle": shown_id("veh", line.id)} if by is Dimension.TRUCK else {"driver": shown_id("drv", line.id)}
 
 
 def _address(shown: Page, path: str, **changes: object) -> str:
-    """What is shown, with changes; None takes a field away."""
+    """The address of the present page with changes; None removes a field."""
     fields = {name: shown.form.secret(name) for name in _FIELDS} | changes
     return f"{path}?{urlencode({name: value for name, value in fields.items() if value not in ('', None)})}"
 
@@ -212,7 +215,7 @@ _GAP = 6.0
 
 
 class _Bar(NamedTuple):
-    """What a week saved, as a rectangle of the chart."""
+    """The savings of a week as a rectangle of the chart."""
 
     x: float
     y: float
@@ -223,7 +226,7 @@ class _Bar(NamedTuple):
 
 
 def _bars(weeks: list[Week]) -> list[_Bar]:
-    """Savings stand on the line of nothing, losses hang below it."""
+    """The bars of the chart. Savings stand on the zero line, losses hang below it."""
     cents = [week.figures.saved_cents for week in weeks]
     highest, lowest = max(0, *cents), min(0, *cents)
     per_cent = HEIGHT / max(highest - lowest, 1)
@@ -240,3 +243,11 @@ def _bars(weeks: list[Week]) -> list[_Bar]:
         )
         for number, (saved, week) in enumerate(zip(cents, weeks, strict=True))
     ]
+
+
+ADDRESSES = [
+    page_at("/savings", show),
+    page_at("/savings.csv", export, run=as_download),
+    page_at("/savings/plans", show_plans),
+    page_at("/savings/plans.csv", export_plans, run=as_download),
+]

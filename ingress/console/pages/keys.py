@@ -1,4 +1,4 @@
-"""The page API Keys: making, rotating and revoking them."""
+"""The page API Keys: keys are created, rotated and revoked."""
 
 from datetime import datetime, time, timedelta
 from uuid import UUID
@@ -7,11 +7,14 @@ from zoneinfo import ZoneInfo
 from starlette.responses import Response
 
 from domain.accounts.keys import NewKey, StoredKey, create_key, list_keys, revoke_key_of, rotate_key
+from domain.accounts.users import MAY_MANAGE_KEYS
 from domain.contract.shapes import SCOPES
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
 from domain.observability import get_logger
-from ingress.console.frame import Deed, Page, Refused, not_found, see_other
+from ingress.console.addresses import action_at, page_at
+from ingress.console.refusals import Refused, not_found
+from ingress.console.signed_in import AuditedAction, Page, see_other
 
 log = get_logger(__name__)
 
@@ -21,7 +24,7 @@ _OVERLAPS = {
     "168": "7 days",
     "720": "30 days",
 }
-"""By their hours."""
+"""The words for each overlap of two keys, by its hours."""
 
 _DONE = {"revoked": "The key is revoked. Requests that use it are refused from now on."}
 
@@ -79,13 +82,13 @@ def create(page: Page) -> Response:
         scopes=scopes,
         expires_at=expires_at,
     )
-    page.deed = Deed(f"{shown_id('key', made.id)} {name}")
+    page.audited = AuditedAction(f"{shown_id('key', made.id)} {name}")
     log.info("console.key_created", key_id=made.id, company_id=company_id, user_id=page.session.user_id)
     return _made(page, made, name, expires_at)
 
 
 def _end_of(day: str, time_zone: str) -> datetime:
-    """The key is valid on that day still."""
+    """The end of the day, on which the key is still valid."""
     midnight = datetime.combine(datetime.fromisoformat(day).date(), time(), ZoneInfo(time_zone))
     return midnight + timedelta(days=1)
 
@@ -93,7 +96,7 @@ def _end_of(day: str, time_zone: str) -> datetime:
 def _made(
     page: Page, made: NewKey, name: str, expires_at: datetime | None, *, old_ends_at: datetime | None = None
 ) -> Response:
-    """The only page that ever shows the key: it is rendered here, and never loaded again."""
+    """The only page that ever shows the key. It cannot be loaded again."""
     return page.render(
         "key_made.html",
         section="keys",
@@ -122,7 +125,7 @@ def rotate(page: Page) -> Response:
     made = rotate_key(page.connection, page.company_id, key_id, overlap=overlap, now=page.now)
     if made is None:
         raise not_found()
-    page.deed = Deed(f"{shown_id('key', key_id)} by {shown_id('key', made.id)}")
+    page.audited = AuditedAction(f"{shown_id('key', key_id)} by {shown_id('key', made.id)}")
     log.info(
         "console.key_rotated",
         key_id=key_id,
@@ -138,3 +141,11 @@ def _key_id(page: Page) -> UUID:
     if key_id is None:
         raise not_found()
     return key_id
+
+
+ADDRESSES = [
+    page_at("/keys", show),
+    action_at("/keys", create, by=MAY_MANAGE_KEYS, audited_as="keys.create"),
+    action_at("/keys/{id}/revoke", revoke, by=MAY_MANAGE_KEYS, audited_as="keys.revoke"),
+    action_at("/keys/{id}/rotate", rotate, by=MAY_MANAGE_KEYS, audited_as="keys.rotate"),
+]

@@ -1,11 +1,11 @@
-"""The pages Fleet and Stations: for each subject a list to search, a form for each record, and its end. What differs
-between vehicles, drivers, stations, deals and taxes is in `subjects`."""
+"""The pages Fleet and Stations: for each subject a list to search, and a form to add, edit, retire or remove a record.
+
+`subjects` tells how vehicles, drivers, stations, deals and taxes differ."""
 
 import hashlib
 import re
 from collections.abc import Collection
 from functools import partial
-from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
@@ -19,13 +19,16 @@ from domain.errors import FuelrouteError
 from domain.listing import MOST_COUNTED
 from domain.operations import audit, csv_imports
 from domain.operations.audit import Actor
+from domain.wording import sentence
+from ingress.console.addresses import action_at, page_at
 from ingress.console.browser import MAX_FILE_BYTES
-from ingress.console.frame import Console, Page, Refused, action, not_found, page, see_other
-from ingress.console.subjects import SUBJECTS, Subject, as_text
+from ingress.console.refusals import Refused
+from ingress.console.signed_in import Page, see_other
+from ingress.console.subjects import SUBJECTS, AnySubject, Stored, Subject, Typed, as_text
 
 PAGE_SIZE = 50
 _LONGEST = 4_000
-"""Of what is typed: the shapes say what is too long for a field."""
+"""The limit for a typed text. The shapes have the limit of each field."""
 _ENTRIES = 10
 _IMPORTS = 5
 
@@ -38,24 +41,8 @@ _DONE = {
 }
 
 
-def addresses(console: Console) -> list[Route]:
-    """Those of all subjects. What changes something is for the roles that may edit; everybody may look."""
-    return [
-        route
-        for subject in SUBJECTS
-        for route in (
-            page(console, f"/{subject.name}", partial(show, subject)),
-            page(console, f"/{subject.name}/new", partial(show_new, subject)),
-            action(console, f"/{subject.name}/new", partial(add, subject), by=subject.may_edit, kept="elsewhere"),
-            page(console, f"/{subject.name}/one", partial(show_one, subject)),
-            action(console, f"/{subject.name}/one", partial(save, subject), by=subject.may_edit, kept="elsewhere"),
-            action(console, f"/{subject.name}/end", partial(end, subject), by=subject.may_edit, kept="elsewhere"),
-        )
-    ]
-
-
-def show(subject: Subject, page: Page) -> Response:
-    """The list."""
+def show(subject: AnySubject, page: Page) -> Response:
+    """The list of a subject's records."""
     form, number = page.form, page.form.number("page", most=100_000)
     retired = subject.retires and form.text("retired") == "yes"
     found = subject.listing.find(
@@ -91,38 +78,36 @@ def show(subject: Subject, page: Page) -> Response:
     )
 
 
-def _latest_imports(subject: Subject, page: Page) -> list[csv_imports.StoredImport]:
+def _latest_imports(subject: AnySubject, page: Page) -> list[csv_imports.StoredImport]:
     return csv_imports.latest_imports(page.connection, subject.company_id(page), subject.name, limit=_IMPORTS)
 
 
-def columns_of(subject: Subject) -> list[tuple[str, bool]]:
-    """The columns of the CSV file, and which of them it must have."""
+def columns_of(subject: AnySubject) -> list[tuple[str, bool]]:
+    """The columns of the CSV file, each with whether the file must have it."""
     return [(field.encode_name, field.required) for field in msgspec.structs.fields(subject.shape)]
 
 
-def show_new(subject: Subject, page: Page) -> Response:
-    if page.session.role not in subject.may_edit:
-        raise not_found()
-    subject.scope(page)
+def show_new(subject: AnySubject, page: Page) -> Response:
+    subject.company_id(page)  # an operator chooses a company first
     return _form(subject, page, None, {})
 
 
-def show_one(subject: Subject, page: Page) -> Response:
+def show_one(subject: AnySubject, page: Page) -> Response:
     stored = subject.read(page, page.form.text("id"))
     return _form(subject, page, stored, _typed_before(subject, stored))
 
 
-def _typed_before(subject: Subject, stored: Any) -> dict[str, str]:
-    """What the form shows of a stored row; never a secret."""
+def _typed_before(subject: Subject[Stored, Typed], stored: Stored) -> dict[str, str]:
+    """The stored values that the form shows; never a secret."""
     return {
         field.name: "" if field.kind == "secret" else as_text(getattr(stored, field.name)) for field in subject.fields
     }
 
 
 def _form(
-    subject: Subject,
+    subject: Subject[Stored, Typed],
     page: Page,
-    stored: Any,
+    stored: Stored | None,
     typed: dict[str, str],
     *,
     fault: str = "",
@@ -131,7 +116,7 @@ def _form(
 ) -> Response:
     key = subject.key(stored) if stored is not None else ""
     may_edit = page.session.role in subject.may_edit
-    is_retired = subject.retires and stored is not None and stored.retired_at is not None
+    is_retired = stored is not None and subject.is_retired(stored)
     return page.render(
         "record.html",
         status=status,
@@ -153,32 +138,35 @@ def _form(
     )
 
 
-def _entries(subject: Subject, page: Page, key: str) -> list[audit.Entry]:
-    return audit.entries_of(page.connection, subject.company_id(page), subject.in_audit(key), limit=_ENTRIES)
+def _entries(subject: AnySubject, page: Page, key: str) -> list[audit.AuditRow]:
+    return audit.actions_on_subject(
+        page.connection, subject.company_id(page), subject.audit_subject(key), limit=_ENTRIES
+    )
 
 
-def _state_of(subject: Subject, stored: Any) -> str:
-    """Tells whether somebody changed the row meanwhile. Nothing can be learned of a secret from it."""
+def _state_of(subject: Subject[Stored, Typed], stored: Stored | None) -> str:
+    """A hash of the stored row, which tells whether somebody has changed it meanwhile. Secrets are no part of it."""
     if stored is None:
         return ""
-    values = [(name, value) for name, value in stored._asdict().items() if name not in _secrets(subject)]
+    row = stored._asdict()  # type: ignore[attr-defined]  # a NamedTuple, which no bound of a type variable can say
+    values = [(name, value) for name, value in row.items() if name not in _secrets(subject)]
     return hashlib.sha256(repr(values).encode()).hexdigest()[:16]
 
 
-def _secrets(subject: Subject) -> Collection[str]:
+def _secrets(subject: AnySubject) -> Collection[str]:
     return {field.name for field in subject.fields if field.kind == "secret"}
 
 
-def add(subject: Subject, page: Page) -> Response:
+def add(subject: AnySubject, page: Page) -> Response:
     return _save(subject, page, None)
 
 
-def save(subject: Subject, page: Page) -> Response:
+def save(subject: AnySubject, page: Page) -> Response:
     return _save(subject, page, subject.read(page, page.form.packed("id")))
 
 
-def _save(subject: Subject, page: Page, stored: Any) -> Response:
-    """Stores what was typed into the form of a record, or shows the form again with what is wrong."""
+def _save(subject: Subject[Stored, Typed], page: Page, stored: Stored | None) -> Response:
+    """Store the typed record, or show the form again with its faults."""
     typed = {field.name: _typed(page, field, stored) for field in subject.fields}
     refuse = partial(_form, subject, page, stored, typed)
     if stored is not None and page.form.text("seen") != _state_of(subject, stored):
@@ -187,7 +175,7 @@ def _save(subject: Subject, page: Page, stored: Any) -> Response:
         row = read_query({name: value for name, value in typed.items() if value}, subject.shape)
     except Invalid as invalid:
         labels = {field.name: field.label for field in subject.fields}
-        faults = {fault.field: plain(fault.message) for fault in invalid.faults}
+        faults = {fault.field: plain_words(fault.message) for fault in invalid.faults}
         said = "; ".join(": ".join(filter(None, (labels.get(name, name), text))) for name, text in faults.items())
         return refuse(fault=f"{said}.", faults=faults, status=400)
     changed = _changed(subject, page, stored, row)
@@ -197,15 +185,16 @@ def _save(subject: Subject, page: Page, stored: Any) -> Response:
         with page.connection.transaction():  # what fails in it leaves the page its connection
             key = subject.save(page, stored, row)
     except FuelrouteError as error:
-        return refuse(fault=f"{str(error)[:1].upper()}{str(error)[1:]}.", status=409)
+        return refuse(fault=sentence(str(error)), status=409)
     what = ", ".join(changed) if stored is not None else "by hand"
-    keep(subject, page, "change" if stored is not None else "add", key, what)
+    record_change(subject, page, "change" if stored is not None else "add", key, what)
     done = "changed" if stored is not None else "added"
     return see_other(f"/{subject.name}/one?{urlencode({'id': key, 'done': done})}")
 
 
-def _typed(page: Page, field: CaptionedField, stored: Any) -> str:
-    """Browsers take the ends of lines out of what they show in one: what is the same but for these was not changed."""
+def _typed(page: Page, field: CaptionedField, stored: object | None) -> str:
+    """The typed value; the stored one where the two differ in ends of lines only. Browsers remove these from a field of
+    one line."""
     typed = page.form.text(field.name, most=_LONGEST)
     if stored is None or field.kind == "secret":
         return typed
@@ -213,8 +202,8 @@ def _typed(page: Page, field: CaptionedField, stored: Any) -> str:
     return before if "".join(before.splitlines()).strip() == "".join(typed.splitlines()) else typed
 
 
-def _changed(subject: Subject, page: Page, stored: Any, row: Any) -> list[str]:
-    """The labels of what differs; never a value. Stations that are retired come back."""
+def _changed(subject: Subject[Stored, Typed], page: Page, stored: Stored | None, row: Typed) -> list[str]:
+    """The labels of the fields that changed; never a value. An edit brings a retired station back."""
     if stored is None:
         return []
     changed = [
@@ -228,34 +217,34 @@ def _changed(subject: Subject, page: Page, stored: Any, row: Any) -> list[str]:
     ]
     if page.form.text("price_checked") == "yes":
         changed.append("Day of the price")
-    if subject.retires and stored.retired_at is not None:
+    if subject.is_retired(stored):
         changed.append("In use again")
     return changed
 
 
-def end(subject: Subject, page: Page) -> Response:
-    """Retires a vehicle, driver or station; removes a deal or tax."""
+def end(subject: AnySubject, page: Page) -> Response:
+    """Retire a vehicle, driver or station; remove a deal or tax."""
     stored = subject.read(page, page.form.packed("id"))
-    if subject.retires and stored.retired_at is not None:
+    if subject.is_retired(stored):
         raise Refused(409, f"This {subject.one} is retired already", "Somebody was quicker.")
     key = subject.key(stored)
     subject.end(page, stored)
     act: str = "retire" if subject.retires else "remove"
-    keep(subject, page, act, key, page.form.text("reason") or "by hand")
+    record_change(subject, page, act, key, page.form.text("reason") or "by hand")
     if subject.retires:
         return see_other(f"/{subject.name}/one?{urlencode({'id': key, 'done': 'retired'})}")
     return see_other(f"/{subject.name}?done=removed")
 
 
-def keep(subject: Subject, page: Page, act: str, key: str, what: str) -> None:
-    """In the audit log: who did what."""
+def record_change(subject: AnySubject, page: Page, act: str, key: str, what: str) -> None:
+    """Record an action on a record in the audit log."""
     by = Actor(page.session.email, what)
     company_id = subject.company_id(page)
-    audit.keep(page.connection, by, act, subject.in_audit(key), company_id=company_id, now=page.now)
+    audit.record_action(page.connection, by, act, subject.audit_subject(key), company_id=company_id, now=page.now)
 
 
-def plain(message: str) -> str:
-    """A fault in words for people who do not write programs."""
+def plain_words(message: str) -> str:
+    """A fault of a field in words for people who do not write programs."""
     for name, words in (("float", "a number"), ("int", "a whole number"), ("str", "a text"), ("date", "a day")):
         message = message.replace(f"`{name} | null`", words).replace(f"`{name}`", words)
     message = _LENGTH.sub(lambda found: f"of {_BOUNDS[found[1]]} {found[2]} characters", message)
@@ -264,3 +253,18 @@ def plain(message: str) -> str:
 
 _LENGTH = re.compile(r"of length ([<>]=) (\d+)")
 _BOUNDS = {"<=": "at most", ">=": "at least"}
+
+
+def _addresses_of(subject: AnySubject) -> list[Route]:
+    may_edit = subject.may_edit
+    return [
+        page_at(f"/{subject.name}", partial(show, subject)),
+        page_at(f"/{subject.name}/new", partial(show_new, subject), by=may_edit),
+        action_at(f"/{subject.name}/new", partial(add, subject), by=may_edit, audited_as=None),
+        page_at(f"/{subject.name}/one", partial(show_one, subject)),
+        action_at(f"/{subject.name}/one", partial(save, subject), by=may_edit, audited_as=None),
+        action_at(f"/{subject.name}/end", partial(end, subject), by=may_edit, audited_as=None),
+    ]
+
+
+ADDRESSES = [address for subject in SUBJECTS for address in _addresses_of(subject)]

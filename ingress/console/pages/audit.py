@@ -1,4 +1,4 @@
-"""The page Audit log: who did what, when, and why. Owners see what was done to their company, operators everything."""
+"""The page Audit log: who did what, when, and why. Owners see the actions on their company, operators all actions."""
 
 from uuid import UUID
 
@@ -9,16 +9,16 @@ from domain.accounts.users import MAY_MANAGE_KEYS
 from domain.ids import read_id
 from domain.lifecycle import Role
 from domain.operations import audit
-from ingress.console.frame import Page, Refused, not_found
+from ingress.console.addresses import page_at
+from ingress.console.refusals import Refused, not_found
+from ingress.console.signed_in import Page
 
 _PAGE_SIZE = 100
 
 
 def show(page: Page) -> Response:
-    if page.session.role not in MAY_MANAGE_KEYS:
-        raise not_found()
     text = page.form.text("q")
-    entries = audit.search(page.connection, _whose(page), text, before=_before(page), limit=_PAGE_SIZE + 1)
+    entries = audit.search_actions(page.connection, _whose(page), text, before=_before(page), limit=_PAGE_SIZE + 1)
     return page.render(
         "audit.html",
         section="audit",
@@ -34,7 +34,7 @@ def show(page: Page) -> Response:
 
 
 def _whose(page: Page) -> UUID | None:
-    """None: all there is. Raises Refused."""
+    """The company whose actions are shown; None for all actions. Raises Refused."""
     if page.session.role is not Role.OPERATOR:
         return page.company_id
     text = page.form.text("company")
@@ -45,9 +45,12 @@ def _whose(page: Page) -> UUID | None:
 
 
 def _before(page: Page) -> UUID | None:
-    """The entry after which the page goes on. Raises Refused."""
+    """The row of the audit log before which the page goes on. Raises Refused."""
     text = page.form.text("before")
     try:
         return UUID(hex=text) if text else None
     except ValueError:
         raise not_found() from None
+
+
+ADDRESSES = [page_at("/audit", show, by=MAY_MANAGE_KEYS)]

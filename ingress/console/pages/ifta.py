@@ -10,17 +10,19 @@ from domain.ids import shown_id
 from domain.ifta.driven_routes import Driven, find_driven
 from domain.ifta.quarters import Quarter, UnknownQuarter
 from domain.ifta.report import make_report, write_ifta_csv
+from ingress.console.addresses import as_download, in_report_threads, page_at
 from ingress.console.downloads import Download
-from ingress.console.frame import Page, Refused
+from ingress.console.refusals import Refused
+from ingress.console.signed_in import Page
 
 MOST_ROUTES = 500
-"""In a report that is made while a browser waits: each takes some milliseconds of a processor."""
+"""The limit for a report that is made while a browser waits: each route takes some milliseconds of a processor."""
 _QUARTERS = 8
-"""To choose from."""
+"""The number of quarters to choose from."""
 
 
 def show(page: Page) -> Response:
-    """The report; of a larger fleet, how to make it."""
+    """The report; or, for a larger fleet, the command that makes it."""
     today = page.now.astimezone(ZoneInfo(page.session.time_zone)).date()
     quarter = _quarter(page, today)
     driven = _driven(page, quarter)
@@ -45,7 +47,7 @@ def export(page: Page) -> Response:
 
 
 def _quarter(page: Page, today: date) -> Quarter:
-    """The one that is asked for, else the last that is over. Raises Refused."""
+    """The quarter in the address, else the last quarter that is over. Raises Refused."""
     text = page.form.text("quarter")
     try:
         return Quarter.parse(text) if text else _latest(today)[1]
@@ -54,7 +56,7 @@ def _quarter(page: Page, today: date) -> Quarter:
 
 
 def _latest(today: date) -> list[Quarter]:
-    """The one of today and those before it."""
+    """The quarter of today and the quarters before it."""
     quarters = []
     day = today
     for _ in range(_QUARTERS):
@@ -64,9 +66,12 @@ def _latest(today: date) -> list[Quarter]:
 
 
 def _driven(page: Page, quarter: Quarter) -> Driven | None:
-    """The routes of a report. None: too many, or so many that looking for them took too long."""
+    """The routes of a report. None where they are too many, or where the search for them took too long."""
     try:
         driven = find_driven(page.connection, page.company_id, quarter)
     except psycopg.errors.QueryCanceled:
         return None
     return driven if len(driven.route_ids) <= MOST_ROUTES else None
+
+
+ADDRESSES = [page_at("/ifta", show, run=in_report_threads), page_at("/ifta.csv", export, run=as_download)]

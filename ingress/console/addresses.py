@@ -1,0 +1,234 @@
+"""The kinds of addresses: pages, actions, streams, uploads, and pages for people who are not signed in.
+
+Each page module lists its addresses, and beside each the roles that it is for. Errors become pages in `refusals`."""
+
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from domain.accounts.tokens import is_form_token
+from domain.lifecycle import Role
+from ingress.console.browser import (
+    MAX_FORM_BYTES,
+    SESSION,
+    BadForm,
+    Form,
+    TooLarge,
+    declared_bytes,
+    is_from_our_pages,
+    read_cookie,
+    read_file,
+    read_form,
+    read_query,
+    require_file,
+)
+from ingress.console.console import Console, console_of
+from ingress.console.downloads import Download
+from ingress.console.fairness import PATIENCE_SECONDS
+from ingress.console.importer import NoRoom, Upload
+from ingress.console.refusals import Refused, answer_error
+from ingress.console.signed_in import EVERYBODY, Handler, Page, answer_signed_in, record_in_audit_log
+
+# --- Threads that do the work ------------------------------------------------------------------------------------
+
+Runner = Callable[[Request, Callable[[], Response]], Awaitable[Response]]
+"""A function that runs the work of a request in some threads. Raises CapacityTimeout."""
+
+
+async def in_page_threads(request: Request, work: Callable[[], Response]) -> Response:
+    console = console_of(request)
+    return await console.pages.run(await console.owner_of(request), work)
+
+
+async def in_report_threads(request: Request, work: Callable[[], Response]) -> Response:
+    """Run the work of a page that may take seconds."""
+    console = console_of(request)
+    return await console.reports.run(await console.owner_of(request), work)
+
+
+async def in_password_thread(request: Request, work: Callable[[], Response]) -> Response:
+    """Run the work of a page that checks or sets a password."""
+    console = console_of(request)
+    return await console.passwords.run(await console.owner_of(request), work)
+
+
+async def as_download(request: Request, work: Callable[[], Response]) -> Response:
+    """Run the work that makes a file. The file keeps its place until it has arrived. Raises TooManyDownloads too."""
+    console = console_of(request)
+    owner = await console.owner_of(request)
+    leave = console.downloads.enter(owner, read_cookie(request, SESSION) or owner)
+    response = None
+    try:
+        response = await console.reports.run(owner, work)
+    finally:
+        if isinstance(response, Download):
+            response.done = leave
+        else:
+            leave()
+    return response
+
+
+# --- Addresses ---------------------------------------------------------------------------------------------------
+
+
+def page_at(
+    path: str,
+    handler: Handler,
+    *,
+    by: Collection[Role] = EVERYBODY,
+    is_hidden: bool = True,
+    run: Runner = in_page_threads,
+) -> Route:
+    """An address that shows something to the roles `by`. For others it does not exist, unless `is_hidden` is False:
+    then they are told that they may not see it."""
+
+    async def endpoint(request: Request) -> Response:
+        form = read_query(request)
+        return await run(request, partial(answer_signed_in, request, handler, form, by=by, is_hidden=is_hidden))
+
+    return Route(path, endpoint, methods=["GET"])
+
+
+def stream_at(path: str, handler: Handler, *, by: Collection[Role]) -> Route:
+    """An address that tells a page again and again what `handler` shows, see `streams`."""
+
+    async def endpoint(request: Request) -> Response:
+        form = read_query(request)
+        work = partial(answer_signed_in, request, handler, form, by=by, is_hidden=True)
+
+        async def refresh() -> Response:
+            try:
+                return await in_page_threads(request, work)
+            except Exception as error:  # the stream goes on, as it has begun
+                return await answer_error(request, error)
+
+        first = await in_page_threads(request, work)
+        if first.status_code != 200:
+            return first
+        console = console_of(request)
+        session, owner = read_cookie(request, SESSION) or "", await console.owner_of(request)
+        return StreamingResponse(console.streams.events(session, owner, first, refresh), media_type="text/event-stream")
+
+    return Route(path, endpoint, methods=["GET"])
+
+
+def action_at(
+    path: str,
+    handler: Handler,
+    *,
+    by: Collection[Role],
+    audited_as: str | None,
+    is_own: bool = False,
+    run: Runner = in_page_threads,
+) -> Route:
+    """An address that changes something, for the roles `by`.
+
+    The audit log keeps each action that was not refused under the name `audited_as`, in the transaction that did it.
+    The names are stored data and never change. None: the handler, or its rule in `domain`, writes to the audit log,
+    or nothing needs to. `is_own`: the action changes the user's own account."""
+
+    def act_and_record(page: Page) -> Response:
+        response = handler(page)
+        if response.status_code < 400 and audited_as is not None:
+            record_in_audit_log(page, audited_as, is_own=is_own)
+        return response
+
+    async def endpoint(request: Request) -> Response:
+        form = await _read_checked_form(request)
+        return await run(request, partial(answer_signed_in, request, act_and_record, form, by=by))
+
+    return Route(path, endpoint, methods=["POST"])
+
+
+FileHandler = Callable[[Page, Upload], Response]
+
+
+def upload_at(path: str, take: FileHandler, *, by: Collection[Role], check: Callable[[Page], object]) -> Route:
+    """An address that takes a file as the body of the request, for the roles `by`; for others it does not exist.
+
+    Nothing of the file is read before `check` has looked at who sends it, and before the file has its place. `take`
+    owns the file from then on, unless it fails."""
+
+    async def endpoint(request: Request) -> Response:
+        _require_own_form(request, request.headers.get(FORM_HEADER, ""))
+        require_file(request)
+        console = console_of(request)
+
+        def check_sender(page: Page) -> Response:
+            check(page)
+            return Response()
+
+        answer = partial(answer_signed_in, request, form=Form(), by=by, is_hidden=True)
+        checked = await in_page_threads(request, partial(answer, check_sender))
+        if checked.status_code != 200 or "HX-Redirect" in checked.headers:
+            return checked
+        upload, is_taken = await console.importer.place(await console.owner_of(request)), False
+
+        def take_file(page: Page) -> Response:
+            response = take(page, upload)
+            page.afterwards.append(let_go)
+            return response
+
+        def let_go() -> None:
+            nonlocal is_taken
+            is_taken = True
+
+        try:
+            try:
+                with upload.file as file:
+                    await read_file(request, file, console.settings.body_timeout_seconds)
+            except OSError:
+                raise NoRoom from None
+            return await in_report_threads(request, partial(answer, take_file))
+        finally:
+            if not is_taken:
+                upload.remove()
+
+    return Route(path, endpoint, methods=["POST"])
+
+
+OpenHandler = Callable[[Console, Request, Form], Response]
+OpenAction = Callable[[Console, Request, Form], Awaitable[Response]]
+
+
+def open_page_at(path: str, show: OpenHandler, act: OpenAction) -> Route:
+    """An address for people who are not signed in: `show` answers GET, `act` takes the form."""
+
+    async def endpoint(request: Request) -> Response:
+        console = console_of(request)
+        if request.method == "POST":
+            return await act(console, request, await _read_checked_form(request))
+        return await in_page_threads(request, partial(show, console, request, read_query(request)))
+
+    return Route(path, endpoint, methods=["GET", "POST"])
+
+
+# --- Forms -------------------------------------------------------------------------------------------------------
+
+FORM_HEADER = "X-Form-Token"
+"""The header with the form's token where the body is a file."""
+
+
+async def _read_checked_form(request: Request) -> Form:
+    """Read the form, which must come from a page of ours in the browser that got it.
+
+    Raises Refused, BadForm, TooSlow, CapacityTimeout."""
+    console = console_of(request)
+    try:
+        size = declared_bytes(request, MAX_FORM_BYTES)
+        async with console.bodies.permit(await console.owner_of(request), size, patience_seconds=PATIENCE_SECONDS):
+            form = await read_form(request, console.settings.body_timeout_seconds)
+    except TooLarge:
+        raise BadForm(f"the form is too large: {MAX_FORM_BYTES >> 10} KiB are the limit") from None
+    _require_own_form(request, form.text("form_token"))
+    return form
+
+
+def _require_own_form(request: Request, form_token: str) -> None:
+    """Refuse a form of another site or another browser. Raises Refused."""
+    token = read_cookie(request, SESSION)
+    if token is None or not is_from_our_pages(request) or not is_form_token(form_token, token):
+        raise Refused(403, "This form is out of date", "Go back, load the page again, and send the form once more.")

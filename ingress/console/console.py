@@ -1,0 +1,102 @@
+"""The console of one process: what all its requests share, and the shell of every page."""
+
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from domain.accounts.contacts import Contacts
+from domain.accounts.sessions import find_session
+from domain.accounts.tokens import form_token, new_token
+from domain.database import SERVING, Database
+from domain.lifecycle import Role
+from domain.queue.job_queue import JobQueue
+from domain.settings import Settings
+from ingress.console.browser import SESSION, network_of_client, read_cookie, set_cookie
+from ingress.console.downloads import Downloads
+from ingress.console.fairness import FairThreads, ShareOwners
+from ingress.console.importer import IMPORTS_AT_A_TIME, Importer
+from ingress.console.rendering import make_templates
+from ingress.console.streams import Streams
+from ingress.fair_queue import FairSemaphore
+
+_REPORTS_AT_A_TIME = 2
+_OTHER_CONNECTIONS = _REPORTS_AT_A_TIME + IMPORTS_AT_A_TIME
+
+
+class Console:
+    """The resources that the pages of one process work with."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        at_a_time = max(2, settings.database_pool_size - _OTHER_CONNECTIONS)  # each works with a connection
+        self.database = Database(
+            settings.require_database_url(),
+            pool_size=at_a_time + _OTHER_CONNECTIONS,
+            timeout_seconds=settings.database_timeout_seconds,
+            limits=SERVING,
+            fail_fast=True,
+        )
+        self.pages = FairThreads("page", at_a_time, of_one=at_a_time // 2, waiting=400)
+        self.reports = FairThreads("report", _REPORTS_AT_A_TIME, of_one=1, waiting=40, patience_seconds=30)
+        """Threads for work that takes seconds. Other pages are answered meanwhile."""
+        self.passwords = FairThreads("password", 1, of_one=1, waiting=60)
+        """The check of a password keeps a processor busy for a while, and anybody may ask for one."""
+        self.known_browsers = FairThreads("known-browser", 1, of_one=1, waiting=60)
+        """Checks passwords from browsers that have signed in before: strangers cannot delay these."""
+        body_bytes = settings.body_memory_megabytes << 20
+        self.bodies = FairSemaphore(body_bytes, of_one=body_bytes // 32)
+        """Bytes of memory for forms. A form holds its bytes from before it is read until it has arrived."""
+        self.downloads = Downloads()
+        self._owners = ShareOwners()
+        self.jobs = JobQueue.of(settings)
+        self.contacts = Contacts.of(settings)
+        self.streams = Streams()
+        self.importer = Importer(self.database, self.jobs, self.contacts)
+        self._templates = make_templates()
+
+    def close(self) -> None:
+        """Wait for the work that runs."""
+        self.importer.close()
+        for threads in (self.pages, self.reports, self.passwords, self.known_browsers):
+            threads.close()
+
+    async def owner_of(self, request: Request) -> str:
+        """The owner whose share the request uses. Raises CapacityTimeout."""
+        token, network = read_cookie(request, SESSION), network_of_client(request)
+        if token is None:
+            return network
+        look_up = partial(self.pages.run, network, partial(self._look_up_owner, token))
+        return await self._owners.of(token, look_up) or network
+
+    def _look_up_owner(self, token: str) -> str | None:
+        with self.database.transaction() as connection:
+            session = find_session(connection, token, now=datetime.now(UTC))
+        if session is None:
+            return None
+        is_operator = session.role is Role.OPERATOR
+        return f"operator {session.user_id}" if is_operator else f"company {session.company_id}"
+
+    def forget_owner(self, token: str) -> None:
+        """Forget the owner of a session that has ended."""
+        self._owners.forget(token)
+
+    def render(self, request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+        """Render a page. A browser without a cookie gets one, from which the tokens of its forms are made.
+
+        The answer to a form sets no cookie: the form of another site comes without the browser's cookie, so a new one
+        would replace it, and any site could sign people out."""
+        token = read_cookie(request, SESSION)
+        fresh = new_token() if token is None and request.method != "POST" else None
+        context = {"session": None, "section": "", **values, "form_token": form_token(token or fresh or "")}
+        response = HTMLResponse(self._templates.get_template(template).render(context), status)
+        if fresh is not None:
+            set_cookie(request, response, SESSION, fresh)
+        return response
+
+
+def console_of(request: Request) -> Console:
+    console: Console = request.app.state.console
+    return console

@@ -1,0 +1,137 @@
+"""The actions on a route's page: cancel it, enter an arrival or departure, make its plan again, send a message again.
+
+Each needs a reason. The rules are in `domain/routes/transitions.py` and `domain/routes/progress/dispatcher_entries.py`.
+"""
+
+from datetime import UTC, datetime
+from functools import partial
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from starlette.responses import Response
+
+from domain.accounts.users import MAY_DISPATCH
+from domain.database import Tenant
+from domain.ids import read_id, shown_id
+from domain.observability import get_logger
+from domain.routes.events import Requester
+from domain.routes.progress import dispatcher_entries
+from domain.routes.reading.history import find_tenant
+from domain.routes.transitions import cancel_route
+from domain.telematics.manual_stop_events import End
+from ingress.console.addresses import action_at
+from ingress.console.refusals import Refused, not_found
+from ingress.console.signed_in import Page, see_other
+
+log = get_logger(__name__)
+
+_ENDS: dict[str, End] = {"arrival": "arrival", "departure": "departure"}
+
+
+def cancel(page: Page) -> Response:
+    """Cancel the route by the rule of the API's DELETE. The route keeps the reason and who gave it."""
+    tenant, route_id = _route(page)
+    by = _by(page)
+    effect, jobs = cancel_route(
+        page.connection, tenant, route_id, now=page.now, reason=f"Canceled by {by.email}: {by.reason}"
+    )
+    page.jobs += jobs
+    if effect is None:
+        raise not_found()
+    if effect == "refuse":
+        raise Refused(409, "This route can no longer be canceled", "The driver has its plan, or it has ended.")
+    return _done(page, route_id, "canceled", "console.route_canceled" if effect == "cancel" else None)
+
+
+def enter_stop_event(page: Page) -> Response:
+    """Enter an arrival or departure that somebody learned from the driver.
+
+    Raises ImpossibleStopEvent, ImpossibleStep."""
+    tenant, route_id = _route(page)
+    by = _by(page)
+    name, _, number = page.form.text("what").partition(" ")
+    if name not in _ENDS or not (number.isascii() and number.isdecimal()):
+        raise Refused(400, "Say which stop", "Go back and choose what the truck did.")
+    is_news, jobs = dispatcher_entries.mark_stop(
+        page.connection,
+        tenant,
+        route_id,
+        int(number[:4]),
+        _ENDS[name],
+        _moment(page),
+        by,
+        settings=page.console.settings,
+        now=page.now,
+    )
+    page.jobs += jobs
+    if not is_news:
+        return _done(page, route_id, "known", None)
+    return _done(page, route_id, "entered", "console.stop_event_entered")
+
+
+def _moment(page: Page) -> datetime:
+    """The time in the form, which the browser writes in the company's zone. Raises Refused."""
+    try:
+        moment = datetime.fromisoformat(page.form.text("at"))
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=ZoneInfo(page.session.time_zone))
+        return moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise Refused(400, "This is no time", "Go back and say when it was.") from None
+
+
+def plan(page: Page) -> Response:
+    """Make the plan again. Raises ImpossibleStep."""
+    tenant, route_id = _route(page)
+    page.jobs += dispatcher_entries.plan_again(page.connection, tenant, route_id, _by(page), now=page.now)
+    return _done(page, route_id, "plan", "console.plan_again")
+
+
+def send(page: Page) -> Response:
+    """Send a failed message again. Raises CannotResend."""
+    tenant, route_id = _route(page)
+    by, message_id = _by(page), read_id("msg", page.form.text("message"))
+    if message_id is None:
+        raise not_found()
+    page.jobs += dispatcher_entries.send_again(
+        page.connection,
+        tenant,
+        route_id,
+        message_id,
+        by,
+        driver_was_asked=page.form.text("asked") == "yes",
+        now=page.now,
+    )
+    return _done(page, route_id, "send", "console.send_again")
+
+
+def _route(page: Page) -> tuple[Tenant, UUID]:
+    """The route in the address, which stands in either environment. Raises Refused."""
+    route_id = read_id("rte", page.request.path_params["id"])
+    tenant = find_tenant(page.connection, page.company_id, route_id) if route_id is not None else None
+    if tenant is None or route_id is None:
+        raise not_found()
+    return tenant, route_id
+
+
+def _by(page: Page) -> Requester:
+    """The user and the reason in the form. Raises Refused."""
+    reason = page.form.text("reason")
+    if not reason:
+        raise Refused(400, "Say why", "Go back and give a reason: it is kept with the route.")
+    return Requester(page.session.email, reason)
+
+
+def _done(page: Page, route_id: UUID, done: str, logged: str | None) -> Response:
+    if logged is not None:
+        log.info(logged, route_id=route_id, company_id=page.company_id, user_id=page.session.user_id)
+    return see_other(f"/routes/{shown_id('rte', route_id)}?done={done}")
+
+
+_dispatch_at = partial(action_at, by=MAY_DISPATCH)
+ADDRESSES = [
+    _dispatch_at("/routes/{id}/cancel", cancel, audited_as="route_actions.cancel"),
+    _dispatch_at("/routes/{id}/stop-event", enter_stop_event, audited_as="route_actions.mark"),
+    _dispatch_at("/routes/{id}/plan", plan, audited_as="route_actions.plan"),
+    _dispatch_at("/routes/{id}/send", send, audited_as="route_actions.send"),
+]

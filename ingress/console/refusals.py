@@ -1,0 +1,116 @@
+"""The pages that say what went wrong and what to do, and the table of errors that leads to them."""
+
+from functools import partial
+from typing import NamedTuple
+
+import psycopg
+import redis
+from psycopg.errors import LockNotAvailable
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import ExceptionHandler
+
+from domain.errors import FuelrouteError
+from domain.observability import get_logger
+from domain.wording import sentence
+from ingress.console.browser import BadForm, TooLarge, TooSlow
+from ingress.console.console import console_of
+from ingress.console.downloads import TooManyDownloads
+from ingress.fair_queue import CapacityTimeout
+
+log = get_logger(__name__)
+
+
+class Refused(Exception):
+    """A request that is answered with a page of its own: a status, a title, and what to do."""
+
+    def __init__(self, status: int, title: str, what_to_do: str) -> None:
+        super().__init__(title)
+        self.status = status
+        self.title = title
+        self.what_to_do = what_to_do
+
+
+def not_found() -> Refused:
+    return Refused(404, "Not found", "There is nothing at this address, or it belongs to another company.")
+
+
+class _Answer(NamedTuple):
+    status: int
+    title: str
+    what_to_do: str = ""
+    """Empty where the text of the error says it."""
+    logged: str = ""
+    """The name of the log event; empty where the error is the person's mistake."""
+
+
+_TRY_AGAIN = "Nothing was changed. Try again shortly."
+_ANSWERS: dict[type[Exception], _Answer] = {
+    BadForm: _Answer(400, "This form cannot be read"),
+    TooLarge: _Answer(413, "This file is too large"),
+    TooSlow: _Answer(408, "This did not arrive in time", "Send it once more."),
+    TooManyDownloads: _Answer(429, "One file at a time"),
+    CapacityTimeout: _Answer(429, "Too much is asked for at a time", "Try again in a moment: others wait too."),
+    FuelrouteError: _Answer(409, "This cannot be done"),
+    LockNotAvailable: _Answer(
+        409, "Something else is at work on the same data", "Nothing was changed. Try again when it is done."
+    ),
+    psycopg.OperationalError: _Answer(503, "The database does not answer", _TRY_AGAIN, "console.database_away"),
+    redis.RedisError: _Answer(503, "Redis does not answer", _TRY_AGAIN, "console.redis_away"),
+    Exception: _Answer(500, "Something failed on our side", _TRY_AGAIN, "console.failed"),
+}
+"""The answer to each class of errors. The nearest class counts."""
+
+
+async def answer_error(request: Request, error: Exception) -> Response:
+    """The page, or the part of one, for an error."""
+    if isinstance(error, Refused):
+        return refusal(request, error)
+    answer = next(_ANSWERS[kind] for kind in type(error).__mro__ if kind in _ANSWERS)
+    if answer.logged:
+        write = log.error if answer.status == 500 else log.warning
+        path = getattr(request.scope.get("route"), "path", "")
+        write(answer.logged, method=request.method, path=path, exc_info=error)
+    response = refusal(request, Refused(answer.status, answer.title, answer.what_to_do or sentence(str(error))))
+    if answer.status == 408:  # the rest of the request may never come
+        response.headers["Connection"] = "close"
+    return response
+
+
+async def _answer_unknown_address(request: Request, error: Exception) -> Response:
+    """The page for an address that does not exist. Anybody may ask for many of them, so each waits for a thread of the
+    pages."""
+    refused = not_found()
+    if isinstance(error, HTTPException) and error.status_code == 405:
+        refused = Refused(405, "This address takes no such request", "Start from a page.")
+    console = console_of(request)
+    return await console.pages.run(await console.owner_of(request), partial(refusal, request, refused))
+
+
+async def _answer_nobody(_: Request, __: Exception) -> Response:
+    """The answer that nobody reads: the browser has gone."""
+    return Response(status_code=499)
+
+
+EXCEPTION_HANDLERS: dict[type[Exception], ExceptionHandler] = {
+    Refused: answer_error,
+    **{kind: answer_error for kind in _ANSWERS if kind is not Exception},
+    HTTPException: _answer_unknown_address,
+    ClientDisconnect: _answer_nobody,
+}
+"""The table that Starlette reads. `Guard` answers all other errors: Starlette would raise them again after its answer,
+and uvicorn would close the connection."""
+
+
+def refusal(request: Request, refused: Refused) -> Response:
+    """A whole page; or the part of one, where a part was asked for."""
+    is_part = request.headers.get("hx-request") == "true"
+    template = "_refused.html" if is_part else "refused.html"
+    response = console_of(request).render(
+        request, template, status=refused.status, title=refused.title, what_to_do=refused.what_to_do
+    )
+    if is_part:  # the form stays on the page, so that the person can correct it
+        response.headers["HX-Retarget"] = "#notices"
+        response.headers["HX-Reswap"] = "innerHTML"
+    return response

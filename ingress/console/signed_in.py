@@ -1,0 +1,152 @@
+"""One request of somebody who is signed in: the session, the role, the company, one transaction, the audit log."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from urllib.parse import quote
+from uuid import UUID
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from domain.accounts.sessions import Session, find_session
+from domain.accounts.users import MAY_MANAGE_KEYS, MAY_MATCH, MAY_SEE_REQUESTS
+from domain.database import Connection
+from domain.lifecycle import Role
+from domain.operations import audit
+from domain.operations.audit import Actor
+from domain.queue.jobs import Job
+from ingress.console.browser import SESSION, Form, read_cookie
+from ingress.console.console import Console, console_of
+from ingress.console.refusals import Refused, not_found
+from ingress.console.rendering import when
+
+EVERYBODY: Collection[Role] = frozenset(Role)
+OPERATORS: Collection[Role] = frozenset({Role.OPERATOR})
+
+
+class AuditedAction(NamedTuple):
+    """The details of an action for the audit log that its address and its form do not tell.
+
+    It names drivers by their ids only, and holds no secret."""
+
+    subject: str = ""
+    """Empty: the parts of the address are the subject."""
+    affected: int = 1
+    why: str = ""
+    """The reason where the person gives none."""
+    company_id: UUID | None = None
+    """None: the company whose pages are shown."""
+
+
+@dataclass(slots=True)
+class Page:
+    """A request of somebody who is signed in, inside a transaction."""
+
+    console: Console
+    request: Request
+    connection: Connection
+    session: Session
+    token: str
+    form: Form
+    now: datetime
+    jobs: list[Job] = field(default_factory=list)
+    """Jobs to enqueue after the commit."""
+    audited: AuditedAction = field(default_factory=AuditedAction)
+    """The details that the handler adds to the audit log."""
+    afterwards: list[Callable[[], object]] = field(default_factory=list)
+    """Calls to make after the commit."""
+
+    @property
+    def company_id(self) -> UUID:
+        """The company whose pages are shown: the first argument of every query. Raises ChooseCompany."""
+        if self.session.company_id is None:
+            raise ChooseCompany
+        return self.session.company_id
+
+    @property
+    def is_fragment(self) -> bool:
+        """True when htmx asks for a part of a page."""
+        return self.request.headers.get("hx-request") == "true"
+
+    def render(self, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+        return self.console.render(
+            self.request,
+            template,
+            status=status,
+            session=self.session,
+            may_match=self.session.role in MAY_MATCH,
+            may_see_requests=self.session.role in MAY_SEE_REQUESTS,
+            may_manage_keys=self.session.role in MAY_MANAGE_KEYS,
+            when=lambda moment: when(moment, self.now, self.session.time_zone),
+            now=self.now,
+            **values,
+        )
+
+
+Handler = Callable[[Page], Response]
+
+
+class ChooseCompany(Exception):
+    """An operator has not chosen yet whose pages to show."""
+
+
+def see_other(path: str) -> Response:
+    """The answer to a form: the browser goes to a page that it may load again."""
+    return RedirectResponse(path, 303)
+
+
+def answer_signed_in(
+    request: Request, handler: Handler, form: Form, *, by: Collection[Role], is_hidden: bool = False
+) -> Response:
+    """Run the handler in a transaction, if the person is signed in and has one of the roles `by`.
+
+    `is_hidden`: for other roles the address does not exist. Raises Refused and whatever the handler raises; the
+    transaction is rolled back then."""
+    console, token, now = console_of(request), read_cookie(request, SESSION), datetime.now(UTC)
+    with console.database.transaction() as connection:
+        session = find_session(connection, token, now=now) if token is not None else None
+        if token is None or session is None:
+            if token is not None:
+                console.forget_owner(token)
+            return _to_sign_in(request)
+        if session.role not in by:
+            raise not_found() if is_hidden else _forbidden(session.role)
+        page = Page(console, request, connection, session, token, form, now)
+        try:
+            response = handler(page)
+        except ChooseCompany:
+            return see_other("/companies")
+    if page.jobs:
+        console.jobs.put(*page.jobs)
+    for call in page.afterwards:
+        call()
+    return response
+
+
+def _to_sign_in(request: Request) -> Response:
+    if request.headers.get("hx-request") == "true":  # the whole page goes there, not the part
+        return Response(headers={"HX-Redirect": "/sign-in"})
+    return see_other(f"/sign-in?next={quote(request.url.path)}" if request.method == "GET" else "/sign-in")
+
+
+def _forbidden(role: str) -> Refused:
+    return Refused(403, "You may not do this", f"Your role is {role}: ask an owner of your company.")
+
+
+def record_in_audit_log(page: Page, action: str, *, is_own: bool) -> None:
+    """Write an action to the audit log. `is_own`: the user changed the own account; an operator's belongs to no
+    company."""
+    audited, session = page.audited, page.session
+    company_id = None if is_own and session.role is Role.OPERATOR else audited.company_id or session.company_id
+    in_address = " ".join(map(str, page.request.path_params.values()))
+    audit.record_action(
+        page.connection,
+        Actor(session.email, page.form.text("reason", most=audit.LONGEST_REASON) or audited.why),
+        action,
+        audited.subject or in_address or ("own account" if is_own else ""),
+        company_id=company_id,
+        affected=audited.affected,
+        now=page.now,
+    )

@@ -1,0 +1,102 @@
+"""Each error becomes a page that says what to do, and every answer has the protective headers."""
+
+import asyncio
+from collections.abc import Iterator
+
+import httpx
+import psycopg
+import pytest
+import redis
+from psycopg.errors import LockNotAvailable
+from psycopg_pool import PoolTimeout
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from domain.errors import FuelrouteError
+from domain.settings import Settings
+from ingress.console.app import create_console
+from ingress.console.browser import BadForm, TooLarge, TooSlow
+from ingress.console.console import Console
+from ingress.console.downloads import TooManyDownloads
+from ingress.console.importer import TooManyImports
+from ingress.console.refusals import Refused
+from ingress.fair_queue import CapacityTimeout
+from tests.ingress.console.conftest import words
+
+
+@pytest.fixture
+def app(settings: Settings) -> Iterator[Starlette]:
+    app = create_console(settings)
+    console: Console = app.state.console
+    yield app
+    console.close()
+    console.jobs.client.close()
+
+
+def answer_to(app: Starlette, error: Exception, **headers: str) -> httpx.Response:
+    """The console's answer where a page raises the error."""
+
+    async def fail(_: Request) -> Response:
+        raise error
+
+    async def ask() -> httpx.Response:
+        # an error that reaches the server would end the connection: it fails the test
+        transport = httpx.ASGITransport(app, raise_app_exceptions=True)
+        async with httpx.AsyncClient(transport=transport, base_url="http://console") as client:
+            return await client.get("/fails", headers=headers)
+
+    app.router.routes.insert(0, Route("/fails", fail))
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (Refused(418, "This is a teapot", "Ask for tea."), 418, "This is a teapot Ask for tea."),
+        (BadForm("a field is too long"), 400, "This form cannot be read A field is too long."),
+        (TooLarge(32 << 20), 413, "This file is too large 32 MB are the limit: send it in several parts."),
+        (TooSlow(), 408, "This did not arrive in time Send it once more."),
+        (TooManyDownloads("another file is on its way"), 429, "One file at a time Another file is on its way."),
+        (CapacityTimeout(), 429, "Too much is asked for at a time"),
+        (FuelrouteError("the route has ended"), 409, "This cannot be done The route has ended."),
+        (TooManyImports(), 409, "This cannot be done Another file of your company is on its way"),
+        (LockNotAvailable(), 409, "Something else is at work on the same data"),
+        (psycopg.OperationalError("away"), 503, "The database does not answer"),
+        (PoolTimeout("away"), 503, "The database does not answer"),
+        (redis.ConnectionError("away"), 503, "Redis does not answer"),
+        (ZeroDivisionError("a secret"), 500, "Something failed on our side Nothing was changed."),
+    ],
+)
+def test_each_error_has_a_page_that_says_what_to_do(app: Starlette, error: Exception, status: int, said: str) -> None:
+    answer = answer_to(app, error)
+    assert answer.status_code == status
+    assert said in words(answer.text)
+    assert "secret" not in answer.text
+    assert answer.headers["x-frame-options"] == "DENY"
+    assert answer.headers["cache-control"] == "no-store"
+    assert (answer.headers.get("connection") == "close") == (status == 408)
+
+
+@pytest.mark.parametrize("error", [FuelrouteError("the route has ended"), ZeroDivisionError()])
+def test_an_error_in_a_part_of_a_page_is_shown_on_top_and_leaves_the_rest(app: Starlette, error: Exception) -> None:
+    answer = answer_to(app, error, **{"HX-Request": "true"})
+    assert answer.headers["hx-retarget"] == "#notices"
+    assert answer.headers["hx-reswap"] == "innerHTML"
+    assert "<html" not in answer.text
+
+
+def test_addresses_that_do_not_exist_are_asked_for_in_turn(app: Starlette, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ask() -> httpx.Response:
+        transport = httpx.ASGITransport(app, raise_app_exceptions=True)
+        async with httpx.AsyncClient(transport=transport, base_url="http://console") as client:
+            return await client.get("/nowhere")
+
+    assert asyncio.run(ask()).status_code == 404
+
+    async def nothing_free(*_: object) -> Response:
+        raise CapacityTimeout
+
+    monkeypatch.setattr(app.state.console.pages, "run", nothing_free)
+    assert asyncio.run(ask()).status_code == 429
