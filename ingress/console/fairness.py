@@ -27,25 +27,26 @@ class FairThreads:
         self, name: str, amount: int, *, of_one: int, waiting: int, patience_seconds: float = PATIENCE_SECONDS
     ) -> None:
         self._threads = ThreadPoolExecutor(amount, thread_name_prefix=name)
-        self._shares = FairSemaphore(amount, of_one=of_one)
-        self._asking: Counter[str] = Counter()
+        self._semaphore = FairSemaphore(amount, of_one=of_one)
+        self._requests: Counter[str] = Counter()
         self._patience_seconds = patience_seconds
         self._most = waiting + amount
         self._most_of_one = waiting // 4 + of_one
 
     async def run(self, owner: str, work: Callable[[], Result]) -> Result:
-        """Run `work` in one of the threads. Raises CapacityTimeout when too many requests wait, or when this one waits
-        too long."""
-        if self._asking[owner] >= self._most_of_one or self._asking.total() >= self._most:
+        """Run `work` in one of the threads.
+
+        Raises CapacityTimeout when too many requests wait, or when this one waits too long."""
+        if self._requests[owner] >= self._most_of_one or self._requests.total() >= self._most:
             raise CapacityTimeout
-        self._asking[owner] += 1
+        self._requests[owner] += 1
         try:
-            async with self._shares.permit(owner, patience_seconds=self._patience_seconds):
+            async with self._semaphore.permit(owner, patience_seconds=self._patience_seconds):
                 return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         finally:
-            self._asking[owner] -= 1
-            if not self._asking[owner]:
-                del self._asking[owner]
+            self._requests[owner] -= 1
+            if not self._requests[owner]:
+                del self._requests[owner]
 
     def close(self) -> None:
         """Wait for the work that runs."""

@@ -95,8 +95,8 @@ def test_addresses_that_do_not_exist_are_asked_for_in_turn(app: Starlette, monke
 
     assert asyncio.run(ask()).status_code == 404
 
-    async def nothing_free(*_: object) -> Response:
+    async def no_capacity(*_: object) -> Response:
         raise CapacityTimeout
 
-    monkeypatch.setattr(app.state.console.pages, "run", nothing_free)
+    monkeypatch.setattr(app.state.console.pages, "run", no_capacity)
     assert asyncio.run(ask()).status_code == 429
