@@ -1,27 +1,21 @@
-"""The administrator's commands: one JSON document or readable text, and every failure one sentence with status 1."""
+"""The administrator's commands: each prints one JSON document or readable text."""
 
 import csv
 import json
-import logging
 import os
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import psycopg
 import pytest
-import structlog
 from typer.main import get_command
 
-from deploy.cli import app, main, measuring
-from deploy.cli.output import screen
+from deploy.cli import app
 from deploy.stack import process_spec
 from domain.accounts.keys import PresentedKey, find_callers
 from domain.database import Database
@@ -29,99 +23,12 @@ from domain.ids import read_id, shown_id
 from domain.queue.job_queue import JobQueue
 from domain.settings import Settings, get_settings
 from domain.wording import counted
-from tests.conftest import make_database
-from tests.domain.helpers import deliver, driven_without_a_plan, imported, planned_by_hand, route_row
-from tests.factories import Fleet, make_fleet
+from tests.deploy.commands import NO_COMPANY, Cli
+from tests.domain.helpers import deliver, driven_without_a_plan, imported, planned_by_hand
+from tests.factories import Fleet
 from tests.rows import named
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
-
-NO_COMPANY = "cmp_" + "0" * 32
-
-
-@dataclass(frozen=True)
-class Result:
-    """The outcome of a command."""
-
-    status: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> Any:
-        """The one JSON document on standard output."""
-        assert self.status in (0, 2), self.err
-        return json.loads(self.out)
-
-    @property
-    def sentence(self) -> str:
-        """The one line that a failed command says."""
-        assert self.status == 1, f"status {self.status}: {self.out}{self.err}"
-        assert self.out == ""
-        (line,) = self.err.splitlines()
-        assert line.startswith("fuelroute: ")
-        return line
-
-
-Cli = Callable[..., Result]
-
-
-@pytest.fixture
-def cli(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Iterator[Cli]:
-    """Runs `fuelroute` with these arguments, as its entry point does."""
-    monkeypatch.setenv("FUELROUTE_DATABASE_URL", settings.require_database_url())
-    monkeypatch.setenv("FUELROUTE_REDIS_URL", settings.require_redis_url())
-    monkeypatch.setenv("FUELROUTE_DATA", str(tmp_path))
-    monkeypatch.setattr(screen, "width", 250)
-    monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # commands configure logging for a whole process
-    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
-    logger, handlers, level = logging.getLogger(), logging.getLogger().handlers, logging.getLogger().level
-
-    def run(*arguments: str) -> Result:
-        get_settings.cache_clear()
-        monkeypatch.setattr(sys, "argv", ["fuelroute", *arguments])
-        capsys.readouterr()
-        try:
-            main()
-            status = 0
-        except SystemExit as leaving:
-            status = leaving.code if isinstance(leaving.code, int) else 0
-        finally:
-            get_settings.cache_clear()
-        captured = capsys.readouterr()
-        return Result(status, captured.out, captured.err)
-
-    yield run
-    get_settings.cache_clear()
-    logger.handlers = handlers
-    logger.setLevel(level)
-    structlog.reset_defaults()
-
-
-def commands(command: Any, name: str = "fuelroute") -> Iterator[tuple[str, Any]]:
-    """The command and all that are under it, with their names."""
-    yield name, command
-    for one, inner in getattr(command, "commands", {}).items():
-        yield from commands(inner, f"{name} {one}")
-
-
-@pytest.fixture
-def fleet(database: Database) -> Fleet:
-    """A company that commands can see."""
-    with database.transaction() as connection:
-        return make_fleet(connection)
-
-
-@pytest.fixture
-def csv_file(tmp_path: Path) -> Callable[..., str]:
-    def write(*lines: str) -> str:
-        path = tmp_path / "rows.csv"
-        path.write_text("\n".join([*lines, ""]))
-        return str(path)
-
-    return write
 
 
 # --- Companies and keys ----------------------------------------------------------------------------------------
@@ -612,6 +519,13 @@ def test_a_process_of_the_stack_takes_no_code_from_the_folder_it_is_started_in(t
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def commands(command: Any, name: str = "fuelroute") -> Iterator[tuple[str, Any]]:
+    """The command and all that are under it, with their names."""
+    yield name, command
+    for one, inner in getattr(command, "commands", {}).items():
+        yield from commands(inner, f"{name} {one}")
+
+
 def test_every_command_and_option_explains_itself_to_its_users() -> None:
     for name, command in commands(get_command(app)):
         assert command.help, name
@@ -625,253 +539,3 @@ def test_the_help_of_an_import_names_its_columns(cli: Cli) -> None:
 
     assert "Optional columns: station_id, brand, discount_per_gallon, net_price, valid_from, valid_to." in told
     assert "Required columns: name." in " ".join(cli("drivers", "import", "--help").out.split())
-
-
-# --- Failures --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("companies", "set", "COMPANY", "--stop-cost", "5"),
-        ("keys", "list", "--company", "COMPANY"),
-        ("keys", "create", "--company", "COMPANY", "--name", "x", "--environment", "live", "--scope", "routes:read"),
-        ("vehicles", "import", "--company", "COMPANY", "FILE"),
-        ("drivers", "import", "--company", "COMPANY", "FILE"),
-        ("deals", "import", "--company", "COMPANY", "FILE"),
-        ("messages", "list", "--company", "COMPANY"),
-        ("mappings", "add", "--company", "COMPANY", "--kind", "vin", "--value", "x", "--to", "veh_1"),
-    ],
-)
-@pytest.mark.parametrize("company", ["cmp_nobody", NO_COMPANY])
-@pytest.mark.parametrize("form", [(), ("--json",)])
-def test_an_unknown_company_is_one_sentence(
-    cli: Cli, csv_file: Callable[..., str], arguments: tuple[str, ...], company: str, form: tuple[str, ...]
-) -> None:
-    given = {"FILE": csv_file("name,unit_number,station_id", "a,b,c"), "COMPANY": company}
-
-    result = cli(*(given.get(argument, argument) for argument in arguments), *form)
-
-    assert f"there is no company '{company}'" in result.sentence
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (("companies", "set", "COMPANY", "--reserve-percent", "101"), "reserve_percent"),
-        (("companies", "set", "COMPANY", "--time-zone", "Mars"), "Mars"),
-        (("companies", "create", "--name", ""), "name"),
-        (("keys", "revoke", "key_nothing"), "key_nothing"),
-        (("keys", "revoke", "key_" + "0" * 32), "key_000"),
-        (
-            ("keys", "create", "--company", "COMPANY", "--name", "x", "--environment", "live", "--scope", "all"),
-            "no such scope: 'all'",
-        ),
-        (
-            (
-                *("keys", "create", "--company", "COMPANY", "--name", "x", "--environment", "live"),
-                *("--scope", "routes:read", "--expires-at", "tomorrow"),
-            ),
-            "--expires-at: Expected an RFC 3339 date-time",
-        ),
-        (("vehicles", "import", "--company", "COMPANY", "/nowhere.csv"), "cannot read /nowhere.csv"),
-        (("stations", "import", "/nowhere.csv", "--json"), "cannot read /nowhere.csv"),
-        (
-            ("mappings", "add", "--company", "COMPANY", "--kind", "vin", "--value", "x", "--to", "veh_nothing"),
-            "no vehicle with the id 'veh_nothing'",
-        ),
-        (
-            ("mappings", "add", "--company", "COMPANY", "--kind", "vin", "--value", "x", "--to", "veh_" + "0" * 32),
-            "no vehicle with the id 'veh_000",
-        ),
-        (("explain", "rte_nothing"), "has no plan to explain"),
-        (("explain", "rte_" + "0" * 32), "has no plan to explain"),
-        (
-            ("ifta", "report", "--company", "COMPANY", "--quarter", "2026Q5"),
-            "there is no quarter '2026Q5'",
-        ),
-        (
-            ("ifta", "report", "--company", "COMPANY", "--quarter", "2026Q4", "--csv", "/nowhere/ifta.csv"),
-            "cannot write /nowhere/ifta.csv: No such file or directory",
-        ),
-        (
-            ("savings", "report", "--company", "COMPANY", "--from", "2026-11-02", "--to", "2026-11-01"),
-            "the span ends on 2026-11-01, before it begins on 2026-11-02",
-        ),
-        (
-            ("savings", "report", "--company", "COMPANY", "--from", "0001-01-01", "--to", "9999-12-31"),
-            "0001-01-01 is out of range",
-        ),
-        (
-            ("savings", "report", "--company", "cmp_" + "0" * 32, "--from", "2026-11-01", "--to", "2026-11-01"),
-            "there is no company",
-        ),
-        (
-            (
-                "savings",
-                "report",
-                "--company",
-                "COMPANY",
-                "--from",
-                "2026-11-01",
-                "--to",
-                "2026-11-01",
-                "--csv",
-                "/no/x",
-            ),
-            "cannot write /no/x: No such file or directory",
-        ),
-        (("roads", "build-states", "/nowhere.tgz", "/nowhere.tgz"), "`npm pack us-atlas@3.0.1` fetches it"),
-        (("workers", "--queues", "imports,dreams"), "no such queue: dreams"),
-        (("workers", "--queues", ","), "no such queue"),
-    ],
-)
-def test_a_failure_is_one_sentence(cli: Cli, fleet: Fleet, arguments: tuple[str, ...], told: str) -> None:
-    result = cli(*(fleet.shown_company_id if argument == "COMPANY" else argument for argument in arguments))
-
-    assert told in result.sentence
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "slack://secret/x",
-        "nonsense-secret",
-        "json://u:secret@127.0.0.1/",
-        "syslog://secret",
-        "json://a.example.com?rto=secret",
-        "json://a.example.com,json://secret.example.com",
-    ],
-)
-def test_a_message_url_that_is_refused_is_told_in_one_sentence_without_its_secrets(
-    cli: Cli, fleet: Fleet, url: str
-) -> None:
-    result = cli("companies", "set", fleet.shown_company_id, "--message-url", url)
-
-    assert "secret" not in result.err
-    assert "message URL" in result.sentence
-
-
-def test_an_own_gateway_is_accepted_once_the_settings_name_it(
-    cli: Cli, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url = ("--message-url", "json://10.1.2.3/drivers")
-    assert "FUELROUTE_MESSAGE_ALLOWED_HOSTS" in cli("companies", "set", fleet.shown_company_id, *url).sentence
-
-    monkeypatch.setenv("FUELROUTE_MESSAGE_ALLOWED_HOSTS", "sms.internal, 10.1.0.0/16")
-
-    assert cli("companies", "set", fleet.shown_company_id, *url).status == 0
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("keys", "create", "--company", NO_COMPANY),
-        ("keys", "create", "--company", NO_COMPANY, "--name", "x", "--environment", "test", "--scope", "routes:read"),
-        ("mappings", "add", "--company", NO_COMPANY, "--kind", "license", "--value", "x", "--to", "y"),
-        ("companies", "set", "x", "--max-stops", "few"),
-        ("dance",),
-    ],
-)
-def test_arguments_that_make_no_sense_are_a_usage_error(cli: Cli, arguments: tuple[str, ...]) -> None:
-    result = cli(*arguments)
-
-    assert (result.status, result.out) == (2, "")
-    assert "Usage: " in result.err
-
-
-def test_benchmarks_without_a_checkout_are_one_sentence(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(measuring, "CHECKOUT", tmp_path)
-
-    assert "run this from a checkout" in cli("bench", "plan", "--rounds", "1").sentence
-
-
-def test_a_database_that_is_away_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FUELROUTE_DATABASE_URL", "postgresql://postgres@127.0.0.1:9/nowhere")
-    monkeypatch.setenv("FUELROUTE_DATABASE_TIMEOUT_SECONDS", "0.3")
-
-    assert "check FUELROUTE_DATABASE_URL" in cli("keys", "list", "--company", NO_COMPANY).sentence
-
-
-def test_a_malformed_address_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FUELROUTE_DATABASE_URL", "not an address")
-    monkeypatch.setenv("FUELROUTE_DATABASE_TIMEOUT_SECONDS", "0.3")
-
-    for command in (("keys", "list", "--company", NO_COMPANY), ("migrate",), ("ingress",)):
-        assert cli(*command).sentence
-
-
-def test_a_redis_that_is_away_stops_workers_with_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    for address in ("redis://127.0.0.1:9/0", "nonsense"):
-        monkeypatch.setenv("FUELROUTE_REDIS_URL", address)
-        assert "FUELROUTE_REDIS_URL" in cli("workers").err
-
-
-def test_without_any_server_the_command_says_how_to_get_one(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("FUELROUTE_DATABASE_URL")
-
-    assert "start the stack with `fuelroute up`" in cli("keys", "list", "--company", NO_COMPANY).sentence
-
-
-def test_the_servers_of_a_running_stack_are_found_in_its_folder(
-    cli: Cli, fleet: Fleet, settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.delenv("FUELROUTE_DATABASE_URL")
-    monkeypatch.delenv("FUELROUTE_REDIS_URL")
-    (tmp_path / "stack.json").write_text(json.dumps({"database_url": settings.database_url}))
-
-    assert cli("keys", "list", "--company", fleet.shown_company_id, "--json").document == []
-
-
-def test_a_database_without_the_schema_says_to_migrate_and_migrating_helps(
-    cli: Cli, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url = make_database("empty")
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("DROP SCHEMA public CASCADE")
-        connection.execute("CREATE SCHEMA public")
-    monkeypatch.setenv("FUELROUTE_DATABASE_URL", url)
-
-    assert "run `fuelroute migrate` first" in cli("keys", "list", "--company", NO_COMPANY).sentence
-    assert cli("migrate").status == 0
-    assert "there is no company" in cli("keys", "list", "--company", NO_COMPANY).sentence
-
-
-@pytest.mark.parametrize("name", ["FUELROUTE_PORT", "FUELROUTE_SWEEP_SECONDS", "FUELROUTE_LOG_LEVEL"])
-def test_a_setting_that_makes_no_sense_is_one_sentence_that_names_it(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.setenv(name, "lots")
-
-    assert name in cli("keys", "list", "--company", NO_COMPANY).sentence
-
-
-def test_text_that_is_not_unicode_is_one_sentence(cli: Cli) -> None:
-    assert cli("companies", "create", "--name", os.fsdecode(b"caf\xe9")).sentence
-
-
-def test_nothing_is_stored_by_a_command_that_fails(cli: Cli, fleet: Fleet, database: Database, now: datetime) -> None:
-    with database.transaction() as connection:
-        route_id = imported(connection, fleet.live, now=now)
-        before = route_row(connection, route_id)
-
-    assert cli("companies", "set", fleet.shown_company_id, "--stop-cost", "5", "--reserve-percent", "500").status == 1
-
-    with database.transaction() as connection:
-        assert route_row(connection, route_id) == before
-        (company,) = (
-            named(connection).execute("SELECT stop_cost FROM companies WHERE id = %s", (fleet.company_id,)).fetchall()
-        )
-    assert company.stop_cost == 20
-
-
-def test_the_embedded_roads_are_only_made_where_their_sources_are_installed(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setitem(sys.modules, "scgraph_data", None)
-    file = tmp_path / "highways.npz"
-
-    assert "install the extra `roads` first" in cli("roads", "build", "--file", str(file)).sentence
-    assert not file.exists()

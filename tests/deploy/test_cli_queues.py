@@ -10,11 +10,11 @@ from domain.operations.overdue import FIGURES
 from domain.queue.heartbeats import PassRun, record_pass_run
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import QUEUES, build_plan_job, import_routes_job
-from tests.deploy.test_cli import NO_COMPANY, Cli, cli  # noqa: F401  (a fixture)
+from tests.deploy.commands import NO_COMPANY, Cli
 from tests.dying import dead, kill
 
 
-def test_the_first_line_says_whether_anything_needs_a_person(cli: Cli, jobs: JobQueue) -> None:  # noqa: F811
+def test_the_first_line_says_whether_anything_needs_a_person(cli: Cli, jobs: JobQueue) -> None:
     jobs.put(build_plan_job(uuid4()))
 
     said = cli("queues").out
@@ -28,7 +28,7 @@ def test_the_first_line_says_whether_anything_needs_a_person(cli: Cli, jobs: Job
     assert set(document["overdue"]) == set(FIGURES)
 
 
-def test_rates_and_passes_are_told_as_the_console_tells_them(cli: Cli, jobs: JobQueue) -> None:  # noqa: F811
+def test_rates_and_passes_are_told_as_the_console_tells_them(cli: Cli, jobs: JobQueue) -> None:
     jobs.put(*(build_plan_job(uuid4()) for _ in range(60)))
     now = datetime.now(UTC)
     for name, moved in (("sweep", {"plans": 3, "messages": 1_200}), ("import pass", {})):
@@ -52,14 +52,14 @@ def test_rates_and_passes_are_told_as_the_console_tells_them(cli: Cli, jobs: Job
 
 
 @pytest.mark.parametrize("figure", FIGURES)
-def test_the_rows_behind_each_figure_are_listed(cli: Cli, jobs: JobQueue, figure: str) -> None:  # noqa: F811
+def test_the_rows_behind_each_figure_are_listed(cli: Cli, jobs: JobQueue, figure: str) -> None:
     for row in cli("queues", "overdue", figure, "--json").document:
         assert row["id"].startswith("rte_") != (figure == "stale-prices")
         assert set(row) == {"id", "about", "company_id", "since", "detail"}
     assert cli("queues", "overdue", figure).out.split()[:2] == ["id", "about"]
 
 
-def test_dead_letters_are_counted_before_they_are_replayed_or_discarded(cli: Cli, jobs: JobQueue) -> None:  # noqa: F811
+def test_dead_letters_are_counted_before_they_are_replayed_or_discarded(cli: Cli, jobs: JobQueue) -> None:
     route_id = uuid4()
     kill(jobs, build_plan_job(route_id), build_plan_job(uuid4()), import_routes_job([uuid4()]))
 
@@ -83,7 +83,7 @@ def test_dead_letters_are_counted_before_they_are_replayed_or_discarded(cli: Cli
     ]
 
 
-def test_a_queue_is_paused_and_resumed(cli: Cli, jobs: JobQueue) -> None:  # noqa: F811
+def test_a_queue_is_paused_and_resumed(cli: Cli, jobs: JobQueue) -> None:
     assert "plans is paused" in cli("queues", "pause", "plans", "--reason", "wrong prices").out
     assert "was paused already" in cli("queues", "pause", "plans", "--reason", "again").out
     assert [one["queue"] for one in cli("queues", "--json").document["paused"]] == ["plans"]
@@ -102,9 +102,9 @@ def test_a_queue_is_paused_and_resumed(cli: Cli, jobs: JobQueue) -> None:  # noq
         (("dead", "--route", "rte_1"), "is no route's id"),
     ],
 )
-def test_nonsense_is_refused(cli: Cli, jobs: JobQueue, arguments: tuple[str, ...], told: str) -> None:  # noqa: F811
+def test_nonsense_is_refused(cli: Cli, jobs: JobQueue, arguments: tuple[str, ...], told: str) -> None:
     assert told in cli("queues", *arguments).sentence
 
 
-def test_an_unknown_company_has_no_dead_letter(cli: Cli, jobs: JobQueue) -> None:  # noqa: F811
+def test_an_unknown_company_has_no_dead_letter(cli: Cli, jobs: JobQueue) -> None:
     assert cli("queues", "dead", "--company", NO_COMPANY, "--json").document == []

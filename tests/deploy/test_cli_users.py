@@ -11,7 +11,7 @@ from domain.accounts.users import email_of_link
 from domain.database import Database
 from domain.ids import new_id, read_id, shown_id
 from domain.operations import audit
-from tests.deploy.test_cli import NO_COMPANY, Cli, cli  # noqa: F401  (a fixture)
+from tests.deploy.commands import NO_COMPANY, Cli
 from tests.factories import make_fleet
 
 
@@ -25,7 +25,7 @@ def email() -> str:
     return f"{new_id().hex}@example.com"
 
 
-def test_a_user_gets_a_link_that_sets_a_password(cli: Cli, company: str, database: Database) -> None:  # noqa: F811
+def test_a_user_gets_a_link_that_sets_a_password(cli: Cli, company: str, database: Database) -> None:
     name = email()
     made = cli("users", "create", "--email", name.upper(), "--role", "owner", "--company", company, "--json").document
 
@@ -43,7 +43,7 @@ def test_a_user_gets_a_link_that_sets_a_password(cli: Cli, company: str, databas
 
 
 def test_a_password_may_come_from_standard_input(
-    cli: Cli,  # noqa: F811
+    cli: Cli,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     name = email()
@@ -64,7 +64,7 @@ def test_a_password_may_come_from_standard_input(
     }
 
 
-def test_a_removed_user_is_gone(cli: Cli, company: str) -> None:  # noqa: F811
+def test_a_removed_user_is_gone(cli: Cli, company: str) -> None:
     name = email()
     cli("users", "create", "--email", name, "--role", "viewer", "--company", company)
     assert name in cli("users", "list", "--company", company).out
@@ -76,7 +76,7 @@ def test_a_removed_user_is_gone(cli: Cli, company: str) -> None:  # noqa: F811
         assert "there is no user" in cli("users", *command).sentence
 
 
-def test_the_audit_log_records_changes_of_users(cli: Cli, company: str, database: Database) -> None:  # noqa: F811
+def test_the_audit_log_records_changes_of_users(cli: Cli, company: str, database: Database) -> None:
     name = email()
     user = cli("users", "create", "--email", name, "--role", "viewer", "--company", company, "--json").document["id"]
     cli("users", "reset", name, "--without-codes")
@@ -93,7 +93,7 @@ def test_the_audit_log_records_changes_of_users(cli: Cli, company: str, database
 
 
 def test_one_time_codes_can_be_turned_off_for_a_user_who_lost_the_phone(
-    cli: Cli,  # noqa: F811
+    cli: Cli,
     company: str,
     database: Database,
 ) -> None:
@@ -118,11 +118,11 @@ def test_one_time_codes_can_be_turned_off_for_a_user_who_lost_the_phone(
         (("--email", "a@example.com", "--role", "owner", "--company", "acme"), "there is no company"),
     ],
 )
-def test_a_user_that_cannot_be_made_is_refused_with_a_sentence(cli: Cli, arguments: tuple[str, ...], told: str) -> None:  # noqa: F811
+def test_a_user_that_cannot_be_made_is_refused_with_a_sentence(cli: Cli, arguments: tuple[str, ...], told: str) -> None:
     assert told in cli("users", "create", *arguments).sentence
 
 
-def test_a_user_is_made_once(cli: Cli, company: str) -> None:  # noqa: F811
+def test_a_user_is_made_once(cli: Cli, company: str) -> None:
     name = email()
     cli("users", "create", "--email", name, "--role", "viewer", "--company", company)
     assert "already" in cli("users", "create", "--email", name.upper(), "--role", "operator").sentence

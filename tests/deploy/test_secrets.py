@@ -16,7 +16,7 @@ import structlog
 from domain.observability import configure_logging, get_logger
 from domain.settings import Settings
 from domain.text import without_secrets
-from tests.deploy.test_cli import Cli, cli  # noqa: F401  (a fixture)
+from tests.deploy.commands import Cli
 
 SECRET = "Tr0ub4dor"
 """The text that nobody may see. Each half of it counts too: a mistyped address is cut in the middle of a password."""
@@ -116,7 +116,7 @@ def seen(text: str) -> list[str]:
 
 @pytest.mark.parametrize(("variable", "url"), MISTYPED)
 def test_a_mistyped_address_is_told_without_its_password(
-    cli: Cli,  # noqa: F811
+    cli: Cli,
     monkeypatch: pytest.MonkeyPatch,
     variable: str,
     url: str,
@@ -131,7 +131,7 @@ def test_a_mistyped_address_is_told_without_its_password(
 
 @pytest.mark.parametrize(("variable", "url"), WELL_TYPED)
 def test_a_server_that_is_away_is_told_without_its_password(
-    cli: Cli,  # noqa: F811
+    cli: Cli,
     monkeypatch: pytest.MonkeyPatch,
     variable: str,
     url: str,
@@ -299,7 +299,7 @@ def driven_with(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
 
 
 def test_the_key_for_driving_can_stay_out_of_the_process_list(
-    cli: Cli,  # noqa: F811
+    cli: Cli,
     driven_with: list[str | None],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
@@ -317,7 +317,7 @@ def test_the_key_for_driving_can_stay_out_of_the_process_list(
 
 
 def test_a_message_url_may_come_from_standard_input(
-    cli: Cli,  # noqa: F811
+    cli: Cli,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"mailto://me:{SECRET}@example.com\n"))
@@ -331,7 +331,7 @@ def test_a_message_url_may_come_from_standard_input(
 
 @pytest.mark.parametrize(("content", "told"), [(None, "cannot read"), ("\n", "is empty")])
 def test_a_key_file_without_a_key_is_refused_with_a_sentence(
-    cli: Cli,  # noqa: F811
+    cli: Cli,
     driven_with: list[str | None],
     tmp_path: Path,
     content: str | None,

@@ -14,7 +14,7 @@ from deploy.explain import print_explanation
 from deploy.terminal import Terminal
 from domain.database import Database
 from domain.text import printable
-from tests.deploy.test_cli import Cli, cli, csv_file, fleet  # noqa: F401  (fixtures)
+from tests.deploy.commands import Cli
 from tests.domain.helpers import imported, planned_by_hand
 from tests.factories import Fleet
 
@@ -70,8 +70,8 @@ def test_a_terminal_still_has_its_colors(capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
 def test_pushed_text_is_harmless_in_the_output_of_every_command(
-    cli: Cli,  # noqa: F811
-    fleet: Fleet,  # noqa: F811
+    cli: Cli,
+    fleet: Fleet,
     database: Database,
     now: datetime,
     form: tuple[str, ...],
@@ -143,7 +143,7 @@ def test_an_explanation_of_hostile_stations_is_harmless(capsys: pytest.CaptureFi
     assert reserve == ["reserve", "1.0", "gal", "relaxed; the company's policy is 30"]
 
 
-def test_refused_rows_of_a_hostile_file_are_harmless(cli: Cli, fleet: Fleet, tmp_path: Path) -> None:  # noqa: F811
+def test_refused_rows_of_a_hostile_file_are_harmless(cli: Cli, fleet: Fleet, tmp_path: Path) -> None:
     file = tmp_path / "rows.csv"
     file.write_text(f'unit_number,vin\n"{FORGED}",short\n"{FORGED}",1XKAD49X0CJ000201\n"{FORGED}",1XKAD49X0CJ000202\n')
 
@@ -154,7 +154,7 @@ def test_refused_rows_of_a_hostile_file_are_harmless(cli: Cli, fleet: Fleet, tmp
     assert not [line for line in result.err.splitlines() if line.startswith("rte_forged")]
 
 
-def test_a_sentence_stays_one_line(cli: Cli) -> None:  # noqa: F811
+def test_a_sentence_stays_one_line(cli: Cli) -> None:
     result = cli("drive", f"rte_{FORGED}")
 
     assert "\\x1b" in result.sentence
