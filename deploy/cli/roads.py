@@ -26,7 +26,7 @@ def roads_build(
 
     target = file or HIGHWAYS_FILE
     try:
-        from domain.roads.build import build_highways
+        from domain.roads.build_highways import build_highways
 
         graph = build_highways(target)
     except ImportError as error:

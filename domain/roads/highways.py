@@ -1,7 +1,7 @@
 """The embedded roads: the main roads of North America from OpenStreetMap, and great circles where they do not lead.
 
 `highways.npz` holds the motorways and trunk roads of the contiguous United States, Alaska, Canada and Mexico, and the
-US freeway graph, as a contraction hierarchy (`contraction.py`); `build.py` makes it, `highways-licence.txt` says whose
+US freeway graph, as a contraction hierarchy (`contraction.py`); `build_highways.py` makes it, `highways-licence.txt` says whose
 data it is. The way is the quickest, the lines between junctions are simplified. Roads of lower rank are not there, so
 that it goes round where only these are the way.
 """

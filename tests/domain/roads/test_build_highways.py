@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from domain.roads import Point
-from domain.roads.build import RoadNetwork, graph_of
+from domain.roads.build_highways import RoadNetwork, graph_of
 from domain.roads.highways import FREEWAY_COST, OTHER_COST, PER_MILE, Finder, HighwayGraph
 
 pytestmark = pytest.mark.slow
