@@ -12,9 +12,9 @@ from deploy.cli.failures import CommandFailed
 from deploy.cli.output import counting, print_table, screen, show
 from deploy.cli.storing import transaction
 from domain.ids import with_shown_ids
-from domain.ifta.driven_routes import find_driven
+from domain.ifta.driven_routes import find_quarter_routes
 from domain.ifta.quarters import Quarter
-from domain.ifta.report import IFTA_BASIS, QuarterReport, StateLine, Totals, make_report, write_ifta_csv
+from domain.ifta.report import IFTA_BASIS, QuarterReport, QuarterTotals, StateLine, make_quarter_report, write_ifta_csv
 from domain.wording import counted
 
 app = typer.Typer(no_args_is_help=True, help="Miles and gallons by state, for the International Fuel Tax Agreement.")
@@ -45,9 +45,9 @@ def ifta_report(
     miles between routes are not in it: compare it with your fuel card and your logs before you file anything.
     """
     with transaction() as connection:
-        driven = find_driven(connection, company_id, quarter)
+        driven = find_quarter_routes(connection, company_id, quarter)
         with counting("routes", len(driven.route_ids), quiet=as_json or not driven.route_ids) as progress:
-            report = make_report(connection, driven, now=datetime.now(UTC), progress=progress)
+            report = make_quarter_report(connection, driven, now=datetime.now(UTC), progress=progress)
     if csv_file is not None:
         _write_csv(csv_file, report)
     show(as_json, with_shown_ids(asdict(report)), lambda: _print(report, csv_file))
@@ -84,7 +84,7 @@ def _print(report: QuarterReport, csv_file: Path | None) -> None:
         screen.print(f"wrote {csv_file}")
 
 
-def _row(line: StateLine | Totals) -> dict[str, Any]:
+def _row(line: StateLine | QuarterTotals) -> dict[str, Any]:
     row = {"state": "", "tax_per_gallon": None, "surcharge_per_gallon": None, **asdict(line)}
     decimals = {"tax_per_gallon": 4, "surcharge_per_gallon": 4}
     return {

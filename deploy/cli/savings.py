@@ -16,7 +16,15 @@ from domain.database import Connection, Tenant
 from domain.ids import shown_id
 from domain.lifecycle import Environment
 from domain.savings.export import CSV_COLUMNS, figures_row, line_row, plan_row, week_row, write_savings_csv
-from domain.savings.report import SAVINGS_BASIS, Dimension, Figures, by_line, by_week, plans_behind, total_of
+from domain.savings.report import (
+    SAVINGS_BASIS,
+    Dimension,
+    Figures,
+    plans_behind,
+    savings_by_line,
+    savings_by_week,
+    total_of,
+)
 from domain.savings.spans import Span
 from domain.wording import counted
 
@@ -51,7 +59,7 @@ def savings_report(
     tenant = Tenant(company_id, environment)
     with transaction() as connection:
         span = Span(first_day.date(), last_day.date(), time_zone_of(connection, company_id))
-        weeks = by_week(connection, tenant, span)
+        weeks = savings_by_week(connection, tenant, span)
         rows = list(_rows(connection, tenant, span, by))
     total = total_of(weeks)
     document = {
@@ -87,12 +95,12 @@ def _print(span: Span, by: Grouping, rows: list[dict[str, Any]], total: Figures,
 def _rows(connection: Connection, tenant: Tenant, span: Span, by: Grouping) -> Iterator[dict[str, Any]]:
     match by:
         case "week":
-            return map(week_row, by_week(connection, tenant, span))
+            return map(week_row, savings_by_week(connection, tenant, span))
         case "plan":
             return map(plan_row, plans_behind(connection, tenant, span))
         case "truck" | "driver" | "lane":
             kind = Dimension(by)
-            return (line_row(kind, line) for line in by_line(connection, tenant, span, kind).lines)
+            return (line_row(kind, line) for line in savings_by_line(connection, tenant, span, kind).lines)
 
 
 def _write(path: Path, by: Grouping, rows: list[dict[str, Any]]) -> None:

@@ -21,7 +21,7 @@ from domain.statements import IdRow, NotNull, Statement
 
 
 @dataclass(frozen=True, slots=True)
-class Driven:
+class QuarterRoutes:
     """What a report is made from: routes with an arrival in the quarter, which runs from `start` to before `end`."""
 
     tenant: Tenant
@@ -43,7 +43,7 @@ _DRIVEN = Statement(
 )
 
 
-def find_driven(connection: Connection, company_id: UUID, quarter: Quarter) -> Driven:
+def find_quarter_routes(connection: Connection, company_id: UUID, quarter: Quarter) -> QuarterRoutes:
     """The company's live routes that reached a stop in the quarter, by its time zone. Raises UnknownCompany."""
     time_zone = time_zone_of(connection, company_id)
     start, end = (
@@ -52,7 +52,7 @@ def find_driven(connection: Connection, company_id: UUID, quarter: Quarter) -> D
     )
     tenant = Tenant(company_id, Environment.LIVE)
     rows = _DRIVEN.all(connection, {**tenant._asdict(), "start": start, "end": end})
-    return Driven(tenant, quarter, time_zone, start, end, [row.id for row in rows])
+    return QuarterRoutes(tenant, quarter, time_zone, start, end, [row.id for row in rows])
 
 
 class _Route(NamedTuple):
@@ -141,19 +141,19 @@ def _planned_road(plan: _Plan, fueled: int | None) -> PlannedRoad:
     )
 
 
-class Rate(NamedTuple):
+class TaxRate(NamedTuple):
     state: str
     rate_per_gallon: float
     surcharge_per_gallon: float
 
 
 _RATES = Statement(
-    Rate,
+    TaxRate,
     "SELECT DISTINCT ON (state) state, rate_per_gallon, surcharge_per_gallon FROM fuel_taxes WHERE valid_from <= %s"
     " ORDER BY state, valid_from DESC",
 )
 
 
-def read_tax_rates(connection: Connection, quarter: Quarter) -> dict[str, Rate]:
+def read_tax_rates(connection: Connection, quarter: Quarter) -> dict[str, TaxRate]:
     """The states' rates on the first day of the quarter: they hold for all of it."""
     return {rate.state: rate for rate in _RATES.all(connection, (quarter.first_day,))}

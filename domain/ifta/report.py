@@ -14,7 +14,7 @@ from uuid import UUID
 
 from domain.contract.csvfiles import write_rows
 from domain.database import Connection
-from domain.ifta.driven_routes import Driven, Rate, read_driven_routes, read_tax_rates
+from domain.ifta.driven_routes import QuarterRoutes, TaxRate, read_driven_routes, read_tax_rates
 from domain.ifta.legs import DrivenLeg, driven_legs
 from domain.queue.jobs import in_batches
 from domain.roads import Roads, default_roads
@@ -25,7 +25,7 @@ IFTA_BASIS = "planned, not bought: miles of plans over the legs driven, gallons 
 _PORTION = 50
 """Routes read at once."""
 
-DECIMALS = 2
+REPORT_DECIMALS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class StateLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class QuarterTotals:
     """The sums of the lines; the tax is None where one of them has none."""
 
     miles: float
@@ -68,11 +68,11 @@ class QuarterReport:
     legs_rebuilt: int
     legs_without_plan: int
     states: Sequence[StateLine]
-    totals: Totals
+    totals: QuarterTotals
 
 
-def make_report(
-    connection: Connection, driven: Driven, *, now: datetime, progress: Callable[[int], object] = lambda _: None
+def make_quarter_report(
+    connection: Connection, driven: QuarterRoutes, *, now: datetime, progress: Callable[[int], object] = lambda _: None
 ) -> QuarterReport:
     """`progress` is told how many routes are done."""
     miles, burned, planned = (defaultdict[str, float](float) for _ in range(3))
@@ -126,15 +126,15 @@ def _counts(legs: Sequence[DrivenLeg]) -> Mapping[str, int]:
     }
 
 
-def _line(state: str, miles: float, burned: float, planned: float, rate: Rate | None) -> StateLine:
+def _line(state: str, miles: float, burned: float, planned: float, rate: TaxRate | None) -> StateLine:
     """A purchase is credited the rate. The surcharge is owed on what was burned, whatever was bought."""
-    burned, planned = round(burned, DECIMALS), round(planned, DECIMALS)
+    burned, planned = round(burned, REPORT_DECIMALS), round(planned, REPORT_DECIMALS)
     tax = None
     if rate is not None:
-        tax = round(rate.rate_per_gallon * (burned - planned) + rate.surcharge_per_gallon * burned, DECIMALS)
+        tax = round(rate.rate_per_gallon * (burned - planned) + rate.surcharge_per_gallon * burned, REPORT_DECIMALS)
     return StateLine(
         state,
-        round(miles, DECIMALS),
+        round(miles, REPORT_DECIMALS),
         burned,
         planned,
         rate.rate_per_gallon if rate is not None else None,
@@ -143,13 +143,13 @@ def _line(state: str, miles: float, burned: float, planned: float, rate: Rate | 
     )
 
 
-def _totals(lines: Sequence[StateLine]) -> Totals:
+def _totals(lines: Sequence[StateLine]) -> QuarterTotals:
     def total(values: Iterable[float]) -> float:
-        return round(math.fsum(values), DECIMALS)
+        return round(math.fsum(values), REPORT_DECIMALS)
 
     taxes = [line.tax_dollars for line in lines]
     known = [tax for tax in taxes if tax is not None]
-    return Totals(
+    return QuarterTotals(
         miles=total(line.miles for line in lines),
         gallons_burned=total(line.gallons_burned for line in lines),
         gallons_planned=total(line.gallons_planned for line in lines),

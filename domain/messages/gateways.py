@@ -27,7 +27,7 @@ from domain.accounts.contact_urls import NOT_PUBLIC, AllowedHosts, UnusableConta
 _MAX_BYTES = 1 << 20
 """So much of a gateway's answer is read, unpacked. An answer may have no end, or unpack to far more than was sent."""
 
-_LOOK_SECONDS = 0.05
+_CHECK_SECONDS = 0.05
 _BYTES_RECEIVED = struct.Struct("128xQ")  # of Linux's struct tcp_info
 
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing resets the connection, so the gateway's side ends too
@@ -119,7 +119,7 @@ class _Guard:
     def look_after_connections(self) -> None:
         """Cuts the open connections when the time is over or too many bytes have come. A library's own time-out is not
         enough: it starts anew with each byte, so a gateway that sends one now and then would keep us for ever."""
-        while not self._done.wait(max(0, min(_LOOK_SECONDS, self._ends_at - time.monotonic()))):
+        while not self._done.wait(max(0, min(_CHECK_SECONDS, self._ends_at - time.monotonic()))):
             with self._lock:
                 for connection in self._connections:
                     if self.is_over or _bytes_received(connection) > _MAX_BYTES * 4:

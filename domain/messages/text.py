@@ -21,7 +21,7 @@ _LOW_FUEL = "LOW FUEL"
 LONGEST_LINE = 160
 """Characters: those of one text message."""
 
-TOLD_OFF_ROAD_MILES = 2.0
+OFF_ROAD_NOTICE_MILES = 2.0
 """Nearer truck stops stand at an exit; the map leads there."""
 
 _CUT = "..."
@@ -98,7 +98,7 @@ def _fuel_stop(
     number = stop["sequence"] + 1
     place = [stop["name"], *([stop["address"]] if stop["address"] else [])]
     heading = f", heading {directions.heading}" if directions is not None and directions.heading else ""
-    if directions is not None and directions.off_road_miles >= TOLD_OFF_ROAD_MILES:
+    if directions is not None and directions.off_road_miles >= OFF_ROAD_NOTICE_MILES:
         heading += f", then {directions.off_road_miles:.0f} mi off the road"
     town = [directions.town] if directions is not None and directions.town else []
     fill = f", fill to {directions.filled_percent} %" if directions is not None else ""

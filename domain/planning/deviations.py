@@ -25,18 +25,18 @@ from domain.roads.sphere import Array
 from domain.stations.corridor import StationIndex
 
 OFF_ROAD_MILES = 10.0
-OFF_ROAD_FOR = timedelta(minutes=15)
+OFF_ROAD_TIME = timedelta(minutes=15)
 OFF_ROAD_FIXES = 3
 
 PASSED_MILES = 10.0
 NEAR_STOP_MILES = 50.0
 LEAST_RISE_PERCENT = 10.0
 """Of capacity. A smaller purchase cannot be told from the noise of a gauge."""
-READINGS = 2
+READINGS_NEEDED = 2
 """One odd reading proves nothing."""
 SILENT_MILES = 25.0
 """A truck that has told no level for so far beyond what counts as passed is not asked about that stop any more."""
-SILENT_FOR = timedelta(minutes=2)
+SILENT_TIME = timedelta(minutes=2)
 """Until then a truck without readings is not compared again."""
 
 FASTEST_DEVIATING_MPH = 120.0
@@ -135,7 +135,7 @@ class Deviation(NamedTuple):
     text: str
 
 
-class Watch(NamedTuple):
+class NextComparison(NamedTuple):
     """What is to be compared next: the fixes recorded from `since` on. None of them shows anything before one that is
     recorded at `at` or later."""
 
@@ -144,20 +144,19 @@ class Watch(NamedTuple):
     fuel_stops_passed: int
 
 
-def follow(
+def find_deviation(
     way: PlannedWay,
     fixes: Sequence[TrackedFix],
     *,
     fuel_stops_passed: int,
     history: Callable[[], Sequence[TrackedFix]],
     newest_decides: bool,
-) -> tuple[Deviation | None, Watch]:
-    """The first deviation that these fixes show, which are those since `Watch.since` in the order of time, at least
-    one.
+) -> tuple[Deviation | None, NextComparison]:
+    """The first deviation that these fixes show, and what to compare next.
 
-    However the fixes are split over several calls, the first deviation is the same. `history` gives all fixes since the
-    plan's start, at least up to the last of these. With `newest_decides` a truck that is back on the road by the last
-    fix has not left it.
+    `fixes` are those since `NextComparison.since`, at least one, in the order of time. However they are split over
+    several calls, the first deviation is the same. `history` gives all fixes since the plan's start, at least up to the
+    last of `fixes`. With `newest_decides` a truck that is back on the road by the last fix has not left it.
     """
     miles = way.miles_of(fixes)
     off, run = _off_road(way, fixes, miles, newest_decides=newest_decides)
@@ -166,18 +165,20 @@ def follow(
         (mile for fix, mile in zip(fixes, miles, strict=True) if mile is not None and fix.recorded_at <= last),
         default=0.0,
     )
-    passed, missed = _fuel_stops(way, fuel_stops_passed, furthest, last, history, gone=off is not None)
+    passed, missed = _passed_fuel_stops(way, fuel_stops_passed, furthest, last, history, gone=off is not None)
     deviation = missed or off
     newest = fixes[-1]
     if run:
-        return deviation, Watch(run[0], max(run[0] + OFF_ROAD_FOR, newest.recorded_at), passed)
-    at = newest.recorded_at + OFF_ROAD_FOR
+        return deviation, NextComparison(run[0], max(run[0] + OFF_ROAD_TIME, newest.recorded_at), passed)
+    at = newest.recorded_at + OFF_ROAD_TIME
     ahead = next((stop.mile for stop in way.fuel_stops[passed:] if stop.mile is not None), None)
     if ahead is not None and (mile := miles[-1]) is not None:
         hours = max(0.0, ahead + PASSED_MILES - mile) / FASTEST_DEVIATING_MPH
-        soonest = timedelta(hours=hours) if newest.fuel_percent is not None else max(SILENT_FOR, timedelta(hours=hours))
+        soonest = (
+            timedelta(hours=hours) if newest.fuel_percent is not None else max(SILENT_TIME, timedelta(hours=hours))
+        )
         at = min(at, newest.recorded_at + soonest)
-    return deviation, Watch(newest.recorded_at, at, passed)
+    return deviation, NextComparison(newest.recorded_at, at, passed)
 
 
 def _off_road(
@@ -192,14 +193,14 @@ def _off_road(
             found = None if newest_decides else found
             continue
         run.append(fix.recorded_at)
-        if found is None and len(run) >= OFF_ROAD_FIXES and run[-1] - run[0] >= OFF_ROAD_FOR:
+        if found is None and len(run) >= OFF_ROAD_FIXES and run[-1] - run[0] >= OFF_ROAD_TIME:
             minutes = (run[-1] - run[0]).total_seconds() / 60
             text = f"{way.miles_off(fix):.0f} miles off the planned road, for {minutes:.0f} minutes"
             found = Deviation("off_road", fix.recorded_at, text)
     return found, run
 
 
-def _fuel_stops(
+def _passed_fuel_stops(
     way: PlannedWay,
     passed: int,
     furthest: float,
@@ -210,7 +211,7 @@ def _fuel_stops(
 ) -> tuple[int, Deviation | None]:
     """How many fuel stops are behind the truck by `last`; and the first that it passed without fueling. Of a truck that
     is `gone` from the road, a stop is behind where its level shows so."""
-    told = _Told.by(way, history(), last) if gone else None
+    told = _LevelHistory.by(way, history(), last) if gone else None
     furthest = told.furthest if told is not None else furthest
     while passed < len(way.fuel_stops):
         mile = way.fuel_stops[passed].mile
@@ -218,7 +219,7 @@ def _fuel_stops(
             passed += 1
             continue
         if furthest >= mile + PASSED_MILES:
-            told = told or _Told.by(way, history(), last)
+            told = told or _LevelHistory.by(way, history(), last)
             found = told.at_stop(passed, mile)
             if isinstance(found, Deviation):
                 return passed, found
@@ -238,7 +239,7 @@ _Reading = tuple[datetime, float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _LevelHistory:
     """What the truck has told since its plan was made, with how far it had come then."""
 
     way: PlannedWay
@@ -246,7 +247,7 @@ class _Told:
     miles: Sequence[float | None]
 
     @classmethod
-    def by(cls, way: PlannedWay, history: Sequence[TrackedFix], last: datetime) -> "_Told":
+    def by(cls, way: PlannedWay, history: Sequence[TrackedFix], last: datetime) -> "_LevelHistory":
         fixes = [fix for fix in history if fix.recorded_at <= last]
         return cls(way, fixes, way.miles_of(fixes))
 
@@ -258,7 +259,7 @@ class _Told:
         """Of a stop that the truck has passed by more than `PASSED_MILES`."""
         stop = self.way.fuel_stops[number]
         (before, _), after = self._before(number, mile), self._beyond(mile + PASSED_MILES)
-        if len(after) < READINGS:
+        if len(after) < READINGS_NEEDED:
             return "unknown" if self.furthest >= mile + PASSED_MILES + SILENT_MILES else "open"
         rise = stop.percent - 2 * self.way.percent_off_road(stop, mile)
         if before is None or rise < LEAST_RISE_PERCENT:
@@ -275,8 +276,8 @@ class _Told:
         readings = [
             (fix.recorded_at, fix.fuel_percent, mile) for fix in self.fixes[near:] if fix.fuel_percent is not None
         ]
-        after = readings[-READINGS:]
-        if before is None or len(after) < READINGS:
+        after = readings[-READINGS_NEEDED:]
+        if before is None or len(after) < READINGS_NEEDED:
             return False
         return self._has_risen(self.way.fuel_stops[number].percent / 2, before, after)
 
@@ -298,7 +299,7 @@ class _Told:
             if fix.fuel_percent is not None and one is not None
         ]
         if levels:
-            return min(levels[-READINGS:]), near
+            return min(levels[-READINGS_NEEDED:]), near
         return ((self.way.start_percent, 0.0) if self.way.start_percent is not None else None), near
 
     def _beyond(self, mile: float) -> list[_Reading]:
@@ -306,7 +307,7 @@ class _Told:
         silent = next((at for at, one in enumerate(self.miles) if one is not None and one >= mile + SILENT_MILES), None)
         found: list[_Reading] = []
         for fix, one in zip(self.fixes[:silent], self.miles[:silent], strict=True):
-            if fix.fuel_percent is None or one is None or len(found) == READINGS:
+            if fix.fuel_percent is None or one is None or len(found) == READINGS_NEEDED:
                 continue
             found = [*found, (fix.recorded_at, fix.fuel_percent, one)] if one >= mile else []
         return found

@@ -12,17 +12,17 @@ from there, levels are negative and a stop leads from -h to -g; it buys the same
 import math
 
 from domain.planning.least_cost import (
+    CostFunction,
     CostSegment,
-    Function,
     after_stops,
-    after_stops_of,
+    after_stops_from_start,
     at_least,
     cheaper,
     least_sum,
     stations_of,
     stops_before,
 )
-from domain.planning.trips import GALLONS, Trip
+from domain.planning.trips import GALLON_TOLERANCE, Trip
 
 
 def costs_with_each_stop(trip: Trip) -> list[float | None]:
@@ -38,12 +38,12 @@ def _costs(trip: Trip, max_stops: int | None) -> tuple[list[float], int]:
     """The costs, infinite where there is no plan, and the most stops that one of these plans makes."""
     stations, counted = stations_of(trip), max_stops is not None
     ahead = _ahead(trip, max_stops)
-    start: Function = [(trip.start_usable_gallons, trip.start_usable_gallons, CostSegment(0.0, 0.0))]
-    layers: list[Function] = [[] for _ in range((max_stops or 0) + 1)]
+    start: CostFunction = [(trip.start_usable_gallons, trip.start_usable_gallons, CostSegment(0.0, 0.0))]
+    layers: list[CostFunction] = [[] for _ in range((max_stops or 0) + 1)]
     costs, most_stops = [], 0
     for station in stations:
         layers = [at_least(V, station.floor) for V in layers]
-        stopped = after_stops_of(layers, start, station, trip, trip.stop_cost, counted=counted)
+        stopped = after_stops_from_start(layers, start, station, trip, trip.stop_cost, counted=counted)
         # The more stops were made with this one, the fewer may be made ahead.
         found = [least_sum(S, T) for S, T in zip(stopped, reversed(ahead.pop()), strict=True)]
         cost, before, after = min(found, key=lambda one: one[0])
@@ -53,15 +53,18 @@ def _costs(trip: Trip, max_stops: int | None) -> tuple[list[float], int]:
     return costs, most_stops
 
 
-def _ahead(trip: Trip, max_stops: int | None) -> list[list[Function]]:
+def _ahead(trip: Trip, max_stops: int | None) -> list[list[CostFunction]]:
     """T of each candidate, from the last to the first; where stops are counted, for each number of stops that may still
     be made.
     """
     burned = trip.distance_miles / trip.mpg
-    most, wanted = trip.usable_gallons + GALLONS, max(trip.reserve_gallons, trip.end_gallons) - GALLONS
+    most, wanted = (
+        trip.usable_gallons + GALLON_TOLERANCE,
+        max(trip.reserve_gallons, trip.end_gallons) - GALLON_TOLERANCE,
+    )
     worth = trip.leftover_value_per_gallon
     at_destination = CostSegment(worth * (burned + trip.end_gallons), worth)
-    arriving: Function = [(-most - burned, -wanted - burned, at_destination)] if wanted <= most else []
+    arriving: CostFunction = [(-most - burned, -wanted - burned, at_destination)] if wanted <= most else []
     layers = [arriving] * (1 if max_stops is None else max_stops + 1)
     ahead = []
     for station in reversed(stations_of(trip)):

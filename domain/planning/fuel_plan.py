@@ -19,9 +19,9 @@ from domain.documents import FuelPlanDocument, FuelStopDocument
 from domain.encoding import utc_text
 from domain.lifecycle import Objective
 from domain.planning.explanation import Explanation, Sources, pack_explanation
-from domain.planning.relaxation import PlanLimits, RelaxedLimits, least_relaxation
+from domain.planning.relaxation import PlanLimits, RelaxedLimit, least_relaxation
 from domain.planning.rounding import solve_rounded
-from domain.planning.schedule import Call, arrivals
+from domain.planning.schedule import Waypoint, arrival_times
 from domain.planning.trips import Candidate, Infeasible, Purchase, Trip, drive_trip
 from domain.roads import Road
 from domain.stations.offers import Offer, Station
@@ -32,7 +32,7 @@ USABLE_SHARE = 0.95
 
 DEFAULT_CAPACITY_GALLONS = 200.0
 DEFAULT_MPG = 6.5
-FUEL_STOP = timedelta(minutes=30)
+FUEL_STOP_TIME = timedelta(minutes=30)
 
 MILE_DECIMALS = 2
 GALLON_DECIMALS = 6
@@ -226,7 +226,7 @@ class ComputedPlan:
         return round(corridor_price - self.average_price_per_gallon, AVERAGE_DECIMALS)
 
     @property
-    def relaxed(self) -> list[RelaxedLimits]:
+    def relaxed(self) -> list[RelaxedLimit]:
         """The limits of the policy that were relaxed."""
         return self.limits.relaxed_from(self.inputs.limits)
 
@@ -330,12 +330,12 @@ def _arrivals(
     road = inputs.road
     point_miles = [round(mile, MILE_DECIMALS) for mile in road.stop_miles]
     miles = [trip.candidates[index].mile for index, _ in purchases]
-    calls = [Call(float(np.interp(mile, point_miles, road.stop_hours)), stay=FUEL_STOP) for mile in miles]
+    calls = [Waypoint(float(np.interp(mile, point_miles, road.stop_hours)), stay=FUEL_STOP_TIME) for mile in miles]
     opens = inputs.opens or [None] * len(road.stop_hours[1:])
     miles += point_miles[1:]
-    calls += map(Call, road.stop_hours[1:], opens)
+    calls += map(Waypoint, road.stop_hours[1:], opens)
     driven = sorted(range(len(calls)), key=miles.__getitem__)  # at one mile fuel comes first
-    times = dict(zip(driven, arrivals(inputs.departure, (calls[call] for call in driven)), strict=True))
+    times = dict(zip(driven, arrival_times(inputs.departure, (calls[call] for call in driven)), strict=True))
     ordered = [times[call] for call in range(len(calls))]
     points = map(PlannedPoint, point_miles[1:], ordered[len(purchases) :])
     return tuple(ordered[: len(purchases)]), tuple(points)

@@ -32,7 +32,7 @@ FILLING_HOURS = 3 / 60
 """No tank is filled faster."""
 
 FASTEST_MPH = 120.0
-BLUR_MILES = 0.25
+STANDING_SPREAD_MILES = 0.25
 """Two fixes of a standing truck may be so far apart."""
 
 
@@ -70,7 +70,7 @@ class Gauge(NamedTuple):
         return self.percent if self.is_believed else self.expected_percent
 
 
-def newest_of(readings: Sequence[Reading], *, mpg: float, capacity_gallons: float) -> Gauge:
+def judge_newest_reading(readings: Sequence[Reading], *, mpg: float, capacity_gallons: float) -> Gauge:
     """The newest of these readings, in order of time, and what is expected from those before it."""
     readings = _smoothed(readings)
     first, newest = readings[0], readings[-1]
@@ -80,7 +80,9 @@ def newest_of(readings: Sequence[Reading], *, mpg: float, capacity_gallons: floa
     for before, after in pairwise(readings):
         between = great_circle_miles(before.place, after.place)
         hours = (after.recorded_at - before.recorded_at).total_seconds() / 3600
-        if between > FASTEST_MPH * hours + BLUR_MILES:  # another place, another tank: nothing is known from before
+        if (
+            between > FASTEST_MPH * hours + STANDING_SPREAD_MILES
+        ):  # another place, another tank: nothing is known from before
             expected, burned, miles, known_at = after.percent, 0.0, 0.0, after.recorded_at
             lowest = None
             continue

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from domain.planning.trips import DOLLARS, GALLONS, Purchase, Trip
+from domain.planning.trips import DOLLAR_TOLERANCE, GALLON_TOLERANCE, Purchase, Trip
 
 
 class StationInGallons(NamedTuple):
@@ -36,7 +36,7 @@ class StationInGallons(NamedTuple):
 
 def stations_of(trip: Trip) -> list[StationInGallons]:
     """The candidates in gallons, in driving order."""
-    reserve, usable = trip.reserve_gallons - GALLONS, trip.usable_gallons + GALLONS
+    reserve, usable = trip.reserve_gallons - GALLON_TOLERANCE, trip.usable_gallons + GALLON_TOLERANCE
     stations = []
     for index, candidate in enumerate(trip.candidates):
         into, out = candidate.detour_miles_in / trip.mpg, candidate.detour_miles_out / trip.mpg
@@ -63,7 +63,7 @@ class CostSegment(NamedTuple):
     arrival: float | None = None
 
 
-Function = list[tuple[float, float, CostSegment]]
+CostFunction = list[tuple[float, float, CostSegment]]
 """A least-cost function: pieces in order of level, each with its lowest level, its highest, and its line. Where two
 pieces meet at a level, the cheaper one counts. Levels without a piece cannot be reached.
 """
@@ -72,7 +72,7 @@ _END = math.inf, math.inf, CostSegment(math.inf, 0.0)
 """What follows the last piece."""
 
 
-def at_least(V: Function, level: float) -> Function:
+def at_least(V: CostFunction, level: float) -> CostFunction:
     """The part of a function with this level or more."""
     for i, (low, high, line) in enumerate(V):
         if high >= level:
@@ -80,7 +80,7 @@ def at_least(V: Function, level: float) -> Function:
     return []
 
 
-def after_stop(V: Function, station: StationInGallons, stop_cost: float) -> Function:
+def after_stop(V: CostFunction, station: StationInGallons, stop_cost: float) -> CostFunction:
     """S: the least cost of each level on coming back to the road from a stop at `station`.
 
     W, the cost of arriving less the price of the fuel on board, is walked from left to right, and only its running
@@ -97,7 +97,7 @@ def after_stop(V: Function, station: StationInGallons, stop_cost: float) -> Func
     highest = station.highest - shift
     where_it_stays = stop_cost + price * station.detour  # + price * h + the minimum of W
     where_it_falls = stop_cost + price * station.smallest  # + V(h - shift)
-    S: Function = []
+    S: CostFunction = []
     least, arrival, attained = math.inf, math.inf, None  # the running minimum of W, and where it was last attained
     for low, high, line in at_least(V, station.lowest):
         if low > highest:
@@ -106,7 +106,7 @@ def after_stop(V: Function, station: StationInGallons, stop_cost: float) -> Func
             high = highest
         slope = line.slope - price
         at_low, at_high = line.base + slope * low, line.base + slope * high
-        if at_low >= least - DOLLARS and at_high >= least - DOLLARS:
+        if at_low >= least - DOLLAR_TOLERANCE and at_high >= least - DOLLAR_TOLERANCE:
             continue
         if at_low > least:  # this piece starts above the minimum so far: skip to where it crosses that
             low, at_low = min(low + (least - at_low) / slope, high), least
@@ -126,7 +126,7 @@ def after_stop(V: Function, station: StationInGallons, stop_cost: float) -> Func
     return S
 
 
-def cheaper(first: Function, second: Function) -> Function:
+def cheaper(first: CostFunction, second: CostFunction) -> CostFunction:
     """The lower envelope of two functions: for each level the cheaper of the two; where both cost the same, `first`.
 
     Both are walked together from left to right, range by range. A range ends wherever a piece of either function starts
@@ -177,7 +177,7 @@ def cheaper(first: Function, second: Function) -> Function:
     return envelope
 
 
-def _below(first: Function, second: Function) -> tuple[int, Function]:
+def _below(first: CostFunction, second: CostFunction) -> tuple[int, CostFunction]:
     """How many pieces at the start of `first` cost no more than anything in `second`, or lie left of it; and the part
     of `second` that is right of them. Most stops change little of a function, and so the rest of it costs little time.
     """
@@ -199,16 +199,16 @@ def _lower(a: CostSegment, b: CostSegment, low: float, high: float) -> tuple[Cos
     """
     base, slope = a.base - b.base, a.slope - b.slope
     at_low, at_high = base + slope * low, base + slope * high
-    if at_low <= DOLLARS and at_high <= DOLLARS:
+    if at_low <= DOLLAR_TOLERANCE and at_high <= DOLLAR_TOLERANCE:
         return a, high, a
-    if at_low >= -DOLLARS and at_high >= -DOLLARS:
+    if at_low >= -DOLLAR_TOLERANCE and at_high >= -DOLLAR_TOLERANCE:
         return b, high, b
     return (a, -base / slope, b) if at_low < 0 else (b, -base / slope, a)
 
 
 def after_stops(
-    layers: Sequence[Function], station: StationInGallons, stop_cost: float, *, counted: bool
-) -> list[Function]:
+    layers: Sequence[CostFunction], station: StationInGallons, stop_cost: float, *, counted: bool
+) -> list[CostFunction]:
     """The same for one function, or where stops are counted for one of each number of stops: a stop leads from each to
     the next one, and from the last nowhere.
     """
@@ -216,15 +216,15 @@ def after_stops(
     return [after_stop(V, station, stop_cost) for V in stopping]
 
 
-def after_stops_of(
-    layers: Sequence[Function],
-    start: Function,
+def after_stops_from_start(
+    layers: Sequence[CostFunction],
+    start: CostFunction,
     station: StationInGallons,
     trip: Trip,
     stop_cost: float,
     *,
     counted: bool,
-) -> list[Function]:
+) -> list[CostFunction]:
     """The same with the `start`, the level of a truck that has made no stop yet. Where the fuel that is kept until the
     first stop is more than the reserve, it stops only where it arrives with that much.
     """
@@ -232,7 +232,7 @@ def after_stops_of(
     return after_stops([cheaper(arriving, layers[0]), *layers[1:]], station, stop_cost, counted=counted)
 
 
-def least_sum(forward: Function, backward: Function) -> tuple[float, CostSegment, CostSegment]:
+def least_sum(forward: CostFunction, backward: CostFunction) -> tuple[float, CostSegment, CostSegment]:
     """The least of what two functions cost together at one level, and their lines there. The levels of the second are
     negative. The cost is infinite where they have no level in common.
     """

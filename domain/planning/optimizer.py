@@ -52,17 +52,17 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from domain.planning.least_cost import (
+    CostFunction,
     CostSegment,
-    Function,
-    after_stops_of,
+    after_stops_from_start,
     at_least,
     cheaper,
     purchases_of,
     stations_of,
 )
-from domain.planning.trips import DOLLARS, GALLONS, Infeasible, Solution, Trip, objective_of
+from domain.planning.trips import DOLLAR_TOLERANCE, GALLON_TOLERANCE, Infeasible, Solution, Trip, objective_of
 
-TIE = 1e-8
+TIE_BREAK_DOLLARS = 1e-8
 """Dollars added to the cost of each stop, so that of two plans with equal costs the one with fewer stops is cheaper."""
 
 
@@ -79,16 +79,16 @@ def solve(trip: Trip) -> Solution | Infeasible:
 
 def _solve(trip: Trip, max_stops: int | None) -> Solution | Infeasible:
     stations = stations_of(trip)
-    reserve, usable = trip.reserve_gallons - GALLONS, trip.usable_gallons + GALLONS
+    reserve, usable = trip.reserve_gallons - GALLON_TOLERANCE, trip.usable_gallons + GALLON_TOLERANCE
     burned = trip.distance_miles / trip.mpg
-    finish = _Finish(max(reserve, trip.end_gallons - GALLONS) + burned, trip)
+    finish = _Finish(max(reserve, trip.end_gallons - GALLON_TOLERANCE) + burned, trip)
 
     # One V for each number of stops made, where stops are limited; else one V for all. Below its floor, the stops that
     # are left cannot bring what is wanted at the destination, for each of them buys at most a tank.
-    start: Function = [(trip.start_usable_gallons, trip.start_usable_gallons, CostSegment(0.0, 0.0))]
+    start: CostFunction = [(trip.start_usable_gallons, trip.start_usable_gallons, CostSegment(0.0, 0.0))]
     wanted_without_stop = max(finish.wanted, reserve + trip.margin_gallons + burned)
     has_to_stop = finish.wanted <= trip.start_usable_gallons < wanted_without_stop
-    layers: list[Function] = [[]]
+    layers: list[CostFunction] = [[]]
     floors = [-math.inf]
     if max_stops is not None:
         layers += [[]] * max_stops
@@ -103,8 +103,10 @@ def _solve(trip: Trip, max_stops: int | None) -> Solution | Infeasible:
         if not start and not any(layers):
             if finish.line is not None:
                 break
-            return _explained(trip, max_stops, last_stop_mile, candidate.mile)
-        stopped = after_stops_of(layers, start, station, trip, trip.stop_cost + TIE, counted=counted)
+            return _why_infeasible(trip, max_stops, last_stop_mile, candidate.mile)
+        stopped = after_stops_from_start(
+            layers, start, station, trip, trip.stop_cost + TIE_BREAK_DOLLARS, counted=counted
+        )
         if any(stopped):
             last_stop_mile = candidate.mile
         if finish.reached(stopped):
@@ -113,7 +115,7 @@ def _solve(trip: Trip, max_stops: int | None) -> Solution | Infeasible:
         layers = [cheaper(V, finish.cheaper_from(S, price)) for V, S in zip(layers, stopped, strict=True)]
     if finish.line is None:
         arrives = any(at_least(V, reserve + burned) for V in [start, *layers])
-        return _explained(trip, max_stops, last_stop_mile, trip.distance_miles, arrives=arrives)
+        return _why_infeasible(trip, max_stops, last_stop_mile, trip.distance_miles, arrives=arrives)
     purchases = tuple(purchases_of(finish.line, finish.level))[::-1]
     return Solution(purchases, objective_of(trip, purchases))
 
@@ -137,22 +139,22 @@ class _Finish:
         self._stop_cost = trip.stop_cost
         self._worth = trip.leftover_value_per_gallon
 
-    def reached(self, layers: Sequence[Function]) -> bool:
+    def reached(self, layers: Sequence[CostFunction]) -> bool:
         """Looks for a cheaper one among these levels. Whether there is one."""
         before = self.line
         for low, high, line in (piece for V in layers if V and V[-1][1] >= self.wanted for piece in V):
             if high >= self.wanted:
                 slope = line.slope - self._worth
                 level = max(low, self.wanted) if slope >= 0 else high
-                if line.base + slope * level < self._cost - DOLLARS:
+                if line.base + slope * level < self._cost - DOLLAR_TOLERANCE:
                     self.line, self.level, self._cost = line, level, line.base + slope * level
         return self.line is not before
 
-    def cheaper_from(self, V: Function, price: float) -> Function:
+    def cheaper_from(self, V: CostFunction, price: float) -> CostFunction:
         """The part of V that can lead to a cheaper one, where `price` is the lowest ahead."""
         if self.line is None or price < self._worth:
             return V
-        kept, most = [], self._cost + self.wanted * self._worth + DOLLARS
+        kept, most = [], self._cost + self.wanted * self._worth + DOLLAR_TOLERANCE
         for low, high, line in V:
             if low >= self.wanted:
                 break
@@ -163,7 +165,7 @@ class _Finish:
         return kept
 
 
-def _explained(
+def _why_infeasible(
     trip: Trip, max_stops: int | None, from_mile: float, to_mile: float, *, arrives: bool = False
 ) -> Infeasible:
     """Why there is no solution, in words that a dispatcher can act on.
@@ -173,13 +175,13 @@ def _explained(
     """
     if max_stops is not None:  # it is feasible without that limit
         return Infeasible(0.0, trip.distance_miles, f"the trip takes more than {max_stops} fuel stops")
-    if trip.start_usable_gallons < trip.lowest_gallons(0) - GALLONS:
+    if trip.start_usable_gallons < trip.lowest_gallons(0) - GALLON_TOLERANCE:
         margin = f" and the margin of {trip.margin_gallons:.1f} gal" if trip.margin_gallons else ""
         reason = (
             f"the truck starts with {trip.start_gallons:.1f} gal, "
             f"less than the reserve of {trip.reserve_gallons:.1f} gal{margin}"
         )
-    elif trip.end_gallons > trip.usable_gallons + GALLONS:
+    elif trip.end_gallons > trip.usable_gallons + GALLON_TOLERANCE:
         reason = (
             f"{trip.end_gallons:.1f} gal are wanted at the destination, the tank holds {trip.usable_gallons:.1f} gal"
         )

@@ -12,7 +12,7 @@ FUEL_CHANGE_PERCENT = 10.0
 SETTLED_PERCENT = 1.0
 """When two readings in a row differ by no more than this, nobody is pumping at the moment."""
 
-SAVING_CHANGE = 10.0
+SAVING_CHANGE_DOLLARS = 10.0
 """Dollars. For less the driver gets no new instructions."""
 
 
@@ -57,7 +57,9 @@ def fuel_changed(planned_percent: float, readings: Sequence[float], *, departed:
     return off and (departed or abs(newest - before) <= SETTLED_PERCENT)
 
 
-def same_trip(before: Mapping[str, Any], *, driven_miles: float, percent_before: float, percent_after: float) -> bool:
+def savings_compare(
+    before: Mapping[str, Any], *, driven_miles: float, percent_before: float, percent_after: float
+) -> bool:
     """Whether the savings of two plans can be compared: the road is the same, and the fuel is about the same.
 
     When the truck has gone far, has passed a purchase or is filling its tank, the savings differ whatever the prices
@@ -68,6 +70,6 @@ def same_trip(before: Mapping[str, Any], *, driven_miles: float, percent_before:
     return abs(driven_miles) <= SAME_ROAD_MILES and not bought and same_fuel
 
 
-def saving_moved(before: float | None, after: float | None) -> bool:
+def saving_changed(before: float | None, after: float | None) -> bool:
     """Whether new prices change a plan's saving enough to tell the driver. None, without purchases, counts as 0."""
-    return abs((after or 0.0) - (before or 0.0)) > SAVING_CHANGE
+    return abs((after or 0.0) - (before or 0.0)) > SAVING_CHANGE_DOLLARS

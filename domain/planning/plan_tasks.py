@@ -9,7 +9,7 @@ from domain.database import Connection
 from domain.documents import StopDocument
 from domain.lifecycle import Environment
 from domain.planning.fuel_plan import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
-from domain.planning.gauges import Gauge, Reading, newest_of
+from domain.planning.gauges import Gauge, Reading, judge_newest_reading
 from domain.roads import Point, Road, Roads, great_circle_miles
 from domain.statements import NotNull, Statement
 
@@ -183,7 +183,7 @@ def _gauge(connection: Connection, route: RouteToPlan, as_of: datetime) -> Gauge
     rows = _FRESH_FUEL.all(connection, (route.vehicle_id, route.environment, as_of, FRESH_FUEL, as_of, _MOST_READINGS))
     if not rows:
         return None
-    return newest_of(
+    return judge_newest_reading(
         [
             Reading(row.fuel_percent, row.recorded_at, Point(row.latitude, row.longitude), row.speed_mph)
             for row in reversed(rows)

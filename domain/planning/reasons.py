@@ -10,7 +10,7 @@ from typing import NamedTuple
 from domain.lifecycle import Objective
 from domain.planning.each_stop import costs_with_each_stop
 from domain.planning.explanation import ExplainedInputs, ExplainedWay, Explanation, FullExplanation
-from domain.planning.trips import DOLLARS, GALLONS, Candidate, Purchase, Trip, drive_trip
+from domain.planning.trips import DOLLAR_TOLERANCE, GALLON_TOLERANCE, Candidate, Purchase, Trip, drive_trip
 
 CHOSEN = "chosen"
 NOT_NEEDED = "not needed"
@@ -111,15 +111,15 @@ def _by_rule(name: str, trip: Trip, choose: Callable[[Sequence[int]], int]) -> E
     purchases: list[Purchase] = []
     mile, fuel, position = 0.0, min(trip.start_gallons, trip.usable_gallons), 0
     while True:
-        lowest = trip.lowest_gallons(len(purchases)) - GALLONS
-        if fuel - (trip.distance_miles - mile) / trip.mpg >= max(trip.end_gallons - GALLONS, lowest):
+        lowest = trip.lowest_gallons(len(purchases)) - GALLON_TOLERANCE
+        if fuel - (trip.distance_miles - mile) / trip.mpg >= max(trip.end_gallons - GALLON_TOLERANCE, lowest):
             return _way(name, trip, purchases)
         reachable = []
         for index in range(position, len(trip.candidates)):
             one = trip.candidates[index]
             on_arrival = fuel - (one.mile - mile + one.detour_miles_in) / trip.mpg
             room = trip.usable_gallons - on_arrival
-            if on_arrival >= lowest and room >= max(trip.smallest_purchase(one), GALLONS):
+            if on_arrival >= lowest and room >= max(trip.smallest_purchase(one), GALLON_TOLERANCE):
                 reachable.append(index)
         if not reachable:
             return {
@@ -185,11 +185,11 @@ def _why_not(
 ) -> tuple[str, str]:
     """`before` and `after` are the plan's purchases around it, `on_arrival` what the plan would have in the tank."""
     room = trip.usable_gallons - on_arrival
-    if room < trip.min_purchase_gallons - GALLONS:
+    if room < trip.min_purchase_gallons - GALLON_TOLERANCE:
         return BELOW_SMALLEST, f"room for {max(room, 0):.1f} gal when passing by"
-    if after is not None and after.price < one.price - DOLLARS:
+    if after is not None and after.price < one.price - DOLLAR_TOLERANCE:
         return CHEAPER_IN_REACH, f"{after.station_id} costs {after.price:.3f}"
-    if before is not None and before.price <= one.price + DOLLARS:
+    if before is not None and before.price <= one.price + DOLLAR_TOLERANCE:
         return DEARER, f"{before.station_id} cost {before.price:.3f}"
     if before is None and after is None:
         return NOT_NEEDED, "the fuel on board is enough"

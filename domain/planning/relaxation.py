@@ -14,11 +14,11 @@ from domain.planning.trips import Infeasible, Solution
 
 FURTHEST_DETOUR_MILES = 25.0
 SMALLEST_PURCHASE_GALLONS = 5.0
-STEP = 0.1
+RELAXATION_STEP = 0.1
 """Gallons and miles are given up in steps of this size."""
 
 
-class RelaxedLimits(NamedTuple):
+class RelaxedLimit(NamedTuple):
     """A limit of the policy that the plan does not keep, and the one that it keeps instead."""
 
     limit: str
@@ -47,15 +47,15 @@ class PlanLimits(NamedTuple):
             reserve_gallons=0.0,
         )
 
-    def relaxed_from(self, policy: "PlanLimits") -> list[RelaxedLimits]:
+    def relaxed_from(self, policy: "PlanLimits") -> list[RelaxedLimit]:
         pairs = zip(self._fields, policy, self, strict=True)
-        return [RelaxedLimits(name, before, used) for name, before, used in pairs if used != before]
+        return [RelaxedLimit(name, before, used) for name, before, used in pairs if used != before]
 
 
-Attempt = Callable[[PlanLimits], Solution | Infeasible]
+PlanAttempt = Callable[[PlanLimits], Solution | Infeasible]
 
 
-def least_relaxation(policy: PlanLimits, attempt: Attempt) -> PlanLimits | None:
+def least_relaxation(policy: PlanLimits, attempt: PlanAttempt) -> PlanLimits | None:
     """The limits that a plan can keep and that give up the least of the policy. None where the trip cannot be made with
     any. `attempt` plans with limits.
     """
@@ -74,7 +74,7 @@ def least_relaxation(policy: PlanLimits, attempt: Attempt) -> PlanLimits | None:
     return limits
 
 
-def _steps(name: str, policy: PlanLimits, limits: PlanLimits, attempt: Attempt) -> Sequence[Any]:
+def _steps(name: str, policy: PlanLimits, limits: PlanLimits, attempt: PlanAttempt) -> Sequence[Any]:
     """The values of a limit, from the policy's to the last one, with which the trip can be made."""
     if name == "max_stops":
         if policy.max_stops is None:
@@ -85,6 +85,6 @@ def _steps(name: str, policy: PlanLimits, limits: PlanLimits, attempt: Attempt) 
     first, last = getattr(policy, name), getattr(limits, name)
     if name == "end_gallons":
         last = min(first, limits.reserve_gallons)
-    step = STEP if last > first else -STEP
+    step = RELAXATION_STEP if last > first else -RELAXATION_STEP
     count = math.ceil((last - first) / step - 1e-9)  # the last step may be a shorter one
     return [first, *(round(first + step * number, 6) for number in range(1, count)), last]

@@ -19,7 +19,7 @@ from domain.planning.trips import (
 STEPS_GALLONS = (0.1, 0.01, 0.001)
 """They are tried in this order."""
 
-MAX_LOST_TO_ROUNDING = 0.50
+MAX_ROUNDING_LOSS_DOLLARS = 0.50
 """Dollars. Tenths cost less than this on all but trips with many stops at very different prices: they lose less than a
 tenth of the last price, and less than a tenth of each change of price from stop to stop."""
 
@@ -35,7 +35,7 @@ def solve_rounded(trip: Trip) -> Solution | Infeasible:
     solution = solve(trip)
     if isinstance(solution, Infeasible):
         return solution
-    rounded = round_and_replay(trip, solution)
+    rounded = round_and_drive(trip, solution)
     if isinstance(rounded, Solution):
         return rounded
     tight = solve(
@@ -47,13 +47,13 @@ def solve_rounded(trip: Trip) -> Solution | Infeasible:
             min_purchase_gallons=trip.min_purchase_gallons + SPARE_GALLONS,
         )
     )
-    return round_and_replay(trip, tight) if isinstance(tight, Solution) else rounded
+    return round_and_drive(trip, tight) if isinstance(tight, Solution) else rounded
 
 
-def round_and_replay(trip: Trip, solution: Solution) -> Solution | Infeasible:
+def round_and_drive(trip: Trip, solution: Solution) -> Solution | Infeasible:
     """The solution in whole steps, driven again with the rounded numbers, so that it keeps every limit.
 
-    Finer steps are taken where tenths break a limit, or would cost more than `MAX_LOST_TO_ROUNDING`.
+    Finer steps are taken where tenths break a limit, or would cost more than `MAX_ROUNDING_LOSS_DOLLARS`.
     """
     for step in STEPS_GALLONS:
         gallons = _rounded(trip, solution.purchases, step)
@@ -64,7 +64,7 @@ def round_and_replay(trip: Trip, solution: Solution) -> Solution | Infeasible:
             for purchase, amount in zip(solution.purchases, gallons, strict=True)
         )
         objective = objective_of(trip, purchases)
-        if objective <= solution.objective + MAX_LOST_TO_ROUNDING:
+        if objective <= solution.objective + MAX_ROUNDING_LOSS_DOLLARS:
             drive_trip(trip, purchases)
             return Solution(purchases, objective)
     return Infeasible(0.0, trip.distance_miles, "the trip takes every last thousandth of a gallon in the tank")

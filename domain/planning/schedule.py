@@ -16,7 +16,7 @@ REST = timedelta(hours=10)
 LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 
 
-class Call(NamedTuple):
+class Waypoint(NamedTuple):
     """A place on the way: after how many hours of driving in all, when it opens, and how long the truck stays there."""
 
     driving_hours: float
@@ -24,7 +24,7 @@ class Call(NamedTuple):
     stay: timedelta = timedelta(0)
 
 
-def arrivals(departure: datetime, calls: Iterable[Call]) -> Iterator[datetime | None]:
+def arrival_times(departure: datetime, calls: Iterable[Waypoint]) -> Iterator[datetime | None]:
     """When the truck arrives at each call, given in driving order. An early truck waits, so it arrives at the opening.
 
     None where that is after the year 9999, the last that a `datetime` can tell: a window may open that late.

@@ -148,7 +148,7 @@ def store_plan(
             now,
             as_json(plan.document()) if isinstance(plan, ComputedPlan) else None,
             plan.packed_explanation,
-            as_json(_kept(task, before) + timeline_of(task, plan) if isinstance(plan, ComputedPlan) else []),
+            as_json(_entries_behind(task, before) + timeline_of(task, plan) if isinstance(plan, ComputedPlan) else []),
             task.read_percent,
             task.fuel.recorded_at if task.fuel is not None else None,
             corridor.price_set,
@@ -159,7 +159,7 @@ def store_plan(
     return plan_id
 
 
-def _kept(task: PlanTask, before: Sequence[TimelineEntry]) -> list[TimelineEntry]:
+def _entries_behind(task: PlanTask, before: Sequence[TimelineEntry]) -> list[TimelineEntry]:
     behind = [entry for entry in before if entry["stop"] not in (0, *task.stops_left)]
     return [TimelineEntry(stop=entry["stop"], mile=None, plannedArrival=entry["plannedArrival"]) for entry in behind]
 

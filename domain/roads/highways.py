@@ -1,9 +1,9 @@
 """The embedded roads: the main roads of North America from OpenStreetMap, and great circles where they do not lead.
 
 `highways.npz` holds the motorways and trunk roads of the contiguous United States, Alaska, Canada and Mexico, and the
-US freeway graph, as a contraction hierarchy (`contraction.py`); `build_highways.py` makes it, `highways-licence.txt` says whose
-data it is. The way is the quickest, the lines between junctions are simplified. Roads of lower rank are not there, so
-that it goes round where only these are the way.
+US freeway graph, as a contraction hierarchy (`contraction.py`). `build_highways.py` makes the file, and
+`highways-licence.txt` says whose data it is. The way is the quickest one. The lines between junctions are simplified.
+Roads of lower rank are missing, so a way that needs them goes round.
 """
 
 import bisect
@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from domain.roads import CIRCUITY, Leg, Point, Road
-from domain.roads.packing import Ints, pack_integers, unpack_integers
+from domain.roads.packing import PER_DEGREE, Ints, pack_integers, unpack_integers
 from domain.roads.sphere import (
     EARTH_RADIUS_MILES,
     MILES_PER_DEGREE,
@@ -30,9 +30,8 @@ from domain.roads.sphere import (
 
 HIGHWAYS_FILE = Path(__file__).with_name("highways.npz")
 
-PER_DEGREE = 1_000
 PER_MILE = 100
-"""In the file coordinates are whole thousandths of a degree, lengths whole hundredths of a mile."""
+"""The file keeps lengths as whole hundredths of a mile."""
 
 FREEWAY_COST, OTHER_COST = 58, 65
 """Of a hundredth of a mile, so that both are whole: costs compare as times at 65 mph on freeways and 58 elsewhere, the
@@ -60,7 +59,7 @@ more it is believed: there is a lake or a mountain range."""
 TOWN_MILES = 10.0
 """Within a town main roads are only taken where they are no detour from its streets."""
 
-NO_ROAD = "no main road leads all the way: stations on the straight line may not lie on the way"
+STRAIGHT_LINE_REASON = "no main road leads all the way: stations on the straight line may not lie on the way"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,7 +111,7 @@ class HighwayRoads:
     """Each leg by the main roads where both ends are near them, else by great circle."""
 
     def __init__(self) -> None:
-        default_finder()  # now, and not when the first truck waits for its plan
+        default_highway_finder()  # now, and not when the first truck waits for its plan
 
     def through(self, points: Sequence[Point]) -> Road:
         if len(points) < 2:
@@ -120,7 +119,7 @@ class HighwayRoads:
         legs = [_leg(a, b) for a, b in pairwise(points)]
         road = Road.of(legs)
         guessed = any(leg.source == "great-circle" and leg.miles > CIRCUITY * TOWN_MILES for leg in legs)
-        return replace(road, fallback_reason=NO_ROAD) if guessed else road
+        return replace(road, fallback_reason=STRAIGHT_LINE_REASON) if guessed else road
 
 
 @functools.lru_cache(maxsize=512)
@@ -128,7 +127,7 @@ def _leg(a: Point, b: Point) -> Leg:
     """By the main roads, else by great circle. The last legs are kept, some 10 KB each: companies drive the same lanes
     again and again, and of a route with several stops hardly more than the leg from the truck is new."""
     straight_miles = great_circle_miles(a, b)
-    by_highway = default_finder().leg(a, b)
+    by_highway = default_highway_finder().leg(a, b)
     if by_highway is None or by_highway.miles > _longest_miles(straight_miles):
         miles = CIRCUITY * straight_miles
         return Leg(np.array([a, b], dtype=np.float64), np.array([0.0, miles]), miles / OTHER_MPH, "great-circle")
@@ -142,12 +141,12 @@ def _longest_miles(straight_miles: float) -> float:
 
 
 @functools.cache
-def default_finder() -> "Finder":
+def default_highway_finder() -> "HighwayFinder":
     """The one of the package's file, made once in each process."""
-    return Finder(HighwayGraph.load(HIGHWAYS_FILE))
+    return HighwayFinder(HighwayGraph.load(HIGHWAYS_FILE))
 
 
-class Finder:
+class HighwayFinder:
     """Finds quickest ways by two searches that meet. Threads may share it."""
 
     def __init__(self, graph: HighwayGraph) -> None:

@@ -5,6 +5,9 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int32]
 
+PER_DEGREE = 1_000
+"""The files keep coordinates as whole thousandths of a degree."""
+
 
 def pack_integers(values: NDArray[np.int64] | Ints) -> NDArray[np.uint8]:
     """Signs moved to the last bit and bytes of one rank put together: both make long runs of zeros."""

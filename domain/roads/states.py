@@ -13,16 +13,13 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
-from domain.roads.packing import pack_integers, unpack_integers
+from domain.roads.packing import PER_DEGREE, pack_integers, unpack_integers
 from domain.roads.sphere import Array, Point, densified
 
 STATES_FILE = Path(__file__).with_name("states.npz")
 
 ELSEWHERE = "elsewhere"
 """Not in a state, nor near one."""
-
-PER_DEGREE = 1_000
-"""In the file coordinates are whole thousandths of a degree."""
 
 STEP_MILES = 0.25
 """A road is looked at so often. That decides to an eighth of a mile where it crosses a border."""

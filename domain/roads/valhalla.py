@@ -40,19 +40,19 @@ TRUCK = {"weight": 36.29}
 would send it over bridges that are closed to it; the other defaults are a tractor-trailer's."""
 
 
-class NoRoad(Exception):
+class NoValhallaRoad(Exception):
     """Valhalla did not answer with a road. The text says why, for people."""
 
 
-class Refused(NoRoad):
+class ValhallaRefused(NoValhallaRoad):
     """The server is well, but has no road through these points: one is off its map, say."""
 
 
-class Failed(NoRoad):
+class ValhallaFailed(NoValhallaRoad):
     """The server is not well."""
 
 
-class FailedForNow(Failed):
+class ValhallaFailedForNow(ValhallaFailed):
     """It may be well when asked again at once: it closed an idle connection, or is one of several behind a proxy."""
 
 
@@ -87,21 +87,21 @@ class ValhallaRoads:
             raise ValueError("a road needs two points or more")
         try:
             return self._road(points)
-        except NoRoad as reason:
+        except NoValhallaRoad as reason:
             road = self._fallback.through(points)
             return replace(road, fallback_reason="; ".join(filter(None, (str(reason), road.fallback_reason))))
 
     def _road(self, points: Sequence[Point]) -> Road:
         if rest_seconds := self._circuit.rest_seconds():
-            raise NoRoad(f"valhalla is left alone for another {math.ceil(rest_seconds)} s after a failure")
+            raise NoValhallaRoad(f"valhalla is left alone for another {math.ceil(rest_seconds)} s after a failure")
         deadline = self._monotonic() + MAX_SECONDS
         try:
             road = Road.of([leg for part in _parts(points) for leg in self._legs(part, deadline)])
-        except Refused as refusal:
+        except ValhallaRefused as refusal:
             log.warning("roads.valhalla_refused", reason=str(refusal))
             self._circuit.close()
             raise
-        except Failed as failure:
+        except ValhallaFailed as failure:
             log.warning("roads.valhalla_failed", reason=str(failure), error=repr(failure.__cause__))
             self._circuit.open()
             raise
@@ -118,31 +118,31 @@ class ValhallaRoads:
         }
         try:
             answer = self._post(request, deadline)
-        except FailedForNow:
+        except ValhallaFailedForNow:
             answer = self._post(request, deadline)
         try:
             legs = [_leg(leg) for leg in answer.json()["trip"]["legs"]]
         except (LookupError, TypeError, ValueError, OverflowError) as error:
-            raise Failed("valhalla answered with something that is no road") from error
+            raise ValhallaFailed("valhalla answered with something that is no road") from error
         if len(legs) != len(points) - 1:
-            raise Failed(f"valhalla answered with {len(legs)} legs for {len(points)} points")
+            raise ValhallaFailed(f"valhalla answered with {len(legs)} legs for {len(points)} points")
         return legs
 
     def _post(self, request: dict[str, Any], deadline: float) -> httpx.Response:
         seconds = min(self._timeout_seconds, deadline - self._monotonic())
         if seconds <= 0:
-            raise Failed("valhalla took too long")
+            raise ValhallaFailed("valhalla took too long")
         timeout = httpx.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds))
         try:
             answer = self._client.post("/route", json=request, timeout=timeout)
         except httpx.TimeoutException as error:
-            raise FailedForNow("valhalla timed out") from error
+            raise ValhallaFailedForNow("valhalla timed out") from error
         except httpx.HTTPError as error:
-            raise FailedForNow("valhalla cannot be reached") from error
+            raise ValhallaFailedForNow("valhalla cannot be reached") from error
         if answer.status_code == 400:
-            raise Refused(f"valhalla refused: {_refusal(answer)}")
+            raise ValhallaRefused(f"valhalla refused: {_refusal(answer)}")
         if answer.status_code != 200:
-            failed = FailedForNow if answer.is_server_error else Failed
+            failed = ValhallaFailedForNow if answer.is_server_error else ValhallaFailed
             raise failed(f"valhalla answered with status {answer.status_code}")
         return answer
 

@@ -25,7 +25,7 @@ class Dimension(StrEnum):
     LANE = "lane"
 
 
-class Order(StrEnum):
+class LineOrder(StrEnum):
     """The figure that lines are ordered by."""
 
     SAVED = "saved"
@@ -73,10 +73,10 @@ def _dollars(cents: int) -> Decimal:
     return Decimal(cents).scaleb(-2)
 
 
-NOTHING = Figures(0, 0, Decimal(0), 0, 0)
+NO_PLANS = Figures(0, 0, Decimal(0), 0, 0)
 
 
-class Only(NamedTuple):
+class PlanFilter(NamedTuple):
     """Which plans: those of a truck, of a driver or of a lane. None: of all."""
 
     vehicle_id: UUID | None = None
@@ -85,7 +85,7 @@ class Only(NamedTuple):
     destination: str | None = None
 
 
-ALL = Only()
+ALL_PLANS = PlanFilter()
 
 
 class Week(NamedTuple):
@@ -173,11 +173,11 @@ _WEEKS = Statement(
 )
 
 
-def by_week(connection: Connection, tenant: Tenant, span: Span, only: Only = ALL) -> list[Week]:
+def savings_by_week(connection: Connection, tenant: Tenant, span: Span, only: PlanFilter = ALL_PLANS) -> list[Week]:
     """Every week of the span, those without a plan too."""
     parameters = {**_parameters(tenant, span), **only._asdict(), "week_starts": span.week_starts}
     found = {row.week: Figures(*row[1:]) for row in _WEEKS.all(connection, parameters)}
-    return [Week(day, found.get(number, NOTHING)) for number, day in enumerate(span.weeks, start=1)]
+    return [Week(day, found.get(number, NO_PLANS)) for number, day in enumerate(span.weeks, start=1)]
 
 
 def total_of(weeks: list[Week]) -> Figures:
@@ -246,13 +246,13 @@ _LINES = {
 }
 
 
-def by_line(
+def savings_by_line(
     connection: Connection,
     tenant: Tenant,
     span: Span,
     by: Dimension,
     *,
-    order: Order = Order.SAVED,
+    order: LineOrder = LineOrder.SAVED,
     ascending: bool = False,
     limit: int | None = None,
     offset: int = 0,
@@ -282,7 +282,13 @@ _PLANS = Statement(
 
 
 def plans_behind(
-    connection: Connection, tenant: Tenant, span: Span, only: Only = ALL, *, limit: int | None = None, offset: int = 0
+    connection: Connection,
+    tenant: Tenant,
+    span: Span,
+    only: PlanFilter = ALL_PLANS,
+    *,
+    limit: int | None = None,
+    offset: int = 0,
 ) -> Iterator[SavedPlan]:
     """The plans that the figures are sums of, the newest first. Nothing else runs on the connection until the last one
     was taken."""

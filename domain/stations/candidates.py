@@ -15,12 +15,12 @@ from zoneinfo import ZoneInfo
 from domain.database import Connection, as_json
 from domain.roads import Road
 from domain.statements import Statement
-from domain.stations.corridor import Pass, StationIndex
+from domain.stations.corridor import StationIndex, StationPass
 from domain.stations.offers import Offer, Station
 from domain.stations.prices import Deal, fresh_retail, net_price
 
 
-class Prices(NamedTuple):
+class CorridorPrices(NamedTuple):
     """When prices were imported, how old those of the offers are, and how many stations have none and why."""
 
     imported_at: datetime | None
@@ -36,7 +36,7 @@ class Corridor:
 
     offers: Sequence[Offer]
     price_set: int | None
-    prices: Prices
+    prices: CorridorPrices
 
 
 class _Place(NamedTuple):
@@ -162,7 +162,7 @@ def offers_along(
         if index.station_ids[one.station_index] in priced
     ]
     seen = [row.priced_at for row, _ in priced.values() if row.priced_at is not None]
-    prices = Prices(
+    prices = CorridorPrices(
         company.imported_at,
         min(seen, default=None),
         max(seen, default=None),
@@ -202,7 +202,7 @@ def _by_place(deals: Iterable[_DealRow]) -> dict[tuple[str | None, str | None], 
     return places
 
 
-def _offer(one: Pass, row: _Station, price: float) -> Offer:
+def _offer(one: StationPass, row: _Station, price: float) -> Offer:
     station = Station(
         row.station_id, row.name, row.brand, row.address, row.city, row.state, row.latitude, row.longitude
     )

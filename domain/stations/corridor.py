@@ -28,7 +28,7 @@ PIECE_MILES = 10.0
 """The line is searched in pieces of this length. Boxes of longer pieces would hold many stations that are too far."""
 
 
-class Pass(NamedTuple):
+class StationPass(NamedTuple):
     """One pass of the road by a station: the mile where it is nearest, and the straight distance from there."""
 
     station_index: int
@@ -50,7 +50,7 @@ class StationIndex:
         degrees = np.array(places, dtype=np.float64).reshape(-1, 2)
         return cls(station_ids, unit_vectors(degrees), shapely.STRtree(shapely.points(degrees[:, 1], degrees[:, 0])))
 
-    def passes(self, road: Road, max_detour_miles: float) -> list[Pass]:
+    def passes(self, road: Road, max_detour_miles: float) -> list[StationPass]:
         """Every pass of the road by a station at most `max_detour_miles` away, in driving order.
 
         A pass is an unbroken stretch of the road within that distance. A road that winds near a station passes it once.
@@ -86,7 +86,7 @@ class StationIndex:
         nearest = np.flatnonzero(within)[order[first]]
         nearest = nearest[np.lexsort((station[nearest], miles[nearest]))]
         return [
-            Pass(*values)
+            StationPass(*values)
             for values in zip(
                 station[nearest].tolist(),
                 miles[nearest].tolist(),

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.database import Connection
-from domain.planning.deviations import TrackedFix, Watch
+from domain.planning.deviations import NextComparison, TrackedFix
 from domain.queue.jobs import Job
 from domain.statements import Command, Statement
 from domain.telematics.rechecks import WaitingAgain, process_trucks
@@ -68,7 +68,7 @@ _STORE = Command(
 
 
 def store_watches(
-    connection: Connection, environment: str, watches: Mapping[UUID, Watch], *, paused: Collection[UUID]
+    connection: Connection, environment: str, watches: Mapping[UUID, NextComparison], *, paused: Collection[UUID]
 ) -> None:
     """What is to be compared next of each of these vehicles, whose tracks are locked. For those in `paused` nothing is
     until `watch_truck`."""

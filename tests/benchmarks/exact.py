@@ -13,7 +13,7 @@ import numpy as np
 
 from domain.lifecycle import Objective
 from domain.planning.fuel_plan import ComputedPlan, PlanInputs, PlanPolicy, compute_plan
-from domain.planning.gauges import Gauge, Reading, newest_of
+from domain.planning.gauges import Gauge, Reading, judge_newest_reading
 from domain.planning.optimizer import solve
 from domain.planning.relaxation import FURTHEST_DETOUR_MILES
 from domain.planning.trips import Infeasible, Trip
@@ -88,7 +88,7 @@ def _gauge(rng: random.Random, mpg: float, capacity_gallons: float) -> Gauge | N
         burned = 100 * 2.0 * number / mpg / capacity_gallons
         told = min(max(level - burned + (jump if number > 12 else 0.0) + rng.uniform(-1, 1), 0.0), 100.0)
         readings.append(Reading(told, NOON - timedelta(minutes=2 * (19 - number)), north(-40 + 2.0 * number), 60.0))
-    return newest_of(readings, mpg=mpg, capacity_gallons=capacity_gallons)
+    return judge_newest_reading(readings, mpg=mpg, capacity_gallons=capacity_gallons)
 
 
 def difference(inputs: PlanInputs) -> str | None:

@@ -13,12 +13,12 @@ import numpy as np
 from domain.database import Connection, as_json
 from domain.documents import FuelPlanDocument, PlanCause, TimelineEntry
 from domain.lifecycle import Environment
-from domain.planning.deviations import Deviation, FuelStop, PlannedWay, TrackedFix, Watch, follow
+from domain.planning.deviations import Deviation, FuelStop, NextComparison, PlannedWay, TrackedFix, find_deviation
 from domain.planning.explanation import unpack_explanation
 from domain.planning.stored_plans import ROAD_MILES
 from domain.queue.jobs import SWEEP_GRACE, Job, review_plan_job
 from domain.roads import Point, Road
-from domain.roads.highways import NO_ROAD
+from domain.roads.highways import STRAIGHT_LINE_REASON
 from domain.routes.plans.replans import MADE_ANEW, MOST_REPLANS, index_of_stops
 from domain.statements import NotNull, Statement
 from domain.telematics import watches
@@ -57,7 +57,9 @@ class Followed(NamedTuple):
             return None
         explanation = unpack_explanation(self.explanation)
         inputs, roads = explanation["inputs"], explanation["sources"].get("roads")
-        if not inputs["distance_miles"] or (roads is not None and NO_ROAD in (roads["fallback_reason"] or "")):
+        if not inputs["distance_miles"] or (
+            roads is not None and STRAIGHT_LINE_REASON in (roads["fallback_reason"] or "")
+        ):
             return None
         capacity_gallons = inputs["capacity_gallons"]
         line = np.array(explanation["line"], dtype=np.float64)
@@ -151,7 +153,7 @@ def follow_trucks(
             spans[truck.track.vehicle_id] = max(since, route.as_of), truck.until
     fixes = watches.fixes_between(connection, environment, spans)
 
-    next_watches, deviations = dict[UUID, Watch](), dict[UUID, tuple[UUID, Deviation]]()
+    next_watches, deviations = dict[UUID, NextComparison](), dict[UUID, tuple[UUID, Deviation]]()
     for truck in trucks:
         vehicle_id = truck.track.vehicle_id
         if not fixes.get(vehicle_id):
@@ -166,7 +168,7 @@ def follow_trucks(
             until = spans[vehicle_id][1]
             return watches.fixes_between(connection, environment, {vehicle_id: (since, until)})[vehicle_id]
 
-        deviation, next_watches[vehicle_id] = follow(
+        deviation, next_watches[vehicle_id] = find_deviation(
             way,
             fixes[vehicle_id],
             fuel_stops_passed=truck.track.fuel_stops_passed,

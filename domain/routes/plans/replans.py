@@ -21,7 +21,7 @@ from uuid import UUID
 from domain.database import Connection, as_json
 from domain.documents import FuelPlanDocument, FuelStopDocument, PlanCause, TimelineEntry
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
-from domain.planning.plan_changes import SAVING_CHANGE
+from domain.planning.plan_changes import SAVING_CHANGE_DOLLARS
 from domain.planning.plan_tasks import PlanTask, live_now, plan_task_as_of, route_to_plan
 from domain.planning.stored_plans import store_plan
 from domain.queue.jobs import Job
@@ -140,7 +140,7 @@ def _is_worth_telling(old: FuelPlanDocument, fuel_stops_passed: int, new: Comput
         found = index_of_stops(ahead).passes(new.inputs.road, new.limits.max_detour_miles)
         if len({one.station_index for one in found}) < len(ahead):
             return True
-    return abs(new.total_cost - sum(stop["totalCost"] for stop in ahead)) > SAVING_CHANGE
+    return abs(new.total_cost - sum(stop["totalCost"] for stop in ahead)) > SAVING_CHANGE_DOLLARS
 
 
 def index_of_stops(stops: Sequence[FuelStopDocument]) -> StationIndex:

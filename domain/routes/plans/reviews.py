@@ -28,7 +28,7 @@ from domain.lifecycle import RouteStatus
 from domain.messages.discarding import discard_messages
 from domain.messages.due_messages import is_being_sent
 from domain.planning.fuel_plan import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG, ComputedPlan, NoPlan
-from domain.planning.plan_changes import fuel_changed, level_on_leaving, same_trip, saving_moved
+from domain.planning.plan_changes import fuel_changed, level_on_leaving, saving_changed, savings_compare
 from domain.planning.plan_tasks import (
     PlanTask,
     RouteToPlan,
@@ -269,7 +269,7 @@ def _is_worth_replacing(review: Review, new: ComputedPlan | NoPlan) -> bool:
     - No plan is feasible any more: the driver keeps the plan there is.
     - The fuel changed by more than 10 % of capacity: replaced, whatever the new plan saves.
     - Only prices changed: replaced when the plan's saving changes by more than $10. The savings are compared only
-      over the same road with about the same fuel, see `same_trip`.
+      over the same road with about the same fuel, see `savings_compare`.
     """
     if isinstance(new, NoPlan):
         return False
@@ -305,11 +305,11 @@ def _confirm(connection: Connection, review: Review, corridor: Corridor, new: Co
 def _is_comparable(review: Review, new: ComputedPlan) -> bool:
     before, after = review.plan.fuel_percent, review.task.read_percent
     driven_miles = review.plan.road_miles - new.inputs.road_miles
-    return same_trip(review.plan.document, driven_miles=driven_miles, percent_before=before, percent_after=after)
+    return savings_compare(review.plan.document, driven_miles=driven_miles, percent_before=before, percent_after=after)
 
 
 def _saving_moved(old: PlanUnderReview, new: ComputedPlan) -> bool:
-    return saving_moved(old.document["savingsTotal"], new.savings_total)
+    return saving_changed(old.document["savingsTotal"], new.savings_total)
 
 
 class _Retried(NamedTuple):

@@ -7,9 +7,9 @@ import psycopg
 from starlette.responses import Response
 
 from domain.ids import shown_id
-from domain.ifta.driven_routes import Driven, find_driven
+from domain.ifta.driven_routes import QuarterRoutes, find_quarter_routes
 from domain.ifta.quarters import Quarter, UnknownQuarter
-from domain.ifta.report import make_report, write_ifta_csv
+from domain.ifta.report import make_quarter_report, write_ifta_csv
 from ingress.console.addresses import as_download, in_report_threads, page_at
 from ingress.console.downloads import Download
 from ingress.console.refusals import Refused
@@ -31,7 +31,7 @@ def show(page: Page) -> Response:
         section="ifta",
         quarter=quarter,
         quarters=_latest(today),
-        report=make_report(page.connection, driven, now=page.now) if driven is not None else None,
+        report=make_quarter_report(page.connection, driven, now=page.now) if driven is not None else None,
         most=MOST_ROUTES,
         company=shown_id("cmp", page.company_id),
     )
@@ -42,7 +42,7 @@ def export(page: Page) -> Response:
     driven = _driven(page, quarter)
     if driven is None:
         raise Refused(400, "This report is too large for a page", "Make it with the command that the page IFTA shows.")
-    report = make_report(page.connection, driven, now=page.now)
+    report = make_quarter_report(page.connection, driven, now=page.now)
     return Download(f"ifta-{quarter}.csv", lambda file: write_ifta_csv(file, report))
 
 
@@ -65,10 +65,10 @@ def _latest(today: date) -> list[Quarter]:
     return quarters
 
 
-def _driven(page: Page, quarter: Quarter) -> Driven | None:
+def _driven(page: Page, quarter: Quarter) -> QuarterRoutes | None:
     """The routes of a report. None where they are too many, or where the search for them took too long."""
     try:
-        driven = find_driven(page.connection, page.company_id, quarter)
+        driven = find_quarter_routes(page.connection, page.company_id, quarter)
     except psycopg.errors.QueryCanceled:
         return None
     return driven if len(driven.route_ids) <= MOST_ROUTES else None

@@ -15,7 +15,17 @@ from domain.database import Tenant
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
 from domain.savings.export import line_row, plan_row, write_savings_csv
-from domain.savings.report import Dimension, Only, Order, SavingsLine, Week, by_line, by_week, plans_behind, total_of
+from domain.savings.report import (
+    Dimension,
+    LineOrder,
+    PlanFilter,
+    SavingsLine,
+    Week,
+    plans_behind,
+    savings_by_line,
+    savings_by_week,
+    total_of,
+)
 from domain.savings.spans import Span, UnusableSpan, month_of, quarter_of
 from domain.wording import sentence
 from ingress.console.addresses import as_download, page_at
@@ -37,15 +47,15 @@ class _Wanted(NamedTuple):
     tenant: Tenant
     span: Span
     by: Dimension
-    order: Order
+    order: LineOrder
     ascending: bool
-    only: Only
+    only: PlanFilter
     page: int
 
 
 def show(page: Page) -> Response:
     wanted = _wanted(page)
-    found = by_line(
+    found = savings_by_line(
         page.connection,
         wanted.tenant,
         wanted.span,
@@ -57,7 +67,7 @@ def show(page: Page) -> Response:
     )
     return page.render(
         "savings.html",
-        **_head(page, wanted, by_week(page.connection, wanted.tenant, wanted.span)),
+        **_head(page, wanted, savings_by_week(page.connection, wanted.tenant, wanted.span)),
         found=found,
         pages=-(-found.total // LINES),
         names=NAMES,
@@ -68,7 +78,7 @@ def show(page: Page) -> Response:
 def show_plans(page: Page) -> Response:
     """The plans behind a figure."""
     wanted = _wanted(page)
-    weeks = by_week(page.connection, wanted.tenant, wanted.span, wanted.only)
+    weeks = savings_by_week(page.connection, wanted.tenant, wanted.span, wanted.only)
     shown = plans_behind(
         page.connection, wanted.tenant, wanted.span, wanted.only, limit=PLANS, offset=wanted.page * PLANS
     )
@@ -84,7 +94,7 @@ def show_plans(page: Page) -> Response:
 def export(page: Page) -> Response:
     """The lines as a CSV file."""
     wanted = _wanted(page)
-    found = by_line(
+    found = savings_by_line(
         page.connection, wanted.tenant, wanted.span, wanted.by, order=wanted.order, ascending=wanted.ascending
     )
     return _file(wanted, wanted.by, (line_row(wanted.by, line) for line in found.lines))
@@ -93,7 +103,7 @@ def export(page: Page) -> Response:
 def export_plans(page: Page) -> Response:
     """The plans behind a figure as a CSV file."""
     wanted = _wanted(page)
-    weeks = by_week(page.connection, wanted.tenant, wanted.span, wanted.only)
+    weeks = savings_by_week(page.connection, wanted.tenant, wanted.span, wanted.only)
     if total_of(weeks).plans > MOST_PLANS:
         raise Refused(
             400,
@@ -115,7 +125,7 @@ _ONLY = ("vehicle", "driver", "origin", "destination")
 _FIELDS = ("environment", "from", "to", "by", "order", "direction", *_ONLY, "page")
 _ENVIRONMENTS = {str(one): one for one in Environment}
 _BYS = {str(one): one for one in Dimension}
-_ORDERS = {str(one): one for one in Order}
+_ORDERS = {str(one): one for one in LineOrder}
 
 
 def _wanted(page: Page) -> _Wanted:
@@ -125,9 +135,9 @@ def _wanted(page: Page) -> _Wanted:
         tenant=Tenant(page.company_id, _ENVIRONMENTS.get(form.text("environment"), Environment.LIVE)),
         span=_span(page),
         by=_BYS.get(form.text("by"), Dimension.TRUCK),
-        order=_ORDERS.get(form.text("order"), Order.SAVED),
+        order=_ORDERS.get(form.text("order"), LineOrder.SAVED),
         ascending=form.text("direction") == "up",
-        only=Only(
+        only=PlanFilter(
             _id(page, "vehicle", "veh"), _id(page, "driver", "drv"), _place(page, "origin"), _place(page, "destination")
         ),
         page=form.number("page"),
@@ -205,7 +215,7 @@ def _head(page: Page, wanted: _Wanted, weeks: list[Week]) -> dict[str, Any]:
             ("Last quarter", quarter_of(quarter.first_day - day, zone)),
         ],
         "environments": list(Environment),
-        "orders": list(Order),
+        "orders": list(LineOrder),
         "kept": {name: page.form.secret(name) for name in ("environment", "by", *_ONLY) if page.form.secret(name)},
     }
 

@@ -13,9 +13,9 @@ from domain.accounts.companies import UnknownCompany
 from domain.database import Connection
 from domain.housekeeping import retention
 from domain.ids import new_id
-from domain.ifta.driven_routes import find_driven
+from domain.ifta.driven_routes import find_quarter_routes
 from domain.ifta.quarters import Quarter, UnknownQuarter
-from domain.ifta.report import QuarterReport, make_report
+from domain.ifta.report import QuarterReport, make_quarter_report
 from domain.planning import stored_plans
 from domain.planning.fuel_plan import ComputedPlan
 from domain.planning.plan_tasks import load_plan_task, road_ahead
@@ -87,7 +87,7 @@ def drive(
 
 
 def report_of(connection: Connection, fleet: Fleet, quarter: Quarter, now: datetime = NEW_YEAR) -> QuarterReport:
-    return make_report(connection, find_driven(connection, fleet.company_id, quarter), now=now)
+    return make_quarter_report(connection, find_quarter_routes(connection, fleet.company_id, quarter), now=now)
 
 
 def by_state(report: QuarterReport, column: str) -> dict[str, Any]:
@@ -101,8 +101,8 @@ def test_a_driven_route_counts_with_the_miles_and_gallons_of_its_plan(
     route_id, plan = drive(connection, settings, fleet, NEW_YEAR - hours(30))
     told: list[int] = []
 
-    found = find_driven(connection, fleet.company_id, Q4)
-    report = make_report(connection, found, now=NEW_YEAR, progress=told.append)
+    found = find_quarter_routes(connection, fleet.company_id, Q4)
+    report = make_quarter_report(connection, found, now=NEW_YEAR, progress=told.append)
 
     assert found.route_ids == [route_id]
     assert told == [1]
@@ -260,7 +260,7 @@ def test_a_quarter_in_which_nothing_was_driven_is_empty(connection: Connection, 
     assert (report.states, report.routes, report.totals.miles, report.totals.tax_dollars) == ([], 0, 0, 0)
     assert not report.ended
     with pytest.raises(UnknownCompany):
-        find_driven(connection, new_id(), Q4)
+        find_quarter_routes(connection, new_id(), Q4)
 
 
 def test_quarters_follow_one_another() -> None:

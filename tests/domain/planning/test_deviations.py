@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from domain.planning.deviations import Deviation, FuelStop, PlannedWay, TrackedFix, Watch, follow
+from domain.planning.deviations import Deviation, FuelStop, NextComparison, PlannedWay, TrackedFix, find_deviation
 from domain.roads import Point
 from domain.roads.sphere import MILES_PER_DEGREE
 
@@ -75,14 +75,14 @@ def followed(
     way: PlannedWay, fixes: Sequence[TrackedFix], *, ends: Sequence[int] = (), newest_decides: bool = False
 ) -> tuple[Deviation | None, int]:
     """The first deviation, and how many fuel stops were passed by then, where the fixes come in portions that end
-    there. Like the feed, a portion is looked at only from `Watch.at` on."""
-    watch = Watch(fixes[0].recorded_at, fixes[0].recorded_at, 0)
+    there. Like the feed, a portion is looked at only from `NextComparison.at` on."""
+    watch = NextComparison(fixes[0].recorded_at, fixes[0].recorded_at, 0)
     for end in [*sorted(set(ends)), len(fixes)]:
         known = fixes[:end]
         if not known or known[-1].recorded_at < watch.at:
             continue
         portion = [fix for fix in known if fix.recorded_at >= watch.since]
-        deviation, watch = follow(
+        deviation, watch = find_deviation(
             way,
             portion,
             fuel_stops_passed=watch.fuel_stops_passed,

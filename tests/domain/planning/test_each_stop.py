@@ -12,9 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.planning.each_stop import costs_with_each_stop
-from domain.planning.least_cost import CostSegment, Function, after_stops_of, at_least, cheaper, stations_of
+from domain.planning.least_cost import (
+    CostFunction,
+    CostSegment,
+    after_stops_from_start,
+    at_least,
+    cheaper,
+    stations_of,
+)
 from domain.planning.optimizer import solve
-from domain.planning.trips import GALLONS, Candidate, Infeasible, Solution, Trip
+from domain.planning.trips import GALLON_TOLERANCE, Candidate, Infeasible, Solution, Trip
 from tests.benchmarks.optimizer import dense_trip, truck_trip
 from tests.domain.planning.test_optimizer import VARIANTS, coarse_trips, milp_objective, random_trip, trip
 
@@ -25,21 +32,23 @@ def cost_with_stop(trip: Trip, must_stop_at: int | None) -> float | None:
     """The slow way: the whole trip once more, where the candidate may not be passed without a stop. Nothing that can be
     reached is dropped.
     """
-    start: Function = [(trip.start_usable_gallons, trip.start_usable_gallons, CostSegment(0.0, 0.0))]
-    layers: list[Function] = [[]] * ((trip.max_stops or 0) + 1)
+    start: CostFunction = [(trip.start_usable_gallons, trip.start_usable_gallons, CostSegment(0.0, 0.0))]
+    layers: list[CostFunction] = [[]] * ((trip.max_stops or 0) + 1)
     for index, station in enumerate(stations_of(trip)):
         start = at_least(start, station.floor + trip.margin_gallons)
         layers = [at_least(V, station.floor) for V in layers]
-        stopped = after_stops_of(layers, start, station, trip, trip.stop_cost, counted=trip.max_stops is not None)
+        stopped = after_stops_from_start(
+            layers, start, station, trip, trip.stop_cost, counted=trip.max_stops is not None
+        )
         if index == must_stop_at:
             start, layers = [], stopped
         else:
             layers = [*map(cheaper, layers, stopped)]
     burned, worth = trip.distance_miles / trip.mpg, trip.leftover_value_per_gallon
-    wanted = max(trip.reserve_gallons, trip.end_gallons) - GALLONS + burned
+    wanted = max(trip.reserve_gallons, trip.end_gallons) - GALLON_TOLERANCE + burned
     costs = [
         line.base + line.slope * level - worth * (level - burned - trip.end_gallons)
-        for V in [at_least(start, trip.lowest_gallons(0) - GALLONS + burned), *layers]
+        for V in [at_least(start, trip.lowest_gallons(0) - GALLON_TOLERANCE + burned), *layers]
         for low, high, line in at_least(V, wanted)
         for level in (low, high)
     ]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from domain.planning.gauges import BELIEVABLE_RISE_PERCENT, BURNED_SHARE, Gauge, Reading, newest_of
+from domain.planning.gauges import BELIEVABLE_RISE_PERCENT, BURNED_SHARE, Gauge, Reading, judge_newest_reading
 from domain.roads import Point
 from domain.roads.sphere import MILES_PER_DEGREE
 
@@ -26,7 +26,7 @@ def readings(*levels: tuple[float, float, float]) -> list[Reading]:
 
 
 def newest(read: Sequence[Reading]) -> Gauge:
-    return newest_of(read, mpg=MPG, capacity_gallons=CAPACITY)
+    return judge_newest_reading(read, mpg=MPG, capacity_gallons=CAPACITY)
 
 
 def on_the_road(*percents: float, start_mile: float = 0.0) -> Iterator[tuple[float, float, float]]:

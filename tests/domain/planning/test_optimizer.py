@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.planning.optimizer import solve
-from domain.planning.rounding import round_and_replay
+from domain.planning.rounding import round_and_drive
 from domain.planning.trips import (
     PUMP_STEP_GALLONS,
     BrokenPlan,
@@ -166,7 +166,7 @@ def agree(trip: Trip) -> bool:
     assert expected is not None
     assert solution.objective == pytest.approx(expected, abs=1e-6)
     drive_trip(trip, solution.purchases)
-    rounded = round_and_replay(trip, solution)
+    rounded = round_and_drive(trip, solution)
     assert isinstance(rounded, Solution)
     drive_trip(trip, rounded.purchases)
     assert solution.objective - 1e-6 <= rounded.objective <= solution.objective + DOLLARS_LOST_TO_ROUNDING
@@ -508,7 +508,7 @@ def test_too_few_stops_are_named() -> None:
 def rounded(trip: Trip) -> list[tuple[int, float]]:
     solution = solve(trip)
     assert isinstance(solution, Solution)
-    result = round_and_replay(trip, solution)
+    result = round_and_drive(trip, solution)
     assert isinstance(result, Solution)
     return [(index, gallons) for index, gallons in result.purchases]
 
@@ -534,7 +534,7 @@ def test_a_purchase_is_never_rounded_to_less_than_its_detour_burns() -> None:
     )
     purchases = Purchase(0, 59.95), Purchase(1, 10.01)
     drive_trip(both, purchases)
-    plan = round_and_replay(both, Solution(purchases, objective_of(both, purchases)))
+    plan = round_and_drive(both, Solution(purchases, objective_of(both, purchases)))
     assert isinstance(plan, Solution)
     assert plan.purchases[-1] == (1, 10.1)
 
@@ -553,7 +553,7 @@ def test_a_trip_without_a_thousandth_to_spare_is_infeasible() -> None:
     exact = trip((100.001, 3.0), distance_miles=550.0003, usable_gallons=99.99987)
     solution = solve(exact)
     assert isinstance(solution, Solution)
-    assert isinstance(round_and_replay(exact, solution), Infeasible)
+    assert isinstance(round_and_drive(exact, solution), Infeasible)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from domain.planning.plan_changes import fuel_changed, level_on_leaving, same_trip, saving_moved
+from domain.planning.plan_changes import fuel_changed, level_on_leaving, saving_changed, savings_compare
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_fuel_has_changed_when_two_readings_in_a_row_say_so(
     [(25.0, 35.0, False), (25.0, 35.01, True), (25.0, 14.99, True), (None, 10.0, False), (-5.0, None, False)],
 )
 def test_a_saving_has_moved_by_more_than_ten_dollars(before: float | None, after: float | None, moved: bool) -> None:
-    assert saving_moved(before, after) is moved
+    assert saving_changed(before, after) is moved
 
 
 PLAN = {"totalDistanceMiles": 600.0, "savingsTotal": 30.0, "stops": [{"milesFromOrigin": 120.0}]}
@@ -75,4 +75,4 @@ def test_savings_compare_for_the_same_road_and_fuel(
 ) -> None:
     before = {**PLAN, "stops": [{"milesFromOrigin": first_purchase}]}
     driven_miles = 600.0 - miles_left
-    assert same_trip(before, driven_miles=driven_miles, percent_before=40.0, percent_after=percent) is same
+    assert savings_compare(before, driven_miles=driven_miles, percent_before=40.0, percent_after=percent) is same

@@ -10,8 +10,8 @@ import pytest
 from domain.planning.fuel_plan import ComputedPlan, NoPlan, PlanInputs, compute_plan
 from domain.planning.relaxation import (
     FURTHEST_DETOUR_MILES,
+    RELAXATION_STEP,
     SMALLEST_PURCHASE_GALLONS,
-    STEP,
     PlanLimits,
     least_relaxation,
 )
@@ -77,7 +77,7 @@ def test_a_station_further_off_the_road_than_allowed() -> None:
     """Of two the nearer is taken, though it is dearer: no detour is longer than needed."""
     plan = feasible(low(600.0, priced(200, 3.9, east_miles=12.0), priced(210, 3.0, east_miles=20.0)))
     assert list(relaxed(plan)) == ["max_detour_miles"]
-    assert plan.explanation()["inputs"]["max_detour_miles"] == pytest.approx(12.0, abs=2 * STEP)
+    assert plan.explanation()["inputs"]["max_detour_miles"] == pytest.approx(12.0, abs=2 * RELAXATION_STEP)
     assert [stop.miles_from_origin for stop in plan.stops] == [pytest.approx(200.0, abs=0.5)]
 
 
@@ -174,7 +174,7 @@ def nearer_to_the_policy(name: str, used: Any, policy: Any) -> Any:
     """One step less of a limit given up."""
     if name == "max_stops":
         return used - 1
-    return min(used + STEP, policy) if used < policy else max(used - STEP, policy)
+    return min(used + RELAXATION_STEP, policy) if used < policy else max(used - RELAXATION_STEP, policy)
 
 
 @pytest.mark.slow

@@ -6,60 +6,70 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.planning.schedule import LAST_MOMENT, MAX_DRIVING_HOURS, REST, Call, arrivals
+from domain.planning.schedule import LAST_MOMENT, MAX_DRIVING_HOURS, REST, Waypoint, arrival_times
 
 EIGHT = datetime(2026, 11, 23, 8, tzinfo=UTC)
 
 
-def hours_after(departure: datetime, *calls: Call) -> list[float]:
+def hours_after(departure: datetime, *calls: Waypoint) -> list[float]:
     return [(arrival - departure) / timedelta(hours=1) for arrival in told(departure, calls)]
 
 
-def told(departure: datetime, calls: Iterable[Call]) -> list[datetime]:
-    return [arrival for arrival in arrivals(departure, calls) if arrival is not None]
+def told(departure: datetime, calls: Iterable[Waypoint]) -> list[datetime]:
+    return [arrival for arrival in arrival_times(departure, calls) if arrival is not None]
 
 
 def test_a_window_at_the_end_of_time_is_waited_for_and_what_comes_after_it_cannot_be_told() -> None:
     opens = LAST_MOMENT - timedelta(hours=1)
-    calls = [Call(1.0, stay=timedelta(minutes=30)), Call(2.0, opens), Call(2.5), Call(4.0), Call(50.0, opens=EIGHT)]
+    calls = [
+        Waypoint(1.0, stay=timedelta(minutes=30)),
+        Waypoint(2.0, opens),
+        Waypoint(2.5),
+        Waypoint(4.0),
+        Waypoint(50.0, opens=EIGHT),
+    ]
     half_an_hour_later = opens + timedelta(minutes=30)
-    assert list(arrivals(EIGHT, calls)) == [EIGHT + timedelta(hours=1), opens, half_an_hour_later, None, None]
-    assert list(arrivals(LAST_MOMENT, calls)) == [None] * 5
+    assert list(arrival_times(EIGHT, calls)) == [EIGHT + timedelta(hours=1), opens, half_an_hour_later, None, None]
+    assert list(arrival_times(LAST_MOMENT, calls)) == [None] * 5
 
 
 def test_a_window_at_the_beginning_of_time_has_been_open_long() -> None:
     opens = datetime.min.replace(tzinfo=UTC)
-    assert hours_after(EIGHT, Call(2.0, opens)) == [2.0]
-    assert list(arrivals(opens, [Call(2.0, opens)])) == [opens + timedelta(hours=2)]
+    assert hours_after(EIGHT, Waypoint(2.0, opens)) == [2.0]
+    assert list(arrival_times(opens, [Waypoint(2.0, opens)])) == [opens + timedelta(hours=2)]
 
 
 def test_eleven_hours_are_driven_without_a_rest() -> None:
-    assert hours_after(EIGHT, Call(5.0), Call(11.0)) == [5.0, 11.0]
+    assert hours_after(EIGHT, Waypoint(5.0), Waypoint(11.0)) == [5.0, 11.0]
 
 
 def test_then_the_driver_rests_for_ten() -> None:
-    assert hours_after(EIGHT, Call(11.5), Call(22.0), Call(22.5)) == [21.5, 32.0, 42.5]
+    assert hours_after(EIGHT, Waypoint(11.5), Waypoint(22.0), Waypoint(22.5)) == [21.5, 32.0, 42.5]
 
 
 def test_a_long_leg_has_several_rests() -> None:
-    assert hours_after(EIGHT, Call(40.0)) == [70.0]
+    assert hours_after(EIGHT, Waypoint(40.0)) == [70.0]
 
 
 def test_a_fuel_stop_delays_what_comes_after_it() -> None:
     half_an_hour = timedelta(minutes=30)
-    assert hours_after(EIGHT, Call(2.0, stay=half_an_hour), Call(4.0, stay=half_an_hour), Call(6.0)) == [2.0, 4.5, 7.0]
+    assert hours_after(EIGHT, Waypoint(2.0, stay=half_an_hour), Waypoint(4.0, stay=half_an_hour), Waypoint(6.0)) == [
+        2.0,
+        4.5,
+        7.0,
+    ]
 
 
 def test_who_is_early_waits_and_who_is_late_goes_on() -> None:
     opens = EIGHT + timedelta(hours=6)
-    assert hours_after(EIGHT, Call(4.0, opens=opens), Call(5.0)) == [6.0, 7.0]
-    assert hours_after(EIGHT, Call(7.0, opens=opens), Call(8.0)) == [7.0, 8.0]
+    assert hours_after(EIGHT, Waypoint(4.0, opens=opens), Waypoint(5.0)) == [6.0, 7.0]
+    assert hours_after(EIGHT, Waypoint(7.0, opens=opens), Waypoint(8.0)) == [7.0, 8.0]
 
 
 def test_a_wait_of_ten_hours_is_a_rest() -> None:
     short, long = (EIGHT + timedelta(hours=10 + hours) for hours in (9.9, 10))
-    assert hours_after(EIGHT, Call(10.0, opens=short), Call(12.0)) == [19.9, 31.9]
-    assert hours_after(EIGHT, Call(10.0, opens=long), Call(12.0)) == [20.0, 22.0]
+    assert hours_after(EIGHT, Waypoint(10.0, opens=short), Waypoint(12.0)) == [19.9, 31.9]
+    assert hours_after(EIGHT, Waypoint(10.0, opens=long), Waypoint(12.0)) == [20.0, 22.0]
 
 
 @given(
@@ -70,7 +80,7 @@ def test_nobody_is_faster_than_the_law_or_before_the_window(legs: list[tuple[flo
     for leg_hours, opens_after, stay_hours in legs:
         driving_hours += leg_hours
         opens = None if opens_after is None else EIGHT + timedelta(hours=opens_after)
-        calls.append(Call(driving_hours, opens, timedelta(hours=stay_hours)))
+        calls.append(Waypoint(driving_hours, opens, timedelta(hours=stay_hours)))
 
     times = told(EIGHT, calls)
 

@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import dijkstra
 
 from domain.roads import Point
 from domain.roads.build_highways import RoadNetwork, graph_of
-from domain.roads.highways import FREEWAY_COST, OTHER_COST, PER_MILE, Finder, HighwayGraph
+from domain.roads.highways import FREEWAY_COST, OTHER_COST, PER_MILE, HighwayFinder, HighwayGraph
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +35,7 @@ def grid(seed: int) -> RoadNetwork:
 @pytest.mark.parametrize("seed", range(5))
 def test_ways_over_shortcuts_are_the_cheapest(seed: int) -> None:
     network = grid(seed)
-    finder = Finder(graph_of(network))
+    finder = HighwayFinder(graph_of(network))
     costs = np.rint(network.miles * PER_MILE) * np.where(network.freeway, FREEWAY_COST, OTHER_COST)
     size = len(network.nodes)
     cheapest = dijkstra(csr_array((costs, (network.starts, network.ends)), shape=(size, size)), directed=False)
@@ -58,7 +58,7 @@ def test_ways_over_shortcuts_are_the_cheapest(seed: int) -> None:
 def test_a_leg_has_the_miles_of_its_roads() -> None:
     towns = np.array([[40.0, -100.0], [40.0, -99.0], [40.0, -98.0]])
     roads = RoadNetwork(towns, np.array([0, 1]), np.array([1, 2]), np.array([60.0, 55.0]), np.array([True, False]))
-    leg = Finder(graph_of(roads)).leg(Point(40.0, -100.0), Point(40.0, -98.0))
+    leg = HighwayFinder(graph_of(roads)).leg(Point(40.0, -100.0), Point(40.0, -98.0))
     assert leg is not None
     assert leg.line_miles.tolist() == pytest.approx([0, 0, 60, 115, 115])
     assert leg.hours == pytest.approx(60 / 55 + 55 / 40)

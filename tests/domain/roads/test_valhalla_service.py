@@ -18,7 +18,7 @@ from osmium.osm.mutable import Node, Way
 
 from domain.roads import Point, great_circle_miles
 from domain.roads.circuit import ROADS_REST_SECONDS
-from domain.roads.highways import NO_ROAD, HighwayRoads
+from domain.roads.highways import STRAIGHT_LINE_REASON, HighwayRoads
 from domain.roads.valhalla import MAX_LOCATIONS, ValhallaRoads
 from tests.domain.roads.conftest import Clock
 
@@ -195,12 +195,15 @@ def test_a_dead_server_is_left_alone_and_used_again_when_it_is_back(
 ) -> None:
     service.kill()
     road = roads.through([WEST, EAST])
-    assert (road.source, road.fallback_reason) == ("great-circle", f"valhalla cannot be reached; {NO_ROAD}")
+    assert (road.source, road.fallback_reason) == (
+        "great-circle",
+        f"valhalla cannot be reached; {STRAIGHT_LINE_REASON}",
+    )
     service.start()
     clock.seconds += ROADS_REST_SECONDS - 12
     road = roads.through([WEST, EAST])
     assert road.source == "great-circle"
-    assert road.fallback_reason == f"valhalla is left alone for another 12 s after a failure; {NO_ROAD}"
+    assert road.fallback_reason == f"valhalla is left alone for another 12 s after a failure; {STRAIGHT_LINE_REASON}"
     clock.seconds += 12
     road = roads.through([WEST, EAST])
     assert (road.source, road.fallback_reason) == ("valhalla", None)

@@ -22,16 +22,16 @@ from domain.routes import transitions
 from domain.routes.plans import delivery
 from domain.savings.export import CSV_COLUMNS, line_row, plan_row, write_savings_csv
 from domain.savings.report import (
-    ALL,
+    ALL_PLANS,
     Dimension,
     Figures,
-    Only,
-    Order,
+    LineOrder,
+    PlanFilter,
     SavingsLine,
     Week,
-    by_line,
-    by_week,
     plans_behind,
+    savings_by_line,
+    savings_by_week,
     total_of,
 )
 from domain.savings.spans import Span, UnusableSpan, month_of, quarter_of
@@ -56,11 +56,11 @@ def sent(
     return route_id
 
 
-def total(connection: Connection, tenant: Tenant, span: Span = NOVEMBER, only: Only = ALL) -> Figures:
-    return total_of(by_week(connection, tenant, span, only))
+def total(connection: Connection, tenant: Tenant, span: Span = NOVEMBER, only: PlanFilter = ALL_PLANS) -> Figures:
+    return total_of(savings_by_week(connection, tenant, span, only))
 
 
-def behind(connection: Connection, tenant: Tenant, span: Span = NOVEMBER, only: Only = ALL) -> list[UUID]:
+def behind(connection: Connection, tenant: Tenant, span: Span = NOVEMBER, only: PlanFilter = ALL_PLANS) -> list[UUID]:
     return [plan.route_id for plan in plans_behind(connection, tenant, span, only)]
 
 
@@ -159,7 +159,7 @@ def test_a_plan_without_a_purchase_counts_and_saves_nothing(
     figures = total(connection, fleet.live)
     assert figures == Figures(1, 0, Decimal(0), 0, 0)
     assert (figures.saved_per_gallon, figures.saved_percent) == (None, None)
-    assert by_line(connection, fleet.live, NOVEMBER, Dimension.TRUCK, order=Order.PERCENT).total == 1
+    assert savings_by_line(connection, fleet.live, NOVEMBER, Dimension.TRUCK, order=LineOrder.PERCENT).total == 1
 
 
 def test_each_company_and_environment_has_its_own(connection: Connection, fleet: Fleet, settings: Settings) -> None:
@@ -169,8 +169,8 @@ def test_each_company_and_environment_has_its_own(connection: Connection, fleet:
     for tenant, route_id in ((fleet.live, live), (fleet.sandbox, sandbox), (other.live, elsewhere)):
         assert behind(connection, tenant) == [route_id]
         assert total(connection, tenant).plans == 1
-        assert [by_line(connection, tenant, NOVEMBER, by).total for by in Dimension] == [1, 1, 1]
-    assert behind(connection, other.live, only=Only(vehicle_id=fleet.trucks[0])) == []
+        assert [savings_by_line(connection, tenant, NOVEMBER, by).total for by in Dimension] == [1, 1, 1]
+    assert behind(connection, other.live, only=PlanFilter(vehicle_id=fleet.trucks[0])) == []
 
 
 def test_what_retention_deletes_no_longer_counts(connection: Connection, fleet: Fleet, settings: Settings) -> None:
@@ -198,8 +198,8 @@ def test_a_month_ends_in_the_company_s_zone(
     first = sent(connection, settings, fleet.live, at=last_moment + timedelta(microseconds=1))
     assert behind(connection, fleet.live, november) == [last]
     assert behind(connection, fleet.live, december) == [first]
-    assert by_week(connection, fleet.live, november)[-1].figures.plans == 1
-    assert by_week(connection, fleet.live, december)[0].figures.plans == 1
+    assert savings_by_week(connection, fleet.live, november)[-1].figures.plans == 1
+    assert savings_by_week(connection, fleet.live, december)[0].figures.plans == 1
 
 
 def test_weeks_begin_with_the_span_and_then_on_mondays(
@@ -210,7 +210,7 @@ def test_weeks_begin_with_the_span_and_then_on_mondays(
     assert (span.end - span.start).total_seconds() == 30 * 86_400 + 3_600
     sent(connection, settings, fleet.live, at=datetime(2026, 11, 9, 5, 59, tzinfo=UTC))
     sent(connection, settings, fleet.live, at=datetime(2026, 11, 9, 6, 0, tzinfo=UTC))
-    assert [week.figures.plans for week in by_week(connection, fleet.live, span)] == [0, 1, 1, 0, 0, 0]
+    assert [week.figures.plans for week in savings_by_week(connection, fleet.live, span)] == [0, 1, 1, 0, 0, 0]
 
 
 def test_spans_are_checked() -> None:
@@ -296,7 +296,7 @@ def _check_sums(connection: Connection, config: Settings, plans: list[Planned]) 
     in_all = total(connection, fleet.live)
     assert in_all == _sum([row.document for row in documents])
     for by in Dimension:
-        found = by_line(connection, fleet.live, NOVEMBER, by)
+        found = savings_by_line(connection, fleet.live, NOVEMBER, by)
         assert found.total == len(found.lines) == len(wanted[by])
         assert total_of_lines(found.lines) == in_all
         assert [line.figures.saved_cents for line in found.lines] == sorted(
@@ -307,9 +307,9 @@ def _check_sums(connection: Connection, config: Settings, plans: list[Planned]) 
             key = (str(line.name).rpartition(",")[0], str(line.other).rpartition(",")[0]) if lane else line.id
             assert line.figures == _sum(wanted[by][key])
             only = {
-                Dimension.TRUCK: Only(vehicle_id=line.id),
-                Dimension.DRIVER: Only(driver_id=line.id),
-                Dimension.LANE: Only(origin=line.name, destination=line.other),
+                Dimension.TRUCK: PlanFilter(vehicle_id=line.id),
+                Dimension.DRIVER: PlanFilter(driver_id=line.id),
+                Dimension.LANE: PlanFilter(origin=line.name, destination=line.other),
             }[by]
             assert total(connection, fleet.live, only=only) == line.figures, "the figure, and the plans behind it"
             assert len(behind(connection, fleet.live, only=only)) == line.figures.plans
@@ -334,16 +334,23 @@ def test_lines_are_ordered_by_any_figure_and_paged(connection: Connection, fleet
         sent(connection, settings, fleet.live, savingsTotal=saved, totalGallons=300.0)
     sent(connection, settings, fleet.live, route=other_truck, savingsTotal=20.0, totalGallons=100.0)
 
-    def units(order: Order, **more: Any) -> list[str | None]:
+    def units(order: LineOrder, **more: Any) -> list[str | None]:
         return [
-            line.name for line in by_line(connection, fleet.live, NOVEMBER, Dimension.TRUCK, order=order, **more).lines
+            line.name
+            for line in savings_by_line(connection, fleet.live, NOVEMBER, Dimension.TRUCK, order=order, **more).lines
         ]
 
-    assert units(Order.SAVED) == units(Order.GALLONS) == units(Order.PLANS) == units(Order.COST) == ["101", "102"]
-    assert units(Order.PER_GALLON) == units(Order.PERCENT) == ["102", "101"]
-    assert units(Order.SAVED, ascending=True) == ["102", "101"]
-    assert units(Order.SAVED, limit=1) == ["101"]
-    assert units(Order.SAVED, limit=1, offset=1) == ["102"]
+    assert (
+        units(LineOrder.SAVED)
+        == units(LineOrder.GALLONS)
+        == units(LineOrder.PLANS)
+        == units(LineOrder.COST)
+        == ["101", "102"]
+    )
+    assert units(LineOrder.PER_GALLON) == units(LineOrder.PERCENT) == ["102", "101"]
+    assert units(LineOrder.SAVED, ascending=True) == ["102", "101"]
+    assert units(LineOrder.SAVED, limit=1) == ["101"]
+    assert units(LineOrder.SAVED, limit=1, offset=1) == ["102"]
 
 
 def test_what_the_average_would_have_cost() -> None:
@@ -362,7 +369,7 @@ def test_an_export_has_the_figures_and_runs_nothing(connection: Connection, flee
     write_savings_csv(
         lanes,
         Dimension.LANE,
-        (line_row(Dimension.LANE, line) for line in by_line(connection, *where(fleet), Dimension.LANE).lines),
+        (line_row(Dimension.LANE, line) for line in savings_by_line(connection, *where(fleet), Dimension.LANE).lines),
     )
     write_savings_csv(plans, "plan", map(plan_row, plans_behind(connection, *where(fleet))))
     (lane,) = csv.DictReader(io.StringIO(lanes.getvalue(), newline=""))

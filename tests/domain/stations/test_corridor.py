@@ -11,7 +11,7 @@ from scipy.spatial import cKDTree
 
 from domain.roads import Leg, Point, Road, great_circle_miles
 from domain.roads.sphere import MILES_PER_DEGREE, densified, segment_miles, unit_vectors
-from domain.stations.corridor import Pass, StationIndex
+from domain.stations.corridor import StationIndex, StationPass
 
 LIMIT_MILES = 5.0
 SAMPLE_MILES = 0.02
@@ -23,11 +23,11 @@ def road(*points: tuple[float, float], circuity: float = 1.0) -> Road:
     return Road.of([Leg(line, line_miles, hours=1.0, source="test")])
 
 
-def passes(road: Road, *places: tuple[float, float], limit: float = LIMIT_MILES) -> list[Pass]:
+def passes(road: Road, *places: tuple[float, float], limit: float = LIMIT_MILES) -> list[StationPass]:
     return StationIndex.build([str(place) for place in places], places).passes(road, limit)
 
 
-def sampled_passes(road: Road, places: list[tuple[float, float]], limit: float) -> list[Pass]:
+def sampled_passes(road: Road, places: list[tuple[float, float]], limit: float) -> list[StationPass]:
     """The same by looking at the road every hundred feet."""
     line, line_miles = densified(road.line, road.line_miles, SAMPLE_MILES)
     vectors = unit_vectors(line)
@@ -39,7 +39,7 @@ def sampled_passes(road: Road, places: list[tuple[float, float]], limit: float) 
         for within, stretch in groupby(range(len(line)), key=near.__getitem__):
             if within:
                 nearest = min(stretch, key=lambda i: miles[i])
-                found.append(Pass(index, float(line_miles[nearest]), float(miles[nearest])))
+                found.append(StationPass(index, float(line_miles[nearest]), float(miles[nearest])))
     return sorted(found, key=lambda found: (found.mile, found.station_index))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from domain.ifta import driven_routes
 from domain.ifta.quarters import Quarter
-from domain.ifta.report import make_report
+from domain.ifta.report import make_quarter_report
 from domain.lifecycle import Role
 from ingress.console.pages.ifta import MOST_ROUTES
 from tests.domain.helpers import driven_without_a_plan
@@ -29,8 +29,8 @@ def driven(world: World) -> Fleet:
 
 def test_a_quarter_s_states_are_those_of_the_report(world: World, driven: Fleet) -> None:
     with world.database.transaction() as connection:
-        found = driven_routes.find_driven(connection, driven.company_id, Quarter(2026, 4))
-        report = make_report(connection, found, now=datetime.now(UTC))
+        found = driven_routes.find_quarter_routes(connection, driven.company_id, Quarter(2026, 4))
+        report = make_quarter_report(connection, found, now=datetime.now(UTC))
     browser = world.browser(Role.VIEWER, driven)
     page = words(browser.look("/ifta", quarter="2026Q4"))
     assert "Planned, not bought" in page
