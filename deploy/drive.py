@@ -17,7 +17,7 @@ from domain.database import Database
 from domain.errors import FuelrouteError
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment, RouteStatus
-from domain.planning.fuel_plan import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
+from domain.planning.plan_inputs import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
 from domain.roads import Point, Road, default_roads
 from domain.settings import Settings
 from domain.statements import Statement

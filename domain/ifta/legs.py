@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from domain.documents import StopDocument
-from domain.planning.fuel_plan import DEFAULT_MPG
+from domain.planning.plan_inputs import DEFAULT_MPG
 from domain.planning.plan_tasks import stop_point
 from domain.roads import Point, Road, Roads, great_circle_miles
 from domain.roads.sphere import Array

@@ -8,8 +8,8 @@ from uuid import UUID
 from domain.database import Connection
 from domain.documents import StopDocument
 from domain.lifecycle import Environment
-from domain.planning.fuel_plan import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
 from domain.planning.gauges import Gauge, Reading, judge_newest_reading
+from domain.planning.plan_inputs import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
 from domain.roads import Point, Road, Roads, great_circle_miles
 from domain.statements import NotNull, Statement
 

@@ -20,8 +20,9 @@ from domain.planning.explanation import (
     Sources,
     unpack_explanation,
 )
-from domain.planning.fuel_plan import ComputedPlan, NoPlan, PlanInputs, PlanPolicy, compute_plan
+from domain.planning.fuel_plan import ComputedPlan, NoPlan, compute_plan
 from domain.planning.gauges import Gauge
+from domain.planning.plan_inputs import PlanInputs, PlanPolicy
 from domain.planning.plan_tasks import PlanTask
 from domain.planning.reasons import with_reasons
 from domain.roads import Road

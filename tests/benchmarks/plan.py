@@ -19,8 +19,9 @@ from domain.ids import new_id
 from domain.lifecycle import Environment
 from domain.planning import fuel_plan as planning
 from domain.planning.each_stop import costs_with_each_stop
-from domain.planning.fuel_plan import ComputedPlan, PlanInputs, PlanPolicy
+from domain.planning.fuel_plan import ComputedPlan
 from domain.planning.optimizer import solve
+from domain.planning.plan_inputs import PlanInputs, PlanPolicy
 from domain.planning.reasons import with_reasons
 from domain.planning.trips import Trip
 from domain.queue.job_queue import JobQueue

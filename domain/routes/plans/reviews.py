@@ -27,8 +27,9 @@ from domain.documents import FuelPlanDocument, PlanCause, StopDocument
 from domain.lifecycle import RouteStatus
 from domain.messages.discarding import discard_messages
 from domain.messages.due_messages import is_being_sent
-from domain.planning.fuel_plan import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG, ComputedPlan, NoPlan
+from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_changes import fuel_changed, level_on_leaving, saving_changed, savings_compare
+from domain.planning.plan_inputs import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
 from domain.planning.plan_tasks import (
     PlanTask,
     RouteToPlan,

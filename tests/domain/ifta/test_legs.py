@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from domain.ifta.legs import DrivenLeg, DrivenRoute, PlannedPurchase, PlannedRoad, driven_legs
-from domain.planning.fuel_plan import DEFAULT_MPG
+from domain.planning.plan_inputs import DEFAULT_MPG
 from domain.roads import Point, Road
 from domain.roads.highways import HighwayRoads
 from domain.roads.states import default_states

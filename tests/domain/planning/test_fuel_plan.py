@@ -13,7 +13,8 @@ import pytest
 
 from domain.lifecycle import Objective
 from domain.planning.explanation import Explanation
-from domain.planning.fuel_plan import ComputedPlan, NoPlan, PlanInputs, PlanPolicy, compute_plan
+from domain.planning.fuel_plan import ComputedPlan, NoPlan, compute_plan
+from domain.planning.plan_inputs import PlanInputs, PlanPolicy
 from domain.planning.reasons import trip_of
 from domain.planning.trips import Purchase, drive_trip
 from domain.roads import Leg, Point, Road

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from domain.planning.fuel_plan import ComputedPlan, NoPlan, PlanInputs, compute_plan
+from domain.planning.fuel_plan import ComputedPlan, NoPlan, compute_plan
+from domain.planning.plan_inputs import PlanInputs
 from domain.planning.relaxation import (
     FURTHEST_DETOUR_MILES,
     RELAXATION_STEP,

@@ -13,7 +13,8 @@ from domain.contract.shapes import Route, StopType
 from domain.encoding import write
 from domain.ids import new_id
 from domain.lifecycle import Environment, RouteStatus
-from domain.planning.fuel_plan import ComputedPlan, PlanInputs, PlanPolicy, compute_plan
+from domain.planning.fuel_plan import ComputedPlan, compute_plan
+from domain.planning.plan_inputs import PlanInputs, PlanPolicy
 from domain.planning.plan_tasks import PlanTask, RouteToPlan
 from domain.planning.stored_plans import timeline_of
 from domain.roads import Point

@@ -1,0 +1,106 @@
+"""What a fuel plan is made from: a road, a truck, the company's policy and the offers along the road."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from domain.lifecycle import Objective
+from domain.planning.explanation import Sources
+from domain.planning.relaxation import PlanLimits
+from domain.roads import Road
+from domain.stations.offers import Offer
+
+USABLE_SHARE = 0.95
+"""Of the rated capacity. Tanks are filled to 95 %, and the rest leaves the fuel room to expand (49 CFR 393.67(c))."""
+
+DEFAULT_CAPACITY_GALLONS = 200.0
+DEFAULT_MPG = 6.5
+
+MILE_DECIMALS = 2
+GALLON_DECIMALS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPolicy:
+    """How a company wants its trucks fueled. Percents are of the rated capacity."""
+
+    reserve_percent: float = 15.0
+    end_fuel_percent: float = 25.0
+    assumed_fuel_percent: float = 50.0
+    min_purchase_gallons: float = 30.0
+    stop_cost: float = 20.0
+    max_detour_miles: float = 5.0
+    max_stops: int | None = None
+    leftover_value_per_gallon: float = 0.0
+    objective: Objective = Objective.PUMP
+    fuel_margin_percent: float = 0.0
+    """Kept beyond the reserve until the first purchase, in case the gauge shows too much."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanInputs:
+    """What a plan is made from.
+
+    - `fuel_percent`: the truck's reading, if it is fresh enough; with None the policy's assumed level is taken.
+    - `offers`: those of the road's corridor, in driving order.
+    - `further_offers`: with them limits may be given up where no plan keeps the policy. Of those up to
+      `FURTHEST_DETOUR_MILES` off the road, the ones beyond the policy's furthest detour count. None: not looked up.
+    - `departure`: when the truck leaves the road's first point.
+    - `opens`: when the arrival window of each point after the first opens, where that is known.
+    - `sources`: tells people where the inputs came from and how old they are. Nothing is decided by it.
+    """
+
+    road: Road
+    fuel_percent: float | None
+    policy: PlanPolicy
+    offers: Sequence[Offer]
+    departure: datetime
+    further_offers: Sequence[Offer] | None = None
+    opens: Sequence[datetime | None] = ()
+    capacity_gallons: float | None = None
+    mpg: float | None = None
+    sources: Sources = field(default_factory=Sources)
+
+    @property
+    def road_miles(self) -> float:
+        """All the way to the destination, which the plan may not reach."""
+        return round(self.road.whole_miles, MILE_DECIMALS)
+
+    @property
+    def rated_gallons(self) -> float:
+        return self.capacity_gallons or DEFAULT_CAPACITY_GALLONS
+
+    def gallons_of(self, percent: float) -> float:
+        return round(self.rated_gallons * percent / 100, GALLON_DECIMALS)
+
+    @property
+    def usable_gallons(self) -> float:
+        return round(self.rated_gallons * USABLE_SHARE, GALLON_DECIMALS)
+
+    @property
+    def start_percent(self) -> float:
+        return self.policy.assumed_fuel_percent if self.fuel_percent is None else self.fuel_percent
+
+    @property
+    def start_gallons(self) -> float:
+        return min(self.gallons_of(self.start_percent), self.usable_gallons)
+
+    @property
+    def limits(self) -> PlanLimits:
+        """Those of the policy."""
+        policy = self.policy
+        return PlanLimits(
+            end_gallons=self.gallons_of(policy.end_fuel_percent),
+            min_purchase_gallons=policy.min_purchase_gallons,
+            max_stops=policy.max_stops,
+            max_detour_miles=policy.max_detour_miles,
+            margin_gallons=self.gallons_of(policy.fuel_margin_percent),
+            reserve_gallons=self.gallons_of(policy.reserve_percent),
+        )
+
+    def within(self, max_detour_miles: float) -> "PlanInputs":
+        """The same with the offers up to this far off the road."""
+        nearest = self.policy.max_detour_miles
+        further = [one for one in self.further_offers or () if nearest < one.detour_miles <= max_detour_miles]
+        offers = sorted([*self.offers, *further], key=lambda one: one.mile) if further else self.offers
+        return replace(self, offers=offers, further_offers=None)
