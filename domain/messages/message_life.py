@@ -9,24 +9,21 @@ What the end of an attempt means for the route is in `routes.delivery`, which ca
 locked: routes are locked before messages, as everywhere.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 from domain.accounts.contact_urls import AllowedHosts
 from domain.accounts.contacts import Contacts, UnreadableContact, is_sealed
 from domain.backoff import backoff
 from domain.database import Connection
-from domain.ids import new_id
 from domain.lifecycle import Environment
 from domain.messages import gateways
 from domain.messages.gateways import Fault
-from domain.messages.text import compose, corrected
-from domain.planning.directions import Directions
-from domain.queue.jobs import SWEEP_GRACE
+from domain.messages.new_messages import earlier_messages
+from domain.messages.text import corrected
 from domain.settings import Settings
 from domain.statements import Command, NotNull, Statement
 
@@ -84,121 +81,6 @@ class Settled(NamedTuple):
     plan_id: UUID
     driver_id: UUID
     environment: str
-
-
-# --- Queued ----------------------------------------------------------------------------------------------------
-
-
-class PlannedRoute(Protocol):
-    """What a message takes from its route."""
-
-    @property
-    def id(self) -> UUID: ...
-    @property
-    def company_id(self) -> UUID: ...
-    @property
-    def environment(self) -> str: ...
-    @property
-    def external_id(self) -> str: ...
-    @property
-    def reference(self) -> str | None: ...
-    @property
-    def driver_id(self) -> UUID: ...
-    @property
-    def unit_number(self) -> str | None: ...
-    @property
-    def stops(self) -> Sequence[Mapping[str, Any]]: ...
-    @property
-    def time_zone(self) -> str: ...
-    @property
-    def map_link(self) -> str: ...
-
-
-_INSERT = Command(
-    "INSERT INTO messages (id, company_id, environment, route_id, plan_id, driver_id, text, retry_at)"
-    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"
-)
-
-
-def queue_message(
-    connection: Connection,
-    route: PlannedRoute,
-    plan_id: UUID,
-    plan: Mapping[str, Any],
-    *,
-    now: datetime,
-    directions: Sequence[Directions] = (),
-    low_fuel: bool = False,
-    road_miles: float | None = None,
-) -> UUID:
-    """Stores the message of a fresh plan, to be sent. Returns its id. `road_miles`: see `compose`."""
-    message_id = new_id()
-    name = route.reference or route.external_id
-    text = compose(
-        message_id,
-        name,
-        route.unit_number,
-        route.stops,
-        plan,
-        planned_at=now,
-        time_zone=route.time_zone,
-        map_link=route.map_link,
-        directions=directions,
-        low_fuel=low_fuel,
-        road_miles=road_miles,
-    )
-    if _earlier_messages(connection, message_id, route.id, route.driver_id, route.environment).sent:
-        text = corrected(text)
-    _INSERT.execute(
-        connection,
-        (
-            message_id,
-            route.company_id,
-            route.environment,
-            route.id,
-            plan_id,
-            route.driver_id,
-            text,
-            now + SWEEP_GRACE,
-        ),
-    )
-    return message_id
-
-
-class _Earlier(NamedTuple):
-    sent: bool
-    """The driver has another plan of the same load."""
-    in_doubt: bool
-    """The driver may have one."""
-    busy_until: datetime | None
-    """Until then a worker may be handing one over."""
-
-
-_EARLIER = Statement(
-    _Earlier,
-    """
-    SELECT count(*) FILTER (WHERE m.status IN ('sent', 'suppressed')) > 0 AS sent,
-           count(m.claimed_until) > 0 AS in_doubt,
-           max(m.claimed_until) FILTER (WHERE m.status = 'pending') AS busy_until
-    FROM messages m JOIN routes o ON o.id = m.route_id JOIN routes r ON r.id = %(route_id)s
-    WHERE m.driver_id = %(driver_id)s AND m.environment = %(environment)s AND m.id <> %(id)s
-      AND m.created_at > r.created_at - interval '1 day'
-      AND (m.status IN ('sent', 'suppressed') OR m.claimed_until IS NOT NULL)
-      AND (o.id = r.id OR o.status = 'canceled'
-           AND (o.external_id = r.external_id OR o.reference = r.reference AND r.reference <> ''))
-    """,
-)
-
-
-def _earlier_messages(
-    connection: Connection, message_id: UUID, route_id: UUID, driver_id: UUID, environment: str
-) -> _Earlier:
-    """The driver's other messages for the same load. The load may have been another route before: one that was canceled
-    and pushed again, or superseded.
-    """
-    return _EARLIER.one(
-        connection, {"id": message_id, "route_id": route_id, "driver_id": driver_id, "environment": environment}
-    )
 
 
 # --- Claimed ---------------------------------------------------------------------------------------------------
@@ -261,7 +143,7 @@ def claim(connection: Connection, message_id: UUID, *, settings: Settings, now: 
         return None
     if not message.wanted:  # the route was changed while an earlier attempt was under way
         return _discard(connection, message)
-    earlier = _earlier_messages(connection, message.id, message.route_id, message.driver_id, message.environment)
+    earlier = earlier_messages(connection, message.id, message.route_id, message.driver_id, message.environment)
     if earlier.busy_until is not None and earlier.busy_until > now:
         _WAIT_FOR_EARLIER.execute(connection, (earlier.busy_until, message.id))
         return None

@@ -12,7 +12,8 @@ from domain.database import Connection, Database, Tenant, as_json
 from domain.ids import new_id
 from domain.lifecycle import RouteStatus
 from domain.messages import message_life
-from domain.messages.message_life import Claim, queue_message
+from domain.messages.message_life import Claim
+from domain.messages.new_messages import queue_message
 from domain.roads import Point
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, store_pushes

@@ -5,7 +5,7 @@ from typing import Literal
 from uuid import UUID
 
 from domain.database import Connection
-from domain.messages.message_life import queue_message
+from domain.messages.new_messages import queue_message
 from domain.planning.directions import directions_of
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_tasks import PlanTask, RouteToPlan

@@ -1,0 +1,129 @@
+"""The message of a new plan is written and stored, to be sent. It says that it is a correction where the driver has
+another plan of the same load.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol
+from uuid import UUID
+
+from domain.database import Connection
+from domain.ids import new_id
+from domain.messages.text import compose, corrected
+from domain.planning.directions import Directions
+from domain.queue.jobs import SWEEP_GRACE
+from domain.statements import Command, Statement
+
+
+class PlannedRoute(Protocol):
+    """What a message takes from its route."""
+
+    @property
+    def id(self) -> UUID: ...
+    @property
+    def company_id(self) -> UUID: ...
+    @property
+    def environment(self) -> str: ...
+    @property
+    def external_id(self) -> str: ...
+    @property
+    def reference(self) -> str | None: ...
+    @property
+    def driver_id(self) -> UUID: ...
+    @property
+    def unit_number(self) -> str | None: ...
+    @property
+    def stops(self) -> Sequence[Mapping[str, Any]]: ...
+    @property
+    def time_zone(self) -> str: ...
+    @property
+    def map_link(self) -> str: ...
+
+
+_INSERT = Command(
+    "INSERT INTO messages (id, company_id, environment, route_id, plan_id, driver_id, text, retry_at)"
+    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"
+)
+
+
+def queue_message(
+    connection: Connection,
+    route: PlannedRoute,
+    plan_id: UUID,
+    plan: Mapping[str, Any],
+    *,
+    now: datetime,
+    directions: Sequence[Directions] = (),
+    low_fuel: bool = False,
+    road_miles: float | None = None,
+) -> UUID:
+    """Stores the message of a fresh plan, to be sent. Returns its id. `road_miles`: see `compose`."""
+    message_id = new_id()
+    name = route.reference or route.external_id
+    text = compose(
+        message_id,
+        name,
+        route.unit_number,
+        route.stops,
+        plan,
+        planned_at=now,
+        time_zone=route.time_zone,
+        map_link=route.map_link,
+        directions=directions,
+        low_fuel=low_fuel,
+        road_miles=road_miles,
+    )
+    if earlier_messages(connection, message_id, route.id, route.driver_id, route.environment).sent:
+        text = corrected(text)
+    _INSERT.execute(
+        connection,
+        (
+            message_id,
+            route.company_id,
+            route.environment,
+            route.id,
+            plan_id,
+            route.driver_id,
+            text,
+            now + SWEEP_GRACE,
+        ),
+    )
+    return message_id
+
+
+class EarlierMessages(NamedTuple):
+    """What the driver has, or may have, of the same load."""
+
+    sent: bool
+    """The driver has another plan of the same load."""
+    in_doubt: bool
+    """The driver may have one."""
+    busy_until: datetime | None
+    """Until then a worker may be handing one over."""
+
+
+_EARLIER = Statement(
+    EarlierMessages,
+    """
+    SELECT count(*) FILTER (WHERE m.status IN ('sent', 'suppressed')) > 0 AS sent,
+           count(m.claimed_until) > 0 AS in_doubt,
+           max(m.claimed_until) FILTER (WHERE m.status = 'pending') AS busy_until
+    FROM messages m JOIN routes o ON o.id = m.route_id JOIN routes r ON r.id = %(route_id)s
+    WHERE m.driver_id = %(driver_id)s AND m.environment = %(environment)s AND m.id <> %(id)s
+      AND m.created_at > r.created_at - interval '1 day'
+      AND (m.status IN ('sent', 'suppressed') OR m.claimed_until IS NOT NULL)
+      AND (o.id = r.id OR o.status = 'canceled'
+           AND (o.external_id = r.external_id OR o.reference = r.reference AND r.reference <> ''))
+    """,
+)
+
+
+def earlier_messages(
+    connection: Connection, message_id: UUID, route_id: UUID, driver_id: UUID, environment: str
+) -> EarlierMessages:
+    """The driver's other messages for the same load. The load may have been another route before: one that was canceled
+    and pushed again, or superseded.
+    """
+    return _EARLIER.one(
+        connection, {"id": message_id, "route_id": route_id, "driver_id": driver_id, "environment": environment}
+    )
