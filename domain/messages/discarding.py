@@ -1,4 +1,4 @@
-"""Messages that are not to go out any more, because their route has changed or ended."""
+"""Messages are discarded when their route has changed or ended."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -13,6 +13,6 @@ _DISCARD = Command(
 
 
 def discard_messages(connection: Connection, route_ids: Sequence[UUID], why: str) -> None:
-    """Undelivered messages fail. One that a worker hands over at this moment is past recall: it stores what came of
-    it, and the next message to the driver tells that it takes its place."""
+    """Let undelivered messages fail. A message that a worker is handing over at this moment cannot be stopped: the
+    worker stores how that ended, and the driver's next message says that it is a correction."""
     _DISCARD.execute(connection, (why, list(route_ids)))

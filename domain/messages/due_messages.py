@@ -1,4 +1,4 @@
-"""What is asked about messages: which are on their way, which are due, which a company has."""
+"""Messages that are being sent, are due, come next for a driver, or belong to a company."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -12,7 +12,7 @@ _BEING_SENT = Command("SELECT FROM messages WHERE plan_id = %s AND status = 'pen
 
 
 def is_being_sent(connection: Connection, plan_id: UUID, *, now: datetime) -> bool:
-    """Whether a worker is handing over the message of this plan."""
+    """Tell if a worker is handing over the message of this plan."""
     return _BEING_SENT.first(connection, (plan_id, now)) is not None
 
 
@@ -24,7 +24,7 @@ _NEXT = Statement(
 
 
 def next_messages(connection: Connection, driver_id: UUID, environment: str) -> list[Job]:
-    """Jobs for a driver's messages that nobody has tried yet: they may have waited for the one before."""
+    """Jobs for a driver's messages that had no attempt yet: they may have waited for the message before them."""
     return [send_message_job(row.id, row.company_id) for row in _NEXT.all(connection, (driver_id, environment))]
 
 
@@ -53,7 +53,7 @@ class Message(NamedTuple):
     status: str
     channel: str | None
     text: str | None
-    """None once it was forgotten."""
+    """None after retention has deleted it."""
     attempts: int
     error: str | None
     created_at: datetime

@@ -1,8 +1,8 @@
-"""Calls a message gateway, safely.
+"""Calls a message gateway safely.
 
-A contact is an Apprise URL from drivers and companies, so it is treated as hostile. Only what
-`accounts/contact_urls.py` allows is called: no address inside our own network, no redirect, no proxy, no second
-attempt. A call ends after a fixed time, whatever the URL says and the gateway does.
+A contact is an Apprise URL that a driver or a company chose, so it is treated as hostile. Only gateways that
+`accounts/contact_urls.py` allows are called, at no address inside our own network, without redirects, proxies and
+second attempts. A call ends after a fixed time, whatever the URL says and whatever the gateway does.
 """
 
 import io
@@ -25,7 +25,7 @@ import urllib3
 from domain.accounts.contact_urls import NOT_PUBLIC, AllowedHosts, UnusableContact, gateway_of, literal_address
 
 _MAX_BYTES = 1 << 20
-"""So much of a gateway's answer is read, unpacked. An answer may have no end, or unpack to far more than was sent."""
+"""So much of a gateway's unpacked answer is read. An answer may have no end, or unpack to far more than was sent."""
 
 _CHECK_SECONDS = 0.05
 _BYTES_RECEIVED = struct.Struct("128xQ")  # of Linux's struct tcp_info
@@ -33,20 +33,20 @@ _BYTES_RECEIVED = struct.Struct("128xQ")  # of Linux's struct tcp_info
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing resets the connection, so the gateway's side ends too
 
 _GRACE_SECONDS = 1
-"""The libraries' own time-outs are so much longer than ours: the guard cuts a connection before a library closes it,
-and so knows that it was open."""
+"""The libraries' own time-outs are so much longer than ours. So the guard cuts a connection before a library closes it,
+and knows that it was open."""
 
 
 class Fault(NamedTuple):
-    """Why a message was not delivered, in one sentence without secrets. `in_doubt`: it may have been delivered."""
+    """The reason why an attempt failed, in one sentence without secrets. `in_doubt`: the message may have arrived."""
 
     sentence: str
     in_doubt: bool = False
 
 
 def call_gateway(url: str, title: str, body: str, *, allowed: AllowedHosts, timeout_seconds: float) -> Fault | None:
-    """One attempt to give a plain text to the gateway; None when the gateway took it. It ends within the time, except
-    for what the system's resolver takes."""
+    """Try once to give a plain text to the gateway. None when the gateway took it. The attempt ends within the time,
+    but the system's resolver may take longer."""
     try:
         gateway = gateway_of(url, allowed)
     except UnusableContact as error:
@@ -73,8 +73,8 @@ def call_gateway(url: str, title: str, body: str, *, allowed: AllowedHosts, time
 
 
 class _Guard:
-    """Watches one hand-over. Python reports each connection before it is made (its audit events), with the address that
-    the name was resolved to. No library can pass that by.
+    """Watches one hand-over. Python's audit events report each connection before it is made, with the address that the
+    name was resolved to. No library can bypass them.
     """
 
     def __init__(self, allowed: AllowedHosts, timeout_seconds: float) -> None:
@@ -92,7 +92,7 @@ class _Guard:
 
     @property
     def has_cut(self) -> bool:
-        """Whether a connection was open when the time was over: the gateway may have received the message."""
+        """A connection was open when the time was over, so the gateway may have received the message."""
         with self._lock:
             return self._cut
 
@@ -116,8 +116,8 @@ class _Guard:
             connection.settimeout(left + _GRACE_SECONDS)
             self._connections.append(connection.dup())  # the library may wrap or replace its own
 
-    def look_after_connections(self) -> None:
-        """Cuts the open connections when the time is over or too many bytes have come. A library's own time-out is not
+    def cut_late_connections(self) -> None:
+        """Cut the open connections when the time is over or too many bytes have come. A library's own time-out is not
         enough: it starts anew with each byte, so a gateway that sends one now and then would keep us for ever."""
         while not self._done.wait(max(0, min(_CHECK_SECONDS, self._ends_at - time.monotonic()))):
             with self._lock:
@@ -128,7 +128,7 @@ class _Guard:
                 return
 
     def _cut_off(self, connection: socket.socket) -> None:
-        with suppress(OSError):  # it was never connected, or is closed already
+        with suppress(OSError):  # the socket was never connected, or is closed already
             connection.shutdown(socket.SHUT_RDWR)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             self._cut = True
@@ -142,7 +142,7 @@ class _Guard:
 
 
 def _bytes_received(connection: socket.socket) -> int:
-    """0 where the system does not tell: only Linux does."""
+    """The bytes that came in, or 0 where the system does not tell: only Linux does."""
     if sys.platform != "linux":
         return 0
     with suppress(OSError):
@@ -153,8 +153,8 @@ def _bytes_received(connection: socket.socket) -> int:
 
 
 class _Session(requests.Session):
-    """The HTTP client of Apprise's plugins. It takes nothing from our environment (neither a proxy, which would resolve
-    names itself, nor passwords of a .netrc), follows no redirect, and reads a limited number of bytes."""
+    """The HTTP client of Apprise's plugins. It takes nothing from our environment: neither a proxy, which would resolve
+    names itself, nor passwords of a .netrc. It follows no redirect, and reads a limited number of bytes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -180,7 +180,7 @@ _current: ContextVar[_Guard | None] = ContextVar("current", default=None)
 
 @cache
 def _watch_this_process() -> None:
-    """Installs the report of connections. It stays for the life of the process, and acts only during a hand-over."""
+    """Install the audit hook. It stays for the life of the process, and acts only during a hand-over."""
     requests.sessions.Session = _Session  # type: ignore[misc]  # nothing else here uses it
     sys.addaudithook(_report)
 
@@ -195,7 +195,7 @@ def _guarded(allowed: AllowedHosts, timeout_seconds: float) -> Iterator[_Guard]:
     _watch_this_process()
     guard = _Guard(allowed, timeout_seconds)
     token = _current.set(guard)
-    threading.Thread(target=guard.look_after_connections, daemon=True).start()
+    threading.Thread(target=guard.cut_late_connections, daemon=True).start()
     try:
         yield guard
     finally:

@@ -1,12 +1,12 @@
-"""The life of a message: queued, claimed, handed over, settled. The functions stand in that order.
+"""The life of a stored message: claimed, handed over, settled. The functions stand in that order.
 
 A message is claimed in one transaction, handed over to the gateway outside any, and settled in another one. A claim
 holds for a limited time, so a worker that crashes keeps no message for ever. Outbox and sandbox need no gateway: one
 transaction does everything, so each of those messages is delivered exactly once. Toward a gateway, a crash between the
-gateway's answer and our commit repeats the message; its id in the text shows that the two are one.
+gateway's answer and our commit repeats the message. Its id in the text shows that the two are one.
 
-What the end of an attempt means for the route is in `routes.delivery`, which calls `claim` and `settle` with the route
-locked: routes are locked before messages, as everywhere.
+`routes.plans.delivery` calls `claim` and `settle` with the route locked, and moves the route on. Routes are locked
+before messages everywhere.
 """
 
 from dataclasses import dataclass
@@ -34,12 +34,12 @@ _FIRST_RETRY = timedelta(seconds=30)
 _LONGEST_RETRY = timedelta(minutes=30)
 
 _DOUBT_FACTOR = 3
-"""How many times longer each wait is than the one before, when the message may have gone out or its sender crashed: the
-driver gets it at most eight times in a day."""
+"""Each wait is so many times longer than the one before, when the message may have gone out or its sender crashed. So
+the driver gets it at most eight times in a day."""
 
 _CLAIM_ATTEMPTS = 4
-"""A claim holds for the time of so many attempts. One attempt fits in even with a slow resolver, a wait for the
-database when its outcome is stored, and clocks that differ."""
+"""A claim holds for the time of so many attempts. One attempt fits in even with a slow resolver, a slow
+database and clocks that differ."""
 
 
 class MessageStatus(StrEnum):
@@ -51,7 +51,7 @@ class MessageStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A message that is this worker's to hand over, until `until`."""
+    """The right of one worker to hand over a message, until `until`."""
 
     message_id: UUID
     company_id: UUID
@@ -59,20 +59,20 @@ class Claim:
     text: str
     until: datetime
     in_doubt_since: datetime | None
-    """When an earlier attempt ended without a known outcome: it may have reached the driver. None: there is no such
-    attempt."""
+    """The time when an earlier attempt ended without a known outcome, so that it may have reached the driver. None:
+    there is no such attempt."""
     attempts: int = 0
-    """How many attempts came before this one."""
+    """The number of attempts before this one."""
 
 
 AttemptEnd = Literal["delivered", "to_retry", "given_up", "discarded"]
 
 
 class Settled(NamedTuple):
-    """How an attempt ended, and what the message's status is now.
+    """The end of an attempt, and the status that the message has now.
 
-    delivered: it is `sent`, in the sandbox `suppressed`. to_retry: it stays `pending`. given_up: it is `failed`, since
-    its time is over. discarded: it is `failed`, since its plan is not the route's any more.
+    delivered: the message is `sent`, in the sandbox `suppressed`. to_retry: it stays `pending`. given_up: it is
+    `failed`, since its time is over. discarded: it is `failed`, since its plan is not the route's any more.
     """
 
     end: AttemptEnd
@@ -87,7 +87,7 @@ class Settled(NamedTuple):
 
 WANTED = """(r.status = 'planned' AND r.plan_id = m.plan_id
                 OR r.status = 'active' AND r.correction_id = m.plan_id) AS wanted"""
-"""Whether the message's plan is still the one that the driver should get."""
+"""SQL that tells if the message's plan is still the one that the driver should get."""
 
 
 class _Due(NamedTuple):
@@ -98,7 +98,7 @@ class _Due(NamedTuple):
     plan_id: UUID
     driver_id: UUID
     text: NotNull[str]
-    """A text is forgotten only after its message has ended."""
+    """A text is deleted only after its message has ended."""
     claimed_until: datetime | None
     attempts: int
     error: str | None
@@ -132,7 +132,7 @@ _CLAIM = Command(
 
 
 def claim(connection: Connection, message_id: UUID, *, settings: Settings, now: datetime) -> Claim | Settled | None:
-    """Begins an attempt: a claim where a gateway is to be called, else the message is delivered at once. None when
+    """Begin an attempt: return a claim where a gateway is to be called, else deliver the message at once. None when
     there is nothing to do, or not now. The caller has locked the route.
 
     While a worker hands over another message for the same load to this driver, this one waits. If the driver has the
@@ -148,7 +148,7 @@ def claim(connection: Connection, message_id: UUID, *, settings: Settings, now: 
         _WAIT_FOR_EARLIER.execute(connection, (earlier.busy_until, message.id))
         return None
     if message.attempts and now >= _last_moment(message, settings):
-        # without an error: each attempt has ended with the crash of its worker
+        # a message without an error: the worker crashed in each attempt
         return _give_up(connection, message, message.error or "no attempt has come to an end")
     text = corrected(message.text) if earlier.sent or earlier.in_doubt else message.text
     url = Contacts.of(settings).open_or_keep(message.contact or message.message_url or None)
@@ -170,7 +170,7 @@ def claim(connection: Connection, message_id: UUID, *, settings: Settings, now: 
 
 
 def hand_over(claimed: Claim, settings: Settings) -> Fault | None:
-    """Gives the text to the gateway, outside any transaction. None when the gateway took it."""
+    """Give the text to the gateway, outside any transaction. None when the gateway took it."""
     if is_sealed(claimed.url):
         return Fault(str(UnreadableContact()))
     title, _, body = claimed.text.partition("\n")
@@ -210,7 +210,7 @@ _END_CLAIM = Command("UPDATE messages SET channel = %s, claimed_until = %s WHERE
 def settle(
     connection: Connection, claimed: Claim, fault: Fault | None, *, settings: Settings, now: datetime
 ) -> Settled | None:
-    """Stores how an attempt ended. The caller has locked the route.
+    """Store how an attempt ended. The caller has locked the route.
 
     None when the claim has run out and another worker has the message: that worker's attempt counts.
     """
@@ -271,7 +271,7 @@ _DISCARD = Command(
 
 
 def _discard(connection: Connection, message: _Due | _HandedOver) -> Settled:
-    """Its plan is not the route's any more. A message that failed before keeps its reason."""
+    """End a message whose plan is not the route's any more. A message that failed before keeps its reason."""
     _DISCARD.execute(connection, (message.id,))
     return _settled("discarded", MessageStatus.FAILED, message)
 
@@ -292,5 +292,5 @@ def _wait_in_doubt(first: timedelta, attempts_before: int) -> timedelta:
 
 
 def _last_moment(message: _Due | _HandedOver, settings: Settings) -> datetime:
-    """After it no attempt begins."""
+    """The time after which no attempt begins."""
     return message.queued_at + timedelta(hours=settings.message_retry_hours)

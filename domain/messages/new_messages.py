@@ -16,7 +16,7 @@ from domain.statements import Command, Statement
 
 
 class PlannedRoute(Protocol):
-    """What a message takes from its route."""
+    """The fields that a message takes from its route."""
 
     @property
     def id(self) -> UUID: ...
@@ -57,7 +57,7 @@ def queue_message(
     low_fuel: bool = False,
     road_miles: float | None = None,
 ) -> UUID:
-    """Stores the message of a fresh plan, to be sent. Returns its id. `road_miles`: see `compose`."""
+    """Store the message of a fresh plan, to be sent. Returns its id. `compose` says what `road_miles` is."""
     message_id = new_id()
     name = route.reference or route.external_id
     text = compose(
@@ -92,14 +92,14 @@ def queue_message(
 
 
 class EarlierMessages(NamedTuple):
-    """What the driver has, or may have, of the same load."""
+    """Other messages to the driver for the same load."""
 
     sent: bool
-    """The driver has another plan of the same load."""
+    """The driver has another plan of the load."""
     in_doubt: bool
-    """The driver may have one."""
+    """The driver may have another plan of the load."""
     busy_until: datetime | None
-    """Until then a worker may be handing one over."""
+    """Until then a worker may be handing over another message."""
 
 
 _EARLIER = Statement(
@@ -121,8 +121,8 @@ _EARLIER = Statement(
 def earlier_messages(
     connection: Connection, message_id: UUID, route_id: UUID, driver_id: UUID, environment: str
 ) -> EarlierMessages:
-    """The driver's other messages for the same load. The load may have been another route before: one that was canceled
-    and pushed again, or superseded.
+    """Read what the driver was told of the same load before. The load may have been another route then, which was
+    canceled and pushed again, or superseded.
     """
     return _EARLIER.one(
         connection, {"id": message_id, "route_id": route_id, "driver_id": driver_id, "environment": environment}

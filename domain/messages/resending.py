@@ -1,7 +1,7 @@
-"""A message that failed for good is queued again, when somebody asks for it: after its driver's contact was corrected.
+"""A message that failed for good is queued again when somebody asks for it, after the driver's contact was corrected.
 
-It stays one message: the same row, the same id in its text. So the driver can have it twice only where an earlier
-attempt may have arrived, and then somebody has to have asked the driver.
+It stays one message with the same row and the same id in its text. The driver can get it twice only where an earlier
+attempt may have arrived. Then somebody must have asked the driver first.
 """
 
 from datetime import datetime
@@ -15,7 +15,7 @@ from domain.statements import Command, Statement
 
 
 class CannotResend(FuelrouteError):
-    """The text says why."""
+    """A message cannot be sent again. The text says why."""
 
 
 class _Ended(NamedTuple):
@@ -48,7 +48,7 @@ def requeue(
     even_if_in_doubt: bool,
     now: datetime,
 ) -> None:
-    """Gives a failed message a fresh set of attempts. The caller has locked the route. Raises CannotResend."""
+    """Give a failed message a fresh set of attempts. The caller has locked the route. Raises CannotResend."""
     message = _LOCK.first(connection, (*tenant, route_id, message_id))
     if message is None:
         raise CannotResend("the route has no such message")

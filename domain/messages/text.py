@@ -1,6 +1,6 @@
-"""The text of a message: what a driver reads. Every line of it is written here; names from outside cannot forge one.
+"""The text of a message that a driver reads. Every line of it is written here: a name from outside cannot forge one.
 
-No line is longer than a text message, and what we write ourselves needs no characters but those of plain text messages.
+No line is longer than a text message. Our own words need only the characters of plain text messages.
 """
 
 import re
@@ -19,16 +19,16 @@ _OPENING_CORRECTED = "CORRECTED fuel plan"
 _LOW_FUEL = "LOW FUEL"
 
 LONGEST_LINE = 160
-"""Characters: those of one text message."""
+"""Characters of one text message."""
 
 OFF_ROAD_NOTICE_MILES = 2.0
-"""Nearer truck stops stand at an exit; the map leads there."""
+"""A nearer truck stop stands at an exit, and the map leads there."""
 
 _CUT = "..."
 _NOT_IN_A_LINE = re.compile(
     "[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]+"
 )
-"""Control characters, line ends, and marks of the writing direction."""
+"""Control characters, line ends, and characters that change the writing direction."""
 
 
 def compose(
@@ -59,36 +59,44 @@ def compose(
     2 fuel stops, 150.0 gal, $520.50
     Message msg_01k4...
 
-    Where the truck has to use some of its reserve, a line before these says so, and where to fuel first. Where the way
-    is longer than the plan, `road_miles` tells the mile of the destination, and a line says where the plan ends.
+    Where the truck has to use some of its reserve, a line before these says so, and where to fuel first. `road_miles`
+    is the mile of the destination. Where it lies beyond the end of the plan, a line says where the plan ends.
     """
     end = plan["totalDistanceMiles"]
-    is_cut = road_miles is not None and road_miles > end
+    destination_mile = max(end, road_miles or end)
+    is_cut = destination_mile > end
     end_of_plan = f"{'the end of this plan' if is_cut else 'destination'}, mile {end:.0f}"
     lines = [_low_fuel(plan, is_cut)] if low_fuel else []
-    room = LONGEST_LINE - len(_OPENING_CORRECTED) + len(_OPENING)
-    truck = [", truck {}", unit_number] if unit_number else []
     lines += [
-        _line(f"{_OPENING} for {{}}{''.join(truck[:1])}", route_name, *truck[1:], longest=room),
-        _line(f"To: {{}}, mile {road_miles if is_cut else end:.0f}", stops[-1]["name"]),
+        _title(route_name, unit_number),
+        _line(f"To: {{}}, mile {destination_mile:.0f}", stops[-1]["name"]),
         f"Planned {planned_at.astimezone(ZoneInfo(time_zone)):%a %b %d %H:%M %Z}",
     ]
     for stop in plan["stops"]:
         lines += _fuel_stop(stop, plan, directions[stop["sequence"]] if directions else None, map_link, end_of_plan)
-    if plan["stops"]:
-        count = len(plan["stops"])
-        lines.append(
-            f"{count} fuel stop{'s' if count > 1 else ''}, {plan['totalGallons']:.1f} gal, ${plan['totalCost']:.2f}"
-        )
-    else:
-        up_to = f" up to mile {end:.0f}" if is_cut else ""
-        lines.append(f"No fuel stop is needed{up_to}: the fuel on board is enough.")
+    lines.append(_totals(plan, is_cut))
     if is_cut:
         lines.append(
-            f"This plan ends at mile {end:.0f} of {road_miles:.0f}. Ask for the next one before you are there."
+            f"This plan ends at mile {end:.0f} of {destination_mile:.0f}. Ask for the next one before you are there."
         )
     lines.append(f"Message {shown_id('msg', message_id)}")
     return "\n".join(lines)
+
+
+def _title(route_name: str, unit_number: str | None) -> str:
+    """The first line, short enough to become that of a correction."""
+    room = LONGEST_LINE - len(_OPENING_CORRECTED) + len(_OPENING)
+    if unit_number:
+        return _line(f"{_OPENING} for {{}}, truck {{}}", route_name, unit_number, longest=room)
+    return _line(f"{_OPENING} for {{}}", route_name, longest=room)
+
+
+def _totals(plan: Mapping[str, Any], is_cut: bool) -> str:
+    count = len(plan["stops"])
+    if not count:
+        up_to = f" up to mile {plan['totalDistanceMiles']:.0f}" if is_cut else ""
+        return f"No fuel stop is needed{up_to}: the fuel on board is enough."
+    return f"{count} fuel stop{'s' if count > 1 else ''}, {plan['totalGallons']:.1f} gal, ${plan['totalCost']:.2f}"
 
 
 def _fuel_stop(
@@ -118,7 +126,7 @@ def _fuel_stop(
 def _map(latitude: float, longitude: float, map_link: str) -> str:
     place = f"{latitude:.5f},{longitude:.5f}"
     if map_link == MapLink.GEO:
-        return f"geo:{place}?q={place}"  # with `q` the map marks the place
+        return f"geo:{place}?q={place}"  # with `q` the map shows a pin there
     return f"https://www.google.com/maps/dir/?api=1&destination={place}"
 
 
@@ -135,7 +143,7 @@ def _low_fuel(plan: Mapping[str, Any], is_cut: bool) -> str:
 
 
 def corrected(text: str) -> str:
-    """The same text for a driver who has another plan for this load, or may have it. Twice changes nothing more."""
+    """The same text for a driver who has, or may have, another plan for this load. A corrected text stays as it is."""
     first, line_end, rest = text.partition("\n")
     if first.startswith(_LOW_FUEL):
         return first + line_end + corrected(rest)
@@ -143,12 +151,12 @@ def corrected(text: str) -> str:
 
 
 def one_line(name: str) -> str:
-    """A name from outside, safe inside a line of ours: it cannot end the line."""
+    """A name from outside that cannot end a line of ours."""
     return _NOT_IN_A_LINE.sub(" ", name).strip()
 
 
 def _line(template: str, *names: str, longest: int = LONGEST_LINE) -> str:
-    """The template with a name for each `{}`. Where the line would be too long the longest names are cut."""
+    """The template with a name for each `{}`. Where the line would be too long, the longest names are cut."""
     shown = [one_line(name) for name in names]
     room = longest - len(template.format(*("" for _ in shown)))
     most = next(most for most in range(room, 0, -1) if sum(min(len(name), most) for name in shown) <= room)
