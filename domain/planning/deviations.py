@@ -1,15 +1,17 @@
-"""A truck on its way beside the road of its plan: whether it has left that road, or has passed a planned fuel stop
-without fueling. Rules only.
+"""The rules for a truck that deviates from its plan: it has left the plan's road, or has passed a planned fuel stop
+without fueling.
 
 **Off the road** is a truck whose fixes, three or more in a row and over 15 minutes or more, all lie more than 10 miles
-from the plan's road and from the ways to its fuel stops. One far fix says nothing, nor do two with a gap between them.
+from the plan's road and from the ways to its fuel stops. One far fix says nothing. Two with a gap between them say
+nothing either.
 
-**How far it has come** is the mile where it first passes its fix, on the part of the road after the last stop that it
-reached. So on a road that comes back the same way no stop of the way back seems passed on the way out.
+**How far a truck has come** is the first mile where the road passes its fix, after the last stop that the truck
+reached. So on a road that comes back the same way, no stop of the way back seems passed on the way out.
 
 **A stop is passed without fueling** where two readings in a row, more than 10 miles beyond it, show less than half of
 the rise that was planned there, less what the way to the stop and back burns. What is fueled up to 50 miles before a
-planned stop counts for it. Where that is too little for a gauge to show, or the truck tells no level, nothing is found.
+planned stop counts for it. Where the rise is too small for a gauge to show, or the truck sends no level, the rule finds
+nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,13 +33,13 @@ OFF_ROAD_FIXES = 3
 PASSED_MILES = 10.0
 NEAR_STOP_MILES = 50.0
 LEAST_RISE_PERCENT = 10.0
-"""Of capacity. A smaller purchase cannot be told from the noise of a gauge."""
+"""Percent of capacity. A smaller purchase cannot be told from the noise of a gauge."""
 READINGS_NEEDED = 2
 """One odd reading proves nothing."""
 SILENT_MILES = 25.0
-"""A truck that has told no level for so far beyond what counts as passed is not asked about that stop any more."""
+"""A stop counts as settled when the truck has sent no level for so far beyond `PASSED_MILES`."""
 SILENT_TIME = timedelta(minutes=2)
-"""Until then a truck without readings is not compared again."""
+"""A truck without readings is compared again after this time at the earliest."""
 
 FASTEST_DEVIATING_MPH = 120.0
 _FURTHEST_MILES = 500.0
@@ -56,15 +58,15 @@ class FuelStop(NamedTuple):
     name: str
     place: Point
     mile: float | None
-    """On the road that the truck is compared with; None: it is not on it."""
+    """The mile on the road that the truck is compared with; None: the stop is not on that road."""
     percent: float
-    """Of capacity: what is to be fueled there."""
+    """The planned purchase, in percent of capacity."""
 
 
 @dataclass(frozen=True, eq=False)
 class PlannedWay:
     """The road of a plan, the driver's fuel stops on it, and the stops that the truck has reached, each with its time
-    and its mile, in order. `start_percent` is the level read at mile 0; None: none was."""
+    and its mile, in order. `start_percent` is the level read at mile 0, None without a reading."""
 
     line: Array
     line_miles: Array
@@ -78,7 +80,7 @@ class PlannedWay:
         return _road_of(self.line, self.line_miles)
 
     def miles_of(self, fixes: Sequence[TrackedFix]) -> list[float | None]:
-        """How far the truck had come at each fix; None: it was off the road."""
+        """The mile that the truck had reached at each fix; None: it was off the road."""
         passes: list[list[float]] = [[] for _ in fixes]
         for number, mile, _ in _passes(self._road, fixes, OFF_ROAD_MILES):
             passes[number].append(mile)
@@ -100,7 +102,7 @@ class PlannedWay:
         return max(behind, min(ahead)) if ahead else behind
 
     def _way_to(self, place: Point, mile: float) -> Road:
-        """The way off the road to a fuel stop, which may lie further off than the truck may be."""
+        """The way off the road to a fuel stop. The stop may be further off the road than a truck may go otherwise."""
         return _road_of(np.array([self._place_at(mile), place]), np.array([mile, mile]))
 
     def _place_at(self, mile: float) -> Point:
@@ -108,7 +110,7 @@ class PlannedWay:
         return Point(latitude, longitude)
 
     def percent_off_road(self, stop: FuelStop, mile: float) -> float:
-        """What the way from the road to a fuel stop and back burns."""
+        """The fuel burned from the road to a fuel stop and back, in percent of capacity."""
         return 2 * great_circle_miles(self._place_at(mile), stop.place) * self.percent_per_mile
 
     def miles_off(self, fix: TrackedFix) -> float:
@@ -121,14 +123,14 @@ def _road_of(line: Array, line_miles: Array) -> Road:
 
 
 def _passes(road: Road, fixes: Sequence[TrackedFix], within_miles: float) -> list[tuple[int, float, float]]:
-    """Which fix the road passes, at which mile, how far away."""
+    """Each pass of the road by a fix: the number of the fix, the mile, and the miles between them."""
     places = [(fix.latitude, fix.longitude) for fix in fixes]
     index = StationIndex.build([""] * len(places), places)
     return [(one.station_index, one.mile, one.detour_miles) for one in index.passes(road, within_miles)]
 
 
 class Deviation(NamedTuple):
-    """`at` is the time of the fix that shows it, `text` tells it to people."""
+    """A truck does not follow its plan. `at` is the time of the fix that shows it, `text` is for people."""
 
     kind: Literal["off_road", "stop_passed"]
     at: datetime
@@ -136,8 +138,8 @@ class Deviation(NamedTuple):
 
 
 class NextComparison(NamedTuple):
-    """What is to be compared next: the fixes recorded from `since` on. None of them shows anything before one that is
-    recorded at `at` or later."""
+    """The next comparison takes the fixes recorded from `since` on. It can find nothing before a fix that is recorded
+    at `at` or later."""
 
     since: datetime
     at: datetime
@@ -184,7 +186,7 @@ def find_deviation(
 def _off_road(
     way: PlannedWay, fixes: Sequence[TrackedFix], miles: Sequence[float | None], *, newest_decides: bool
 ) -> tuple[Deviation | None, list[datetime]]:
-    """The deviation, and the times of the fixes off the road at the end of these."""
+    """The first deviation, and the times of the last fixes in a row that are off the road."""
     run: list[datetime] = []
     found: Deviation | None = None
     for fix, mile in zip(fixes, miles, strict=True):
@@ -209,24 +211,24 @@ def _passed_fuel_stops(
     *,
     gone: bool,
 ) -> tuple[int, Deviation | None]:
-    """How many fuel stops are behind the truck by `last`; and the first that it passed without fueling. Of a truck that
-    is `gone` from the road, a stop is behind where its level shows so."""
-    told = _LevelHistory.by(way, history(), last) if gone else None
-    furthest = told.furthest if told is not None else furthest
+    """Count the fuel stops behind the truck by `last`, and find the first one that it passed without fueling. When the
+    truck is `gone` from the road, its level shows which stops are behind it."""
+    levels = _LevelHistory.of(way, history(), last) if gone else None
+    furthest = levels.furthest if levels is not None else furthest
     while passed < len(way.fuel_stops):
         mile = way.fuel_stops[passed].mile
         if mile is None:
             passed += 1
             continue
         if furthest >= mile + PASSED_MILES:
-            told = told or _LevelHistory.by(way, history(), last)
-            found = told.at_stop(passed, mile)
+            levels = levels or _LevelHistory.of(way, history(), last)
+            found = levels.at_stop(passed, mile)
             if isinstance(found, Deviation):
                 return passed, found
             if found != "open":
                 passed += 1
                 continue
-        if not (gone and told is not None and furthest >= mile and told.has_fueled_since(passed, mile)):
+        if not (gone and levels is not None and furthest >= mile and levels.has_fueled_since(passed, mile)):
             break
         passed += 1
     return passed, None
@@ -235,19 +237,19 @@ def _passed_fuel_stops(
 _Level = tuple[float, float]
 """Percent in the tank at a mile."""
 _Reading = tuple[datetime, float, float]
-"""When it was read, percent, mile."""
+"""The time of a reading, its percent and its mile."""
 
 
 @dataclass(frozen=True, slots=True)
 class _LevelHistory:
-    """What the truck has told since its plan was made, with how far it had come then."""
+    """The fixes that the truck sent since its plan was made, and the mile that it had reached at each."""
 
     way: PlannedWay
     fixes: Sequence[TrackedFix]
     miles: Sequence[float | None]
 
     @classmethod
-    def by(cls, way: PlannedWay, history: Sequence[TrackedFix], last: datetime) -> "_LevelHistory":
+    def of(cls, way: PlannedWay, history: Sequence[TrackedFix], last: datetime) -> "_LevelHistory":
         fixes = [fix for fix in history if fix.recorded_at <= last]
         return cls(way, fixes, way.miles_of(fixes))
 
@@ -256,7 +258,7 @@ class _LevelHistory:
         return max((mile for mile in self.miles if mile is not None), default=0.0)
 
     def at_stop(self, number: int, mile: float) -> Deviation | Literal["fueled", "open", "unknown"]:
-        """Of a stop that the truck has passed by more than `PASSED_MILES`."""
+        """Judge a stop that the truck has passed by more than `PASSED_MILES`."""
         stop = self.way.fuel_stops[number]
         (before, _), after = self._before(number, mile), self._beyond(mile + PASSED_MILES)
         if len(after) < READINGS_NEEDED:
@@ -271,7 +273,7 @@ class _LevelHistory:
         return Deviation("stop_passed", at, text)
 
     def has_fueled_since(self, number: int, mile: float) -> bool:
-        """Whether a truck that has left the road less than `PASSED_MILES` beyond the stop tells that it has fueled."""
+        """Tell if the level of a truck that left the road less than `PASSED_MILES` beyond the stop shows a purchase."""
         before, near = self._before(number, mile)
         readings = [
             (fix.recorded_at, fix.fuel_percent, mile) for fix in self.fixes[near:] if fix.fuel_percent is not None
@@ -287,7 +289,7 @@ class _LevelHistory:
         return max(percent for _, percent, _ in after) >= left + rise
 
     def _before(self, number: int, mile: float) -> tuple[_Level | None, int]:
-        """The level before the truck came near the stop, with its mile; and which fix was the first near it."""
+        """The level and the mile before the truck came near the stop, and the number of the first fix near it."""
         near_mile = mile - NEAR_STOP_MILES
         earlier = [stop.mile for stop in self.way.fuel_stops[:number] if stop.mile is not None]
         if earlier:  # what was fueled there does not count for this one
@@ -303,7 +305,7 @@ class _LevelHistory:
         return ((self.way.start_percent, 0.0) if self.way.start_percent is not None else None), near
 
     def _beyond(self, mile: float) -> list[_Reading]:
-        """The first readings in a row beyond a mile, but none from after the truck has been silent there."""
+        """The first readings in a row beyond a mile, and none from after the truck has been silent there."""
         silent = next((at for at, one in enumerate(self.miles) if one is not None and one >= mile + SILENT_MILES), None)
         found: list[_Reading] = []
         for fix, one in zip(self.fixes[:silent], self.miles[:silent], strict=True):

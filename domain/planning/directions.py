@@ -1,5 +1,5 @@
-"""How a driver finds the fuel stops of a plan, and how full the tank is to be: what the message says of each stop
-beyond the API's fuel plan.
+"""Directions to the fuel stops of a plan: heading, nearest town, how full the tank is to be. The message says these of
+each stop, beside the API's fuel plan.
 """
 
 import math
@@ -15,7 +15,7 @@ from domain.roads import Point, Road
 from domain.stations.offers import Offer
 
 HEADING_MILES = 5.0
-"""The heading is that of the road so far before and after the stop: a ramp or a bend does not turn it."""
+"""The heading is that of the road from so far before the stop to so far after it. A ramp or a bend does not turn it."""
 
 NEAR_TOWN_MILES = 30.0
 """A town further along the road tells a driver little."""
@@ -24,21 +24,23 @@ _HEADINGS = ("north", "northeast", "east", "southeast", "south", "southwest", "w
 
 
 class Directions(NamedTuple):
-    """To one fuel stop. `filled_percent`: of the rated capacity, when the truck leaves the pump, rounded up.
+    """The directions to one fuel stop. `filled_percent` is the level when the truck leaves the pump, in percent of the
+    rated capacity, rounded up.
 
-    `heading` is None where the road goes nowhere, `town` where no other town with a truck stop is near on the road.
+    `heading` is None where the road goes nowhere. `town` is None where no other town with a truck stop
+    is near on the road.
     """
 
     filled_percent: int
     heading: str | None
     town: str | None
-    """Such as `12 mi after Goshen, IN`."""
+    """The nearest town, such as `12 mi after Goshen, IN`."""
     off_road_miles: float = 0.0
-    """Straight from the road to the stop."""
+    """The straight distance from the road to the stop."""
 
 
 def directions_of(plan: ComputedPlan) -> list[Directions]:
-    """Of each of its stops, in driving order."""
+    """The directions to each fuel stop of a plan, in driving order."""
     given, directions = plan.inputs, []
     for purchase, arriving_gallons in zip(plan.purchases, drive_trip(plan.trip, plan.purchases), strict=False):
         offer, gallons = given.offers[purchase.candidate_index], arriving_gallons + purchase.gallons
@@ -54,7 +56,7 @@ def directions_of(plan: ComputedPlan) -> list[Directions]:
 
 
 def heading_at(road: Road, mile: float) -> str | None:
-    """Where the road leads to at that mile, as one of eight words."""
+    """The direction in which the road leads at that mile, as one of eight words."""
     before, after = (
         Point(*(float(np.interp(at, road.line_miles, column)) for column in road.line.T))
         for at in (mile - HEADING_MILES, mile + HEADING_MILES)
@@ -71,8 +73,8 @@ def _mile(offer: Offer) -> float:
 
 
 def town_near(offers: Sequence[Offer], stop: Offer) -> str | None:
-    """The nearest other town on the road, as far as truck stops of the corridor tell where towns are. The offers are in
-    driving order."""
+    """The nearest other town on the road. Truck stops of the corridor tell where towns are. The offers are in driving
+    order."""
     first = bisect_left(offers, stop.mile - NEAR_TOWN_MILES, key=_mile)
     end = bisect_right(offers, stop.mile + NEAR_TOWN_MILES, key=_mile)
     towns = {

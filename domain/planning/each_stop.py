@@ -1,4 +1,4 @@
-"""What a trip costs at least with a stop at each candidate: one way forward and one backward, not a plan for each.
+"""The least cost of a trip with a stop at each candidate, by one pass forward and one backward, not by a plan for each.
 
 A trip with a stop at candidate i is the way there, the stop, and the way on:
 
@@ -54,8 +54,8 @@ def _costs(trip: Trip, max_stops: int | None) -> tuple[list[float], int]:
 
 
 def _ahead(trip: Trip, max_stops: int | None) -> list[list[CostFunction]]:
-    """T of each candidate, from the last to the first; where stops are counted, for each number of stops that may still
-    be made.
+    """T of each candidate, from the last to the first. Where stops are counted, each candidate has one T for each
+    number of stops that may still be made.
     """
     burned = trip.distance_miles / trip.mpg
     most, wanted = (

@@ -1,8 +1,8 @@
-"""What a plan, or that there is none, was made from: the document of `plans.explanation`, and what `explain` adds.
+"""The explanation of a plan, or of its absence: the document of `plans.explanation`, and what `explain` adds to it.
 
-Names are the planner's. Times are text (RFC 3339). The document is stored as JSON packed by zlib: as jsonb it is four
-times as large before PostgreSQL compresses it, which took longer than all else that storing a plan takes. So a reader
-takes what it needs of the unpacked document, not of the column.
+Names are the planner's. Times are text (RFC 3339). The document is stored as JSON packed by zlib. As jsonb it is four
+times as large before PostgreSQL compresses it, and compressing took longer than all other steps of storing a plan. So a
+reader unpacks the document and takes what it needs from it.
 """
 
 import zlib
@@ -19,8 +19,8 @@ MOST_CANDIDATES = 5_000
 
 
 class ExplainedInputs(TypedDict):
-    """The trip and the limits that were used, relaxed ones included. `distance_miles` is where the plan ends.
-    `road_miles` is the whole way: longer where the plan looks no further ahead. Plans of earlier versions tell only the
+    """The trip and the limits that were used, relaxed ones included. `distance_miles` is the mile where the plan ends.
+    `road_miles` is the whole way, which is longer where the plan ends early. Plans of earlier versions have only the
     first."""
 
     capacity_gallons: float
@@ -72,19 +72,19 @@ class ExplainedFailure(TypedDict):
 
 
 class Origin(TypedDict):
-    """Where an input came from."""
+    """The source of an input."""
 
     source: str
 
 
 class DatedOrigin(Origin):
-    """`at`: from when it is; None where that is not known."""
+    """The source of an input and the time `at` which it was measured, None where that is unknown."""
 
     at: str | None
 
 
 class FuelOrigin(DatedOrigin):
-    """The level, and of a reading how far it is from the level expected `miles_since` an earlier one."""
+    """The fuel level. For a reading, also how far it is from the level expected `miles_since` an earlier one."""
 
     percent: float
     believed: NotRequired[bool]
@@ -95,7 +95,7 @@ class FuelOrigin(DatedOrigin):
 
 
 class RoadOrigin(Origin):
-    """`fallback_reason`: why the road is not of the source that was asked for; None where it is."""
+    """The source of the road. `fallback_reason` says why the preferred source did not answer, None where it did."""
 
     fallback_reason: str | None
 
@@ -111,8 +111,8 @@ class PriceOrigin(TypedDict):
 
 
 class Sources(TypedDict, total=False):
-    """Where the inputs of a route's plan came from, as of `made_at`. Nothing is decided by it. A plan of no
-    route has none of them."""
+    """The sources of the inputs of a route's plan, as of `made_at`. They are for people and decide nothing. A plan
+    without a route has none of them."""
 
     made_at: str
     departure: str
@@ -133,7 +133,7 @@ class ReasonedCandidate(ExplainedCandidate):
 
 
 class ExplainedWay(TypedDict):
-    """What a way of fueling costs by the plan's objective, and the same less the worth of the fuel left beyond what is
+    """The cost of a way of fueling by the plan's objective, and the same less the worth of the fuel left beyond what is
     wanted, at this way's own average price. Both are None where the truck runs dry."""
 
     name: str
@@ -145,8 +145,8 @@ class ExplainedWay(TypedDict):
 
 
 class ExplainedVersion(TypedDict):
-    """One of the plans that were made for a route. `cause`: why, None for the first one. `fuel_stops` and `total_cost`
-    are None where no plan was feasible. `told`: the driver was; `current`: it is the one that the route shows."""
+    """One of the plans that were made for a route. `cause` says why, None for the first one. `fuel_stops` and
+    `total_cost` are None where no plan was feasible. `told`: the driver has it. `current`: the route shows it."""
 
     generated_at: str
     as_of: str | None
@@ -172,8 +172,8 @@ class _Explanation(TypedDict, Generic[OneCandidate]):
 
 
 class Explanation(_Explanation[ExplainedCandidate]):
-    """What is stored. `line` is the road as pairs of latitude and longitude,
-    `line_miles` the mile of each of them. Either there is an `objective`, in dollars, or the plan is `infeasible`."""
+    """The stored document. `line` is the road as pairs of latitude and longitude, `line_miles` the mile of each pair.
+    Either there is an `objective`, in dollars, or the plan is `infeasible`."""
 
 
 def pack_explanation(explanation: Explanation) -> bytes:
@@ -189,7 +189,7 @@ class _Bought(msgspec.Struct, gc=False):
 
 
 class StoredExplanation:
-    """A stored explanation of which a reader takes only some candidates: others are not even made objects of."""
+    """A stored explanation from which a reader takes some candidates. The others are not decoded."""
 
     def __init__(self, stored: bytes) -> None:
         text = zlib.decompress(stored)
@@ -199,7 +199,7 @@ class StoredExplanation:
         self._candidates = msgspec.json.decode(stored, type=list[msgspec.Raw])
         bought = msgspec.json.decode(stored, type=list[_Bought])
         self.chosen: Sequence[int] = [index for index, one in enumerate(bought) if one.gallons]
-        """The candidates at which fuel is bought."""
+        """The indexes of the candidates at which fuel is bought."""
 
     def __len__(self) -> int:
         """The number of candidates."""
@@ -212,14 +212,15 @@ class StoredExplanation:
 
 
 class FullExplanation(_Explanation[ReasonedCandidate]):
-    """The same, with what is computed from it. `ends_early`: where the plan ends and why, if not at the destination."""
+    """An explanation, and what is computed from it. `ends_early` says where the plan ends and why, if not at the
+    destination."""
 
     ends_early: str | None
     alternatives: list[ExplainedWay]
 
 
 class RouteExplanation(FullExplanation):
-    """The same of a route's current plan, with all its versions, the oldest first.
+    """The full explanation of a route's current plan, with all versions of the plan, the oldest first.
 
     `candidates` may be a page of all `candidates_total`. A page that does not begin with the first one has no line.
     """

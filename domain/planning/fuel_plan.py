@@ -1,4 +1,4 @@
-"""The finished fuel plan: made from a road, a truck, a policy and the offers along the road.
+"""The finished fuel plan, computed from a road, a truck, a policy and the offers along the road.
 
 Miles and prices are rounded before anything is decided. So the plan is made and checked with the very numbers that it
 shows, and a truck that drives it by these numbers keeps every limit.
@@ -85,7 +85,7 @@ class NoPlan:
     infeasible: Infeasible
 
     def explanation(self) -> Explanation:
-        """Why there is none."""
+        """The document that says why there is no plan."""
         return _explanation(self.inputs, self.limits, self.trip, {}, self.infeasible)
 
     @cached_property
@@ -97,7 +97,7 @@ class NoPlan:
 class ComputedPlan:
     """The cheapest feasible way to fuel a trip, with all that it was made from. Totals are the sums of the stops.
 
-    It keeps `limits`: those of the policy, or what could be kept of them.
+    The plan keeps `limits`: those of the policy, or relaxed ones.
     """
 
     inputs: PlanInputs
@@ -161,18 +161,18 @@ class ComputedPlan:
         }
 
     def explanation(self) -> Explanation:
-        """Why this plan: what it was made from, every candidate, and the value of the objective."""
+        """The document that says what the plan was made from, with every candidate and the value of the objective."""
         return _explanation(self.inputs, self.limits, self.trip, dict(self.purchases), self.objective)
 
     @cached_property
     def packed_explanation(self) -> bytes:
-        """The explanation as it is stored. A long trip's takes a second on a busy machine, so it is asked for before a
-        transaction."""
+        """The explanation as it is stored. For a long trip it takes a second on a busy machine, so callers read it
+        before they begin a transaction."""
         return pack_explanation(self.explanation())
 
 
 def compute_plan(inputs: PlanInputs, *, now: datetime | None = None) -> ComputedPlan | NoPlan:
-    """The plan, generated at `now` (else at the departure); or the leg that cannot be driven, and why."""
+    """The plan, generated at `now` (else at the departure), or the leg that cannot be driven, and why."""
     limits = inputs.limits
     trip = _trip(inputs, limits)
     solution = solve_rounded(trip)
@@ -195,7 +195,7 @@ def compute_plan(inputs: PlanInputs, *, now: datetime | None = None) -> Computed
 
 
 def _trip(inputs: PlanInputs, limits: PlanLimits) -> Trip:
-    """The trip that the optimizer is given: with these limits, and the offers within their detour."""
+    """The trip for the optimizer, with these limits and the offers within their detour."""
     policy = inputs.policy
     candidates = []
     for offer in inputs.within(limits.max_detour_miles).offers:
@@ -229,21 +229,21 @@ def _trip(inputs: PlanInputs, limits: PlanLimits) -> Trip:
 def _arrivals(
     inputs: PlanInputs, trip: Trip, purchases: Sequence[Purchase]
 ) -> tuple[tuple[datetime | None, ...], tuple[PlannedPoint, ...]]:
-    """When the truck arrives at each station where it buys, and at each of the road's points after the first.
+    """The arrival times at each station where the truck buys, and at each of the road's points after the first.
 
-    Stations and points are put in order by rounded miles, both. With the exact mile of the destination, a station just
-    before it, whose mile was rounded up, would come after it.
+    Stations and points are both ordered by rounded miles. With the exact mile of the destination, a station just before
+    it, whose mile was rounded up, would come after it.
     """
     road = inputs.road
     point_miles = [round(mile, MILE_DECIMALS) for mile in road.stop_miles]
     miles = [trip.candidates[index].mile for index, _ in purchases]
-    calls = [Waypoint(float(np.interp(mile, point_miles, road.stop_hours)), stay=FUEL_STOP_TIME) for mile in miles]
+    waypoints = [Waypoint(float(np.interp(mile, point_miles, road.stop_hours)), stay=FUEL_STOP_TIME) for mile in miles]
     opens = inputs.opens or [None] * len(road.stop_hours[1:])
     miles += point_miles[1:]
-    calls += map(Waypoint, road.stop_hours[1:], opens)
-    driven = sorted(range(len(calls)), key=miles.__getitem__)  # at one mile fuel comes first
-    times = dict(zip(driven, arrival_times(inputs.departure, (calls[call] for call in driven)), strict=True))
-    ordered = [times[call] for call in range(len(calls))]
+    waypoints += map(Waypoint, road.stop_hours[1:], opens)
+    driven = sorted(range(len(waypoints)), key=miles.__getitem__)  # at one mile the fuel stop comes first
+    times = dict(zip(driven, arrival_times(inputs.departure, (waypoints[at] for at in driven)), strict=True))
+    ordered = [times[at] for at in range(len(waypoints))]
     points = map(PlannedPoint, point_miles[1:], ordered[len(purchases) :])
     return tuple(ordered[: len(purchases)]), tuple(points)
 
@@ -269,7 +269,8 @@ def _stop(
 def _explanation(
     inputs: PlanInputs, limits: PlanLimits, trip: Trip, gallons: Mapping[int, float], result: float | Infeasible
 ) -> Explanation:
-    """`gallons` are those bought, by candidate; `result` is the value of the objective, or why there is none."""
+    """The explanation. `gallons` are those bought, by candidate. `result` is the value of the objective, or why there
+    is none."""
     return {
         "inputs": {
             "capacity_gallons": inputs.rated_gallons,

@@ -1,17 +1,17 @@
-"""Whether a truck's fuel gauge can be believed: the newest reading beside what the readings before it, the stops and
-the miles since then leave in the tank. Rules only.
+"""The rules that tell if a truck's fuel gauge can be believed. They compare the newest reading with the level expected
+from the readings before it, the stops and the miles since then.
 
 **The level expected** starts with the oldest reading. Miles burn fuel at the truck's mpg. Fuel comes in only while the
 truck may be standing. A purchase is a rise by more than could be an error, together with what was burned between the
 two readings. Smaller rises count too, but a gauge that swings up and down counts once. So a gauge that jumps up on the
-road, and stays up, rises above what is expected, and goes on doing so where nobody fuels.
+road and stays up is above the level expected, and stays above it as long as nobody fuels.
 
 Example: 60 %, and 60 % again after 22 hours and 1,088 miles, which burn 78 %. The truck has bought fuel, so 60 % is
 expected.
 
-**The newest reading is believed** unless it is more than 10 % of capacity above the level expected, and a quarter of
-what was burned, for the mpg and the tank may be other than we know. Where it is not believed, the level expected is
-taken. Fuel may always be less than expected: it is stolen, it leaks, and idling burns it.
+**The newest reading is believed** unless it exceeds the level expected by more than 10 % of capacity and a quarter of
+what was burned. The quarter is there because mpg and tank may differ from what we know. Where the reading is not
+believed, the level expected counts. Fuel may always be less than expected: it is stolen, it leaks, and idling burns it.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from typing import NamedTuple
 from domain.roads import Point, great_circle_miles
 
 BELIEVABLE_RISE_PERCENT = 10.0
-"""So much may be an error. More, where the truck may have been standing, is a purchase."""
+"""A rise of so much may be an error. A larger one is a purchase, where the truck may have been standing."""
 BURNED_SHARE = 0.25
 
 STANDING_MPH = 5.0
@@ -57,7 +57,7 @@ class Gauge(NamedTuple):
 
     @property
     def off_percent(self) -> float:
-        """How far the reading is above what is expected; below that, it is negative."""
+        """The reading less the level expected; negative where the reading is below it."""
         return self.percent - self.expected_percent
 
     @property
@@ -71,7 +71,7 @@ class Gauge(NamedTuple):
 
 
 def judge_newest_reading(readings: Sequence[Reading], *, mpg: float, capacity_gallons: float) -> Gauge:
-    """The newest of these readings, in order of time, and what is expected from those before it."""
+    """Compare the newest of these readings, given in order of time, with the level expected from those before it."""
     readings = _smoothed(readings)
     first, newest = readings[0], readings[-1]
     expected, burned, miles, known_at = first.percent, 0.0, 0.0, first.recorded_at
@@ -105,7 +105,7 @@ def judge_newest_reading(readings: Sequence[Reading], *, mpg: float, capacity_ga
 
 
 def _smoothed(readings: Sequence[Reading]) -> list[Reading]:
-    """Without readings that stand alone: each is the median of itself and its neighbours, the first that of the first
+    """Readings without outliers: each is the median of itself and its neighbours, the first one that of the first
     three. The newest stays as it was read."""
     last = len(readings) - 1
     if last < 2:
@@ -117,7 +117,7 @@ def _smoothed(readings: Sequence[Reading]) -> list[Reading]:
 
 
 def _may_stand(before: Reading, after: Reading, miles: float, hours: float) -> bool:
-    """It was slow at one end, or on the whole, or it had the time to fuel besides the drive."""
+    """Tell if the truck was slow at one end or on the whole, or had the time to fuel besides the drive."""
     return (
         (before.speed_mph is not None and before.speed_mph < STANDING_MPH)
         or (after.speed_mph is not None and after.speed_mph < STANDING_MPH)

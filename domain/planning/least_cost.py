@@ -1,8 +1,9 @@
 """Least-cost functions of a level: piecewise linear and exact, without a grid. `optimizer` says what a level is.
 
-What a stop makes of such a function, which of two is cheaper, what two cost together, and the purchases behind a cost.
+The functions here make a stop, take the cheaper of two cost functions, add two up, and find the purchases behind a
+cost.
 
-**Pieces are merged by cost, never by slope:** two lines are taken as equal where their costs differ by less than 1e-9
+**Pieces are merged by cost, never by slope:** two lines count as equal where their costs differ by less than 1e-9
 dollars at both ends of a range. Over 200 gallons even a tiny difference in slope is a difference in dollars.
 """
 
@@ -49,7 +50,7 @@ def stations_of(trip: Trip) -> list[StationInGallons]:
 
 
 class CostSegment(NamedTuple):
-    """Costs of `base + slope * level`, and how a truck comes to have them.
+    """A line of costs, `base + slope * level`, and the stop that led to it.
 
     The last stop was at `station`, and the line `before` held on arriving there. `arrival` is the level on arriving,
     the same for every level of this line. None: exactly the smallest purchase was bought, so the level on arriving
@@ -69,7 +70,7 @@ pieces meet at a level, the cheaper one counts. Levels without a piece cannot be
 """
 
 _END = math.inf, math.inf, CostSegment(math.inf, 0.0)
-"""What follows the last piece."""
+"""The piece after the last one."""
 
 
 def at_least(V: CostFunction, level: float) -> CostFunction:
@@ -178,8 +179,9 @@ def cheaper(first: CostFunction, second: CostFunction) -> CostFunction:
 
 
 def _below(first: CostFunction, second: CostFunction) -> tuple[int, CostFunction]:
-    """How many pieces at the start of `first` cost no more than anything in `second`, or lie left of it; and the part
-    of `second` that is right of them. Most stops change little of a function, and so the rest of it costs little time.
+    """Count the pieces at the start of `first` that cost no more than anything in `second`, or lie left of it. Return
+    the count, and the part of `second` right of them. Most stops change little of a function, so this saves most of the
+    time.
     """
     least = min([min(line.base + line.slope * low, line.base + line.slope * high) for low, high, line in second])
     untouched, end = 0, second[0][0]
@@ -194,8 +196,8 @@ def _below(first: CostFunction, second: CostFunction) -> tuple[int, CostFunction
 
 
 def _lower(a: CostSegment, b: CostSegment, low: float, high: float) -> tuple[CostSegment, float, CostSegment]:
-    """Of two lines from `low` to `high`: the cheaper one at first, the level where they cross, and the cheaper one from
-    there on. Where they do not cross that is the same line twice, and `high`.
+    """Compare two lines from `low` to `high`. Return the cheaper one at first, the level where they cross, and the
+    cheaper one from there on. Where they do not cross that is the same line twice, and `high`.
     """
     base, slope = a.base - b.base, a.slope - b.slope
     at_low, at_high = base + slope * low, base + slope * high
@@ -209,8 +211,8 @@ def _lower(a: CostSegment, b: CostSegment, low: float, high: float) -> tuple[Cos
 def after_stops(
     layers: Sequence[CostFunction], station: StationInGallons, stop_cost: float, *, counted: bool
 ) -> list[CostFunction]:
-    """The same for one function, or where stops are counted for one of each number of stops: a stop leads from each to
-    the next one, and from the last nowhere.
+    """The functions after a stop at `station`. Where stops are counted there is one function for each number of stops:
+    a stop leads from each to the next one, and from the last nowhere.
     """
     stopping = [[], *layers[:-1]] if counted else layers
     return [after_stop(V, station, stop_cost) for V in stopping]
@@ -225,8 +227,8 @@ def after_stops_from_start(
     *,
     counted: bool,
 ) -> list[CostFunction]:
-    """The same with the `start`, the level of a truck that has made no stop yet. Where the fuel that is kept until the
-    first stop is more than the reserve, it stops only where it arrives with that much.
+    """The functions after a stop, which may be the first one. `start` is the level of a truck that has made no stop
+    yet. It stops only where it arrives with the reserve and the margin.
     """
     arriving = at_least(start, station.lowest + trip.margin_gallons)
     return after_stops([cheaper(arriving, layers[0]), *layers[1:]], station, stop_cost, counted=counted)
@@ -263,7 +265,7 @@ def purchases_of(line: CostSegment, level: float) -> Iterator[Purchase]:
 
 
 def stops_before(line: CostSegment) -> int:
-    """How many stops lead to it."""
+    """The number of stops that lead to a line."""
     stops = 0
     while line.before is not None:
         line, stops = line.before, stops + 1

@@ -1,4 +1,4 @@
-"""Where to buy how much fuel: the exact least cost of a trip, by a forward dynamic program.
+"""The cheapest purchases of a trip: its exact least cost, by a forward dynamic program.
 
 **The problem.** Candidate i is passed after b_i gallons of road and sells at p_i dollars a gallon; its detour burns
 d_i = d_in + d_out gallons. The fuel in the tank stays between the reserve R and the usable U; a stop costs c dollars
@@ -29,11 +29,11 @@ trucks that arrive empty or leave full: greedy rules do, or O(n) levels at each 
 worse, because it may leave no room to buy where fuel is cheap. So V is neither convex nor monotone, and every level
 that can be reached is kept.
 
-**What cannot win is dropped.** A station that is dearer and further off the road than its neighbour cannot simply be
-left out: with the smallest purchase, its longer detour may make just the room that a later purchase needs. Costs can be
-compared, though. A level that suffices for the rest of the way is a finished plan, and a level below it costs at least
-one stop more and the cheapest price ahead for each gallon that is missing. Levels that so cost more than a finished
-plan are dropped. On an hour's drive past a thousand stations few are left.
+**Levels that cannot win are dropped.** A station that is dearer and further off the road than its neighbour cannot
+simply be left out: with the smallest purchase, its longer detour may make just the room that a later purchase needs.
+Costs can be compared, though. A level that suffices for the rest of the way is a finished plan, and a level below it
+costs at least one stop more and the cheapest price ahead for each gallon that is missing. Levels that then cost more
+than a finished plan are dropped. On an hour's drive past a thousand stations few are left.
 
 **Complexity.** A candidate takes time linear in the pieces of V. We know no useful bound on their number. On truck
 trips V has about 8 pieces with 100 candidates, and 14 with 2,000; many stations at one price, all on the road itself,
@@ -67,8 +67,8 @@ TIE_BREAK_DOLLARS = 1e-8
 
 
 def solve(trip: Trip) -> Solution | Infeasible:
-    """The cheapest purchases. Of two that cost the same, the one with fewer stops is taken, then the one that stops
-    earlier.
+    """The cheapest purchases. Of two solutions that cost the same, the one with fewer stops wins, then the one that
+    stops earlier.
     """
     # A limit on stops multiplies the work, so it is tried without first.
     solution = _solve(trip, None)
@@ -123,8 +123,8 @@ def _solve(trip: Trip, max_stops: int | None) -> Solution | Infeasible:
 class _Finish:
     """The cheapest of the levels so far with which the truck can drive to the destination without another stop.
 
-    What cannot lead to a cheaper one is dropped. With the level h below the one wanted, at least `wanted - h` gallons
-    are still to be bought, in one stop or more, and none costs less than the cheapest price ahead:
+    Levels that cannot lead to a cheaper one are dropped. With the level h below the one wanted, at least `wanted - h`
+    gallons are still to be bought, in one stop or more, and none costs less than the cheapest price ahead:
 
         cost to the end >= V(h) + c + (wanted - h) * price
 
@@ -140,7 +140,7 @@ class _Finish:
         self._worth = trip.leftover_value_per_gallon
 
     def reached(self, layers: Sequence[CostFunction]) -> bool:
-        """Looks for a cheaper one among these levels. Whether there is one."""
+        """Keep the cheapest of these levels. Return whether it is cheaper than the one before."""
         before = self.line
         for low, high, line in (piece for V in layers if V and V[-1][1] >= self.wanted for piece in V):
             if high >= self.wanted:
@@ -151,7 +151,7 @@ class _Finish:
         return self.line is not before
 
     def cheaper_from(self, V: CostFunction, price: float) -> CostFunction:
-        """The part of V that can lead to a cheaper one, where `price` is the lowest ahead."""
+        """The part of V that can lead to a cheaper finish, where `price` is the lowest ahead."""
         if self.line is None or price < self._worth:
             return V
         kept, most = [], self._cost + self.wanted * self._worth + DOLLAR_TOLERANCE
@@ -168,7 +168,7 @@ class _Finish:
 def _why_infeasible(
     trip: Trip, max_stops: int | None, from_mile: float, to_mile: float, *, arrives: bool = False
 ) -> Infeasible:
-    """Why there is no solution, in words that a dispatcher can act on.
+    """The reason why there is no solution, in words that a dispatcher can act on.
 
     Fuel could last be bought at `from_mile`. `to_mile` is the first candidate that cannot be reached, or the
     destination. `arrives`: the truck reaches the destination, but with too little fuel.

@@ -1,23 +1,22 @@
-"""When a plan that was made at the first stop no longer fits the fuel or the prices. Rules only.
+"""The rules that tell if a plan made at the first stop no longer fits the fuel or the prices.
 
-Only like values are compared: a fuel level at the stop with one at the stop, savings with savings over the same road.
+They compare only like values: a fuel level at the stop with one at the stop, savings with savings over the same road.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 FUEL_CHANGE_PERCENT = 10.0
-"""Of capacity. A smaller change moves a purchase by a few gallons, and the driver sees that at the pump."""
+"""Percent of capacity. A smaller change moves a purchase by a few gallons, and the driver sees that at the pump."""
 
 SETTLED_PERCENT = 1.0
-"""When two readings in a row differ by no more than this, nobody is pumping at the moment."""
+"""Nobody is pumping while two readings in a row differ by no more than this."""
 
 SAVING_CHANGE_DOLLARS = 10.0
-"""Dollars. For less the driver gets no new instructions."""
-
+"""The driver gets no new instructions for a smaller change."""
 
 MAX_BURNED_PERCENT = 30.0
-"""Of capacity. What the road burned is estimated. An error of 15 % in this much is 4.5 %, half of a change."""
+"""Percent of capacity. What the road burned is estimated. An error of 15 % in this much is 4.5 %, half of a change."""
 
 SAME_ROAD_MILES = 25.0
 """A truck that has driven further than this since its plan was made saves on another trip: the two do not compare."""
@@ -26,7 +25,7 @@ SAME_ROAD_MILES = 25.0
 def level_on_leaving(
     percent: float, road_miles: float, *, mpg: float, capacity_gallons: float, plan: Mapping[str, Any]
 ) -> float | None:
-    """Percent that the tank held at the first stop, from a reading of `percent` so many miles on.
+    """The level at the first stop in percent, from a reading of `percent` after so many miles.
 
     What the road burned is added. For example, of 200 gallons, 55 % after 65 miles at 6.5 mpg: 10 gallons were burned,
     which are 5 %, so the tank held 60 %.
@@ -41,7 +40,7 @@ def level_on_leaving(
 
 
 def fuel_changed(planned_percent: float, readings: Sequence[float], *, departed: bool) -> bool:
-    """Whether the tank no longer holds what the plan was made with; `readings` in percent, the newest first.
+    """Tell if the tank no longer holds what the plan was made with. `readings` are in percent, the newest first.
 
     One odd reading proves nothing: two in a row must be off, to the same side. While the truck stands they must also
     agree, so that the driver is told when the tank is full and not while it fills. For a plan made with 40 %:
@@ -60,7 +59,7 @@ def fuel_changed(planned_percent: float, readings: Sequence[float], *, departed:
 def savings_compare(
     before: Mapping[str, Any], *, driven_miles: float, percent_before: float, percent_after: float
 ) -> bool:
-    """Whether the savings of two plans can be compared: the road is the same, and the fuel is about the same.
+    """Tell if the savings of two plans can be compared: the road is the same, and the fuel is about the same.
 
     When the truck has gone far, has passed a purchase or is filling its tank, the savings differ whatever the prices
     are. `before` is the older plan as the API shows it, `driven_miles` how much shorter the way is by now.
@@ -71,5 +70,5 @@ def savings_compare(
 
 
 def saving_changed(before: float | None, after: float | None) -> bool:
-    """Whether new prices change a plan's saving enough to tell the driver. None, without purchases, counts as 0."""
+    """Tell if new prices change a plan's saving enough to tell the driver. None, without purchases, counts as 0."""
     return abs((after or 0.0) - (before or 0.0)) > SAVING_CHANGE_DOLLARS

@@ -1,4 +1,4 @@
-"""What a fuel plan is made from: a road, a truck, the company's policy and the offers along the road."""
+"""The inputs of a fuel plan: a road, a truck, the company's policy and the offers along the road."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +11,8 @@ from domain.roads import Road
 from domain.stations.offers import Offer
 
 USABLE_SHARE = 0.95
-"""Of the rated capacity. Tanks are filled to 95 %, and the rest leaves the fuel room to expand (49 CFR 393.67(c))."""
+"""The usable share of the rated capacity. Tanks are filled to 95 %, so that the fuel has room to expand (49 CFR
+393.67(c))."""
 
 DEFAULT_CAPACITY_GALLONS = 200.0
 DEFAULT_MPG = 6.5
@@ -22,7 +23,7 @@ GALLON_DECIMALS = 6
 
 @dataclass(frozen=True, slots=True)
 class PlanPolicy:
-    """How a company wants its trucks fueled. Percents are of the rated capacity."""
+    """The rules by which a company wants its trucks fueled. Percents are of the rated capacity."""
 
     reserve_percent: float = 15.0
     end_fuel_percent: float = 25.0
@@ -39,15 +40,15 @@ class PlanPolicy:
 
 @dataclass(frozen=True, slots=True)
 class PlanInputs:
-    """What a plan is made from.
+    """The inputs of a plan.
 
-    - `fuel_percent`: the truck's reading, if it is fresh enough; with None the policy's assumed level is taken.
-    - `offers`: those of the road's corridor, in driving order.
-    - `further_offers`: with them limits may be given up where no plan keeps the policy. Of those up to
-      `FURTHEST_DETOUR_MILES` off the road, the ones beyond the policy's furthest detour count. None: not looked up.
-    - `departure`: when the truck leaves the road's first point.
-    - `opens`: when the arrival window of each point after the first opens, where that is known.
-    - `sources`: tells people where the inputs came from and how old they are. Nothing is decided by it.
+    - `fuel_percent`: the truck's reading, if it is fresh enough. With None the policy's assumed level counts.
+    - `offers`: the offers of the road's corridor, in driving order.
+    - `further_offers`: offers up to `FURTHEST_DETOUR_MILES` off the road. Those beyond the policy's furthest detour
+      count where limits are relaxed. None: they were not read, and no limit may be relaxed.
+    - `departure`: the time when the truck leaves the road's first point.
+    - `opens`: the time when the arrival window of each point after the first opens, where that is known.
+    - `sources`: tells people where the inputs came from and how old they are. It decides nothing.
     """
 
     road: Road
@@ -87,7 +88,7 @@ class PlanInputs:
 
     @property
     def limits(self) -> PlanLimits:
-        """Those of the policy."""
+        """The policy's limits, before any is relaxed."""
         policy = self.policy
         return PlanLimits(
             end_gallons=self.gallons_of(policy.end_fuel_percent),
@@ -99,7 +100,7 @@ class PlanInputs:
         )
 
     def within(self, max_detour_miles: float) -> "PlanInputs":
-        """The same with the offers up to this far off the road."""
+        """The same inputs with the offers up to this far off the road."""
         nearest = self.policy.max_detour_miles
         further = [one for one in self.further_offers or () if nearest < one.detour_miles <= max_detour_miles]
         offers = sorted([*self.offers, *further], key=lambda one: one.mile) if further else self.offers

@@ -1,4 +1,4 @@
-"""What a fuel plan is made from, read from the tables: the route, its truck, the fuel on board, the stops left."""
+"""The tasks of planning, read from the tables: the route, its truck, the fuel on board, the stops left."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,14 +14,14 @@ from domain.roads import Point, Road, Roads, great_circle_miles
 from domain.statements import NotNull, Statement
 
 FRESH_FUEL = timedelta(hours=24)
-"""An older fuel reading says nothing about the tank. The policy's assumed level is taken instead."""
+"""An older fuel reading says nothing about the tank. The policy's assumed level counts instead."""
 
 _MOST_READINGS = 300
 """The newest of these are read: two and a half hours of a truck that tells its level every half minute."""
 
 _MOST_FIXES = 1_000
 _SAME_PLACE_MILES = 1.0
-"""So many fixes are looked at, and a truck that is no further from where it arrived is still at its stop."""
+"""A truck that is no further from where it arrived is still at its stop. So many fixes are read for that."""
 
 
 class RouteToPlan(NamedTuple):
@@ -59,11 +59,11 @@ class RouteToPlan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlanTask:
-    """What a plan is made from: the route, and as of one moment where its truck is, how much fuel it has, which stops
-    are left and when the truck goes on.
+    """A plan that is to be made: the route, and as of one moment the place of its truck, the fuel on board, the stops
+    left and the time when the truck goes on.
 
     `as_of` is that moment: now for a live route. Time is simulated in the sandbox, so there it is the time of a fix.
-    `position_at` is when the truck was at `position`; None where only the stop that it reached is known.
+    `position_at` is when the truck was at `position`, None where only the stop that it reached is known.
     """
 
     route: RouteToPlan
@@ -97,7 +97,7 @@ _DRAFT_TO_PLAN = Statement(RouteToPlan, _ROUTE + "AND r.status = 'draft'")
 
 
 def load_plan_task(connection: Connection, route_id: UUID, *, now: datetime) -> PlanTask | None:
-    """What a route's first plan is made from; None when no plan is due.
+    """The task of a route's first plan; None when no plan is due.
 
     A live plan starts where the truck is now. Time is simulated in the sandbox: a plan there starts at the newest fix
     from the first stop, whatever was posted for later.
@@ -134,11 +134,12 @@ _SINCE_ARRIVAL = Statement(
     " WHERE arrival.vehicle_id = %s AND arrival.environment = %s AND arrival.recorded_at = %s"
     " ORDER BY p.recorded_at LIMIT %s",
 )
-"""The fix that arrived, and what was posted with it or later: an earlier rehearsal may have been of a later day."""
+"""The fix of the arrival, and fixes posted with it or later. An earlier rehearsal may have been of a later day."""
 
 
 def newest_at_first_stop(connection: Connection, route: RouteToPlan) -> datetime:
-    """When the truck sent its newest fix from the stop that it reached first; its arrival where somebody marked it."""
+    """The time of the truck's newest fix from the stop that it reached first. Without a fix there, the time of arrival,
+    which somebody entered by hand."""
     parameters = (route.vehicle_id, route.environment, route.arrived_at, _MOST_FIXES)
     newest = route.arrived_at
     arrival: Point | None = None
@@ -179,7 +180,7 @@ _FRESH_FUEL = Statement(
 
 
 def _gauge(connection: Connection, route: RouteToPlan, as_of: datetime) -> Gauge | None:
-    """None without a fresh reading."""
+    """The gauge as of that moment; None without a fresh reading."""
     rows = _FRESH_FUEL.all(connection, (route.vehicle_id, route.environment, as_of, FRESH_FUEL, as_of, _MOST_READINGS))
     if not rows:
         return None
@@ -194,7 +195,7 @@ def _gauge(connection: Connection, route: RouteToPlan, as_of: datetime) -> Gauge
 
 
 def plan_task_as_of(connection: Connection, route: RouteToPlan, as_of: datetime) -> PlanTask:
-    """What a plan of the route is made from at that moment."""
+    """The task of a plan of the route at that moment."""
     visits = _visits(connection, route.id, as_of)
     if len(route.stops) - 1 in visits:  # the whole route is driven already: plan it as it was at the start
         as_of = route.arrived_at
@@ -203,7 +204,7 @@ def plan_task_as_of(connection: Connection, route: RouteToPlan, as_of: datetime)
     truck = _TRUCK.first(connection, (route.vehicle_id, route.environment, as_of))
     visit = visits.get(reached)
     if truck is not None and visit is not None and truck.recorded_at < visit.arrived_at:
-        truck = None  # somebody has marked the arrival, and no position came in since: the truck is at that stop
+        truck = None  # a dispatcher entered the arrival, and no position came in since: the truck is at that stop
     at_first_stop = reached == 0 and visit is not None and (visit.departed_at is None or visit.departed_at > as_of)
     return PlanTask(
         route=route,

@@ -1,5 +1,5 @@
-"""Why a plan is what it is, computed again from its stored explanation: why each candidate was not chosen, and what two
-simple ways of fueling would have cost.
+"""The reasons of a plan, computed again from its stored explanation: why each candidate was or was not chosen, and what
+two simple ways of fueling would have cost.
 """
 
 import math
@@ -18,14 +18,14 @@ BELOW_SMALLEST = "below smallest purchase"
 CHEAPER_IN_REACH = "cheaper one in reach"
 DEARER = "dearer"
 NOT_WORTH_A_STOP = "not worth a stop"
-"""It is cheap enough, but a stop there costs more time and detour than the price saves."""
+"""The station is cheap enough, but a stop there costs more time and detour than the price saves."""
 NO_PLAN = "no plan"
 
 
 class Reason(NamedTuple):
-    """Why a candidate was chosen or not: `why` is one of the constants above, `detail` a sentence.
+    """The reason why a candidate was chosen or not: `why` is one of the constants above, `detail` a sentence.
 
-    `extra_cost` is by how many dollars the best plan with a stop there costs more; None where there is no such plan.
+    `extra_cost` says how many dollars more the best plan with a stop there costs; None where there is no such plan.
     """
 
     why: str
@@ -63,9 +63,11 @@ def trip_of(explanation: Explanation | FullExplanation) -> Trip:
 
 
 def with_reasons(explanation: Explanation, *, is_whole: bool = True) -> FullExplanation:
-    """The explanation with `why`, `detail` and `extra_cost` of each candidate, with where the plan `ends_early`, and
-    with the `alternatives`. A part of an explanation has all chosen candidates, so `why` and `detail` are the same, and
-    has no costs to compare."""
+    """Add `why`, `detail` and `extra_cost` of each candidate, where the plan `ends_early`, and the `alternatives`.
+
+    A part of an explanation (`is_whole` is False) has all chosen candidates, so `why` and `detail` are the same. It has
+    no costs to compare.
+    """
     trip = trip_of(explanation)
     gallons = [one["gallons"] for one in explanation["candidates"]]
     objective = explanation["objective"]
@@ -90,11 +92,11 @@ def _ends_early(inputs: ExplainedInputs) -> str | None:
 
 
 def _ways(trip: Trip, gallons: Sequence[float], objective: float | None) -> list[ExplainedWay]:
-    """The plan, and two rules of thumb: drive until the tank asks for fuel, then fill up; the cheapest pump of each
-    tankful."""
+    """The plan, and two rules of thumb: fill up whenever the tank asks for fuel, and fill up at the cheapest pump in
+    each range."""
     if objective is None:
         return []
-    trip = replace(trip, max_stops=None)  # a rule of thumb knows no such limit
+    trip = replace(trip, max_stops=None)  # the rules of thumb have no such limit
     return [
         _way("this plan", trip, [Purchase(index, amount) for index, amount in enumerate(gallons) if amount]),
         _by_rule("fill up at every need", trip, lambda reachable: reachable[-1]),
@@ -107,7 +109,7 @@ def _ways(trip: Trip, gallons: Sequence[float], objective: float | None) -> list
 
 
 def _by_rule(name: str, trip: Trip, choose: Callable[[Sequence[int]], int]) -> ExplainedWay:
-    """Fills up at what `choose` picks of the candidates in reach, until the destination is in reach too."""
+    """Fill up at the candidate in reach that `choose` picks, until the destination is in reach too."""
     purchases: list[Purchase] = []
     mile, fuel, position = 0.0, min(trip.start_gallons, trip.usable_gallons), 0
     while True:
@@ -183,7 +185,8 @@ def _reasons(
 def _why_not(
     trip: Trip, one: Candidate, before: Candidate | None, after: Candidate | None, on_arrival: float
 ) -> tuple[str, str]:
-    """`before` and `after` are the plan's purchases around it, `on_arrival` what the plan would have in the tank."""
+    """Compare a candidate with the plan's purchases `before` and `after` it. `on_arrival` is the fuel in the tank
+    there."""
     room = trip.usable_gallons - on_arrival
     if room < trip.min_purchase_gallons - GALLON_TOLERANCE:
         return BELOW_SMALLEST, f"room for {max(room, 0):.1f} gal when passing by"

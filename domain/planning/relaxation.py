@@ -1,8 +1,9 @@
-"""What of a policy is given up where no plan keeps all of it: the least that lets the truck reach fuel.
+"""The limits of a policy are relaxed where no plan keeps them all, as little as lets the truck reach fuel.
 
-Limits are given up in the order of `Limits`, each only where all before it are not enough. So the last one is the
-dearest, and it is settled first: with all others given up entirely, how little of it must go? Then the one before it,
-with the dearer ones as settled. In the end none can be kept any better without giving up more of a dearer one.
+Limits are relaxed in the order of `PlanLimits`, each only where relaxing all before it is not enough. So the last limit
+is the dearest, and it is found first: with all others relaxed entirely, it is relaxed as little as possible. Then comes
+the one before it, with the dearer ones as found. In the end, no limit can be kept better without relaxing a dearer one
+further.
 """
 
 import math
@@ -15,11 +16,11 @@ from domain.planning.trips import Infeasible, Solution
 FURTHEST_DETOUR_MILES = 25.0
 SMALLEST_PURCHASE_GALLONS = 5.0
 RELAXATION_STEP = 0.1
-"""Gallons and miles are given up in steps of this size."""
+"""Limits in gallons and miles are relaxed in steps of this size."""
 
 
 class RelaxedLimit(NamedTuple):
-    """A limit of the policy that the plan does not keep, and the one that it keeps instead."""
+    """A limit that was relaxed: its name, the policy's value, and the value that the plan keeps."""
 
     limit: str
     policy: float | None
@@ -27,7 +28,7 @@ class RelaxedLimit(NamedTuple):
 
 
 class PlanLimits(NamedTuple):
-    """What a plan has to keep, in the order in which it is given up."""
+    """The limits that a plan has to keep, in the order in which they are relaxed."""
 
     end_gallons: float
     min_purchase_gallons: float
@@ -56,8 +57,8 @@ PlanAttempt = Callable[[PlanLimits], Solution | Infeasible]
 
 
 def least_relaxation(policy: PlanLimits, attempt: PlanAttempt) -> PlanLimits | None:
-    """The limits that a plan can keep and that give up the least of the policy. None where the trip cannot be made with
-    any. `attempt` plans with limits.
+    """The limits that a plan can keep and that are relaxed the least. None where no limits make the trip feasible.
+    `attempt` plans with given limits.
     """
     limits = policy.relaxed_entirely
     if isinstance(attempt(limits), Infeasible):

@@ -17,20 +17,19 @@ from domain.planning.trips import (
 )
 
 STEPS_GALLONS = (0.1, 0.01, 0.001)
-"""They are tried in this order."""
+"""The steps in the order in which they are tried."""
 
 MAX_ROUNDING_LOSS_DOLLARS = 0.50
-"""Dollars. Tenths cost less than this on all but trips with many stops at very different prices: they lose less than a
-tenth of the last price, and less than a tenth of each change of price from stop to stop."""
-
+"""Tenths cost less than this on all but trips with many stops at very different prices: they lose less than a tenth of
+the last price, and less than a tenth of each change of price from stop to stop."""
 
 SPARE_GALLONS = 0.01
-"""With so much to spare at each limit there is room to round to a thousandth."""
+"""So much room at each limit is enough to round to a thousandth."""
 
 
 def solve_rounded(trip: Trip) -> Solution | Infeasible:
-    """The cheapest purchases that a pump can show. Where those of the optimum take every last thousandth of a gallon in
-    the tank, the optimum with a little to spare is taken.
+    """The cheapest purchases that a pump can show. Where the optimum uses every last thousandth of a gallon in the
+    tank, the optimum with a little to spare is rounded instead.
     """
     solution = solve(trip)
     if isinstance(solution, Infeasible):
@@ -51,7 +50,7 @@ def solve_rounded(trip: Trip) -> Solution | Infeasible:
 
 
 def round_and_drive(trip: Trip, solution: Solution) -> Solution | Infeasible:
-    """The solution in whole steps, driven again with the rounded numbers, so that it keeps every limit.
+    """Round the solution to whole steps, and drive it again with the rounded numbers, so that it keeps every limit.
 
     Finer steps are taken where tenths break a limit, or would cost more than `MAX_ROUNDING_LOSS_DOLLARS`.
     """
@@ -97,7 +96,7 @@ def _rounded(trip: Trip, purchases: Sequence[Purchase], step: float) -> list[flo
     def down(gallons: float) -> int:
         return math.floor(gallons * per_gallon + 1e-6)
 
-    # All in steps, one for each stop.
+    # All of these count steps, one value for each stop.
     arriving = fuel_without_purchases(trip, purchases)
     needed = [trip.reserve_gallons] * (len(purchases) - 1)  # on arriving at the next stop
     needed.append(max(trip.reserve_gallons, trip.end_gallons))

@@ -1,9 +1,9 @@
-"""When the truck arrives where: it drives, rests, waits for arrival windows to open, and fuels. Rules only.
+"""The rules for arrival times: a truck drives, rests, waits for arrival windows to open, and fuels.
 
 A simple model of the hours-of-service rules for drivers of property-carrying trucks (49 CFR 395.3): at most 11 hours of
 driving, then 10 hours off duty, taken where the 11 hours end. Every driver is assumed to start rested, and a wait of 10
-hours or more at a stop is a rest too. Left out are the 14-hour window and the weekly limits, which depend on what the
-driver did before; the 30-minute break, for which fuel stops serve; split berths; and time for loading.
+hours or more at a stop is a rest too. The model leaves out the 14-hour window and the weekly limits, which depend on
+what the driver did before; the 30-minute break, for which fuel stops serve; split berths; and time for loading.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,30 +17,31 @@ LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 
 
 class Waypoint(NamedTuple):
-    """A place on the way: after how many hours of driving in all, when it opens, and how long the truck stays there."""
+    """A place on the way: the hours of driving to it in all, when it opens, and how long the truck stays there."""
 
     driving_hours: float
     opens: datetime | None = None
     stay: timedelta = timedelta(0)
 
 
-def arrival_times(departure: datetime, calls: Iterable[Waypoint]) -> Iterator[datetime | None]:
-    """When the truck arrives at each call, given in driving order. An early truck waits, so it arrives at the opening.
+def arrival_times(departure: datetime, waypoints: Iterable[Waypoint]) -> Iterator[datetime | None]:
+    """The arrival at each waypoint, in driving order. An early truck waits, so it arrives at the opening.
 
-    None where that is after the year 9999, the last that a `datetime` can tell: a window may open that late.
+    None where that is after the year 9999, the last one of a `datetime`: a window may open that late.
     """
     longest = LAST_MOMENT - departure
     since_departure, hours, hours_since_rest = timedelta(0), 0.0, 0.0
-    for call in calls:
-        leg_hours = max(call.driving_hours - hours, 0.0)  # calls at one rounded mile may be a second out of order
+    for waypoint in waypoints:
+        # waypoints at one rounded mile may be a second out of order
+        leg_hours = max(waypoint.driving_hours - hours, 0.0)
         while hours_since_rest + leg_hours > MAX_DRIVING_HOURS + 1e-9:
             until_rest = MAX_DRIVING_HOURS - hours_since_rest
             since_departure += timedelta(hours=until_rest) + REST
             leg_hours, hours_since_rest = leg_hours - until_rest, 0.0
         since_departure += timedelta(hours=leg_hours)
-        hours, hours_since_rest = max(call.driving_hours, hours), hours_since_rest + leg_hours
-        arrival = max(since_departure, call.opens - departure) if call.opens is not None else since_departure
+        hours, hours_since_rest = max(waypoint.driving_hours, hours), hours_since_rest + leg_hours
+        arrival = max(since_departure, waypoint.opens - departure) if waypoint.opens is not None else since_departure
         yield departure + arrival if arrival <= longest else None
-        if arrival + call.stay - since_departure >= REST:
+        if arrival + waypoint.stay - since_departure >= REST:
             hours_since_rest = 0.0
-        since_departure = arrival + call.stay
+        since_departure = arrival + waypoint.stay

@@ -1,4 +1,4 @@
-"""Computes a fuel plan from its task, stores it, and reads its explanation. `routes/plans/` moves the route on."""
+"""Plans are computed from their tasks, stored, and explained. `routes/plans/` moves the route on."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -75,7 +75,7 @@ def _opens(stop: StopDocument) -> datetime | None:
 
 
 def _sources(task: PlanTask, road: Road, corridor: Corridor, now: datetime) -> Sources:
-    """Where each input came from, and how old it was when the plan was made."""
+    """The source of each input, and its age when the plan was made."""
     route, fuel, prices = task.route, task.fuel, corridor.prices
     return {
         "made_at": utc_text(now),
@@ -98,7 +98,7 @@ def _sources(task: PlanTask, road: Road, corridor: Corridor, now: datetime) -> S
 
 
 def _source_of(fuel: Gauge) -> FuelOrigin:
-    """The reading, and how far it is from what the truck's last known level and the miles since then leave."""
+    """The reading, and how far it is from the level expected."""
     return {
         "source": "the truck's reading",
         "percent": fuel.percent,
@@ -132,10 +132,10 @@ def store_plan(
     cause: PlanCause | None = None,
     before: Sequence[TimelineEntry] = (),
 ) -> UUID:
-    """Stores a plan, or that there is none and why. Returns its id.
+    """Store a plan, or the reason why there is none. Returns its id.
 
-    `cause`: why it is made where the route has a plan already. `before` is the timeline of that one: of the stops that
-    are behind the truck the planned arrivals are kept.
+    `cause` says why the plan is made, where the route has a plan already. `before` is the timeline of that plan.
+    Planned arrivals at stops behind the truck are kept from it.
     """
     plan_id = new_id()
     _INSERT_PLAN.execute(
@@ -166,10 +166,10 @@ def _entries_behind(task: PlanTask, before: Sequence[TimelineEntry]) -> list[Tim
 
 
 def timeline_of(task: PlanTask, plan: ComputedPlan) -> list[TimelineEntry]:
-    """Road mile and planned arrival of each stop that is left, and of the first stop. The road starts at the truck.
+    """The road mile and the planned arrival of each stop left, and of the first stop. The road starts at the truck.
 
-    The truck has been at the first stop already, so that one has no mile. It was planned to be there when its window
-    opens, else at the scheduled start, and in any case before it goes on.
+    A first stop that the truck has reached already has no mile. Its planned arrival is when its window opens, else the
+    scheduled start, and in any case before the truck goes on.
     """
     ahead = [
         TimelineEntry(stop=stop, mile=point.mile, plannedArrival=utc_text(point.arrival) if point.arrival else None)
@@ -202,8 +202,8 @@ _MOVE_STOPS = Command(
 
 
 def move_stops(connection: Connection, route_id: UUID, moves: Mapping[int, int]) -> None:
-    """The stops of a route have changed: `moves` tells the new position of each one that stays. The timelines of the
-    plans that it has had tell the new positions from now on; stops that went are no longer in them."""
+    """Rewrite the timelines of a route's plans after its stops have changed. `moves` gives the new position of each
+    stop that stays. Stops that are gone are removed."""
     _MOVE_STOPS.execute(connection, (list(moves), list(moves.values()), route_id))
 
 
@@ -243,8 +243,8 @@ _VERSIONS = Statement(
 def read_route_explanation(
     connection: Connection, route_id: UUID, *, limit: int = MOST_CANDIDATES, offset: int = 0
 ) -> RouteExplanation | None:
-    """Why a route's current plan is what it is, or why the route has none; and all its `versions`, the oldest first.
-    None before its truck has arrived, and after retention has removed the explanation. `limit` and `offset` choose the
+    """The explanation of a route's current plan, or of its absence, with all `versions`, the oldest first. None before
+    the truck has arrived, and after retention has deleted the explanation. `limit` and `offset` choose the
     candidates."""
     row = _EXPLANATION.first(connection, (route_id,))
     if row is None:

@@ -1,4 +1,4 @@
-"""A trip to fuel: truck, limits and candidates; what purchases on it cost, and whether they keep the limits.
+"""A trip to fuel: truck, limits and candidates. Its purchases are priced and checked against the limits here.
 
 `optimizer` finds the cheapest purchases, `rounding` rounds them to what a pump shows.
 """
@@ -15,7 +15,7 @@ GALLON_TOLERANCE = 1e-9
 """Fuel may exceed a limit by this much: the error of floating-point sums."""
 
 PUMP_STEP_GALLONS = 0.1
-"""The smallest amount that a pump shows. Less than this is no purchase."""
+"""The smallest amount that a pump shows. Less is no purchase."""
 
 
 class Candidate(NamedTuple):
@@ -26,15 +26,16 @@ class Candidate(NamedTuple):
     detour_miles_in: float
     detour_miles_out: float
     price: float
-    """Dollars a gallon as the objective counts them: a price less what comes back for it, so it may be negative."""
+    """Dollars a gallon as the objective counts them. What comes back for a gallon is taken off, so it may be
+    negative."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trip:
-    """What is given, with the candidates in driving order. The limits:
+    """The problem that the optimizer solves, with the candidates in driving order. The limits:
 
-    - the fuel in the tank is never below `reserve_gallons`, before the first stop not below that and `margin_gallons`,
-      and never above `usable_gallons`;
+    - the fuel in the tank is never below `reserve_gallons`, before the first stop never below that plus
+      `margin_gallons`, and never above `usable_gallons`;
     - at the destination at least `end_gallons` are left, and each gallon above that is worth
       `leftover_value_per_gallon`;
     - each stop costs `stop_cost` dollars, and buys no less than `smallest_purchase`.
@@ -87,7 +88,7 @@ class Solution:
 
 @dataclass(frozen=True, slots=True)
 class Infeasible:
-    """No way to make the trip, and the first part of it that cannot be driven as asked."""
+    """The trip cannot be made. The miles are the first part of it that cannot be driven."""
 
     from_mile: float
     to_mile: float
@@ -99,7 +100,7 @@ class BrokenPlan(Exception):
 
 
 def objective_of(trip: Trip, purchases: Sequence[Purchase]) -> float:
-    """What purchases cost, with the stops, less the worth of what is left at the destination."""
+    """The cost of purchases and stops, less the worth of the fuel left at the destination."""
     fuel = math.fsum(trip.candidates[index].price * gallons for index, gallons in purchases)
     left = fuel_without_purchases(trip, purchases)[-1] + math.fsum(gallons for _, gallons in purchases)
     worth = trip.leftover_value_per_gallon * (left - trip.end_gallons)
@@ -107,8 +108,8 @@ def objective_of(trip: Trip, purchases: Sequence[Purchase]) -> float:
 
 
 def fuel_without_purchases(trip: Trip, purchases: Sequence[Purchase]) -> list[float]:
-    """What would be in the tank on arriving at each of these stations, and last at the destination, if nothing were
-    bought: it may be negative. The fuel in the tank is this and what was bought before.
+    """The fuel on arriving at each of these stations, and last at the destination, if nothing were bought. It may be
+    negative. The fuel in the tank is this plus what was bought before.
     """
     arriving = []
     fuel, mile = trip.start_usable_gallons, 0.0
@@ -121,7 +122,7 @@ def fuel_without_purchases(trip: Trip, purchases: Sequence[Purchase]) -> list[fl
 
 
 def drive_trip(trip: Trip, purchases: Sequence[Purchase], *, tolerance_gallons: float = 1e-6) -> tuple[float, ...]:
-    """Drives the trip with these purchases. Returns the fuel on arriving at each station, and last at the destination.
+    """Drive the trip with these purchases. Returns the fuel on arriving at each station, and last at the destination.
 
     Raises BrokenPlan where a limit is not kept.
     """
