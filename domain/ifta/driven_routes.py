@@ -1,4 +1,4 @@
-"""What a report is made from, read from the tables: driven routes, their plans, rates of tax."""
+"""The input of a quarter's report, read from the tables: driven routes, their plans, rates of tax."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from domain.statements import IdRow, NotNull, Statement
 
 @dataclass(frozen=True, slots=True)
 class QuarterRoutes:
-    """What a report is made from: routes with an arrival in the quarter, which runs from `start` to before `end`."""
+    """The routes with an arrival in the quarter, which runs from `start` to before `end`."""
 
     tenant: Tenant
     quarter: Quarter
@@ -86,7 +86,7 @@ class _Plan(NamedTuple):
     timeline: list[TimelineEntry]
     explanation: bytes | None
     fuel_stops_passed: int | None
-    """Of the plan before, if it was made on the way."""
+    """The fuel stops of the plan before that were behind the truck, if this plan was made on the way."""
 
 
 _PLANS = Statement(
@@ -100,9 +100,9 @@ _PLANS = Statement(
     ORDER BY p.route_id, p.generated_at DESC
     """,
 )
-"""The current plans of routes, and those that they replaced after the driver had them. A plan of an earlier revision
-counts too, if it was made since the first visit that the route still has: the truck drove by it. Its timeline was
-rewritten for the stops as they are now."""
+"""The current plans of routes, and earlier plans that the driver had. A plan of an earlier revision counts too, if it
+was made since the first visit that the route still has: the truck drove by it. Its timeline was rewritten for the stops
+as they are now."""
 
 
 def read_driven_routes(connection: Connection, tenant: Tenant, route_ids: Sequence[UUID]) -> Iterator[DrivenRoute]:
@@ -114,14 +114,14 @@ def read_driven_routes(connection: Connection, tenant: Tenant, route_ids: Sequen
     newer: _Plan | None = None
     for plan in _PLANS.all(connection, which):
         replaced_by = newer if newer is not None and newer.route_id == plan.route_id else None
-        fueled = replaced_by.fuel_stops_passed if replaced_by is not None else None
-        plans.setdefault(plan.route_id, []).append(_planned_road(plan, fueled))
+        purchases_behind = replaced_by.fuel_stops_passed if replaced_by is not None else None
+        plans.setdefault(plan.route_id, []).append(_planned_road(plan, purchases_behind))
         newer = plan
     for route in _ROUTES.all(connection, which):
         yield DrivenRoute(route.stops, arrivals.get(route.id, {}), plans.get(route.id, ()), route.mpg)
 
 
-def _planned_road(plan: _Plan, fueled: int | None) -> PlannedRoad:
+def _planned_road(plan: _Plan, purchases_behind: int | None) -> PlannedRoad:
     stops = plan.document["stops"]
     explanation = unpack_explanation(plan.explanation) if plan.explanation is not None else None
     said = [one["state"] for one in explanation["candidates"] if one["gallons"]] if explanation else []
@@ -137,7 +137,7 @@ def _planned_road(plan: _Plan, fueled: int | None) -> PlannedRoad:
         line=np.array(explanation["line"], dtype=np.float64) if explanation else None,
         line_miles=np.array(explanation["line_miles"], dtype=np.float64) if explanation else None,
         mpg=explanation["inputs"]["mpg"] if explanation else None,
-        fueled=fueled,
+        purchases_behind=purchases_behind,
     )
 
 
@@ -155,5 +155,5 @@ _RATES = Statement(
 
 
 def read_tax_rates(connection: Connection, quarter: Quarter) -> dict[str, TaxRate]:
-    """The states' rates on the first day of the quarter: they hold for all of it."""
+    """The states' rates on the first day of the quarter, which hold for the whole quarter."""
     return {rate.state: rate for rate in _RATES.all(connection, (quarter.first_day,))}

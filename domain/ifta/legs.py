@@ -1,7 +1,7 @@
 """The legs that were driven, with their miles by state and the purchases planned on them.
 
 A leg runs from one stop that the truck reached to the next one that it reached. It counts for the quarter in which it
-ended. What is not known is taken from the plan: the way, the miles, the purchases.
+ended. The way, the miles and the purchases are those of the plan, for nothing else is known of them.
 """
 
 import math
@@ -21,14 +21,14 @@ from domain.roads.sphere import Array
 from domain.roads.states import States
 
 AT_STOP_MILES = 1.0
-"""A plan that begins no further from the stop before it begins there. Else the truck had driven on before the plan was
-made, and the road to its beginning is added."""
+"""A plan that begins no further from the last stop begins at that stop. Otherwise the truck had driven on before the
+plan was made, and the road to its beginning is added."""
 
 _ROUNDED_MILES = 0.01
 
 
 class PlannedPurchase(NamedTuple):
-    """`state` is the station's own; None where nobody said."""
+    """A purchase of a plan. `state` is the one that the station's data name; None where they name none."""
 
     mile: float
     gallons: float
@@ -38,9 +38,9 @@ class PlannedPurchase(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlannedRoad:
-    """What a plan tells of the road: the mile of each stop that was ahead, by its position in the route's stops.
+    """The road of a plan: the mile of each stop that was ahead, by its position in the route's stops.
 
-    `line` with its `line_miles` and `mpg` are None once the plan's explanation was forgotten.
+    `line`, `line_miles` and `mpg` are None after retention has deleted the plan's explanation.
     """
 
     miles: Mapping[int, float]
@@ -48,12 +48,13 @@ class PlannedRoad:
     line: Array | None = None
     line_miles: Array | None = None
     mpg: float | None = None
-    fueled: int | None = None
-    """The plan was made anew on the way, when the truck had so many of its purchases behind it; None: it was not."""
+    purchases_behind: int | None = None
+    """The number of its purchases behind the truck when a new plan replaced it on the way; None: it was not
+    replaced."""
 
     def bought(self, first: float | None, last: float) -> Iterator[PlannedPurchase]:
-        """The purchases after one mile (None: from the beginning) up to another."""
-        for purchase in self.purchases[: self.fueled]:
+        """The purchases after one mile (None: from the beginning) up to another one."""
+        for purchase in self.purchases[: self.purchases_behind]:
             if (first is None or first < purchase.mile) and purchase.mile <= last:
                 yield purchase
 
@@ -71,9 +72,9 @@ class DrivenRoute:
 
 @dataclass(frozen=True, slots=True)
 class DrivenLeg:
-    """Miles by state, the miles a gallon lasts, gallons planned to be bought by state.
+    """A leg with its miles by state, its mpg, and the gallons planned to be bought by state.
 
-    `planned`: a plan led over it. `rebuilt`: its line was made anew from the route's stops.
+    `planned`: a plan led over the leg. `rebuilt`: its line was found again from the route's stops.
     """
 
     miles: Mapping[str, float]
@@ -84,26 +85,26 @@ class DrivenLeg:
 
 
 RoadsMaker = Callable[[], Roads]
-"""Called for a way that no plan tells any more: most reports need none."""
+"""Makes the roads for a way that no plan has any more. Most reports need none."""
 
 
 def driven_legs(
     route: DrivenRoute, start: datetime, end: datetime, roads: RoadsMaker, states: States
 ) -> Iterator[DrivenLeg]:
-    """Those that ended from `start` to before `end`."""
+    """The legs that ended from `start` to before `end`."""
     for before, stop in pairwise(sorted(route.arrivals)):
         if start <= route.arrivals[stop] < end:
             yield _leg(route, before, stop, roads, states)
 
 
 def _leg(route: DrivenRoute, before: int, stop: int, roads: RoadsMaker, states: States) -> DrivenLeg:
-    def anew() -> Road:
+    def road_again() -> Road:
         return roads().through([stop_point(each) for each in route.stops[before : stop + 1]])
 
     leading = [plan for plan in route.plans if stop in plan.miles]
     plan = leading[0] if leading else None
     if plan is None:
-        road = anew()
+        road = road_again()
         return DrivenLeg(
             states.miles(road.line, road.line_miles), route.mpg or DEFAULT_MPG, (), planned=False, rebuilt=True
         )
@@ -113,12 +114,12 @@ def _leg(route: DrivenRoute, before: int, stop: int, roads: RoadsMaker, states: 
     purchases = [
         (_state(purchase, states), purchase.gallons)
         for number, each in enumerate(leading)
-        if number == 0 or each.fueled
+        if number == 0 or each.purchases_behind
         for purchase in each.bought(each.miles.get(before), each.miles[stop])
     ]
     mpg = plan.mpg or route.mpg or DEFAULT_MPG
     if plan.line is None or plan.line_miles is None or last > plan.line_miles[-1] + _ROUNDED_MILES:
-        road = anew()  # the plan's line was forgotten, or ends before this stop
+        road = road_again()  # the plan's line was forgotten, or ends before this stop
         # the plan's miles, shared out as on the road that was found anew
         miles = _scaled(states.miles(road.line, road.line_miles), last - first)
         if not miles and last > first:  # the stops are one place
@@ -136,7 +137,7 @@ def _leg(route: DrivenRoute, before: int, stop: int, roads: RoadsMaker, states: 
 
 
 def _state(purchase: PlannedPurchase, states: States) -> str:
-    """What the station's owner says, else where it stands: borders are not drawn that finely."""
+    """The state that the station's data name, else the state of its place. Our borders are not exact to a mile."""
     said = (purchase.state or "").upper()
     return said if said in states.names else states.at(purchase.place)
 

@@ -1,4 +1,4 @@
-"""Quarters of a year, as fuel tax is reported by."""
+"""Quarters of a year, for which fuel tax is reported."""
 
 import re
 from dataclasses import dataclass
@@ -36,5 +36,5 @@ class Quarter:
 
     @property
     def next_day(self) -> date:
-        """The day after its last one."""
+        """The day after the quarter's last one."""
         return date(self.year + self.number // 4, 3 * self.number % 12 + 1, 1)

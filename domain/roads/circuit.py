@@ -1,10 +1,10 @@
-"""When to leave a server alone that has failed, so that the work does not wait for it again and again."""
+"""A circuit leaves a server alone that has failed, so that the work does not wait for it again and again."""
 
 import threading
 from collections.abc import Callable
 
 ROADS_REST_SECONDS = 30.0
-"""Long enough that a server in trouble costs few plans their time, short enough that it is soon used again."""
+"""The rest is long enough that a failing server delays few plans, and short enough that it is soon used again."""
 
 
 class Circuit:
@@ -18,7 +18,8 @@ class Circuit:
         self._lock = threading.Lock()
 
     def rest_seconds(self) -> float:
-        """For how long the server is still left alone. 0: ask it, and tell by `close` or `open` how that went."""
+        """The seconds for which the server is still left alone. 0: ask it, and report by `close` or `open` how that
+        went."""
         with self._lock:
             if self._rests_until is None:
                 return 0.0

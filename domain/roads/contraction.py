@@ -10,14 +10,14 @@ import heapq
 from collections.abc import Sequence
 
 MAX_SETTLED = 60
-"""A search for another way that takes longer gives up, at the price of a shortcut too many, never of a wrong way."""
+"""A search for another way stops after so many nodes. That may cost a shortcut too many, but never a wrong way."""
 
 Neighbours = dict[int, tuple[int, int]]
-"""Of one node: to which other node with which cost, and through which node taken out (-1: an arc of the roads)."""
+"""The arcs of one node: to which other node, at which cost, through which node taken out (-1: an arc of the roads)."""
 
 
 def contracted(neighbours: list[Neighbours]) -> list[Neighbours]:
-    """For each node the arcs and shortcuts to more important nodes. Uses up `neighbours`, which must be symmetric.
+    """The arcs and shortcuts of each node to more important ones. Uses up `neighbours`, which must be symmetric.
 
     Costs are whole numbers above 0. The same graph gives the same result, whatever machine computes it.
     """
@@ -48,12 +48,13 @@ def _importance(node: int, neighbours: Sequence[Neighbours], depth: Sequence[int
 def _weighed(
     node: int, shortcuts: list[tuple[int, int, int]], neighbours: Sequence[Neighbours], depth: Sequence[int]
 ) -> int:
-    """Few new arcs for those that go, and no deep hierarchies in one place while others are untouched."""
+    """The importance of a node. A node is less important when few new arcs replace its own, and when the hierarchy
+    below it is flat, so that no place gets a deep one while others are untouched."""
     return 2 * (len(shortcuts) - len(neighbours[node])) + depth[node]
 
 
 def _shortcuts(node: int, neighbours: Sequence[Neighbours]) -> list[tuple[int, int, int]]:
-    """Start, end and cost of each way between two neighbours for which there is none as short without `node`."""
+    """Start, end and cost of each way between two neighbours that is longer without `node`."""
     found = []
     around = [(near, cost) for near, (cost, _) in neighbours[node].items()]
     for place, (start, start_cost) in enumerate(around[:-1]):

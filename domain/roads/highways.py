@@ -34,11 +34,11 @@ PER_MILE = 100
 """The file keeps lengths as whole hundredths of a mile."""
 
 FREEWAY_COST, OTHER_COST = 58, 65
-"""Of a hundredth of a mile, so that both are whole: costs compare as times at 65 mph on freeways and 58 elsewhere, the
-speeds that find the ways that are driven. What a truck takes is told by the two speeds below."""
+"""The cost of a hundredth of a mile, a whole number for both. Costs compare as times at 65 mph on freeways and 58
+elsewhere, the speeds that find the ways that are driven. The two speeds below tell how long a truck takes."""
 
 HIGHWAY, FREEWAY = -1, -2
-"""Instead of the node between, what an arc is that is no shortcut."""
+"""The kind of an arc that is no shortcut. It stands in place of the node that a shortcut goes through."""
 
 FREEWAY_MPH = 55.0
 """Average of trucks on interstates, within the 50 to 60 mph of most corridors in FHWA's Freight Facts and Figures."""
@@ -47,14 +47,14 @@ OTHER_MPH = 40.0
 """Average of trucks over all their driving: 39.98 mph in ATRI's Operational Costs of Trucking."""
 
 ACCESS_MILES = 50.0
-"""How far from the main roads a place may lie to be driven to by them."""
+"""A place no further from the main roads is driven to by them."""
 
 MAX_ACCESSES = 32
-"""Only so many nodes near a place are tried, the nearest: whichever road is better, it is reached over these."""
+"""Only so many nodes near a place are tried, the nearest ones. The best road is reached over these."""
 
 LOCAL_MILES, WORST_LOCAL_CIRCUITY = 50.0, 1.60
-"""A way so much longer than the straight line is not believed over so short a distance: there is a smaller road. Over
-more it is believed: there is a lake or a mountain range."""
+"""A way so much longer than the straight line is not believed over so short a distance, for there is a smaller road.
+Over a longer distance it is believed, for there is a lake or a mountain range."""
 
 TOWN_MILES = 10.0
 """Within a town main roads are only taken where they are no detour from its streets."""
@@ -108,10 +108,10 @@ class HighwayGraph:
 
 
 class HighwayRoads:
-    """Each leg by the main roads where both ends are near them, else by great circle."""
+    """Roads whose legs follow the main roads where both ends are near them, else a great circle."""
 
     def __init__(self) -> None:
-        default_highway_finder()  # now, and not when the first truck waits for its plan
+        default_highway_finder()  # loads the file now, and not when the first truck waits for its plan
 
     def through(self, points: Sequence[Point]) -> Road:
         if len(points) < 2:
@@ -124,8 +124,9 @@ class HighwayRoads:
 
 @functools.lru_cache(maxsize=512)
 def _leg(a: Point, b: Point) -> Leg:
-    """By the main roads, else by great circle. The last legs are kept, some 10 KB each: companies drive the same lanes
-    again and again, and of a route with several stops hardly more than the leg from the truck is new."""
+    """The leg by the main roads, else by great circle. The last legs are kept in memory, some 10 KB each: companies
+    drive the same lanes again and again, and on a route with several stops hardly more than the leg from the truck is
+    new."""
     straight_miles = great_circle_miles(a, b)
     by_highway = default_highway_finder().leg(a, b)
     if by_highway is None or by_highway.miles > _longest_miles(straight_miles):
@@ -142,7 +143,7 @@ def _longest_miles(straight_miles: float) -> float:
 
 @functools.cache
 def default_highway_finder() -> "HighwayFinder":
-    """The one of the package's file, made once in each process."""
+    """The finder of the package's file, made once in each process."""
     return HighwayFinder(HighwayGraph.load(HIGHWAYS_FILE))
 
 
@@ -168,7 +169,7 @@ class HighwayFinder:
             return None
         nodes, arcs = way
         freeway = self.graph.through[arcs] == FREEWAY
-        freeway = np.concatenate([[False], freeway, [False]])  # to and from the main roads on others
+        freeway = np.concatenate([[False], freeway, [False]])  # smaller roads lead to and from the main roads
         costs = np.concatenate([[on[nodes[0]]], self.graph.cost[arcs], [off[nodes[-1]]]])
         miles = costs / np.where(freeway, FREEWAY_COST, OTHER_COST) / PER_MILE
         hours = float(np.sum(miles / np.where(freeway, FREEWAY_MPH, OTHER_MPH)))
@@ -176,7 +177,7 @@ class HighwayFinder:
         return Leg(line, np.concatenate([[0.0], np.cumsum(miles)]), hours, "highway-graph")
 
     def _access(self, point: Point) -> dict[int, int]:
-        """The nodes near a point and what the way there costs."""
+        """The nodes near a point, each with the cost of the way there."""
         vector = unit_vectors(np.array([point]))[0]
         reach = ACCESS_MILES / MILES_PER_DEGREE
         first, end = np.searchsorted(self._latitudes, (point.latitude - reach, point.latitude + reach))
@@ -232,7 +233,7 @@ class HighwayFinder:
         return nodes, arcs
 
     def _unfold(self, arc: int, start: int, end: int, nodes: list[int], arcs: list[int]) -> None:
-        """Appends the roads that an arc stands for, from `start` to `end`, and the nodes they lead to."""
+        """Append the roads that an arc stands for, from `start` to `end`, and the nodes they lead to."""
         rest = [(arc, start, end)]
         while rest:
             arc, start, end = rest.pop()

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 EARTH_RADIUS_MILES = 3958.7613
-"""Mean radius R1 of the IUGG, 6,371.0088 km. A sphere is at most 0.6 % off the ellipsoid."""
+"""The mean radius R1 of the IUGG, 6,371.0088 km. A sphere is at most 0.6 % off the ellipsoid."""
 
 MILES_PER_DEGREE = math.radians(EARTH_RADIUS_MILES)
-"""Of latitude anywhere, of longitude at the equator."""
+"""The miles of a degree of latitude anywhere, of longitude at the equator."""
 
 
 class Point(NamedTuple):
@@ -23,7 +23,7 @@ class Point(NamedTuple):
 
 
 def great_circle_miles(a: Point, b: Point) -> float:
-    """Haversine distance (R. W. Sinnott, Sky and Telescope 68, 1984), on `EARTH_RADIUS_MILES`."""
+    """The haversine distance (R. W. Sinnott, Sky and Telescope 68, 1984), on `EARTH_RADIUS_MILES`."""
     latitude_a, latitude_b = math.radians(a.latitude), math.radians(b.latitude)
     half_chord_squared = (
         math.sin((latitude_b - latitude_a) / 2) ** 2
@@ -33,7 +33,7 @@ def great_circle_miles(a: Point, b: Point) -> float:
 
 
 def unit_vectors(latitudes_longitudes: Array) -> Array:
-    """(n, 2) degrees to (n, 3) vectors of length 1: a space without poles, antimeridian or projection."""
+    """Turn (n, 2) degrees into (n, 3) vectors of length 1: a space without poles, antimeridian or projection."""
     latitude, longitude = np.radians(latitudes_longitudes).T
     return np.stack(
         [np.cos(latitude) * np.cos(longitude), np.cos(latitude) * np.sin(longitude), np.sin(latitude)], axis=1
@@ -41,7 +41,7 @@ def unit_vectors(latitudes_longitudes: Array) -> Array:
 
 
 def miles_of_chords(chords: Array) -> Array:
-    """Straight distances between unit vectors to great-circle miles."""
+    """Turn straight distances between unit vectors into great-circle miles."""
     return 2 * EARTH_RADIUS_MILES * np.arcsin(np.minimum(chords / 2, 1.0))
 
 
@@ -51,7 +51,7 @@ def chord_of_miles(miles: float) -> float:
 
 
 def segment_miles(line: Array) -> Array:
-    """Great-circle length of each of the n - 1 segments of an (n, 2) line."""
+    """The great-circle length of each of the n - 1 segments of an (n, 2) line."""
     vectors = unit_vectors(line)
     return miles_of_chords(np.linalg.norm(np.diff(vectors, axis=0), axis=1))
 

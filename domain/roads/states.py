@@ -1,4 +1,4 @@
-"""In which state a road runs: its miles in each, and the state of a place.
+"""The states of a road: its miles in each, and the state of a place.
 
 A state here is one of the United States (`AZ`) or the District of Columbia, a province or territory of Canada (`ON`),
 or Mexico as a whole (`MX`). `states.npz` holds their borders; `build_states.py` makes it from the borders at
@@ -19,10 +19,10 @@ from domain.roads.sphere import Array, Point, densified
 STATES_FILE = Path(__file__).with_name("states.npz")
 
 ELSEWHERE = "elsewhere"
-"""Not in a state, nor near one."""
+"""A place that is neither in a state nor near one."""
 
 STEP_MILES = 0.25
-"""A road is looked at so often. That decides to an eighth of a mile where it crosses a border."""
+"""A road is sampled every so many miles. That tells to an eighth of a mile where it crosses a border."""
 
 NEAR_DEGREES = 0.4
 """About 25 miles. The borders end at the shore, so a bridge over a bay lies in no state: it counts for the nearest."""
@@ -32,13 +32,13 @@ class States:
     """States by their codes, each as the polygons it consists of."""
 
     def __init__(self, codes: Sequence[str], polygons: Sequence[shapely.Polygon]) -> None:
-        """`codes[n]` is the state of `polygons[n]`, which is in degrees: longitude, latitude. Of polygons that
-        overlap the first one counts."""
+        """`codes[n]` is the state of `polygons[n]`, which is in degrees: longitude, latitude. Where polygons overlap,
+        the first one counts."""
         self.names = [*sorted(set(codes)), ELSEWHERE]
         self._codes, self._polygons = list(codes), list(polygons)
         self._state_of = np.array([self.names.index(code) for code in codes], dtype=np.intp)
         self._tree = shapely.STRtree(self._polygons)
-        shapely.prepare(self._polygons)  # so that each asks only its edges near a point: ten times faster
+        shapely.prepare(self._polygons)  # makes each check only its edges near a point: ten times faster
 
     def at(self, place: Point) -> str:
         """The code of the state that a place is in."""
@@ -56,11 +56,11 @@ class States:
         return {self.names[state]: float(miles[state]) for state in np.flatnonzero(miles)}
 
     def _states(self, places: Array) -> NDArray[np.intp]:
-        """Of each of (n, 2) places the position of its state in `names`."""
+        """The position in `names` of the state of each of (n, 2) places."""
         points = shapely.points(places[:, 1], places[:, 0])
         states = np.full(len(points), len(self.names) - 1, dtype=np.intp)
         boxed, box = self._tree.query(points)
-        for polygon in np.unique(box)[::-1]:  # the first one last, over the others
+        for polygon in np.unique(box)[::-1]:  # the first one last, so that it replaces the others
             within = boxed[box == polygon]
             within = within[shapely.intersects_xy(self._polygons[polygon], places[within, 1], places[within, 0])]
             states[within] = self._state_of[polygon]
@@ -93,5 +93,5 @@ class States:
 
 @functools.cache
 def default_states() -> States:
-    """Those of the package's file, read once in each process that needs them."""
+    """The states of the package's file, read once in each process that needs them."""
     return States.load(STATES_FILE)

@@ -1,4 +1,4 @@
-"""Roads of a Valhalla server (`POST /route`, costing `truck`), with other roads behind it for when it has none.
+"""Roads of a Valhalla server (`POST /route`, costing `truck`), with other roads as the fallback.
 
 https://valhalla.github.io/valhalla/api/turn-by-turn/api-reference/
 """
@@ -22,11 +22,11 @@ log = get_logger(__name__)
 
 CONNECT_SECONDS = 1.0
 TIMEOUT_SECONDS = 4.0
-"""Coast to coast takes Valhalla milliseconds: whoever has not answered by then is in trouble."""
+"""Coast to coast takes Valhalla milliseconds. A server that has not answered by then is in trouble."""
 
 MAX_SECONDS = 10.0
-"""For a whole road, its parts and second tries: after that nothing more is asked, so that no plan waits much longer. A
-server that hangs costs two tries of the two timeouts above, just that."""
+"""The time for a whole road with its parts and second tries. Nothing more is asked after it, so that no plan waits much
+longer. A server that hangs costs two tries with the two timeouts above."""
 
 MAX_LOCATIONS = 20
 MAX_MILES = 3_100.0
@@ -45,23 +45,24 @@ class NoValhallaRoad(Exception):
 
 
 class ValhallaRefused(NoValhallaRoad):
-    """The server is well, but has no road through these points: one is off its map, say."""
+    """The server works, but has no road through these points: one is off its map, for example."""
 
 
 class ValhallaFailed(NoValhallaRoad):
-    """The server is not well."""
+    """The server does not work."""
 
 
 class ValhallaFailedForNow(ValhallaFailed):
-    """It may be well when asked again at once: it closed an idle connection, or is one of several behind a proxy."""
+    """The server may work when asked again at once: it closed an idle connection, or is one of several behind a
+    proxy."""
 
 
 class ValhallaRoads:
-    """Asks Valhalla, and `fallback` whenever that has no road; `source` tells which of them answered,
-    `fallback_reason` why.
+    """Roads of Valhalla, or of `fallback` whenever Valhalla has none. A road's `source` tells which of them answered,
+    and `fallback_reason` why.
 
-    A refused route costs only that route the fallback. A failure that a second try does not mend opens the circuit.
-    Threads may share it.
+    A refusal takes the fallback for that one route. A failure that a second try does not mend opens the circuit.
+    Threads may share an instance.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class ValhallaRoads:
         self._circuit = Circuit(monotonic)
 
     def close(self) -> None:
-        """Lets go of the connections to the server."""
+        """Close the connections to the server."""
         self._client.close()
 
     def through(self, points: Sequence[Point]) -> Road:
@@ -155,7 +156,7 @@ def _refusal(answer: httpx.Response) -> str:
 
 
 def _parts(points: Sequence[Point]) -> Iterator[Sequence[Point]]:
-    """Runs of points that fit into one request; each starts where the one before it ended."""
+    """Split points into runs that fit into one request. Each starts where the one before it ended."""
     part, part_miles = [points[0]], 0.0
     for start, end in pairwise(points):
         leg_miles = great_circle_miles(start, end)
@@ -175,13 +176,13 @@ def _leg(leg: dict[str, Any]) -> Leg:
     if len(line) == 1:  # a leg from a place to itself
         line = np.repeat(line, 2, axis=0)
     along = np.concatenate([[0.0], np.cumsum(segment_miles(line))])
-    # The summary is the measure of the road; the shape only says how it is shared out.
+    # The summary has the miles of the road; the shape only says how they are shared out.
     shares = along / along[-1] if along[-1] > 0 else np.linspace(0, 1, len(line))
     return Leg(line, miles * shares, hours, "valhalla")
 
 
 def decode_polyline6(shape: str) -> Array:
-    """Google's encoded polyline with six decimals, as Valhalla writes it, to (n, 2) degrees, n at least 1.
+    """Decode Google's polyline with six decimals, as Valhalla writes it, to (n, 2) degrees, n at least 1.
 
     https://developers.google.com/maps/documentation/utilities/polylinealgorithm
     """

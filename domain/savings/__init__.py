@@ -1,1 +1,1 @@
-"""What fuel plans save against the average of their corridors: kept for each route, and reported."""
+"""The savings of fuel plans against the average of their corridors, stored for each route and reported."""

@@ -1,4 +1,4 @@
-"""The report as rows of named values, for CSV files and JSON documents."""
+"""The savings report as rows of named values, for CSV files and JSON documents."""
 
 from collections.abc import Iterable
 from typing import Any, TextIO
@@ -30,7 +30,7 @@ CSV_COLUMNS: dict[str, tuple[str, ...]] = {
         *("origin", "destination", *_FIGURES[2:]),
     ),
 }
-"""Of each kind of row."""
+"""The columns of each kind of row."""
 
 
 def week_row(week: Week) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Keeps what a route's plan saves from the moment when the driver has it, so that reports need not read the plans.
+"""The savings of a route's plan are stored when the driver has it, so that reports need not read the plans.
 
-A route counts once: with the plan that its driver has, while it is `active` or `completed`. A correction takes the
-place of the plan that it corrects when its message is out. `routes.progress` calls these functions; it has locked the
-route.
+A route counts once, with the plan that its driver has, while it is `active` or `completed`. A correction takes the
+place of the plan that it corrects when its message is out. `routes.transitions` calls these functions, with the route
+locked.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ _RECORD = Command(
 
 
 def record_savings(connection: Connection, route_id: UUID) -> None:
-    """What the current plan of an active or completed route saves; it takes the place of an earlier plan's."""
+    """Store what the current plan of an active or completed route saves, in place of an earlier plan's savings."""
     ends = _ENDS.one(connection, (route_id,))
     _RECORD.execute(connection, (lane_end(ends.first), lane_end(ends.last), route_id))
 
@@ -49,7 +49,7 @@ _DROP = Command("DELETE FROM savings WHERE route_id = ANY(%s)")
 
 
 def drop_savings(connection: Connection, route_ids: Sequence[UUID]) -> None:
-    """Of routes that ended in `error`."""
+    """Delete the savings of routes that ended in `error`."""
     _DROP.execute(connection, (list(route_ids),))
 
 

@@ -1,6 +1,6 @@
-"""What plans saved in a span of time: in all, by week, truck, driver and lane, and the plans behind each figure.
+"""The report of savings in a span of time: in all, by week, truck, driver and lane, and the plans behind each figure.
 
-All of it is planned: nothing here knows what a driver really bought.
+All figures are planned ones: nothing here knows what a driver really bought.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ SAVINGS_BASIS = "planned, not bought: plans as drivers have them, against the av
 
 
 class Dimension(StrEnum):
-    """What the lines of a report are of."""
+    """The kind of thing that a line of the report is about."""
 
     TRUCK = "truck"
     DRIVER = "driver"
@@ -37,7 +37,7 @@ class LineOrder(StrEnum):
 
 
 class Figures(NamedTuple):
-    """Sums over plans. `with_purchase` of the plans buy fuel; the others save nothing."""
+    """Sums over plans. `with_purchase` counts the plans that buy fuel; the others save nothing."""
 
     plans: int
     with_purchase: int
@@ -47,7 +47,7 @@ class Figures(NamedTuple):
 
     @property
     def cost(self) -> Decimal:
-        """In dollars, as the others."""
+        """The planned cost in dollars. The other amounts are in dollars too."""
         return _dollars(self.cost_cents)
 
     @property
@@ -56,7 +56,7 @@ class Figures(NamedTuple):
 
     @property
     def average_cost(self) -> Decimal:
-        """What the gallons would cost at the average prices of their corridors."""
+        """The cost of the gallons at the average prices of their corridors."""
         return _dollars(self.cost_cents + self.saved_cents)
 
     @property
@@ -65,7 +65,7 @@ class Figures(NamedTuple):
 
     @property
     def saved_percent(self) -> Decimal | None:
-        """Of the average cost."""
+        """The savings in percent of the average cost."""
         return round(100 * self.saved / self.average_cost, 1) if self.average_cost else None
 
 
@@ -77,7 +77,7 @@ NO_PLANS = Figures(0, 0, Decimal(0), 0, 0)
 
 
 class PlanFilter(NamedTuple):
-    """Which plans: those of a truck, of a driver or of a lane. None: of all."""
+    """The plans of a truck, of a driver or of a lane. A field that is None filters nothing."""
 
     vehicle_id: UUID | None = None
     driver_id: UUID | None = None
@@ -97,14 +97,14 @@ class SavingsLine(NamedTuple):
     """A truck with its unit number and VIN, a driver with name and external id, or a lane with its two ends."""
 
     id: UUID | None
-    """None of a lane."""
+    """None for a lane."""
     name: str | None
     other: str | None
     figures: Figures
 
 
 class SavingsLines(NamedTuple):
-    """Some of the lines, and how many there are."""
+    """A page of the lines, and how many there are in all."""
 
     lines: list[SavingsLine]
     total: int
@@ -146,12 +146,12 @@ _SUMS = """
     count(*)::int AS plans, count(s.saved_cents)::int AS with_purchase, sum(s.gallons) AS gallons,
     sum(s.cost_cents::float) AS cost_cents, coalesce(sum(s.saved_cents::float), 0) AS saved_cents
 """
-"""Sums of doubles take PostgreSQL half as long as sums of bigints. Of whole numbers they are exact up to 2^53."""
+"""Sums of doubles take PostgreSQL half as long as sums of bigints. Sums of whole numbers are exact up to 2^53."""
 _EXACT = """
     plans, with_purchase, round(gallons::numeric, 3) AS gallons, cost_cents::bigint AS cost_cents,
     saved_cents::bigint AS saved_cents
 """
-"""Of sums: plans are in thousandths of gallons at the finest."""
+"""The sums, rounded: plans are in thousandths of gallons at the finest."""
 
 
 class _WeekRow(NamedTuple):
@@ -174,7 +174,7 @@ _WEEKS = Statement(
 
 
 def savings_by_week(connection: Connection, tenant: Tenant, span: Span, only: PlanFilter = ALL_PLANS) -> list[Week]:
-    """Every week of the span, those without a plan too."""
+    """The figures of every week of the span, also of weeks without a plan."""
     parameters = {**_parameters(tenant, span), **only._asdict(), "week_starts": span.week_starts}
     found = {row.week: Figures(*row[1:]) for row in _WEEKS.all(connection, parameters)}
     return [Week(day, found.get(number, NO_PLANS)) for number, day in enumerate(span.weeks, start=1)]
@@ -213,7 +213,7 @@ _ORDERED = """
 
 
 def _lines(keys: str, shown: str, joined: str = "") -> str:
-    """The names are joined to the lines that are shown."""
+    """The statement of one dimension. Names are joined only to the lines that are shown."""
     return f"""
         SELECT {shown}, total, {_EXACT}
         FROM (SELECT *, count(*) OVER ()::int AS total
@@ -257,7 +257,7 @@ def savings_by_line(
     limit: int | None = None,
     offset: int = 0,
 ) -> SavingsLines:
-    """Lines without a figure to order by come last."""
+    """A page of the lines of one dimension. Lines without a figure to order by come last."""
     paging = {"order": order, "sign": 1 if ascending else -1, "limit": limit, "offset": offset}
     rows = _LINES[by].all(connection, {**_parameters(tenant, span), **paging})
     return SavingsLines(
@@ -290,8 +290,8 @@ def plans_behind(
     limit: int | None = None,
     offset: int = 0,
 ) -> Iterator[SavedPlan]:
-    """The plans that the figures are sums of, the newest first. Nothing else runs on the connection until the last one
-    was taken."""
+    """The plans that the figures add up, the newest first. No other statement may run on the connection until the last
+    one is read."""
     parameters = {**_parameters(tenant, span), **only._asdict(), "limit": limit, "offset": offset}
     return _PLANS.in_portions(connection, 2_000, parameters)
 

@@ -11,12 +11,12 @@ MOST_DAYS = 366
 
 
 class UnusableSpan(FuelrouteError):
-    """Two days that no report is made for; the text says why."""
+    """No report is made for a span between these two days. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From `first_day` to `last_day`, both inclusive, as days begin and end in the time zone."""
+    """The days from `first_day` to `last_day`, both included, in the time zone."""
 
     first_day: date
     last_day: date
@@ -38,12 +38,12 @@ class Span:
 
     @property
     def end(self) -> datetime:
-        """The first moment after it."""
+        """The first moment after the span."""
         return self._midnight(self.last_day + timedelta(days=1))
 
     @property
     def weeks(self) -> list[date]:
-        """The first day of each: that of the span, then the Mondays."""
+        """The first day of each week: the first day of the span, then the Mondays."""
         monday = self.first_day + timedelta(days=7 - self.first_day.weekday())
         days_left = (self.last_day - monday).days
         return [self.first_day, *(monday + timedelta(days=days) for days in range(0, days_left + 1, 7))]
@@ -65,7 +65,7 @@ def quarter_of(day: date, time_zone: str) -> Span:
 
 
 def _months(first_day: date, months: int, time_zone: str) -> Span:
-    """So many from the first day of one on."""
+    """The span of so many months from this first day on."""
     years, month = divmod(first_day.month - 1 + months, 12)
     next_day = date(first_day.year + years, month + 1, 1)
     return Span(first_day, next_day - timedelta(days=1), time_zone)

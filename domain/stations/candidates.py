@@ -1,6 +1,6 @@
-"""What a company can buy along a road: which stations the road passes, and what the company pays at each today.
+"""The offers to a company along a road: the stations that the road passes, and what the company pays at each today.
 
-Everything is read in one snapshot, so that no plan sees half an import.
+All is read in one snapshot, so that no plan sees half an import.
 """
 
 import threading
@@ -21,7 +21,8 @@ from domain.stations.prices import Deal, fresh_retail, net_price
 
 
 class CorridorPrices(NamedTuple):
-    """When prices were imported, how old those of the offers are, and how many stations have none and why."""
+    """The time of the newest import of prices, the age of the offers' prices, and the stations without a price by
+    reason."""
 
     imported_at: datetime | None
     oldest_at: datetime | None
@@ -62,8 +63,8 @@ class StationPlaces:
         self._index = StationIndex.build([], [])
 
     def index(self, connection: Connection, newest: int) -> StationIndex:
-        """The index as of the connection's snapshot, whose `newest` import of stations that is, or as of a later import
-        that another plan has seen already."""
+        """The index as of the connection's snapshot, in which `newest` is the newest import of stations. It may be of a
+        later import that another plan has seen already."""
         with self._lock:  # other plans wait for the index, instead of reading all stations too
             if newest > self._seen:
                 ids, places = list[str](), list[tuple[float, float]]()
@@ -132,7 +133,7 @@ def offers_along(
     *,
     now: datetime,
 ) -> Corridor:
-    """Every pass of the road by a station that is within the detour limit and has a price for the company.
+    """The offers of all stations within the detour limit that have a price for the company, one for each pass.
 
     The connection's transaction must be a snapshot.
     """
@@ -144,7 +145,7 @@ def offers_along(
         "today": now.astimezone(ZoneInfo(company.time_zone)).date(),
         "ids": as_json(sorted({index.station_ids[one.station_index] for one in passes})),
     }
-    stations, deals_today = _STATIONS.execute(connection, asked), _DEALS.execute(connection, asked)  # go out together
+    stations, deals_today = _STATIONS.execute(connection, asked), _DEALS.execute(connection, asked)  # sent together
     rows, deals = stations.fetchall(), _by_place(deals_today)
     priced = {}
     left_out: Counter[str] = Counter()
@@ -195,7 +196,7 @@ _DEALS = Statement(
 
 
 def _by_place(deals: Iterable[_DealRow]) -> dict[tuple[str | None, str | None], list[Deal]]:
-    """By station and brand, one of which is None."""
+    """The deals by station and brand, one of which is None."""
     places: dict[tuple[str | None, str | None], list[Deal]] = {}
     for deal in deals:
         places.setdefault((deal.station_id, deal.brand), []).append(Deal(deal.discount_per_gallon, deal.net_price))

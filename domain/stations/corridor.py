@@ -1,6 +1,6 @@
-"""The stations along a road: all those within the furthest detour of its line, and no others.
+"""The stations along a road: all within the furthest detour of its line, and no others.
 
-Distances are great-circle miles, from the station to the line. The line is taken as straight chords through the earth,
+Distances are great-circle miles from the station to the line. The line is treated as straight chords through the earth,
 and distances to them are computed in space. There is no map projection, so the antimeridian and the poles are no
 special cases. Chords of `PIECE_MILES` lie at most 5 m under the great circle. That changes a distance of a mile by 5
 millionths of a mile, and a distance of zero by those 5 m.
@@ -38,7 +38,7 @@ class StationPass(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StationIndex:
-    """Where stations are, with a spatial index. Made once and shared by all plans. Many threads may use it."""
+    """The places of stations with a spatial index. It is made once and shared by all plans. Many threads may use it."""
 
     station_ids: Sequence[str]
     vectors: Array
@@ -46,7 +46,7 @@ class StationIndex:
 
     @classmethod
     def build(cls, station_ids: Sequence[str], places: Sequence[tuple[float, float]]) -> "StationIndex":
-        """`places` are latitude and longitude of each station, in degrees."""
+        """Build the index. `places` are latitude and longitude of each station, in degrees."""
         degrees = np.array(places, dtype=np.float64).reshape(-1, 2)
         return cls(station_ids, unit_vectors(degrees), shapely.STRtree(shapely.points(degrees[:, 1], degrees[:, 0])))
 
@@ -80,7 +80,7 @@ class StationIndex:
         goes_on[1:] = (np.diff(station) == 0) & (np.diff(piece) == 1) & starts_within[1:]
         stretch = np.cumsum(~goes_on)[within]
 
-        # Of each stretch the nearest point; of several that are equally near, the first.
+        # The nearest point of each stretch; the first one where several are equally near.
         order = np.lexsort((miles[within], chords[within], stretch))
         _, first = np.unique(stretch[order], return_index=True)
         nearest = np.flatnonzero(within)[order[first]]

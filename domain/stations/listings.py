@@ -1,4 +1,4 @@
-"""Stations, deals and taxes, as people look through them. Stations and taxes are the same for all companies."""
+"""Lists of stations, deals and taxes for people. Stations and taxes are the same for all companies."""
 
 from datetime import date, datetime
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""A station along a road, and what a company pays there. Tuples, because a plan makes hundreds of them."""
+"""A station along a road, and what a company pays there. Both are tuples, because a plan makes hundreds of them."""
 
 from typing import NamedTuple
 

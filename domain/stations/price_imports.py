@@ -1,10 +1,9 @@
-"""Imports of truck stops and their prices, of companies' deals, and of diesel taxes, from CSV files; and the same of a
-single row, edited by hand.
+"""Truck stops with their prices, companies' deals and diesel taxes are imported from CSV files, or edited row by row.
 
 Each import is one transaction and adds a row to `price_sets`, so that a plan knows which prices it has seen.
 
 The rows of a file are first copied into a temporary table. The SQL on that table is composed when it runs. It is no
-constant `Statement`, because the tests could not prepare it: the table does not exist then.
+constant `Statement`, because the table does not exist when the tests prepare all statements.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -99,8 +98,8 @@ class TaxRow(Struct, frozen=True):
 def store_station_rows(
     connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None
 ) -> ImportReport:
-    """Adds and updates stations by id, in the caller's transaction, so that no reader sees half of it. A row without
-    `priced_at` was priced now; an older price than the stored one is left. `progress` is called for every row. Raises
+    """Add and update stations by id, in the caller's transaction, so that no reader sees half of it. A row without
+    `priced_at` was priced now. A price older than the stored one is ignored. `progress` is called for every row. Raises
     UnreadableFile.
     """
     report = ImportReport()
@@ -111,7 +110,7 @@ def store_station_rows(
 
 
 def insert_station(connection: Connection, row: StationRow, *, now: datetime) -> None:
-    """Raises StationExists, also for one that is retired."""
+    """Add one station. Raises StationExists, also where the station is retired."""
     _begin_price_set(connection, "stations", None, now=now)
     report = ImportReport()
     _store_stations(connection, [FileRow(1, row)], report, now=now)
@@ -120,7 +119,7 @@ def insert_station(connection: Connection, row: StationRow, *, now: datetime) ->
 
 
 def store_station(connection: Connection, row: StationRow, *, now: datetime) -> None:
-    """Changes one station, as an import of this row does."""
+    """Change one station, as an import of this row does."""
     _begin_price_set(connection, "stations", None, now=now)
     _store_stations(connection, [FileRow(1, row)], ImportReport(), now=now)
 
@@ -134,10 +133,10 @@ def _store_stations(
         return (*msgspec.structs.astuple(msgspec.structs.replace(row, priced_at=row.priced_at or now)), None)
 
     absent = _stage(connection, "stations", columns, lines, values)
-    untold = absent - {"priced_at"}  # without the column, a price is of now
+    kept = absent - {"priced_at"}  # without the column, a price is of now
     if "retail_price" in absent:
-        untold |= {"priced_at"}
-    _keep_stored(connection, "stations", ["station_id"], untold)
+        kept |= {"priced_at"}
+    _keep_stored(connection, "stations", ["station_id"], kept)
     _keep_newer_prices(connection, now=now)
     # the same price at a later time does not count as a change, but the time is stored
     _count(connection, "stations", ["station_id"], [name for name in columns if name != "priced_at"], report)
@@ -152,7 +151,7 @@ def _store_stations(
 
 
 def _keep_newer_prices(connection: Connection, *, now: datetime) -> None:
-    """A stored price that is newer than the file's stays. A time that has not come yet keeps nothing."""
+    """Keep a stored price that is newer than the file's. A stored time that lies in the future keeps nothing."""
     connection.execute(
         "UPDATE staged_stations new SET retail_price = stored.retail_price, priced_at = stored.priced_at"
         " FROM stations stored WHERE stored.station_id = new.station_id"
@@ -173,7 +172,7 @@ _RETIRE = Statement(
 
 
 def set_stations_retired(connection: Connection, station_ids: Sequence[str], *, now: datetime) -> None:
-    """No plan stops there any more, until an import names them again. Raises UnknownStation."""
+    """Retire stations: no plan stops there until an import names them again. Raises UnknownStation."""
     _begin_price_set(connection, "stations", None, now=now)  # so that every process reads its index again
     rows = _RETIRE.all(connection, (now, list(station_ids)))
     unknown = set(station_ids) - {row.station_id for row in rows}
@@ -184,7 +183,7 @@ def set_stations_retired(connection: Connection, station_ids: Sequence[str], *, 
 def store_deal_rows(
     connection: Connection, company_id: UUID, path: Path, *, now: datetime, progress: Progress = lambda _: None
 ) -> ImportReport:
-    """Adds and updates a company's deals by station or brand and first day. A deal for a station that is not stored yet
+    """Add and update a company's deals by station or brand and first day. A deal for a station that is not stored yet
     is kept. Raises UnreadableFile.
     """
     report = ImportReport()
@@ -229,8 +228,8 @@ _DELETE_DEAL = Command("DELETE FROM deals WHERE company_id = %s AND id = %s")
 def store_deal(
     connection: Connection, company_id: UUID, deal_id: int | None, row: DealRow, *, now: datetime
 ) -> int | None:
-    """Changes one deal, or for None adds one. Returns its id; None: the company has no such deal. Raises AlreadyPriced
-    when another deal is for the same place from the same day on: the transaction is then lost."""
+    """Change one deal, or for None add one. Returns its id, or None where the company has no such deal. Raises
+    AlreadyPriced when another deal is for the same place from the same day on. The transaction must then roll back."""
     _begin_price_set(connection, "deals", company_id, now=now)
     values = msgspec.structs.astuple(row)
     try:
@@ -243,7 +242,7 @@ def store_deal(
 
 
 def delete_deal(connection: Connection, company_id: UUID, deal_id: int, *, now: datetime) -> bool:
-    """False: there is no such deal of the company."""
+    """Delete one deal. False: the company has no such deal."""
     _begin_price_set(connection, "deals", company_id, now=now)
     return _DELETE_DEAL.execute(connection, (company_id, deal_id)).rowcount == 1
 
@@ -251,7 +250,7 @@ def delete_deal(connection: Connection, company_id: UUID, deal_id: int, *, now: 
 def store_tax_rows(
     connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None
 ) -> ImportReport:
-    """Adds and updates states' diesel taxes by state and first day. Raises UnreadableFile."""
+    """Add and update states' diesel taxes by state and first day. Raises UnreadableFile."""
     report = ImportReport()
     _begin_price_set(connection, "taxes", None, now=now)
     rows = read_rows(path, TaxRow, report, progress=progress)
@@ -280,8 +279,8 @@ _DELETE_TAX = Command("DELETE FROM fuel_taxes WHERE state = %s AND valid_from = 
 
 
 def store_tax(connection: Connection, old: tuple[str, date] | None, row: TaxRow, *, now: datetime) -> bool:
-    """Changes the tax of a state from a day on, or for None adds one. False: there is no such tax. Raises AlreadyPriced
-    when there is another one of the same state and day: the transaction is then lost."""
+    """Change the tax of a state from a day on, or for None add one. False: there is no such tax. Raises AlreadyPriced
+    when there is another one of the same state and day. The transaction must then roll back."""
     _begin_price_set(connection, "taxes", None, now=now)
     values = msgspec.structs.astuple(row)
     try:
@@ -293,7 +292,7 @@ def store_tax(connection: Connection, old: tuple[str, date] | None, row: TaxRow,
 
 
 def delete_tax(connection: Connection, state: str, valid_from: date, *, now: datetime) -> bool:
-    """False: there is no such tax."""
+    """Delete one tax. False: there is no such tax."""
     _begin_price_set(connection, "taxes", None, now=now)
     return _DELETE_TAX.execute(connection, (state, valid_from)).rowcount == 1
 
@@ -303,7 +302,7 @@ _INSERT_PRICE_SET = Command("INSERT INTO price_sets (kind, company_id, imported_
 
 
 def _begin_price_set(connection: Connection, kind: str, company_id: UUID | None, *, now: datetime) -> None:
-    """Imports wait for one another, so that the import with the greater number is the newer one."""
+    """Add a price set. Imports wait for one another, so that the import with the greater number is the newer one."""
     _LOCK_PRICE_SETS.execute(connection)
     _INSERT_PRICE_SET.execute(connection, (kind, company_id, now))
 
@@ -315,8 +314,8 @@ def _stage(
     lines: Iterable[FileRow[RowShape]],
     values: Callable[[RowShape], tuple[Any, ...]],
 ) -> frozenset[str]:
-    """Copies the rows into a temporary table of the transaction. COPY takes seconds for 100,000 rows. Returns the
-    columns that the file does not have."""
+    """Copy the rows into a temporary table of the transaction. COPY takes seconds for 100,000 rows. Returns the columns
+    that the file lacks."""
     staged, names = sql.Identifier(f"staged_{table}"), sql.SQL(", ").join(map(sql.Identifier, columns))
     connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(staged))  # of an earlier import in this transaction
     connection.execute(
@@ -333,7 +332,7 @@ def _stage(
 
 
 def _keep_stored(connection: Connection, table: str, keys: Sequence[str], columns: Collection[str]) -> None:
-    """Staged rows take what is stored in these columns."""
+    """Give staged rows the stored values of these columns."""
     if columns:
         connection.execute(
             sql.SQL("UPDATE {} new SET {} FROM {} stored WHERE {}").format(
@@ -363,7 +362,7 @@ class _Counts(NamedTuple):
 def _count(
     connection: Connection, table: str, keys: Sequence[str], columns: Sequence[str], report: ImportReport
 ) -> None:
-    """Counts the staged rows that are new, changed and unchanged."""
+    """Count the staged rows that are new, changed and unchanged."""
     different = sql.SQL("({}) IS DISTINCT FROM ({})").format(
         sql.SQL(", ").join(sql.SQL("stored.{}").format(sql.Identifier(name)) for name in columns),
         sql.SQL(", ").join(sql.SQL("new.{}").format(sql.Identifier(name)) for name in columns),

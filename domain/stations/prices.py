@@ -1,4 +1,4 @@
-"""What a company pays for a gallon at a station: the net price, tax included, and the price less the tax."""
+"""The price rules: what a company pays for a gallon at a station, tax included, and the price less the tax."""
 
 import math
 from collections.abc import Iterable
@@ -14,7 +14,8 @@ PRICE_DECIMALS = 4
 
 @dataclass(frozen=True, slots=True)
 class Deal:
-    """What a company negotiated at a station or a brand: a discount on the retail price, or a fixed net price."""
+    """A price that a company negotiated at a station or a brand: a discount on the retail price, or a fixed net
+    price."""
 
     discount_per_gallon: float | None = None
     net_price: float | None = None
@@ -23,14 +24,14 @@ class Deal:
 def fresh_retail(
     retail_price: float | None, priced_at: datetime | None, now: datetime, stale_after: timedelta = STALE_AFTER
 ) -> float | None:
-    """The retail price; None when it is too old, or its age is not known."""
+    """The retail price; None when it is too old, or its age is unknown."""
     if retail_price is None or priced_at is None or now - priced_at > stale_after:
         return None
     return retail_price
 
 
 def net_price(retail_price: float | None, deals: Iterable[Deal]) -> float | None:
-    """The lowest of the retail price and of what each deal gives; None where that leaves no price.
+    """The lowest of the retail price and the price of each deal; None where there is no price.
 
     A discount needs a retail price, a fixed net price does not. A price of zero or less is a mistake in the data and is
     ignored. For example, at 3.90 retail, with a discount of 0.30 and a net price of 3.70: 3.60.
@@ -45,8 +46,8 @@ def net_price(retail_price: float | None, deals: Iterable[Deal]) -> float | None
 
 
 def adjusted_price(net_price: float, tax_per_gallon: float | None) -> float:
-    """The net price less the tax in it, which the company is credited. Where the tax is not known: the net price. A tax
-    that leaves zero or less is a mistake in the data and is ignored.
+    """The net price less the tax in it, which the company is credited. Where the tax is unknown it is the net price. A
+    tax that leaves zero or less is a mistake in the data and is ignored.
 
     A surcharge is not taken off. It is owed by miles driven, and no purchase is credited for it.
     """

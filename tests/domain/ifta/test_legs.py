@@ -177,7 +177,7 @@ def test_of_several_plans_the_newest_counts_that_leads_over_the_leg() -> None:
 def test_of_a_plan_that_was_made_anew_on_the_way_only_what_was_behind_the_truck_counts() -> None:
     old = replace(
         planned(WHOLE, [PlannedPurchase(100.0, 60.0, INDIANA, None), PlannedPurchase(600.0, 70.0, PENNSYLVANIA, None)]),
-        fueled=1,
+        purchases_behind=1,
     )
     anew = planned(
         roads.through([OHIO, place_of(NEWARK)]), [PlannedPurchase(250.0, 80.0, PENNSYLVANIA, None)], first=2, mpg=6.5
