@@ -6,15 +6,7 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 
 from domain.planning.optimizer import solve
-from domain.planning.trips import (
-    Infeasible,
-    Purchase,
-    Solution,
-    Trip,
-    drive_trip,
-    fuel_without_purchases,
-    objective_of,
-)
+from domain.planning.trips import Infeasible, Purchase, Solution, Trip, drive_trip, fuel_without_purchases, objective_of
 
 STEPS_GALLONS = (0.1, 0.01, 0.001)
 """The steps in the order in which they are tried."""

@@ -22,7 +22,7 @@ from domain.roads import Leg, Point, Road
 from domain.roads.sphere import MILES_PER_DEGREE
 from domain.stations.offers import Offer, Station
 from domain.stations.prices import Deal, net_price
-from tests.domain.planning.test_optimizer import DOLLARS_LOST_TO_ROUNDING, milp_objective
+from tests.domain.planning.oracle import DOLLARS_LOST_TO_ROUNDING, milp_objective
 
 SAME_DOLLARS = 1e-6
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)

@@ -20,7 +20,7 @@ from rich.table import Table
 
 from domain.planning.optimizer import solve
 from domain.planning.trips import Candidate, Infeasible, Solution, Trip
-from tests.domain.planning.test_optimizer import exact_highs, milp, optimum
+from tests.domain.planning.oracle import exact_highs, milp, optimum
 
 TRIPS = {20: 200, 100: 60, 400: 20}
 """The number of trips, by the number of candidates."""

@@ -1,4 +1,4 @@
-"""The plans in the README of planning are those that `explain` prints for the demo's routes."""
+"""The README of planning shows the plans that `explain` prints for the demo's routes."""
 
 import io
 import re

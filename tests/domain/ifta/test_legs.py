@@ -1,4 +1,4 @@
-"""Driven legs: no planned mile is lost, whatever is left of a plan, and purchases count where they lie."""
+"""Driven legs lose no planned mile, whatever is left of a plan, and purchases count where they lie."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ INDIANA, OHIO, PENNSYLVANIA = Point(41.70, -86.00), Point(41.45, -82.20), Point(
 def route(
     *plans: PlannedRoad, reached: Mapping[int, datetime] | Sequence[int] = (0, 1, 2), mpg: float | None = 7.0
 ) -> DrivenRoute:
-    """From Joliet over Perrysburg to Newark; the stops reached an hour apart unless told otherwise."""
+    """A route from Joliet over Perrysburg to Newark, with stops reached an hour apart unless other times are given."""
     arrivals = reached if isinstance(reached, Mapping) else {stop: NOON + timedelta(hours=stop) for stop in reached}
     return DrivenRoute(STOPS, arrivals, plans, mpg)
 
@@ -92,7 +92,7 @@ def test_purchases_count_on_the_leg_where_they_lie_by_their_station_s_state() ->
     end = round(WHOLE.stop_miles[1], 2)
     purchases = [
         PlannedPurchase(0.0, 10.0, INDIANA, None),
-        PlannedPurchase(130.0, 20.0, INDIANA, "mi"),  # as its owner says, though it stands in Indiana
+        PlannedPurchase(130.0, 20.0, INDIANA, "mi"),  # as its data say, though it stands in Indiana
         PlannedPurchase(end, 30.0, OHIO, "Ohio"),  # no code: where it stands
         PlannedPurchase(end + 0.01, 40.0, OHIO, "OH"),
         PlannedPurchase(600.0, 50.0, PENNSYLVANIA, None),
@@ -106,7 +106,7 @@ def test_purchases_count_on_the_leg_where_they_lie_by_their_station_s_state() ->
     assert only.purchases == second.purchases
 
 
-def test_a_plan_whose_line_is_forgotten_keeps_its_miles_and_its_road_is_found_anew() -> None:
+def test_a_plan_whose_line_is_deleted_keeps_its_miles_and_its_road_is_found_again() -> None:
     longer = PlannedRoad({1: 300.0, 2: 1000.0}, [PlannedPurchase(400.0, 55.0, OHIO, None)])
 
     first, second = legs_of(route(longer))
@@ -116,7 +116,7 @@ def test_a_plan_whose_line_is_forgotten_keeps_its_miles_and_its_road_is_found_an
     for leg, like in zip((first, second), known, strict=True):
         assert leg.rebuilt
         assert leg.planned
-        assert leg.mpg == 7.0  # the vehicle's: the plan's is forgotten too
+        assert leg.mpg == 7.0  # the vehicle's: the plan's is deleted too
         shares = {state: miles / miles_of(like) for state, miles in like.miles.items()}
         assert {state: miles / miles_of(leg) for state, miles in leg.miles.items()} == pytest.approx(shares, abs=0.01)
     assert second.purchases == [("OH", 55.0)]
@@ -134,7 +134,7 @@ def test_a_leg_to_a_stop_beyond_the_end_of_the_plan_keeps_its_miles_and_purchase
     assert second.purchases == [("OH", 40.0)]
 
 
-def test_a_forgotten_way_between_two_stops_at_one_place_loses_no_mile() -> None:
+def test_a_deleted_way_between_two_stops_at_one_place_loses_no_mile() -> None:
     twice = DrivenRoute([JOLIET, JOLIET], {0: NOON, 1: NOON}, [PlannedRoad({1: 0.4}, [])], None)  # type: ignore[list-item]
     (leg,) = legs_of(twice)
     assert leg.miles == {"IL": 0.4}
@@ -157,7 +157,7 @@ def test_a_plan_made_late_is_joined_to_the_stop_that_the_truck_had_left() -> Non
     assert miles_of(second) == pytest.approx(late.stop_miles[2] - late.stop_miles[1], abs=0.02)
 
 
-def test_of_several_plans_the_newest_counts_that_leads_over_the_leg() -> None:
+def test_the_newest_plan_that_leads_over_the_leg_counts() -> None:
     old = planned(
         WHOLE, [PlannedPurchase(100.0, 60.0, INDIANA, None), PlannedPurchase(600.0, 70.0, PENNSYLVANIA, None)]
     )
@@ -174,7 +174,7 @@ def test_of_several_plans_the_newest_counts_that_leads_over_the_leg() -> None:
     assert (second.mpg, second.purchases) == (6.5, [("OH", 80.0)])
 
 
-def test_of_a_plan_that_was_made_anew_on_the_way_only_what_was_behind_the_truck_counts() -> None:
+def test_a_plan_replaced_on_the_way_counts_only_with_the_purchases_behind_the_truck() -> None:
     old = replace(
         planned(WHOLE, [PlannedPurchase(100.0, 60.0, INDIANA, None), PlannedPurchase(600.0, 70.0, PENNSYLVANIA, None)]),
         purchases_behind=1,

@@ -1,4 +1,4 @@
-"""The report of a quarter, from routes that were really pushed, planned, driven and forgotten."""
+"""The report of a quarter, from routes that were pushed, planned and driven, and whose plans retention deleted."""
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
@@ -35,7 +35,7 @@ from tests.rows import named
 DEMO = Path(__file__).parents[3] / "deploy" / "demo"
 STOPS = [JOLIET, PERRYSBURG, NEWARK]
 NEW_YEAR = datetime(2027, 1, 1, 6, tzinfo=UTC)
-"""Midnight in Chicago."""
+"""Midnight in Chicago, as UTC."""
 
 Q4, Q1 = Quarter(2026, 4), Quarter(2027, 1)
 
@@ -118,7 +118,7 @@ def test_a_driven_route_counts_with_the_miles_and_gallons_of_its_plan(
 
 
 @pytest.mark.usefixtures("taxes")
-def test_tax_is_owed_on_what_is_burned_and_only_the_rate_is_credited(
+def test_tax_is_owed_on_gallons_burned_and_only_the_rate_is_credited(
     connection: Connection, fleet: Fleet, settings: Settings
 ) -> None:
     drive(connection, settings, fleet, NEW_YEAR)
@@ -162,7 +162,7 @@ def test_a_leg_over_new_year_counts_where_it_ends_in_the_company_s_time_zone(
     assert old.totals.gallons_planned + new.totals.gallons_planned == pytest.approx(plan.total_gallons)
 
 
-def test_only_the_legs_driven_count_and_no_route_of_the_sandbox_or_of_others(
+def test_only_driven_legs_of_the_company_s_live_routes_count(
     connection: Connection, fleet: Fleet, settings: Settings
 ) -> None:
     start = NEW_YEAR - timedelta(days=3)
@@ -181,7 +181,9 @@ def test_only_the_legs_driven_count_and_no_route_of_the_sandbox_or_of_others(
     assert report_of(connection, fleet, Q4).states == []
 
 
-def test_a_forgotten_plan_keeps_its_miles_and_gallons(connection: Connection, fleet: Fleet, settings: Settings) -> None:
+def test_a_plan_without_its_explanation_keeps_its_miles_and_gallons(
+    connection: Connection, fleet: Fleet, settings: Settings
+) -> None:
     route_id, plan = drive(connection, settings, fleet, NEW_YEAR - hours(30))
     before = report_of(connection, fleet, Q4)
     later = NEW_YEAR + timedelta(days=365)
@@ -215,7 +217,7 @@ BOSTON = {"name": "Boston dock", "latitude": 42.361, "longitude": -71.057}
 
 
 @pytest.mark.parametrize("stops", [STOPS, [JOLIET, BOSTON, PERRYSBURG, NEWARK], [JOLIET, PERRYSBURG, BOSTON]])
-def test_what_was_bought_counts_as_long_as_the_leg_does(
+def test_a_purchase_counts_as_long_as_its_leg_does(
     connection: Connection, fleet: Fleet, settings: Settings, stops: list[dict[str, Any]]
 ) -> None:
     """A route ended in error on its way, and was pushed again with the same stops or others."""
@@ -235,7 +237,7 @@ def test_what_was_bought_counts_as_long_as_the_leg_does(
     assert report_of(connection, fleet, Q4) == before
 
 
-def test_a_plan_from_before_the_route_was_begun_anew_counts_for_nothing(
+def test_a_plan_from_before_the_route_started_again_does_not_count(
     connection: Connection, fleet: Fleet, settings: Settings
 ) -> None:
     start = NEW_YEAR - timedelta(days=9)
@@ -274,6 +276,6 @@ def test_quarters_follow_one_another() -> None:
 @pytest.mark.parametrize(
     "text", ["2026Q5", "2026Q0", "2026q4", "2026", "Q4", "26Q4", "2026Q44", " 2026Q4", "２026Q4", ""]
 )
-def test_what_is_no_quarter_is_refused(text: str) -> None:
+def test_text_that_names_no_quarter_is_refused(text: str) -> None:
     with pytest.raises(UnknownQuarter, match="give a year and one of Q1 to Q4, such as 2026Q4"):
         Quarter.parse(text)

@@ -50,7 +50,7 @@ def test_a_plan_without_stops_says_so() -> None:
     assert "No fuel stop is needed" in text
 
 
-def test_a_driver_who_is_low_on_fuel_reads_so_first_and_what_to_do() -> None:
+def test_a_message_to_a_truck_low_on_fuel_begins_with_low_fuel_and_the_first_stop() -> None:
     low = compose(MESSAGE_ID, "LOAD-7", "101", [JOLIET, NEWARK], PLAN, low_fuel=True)
     percent = PLAN["stops"][0]["arrivalFuelPercent"]
 
@@ -109,7 +109,7 @@ NAMES = st.one_of(st.text(), st.text(min_size=150), st.sampled_from(["", "{}", "
 
 
 @given(NAMES, st.none() | NAMES, NAMES, NAMES, st.none() | NAMES, NAMES, st.booleans(), st.sampled_from(MapLink))
-def test_whatever_the_names_no_line_is_too_long_and_none_is_added(
+def test_no_name_makes_a_line_too_long_or_adds_one(
     route_name: str,
     unit_number: str | None,
     destination: str,
@@ -138,11 +138,11 @@ def test_whatever_the_names_no_line_is_too_long_and_none_is_added(
         assert max(map(len, lines)) <= LONGEST_LINE
 
 
-def test_what_we_write_ourselves_needs_no_characters_beyond_plain_text_messages() -> None:
+def test_our_own_words_need_only_the_characters_of_plain_text_messages() -> None:
     assert compose(MESSAGE_ID, "L" * 300, "101", [JOLIET, NEWARK], PLAN, low_fuel=True).isascii()
 
 
-def test_of_a_long_name_and_a_short_address_the_name_is_cut() -> None:
+def test_a_long_name_is_cut_before_a_short_address() -> None:
     stops = [{**PLAN["stops"][0], "name": "N" * 300, "address": "I-80 Exit 92, Elkhart, IN"}]
     line = compose(MESSAGE_ID, "LOAD-7", "101", [JOLIET, NEWARK], {**PLAN, "stops": stops}).splitlines()[3]
 

@@ -1,4 +1,4 @@
-"""Inputs that are allowed and make little sense have a plan that can be driven, or a reason why there is none."""
+"""Allowed inputs that make little sense have a plan that can be driven, or a reason why there is none."""
 
 import math
 import random
@@ -19,11 +19,11 @@ from domain.planning.relaxation import FURTHEST_DETOUR_MILES
 from domain.planning.trips import Purchase, drive_trip
 from domain.roads import Leg, Road
 from domain.stations.offers import Offer
-from tests.domain.planning.test_fuel_plan import NOW, feasible, inputs, meridian, offers, priced
+from tests.domain.planning.plans import NOW, feasible, inputs, meridian, offers, priced
 
 
 def driven(plan: ComputedPlan | NoPlan) -> ComputedPlan | NoPlan:
-    """The plan, driven from its explanation alone; or one that says why there is none."""
+    """Drive the plan from its explanation alone, or check that it says why there is none. Returns the plan."""
     explanation = with_reasons(plan.explanation())
     if isinstance(plan, NoPlan):
         assert plan.infeasible.reason
@@ -56,7 +56,7 @@ def beside(road: Road, count: int, *, detour_miles: float = 5.0, prices: tuple[f
 @pytest.mark.slow
 @pytest.mark.parametrize("prices", [(), (3.999,), (3.899, 3.999, 4.199)])
 @pytest.mark.parametrize("miles", [60.0, 2000.0])
-def test_a_corridor_of_five_thousand_candidates(miles: float, prices: tuple[float, ...]) -> None:
+def test_a_corridor_of_five_thousand_candidates_takes_bounded_time(miles: float, prices: tuple[float, ...]) -> None:
     """A plan takes tens of milliseconds, its reasons some seconds. The bounds have room for a busy machine."""
     road = meridian(miles)
     given = replace(inputs(road, fuel_percent=22.0), offers=beside(road, 5_000, prices=prices))
@@ -68,7 +68,7 @@ def test_a_corridor_of_five_thousand_candidates(miles: float, prices: tuple[floa
 
 
 @pytest.mark.slow
-def test_a_truck_that_is_low_on_fuel_among_five_thousand_stations() -> None:
+def test_a_truck_low_on_fuel_among_five_thousand_stations_has_a_plan_in_bounded_time() -> None:
     road = meridian(60.0)
     given = replace(
         inputs(road, fuel_percent=6.0),
@@ -81,8 +81,8 @@ def test_a_truck_that_is_low_on_fuel_among_five_thousand_stations() -> None:
     assert plan.is_low_on_fuel
 
 
-def test_stations_at_one_point() -> None:
-    """Two thousand of them: the cheapest is chosen, and of equal ones the first."""
+def test_the_first_of_the_cheapest_stations_at_one_point_is_chosen() -> None:
+    """Two thousand stations are at one point."""
     road = meridian(600.0)
     station = priced(300, 1.0, east_miles=2.0).station
     given = [Offer(station._replace(station_id=f"S{number}"), 300.0, 2.0, 3.5 + number % 7) for number in range(2_000)]
@@ -96,8 +96,8 @@ def test_a_station_passed_twice_at_one_mile_is_bought_from_once() -> None:
     assert len(feasible(replace(inputs(meridian(600.0)), offers=twice)).stops) == 1
 
 
-def test_a_road_through_no_state() -> None:
-    """Stations without a state, an address or a tax rate, with prices less the tax asked for."""
+def test_a_plan_less_tax_needs_no_state_no_address_and_no_tax_rate() -> None:
+    """The objective is the price less tax, and the station has none of these."""
     nowhere = priced(300, 3.5, state=None, city=None, address=None)
     plan = feasible(inputs(meridian(600.0), nowhere, objective=Objective.TAX_ADJUSTED))
     assert plan.document()["stops"][0]["address"] is None
@@ -110,7 +110,7 @@ def test_a_tax_as_high_as_the_price_is_ignored() -> None:
     assert [stop.price_per_gallon for stop in plan.stops] == [3.5]
 
 
-def test_a_reserve_above_what_the_tank_may_hold() -> None:
+def test_a_reserve_above_the_usable_tank_is_relaxed() -> None:
     plan = compute_plan(inputs(meridian(100.0), priced(50, 3.0), reserve_percent=100.0, fuel_percent=100.0))
     assert isinstance(driven(plan), NoPlan)
     lower = replace(plan.inputs, further_offers=())
@@ -127,7 +127,7 @@ def test_a_reserve_above_what_the_tank_may_hold() -> None:
     ],
 )
 def test_no_purchase_is_of_zero_gallons(fuel_percent: float, policy: dict[str, Any]) -> None:
-    """A stop ends the margin, or makes money of what is left, and no smallest purchase is asked for."""
+    """A stop ends the margin or earns money with the fuel left, and the smallest purchase is 0."""
     road = meridian(10.0, 120.0)
     stations = [priced(mile, 3.0) for mile in (0.0, 10.0, 120.0)]
     free: dict[str, Any] = {"min_purchase_gallons": 0.0, "stop_cost": 0.0, "reserve_percent": 10.0}
@@ -139,7 +139,7 @@ def test_no_purchase_is_of_zero_gallons(fuel_percent: float, policy: dict[str, A
 
 @st.composite
 def allowed_inputs(draw: st.DrawFn) -> PlanInputs:
-    """What the checks of commands and bodies let through."""
+    """Inputs that pass the checks of commands and bodies."""
 
     def number(low: float, high: float) -> st.SearchStrategy[float]:
         return st.floats(low, high, allow_nan=False) | st.sampled_from([low, high])
@@ -183,11 +183,11 @@ def allowed_inputs(draw: st.DrawFn) -> PlanInputs:
 @pytest.mark.slow
 @settings(max_examples=250, deadline=None, derandomize=True)
 @given(allowed_inputs())
-def test_whatever_is_allowed_has_a_plan_or_a_reason(given: PlanInputs) -> None:
+def test_all_allowed_inputs_have_a_plan_or_a_reason(given: PlanInputs) -> None:
     driven(compute_plan(given))
 
 
-def test_a_road_of_one_point() -> None:
+def test_a_truck_low_on_fuel_on_a_road_of_one_point_has_a_plan_without_stops() -> None:
     place = np.array([(30.0, -100.0), (30.0, -100.0)])
     road = Road.of([Leg(place, np.array([0.0, 0.0]), 0.0, "test")])
     changes: dict[str, Any] = {"fuel_percent": 5.0, "end_fuel_percent": 0.0}

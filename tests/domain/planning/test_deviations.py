@@ -1,4 +1,4 @@
-"""A truck has left its plan's road after 15 minutes more than 10 miles off it; its tank tells that a stop was
+"""A truck has left its plan's road after 15 minutes more than 10 miles off it. Its tank shows that a stop was
 passed."""
 
 import math
@@ -20,7 +20,7 @@ NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
 SOUTH = 35.0
 MILES = 400.0
 PERCENT_PER_MILE = 0.1
-"""Of a tank of 200 gallons, at 5 mpg."""
+"""The percent of a tank of 200 gallons that a mile burns at 5 mpg."""
 
 
 def minutes(number: float) -> timedelta:
@@ -74,8 +74,8 @@ def drive(
 def followed(
     way: PlannedWay, fixes: Sequence[TrackedFix], *, ends: Sequence[int] = (), newest_decides: bool = False
 ) -> tuple[Deviation | None, int]:
-    """The first deviation, and how many fuel stops were passed by then, where the fixes come in portions that end
-    there. Like the feed, a portion is looked at only from `NextComparison.at` on."""
+    """The first deviation, and how many fuel stops were passed by then. The fixes come in portions that end at `ends`.
+    As in the feed, a portion is compared only from `NextComparison.at` on."""
     watch = NextComparison(fixes[0].recorded_at, fixes[0].recorded_at, 0)
     for end in [*sorted(set(ends)), len(fixes)]:
         known = fixes[:end]
@@ -95,7 +95,7 @@ def followed(
 
 
 def found(way: PlannedWay, fixes: Sequence[TrackedFix], *, newest_decides: bool = False) -> tuple[str, float] | None:
-    """The kind of the first deviation, and after how many minutes it shows."""
+    """The kind of the first deviation, and the minutes after which it shows."""
     deviation, _ = followed(way, fixes, newest_decides=newest_decides)
     return (deviation.kind, (deviation.at - NOON) / minutes(1)) if deviation is not None else None
 
@@ -133,8 +133,8 @@ def test_a_truck_that_comes_back_within_fifteen_minutes_has_not_left() -> None:
     assert found(way(), drive((0, 0), (60, 0), (60, 17), (60, 0), (200, 0))) is None
 
 
-def test_late_positions_of_a_truck_that_is_back_on_its_road() -> None:
-    """Live, the plan would be made from where it is now, so only now counts. In simulated time the fix counts."""
+def test_late_positions_of_a_truck_back_on_its_road_show_a_deviation_only_in_simulated_time() -> None:
+    """A live plan would be made from where the truck is now, so only now counts. In simulated time the fix counts."""
     fixes = drive((0, 0), (60, 0), (60, 40), (60, 0), (200, 0))
     assert found(way(), fixes, newest_decides=True) is None
     assert found(way(), fixes) == ("off_road", 86)
@@ -147,14 +147,14 @@ def test_the_way_to_a_planned_fuel_stop_is_no_deviation() -> None:
 
 
 def test_a_truck_that_turns_back_along_its_road_has_not_left_it_and_one_that_goes_home_has() -> None:
-    """Behind where the plan begins there is no road of it."""
+    """The plan has no road behind the place where it begins."""
     assert found(way(), drive((0, 0), (100, 0), (0, 0))) is None
     kind, after = found(way(), drive((0, 0), (30, 0), (-60, 0))) or ("", 0.0)
     assert (kind, after) == ("off_road", 30 + 30 + 11 + 15)
 
 
 def level(start: float, *fueled: tuple[float, float]) -> Callable[[float], float]:
-    """By miles driven, with what is fueled after so many miles."""
+    """The level by miles driven, where so many percent are fueled after so many miles."""
     return lambda mile: start - PERCENT_PER_MILE * mile + sum(percent for at, percent in fueled if mile > at)
 
 
@@ -199,14 +199,14 @@ def test_what_was_fueled_at_the_stop_before_does_not_count_for_the_next() -> Non
     assert followed(way(*stops), drive((0, 0), (300, 0), fuel=level(60, (150, 30), (180, 30)))) == (None, 2)
 
 
-def test_stops_visited_out_of_order() -> None:
-    """The first one is passed by; that the second one was fueled at, some miles on, does not undo it."""
+def test_a_passed_stop_stays_passed_though_the_driver_fuels_at_the_next_one() -> None:
+    """The second stop lies some miles behind the first."""
     stops = (STOP, (220.0, 0.0, 30.0))
     assert found(way(*stops), drive((0, 0), (300, 0), fuel=level(60, (220, 30)))) == ("stop_passed", 161)
 
 
 def test_on_a_road_that_comes_back_the_way_back_is_not_passed_on_the_way_out() -> None:
-    """The stop at mile 350 lies at mile 50 too. On the way back the stop that was reached tells which one is meant."""
+    """The stop at mile 350 lies at mile 50 too. On the way back the stop that was reached tells which pass is meant."""
     back = (350.0, 0.0, 30.0)
     out = drive((0, 0), (200, 0), fuel=level(90))
     home = drive((200, 0), (10, 0), start=NOON + minutes(240), fuel=level(70))
@@ -249,8 +249,8 @@ def test_however_the_fixes_come_in_the_first_deviation_is_the_same(
 def test_a_driver_who_follows_the_plan_is_never_found_to_deviate(
     detour_miles: float, first: float, second: float, rng: random.Random
 ) -> None:
-    """Whatever the gauge's noise up to 2 %, a road up to 9 miles from the one known, single wild fixes, missing
-    readings, and a tracker that goes silent."""
+    """The gauge has noise of up to 2 %, the real road is up to 9 miles from the known one, single fixes are wild,
+    readings are missing, and the tracker goes silent for a while."""
     road = way((80, detour_miles, first), (200, 4, second))
     aside = [rng.uniform(-9, 9) for _ in range(2)]
     legs = [

@@ -1,17 +1,17 @@
-"""How a driver finds a fuel stop: heading, the nearest other town, and how full the tank is to be."""
+"""Directions to a fuel stop: heading, the nearest other town, and how full the tank is to be."""
 
 import numpy as np
 import pytest
 
 from domain.planning.directions import directions_of, heading_at, town_near
 from domain.roads import Leg, Road
-from tests.domain.planning.test_fuel_plan import feasible, inputs, meridian, offers, priced
+from tests.domain.planning.plans import feasible, inputs, meridian, offers, priced
 
 ROAD = meridian(600.0)
 
 
 def test_the_tank_is_filled_to_what_the_plan_buys() -> None:
-    """Half full of 200 gal: at mile 300, 40 gal are left, and 60 are bought."""
+    """The tank of 200 gal starts half full. At mile 300, 40 gal are left, and 60 are bought."""
     plan = feasible(inputs(ROAD, priced(300, 3.5), end_fuel_percent=20.0))
     (stop,) = plan.stops
     (directions,) = directions_of(plan)

@@ -1,5 +1,5 @@
-"""What a stop at each candidate would cost is what a plan with that stop costs, worked out for each anew. And nothing
-that the optimizer drops would have been cheaper.
+"""The cost with a stop at each candidate is the cost of a plan with that stop, computed for each candidate from
+scratch. Nothing that the optimizer drops would have been cheaper.
 """
 
 import math
@@ -12,24 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.planning.each_stop import costs_with_each_stop
-from domain.planning.least_cost import (
-    CostFunction,
-    CostSegment,
-    after_stops_from_start,
-    at_least,
-    cheaper,
-    stations_of,
-)
+from domain.planning.least_cost import CostFunction, CostSegment, after_stops_from_start, at_least, cheaper, stations_of
 from domain.planning.optimizer import solve
 from domain.planning.trips import GALLON_TOLERANCE, Candidate, Infeasible, Solution, Trip
 from tests.benchmarks.optimizer import dense_trip, truck_trip
-from tests.domain.planning.test_optimizer import VARIANTS, coarse_trips, milp_objective, random_trip, trip
+from tests.domain.planning.oracle import milp_objective
+from tests.domain.planning.trips import VARIANTS, coarse_trips, random_trip, trip
 
 pytestmark = pytest.mark.slow
 
 
 def cost_with_stop(trip: Trip, must_stop_at: int | None) -> float | None:
-    """The slow way: the whole trip once more, where the candidate may not be passed without a stop. Nothing that can be
+    """The slow way: the whole trip once more, on which the truck must stop at the candidate. No level that can be
     reached is dropped.
     """
     start: CostFunction = [(trip.start_usable_gallons, trip.start_usable_gallons, CostSegment(0.0, 0.0))]
@@ -56,7 +50,7 @@ def cost_with_stop(trip: Trip, must_stop_at: int | None) -> float | None:
 
 
 def agree_on_the_least_cost(trip: Trip) -> bool:
-    """Whether there is a plan."""
+    """Check that the optimizer and the slow way agree. Returns whether there is a plan."""
     solution, slow = solve(trip), cost_with_stop(trip, None)
     assert isinstance(solution, Solution) == (slow is not None)
     if isinstance(solution, Solution):
@@ -66,13 +60,13 @@ def agree_on_the_least_cost(trip: Trip) -> bool:
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(coarse_trips())
-def test_what_is_dropped_would_not_have_been_cheaper(trip: Trip) -> None:
+def test_dropped_levels_would_not_have_been_cheaper(trip: Trip) -> None:
     agree_on_the_least_cost(trip)
 
 
 @pytest.mark.parametrize("prices", ["as they are", "two prices", "one price", "rising", "falling"])
-def test_what_is_dropped_in_a_dense_network_would_not_have_been_cheaper(prices: str) -> None:
-    """With any smallest purchase, cost of a stop, worth of what is left, and limit on stops."""
+def test_dropped_levels_in_a_dense_network_would_not_have_been_cheaper(prices: str) -> None:
+    """The smallest purchase, the cost of a stop, the worth of fuel left and the limit on stops vary."""
     rng = random.Random(prices)
     feasible = 0
     for seed in range(40):
@@ -98,7 +92,7 @@ def test_what_is_dropped_in_a_dense_network_would_not_have_been_cheaper(prices: 
 
 
 def agree_on_each_stop(trip: Trip) -> int:
-    """How many candidates a plan can stop at."""
+    """Check the cost with each stop against the slow way. Returns how many candidates a plan can stop at."""
     found = costs_with_each_stop(trip)
     expected = [cost_with_stop(trip, index) for index in range(len(trip.candidates))]
     assert [cost is None for cost in found] == [cost is None for cost in expected]
@@ -141,7 +135,7 @@ def test_random_trips_agree_with_the_milp() -> None:
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(coarse_trips())
 def test_a_stop_costs_nothing_where_the_plan_stops_anyway(trip: Trip) -> None:
-    """It costs the same where the plan has one, and no less anywhere else. Without a plan there is none with a stop."""
+    """A stop costs the same where the plan has one, and no less anywhere else. Without a plan no stop has a cost."""
     agree_on_each_stop(trip)
     solution, costs = solve(trip), costs_with_each_stop(trip)
     if isinstance(solution, Infeasible):

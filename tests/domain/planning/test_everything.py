@@ -1,4 +1,4 @@
-"""Whole plans with everything in play at once are the oracle's. `fuelroute bench plan` compares 500 of them."""
+"""Whole plans with everything in play at once agree with the oracle. `fuelroute bench plan` compares 500 of them."""
 
 import pytest
 

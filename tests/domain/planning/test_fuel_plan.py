@@ -1,125 +1,25 @@
-"""The finished plan: what it shows is what it was made from, adds up, and can be driven."""
+"""The finished plan shows what it was made from, adds up, and can be driven."""
 
-import json
-import math
 import random
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from datetime import datetime, timedelta
+from typing import Any
 
 import numpy as np
 import pytest
 
 from domain.lifecycle import Objective
-from domain.planning.explanation import Explanation
 from domain.planning.fuel_plan import ComputedPlan, NoPlan, compute_plan
-from domain.planning.plan_inputs import PlanInputs, PlanPolicy
-from domain.planning.reasons import trip_of
-from domain.planning.trips import Purchase, drive_trip
 from domain.roads import Leg, Point, Road
 from domain.roads.highways import HighwayRoads
 from domain.roads.sphere import MILES_PER_DEGREE
-from domain.stations.corridor import StationIndex
 from domain.stations.offers import Offer, Station
-
-NOW = datetime(2026, 11, 21, 14, 0, tzinfo=UTC)
-
-
-def meridian(*stop_miles: float, mph: float = 50.0) -> Road:
-    """A road that runs north from 30 N, 100 W, on which a straight mile is a mile."""
-    legs = []
-    for start, end in zip((0.0, *stop_miles), stop_miles, strict=False):
-        line = np.array([(30.0 + mile / MILES_PER_DEGREE, -100.0) for mile in (start, end)])
-        legs.append(Leg(line, np.array([0.0, end - start]), (end - start) / mph, "test"))
-    return Road.of(legs)
-
-
-class Priced(NamedTuple):
-    station: Station
-    price: float
-    tax: float | None = None
-
-
-def priced(mile: float, price: float, *, east_miles: float = 0.0, tax: float | None = None, **details: Any) -> Priced:
-    """A station beside the `meridian`."""
-    latitude = 30.0 + mile / MILES_PER_DEGREE
-    longitude = -100.0 + east_miles / MILES_PER_DEGREE / math.cos(math.radians(latitude))
-    given = Station(f"S{mile:g}", f"Station {mile:g}", None, "I-35 Exit 1", "Waco", "TX", latitude, longitude)
-    return Priced(given._replace(**details), price, tax)
-
-
-def offers(road: Road, stations: Sequence[Priced], max_detour_miles: float = 5.0) -> list[Offer]:
-    """What the road passes of these stations."""
-    index = StationIndex.build(
-        [priced.station.station_id for priced in stations],
-        [(priced.station.latitude, priced.station.longitude) for priced in stations],
-    )
-    return [
-        Offer(stations[at].station, mile, detour_miles, stations[at].price, stations[at].tax)
-        for at, mile, detour_miles in index.passes(road, max_detour_miles)
-    ]
-
-
-def inputs(road: Road, *stations: Priced, fuel_percent: float | None = 50.0, **policy: Any) -> PlanInputs:
-    """A truck of 200 gal and 5 mpg. Half full it can drive 350 miles down to its reserve of 30 gal."""
-    return PlanInputs(
-        road=road,
-        fuel_percent=fuel_percent,
-        policy=PlanPolicy(**policy),
-        offers=offers(road, stations),
-        departure=NOW,
-        capacity_gallons=200.0,
-        mpg=5.0,
-    )
-
-
-def feasible(inputs: PlanInputs) -> ComputedPlan:
-    plan = compute_plan(inputs)
-    assert isinstance(plan, ComputedPlan), plan
-    return plan
+from tests.domain.planning.plans import NOW, Priced, drive_shown_plan, feasible, inputs, meridian, priced
 
 
 def arrivals(plan: ComputedPlan) -> tuple[datetime | None, ...]:
-    """At the road's points after the first."""
+    """The arrivals at the road's points after the first."""
     return tuple(point.arrival for point in plan.points)
-
-
-def replayed(document: Mapping[str, Any], explanation: Explanation) -> tuple[float, ...]:
-    """Drives a plan knowing only what is shown of it, and checks that rows, totals and explanation agree."""
-    document, explanation = json.loads(json.dumps(document)), json.loads(json.dumps(explanation))
-    given = explanation["inputs"]
-    trip = trip_of(explanation)
-    chosen = [(index, one) for index, one in enumerate(explanation["candidates"]) if one["gallons"]]
-    rows = document["stops"]
-    assert [one["mile"] for _, one in chosen] == [row["milesFromOrigin"] for row in rows]
-    assert [one["gallons"] for _, one in chosen] == [row["gallonsToFill"] for row in rows]
-    assert [one["net_price"] for _, one in chosen] == [row["pricePerGallon"] for row in rows]
-    assert [row["sequence"] for row in rows] == list(range(len(rows)))
-
-    cents = [round(row["totalCost"] * 100) for row in rows]
-    assert all(
-        abs(row["gallonsToFill"] * row["pricePerGallon"] * 100 - cent) <= 0.5 + 1e-6
-        for row, cent in zip(rows, cents, strict=True)
-    )
-    assert round(document["totalCost"] * 100) == sum(cents)
-    assert document["totalGallons"] == pytest.approx(sum(row["gallonsToFill"] for row in rows), abs=1e-9)
-    if rows:
-        assert document["averagePricePerGallon"] * document["totalGallons"] == pytest.approx(
-            document["totalCost"], abs=0.005
-        )
-        assert document["savingsPerGallon"] * document["totalGallons"] == pytest.approx(
-            document["savingsTotal"], abs=0.006
-        )
-    fuel_cost = sum(row["gallonsToFill"] * row["pricePerGallon"] for row in rows)
-    assert explanation["objective"] == pytest.approx(fuel_cost + given["stop_cost"] * len(rows), abs=1e-5)
-
-    arrivals = drive_trip(trip, [Purchase(index, one["gallons"]) for index, one in chosen])
-    for row, gallons in zip(rows, arrivals, strict=False):
-        assert isinstance(row["arrivalFuelPercent"], int)
-        assert row["arrivalFuelPercent"] <= 100 * gallons / given["capacity_gallons"] + 1e-5
-        assert row["arrivalFuelPercent"] > 100 * gallons / given["capacity_gallons"] - 1
-    return arrivals
 
 
 def test_a_plan_shows_where_to_buy_how_much() -> None:
@@ -149,7 +49,7 @@ def test_a_plan_shows_where_to_buy_how_much() -> None:
             }
         ],
     }
-    replayed(document, plan.explanation())
+    drive_shown_plan(document, plan.explanation())
 
 
 def test_the_explanation_names_every_input_and_candidate() -> None:
@@ -211,7 +111,7 @@ def test_without_a_plan_the_explanation_names_the_leg_that_fails() -> None:
     assert [one["gallons"] for one in explanation["candidates"]] == [0.0, 0.0]
 
 
-def test_taxes_choose_the_station_but_the_price_shown_is_what_is_paid() -> None:
+def test_taxes_choose_the_station_but_the_plan_shows_the_price_paid() -> None:
     taxed = priced(290, 3.9, tax=0.7), priced(300, 3.5, tax=0.2)  # 3.2 and 3.3 without the tax
     pump = feasible(inputs(meridian(600.0), *taxed))
     adjusted = feasible(inputs(meridian(600.0), *taxed, objective=Objective.TAX_ADJUSTED))
@@ -222,13 +122,13 @@ def test_taxes_choose_the_station_but_the_price_shown_is_what_is_paid() -> None:
     assert adjusted.objective == pytest.approx(adjusted.total_gallons * 3.2 + 20)
 
 
-def test_a_state_whose_tax_is_unknown_is_taken_at_its_price() -> None:
+def test_a_station_in_a_state_without_a_known_tax_counts_with_its_price() -> None:
     known = priced(290, 3.6, tax=0.2), priced(300, 3.5)
     plan = feasible(inputs(meridian(600.0), *known, objective=Objective.TAX_ADJUSTED))
     assert [stop.price_per_gallon for stop in plan.stops] == [3.6]
 
 
-def test_fuel_that_is_worth_something_at_the_end_is_bought_where_it_is_cheap() -> None:
+def test_fuel_that_has_worth_at_the_end_is_bought_where_it_is_cheap() -> None:
     given = inputs(meridian(600.0), priced(300, 3.5))
     assert feasible(given).total_gallons == 70.0
     richer = feasible(replace(given, policy=replace(given.policy, leftover_value_per_gallon=3.6)))
@@ -243,7 +143,7 @@ def test_enough_fuel_makes_a_plan_without_stops() -> None:
     assert document["totalDistanceMiles"] == 200.0
 
 
-def test_no_station_in_the_corridor() -> None:
+def test_without_a_station_in_the_corridor_only_a_short_trip_has_a_plan() -> None:
     elsewhere = priced(100, 3.0, east_miles=5.1)
     assert feasible(inputs(meridian(200.0), elsewhere)).stops == ()
     too_far = compute_plan(inputs(meridian(400.0), elsewhere))
@@ -262,18 +162,18 @@ def test_stops_that_coincide_make_a_road_of_no_miles() -> None:
     low = inputs(meridian(0.0, 0.0), priced(0, 3.0, east_miles=1.0), fuel_percent=20.0)
     plan = feasible(low)
     assert [stop.gallons_to_fill for stop in plan.stops] == [30.0]
-    replayed(plan.document(), plan.explanation())
+    drive_shown_plan(plan.document(), plan.explanation())
     assert isinstance(compute_plan(replace(low, offers=())), NoPlan)
 
 
-def test_three_miles_across_town() -> None:
+def test_three_miles_across_town_need_no_fuel_stop() -> None:
     road = HighwayRoads().through([Point(34.05, -118.24), Point(34.08, -118.26)])
     plan = feasible(inputs(road))
     assert plan.stops == ()
     assert 2.5 < plan.document()["totalDistanceMiles"] < 4.0
 
 
-def test_the_start_is_the_reading_else_what_the_policy_assumes() -> None:
+def test_the_plan_starts_with_the_reading_or_with_the_policy_s_assumed_level() -> None:
     assert feasible(inputs(meridian(100.0), fuel_percent=62.0)).trip.start_gallons == 124.0
     assert feasible(inputs(meridian(100.0), fuel_percent=100.0)).trip.start_gallons == 190.0
     assumed = feasible(inputs(meridian(100.0), fuel_percent=None, assumed_fuel_percent=70.0))
@@ -286,13 +186,13 @@ def test_an_empty_tank_is_a_reading_too() -> None:
     assert "starts with 0.0 gal" in empty.infeasible.reason
 
 
-def test_an_unknown_truck_is_taken_for_an_ordinary_one() -> None:
+def test_a_truck_without_capacity_and_mpg_gets_the_defaults() -> None:
     plan = feasible(replace(inputs(meridian(100.0)), capacity_gallons=None, mpg=None))
     assert plan.explanation()["inputs"]["capacity_gallons"] == 200.0
     assert plan.trip.mpg == 6.5
 
 
-def test_savings_compare_with_the_plain_mean_of_all_candidates() -> None:
+def test_savings_are_compared_with_the_mean_price_of_all_candidates() -> None:
     plan = feasible(inputs(meridian(600.0), priced(200, 5.0), priced(250, 4.0), priced(300, 3.0)))
     assert plan.savings_per_gallon == 1.0
     assert plan.savings_total == plan.total_gallons
@@ -311,14 +211,14 @@ def test_each_fuel_stop_and_each_rest_delays_what_comes_after_it() -> None:
     assert arrivals(plan) == (NOW + timedelta(hours=10, minutes=30), NOW + timedelta(hours=30 + 2 * 10 + 1))
 
 
-def test_who_is_early_at_a_stop_waits_for_its_window() -> None:
+def test_an_early_truck_waits_for_the_window_of_its_stop() -> None:
     noon = NOW + timedelta(hours=6)
     given = inputs(meridian(100.0, 200.0), fuel_percent=95.0)
     assert arrivals(feasible(given)) == (NOW + timedelta(hours=2), NOW + timedelta(hours=4))
     assert arrivals(feasible(replace(given, opens=(noon, None)))) == (noon, noon + timedelta(hours=2))
 
 
-def test_hours_follow_each_leg() -> None:
+def test_arrivals_follow_the_hours_of_each_leg() -> None:
     slow_then_fast = Road.of(
         [
             Leg(np.array([(30.0, -100.0), (31.0, -100.0)]), np.array([0.0, 100.0]), 4.0, "test"),
@@ -331,14 +231,14 @@ def test_hours_follow_each_leg() -> None:
     assert arrivals(plan) == (NOW + timedelta(hours=4), NOW + timedelta(hours=6, minutes=30))
 
 
-def test_the_time_of_making_is_the_departure_unless_told() -> None:
+def test_a_plan_is_generated_at_its_departure_unless_another_time_is_given() -> None:
     assert feasible(inputs(meridian(10.0))).generated_at == NOW
     later = compute_plan(inputs(meridian(10.0)), now=NOW + timedelta(hours=1))
     assert isinstance(later, ComputedPlan)
     assert later.document()["generatedAt"] == "2026-11-21T15:00:00Z"
 
 
-def test_arrival_percent_is_rounded_down_but_not_by_an_error_of_sums() -> None:
+def test_the_arrival_percent_is_rounded_down_but_not_by_an_error_of_sums() -> None:
     """7 mpg: 490 miles burn exactly 70 of 100 gal, and 30 gal are 15 percent, not 14."""
     at_reserve = replace(inputs(meridian(600.0), priced(490, 3.0)), mpg=7.0)
     assert feasible(at_reserve).stops[0].arrival_fuel_percent == 15
@@ -350,7 +250,7 @@ def test_half_cents_are_rounded_up() -> None:
     assert (stop.gallons_to_fill, str(stop.total_cost)) == (70.0, "279.13")  # 279.125, in binary a little less
 
 
-def test_an_address_is_made_of_what_is_known() -> None:
+def test_an_address_has_the_parts_that_are_known() -> None:
     def shown(**details: Any) -> Any:
         return feasible(inputs(meridian(600.0), priced(300, 3.5, **details))).document()["stops"][0]["address"]
 
@@ -359,8 +259,8 @@ def test_an_address_is_made_of_what_is_known() -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_what_is_shown_can_be_driven(seed: int) -> None:
-    """Odd capacities, mileages and prices; the plan is driven from its JSON alone."""
+def test_a_plan_can_be_driven_by_what_it_shows(seed: int) -> None:
+    """Capacities, mpg and prices are odd. The plan is driven from its JSON alone."""
     rng = random.Random(seed)
     distance = rng.uniform(300, 2800)
     stations = [
@@ -386,12 +286,12 @@ def test_what_is_shown_can_be_driven(seed: int) -> None:
         )
     )
     if isinstance(plan, ComputedPlan):
-        replayed(plan.document(), plan.explanation())
+        drive_shown_plan(plan.document(), plan.explanation())
         assert all(stop.gallons_to_fill == round(stop.gallons_to_fill, 3) for stop in plan.stops)
 
 
 @pytest.mark.slow
-def test_fifty_stops_across_the_country() -> None:
+def test_a_route_of_fifty_stops_across_the_country_has_a_plan() -> None:
     rng = random.Random(7)
     cities = [Point(rng.uniform(31, 45), rng.uniform(-118, -80)) for _ in range(50)]
     road = HighwayRoads().through(cities)
@@ -402,4 +302,4 @@ def test_fifty_stops_across_the_country() -> None:
     ]
     plan = feasible(inputs(road, *stations))
     assert len(plan.stops) > 10
-    replayed(plan.document(), plan.explanation())
+    drive_shown_plan(plan.document(), plan.explanation())

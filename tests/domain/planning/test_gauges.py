@@ -18,7 +18,7 @@ MPG, CAPACITY = 5.0, 200.0
 
 
 def readings(*levels: tuple[float, float, float]) -> list[Reading]:
-    """Each is minute, mile and percent; the truck drives north and tells no speed."""
+    """Readings of a truck that drives north and sends no speed. Each level is minute, mile and percent."""
     return [
         Reading(percent, NOW + timedelta(minutes=minute), Point(30.0 + mile / MILES_PER_DEGREE, -100.0))
         for minute, mile, percent in levels
@@ -39,7 +39,7 @@ def test_a_single_reading_is_believed() -> None:
     assert (gauge.level_percent, gauge.off_percent, gauge.miles) == (34, 0, 0)
 
 
-def test_what_the_miles_burn_is_expected() -> None:
+def test_the_level_expected_falls_by_what_the_miles_burn() -> None:
     gauge = newest(readings((0, 0, 60), (60, 60, 53)))
     assert gauge.expected_percent == pytest.approx(54, abs=0.01)
     assert gauge.off_percent == pytest.approx(-1, abs=0.01)
@@ -74,17 +74,17 @@ def test_a_tank_that_is_filled_while_no_reading_comes_is_believed() -> None:
 
 @pytest.mark.parametrize("percent", [30, 60, 95])
 def test_a_tank_that_was_filled_on_a_long_way_without_a_reading_is_believed(percent: float) -> None:
-    """1,088 miles burn more than the tank had: whatever is in it now was bought on the way."""
+    """1,088 miles burn more than the tank had. So all fuel in it was bought on the way."""
     gauge = newest(readings((0, 0, 60), (1319, 1088, percent), (1320, 1088, percent)))
     assert gauge.is_believed
     assert gauge.expected_percent == pytest.approx(percent)
 
 
 @given(st.floats(0, 95), st.floats(0, 900), st.floats(20, 95), st.floats(0, 900), st.integers(5, 600))
-def test_what_was_bought_between_two_readings_is_believed(
+def test_a_purchase_between_two_readings_is_believed(
     start: float, miles_before: float, bought: float, miles_after: float, standing: int
 ) -> None:
-    """Wherever on the way, as far as the fuel lasted; the tank holds 95 % at most."""
+    """The purchase is anywhere on the way where the fuel lasted. The tank holds 95 % at most."""
     left = max(start - 0.1 * miles_before, 0.0)
     level = max(min(left + bought, 95.0) - 0.1 * miles_after, 0.0)
     miles = miles_before + miles_after
@@ -94,7 +94,7 @@ def test_what_was_bought_between_two_readings_is_believed(
 
 
 def test_each_purchase_of_a_day_is_believed_though_readings_are_far_apart() -> None:
-    """One in three hours, at 50 mph, which burn 15 %: at every one the truck may have been standing."""
+    """A reading comes every three hours, in which 50 mph burn 15 %. The truck may have been standing before each."""
     day = [60, 45, 30, 90, 75, 60, 45, 90, 75, 60, 90]
     gauge = newest(readings(*((180 * n, 150 * n, percent) for n, percent in enumerate(day))))
     assert gauge.is_believed
@@ -102,7 +102,7 @@ def test_each_purchase_of_a_day_is_believed_though_readings_are_far_apart() -> N
 
 
 def test_a_gauge_that_is_stuck_is_not_believed_though_the_truck_had_the_time_to_fill_a_little() -> None:
-    """A reading in half an hour, at 50 mph: 2.5 % are burned in each, and nobody buys so little again and again."""
+    """A reading comes every half hour, in which 50 mph burn 2.5 %. Nobody buys so little again and again."""
     gauge = newest(readings(*((30 * n, 25 * n, 60) for n in range(21))))
     assert not gauge.is_believed
     assert gauge.level_percent == pytest.approx(10, abs=0.1)
@@ -119,7 +119,7 @@ def test_a_lone_drop_to_nothing_says_nothing() -> None:
     assert newest(readings(*on_the_road(0, 60, 60, 60, 60))).level_percent == 60
 
 
-def test_another_place_begins_anew() -> None:
+def test_after_a_jump_to_another_place_only_new_readings_count() -> None:
     gauge = newest(readings((0, 0, 20), (1, 0, 20), (2, 700, 80)))
     assert (gauge.level_percent, gauge.miles) == (80, 0)
     assert gauge.known_at == NOW + timedelta(minutes=2)
@@ -160,7 +160,7 @@ def test_a_truck_that_only_burns_fuel_is_believed_whatever_the_noise_and_its_mpg
 def test_a_rise_is_believed_at_a_stop_and_not_on_the_road(
     level: float, rise: float, before: int, after: int, standing: int
 ) -> None:
-    """The gauge rises by more than could be an error, to 98 % at most; later the truck stands where nobody fuels."""
+    """The gauge rises by more than could be an error, to 98 % at most. Later the truck stands where nobody fuels."""
     driven = (before + after) * 0.1
     burned = [level - 0.1 * minute for minute in range(before + after)]
     rise += BELIEVABLE_RISE_PERCENT + BURNED_SHARE * driven + 1

@@ -1,4 +1,4 @@
-"""A plan looks so many road miles ahead: it ends there, and everybody who reads it is told."""
+"""A plan ends after so many road miles, and everybody who reads it is told."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ from domain.settings import Settings
 from domain.stations.candidates import StationPlaces, offers_along
 from domain.stations.price_imports import store_station_rows
 from tests.domain.helpers import imported, positions_at, post, route_row
-from tests.domain.planning.test_fuel_plan import NOW, feasible, inputs, meridian, priced
+from tests.domain.planning.plans import NOW, feasible, inputs, meridian, priced
 from tests.domain.routes.test_reviews import STATIONS
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet
 from tests.rows import named
@@ -61,7 +61,7 @@ def test_a_road_is_cut_at_a_stop_and_where_vertices_share_a_mile() -> None:
     assert cut.line[-1] == pytest.approx((30.0, -99.9))
 
 
-def test_what_is_wanted_at_the_end_is_wanted_where_the_plan_ends() -> None:
+def test_the_fuel_wanted_at_the_end_is_wanted_where_the_plan_ends() -> None:
     road = meridian(400.0, 1000.0, 1500.0).up_to(600.0)
     plan = feasible(inputs(road, priced(300, 3.5), priced(900, 1.0), end_fuel_percent=40.0))
 
@@ -76,7 +76,7 @@ def test_what_is_wanted_at_the_end_is_wanted_where_the_plan_ends() -> None:
 
 
 def test_stops_beyond_the_end_keep_their_mile_and_a_time() -> None:
-    """The way there is known, and when the truck rests; only fuel stops are not planned there."""
+    """The way there and the rests on it are known. Only fuel stops are not planned there."""
     whole = meridian(400.0, 1000.0, 1500.0)
     far, cut = (feasible(inputs(road, priced(300, 3.5))) for road in (meridian(400.0), whole.up_to(600.0)))
 
@@ -91,7 +91,7 @@ def test_a_plan_that_reaches_the_destination_does_not_end_early() -> None:
     assert with_reasons(feasible(inputs(meridian(100.0).up_to(100.0))).explanation())["ends_early"] is None
 
 
-def test_without_a_plan_the_road_is_told_whole_too() -> None:
+def test_without_a_feasible_plan_the_whole_road_is_told_too() -> None:
     plan = compute_plan(replace(inputs(meridian(3000.0).up_to(2000.0)), further_offers=()))
     assert isinstance(plan, NoPlan)
     assert plan.inputs.road_miles == 3000.0

@@ -1,4 +1,4 @@
-"""When a plan no longer fits: fuel that really changed, prices that really matter."""
+"""A plan no longer fits when the fuel has really changed, or new prices change its saving enough."""
 
 from typing import Any
 
@@ -31,11 +31,13 @@ def test_fuel_has_changed_when_two_readings_in_a_row_say_so(
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "moved"),
+    ("before", "after", "changed"),
     [(25.0, 35.0, False), (25.0, 35.01, True), (25.0, 14.99, True), (None, 10.0, False), (-5.0, None, False)],
 )
-def test_a_saving_has_moved_by_more_than_ten_dollars(before: float | None, after: float | None, moved: bool) -> None:
-    assert saving_changed(before, after) is moved
+def test_a_saving_has_changed_when_it_differs_by_more_than_ten_dollars(
+    before: float | None, after: float | None, changed: bool
+) -> None:
+    assert saving_changed(before, after) is changed
 
 
 PLAN = {"totalDistanceMiles": 600.0, "savingsTotal": 30.0, "stops": [{"milesFromOrigin": 120.0}]}

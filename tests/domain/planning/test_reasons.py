@@ -1,4 +1,4 @@
-"""Why a plan leaves a station out, and what rules of thumb would have cost."""
+"""The reasons why a plan leaves a station out, and the cost of two rules of thumb."""
 
 import random
 from dataclasses import replace
@@ -9,8 +9,8 @@ from domain.planning import reasons
 from domain.planning.explanation import FullExplanation
 from domain.planning.fuel_plan import ComputedPlan, NoPlan, compute_plan
 from domain.planning.reasons import with_reasons
+from tests.domain.planning.plans import feasible, inputs, meridian, priced
 from tests.domain.planning.test_each_stop import cost_with_stop
-from tests.domain.planning.test_fuel_plan import feasible, inputs, meridian, priced
 
 
 def explained(plan: ComputedPlan | NoPlan) -> FullExplanation:
@@ -22,7 +22,7 @@ def whys(plan: ComputedPlan | NoPlan) -> dict[str, str]:
 
 
 def test_each_candidate_has_its_reason() -> None:
-    """Half full, 350 miles to the reserve: one stop at 300, or on the way to it."""
+    """The half full tank lasts 350 miles down to the reserve. One stop is needed, at mile 300 or before it."""
     plan = feasible(
         inputs(
             meridian(600.0),
@@ -46,7 +46,7 @@ def test_a_full_tank_has_no_room_for_the_smallest_purchase() -> None:
     assert whys(plan) == {"S10": reasons.BELOW_SMALLEST, "S600": reasons.CHOSEN}
 
 
-def test_enough_fuel_needs_nothing() -> None:
+def test_with_enough_fuel_no_candidate_is_needed() -> None:
     assert whys(feasible(inputs(meridian(200.0), priced(100, 3.0)))) == {"S100": reasons.NOT_NEEDED}
 
 
@@ -57,8 +57,8 @@ def test_without_a_plan_there_is_nothing_to_compare_with() -> None:
 
 
 def test_the_rules_of_thumb_fuel_as_they_say() -> None:
-    """350 miles with what is there, 800 with a full tank. At every need: 340 (190 gal but for 32 left), then 1100.
-    Cheapest in range: 100 (there are 80 left), then 700 (70 left).
+    """The fuel on board lasts 350 miles, a full tank 800. "At every need" stops at mile 340 with 32 gal left, then at
+    1100. "Cheapest in range" stops at mile 100 with 80 gal left, then at 700 with 70 left.
     """
     road = meridian(1300.0)
     stations = priced(100, 3.2), priced(340, 3.9), priced(700, 3.1), priced(1100, 4.0)
@@ -76,7 +76,7 @@ def test_the_rules_of_thumb_fuel_as_they_say() -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_no_other_way_is_cheaper_than_the_plan(seed: int) -> None:
-    """Up to 50 cents of rounding: the plan buys tenths of a gallon, the rules of thumb do not."""
+    """Rounding may cost up to 50 cents: the plan buys tenths of a gallon, the rules of thumb do not."""
     rng = random.Random(seed)
     stations = [priced(rng.uniform(0, 1500), round(rng.uniform(3, 4.5), 3)) for _ in range(30)]
     given = inputs(meridian(1500.0), *stations)

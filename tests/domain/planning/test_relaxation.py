@@ -1,4 +1,4 @@
-"""A truck that can reach fuel gets a plan: what is given up of the policy is the least, in the order of `Limits`."""
+"""A truck that can reach fuel gets a plan: limits are relaxed as little as needed, in the order of `PlanLimits`."""
 
 import math
 import random
@@ -18,18 +18,18 @@ from domain.planning.relaxation import (
 )
 from domain.planning.rounding import solve_rounded
 from domain.planning.trips import Candidate, Infeasible, Solution, Trip, drive_trip
-from tests.domain.planning.test_fuel_plan import Priced, feasible, inputs, meridian, offers, priced, replayed
-from tests.domain.planning.test_optimizer import DOLLARS_LOST_TO_ROUNDING, milp_objective
+from tests.domain.planning.oracle import DOLLARS_LOST_TO_ROUNDING, milp_objective
+from tests.domain.planning.plans import Priced, drive_shown_plan, feasible, inputs, meridian, offers, priced
 
 
-def may_give_up(given: PlanInputs, *stations: Priced) -> PlanInputs:
+def may_relax(given: PlanInputs, *stations: Priced) -> PlanInputs:
     return replace(given, further_offers=offers(given.road, stations, FURTHEST_DETOUR_MILES))
 
 
 def low(miles: float, *stations: Priced, **changes: Any) -> PlanInputs:
-    """A truck of 200 gal and 5 mpg, as in `inputs`; limits may be given up."""
+    """A truck of 200 gal and 5 mpg, as in `inputs`, whose limits may be relaxed."""
     given = inputs(meridian(miles), *stations, **changes)
-    return may_give_up(given, *stations)
+    return may_relax(given, *stations)
 
 
 def relaxed(plan: ComputedPlan | NoPlan) -> dict[str, tuple[float | None, float | None]]:
@@ -39,59 +39,60 @@ def relaxed(plan: ComputedPlan | NoPlan) -> dict[str, tuple[float | None, float 
 # --- One limit at a time ---------------------------------------------------------------------------------------
 
 
-def test_where_the_policy_has_a_plan_nothing_is_given_up() -> None:
+def test_where_a_plan_keeps_the_policy_no_limit_is_relaxed() -> None:
     given = inputs(meridian(600.0), priced(300, 3.5))
-    plan = feasible(may_give_up(given, priced(300, 3.5), priced(200, 1.0, east_miles=20.0)))
+    plan = feasible(may_relax(given, priced(300, 3.5), priced(200, 1.0, east_miles=20.0)))
     assert relaxed(plan) == {}
     assert not plan.is_low_on_fuel
     assert plan.document() == feasible(given).document()
 
 
 def test_a_truck_below_its_reserve_uses_it_no_further_than_to_the_first_station() -> None:
-    """20 gal are 10 %; the reserve is 30 gal. After 10 miles 18 are left, after 40 miles 12."""
+    """The truck has 20 gal, and the reserve is 30 gal. After 10 miles 18 are left, after 40 miles 12."""
     plan = feasible(low(600.0, priced(10, 3.9), priced(40, 3.5), fuel_percent=10.0))
     assert relaxed(plan) == {"reserve_gallons": (30.0, 18.0)}
     assert plan.is_low_on_fuel
     assert plan.stops[0].miles_from_origin == 10.0
-    replayed(plan.document(), plan.explanation())
+    drive_shown_plan(plan.document(), plan.explanation())
 
 
 def test_a_destination_too_far_from_the_last_station_is_reached_with_less_than_wanted() -> None:
-    """From 190 gal at mile 100, 45 are left at mile 825."""
+    """The truck leaves mile 100 with 190 gal, and 45 are left at mile 825."""
     plan = feasible(low(825.0, priced(100, 3.5)))
     assert relaxed(plan) == {"end_gallons": (50.0, 45.0)}
     assert not plan.is_low_on_fuel
 
 
 def test_a_full_tank_takes_less_than_the_smallest_purchase() -> None:
-    """95 % full, and only at mile 50 is there a station: 10 gal fit, and without them 22 are left at the end."""
+    """The tank is 95 % full, and the only station is at mile 50. 10 gal fit there; without them 22 are left at the
+    end."""
     plan = feasible(low(840.0, priced(50, 3.5), fuel_percent=95.0))
     assert relaxed(plan) == {"end_gallons": (50.0, 32.0), "min_purchase_gallons": (30.0, 10.0)}
 
 
-def test_one_stop_more_than_allowed() -> None:
+def test_one_stop_more_than_allowed_is_made_where_needed() -> None:
     plan = feasible(low(1500.0, priced(300, 3.5), priced(1000, 3.5), max_stops=1))
     assert relaxed(plan) == {"max_stops": (1, 2)}
 
 
-def test_a_station_further_off_the_road_than_allowed() -> None:
-    """Of two the nearer is taken, though it is dearer: no detour is longer than needed."""
+def test_the_nearest_station_further_off_the_road_than_allowed_is_chosen() -> None:
+    """The nearer one is chosen, though it is dearer: no detour is longer than needed."""
     plan = feasible(low(600.0, priced(200, 3.9, east_miles=12.0), priced(210, 3.0, east_miles=20.0)))
     assert list(relaxed(plan)) == ["max_detour_miles"]
     assert plan.explanation()["inputs"]["max_detour_miles"] == pytest.approx(12.0, abs=2 * RELAXATION_STEP)
     assert [stop.miles_from_origin for stop in plan.stops] == [pytest.approx(200.0, abs=0.5)]
 
 
-def test_the_margin_is_given_up_before_the_reserve_and_is_not_low_fuel() -> None:
-    """40 gal on board, 30 in reserve: after 40 miles 32 are left."""
+def test_the_margin_is_relaxed_before_the_reserve_and_is_not_low_fuel() -> None:
+    """The truck has 40 gal, and the reserve is 30 gal. After 40 miles 32 are left."""
     plan = feasible(low(600.0, priced(40, 3.5), fuel_percent=20.0, fuel_margin_percent=5.0))
     assert relaxed(plan) == {"margin_gallons": (10.0, 2.0)}
     assert not plan.is_low_on_fuel
 
 
-def test_the_first_limits_are_given_up_before_the_last_ones() -> None:
-    """At mile 340, 32 gal are on board, and 190 after it: enough for the destination, but not with 50 left there. The
-    station at mile 700, off the road, would do that; the fuel wanted at the destination goes first.
+def test_the_first_limits_are_relaxed_before_the_last_ones() -> None:
+    """The truck leaves mile 340 with 190 gal, which is enough for the destination, but not with 50 left there. The
+    station off the road at mile 700 would make that possible, but the fuel wanted at the destination is relaxed first.
     """
     plan = feasible(low(1130.0, priced(340, 3.5), priced(700, 3.5, east_miles=15.0)))
     assert relaxed(plan) == {"end_gallons": (50.0, 32.0)}
@@ -117,7 +118,7 @@ def test_an_empty_tank_at_a_station_is_filled() -> None:
     assert plan.stops[0].arrival_fuel_percent == 0
 
 
-def test_a_reserve_that_is_needed_where_no_station_is_leaves_a_plan_without_stops() -> None:
+def test_a_reserve_that_is_needed_without_a_station_gives_a_plan_without_stops() -> None:
     plan = feasible(low(50.0, fuel_percent=12.5))
     assert relaxed(plan) == {"end_gallons": (50.0, 15.0), "reserve_gallons": (30.0, 15.0)}
     assert plan.stops == ()
@@ -172,7 +173,7 @@ def under(trip: Trip, limits: PlanLimits) -> Trip:
 
 
 def nearer_to_the_policy(name: str, used: Any, policy: Any) -> Any:
-    """One step less of a limit given up."""
+    """The value of a relaxed limit, one step nearer to the policy."""
     if name == "max_stops":
         return used - 1
     return min(used + RELAXATION_STEP, policy) if used < policy else max(used - RELAXATION_STEP, policy)
@@ -180,9 +181,9 @@ def nearer_to_the_policy(name: str, used: Any, policy: Any) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(5))
-def test_what_is_given_up_is_the_least_and_in_order(block: int) -> None:
-    """By the oracle: the plan exists and is the cheapest; with one step less of any limit there is none, not even when
-    all limits that go before it are given up entirely.
+def test_limits_are_relaxed_the_least_and_in_order(block: int) -> None:
+    """The oracle says that the plan exists and is the cheapest. With any limit one step nearer to the policy there is
+    no plan, not even when all limits before it are relaxed entirely.
     """
     relaxed: set[str] = set()
     for seed in range(block * 50, block * 50 + 50):
@@ -209,7 +210,7 @@ def test_what_is_given_up_is_the_least_and_in_order(block: int) -> None:
     assert relaxed == set(PlanLimits._fields)
 
 
-def test_nothing_is_given_up_beyond_its_bound() -> None:
+def test_no_limit_is_relaxed_beyond_its_bound() -> None:
     for seed in range(300):
         trip, policy = hard_trip(seed)
         limits = least_relaxation(policy, lambda limits, trip=trip: solve_rounded(under(trip, limits)))  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""When a truck is where: 11 hours of driving, 10 of rest, waits for windows, 30 minutes for fuel."""
+"""Arrival times: 11 hours of driving, 10 of rest, waits for windows, 30 minutes for fuel."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -11,17 +11,17 @@ from domain.planning.schedule import LAST_MOMENT, MAX_DRIVING_HOURS, REST, Waypo
 EIGHT = datetime(2026, 11, 23, 8, tzinfo=UTC)
 
 
-def hours_after(departure: datetime, *calls: Waypoint) -> list[float]:
-    return [(arrival - departure) / timedelta(hours=1) for arrival in told(departure, calls)]
+def hours_after(departure: datetime, *waypoints: Waypoint) -> list[float]:
+    return [(arrival - departure) / timedelta(hours=1) for arrival in told(departure, waypoints)]
 
 
-def told(departure: datetime, calls: Iterable[Waypoint]) -> list[datetime]:
-    return [arrival for arrival in arrival_times(departure, calls) if arrival is not None]
+def told(departure: datetime, waypoints: Iterable[Waypoint]) -> list[datetime]:
+    return [arrival for arrival in arrival_times(departure, waypoints) if arrival is not None]
 
 
-def test_a_window_at_the_end_of_time_is_waited_for_and_what_comes_after_it_cannot_be_told() -> None:
+def test_a_truck_waits_for_a_window_at_the_end_of_time_and_later_arrivals_are_none() -> None:
     opens = LAST_MOMENT - timedelta(hours=1)
-    calls = [
+    waypoints = [
         Waypoint(1.0, stay=timedelta(minutes=30)),
         Waypoint(2.0, opens),
         Waypoint(2.5),
@@ -29,8 +29,8 @@ def test_a_window_at_the_end_of_time_is_waited_for_and_what_comes_after_it_canno
         Waypoint(50.0, opens=EIGHT),
     ]
     half_an_hour_later = opens + timedelta(minutes=30)
-    assert list(arrival_times(EIGHT, calls)) == [EIGHT + timedelta(hours=1), opens, half_an_hour_later, None, None]
-    assert list(arrival_times(LAST_MOMENT, calls)) == [None] * 5
+    assert list(arrival_times(EIGHT, waypoints)) == [EIGHT + timedelta(hours=1), opens, half_an_hour_later, None, None]
+    assert list(arrival_times(LAST_MOMENT, waypoints)) == [None] * 5
 
 
 def test_a_window_at_the_beginning_of_time_has_been_open_long() -> None:
@@ -43,7 +43,7 @@ def test_eleven_hours_are_driven_without_a_rest() -> None:
     assert hours_after(EIGHT, Waypoint(5.0), Waypoint(11.0)) == [5.0, 11.0]
 
 
-def test_then_the_driver_rests_for_ten() -> None:
+def test_after_eleven_hours_of_driving_the_driver_rests_for_ten() -> None:
     assert hours_after(EIGHT, Waypoint(11.5), Waypoint(22.0), Waypoint(22.5)) == [21.5, 32.0, 42.5]
 
 
@@ -60,7 +60,7 @@ def test_a_fuel_stop_delays_what_comes_after_it() -> None:
     ]
 
 
-def test_who_is_early_waits_and_who_is_late_goes_on() -> None:
+def test_an_early_truck_waits_and_a_late_one_goes_on() -> None:
     opens = EIGHT + timedelta(hours=6)
     assert hours_after(EIGHT, Waypoint(4.0, opens=opens), Waypoint(5.0)) == [6.0, 7.0]
     assert hours_after(EIGHT, Waypoint(7.0, opens=opens), Waypoint(8.0)) == [7.0, 8.0]
@@ -76,16 +76,16 @@ def test_a_wait_of_ten_hours_is_a_rest() -> None:
     st.lists(st.tuples(st.floats(0, 30), st.none() | st.integers(0, 100), st.integers(0, 3)), max_size=8),
 )
 def test_nobody_is_faster_than_the_law_or_before_the_window(legs: list[tuple[float, int | None, int]]) -> None:
-    driving_hours, calls = 0.0, []
+    driving_hours, waypoints = 0.0, []
     for leg_hours, opens_after, stay_hours in legs:
         driving_hours += leg_hours
         opens = None if opens_after is None else EIGHT + timedelta(hours=opens_after)
-        calls.append(Waypoint(driving_hours, opens, timedelta(hours=stay_hours)))
+        waypoints.append(Waypoint(driving_hours, opens, timedelta(hours=stay_hours)))
 
-    times = told(EIGHT, calls)
+    times = told(EIGHT, waypoints)
 
     assert times == sorted(times)
-    for call, time in zip(calls, times, strict=True):
-        assert call.opens is None or time >= call.opens
-        rests = max(0, -(-(call.driving_hours - 1e-6) // MAX_DRIVING_HOURS) - 1)
-        assert time - EIGHT >= timedelta(hours=call.driving_hours) + rests * REST - timedelta(seconds=1)
+    for waypoint, time in zip(waypoints, times, strict=True):
+        assert waypoint.opens is None or time >= waypoint.opens
+        rests = max(0, -(-(waypoint.driving_hours - 1e-6) // MAX_DRIVING_HOURS) - 1)
+        assert time - EIGHT >= timedelta(hours=waypoint.driving_hours) + rests * REST - timedelta(seconds=1)

@@ -1,4 +1,4 @@
-"""The embedded roads are made right: shortcuts change no distance, and the file gives back what was put into it."""
+"""The embedded roads are built right: shortcuts change no distance, and the file returns what was stored."""
 
 import random
 from pathlib import Path
@@ -18,7 +18,8 @@ SIZE = 15
 
 
 def grid(seed: int) -> RoadNetwork:
-    """Towns every 0.2 degrees, most of them joined to their neighbours by roads of any length; some by freeways."""
+    """A network of towns every 0.2 degrees, most of them joined to their neighbours by roads of any length, some by
+    freeways."""
     rng = random.Random(seed)
     towns = [(30 + 0.2 * row, -100 + 0.2 * column) for row in range(SIZE) for column in range(SIZE)]
     pairs = [

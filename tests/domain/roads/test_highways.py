@@ -1,4 +1,4 @@
-"""The embedded roads: right in distance, on the road, and never at a loss."""
+"""The embedded roads have the right distances and lines, and always an answer."""
 
 import csv
 import math
@@ -68,7 +68,7 @@ KILOMETRES = [
 
 
 def check(road: Road, points: list[Point]) -> None:
-    """What every road promises."""
+    """Check the promises of every road."""
     assert len(road.line) == len(road.line_miles) >= 2
     assert np.all(np.isfinite(road.line))
     assert np.all(np.abs(road.line) <= (90, 180))
@@ -90,7 +90,7 @@ def check(road: Road, points: list[Point]) -> None:
 
 
 def city_pair_errors() -> dict[tuple[str, str], float]:
-    """How much longer the road is than `KILOMETRES` say, as a share of them."""
+    """The error of each road against `KILOMETRES`, as a share of them."""
     return {
         (start, end): roads.through([CITIES[start], CITIES[end]]).distance_miles * KM_PER_MILE / kilometres - 1
         for (start, end), kilometres in zip(combinations(CITIES, 2), chain(*KILOMETRES), strict=True)
@@ -98,7 +98,8 @@ def city_pair_errors() -> dict[tuple[str, str], float]:
 
 
 def test_distances_of_all_pairs_of_the_ten_largest_cities() -> None:
-    """Measured: 0.8 % in the mean, 0.5 % in the median; 6.1 % New York to Philadelphia, the shortest."""
+    """The measured errors are 0.8 % in the mean, 0.5 % in the median, and 6.1 % for the shortest, New York to
+    Philadelphia."""
     errors = np.abs(list(city_pair_errors().values()))
     assert len(errors) == 45
     assert np.mean(errors) < 0.009
@@ -107,9 +108,9 @@ def test_distances_of_all_pairs_of_the_ten_largest_cities() -> None:
 
 
 def highway_pair_errors() -> dict[tuple[str, str], float]:
-    """The same for pairs whose way is no interstate: of those looked up in the table below all of 250 km or more for
-    which the way by freeways alone is more than 4 % too long, or for which there is none. They were chosen before they
-    were measured; the lengths of lines that are too short were then corrected with them (`build_highways.py`).
+    """The same for pairs whose way is no interstate. These are all pairs of the table below of 250 km or more for which
+    the way by freeways alone is more than 4 % too long, or for which there is none. They were chosen before they were
+    measured. The lengths of lines that are too short were then corrected with them (`build_highways.py`).
 
     Google's Distance Matrix, published as `database/googleDistanceMatrix/distance.csv` by
     https://github.com/OSU-NLP-Group/TravelPlanner (J. Xie and others, ICML 2024). The places are the middles of the
@@ -135,11 +136,11 @@ TOO_WRONG = {
     ("Sacramento", "Wenatchee"): "US 97 is missing between Goldendale and Toppenish",
     ("Sacramento", "Yakima"): "US 97 is missing between Goldendale and Toppenish",
 }
-"""More than 8 % off, and why."""
+"""The pairs that are more than 8 % off, and the reason for each."""
 
 
 def test_distances_of_pairs_whose_way_is_no_interstate() -> None:
-    """Measured: 2.4 % in the mean, 1.4 % in the median; 19.9 % Sacramento to Yakima."""
+    """The measured errors are 2.4 % in the mean, 1.4 % in the median, and 19.9 % for Sacramento to Yakima."""
     errors = highway_pair_errors()
     assert len(errors) == 123
     assert np.mean(np.abs(list(errors.values()))) <= 0.025
@@ -192,7 +193,8 @@ def test_a_way_that_no_freeway_takes_goes_by_the_highways_of_the_desert() -> Non
     ],
 )
 def test_all_of_north_america_has_roads(start: Point, end: Point, on_the_way: Point) -> None:
-    """By Fredericton, Maravatío, Fort Nelson and Chicago; over more than 50 miles a way round is believed."""
+    """The ways lead by Fredericton, Maravatío, Fort Nelson and Chicago. Over more than 50 miles a way round is
+    believed."""
     road = roads.through([start, end])
     check(road, [start, end])
     assert road.source == "highway-graph"
@@ -202,7 +204,7 @@ def test_all_of_north_america_has_roads(start: Point, end: Point, on_the_way: Po
 @pytest.mark.parametrize(
     "points",
     [
-        [LOS_ANGELES, HONOLULU],  # which has freeways, but no road leads there
+        [LOS_ANGELES, HONOLULU],  # Hawaii has freeways, but no road leads there
         [LONDON, PARIS],
         [NEW_YORK, LONDON],
         [Point(0, 179), Point(0, -179)],
@@ -213,7 +215,7 @@ def test_all_of_north_america_has_roads(start: Point, end: Point, on_the_way: Po
         [Point(35, -40), Point(36, -41)],
     ],
 )
-def test_everywhere_else_is_great_circle(points: list[Point]) -> None:
+def test_a_road_outside_of_north_america_is_a_great_circle(points: list[Point]) -> None:
     road = roads.through(points)
     check(road, points)
     assert road.source == "great-circle"
@@ -308,7 +310,7 @@ def test_the_file_is_small_and_says_whose_data_it_is() -> None:
     assert "Open Database License (ODbL) 1.0" in licence
 
 
-def test_the_graph_is_as_the_code_takes_it() -> None:
+def test_the_graph_of_the_file_is_consistent() -> None:
     graph = HighwayGraph.load(HIGHWAYS_FILE)
     assert len(graph.nodes) == len(graph.first) - 1 > 100_000
     assert graph.first[-1] == len(graph.head) == len(graph.cost) == len(graph.through)
@@ -318,7 +320,7 @@ def test_the_graph_is_as_the_code_takes_it() -> None:
     assert graph.through.max() < len(graph.nodes)
 
 
-def test_great_circle_miles() -> None:
+def test_great_circle_miles_are_as_known() -> None:
     assert great_circle_miles(NEW_YORK, LOS_ANGELES) == pytest.approx(2446, abs=2)
     assert great_circle_miles(Point(0, 0), Point(0, 180)) == pytest.approx(math.pi * 3958.7613)
     assert great_circle_miles(Point(10, 180), Point(10, -180)) == pytest.approx(0, abs=1e-9)

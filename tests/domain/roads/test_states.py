@@ -1,4 +1,4 @@
-"""The states along a road: no mile is lost, places are where they are, and crossings of states are as long as known."""
+"""The states along a road: no mile is lost, places lie in the right state, and crossings are as long as known."""
 
 import csv
 import hashlib
@@ -69,7 +69,7 @@ def test_each_capital_is_in_its_state(city: str, state: str, place: Point) -> No
 
 
 @pytest.mark.parametrize("name", OTHER_PLACES)
-def test_places_of_other_countries_near_borders_and_on_the_water(name: str) -> None:
+def test_places_of_other_countries_near_borders_and_on_the_water_have_the_right_state(name: str) -> None:
     state, latitude, longitude = OTHER_PLACES[name]
     assert states.at(Point(latitude, longitude)) == state
 
@@ -87,7 +87,7 @@ in_america = st.tuples(st.floats(15, 70), st.floats(-165, -55))
     st.lists(in_america, min_size=2, max_size=5) | st.lists(degrees, min_size=2, max_size=3),
     st.lists(st.floats(0, 3_000), min_size=4, max_size=4),
 )
-def test_the_miles_of_the_states_are_the_road_s_whatever_the_line(
+def test_the_miles_of_the_states_add_up_to_the_road_s_for_any_line(
     line: list[tuple[float, float]], steps: list[float]
 ) -> None:
     line_miles = np.concatenate([[0.0], np.cumsum((steps * 4)[: len(line) - 1])])
@@ -193,7 +193,7 @@ def test_the_file_is_small_and_says_whose_data_it_is() -> None:
     assert "Copyright (c) 2012 Mark DiMarco" in licence
 
 
-def test_the_file_has_all_states_and_provinces_and_gives_back_what_was_put_into_it(tmp_path: Path) -> None:
+def test_the_file_has_all_states_and_provinces_and_is_the_same_when_saved_again(tmp_path: Path) -> None:
     file = tmp_path / "states.npz"
     states.save(file)
 
@@ -248,7 +248,7 @@ def test_holes_survive_the_file(tmp_path: Path) -> None:
         assert loaded.at(Point(*place)) == States(codes, polygons).at(Point(*place))
 
 
-def test_the_borders_are_only_made_from_the_very_packages(tmp_path: Path) -> None:
+def test_the_borders_are_made_only_from_the_expected_packages(tmp_path: Path) -> None:
     other = tmp_path / "us-atlas-3.0.1.tgz"
     other.write_bytes(b"something else")
 
@@ -261,8 +261,8 @@ def test_the_borders_are_only_made_from_the_very_packages(tmp_path: Path) -> Non
 
 
 def test_places_are_found_in_the_plane_of_degrees_as_on_the_sphere() -> None:
-    """The files' lines are straight in degrees, as the Census Bureau and Natural Earth mean them: so is the 49th
-    parallel, which a great circle leaves by miles."""
+    """The files' lines are straight in degrees, as the Census Bureau and Natural Earth mean them. So is the 49th
+    parallel, from which a great circle is miles away."""
     middle = Point(49.02, -109.0)
     ends = unit_vectors(np.array([(49.0, -123.0), (49.0, -95.0)]))
     x, y, z = ends.sum(axis=0)

@@ -39,7 +39,7 @@ def encode_polyline6(points: list[Point]) -> str:
 
 
 class FakeValhalla(ThreadingHTTPServer):
-    """Every leg is 20 miles and half an hour by way of a point between its ends."""
+    """A server whose legs are all 20 miles and half an hour, by way of a point between their ends."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -100,7 +100,7 @@ def roads(server: FakeValhalla, clock: Clock) -> Iterator[ValhallaRoads]:
     roads.close()
 
 
-def test_a_leg_of_one_point(roads: ValhallaRoads, server: FakeValhalla) -> None:
+def test_a_leg_of_one_point_has_no_miles(roads: ValhallaRoads, server: FakeValhalla) -> None:
     zero = {"summary": {"length": 0.0, "time": 0.0}, "shape": encode_polyline6([BERLIN])}
     server.body = json.dumps({"trip": {"legs": [zero]}}).encode()
     road = roads.through([BERLIN, BERLIN])
@@ -108,8 +108,8 @@ def test_a_leg_of_one_point(roads: ValhallaRoads, server: FakeValhalla) -> None:
     assert len(road.line) == len(road.line_miles) == 2
 
 
-def test_far_routes_are_asked_for_in_parts(roads: ValhallaRoads, server: FakeValhalla) -> None:
-    """New York, Los Angeles, New York: twice 2,446 straight miles, where a server answers 3,106 at most."""
+def test_long_routes_are_asked_for_in_parts(roads: ValhallaRoads, server: FakeValhalla) -> None:
+    """New York, Los Angeles, New York are twice 2,446 straight miles. A server answers 3,106 at most."""
     new_york, los_angeles = Point(40.71, -74.01), Point(34.05, -118.24)
     assert roads.through([new_york, los_angeles, new_york]).source == "valhalla"
     assert [len(request["locations"]) for request in server.requests] == [2, 2]
@@ -170,7 +170,7 @@ def test_a_slow_server_is_not_asked_for_the_rest_of_a_long_route(
     assert len(server.requests) == 2
 
 
-def test_of_many_threads_one_tries_a_server_after_its_rest(clock: Clock) -> None:
+def test_one_of_many_threads_tries_a_server_after_its_rest(clock: Clock) -> None:
     circuit = Circuit(clock)
     circuit.open()
     clock.seconds += ROADS_REST_SECONDS
@@ -225,7 +225,7 @@ def test_one_point_has_no_road(roads: ValhallaRoads, server: FakeValhalla) -> No
     assert server.requests == []
 
 
-def test_default_roads() -> None:
+def test_default_roads_are_valhalla_only_with_an_address() -> None:
     assert isinstance(default_roads(None), HighwayRoads)
     valhalla = default_roads("http://127.0.0.1:8002")
     assert isinstance(valhalla, ValhallaRoads)

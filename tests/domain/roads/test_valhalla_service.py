@@ -55,7 +55,7 @@ def write_extract(path: Path) -> None:
 
 
 class Service:
-    """`valhalla_service` with tiles of `MAP`; its address stays the same when it is killed and started again."""
+    """`valhalla_service` with tiles of `MAP`. Its address stays the same when it is killed and started again."""
 
     def __init__(self, folder: Path) -> None:
         valhalla = importlib.import_module("valhalla")  # it ships no types
@@ -136,7 +136,7 @@ def test_a_truck_goes_round_a_low_bridge(roads: ValhallaRoads) -> None:
     assert road.distance_miles > 1.5 * miles_by_way_of(WEST, BRIDGE_WEST, BRIDGE_EAST, EAST)
 
 
-def test_a_road_through_several_stops_some_of_them_twice(roads: ValhallaRoads) -> None:
+def test_a_road_may_pass_a_stop_twice(roads: ValhallaRoads) -> None:
     stops = [BRIDGE_WEST, WEST, WEST, NORTHWEST, NORTHEAST, EAST, EAST]
     road = roads.through(stops)
     assert road.source == "valhalla"
@@ -150,7 +150,7 @@ def test_a_road_through_several_stops_some_of_them_twice(roads: ValhallaRoads) -
         assert at == pytest.approx(stop, abs=1e-5)
 
 
-def test_a_road_of_no_miles(roads: ValhallaRoads) -> None:
+def test_a_road_between_two_stops_at_one_place_has_no_miles(roads: ValhallaRoads) -> None:
     road = roads.through([WEST, WEST])
     assert (road.source, road.distance_miles, road.stop_hours) == ("valhalla", 0, (0, 0))
 
@@ -173,7 +173,7 @@ def test_fifty_stops_are_asked_for_in_parts_there_and_back(roads: ValhallaRoads)
         (ISLAND, "valhalla refused: Locations are in unconnected regions. Go check/edit the map at osm.org"),
     ],
 )
-def test_a_stop_without_a_road_costs_only_its_route_the_fallback(
+def test_only_the_route_of_a_stop_without_a_road_takes_the_fallback(
     roads: ValhallaRoads, stop: Point, reason: str
 ) -> None:
     road = roads.through([WEST, stop])

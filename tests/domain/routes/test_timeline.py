@@ -20,7 +20,7 @@ from domain.planning.stored_plans import timeline_of
 from domain.roads import Point
 from domain.routes.reading.answers import RouteRow, route_answer
 from domain.stations.offers import Offer, Station
-from tests.domain.planning.test_fuel_plan import meridian
+from tests.domain.planning.plans import meridian
 
 NOW = datetime(2026, 11, 21, 14, 0, 0, 123456, tzinfo=UTC)
 

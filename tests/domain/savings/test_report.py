@@ -1,4 +1,4 @@
-"""Figures of savings: the sums of the plans that count, to the cent, whatever they are summed by."""
+"""Figures of savings are the sums of the plans that count, to the cent, by every dimension."""
 
 import csv
 import io
@@ -125,7 +125,7 @@ def test_a_route_that_ends_in_error_no_longer_counts(connection: Connection, fle
 
 
 def test_there_is_no_other_way_out_of_active_and_completed() -> None:
-    """Whoever adds one has to drop the route's savings there, as `progress` does where routes end in `error`."""
+    """A new transition would have to delete the route's savings, as `transitions` does where routes end in `error`."""
     assert TRANSITIONS[RouteStatus.ACTIVE] == {RouteStatus.COMPLETED, RouteStatus.ERROR}
     assert TRANSITIONS[RouteStatus.COMPLETED] == frozenset()
 
@@ -138,9 +138,7 @@ def test_planned_and_canceled_routes_do_not_count(connection: Connection, fleet:
     assert total(connection, fleet.live).plans == 0
 
 
-def test_of_several_versions_only_the_one_that_the_driver_has_counts(
-    connection: Connection, fleet: Fleet, settings: Settings
-) -> None:
+def test_only_the_version_that_the_driver_has_counts(connection: Connection, fleet: Fleet, settings: Settings) -> None:
     route_id = sent(connection, settings, fleet.live, savingsTotal=31.5)
     later = NOON + timedelta(hours=2)
     message = corrected_by_hand(connection, route_id, now=later, savingsTotal=11.07, totalCost=400.1, totalGallons=120)
@@ -173,7 +171,9 @@ def test_each_company_and_environment_has_its_own(connection: Connection, fleet:
     assert behind(connection, other.live, only=PlanFilter(vehicle_id=fleet.trucks[0])) == []
 
 
-def test_what_retention_deletes_no_longer_counts(connection: Connection, fleet: Fleet, settings: Settings) -> None:
+def test_a_route_that_retention_deletes_no_longer_counts(
+    connection: Connection, fleet: Fleet, settings: Settings
+) -> None:
     route_id = sent(connection, settings, fleet.live)
     delete_routes(connection, [route_id])
     assert total(connection, fleet.live).plans == 0
@@ -228,7 +228,7 @@ def test_spans_are_checked() -> None:
 
 
 class Planned(NamedTuple):
-    """What a generated plan says, in cents and tenths of gallons."""
+    """A generated plan in cents and tenths of gallons."""
 
     truck: int
     driver: int
@@ -262,23 +262,27 @@ def test_every_way_of_summing_agrees_with_the_plans_to_the_cent(
         raise psycopg.Rollback
 
 
+def send_planned(connection: Connection, config: Settings, fleet: Fleet, plan: Planned) -> None:
+    sent(
+        connection,
+        config,
+        fleet.live,
+        at=NOVEMBER.start + timedelta(hours=plan.hour),
+        route={
+            "vehicle": {"unitNumber": ("101", "102")[plan.truck]},
+            "driver": {"name": ("Ann Lee", "Bo Diaz")[plan.driver]},
+            "stops": [PLACES[plan.lane[0]], PLACES[plan.lane[1]]],
+        },
+        totalGallons=plan.gallons / 10,
+        totalCost=plan.cost / 100,
+        savingsTotal=plan.saved / 100 if plan.saved is not None else None,
+    )
+
+
 def _check_sums(connection: Connection, config: Settings, plans: list[Planned]) -> None:
     fleet = make_fleet(connection)
     for plan in plans:
-        sent(
-            connection,
-            config,
-            fleet.live,
-            at=NOVEMBER.start + timedelta(hours=plan.hour),
-            route={
-                "vehicle": {"unitNumber": ("101", "102")[plan.truck]},
-                "driver": {"name": ("Ann Lee", "Bo Diaz")[plan.driver]},
-                "stops": [PLACES[plan.lane[0]], PLACES[plan.lane[1]]],
-            },
-            totalGallons=plan.gallons / 10,
-            totalCost=plan.cost / 100,
-            savingsTotal=plan.saved / 100 if plan.saved is not None else None,
-        )
+        send_planned(connection, config, fleet, plan)
     documents = (
         named(connection)
         .execute(
@@ -353,7 +357,7 @@ def test_lines_are_ordered_by_any_figure_and_paged(connection: Connection, fleet
     assert units(LineOrder.SAVED, limit=1, offset=1) == ["102"]
 
 
-def test_what_the_average_would_have_cost() -> None:
+def test_figures_tell_the_cost_at_the_average_price() -> None:
     figures = Figures(2, 2, Decimal("150.5"), 52050, 3150)
     assert (figures.cost, figures.saved, figures.average_cost) == (Decimal("520.5"), Decimal("31.5"), Decimal(552))
     assert (figures.saved_per_gallon, figures.saved_percent) == (Decimal("0.209"), Decimal("5.7"))

@@ -1,4 +1,4 @@
-"""What the stations along a road offer a company: which are found, whose prices count, and what is left out."""
+"""Offers to a company along a road: stations are found, prices count or do not, and stations are left out."""
 
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -28,7 +28,7 @@ STATIONS = Path(__file__).parents[3] / "deploy" / "demo" / "stations.csv"
 
 @pytest.fixture(autouse=True)
 def _no_stations(connection: Connection) -> None:
-    """Stations belong to no company: what other tests have stored must not be seen in this one's transaction."""
+    """Stations belong to no company. This test's transaction must not see those of other tests."""
     connection.execute("DELETE FROM stations")
 
 
@@ -63,13 +63,13 @@ def test_every_station_within_the_limit_is_found_and_no_other(
 
 
 def first_three(connection: Connection, fleet: Fleet, now: datetime) -> list[Offer]:
-    """Offers of three stations of three brands."""
+    """The offers of three stations of three brands."""
     by_brand = {offer.station.brand: offer for offer in reversed(corridor_of(connection, fleet, now).offers)}
     return list(by_brand.values())[:3]
 
 
 @pytest.mark.usefixtures("prices")
-def test_old_prices_are_none_and_deals_are_the_company_s_own(
+def test_old_prices_do_not_count_and_deals_are_the_company_s_own(
     connection: Connection, fleet: Fleet, now: datetime, tmp_path: Path
 ) -> None:
     one, branded, named = first_three(connection, fleet, now)

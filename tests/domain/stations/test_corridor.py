@@ -1,4 +1,4 @@
-"""All stations near the road and no other, each pass of the road once: against a search that samples the road."""
+"""The corridor has all stations near the road and no other, and each pass once, as a search that samples the road."""
 
 import math
 import random
@@ -28,7 +28,7 @@ def passes(road: Road, *places: tuple[float, float], limit: float = LIMIT_MILES)
 
 
 def sampled_passes(road: Road, places: list[tuple[float, float]], limit: float) -> list[StationPass]:
-    """The same by looking at the road every hundred feet."""
+    """The same passes, found by sampling the road every hundred feet."""
     line, line_miles = densified(road.line, road.line_miles, SAMPLE_MILES)
     vectors = unit_vectors(line)
     found = []
@@ -44,7 +44,7 @@ def sampled_passes(road: Road, places: list[tuple[float, float]], limit: float) 
 
 
 def wandering_road(rng: random.Random, start: Point) -> Road:
-    """Some dozen stretches of up to 25 miles, with turns sharp enough to come back to the same station."""
+    """A road of a dozen stretches of up to 25 miles, with turns sharp enough to come back to the same station."""
     points, heading = [start], rng.uniform(0, 360)
     for _ in range(12):
         heading += rng.uniform(-120, 120)
@@ -54,7 +54,7 @@ def wandering_road(rng: random.Random, start: Point) -> Road:
 
 
 def ahead(start: Point, heading_degrees: float, miles: float) -> Point:
-    """Along a great circle from `start` (Williams, Aviation Formulary 1.47)."""
+    """The point so many miles along a great circle from `start` (Williams, Aviation Formulary 1.47)."""
     latitude, longitude = math.radians(start.latitude), math.radians(start.longitude)
     angle, heading = math.radians(miles / MILES_PER_DEGREE), math.radians(heading_degrees)
     sine = math.sin(latitude) * math.cos(angle) + math.cos(latitude) * math.sin(angle) * math.cos(heading)
@@ -79,7 +79,7 @@ def test_the_corridor_is_what_sampling_the_road_finds(seed: int) -> None:
     limits = (LIMIT_MILES - SAMPLE_MILES, LIMIT_MILES, LIMIT_MILES + SAMPLE_MILES)
     fewer, expected, more = (sampled_passes(wandering, places, limit) for limit in limits)
 
-    # Sampling cannot tell what comes within a sample of the limit: those stations are left out on both sides.
+    # Sampling cannot decide within one sample of the limit: those stations are left out on both sides.
     counts = [Counter(one.station_index for one in sampled) for sampled in (fewer, expected, more)]
     unsure = {index for index in range(len(places)) if len({count[index] for count in counts}) > 1}
     assert len(unsure) < len(places) / 4
@@ -110,7 +110,7 @@ def test_miles_are_road_miles() -> None:
     assert winding.detour_miles == pytest.approx(straight.detour_miles)
 
 
-def test_out_and_back_passes_a_station_twice() -> None:
+def test_a_road_out_and_back_passes_a_station_twice() -> None:
     there_and_back = road((40.0, -100.0), (40.0, -99.0), (40.0, -100.0))
     out, back = passes(there_and_back, (40.01, -99.7))
     assert out.mile + back.mile == pytest.approx(there_and_back.distance_miles)
@@ -127,7 +127,7 @@ def test_winding_beside_a_station_is_one_pass() -> None:
     assert len(passes(zigzag, (40.0, -99.95))) == 1
 
 
-def test_the_limit_belongs_to_the_corridor() -> None:
+def test_a_station_at_the_limit_is_in_the_corridor() -> None:
     meridian = road((40.0, -100.0), (41.0, -100.0))
     beyond_the_end = (41.0 + 3.0 / MILES_PER_DEGREE, -100.0)
     assert len(passes(meridian, beyond_the_end, limit=3.0001)) == 1
@@ -150,7 +150,7 @@ def test_a_road_that_goes_nowhere_still_has_neighbours() -> None:
         (((-89.99, 0.0), (-89.5, 0.0)), (-89.98, 180.0)),
     ],
 )
-def test_nothing_is_missed_at_the_antimeridian_or_a_pole(
+def test_no_station_is_missed_at_the_antimeridian_or_a_pole(
     ends: tuple[tuple[float, float], tuple[float, float]], place: tuple[float, float]
 ) -> None:
     assert len(passes(road(*ends), place)) == 1
@@ -162,7 +162,7 @@ def test_without_stations_there_are_no_passes() -> None:
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_stations_are_no_trouble() -> None:
+def test_the_corridor_is_right_among_a_hundred_thousand_stations() -> None:
     places = np.random.default_rng(1).uniform((30.0, -120.0), (48.0, -75.0), (100_000, 2))
     across = road((47.0, -119.0), (35.0, -90.0), (41.0, -76.0))
     found = {one.station_index for one in passes(across, *map(tuple, places.tolist()))}

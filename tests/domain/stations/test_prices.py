@@ -22,7 +22,9 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
         (3.899, [Deal()], 3.899),
     ],
 )
-def test_the_lowest_of_retail_and_every_deal(retail: float | None, deals: list[Deal], expected: float | None) -> None:
+def test_the_net_price_is_the_lowest_of_retail_and_every_deal(
+    retail: float | None, deals: list[Deal], expected: float | None
+) -> None:
     assert net_price(retail, deals) == expected
 
 
@@ -33,7 +35,7 @@ def test_a_deal_that_makes_fuel_free_is_not_believed(mistake: Deal) -> None:
 
 
 @pytest.mark.parametrize("retail", [0.0, -1.0, float("nan"), float("inf")])
-def test_a_retail_price_that_is_none_is_not_believed(retail: float) -> None:
+def test_a_retail_price_that_is_no_price_is_not_believed(retail: float) -> None:
     assert net_price(retail, [Deal(discount_per_gallon=0.1)]) is None
     assert net_price(retail, [Deal(net_price=3.4)]) == 3.4
 

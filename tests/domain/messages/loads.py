@@ -1,0 +1,91 @@
+"""A load whose route is planned: its messages are claimed, settled and replaced step by step."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from domain.database import Connection, Database
+from domain.lifecycle import RouteStatus
+from domain.messages.gateways import Fault
+from domain.messages.message_life import Claim
+from domain.routes.plans import delivery
+from domain.routes.plans.delivery import DeliveryOutcome
+from domain.settings import Settings
+from tests.domain.helpers import imported, planned_by_hand, status_of
+from tests.factories import Fleet, make_fleet
+from tests.rows import named
+
+
+def message(connection: Connection, message_id: UUID) -> Any:
+    (row,) = named(connection).execute("SELECT * FROM messages WHERE id = %s", (message_id,)).fetchall()
+    return row
+
+
+def contact(connection: Connection, fleet: Fleet, url: str) -> None:
+    connection.execute("UPDATE drivers SET contact = %s WHERE id = %s", (url, fleet.drivers[0]))
+
+
+def message_url(connection: Connection, fleet: Fleet, url: str) -> None:
+    connection.execute("UPDATE companies SET message_url = %s WHERE id = %s", (url, fleet.company_id))
+
+
+@dataclass
+class Load:
+    """A planned route that other connections can see, with its first message, which goes to the gateway."""
+
+    database: Database
+    settings: Settings
+    fleet: Fleet
+    now: datetime
+    route_id: UUID = field(init=False)
+    message_id: UUID = field(init=False)
+
+    @classmethod
+    def planned(cls, database: Database, settings: Settings, now: datetime, url: str, **changes: Any) -> "Load":
+        allowing = settings.model_copy(update={"message_allowed_hosts": "127.0.0.1", "message_timeout_seconds": 5})
+        with database.transaction() as connection:
+            load = cls(database, allowing, make_fleet(connection), now)
+            contact(connection, load.fleet, url)
+            load.plan_route(connection, externalId="LOAD", **changes)
+        return load
+
+    def plan_route(self, connection: Connection, **changes: Any) -> UUID:
+        self.route_id = imported(connection, self.fleet.live, now=self.now, **changes)
+        self.message_id = planned_by_hand(connection, self.route_id, now=self.now)
+        return self.message_id
+
+    def claim(self, message_id: UUID | None = None, *, seconds: float = 0) -> Claim | DeliveryOutcome:
+        now = self.now + timedelta(seconds=seconds)
+        with self.database.transaction() as connection:
+            return delivery.start_delivery(connection, message_id or self.message_id, settings=self.settings, now=now)
+
+    def claimed(self, message_id: UUID | None = None, *, seconds: float = 0) -> Claim:
+        claimed = self.claim(message_id, seconds=seconds)
+        assert isinstance(claimed, Claim)
+        return claimed
+
+    def settle(self, claimed: Claim, fault: Fault | None = None, *, seconds: float = 0) -> DeliveryOutcome:
+        now = self.now + timedelta(seconds=seconds)
+        with self.database.transaction() as connection:
+            return delivery.finish_delivery(connection, claimed, fault, settings=self.settings, now=now)
+
+    def change(self, **changes: Any) -> UUID:
+        """Push the route again, import and plan it. Returns the new message."""
+        with self.database.transaction() as connection:
+            return self.plan_route(connection, **{"externalId": "LOAD", "reference": "changed", **changes})
+
+    def row(self, message_id: UUID | None = None) -> Any:
+        with self.database.transaction() as connection:
+            return message(connection, message_id or self.message_id)
+
+    @property
+    def status(self) -> RouteStatus:
+        with self.database.transaction() as connection:
+            return status_of(connection, self.route_id)
+
+
+REFUSED = Fault("the gateway did not accept the message")
+
+
+NO_ANSWER = Fault("the gateway did not answer within 5 s", in_doubt=True)
