@@ -15,8 +15,8 @@ import numpy as np
 
 from domain.observability import get_logger
 from domain.roads import Leg, Point, Road, Roads, great_circle_miles
-from domain.roads.circuit import Circuit
 from domain.roads.sphere import Array, segment_miles
+from domain.roads.valhalla_circuit import ValhallaCircuit
 
 log = get_logger(__name__)
 
@@ -77,7 +77,7 @@ class ValhallaRoads:
         self._fallback = fallback
         self._timeout_seconds = timeout_seconds
         self._monotonic = monotonic
-        self._circuit = Circuit(monotonic)
+        self._circuit = ValhallaCircuit(monotonic)
 
     def close(self) -> None:
         """Close the connections to the server."""

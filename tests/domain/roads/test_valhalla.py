@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from domain.roads import Point, default_roads
-from domain.roads.circuit import ROADS_REST_SECONDS, Circuit
 from domain.roads.highways import HighwayRoads
 from domain.roads.valhalla import MAX_SECONDS, ValhallaRoads, decode_polyline6
+from domain.roads.valhalla_circuit import ROADS_REST_SECONDS, ValhallaCircuit
 from tests.domain.roads.conftest import Clock
 
 BERLIN = Point(52.5170, 13.3889)
@@ -171,7 +171,7 @@ def test_a_slow_server_is_not_asked_for_the_rest_of_a_long_route(
 
 
 def test_one_of_many_threads_tries_a_server_after_its_rest(clock: Clock) -> None:
-    circuit = Circuit(clock)
+    circuit = ValhallaCircuit(clock)
     circuit.open()
     clock.seconds += ROADS_REST_SECONDS
     with ThreadPoolExecutor(8) as threads:

@@ -17,9 +17,9 @@ import pytest
 from osmium.osm.mutable import Node, Way
 
 from domain.roads import Point, great_circle_miles
-from domain.roads.circuit import ROADS_REST_SECONDS
 from domain.roads.highways import STRAIGHT_LINE_REASON, HighwayRoads
 from domain.roads.valhalla import MAX_LOCATIONS, ValhallaRoads
+from domain.roads.valhalla_circuit import ROADS_REST_SECONDS
 from tests.domain.roads.conftest import Clock
 
 pytestmark = pytest.mark.servers

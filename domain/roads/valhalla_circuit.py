@@ -7,7 +7,7 @@ ROADS_REST_SECONDS = 30.0
 """The rest is long enough that a failing server delays few plans, and short enough that it is soon used again."""
 
 
-class Circuit:
+class ValhallaCircuit:
     """Closed while the server is well, open for `ROADS_REST_SECONDS` after a failure. Then one caller tries it,
     while the rest starts again for all others, until that trial closes the circuit. Threads may share it.
     """
