@@ -14,7 +14,7 @@ from redis.backoff import NoBackoff
 
 from domain.observability import get_logger
 from domain.queue.redis_layout import outcomes_channel
-from domain.routes.intake.imports import Outcome
+from domain.routes.intake.imports import ImportOutcome
 
 log = get_logger(__name__)
 
@@ -24,7 +24,7 @@ pause before the next connection, outcomes are missed for less than 5 s."""
 
 _RECONNECT_SECONDS = 0.5
 
-_Announced = Outcome | int
+_Announced = ImportOutcome | int
 """The outcome of a route's import; or, where another import was first, only the revision that the route is at."""
 
 _decoder = msgspec.json.Decoder(dict[UUID, _Announced])
@@ -45,7 +45,7 @@ class ReceivedOutcome(NamedTuple, Generic[Item]):
     """An outcome that came. None: it is of a later revision; the database has the route's state."""
 
     item: Item
-    outcome: Outcome | None
+    outcome: ImportOutcome | None
 
 
 class Expectation(Generic[Item]):
@@ -69,7 +69,7 @@ class Expectation(Generic[Item]):
             if others:
                 self._waiting[route_id] = others
 
-    def receive(self, item: Item, outcome: Outcome | None) -> None:
+    def receive(self, item: Item, outcome: ImportOutcome | None) -> None:
         self._received.append(ReceivedOutcome(item, outcome))
         self._left -= 1
         self._wake()
@@ -167,7 +167,9 @@ class OutcomeListener:
             waiting = self._waiting.get(route_id)
             if waiting is None:
                 continue
-            outcome, revision = (announced, announced.revision) if isinstance(announced, Outcome) else (None, announced)
+            outcome, revision = (
+                (announced, announced.revision) if isinstance(announced, ImportOutcome) else (None, announced)
+            )
             later = [one for one in waiting if one.expected.revision > revision]
             if later:
                 self._waiting[route_id] = later

@@ -14,7 +14,7 @@ from domain.encoding import write
 from domain.observability import ROUTES_IMPORTED, get_logger
 from domain.queue.jobs import Job
 from domain.routes.intake import holds, imports
-from domain.routes.intake.imports import Outcome
+from domain.routes.intake.imports import ImportOutcome
 from workers.context import Context
 
 log = get_logger(__name__)
@@ -39,7 +39,7 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
         report(context, list(outcomes), outcomes, jobs, None)
 
 
-def import_due(context: Context, company_id: UUID | None = None) -> tuple[dict[UUID, Outcome], list[Job]]:
+def import_due(context: Context, company_id: UUID | None = None) -> tuple[dict[UUID, ImportOutcome], list[Job]]:
     """Imports a batch of a company's due routes, without those that another job is importing at this moment."""
     now = datetime.now(UTC)
     route_ids: list[UUID] = []
@@ -59,7 +59,7 @@ def import_due(context: Context, company_id: UUID | None = None) -> tuple[dict[U
 def report(
     context: Context,
     route_ids: Sequence[UUID],
-    outcomes: dict[UUID, Outcome],
+    outcomes: dict[UUID, ImportOutcome],
     jobs: Sequence[Job],
     reply_to: str | None,
 ) -> None:
@@ -76,8 +76,8 @@ def report(
 
 
 def _announced(
-    context: Context, route_ids: Sequence[UUID], outcomes: Mapping[UUID, Outcome]
-) -> Mapping[UUID, Outcome | int]:
+    context: Context, route_ids: Sequence[UUID], outcomes: Mapping[UUID, ImportOutcome]
+) -> Mapping[UUID, ImportOutcome | int]:
     """Each outcome; of a route that was not held any more, its revision."""
     others = [route_id for route_id in route_ids if route_id not in outcomes]
     if not others:
@@ -88,7 +88,7 @@ def _announced(
 
 def import_batch(
     context: Context, route_ids: Sequence[UUID], *, wait: bool = False, limits: TimeLimits | None = None
-) -> tuple[dict[UUID, Outcome], list[Job]]:
+) -> tuple[dict[UUID, ImportOutcome], list[Job]]:
     """Imports all together; when that fails, each route in a transaction of its own, so that a bad one does not affect
     others.
 
@@ -112,8 +112,8 @@ def import_batch(
         return _record_failure(context, route_ids[0], now)
 
 
-def _one_by_one(context: Context, route_ids: Sequence[UUID], wait: bool) -> tuple[dict[UUID, Outcome], list[Job]]:
-    outcomes: dict[UUID, Outcome] = {}
+def _one_by_one(context: Context, route_ids: Sequence[UUID], wait: bool) -> tuple[dict[UUID, ImportOutcome], list[Job]]:
+    outcomes: dict[UUID, ImportOutcome] = {}
     jobs: list[Job] = []
     for route_id in route_ids:
         outcome, more = import_batch(context, [route_id], wait=wait, limits=ALONE)
@@ -122,7 +122,7 @@ def _one_by_one(context: Context, route_ids: Sequence[UUID], wait: bool) -> tupl
     return outcomes, jobs
 
 
-def _record_failure(context: Context, route_id: UUID, now: datetime) -> tuple[dict[UUID, Outcome], list[Job]]:
+def _record_failure(context: Context, route_id: UUID, now: datetime) -> tuple[dict[UUID, ImportOutcome], list[Job]]:
     log.exception("imports.failed", route_id=route_id)
     try:
         with context.database.transaction() as connection:

@@ -18,7 +18,7 @@ from domain.database import Tenant
 from domain.encoding import write
 from domain.ids import new_id
 from domain.lifecycle import Environment, PendingReason, RouteStatus
-from domain.routes.intake.imports import Outcome
+from domain.routes.intake.imports import ImportOutcome
 from domain.routes.intake.pushes import Push, Pushed
 from domain.routes.reading.answers import fresh_route
 from tests.benchmarks.loader import FIVE_STOPS
@@ -53,8 +53,10 @@ def main() -> None:
     }
     compare(works, repeats=REPEATS // BATCH)
     pushed = Pushed(new_id(), "create", start)
-    draft = Outcome(RouteStatus.DRAFT, None, None, new_id(), "00001", new_id(), "Driver 00001")
-    held = Outcome(RouteStatus.PENDING_MAPPING, PendingReason.VEHICLE_UNMAPPED, "No vehicle.", None, None, None, None)
+    draft = ImportOutcome(RouteStatus.DRAFT, None, None, new_id(), "00001", new_id(), "Driver 00001")
+    held = ImportOutcome(
+        RouteStatus.PENDING_MAPPING, PendingReason.VEHICLE_UNMAPPED, "No vehicle.", None, None, None, None
+    )
     answer = json.loads(write(fresh_route(push, pushed, draft)))
     works = {
         "answer, untyped": lambda: write(answer),

@@ -14,12 +14,12 @@ from domain.encoding import write
 from domain.lifecycle import RouteStatus
 from domain.queue.redis_clients import redis_client
 from domain.queue.redis_layout import outcomes_channel
-from domain.routes.intake.imports import Outcome
+from domain.routes.intake.imports import ImportOutcome
 from ingress.outcome_listener import ExpectedOutcome, OutcomeListener
 from tests.servers import OwnRedis, own_redis, silent_proxy
 
 A, B = UUID(int=1), UUID(int=2)
-DRAFT = Outcome(RouteStatus.DRAFT, None, None, UUID(int=3), "101", UUID(int=4), "Ann Lee", 1)
+DRAFT = ImportOutcome(RouteStatus.DRAFT, None, None, UUID(int=3), "101", UUID(int=4), "Ann Lee", 1)
 SECOND = msgspec.structs.replace(DRAFT, vehicle_id=UUID(int=5), revision=2)
 
 
@@ -27,11 +27,11 @@ def run(scenario: Callable[[OutcomeListener], Coroutine[Any, Any, None]]) -> Non
     asyncio.run(asyncio.wait_for(scenario(OutcomeListener("redis://127.0.0.1:1")), 20))
 
 
-def announcement(outcomes: dict[UUID, Outcome | int]) -> bytes:
+def announcement(outcomes: dict[UUID, ImportOutcome | int]) -> bytes:
     return write(outcomes)
 
 
-async def wait(outcomes: OutcomeListener, route_id: UUID, revision: int, seconds: float) -> Outcome | None:
+async def wait(outcomes: OutcomeListener, route_id: UUID, revision: int, seconds: float) -> ImportOutcome | None:
     """The outcome of a route. None: nothing came in time, or there is a later revision."""
     with outcomes.expect([ExpectedOutcome(route_id, revision, route_id)]) as expected:
         async for told in expected.outcomes(seconds):

@@ -18,7 +18,7 @@ from domain.database import Connection, Database
 from domain.lifecycle import RouteStatus
 from domain.queue.job_queue import JobQueue
 from domain.routes.intake import holds, imports
-from domain.routes.intake.imports import Outcome
+from domain.routes.intake.imports import ImportOutcome
 from domain.settings import Settings
 from tests.conftest import own_database
 from tests.domain.helpers import positions_at, post, pushed, refusing, route_row
@@ -46,7 +46,7 @@ def stored_fleet(database: Database) -> Fleet:
         return make_fleet(connection)
 
 
-def statuses(outcomes: dict[UUID, Outcome]) -> dict[UUID, RouteStatus]:
+def statuses(outcomes: dict[UUID, ImportOutcome]) -> dict[UUID, RouteStatus]:
     return {route_id: outcome.status for route_id, outcome in outcomes.items()}
 
 

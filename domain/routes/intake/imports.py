@@ -150,7 +150,7 @@ _ATTEMPT_ALL_VISITED = Statement(_Attempted, _ATTEMPT.format(lock=_WAITING, visi
 """Routes with visits from before are imported apart: hardly any have one."""
 
 
-class Outcome(Struct, frozen=True, array_like=True):
+class ImportOutcome(Struct, frozen=True, array_like=True):
     """What an import attempt made of a route, with what an answer shows of its vehicle and driver."""
 
     status: RouteStatus
@@ -171,7 +171,7 @@ def import_routes(
     now: datetime,
     early: timedelta = timedelta(hours=12),
     wait: bool = False,
-) -> tuple[dict[UUID, Outcome], list[Job]]:
+) -> tuple[dict[UUID, ImportOutcome], list[Job]]:
     """One import attempt of each held route among `route_ids`, as one batch.
 
     Returns the outcome of each, and the jobs to enqueue after the commit. Routes that are not held are left alone, so
@@ -215,8 +215,8 @@ def _import_visited(
     return attempt.fetchall(), process_trucks(trucks) + due
 
 
-def _imported(route: _Attempted) -> Outcome:
-    return Outcome(
+def _imported(route: _Attempted) -> ImportOutcome:
+    return ImportOutcome(
         RouteStatus.DRAFT,
         None,
         None,
@@ -291,10 +291,10 @@ _HOLD = Statement(
 
 def _hold(
     connection: Connection, routes: Sequence[_Attempted], *, now: datetime
-) -> tuple[dict[UUID, Outcome], list[Job]]:
+) -> tuple[dict[UUID, ImportOutcome], list[Job]]:
     """Stores what these routes wait for, and has the trucks looked at again that they had before. Those that have
     changed since the attempt, or are locked, are left out."""
-    outcomes: dict[UUID, Outcome] = {}
+    outcomes: dict[UUID, ImportOutcome] = {}
     changes: list[_Change] = []
     for route in routes:
         held = msgspec.convert(route.held, _Held)
@@ -302,7 +302,7 @@ def _hold(
         decision = decide(vehicle, driver, held.scheduled_start, held.import_window_days, now)
         if decision.status is RouteStatus.DRAFT:
             raise RulesDiffer(f"{route.id} was not imported, though the rules find nothing that it waits for")
-        outcomes[route.id] = Outcome(
+        outcomes[route.id] = ImportOutcome(
             *decision,
             vehicle.id,
             route.unit_number if vehicle.id is not None else None,
@@ -378,7 +378,7 @@ _GIVE_UP = Statement(
 
 def record_failed_import(
     connection: Connection, route_id: UUID, *, max_attempts: int, now: datetime
-) -> tuple[Outcome | None, list[Job]]:
+) -> tuple[ImportOutcome | None, list[Job]]:
     """An attempt failed unexpectedly: the route waits for the next one, or becomes `error` after the last.
 
     Returns the outcome, which is None when the route was not held any more, and the jobs to enqueue after the commit.
@@ -390,13 +390,13 @@ def record_failed_import(
     if row.attempts >= max_attempts:
         reason = f"The import failed {row.attempts} times; see the log. Push the route again to retry."
         _, jobs = end(connection, _GIVE_UP, (reason, route_id), "The route ended before delivery", now=now)
-        return Outcome(RouteStatus.ERROR, None, None, None, None, None, None, row.revision), jobs
+        return ImportOutcome(RouteStatus.ERROR, None, None, None, None, None, None, row.revision), jobs
     detail = (
         f"Import attempt {row.attempts} of {max_attempts} failed on our side; it is retried by itself. Nothing needs to"
         " be resent."
     )
     _RETRY.execute(connection, (detail, route_id))
-    return Outcome(RouteStatus.PENDING, PendingReason.ERROR, detail, None, None, None, None, row.revision), []
+    return ImportOutcome(RouteStatus.PENDING, PendingReason.ERROR, detail, None, None, None, None, row.revision), []
 
 
 class _Revision(NamedTuple):

@@ -20,7 +20,7 @@ from domain.contract.shapes import (
 )
 from domain.ids import IdKind, shown_id
 from domain.lifecycle import HELD, SHOWS_FUEL_STOPS, SHOWS_PLAN, Environment, PendingReason, RouteStatus
-from domain.routes.intake.imports import Outcome
+from domain.routes.intake.imports import ImportOutcome
 from domain.routes.intake.pushes import Push, Pushed
 
 
@@ -79,7 +79,7 @@ def route_answer(row: RouteRow) -> Route:
     )
 
 
-def fresh_route(push: Push, pushed: Pushed, outcome: Outcome) -> Route:
+def fresh_route(push: Push, pushed: Pushed, outcome: ImportOutcome) -> Route:
     """The answer to a push that created a route. It is made of the push and the outcome of the import, so nothing is
     read again."""
     route = push.route
