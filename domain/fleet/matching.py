@@ -28,7 +28,7 @@ KINDS: dict[Matched, tuple[MappingKind, MappingKind]] = {
 }
 
 
-class Reference(NamedTuple):
+class GivenReference(NamedTuple):
     """One pushed value and the records it can mean."""
 
     kind: str
@@ -37,7 +37,7 @@ class Reference(NamedTuple):
     candidates: Sequence[UUID]
 
 
-def to_blame(references: Sequence[Reference]) -> list[Reference]:
+def unclear_references(references: Sequence[GivenReference]) -> list[GivenReference]:
     """The references for which `match` finds no record: the first that fits none or several, else all when they lead to
     different ones. Empty: there is a match."""
     for reference in references:
@@ -53,7 +53,7 @@ class Match(NamedTuple):
     detail: str | None = None
 
 
-def match(subject: str, references: Sequence[Reference]) -> Match:
+def match(subject: str, references: Sequence[GivenReference]) -> Match:
     """The one record that all references of a `vehicle` or `driver` lead to; never a guess."""
     for reference in references:
         if not reference.candidates:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from domain.database import Connection, as_array, as_json, together
-from domain.fleet.matching import MappingKind, Match, Reference, match
+from domain.fleet.matching import GivenReference, MappingKind, Match, match
 from domain.lifecycle import HELD, PendingReason, RouteStatus
 from domain.queue.jobs import Job, build_plan_job
 from domain.routes import events
@@ -344,10 +344,10 @@ def _matches(held: _Held) -> tuple[Match, Match]:
     )
 
 
-def _references(*given: tuple[str, str | None, Sequence[UUID] | None]) -> list[Reference]:
+def _references(*given: tuple[str, str | None, Sequence[UUID] | None]) -> list[GivenReference]:
     """Those that were pushed."""
     return [
-        Reference(kind, value, candidates)
+        GivenReference(kind, value, candidates)
         for kind, value, candidates in given
         if value is not None and candidates is not None
     ]

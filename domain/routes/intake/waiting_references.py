@@ -11,7 +11,7 @@ from uuid import UUID
 
 from domain.database import Connection
 from domain.fleet.mappings import mappings_of
-from domain.fleet.matching import KINDS, MappingKind, Matched, Reference, to_blame
+from domain.fleet.matching import KINDS, GivenReference, MappingKind, Matched, unclear_references
 from domain.fleet.queries import FleetRecord
 from domain.lifecycle import PendingReason
 from domain.statements import NotNull, Statement
@@ -86,19 +86,21 @@ def _merged(
     merged: dict[tuple[str, str], WaitingReference] = {}
     for group in groups:
         references = [
-            Reference(kind, value, [mapped[kind, value]] if (kind, value) in mapped else stored.get((kind, value), []))
+            GivenReference(
+                kind, value, [mapped[kind, value]] if (kind, value) in mapped else stored.get((kind, value), [])
+            )
             for kind, value in zip(kinds, (group.first, group.second), strict=True)
             if value is not None
         ]
         for kind in kinds:
-            for reference in to_blame(references):
+            for reference in unclear_references(references):
                 if reference.kind == kind:
                     _add(merged, kind, reference, group)
     return sorted(merged.values(), key=lambda one: (-one.routes, one.earliest_start, one.kind, one.value))
 
 
 def _add(
-    merged: dict[tuple[str, str], WaitingReference], kind: MappingKind, reference: Reference, group: _Group
+    merged: dict[tuple[str, str], WaitingReference], kind: MappingKind, reference: GivenReference, group: _Group
 ) -> None:
     known = merged.get((kind, reference.value))
     merged[kind, reference.value] = WaitingReference(

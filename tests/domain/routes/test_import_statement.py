@@ -11,7 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from domain.database import SERVING, Connection, as_array, by_key_options
-from domain.fleet.matching import Match, Reference, match
+from domain.fleet.matching import GivenReference, Match, match
 from domain.ids import new_id
 from domain.routes.intake.imports import _ATTEMPT_ALL, decide, import_routes
 from tests.domain.helpers import pushed, route_row
@@ -110,7 +110,7 @@ def test_the_statement_imports_what_the_rules_import_and_nothing_else(
         return match(
             subject,
             [
-                Reference(text, given_references[field], lookups[kind](given_references[field]))
+                GivenReference(text, given_references[field], lookups[kind](given_references[field]))
                 for field, (text, kind) in kinds.items()
                 if field in given_references
             ],

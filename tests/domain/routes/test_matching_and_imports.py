@@ -11,7 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from domain.database import Connection
-from domain.fleet.matching import MappingKind, Match, Reference, match
+from domain.fleet.matching import GivenReference, MappingKind, Match, match
 from domain.fleet.records import UnknownTarget
 from domain.ids import new_id
 from domain.lifecycle import PendingReason, RouteStatus
@@ -30,7 +30,7 @@ A, B, C = (UUID(int=number) for number in range(1, 4))
 
 candidates = st.lists(st.sampled_from([A, B, C]), max_size=2, unique=True)
 references = st.lists(
-    st.builds(Reference, st.sampled_from(["unit number", "VIN"]), st.text(max_size=5), candidates),
+    st.builds(GivenReference, st.sampled_from(["unit number", "VIN"]), st.text(max_size=5), candidates),
     min_size=1,
     max_size=2,
 )
@@ -38,7 +38,7 @@ references = st.lists(
 
 @hypothesis_settings(deadline=None)
 @given(references)
-def test_a_match_is_never_a_guess(given_references: Sequence[Reference]) -> None:
+def test_a_match_is_never_a_guess(given_references: Sequence[GivenReference]) -> None:
     found = match("vehicle", given_references)
 
     only = {reference.candidates[0] for reference in given_references if len(reference.candidates) == 1}
@@ -48,9 +48,9 @@ def test_a_match_is_never_a_guess(given_references: Sequence[Reference]) -> None
 
 
 def test_the_detail_names_the_reference_that_failed_and_what_to_do() -> None:
-    unknown = match("vehicle", [Reference("unit number", "101", [A]), Reference("VIN", "1XK", [])])
-    ambiguous = match("driver", [Reference("name", "Ann Lee", [A, B])])
-    torn = match("driver", [Reference("name", "Ann Lee", [A]), Reference("external id", "D-2", [B])])
+    unknown = match("vehicle", [GivenReference("unit number", "101", [A]), GivenReference("VIN", "1XK", [])])
+    ambiguous = match("driver", [GivenReference("name", "Ann Lee", [A, B])])
+    torn = match("driver", [GivenReference("name", "Ann Lee", [A]), GivenReference("external id", "D-2", [B])])
 
     assert unknown.detail is not None
     assert "the VIN '1XK'" in unknown.detail
