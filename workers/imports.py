@@ -14,6 +14,7 @@ from domain.encoding import write
 from domain.observability import ROUTES_IMPORTED, get_logger
 from domain.queue.jobs import Job
 from domain.routes.intake import holds, imports
+from domain.routes.intake.failed_imports import record_failed_import
 from domain.routes.intake.imports import ImportOutcome
 from workers.context import Context
 
@@ -126,7 +127,7 @@ def _record_failure(context: Context, route_id: UUID, now: datetime) -> tuple[di
     log.exception("imports.failed", route_id=route_id)
     try:
         with context.database.transaction() as connection:
-            outcome, jobs = imports.record_failed_import(
+            outcome, jobs = record_failed_import(
                 connection, route_id, max_attempts=context.settings.step_attempts, now=now
             )
     except psycopg.OperationalError as error:

@@ -17,10 +17,8 @@ from domain.database import Connection, as_array, as_json, together
 from domain.fleet.matching import GivenReference, MappingKind, Match, match
 from domain.lifecycle import HELD, PendingReason, RouteStatus
 from domain.queue.jobs import Job, build_plan_job
-from domain.routes import events
-from domain.routes.transitions import end
 from domain.routes.visits import keep_what_could_begin
-from domain.statements import Command, IdRow, Statement
+from domain.statements import IdRow, Statement
 from domain.telematics.rechecks import process_trucks, recheck_imported, recheck_left
 
 
@@ -351,52 +349,6 @@ def _references(*given: tuple[str, str | None, Sequence[UUID] | None]) -> list[G
         for kind, value, candidates in given
         if value is not None and candidates is not None
     ]
-
-
-class _Failed(NamedTuple):
-    attempts: int
-    revision: int
-
-
-_FAIL = Statement(
-    _Failed,
-    """
-    UPDATE routes SET attempts = attempts + 1, status = 'pending', pending_reason = 'error', pending_detail = NULL,
-        retry_at = %(now)s::timestamptz + least(interval '10 s' * 2 ^ least(attempts, 10), interval '15 min'),
-        updated_at = clock_timestamp()
-    WHERE id = %(id)s AND status IN ('pending', 'pending_mapping', 'pending_window')
-    RETURNING attempts, revision
-    """,
-)
-_RETRY = Command("UPDATE routes SET pending_detail = %s WHERE id = %s")
-_GIVE_UP = Statement(
-    IdRow,
-    "UPDATE routes SET status = 'error', closed_reason = %s, pending_reason = NULL, pending_detail = NULL,"
-    " retry_at = NULL, updated_at = clock_timestamp() WHERE id = %s RETURNING id",
-)
-
-
-def record_failed_import(
-    connection: Connection, route_id: UUID, *, max_attempts: int, now: datetime
-) -> tuple[ImportOutcome | None, list[Job]]:
-    """An attempt failed unexpectedly: the route waits for the next one, or becomes `error` after the last.
-
-    Returns the outcome, which is None when the route was not held any more, and the jobs to enqueue after the commit.
-    """
-    row = _FAIL.first(connection, {"now": now, "id": route_id})
-    if row is None:
-        return None, []
-    events.record_event(connection, route_id, "import_failed", "it failed on our side; see the log", now=now)
-    if row.attempts >= max_attempts:
-        reason = f"The import failed {row.attempts} times; see the log. Push the route again to retry."
-        _, jobs = end(connection, _GIVE_UP, (reason, route_id), "The route ended before delivery", now=now)
-        return ImportOutcome(RouteStatus.ERROR, None, None, None, None, None, None, row.revision), jobs
-    detail = (
-        f"Import attempt {row.attempts} of {max_attempts} failed on our side; it is retried by itself. Nothing needs to"
-        " be resent."
-    )
-    _RETRY.execute(connection, (detail, route_id))
-    return ImportOutcome(RouteStatus.PENDING, PendingReason.ERROR, detail, None, None, None, None, row.revision), []
 
 
 class _Revision(NamedTuple):

@@ -13,7 +13,8 @@ from domain.database import Connection
 from domain.lifecycle import RouteStatus
 from domain.queue.jobs import Job, build_plan_job
 from domain.routes import transitions
-from domain.routes.intake import holds, imports
+from domain.routes.intake import holds
+from domain.routes.intake.failed_imports import record_failed_import
 from domain.routes.intake.fleet_changes import add_mapping
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, store_pushes
@@ -128,7 +129,7 @@ def expired_while_held(truck: Truck) -> list[Job]:
 def failed_to_be_imported(truck: Truck) -> list[Job]:
     body = route_input(truck.now, externalId="FIRST", stops=STOPS)
     store_pushes(truck.connection, [Push(truck.fleet.live, body)], now=truck.now)
-    _, jobs = imports.record_failed_import(truck.connection, truck.first, max_attempts=1, now=truck.now)
+    _, jobs = record_failed_import(truck.connection, truck.first, max_attempts=1, now=truck.now)
     return jobs
 
 
@@ -185,8 +186,8 @@ WAYS: dict[Way, tuple[str, ...]] = {
 
 DRIVEN_BY: dict[str, tuple[Way, ...]] = {
     "holds._EXPIRE": (expired_while_held,),
-    "imports._FAIL": (failed_to_be_imported,),
-    "imports._GIVE_UP": (failed_to_be_imported,),
+    "failed_imports._FAIL": (failed_to_be_imported,),
+    "failed_imports._GIVE_UP": (failed_to_be_imported,),
     "imports._HOLD": (postponed_beyond_the_window, held_for_its_truck),
     "transitions.CANCEL": (canceled, superseded, canceled_before_its_import),
     "transitions._COMPLETE": (completed,),

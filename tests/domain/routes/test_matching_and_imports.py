@@ -16,7 +16,8 @@ from domain.fleet.records import UnknownTarget
 from domain.ids import new_id
 from domain.lifecycle import PendingReason, RouteStatus
 from domain.queue.jobs import import_routes_job
-from domain.routes.intake import holds, imports
+from domain.routes.intake import holds
+from domain.routes.intake.failed_imports import record_failed_import
 from domain.routes.intake.fleet_changes import add_mapping
 from domain.routes.intake.imports import Decision, decide, import_routes, revisions_settled
 from tests.conftest import own_database
@@ -315,7 +316,7 @@ def test_a_failed_attempt_is_retried_with_backoff_and_the_last_one_is_an_error(
     route_id = pushed(connection, fleet.live, now=now, start=now)
     waits = []
     for _ in range(3):
-        outcome, _ = imports.record_failed_import(connection, route_id, max_attempts=4, now=now)
+        outcome, _ = record_failed_import(connection, route_id, max_attempts=4, now=now)
         assert outcome is not None
         assert outcome.status is RouteStatus.PENDING
         row = route_row(connection, route_id)
@@ -323,18 +324,18 @@ def test_a_failed_attempt_is_retried_with_backoff_and_the_last_one_is_an_error(
         waits.append((row.retry_at - now).total_seconds())
 
     assert waits == [10, 20, 40]
-    last, _ = imports.record_failed_import(connection, route_id, max_attempts=4, now=now)
+    last, _ = record_failed_import(connection, route_id, max_attempts=4, now=now)
     assert last is not None
     assert last.status is RouteStatus.ERROR
     row = route_row(connection, route_id)
     assert (row.pending_reason, row.pending_detail, row.retry_at) == (None, None, None)
     assert "4 times" in row.closed_reason
-    assert imports.record_failed_import(connection, route_id, max_attempts=4, now=now) == (None, [])
+    assert record_failed_import(connection, route_id, max_attempts=4, now=now) == (None, [])
 
 
 def test_an_attempt_that_succeeds_forgets_the_failed_ones(connection: Connection, fleet: Fleet, now: datetime) -> None:
     route_id = pushed(connection, fleet.live, now=now, start=now + timedelta(days=30))
-    imports.record_failed_import(connection, route_id, max_attempts=8, now=now)
+    record_failed_import(connection, route_id, max_attempts=8, now=now)
 
     import_routes(connection, [route_id], now=now)
 
@@ -345,7 +346,7 @@ def test_an_attempt_that_succeeds_forgets_the_failed_ones(connection: Connection
 def test_the_backoff_is_capped_at_a_quarter_of_an_hour(connection: Connection, fleet: Fleet, now: datetime) -> None:
     route_id = pushed(connection, fleet.live, now=now, start=now)
     for _ in range(12):
-        imports.record_failed_import(connection, route_id, max_attempts=100, now=now)
+        record_failed_import(connection, route_id, max_attempts=100, now=now)
 
     assert route_row(connection, route_id).retry_at == now + timedelta(minutes=15)
 
