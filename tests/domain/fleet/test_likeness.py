@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.fleet.likeness import Likeness, tidy
-from domain.fleet.matching import GivenReference, MappingKind, match, unclear_references
+from domain.fleet.matching import MappingKind
 from domain.fleet.queries import FleetRecord
 from domain.ids import new_id
 
@@ -112,19 +112,3 @@ def test_any_text_can_be_compared(value: str, names: list[str | None]) -> None:
 def test_a_record_that_differs_in_nothing_that_counts_is_found(value: str) -> None:
     found = ranked(f" {value.upper()}-", [value], "unit_number")
     assert found == [value] or tidy(value) != tidy(f" {value.upper()}-") or not tidy(value)
-
-
-IDS = [new_id() for _ in range(3)]
-
-REFERENCES = st.lists(
-    st.builds(
-        GivenReference, st.just("unit number"), st.text(), st.lists(st.sampled_from(IDS), unique=True, max_size=3)
-    ),
-    min_size=1,
-    max_size=2,
-)
-
-
-@given(REFERENCES)
-def test_something_is_to_blame_exactly_when_nothing_matches(references: list[GivenReference]) -> None:
-    assert (match("vehicle", references).id is None) == bool(unclear_references(references))

@@ -11,15 +11,15 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from domain.database import Connection
-from domain.fleet.matching import GivenReference, MappingKind, Match, match
+from domain.fleet.matching import GivenReference, MappingKind, unclear_references, why_unclear
 from domain.fleet.records import UnknownTarget
 from domain.ids import new_id
-from domain.lifecycle import PendingReason, RouteStatus
+from domain.lifecycle import RouteStatus
 from domain.queue.jobs import import_routes_job
 from domain.routes.intake import holds
 from domain.routes.intake.failed_imports import record_failed_import
 from domain.routes.intake.fleet_changes import add_mapping
-from domain.routes.intake.imports import Decision, decide, import_routes, revisions_settled
+from domain.routes.intake.imports import import_routes, revisions_settled
 from tests.conftest import own_database
 from tests.domain.helpers import imported, pushed, route_row, status_of
 from tests.factories import Fleet, make_fleet
@@ -39,58 +39,29 @@ references = st.lists(
 
 @hypothesis_settings(deadline=None)
 @given(references)
-def test_a_match_is_never_a_guess(given_references: Sequence[GivenReference]) -> None:
-    found = match("vehicle", given_references)
+def test_references_are_clear_only_if_each_leads_to_the_same_one_record(
+    given_references: Sequence[GivenReference],
+) -> None:
+    records = {tuple(reference.candidates) for reference in given_references}
+    agreed = len(records) == 1 and len(records.pop()) == 1
 
-    only = {reference.candidates[0] for reference in given_references if len(reference.candidates) == 1}
-    agreed = len(only) == 1 and all(len(reference.candidates) == 1 for reference in given_references)
-    assert found.id == (only.pop() if agreed else None)
-    assert (found.detail is None) is agreed
+    unclear = unclear_references(given_references)
+
+    assert (unclear == []) is agreed
+    assert agreed or why_unclear("vehicle", unclear)
 
 
 def test_the_detail_names_the_reference_that_failed_and_what_to_do() -> None:
-    unknown = match("vehicle", [GivenReference("unit number", "101", [A]), GivenReference("VIN", "1XK", [])])
-    ambiguous = match("driver", [GivenReference("name", "Ann Lee", [A, B])])
-    torn = match("driver", [GivenReference("name", "Ann Lee", [A]), GivenReference("external id", "D-2", [B])])
+    unknown = why_unclear("vehicle", [GivenReference("VIN", "1XK", [])])
+    ambiguous = why_unclear("driver", [GivenReference("name", "Ann Lee", [A, B])])
+    different = why_unclear(
+        "driver", [GivenReference("name", "Ann Lee", [A]), GivenReference("external id", "D-2", [B])]
+    )
 
-    assert unknown.detail is not None
-    assert "the VIN '1XK'" in unknown.detail
-    assert "map it in the vehicle matching screen" in unknown.detail
-    assert ambiguous.detail is not None
-    assert "'Ann Lee' fits more than one driver" in ambiguous.detail
-    assert torn.detail is not None
-    assert "The name 'Ann Lee' and the external id 'D-2' lead to different drivers" in torn.detail
-
-
-MATCHED, UNMATCHED = Match(A), Match(None, "why")
-
-
-@pytest.mark.parametrize("days", [-1000, 0, 6.9, 7.1, 1000])
-@pytest.mark.parametrize("driver", [MATCHED, UNMATCHED])
-@pytest.mark.parametrize("vehicle", [MATCHED, UNMATCHED])
-def test_a_route_is_held_for_its_vehicle_then_its_driver_then_the_window(
-    vehicle: Match, driver: Match, days: float, now: datetime
-) -> None:
-    decision = decide(vehicle, driver, now + timedelta(days=days), 7, now)
-
-    if vehicle.id is None:
-        expected = (RouteStatus.PENDING_MAPPING, PendingReason.VEHICLE_UNMAPPED)
-    elif driver.id is None:
-        expected = (RouteStatus.PENDING_MAPPING, PendingReason.DRIVER_UNMAPPED)
-    elif days > 7:
-        expected = (RouteStatus.PENDING_WINDOW, PendingReason.OUTSIDE_IMPORT_WINDOW)
-    else:
-        assert decision == Decision(RouteStatus.DRAFT)
-        return
-    assert (decision.status, decision.reason) == expected
-    assert decision.detail
-
-
-def test_the_window_includes_its_last_moment(now: datetime) -> None:
-    last = now + timedelta(days=7)
-
-    assert decide(MATCHED, MATCHED, last, 7, now).status is RouteStatus.DRAFT
-    assert decide(MATCHED, MATCHED, last + timedelta(microseconds=1), 7, now).status is RouteStatus.PENDING_WINDOW
+    assert "the VIN '1XK'" in unknown
+    assert "map it in the vehicle matching screen" in unknown
+    assert "'Ann Lee' fits more than one driver" in ambiguous
+    assert "The name 'Ann Lee' and the external id 'D-2' lead to different drivers" in different
 
 
 # --- One import attempt ----------------------------------------------------------------------------------------
@@ -251,6 +222,17 @@ def test_the_window_is_the_company_s_own(connection: Connection, now: datetime) 
 
     assert status_of(connection, near) is RouteStatus.DRAFT
     assert held(connection, far) == ("pending_window", "outside_import_window")
+
+
+def test_the_window_includes_its_last_moment(connection: Connection, now: datetime) -> None:
+    fleet = make_fleet(connection, import_window_days=7)
+    last = now + timedelta(days=7)
+
+    at_the_edge = imported(connection, fleet.live, now=now, start=last)
+    after_it = imported(connection, fleet.live, now=now, start=last + timedelta(microseconds=1))
+
+    assert status_of(connection, at_the_edge) is RouteStatus.DRAFT
+    assert status_of(connection, after_it) is RouteStatus.PENDING_WINDOW
 
 
 def test_a_second_run_of_the_same_job_changes_nothing(connection: Connection, fleet: Fleet, now: datetime) -> None:
