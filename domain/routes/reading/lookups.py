@@ -1,7 +1,6 @@
 """How routes are read: by id, by externalId, and in lists."""
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import combinations
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 from uuid import UUID
 
@@ -151,89 +150,127 @@ class _Total(NamedTuple):
     total: int
 
 
-_NEWEST_OF_LIST = (
-    _NEWEST.format(external_id="w.external_id")
-    + " FROM (SELECT %(company_id)s::uuid, %(environment)s::text, %(external_id)s::text)"
-    " AS w (company_id, environment, external_id)"
-)
-_FILTERS = {
-    "status": "r.status = %(status)s",
-    "vehicle_id": "r.vehicle_id = %(vehicle_id)s",
-    "start_from": "r.scheduled_start >= %(start_from)s",
-    "start_to": "r.scheduled_start < %(start_to)s",
-    "external_id": f"r.id = (SELECT {_NEWEST_OF_LIST})",  # the other filters apply to that one route
-}
-_SELECTIVE = {"vehicle_id", "external_id"}
-"""What they leave is few, and counted. With the other filters, `counts` tells how many routes there are."""
+_LISTED = """routes r WHERE r.company_id = %(company_id)s AND r.environment = %(environment)s
+    AND (%(status)s::text IS NULL OR r.status = %(status)s)"""
+_DATED = f"""{_LISTED}
+    AND (%(start_from)s::timestamptz IS NULL OR r.scheduled_start >= %(start_from)s)
+    AND (%(start_to)s::timestamptz IS NULL OR r.scheduled_start < %(start_to)s)"""
+_OF_VEHICLE = f"{_DATED} AND r.vehicle_id = %(vehicle_id)s"
+_OF_EXTERNAL_ID = f"""{_DATED}
+    AND (%(vehicle_id)s::uuid IS NULL OR r.vehicle_id = %(vehicle_id)s)
+    AND r.id = (SELECT {_NEWEST.format(external_id="w.external_id")}
+                FROM (SELECT %(company_id)s::uuid, %(environment)s::text, %(external_id)s::text)
+                     AS w (company_id, environment, external_id))"""  # noqa: S608 (constants of this module)
+"""The routes of four kinds of list. A filter that is not given costs nothing: PostgreSQL knows the parameters when it
+plans, and drops its clause. An `externalId` names one route, to which the other filters apply."""
 
 _DAY_OF_START = "date_bin('1 day', %(start_{end})s::timestamptz, timestamptz 'epoch')"
 _FIRST_DAY, _LAST_DAY = _DAY_OF_START.format(end="from"), _DAY_OF_START.format(end="to")
 _DAY = "interval '24 hours'"
 
+_COUNTED = f"""
+    SELECT day, sum(routes)::int AS routes FROM {COUNTED_COLUMNS} AS parts
+    WHERE company_id = %(company_id)s AND environment = %(environment)s
+      AND (%(status)s::text IS NULL OR status = %(status)s)
+    GROUP BY day
+"""  # noqa: S608 (constants of this module)
+"""The number of listed routes that start on each day."""
 
-def _source(filters: Iterable[str]) -> str:
-    clauses = ["r.company_id = %(company_id)s AND r.environment = %(environment)s"]
-    clauses += [_FILTERS[name] for name in filters]
-    return "routes r WHERE " + " AND ".join(clauses)
-
-
-def _counted(filters: frozenset[str]) -> str:
-    """How many of these routes start on each day. Of the days that `from` and `to` cut through, the part that is wanted
-    is counted. Example: from Monday 08:00 to Thursday 17:00; Tuesday and Wednesday need no counting.
-    """
-    whole = ["company_id = %(company_id)s AND environment = %(environment)s"]
-    parts = []
-    if "status" in filters:
-        whole.append("status = %(status)s")
-    if "start_from" in filters:
-        whole.append(f"day > {_FIRST_DAY}")
-        parts.append((_FIRST_DAY, f"r.scheduled_start < {_FIRST_DAY} + {_DAY}"))
-    if "start_to" in filters:
-        whole.append(f"day < {_LAST_DAY}")
-        parts.append((_LAST_DAY, f"r.scheduled_start >= {_LAST_DAY}"))
-    if len(parts) == 2:  # both may cut through the same day
-        parts[1] = (_LAST_DAY, f"r.scheduled_start >= greatest({_LAST_DAY}, {_FIRST_DAY} + {_DAY})")
-    counted = [f"SELECT day, routes FROM {COUNTED_COLUMNS} AS parts WHERE {' AND '.join(whole)}"]  # noqa: S608
-    counted += [f"SELECT {day}, count(*) FROM {_source(filters)} AND {bound}" for day, bound in parts]  # noqa: S608
-    return f"SELECT day, sum(routes)::int AS routes FROM ({' UNION ALL '.join(counted)}) AS counted GROUP BY day"  # noqa: S608
-
-
-def _total(filters: frozenset[str]) -> str:
-    if filters & _SELECTIVE:
-        return f"SELECT count(*) AS total FROM {_source(filters)}"  # noqa: S608
-    return f"SELECT coalesce(sum(routes), 0) AS total FROM ({_counted(filters)}) AS days"  # noqa: S608
+_DATED_COUNTED = f"""
+    SELECT day, sum(routes)::int AS routes FROM (
+        SELECT day, routes FROM {COUNTED_COLUMNS} AS parts
+        WHERE company_id = %(company_id)s AND environment = %(environment)s
+          AND (%(status)s::text IS NULL OR status = %(status)s)
+          AND (%(start_from)s::timestamptz IS NULL OR day > {_FIRST_DAY})
+          AND (%(start_to)s::timestamptz IS NULL OR day < {_LAST_DAY})
+        UNION ALL
+        SELECT {_FIRST_DAY}, count(*) FROM {_DATED}
+          AND %(start_from)s::timestamptz IS NOT NULL AND r.scheduled_start < {_FIRST_DAY} + {_DAY}
+        UNION ALL
+        SELECT {_LAST_DAY}, count(*) FROM {_DATED}
+          AND %(start_to)s::timestamptz IS NOT NULL
+          AND r.scheduled_start >= greatest({_LAST_DAY}, {_FIRST_DAY} + {_DAY})
+    ) AS counted WHERE day IS NOT NULL GROUP BY day
+"""  # noqa: S608 (constants of this module)
+"""The same where `from` or `to` is given. Of the days that they cut through, which may be the same day, the wanted part
+is counted. Example: from Monday 08:00 to Thursday 17:00; Tuesday and Wednesday need no counting."""
 
 
-def _page(filters: frozenset[str]) -> str:
-    """The routes of a page, in order, each with the total. What is skipped is looked for in an index, and only from the
-    day on which the page begins: the days before it are skipped by their counts."""
-    source, skipped, days = _source(filters), "%(offset)s::int", ""
-    if not filters & _SELECTIVE:
-        days = f"""
-            days AS MATERIALIZED ({_counted(filters)}),
-            first AS MATERIALIZED (
-                SELECT day + {_DAY} AS before, %(offset)s::int - (through - routes) AS skipped
-                FROM (SELECT day, routes, sum(routes) OVER (ORDER BY day DESC) AS through FROM days) AS running
-                WHERE through > %(offset)s::int ORDER BY day DESC LIMIT 1),"""  # noqa: S608
-        source += " AND r.scheduled_start < (SELECT before FROM first)"
-        skipped = "(SELECT skipped FROM first)"
-    total = "SELECT sum(routes) FROM days" if days else _total(filters)
+class _List(NamedTuple):
+    """The two statements of a list: a page with the total in each row, and the total of an empty page."""
+
+    page: Statement[RouteRow]
+    total: Statement[_Total]
+
+
+def _page(listed: str, skipped: str, total: str, days: str = "") -> str:
     return f"""
         WITH {days} page AS MATERIALIZED (
-            SELECT r.id FROM {source} ORDER BY r.scheduled_start DESC, r.id LIMIT %(limit)s OFFSET {skipped}
+            SELECT r.id FROM {listed} ORDER BY r.scheduled_start DESC, r.id LIMIT %(limit)s OFFSET {skipped}
         ), reached AS MATERIALIZED (
             SELECT visit.route_id, {_VISITS} AS visits FROM visits visit
             WHERE visit.route_id = ANY(ARRAY(SELECT id FROM page)) GROUP BY visit.route_id)
         SELECT {_ROUTE}, {_PLAN}, reached.visits, '' AS version, ({total}) AS total, 0 AS position
         FROM routes r {_JOINED} LEFT JOIN reached ON reached.route_id = r.id
         WHERE r.id = ANY(ARRAY(SELECT id FROM page)) ORDER BY r.scheduled_start DESC, r.id
-    """  # noqa: S608
+    """  # noqa: S608 (constants of this module)
 
 
-_COMBINATIONS = [frozenset(filters) for size in range(len(_FILTERS) + 1) for filters in combinations(_FILTERS, size)]
-_TOTALS = {filters: Statement(_Total, _total(filters)) for filters in _COMBINATIONS}
-_PAGES = {filters: Statement(RouteRow, _page(filters)) for filters in _COMBINATIONS}
-"""By the names of the filters that a query gives."""
+def _short_total(listed: str) -> str:
+    return f"SELECT count(*) AS total FROM {listed}"  # noqa: S608 (constants of this module)
+
+
+def _short_page(listed: str) -> str:
+    """A page of few routes, which are counted."""
+    return _page(listed, "%(offset)s::int", _short_total(listed))
+
+
+def _long_total(counted: str) -> str:
+    return f"SELECT coalesce(sum(routes), 0) AS total FROM ({counted}) AS days"  # noqa: S608 (constants of this module)
+
+
+def _long_page(listed: str, counted: str) -> str:
+    """A page of routes that `counts` has counted by day. The skipped routes are looked for in an index, and only from
+    the day on which the page begins: the days before it are skipped by their counts."""
+    days = f"""
+        days AS MATERIALIZED ({counted}),
+        first AS MATERIALIZED (
+            SELECT day + {_DAY} AS before, %(offset)s::int - (through - routes) AS skipped
+            FROM (SELECT day, routes, sum(routes) OVER (ORDER BY day DESC) AS through FROM days) AS running
+            WHERE through > %(offset)s::int ORDER BY day DESC LIMIT 1),"""  # noqa: S608 (constants of this module)
+    return _page(
+        f"{listed} AND r.scheduled_start < (SELECT before FROM first)",  # noqa: S608 (constants of this module)
+        "(SELECT skipped FROM first)",
+        "SELECT sum(routes) FROM days",
+        days,
+    )
+
+
+_ALL_ROUTES = _List(
+    Statement(RouteRow, _long_page(_LISTED, _COUNTED)),
+    Statement(_Total, _long_total(_COUNTED)),
+)
+_BY_START = _List(
+    Statement(RouteRow, _long_page(_DATED, _DATED_COUNTED)),
+    Statement(_Total, _long_total(_DATED_COUNTED)),
+)
+_BY_VEHICLE = _List(
+    Statement(RouteRow, _short_page(_OF_VEHICLE)),
+    Statement(_Total, _short_total(_OF_VEHICLE)),
+)
+_BY_EXTERNAL_ID = _List(
+    Statement(RouteRow, _short_page(_OF_EXTERNAL_ID)),
+    Statement(_Total, _short_total(_OF_EXTERNAL_ID)),
+)
+
+
+def _list_for(query: RouteQuery) -> _List:
+    if query.external_id is not None:
+        return _BY_EXTERNAL_ID
+    if query.vehicle_id is not None:
+        return _BY_VEHICLE
+    return _ALL_ROUTES if query.start_from is None and query.start_to is None else _BY_START
+
 
 _FURTHEST = 2**31 - 1
 """No list has more entries: an offset beyond is as good as this one."""
@@ -243,14 +280,15 @@ _NO_VEHICLE = UUID(int=0)
 
 
 def list_routes(connection: Connection, tenant: Tenant, query: RouteQuery) -> RouteList:
-    """One page, newest scheduled start first, ties by id, and how many routes there are in all, as of one moment."""
-    filters = frozenset(name for name in _FILTERS if getattr(query, name) is not None)
+    """One page, newest scheduled start first, ties by id, and how many routes there are in all, as of one moment. The
+    connection plans with the parameters (`Database.transaction`)."""
     parameters = {
         **tenant._asdict(),
         **msgspec.structs.asdict(query),
-        "vehicle_id": read_id("veh", query.vehicle_id or "") or _NO_VEHICLE,
+        "vehicle_id": None if query.vehicle_id is None else read_id("veh", query.vehicle_id) or _NO_VEHICLE,
         "offset": min(query.offset, _FURTHEST),
     }
-    rows = _PAGES[filters].all(connection, parameters)
-    total = rows[0].total if rows else _TOTALS[filters].one(connection, parameters).total
+    listed = _list_for(query)
+    rows = listed.page.all(connection, parameters)
+    total = rows[0].total if rows else listed.total.one(connection, parameters).total
     return RouteList(data=[route_answer(row) for row in rows], total=total, limit=query.limit, offset=query.offset)
