@@ -56,7 +56,7 @@ def push(database: Database, fleet: Fleet, now: datetime, *external_ids: str) ->
 
 
 def poisoned(database: Database, external_id: str) -> AbstractContextManager[None]:
-    """The database refuses to make a draft of this one route, as long as the block."""
+    """Within the block, the database refuses to make a draft of this one route."""
     return refusing(database, "UPDATE", f"NEW.external_id = '{external_id}' AND NEW.status = 'draft'")
 
 

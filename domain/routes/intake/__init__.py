@@ -1,1 +1,1 @@
-"""How routes come in: pushed, updated, superseded, held and imported; and what a changed fleet does to them."""
+"""The intake of routes: pushes, updates, superseding, holds and imports, and the effects of a changed fleet."""

@@ -8,6 +8,7 @@ from uuid import UUID
 from domain.database import Connection
 from domain.fleet.matching import MappingKind
 from domain.lifecycle import PendingReason
+from domain.queue.jobs import JOB_ITEMS, Job
 from domain.routes.intake.route_matching import REFERENCES
 from domain.routes.transitions import end
 from domain.statements import IdRow, OwnedRow, Statement

@@ -100,7 +100,7 @@ def _imported(route: AttemptedRoute) -> ImportOutcome:
 
 
 class _Held(Struct):
-    """What `route_matching` found for a route that waits for something, and the state of the route before."""
+    """A route that waits for something: the findings of `route_matching`, and the state of the route before."""
 
     updated_at: str
     status: str

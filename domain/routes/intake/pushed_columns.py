@@ -1,4 +1,7 @@
-"""Which columns of `routes` a pushed body fills. Statements get the body as `RouteInput` is written: as jsonb."""
+"""The columns of `routes` that a pushed body fills, and the route that it names.
+
+Statements get the body as `RouteInput` is written: as the jsonb column `body` of `pushed`.
+"""
 
 PUSHED_COLUMNS = """external_id, reference, vehicle_unit_number, vehicle_vin, driver_name, driver_external_id,
     scheduled_start, stops"""
@@ -6,4 +9,8 @@ PUSHED_COLUMNS = """external_id, reference, vehicle_unit_number, vehicle_vin, dr
 PUSHED_VALUES = """pushed.body->>'externalId', pushed.body->>'reference', pushed.body->'vehicle'->>'unitNumber',
     pushed.body->'vehicle'->>'vin', pushed.body->'driver'->>'name', pushed.body->'driver'->>'externalId',
     (pushed.body->>'scheduledStart')::timestamptz, pushed.body->'stops'"""
-"""Of `COLUMNS`, in order, where `pushed` has the column `body`."""
+"""The values of `PUSHED_COLUMNS`, in order."""
+
+NAMED_ROUTE = """routes r ON r.company_id = pushed.company_id AND r.environment = pushed.environment
+    AND r.external_id = pushed.body->>'externalId' AND r.status <> 'canceled'"""
+"""The join of `pushed` to the one route, not canceled, that its `externalId` names."""

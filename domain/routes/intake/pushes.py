@@ -37,14 +37,14 @@ class Push(NamedTuple):
 
 
 class Pushed(NamedTuple):
-    """What became of a push."""
+    """The effect of a push on its route."""
 
     route_id: UUID
     effect: PushEffect
     created_at: datetime | None = None
-    """Of a route that it created."""
+    """The creation time of a route that the push created."""
     revision: int = 1
-    """Of the route's input, once the push was stored."""
+    """The revision of the route's input after the push."""
 
 
 def create_routes(pushes: Sequence[Push], *, now: datetime) -> Query[list[Pushed | None]]:

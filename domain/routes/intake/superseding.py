@@ -11,6 +11,7 @@ from uuid import UUID
 from domain.contract.shapes import RouteInput
 from domain.database import SUPERSEDING_LOCKS, Connection, Tenant, as_json
 from domain.lifecycle import superseded_by
+from domain.routes.intake.pushed_columns import NAMED_ROUTE
 from domain.routes.transitions import CANCEL, canceling, end_but_keep_trucks
 from domain.statements import Command, Statement
 
@@ -62,10 +63,9 @@ _OPEN = "status IN ('pending','pending_mapping','pending_window','draft','planne
 _LOCK_WITH_OLDER = Command(
     f"""
     SELECT FROM routes WHERE id = ANY(ARRAY(
-        SELECT named.id
+        SELECT r.id
         FROM jsonb_to_recordset(%(pushed)s) AS pushed (company_id uuid, environment text, body jsonb)
-        JOIN routes named ON named.company_id = pushed.company_id AND named.environment = pushed.environment
-             AND named.external_id = pushed.body->>'externalId' AND named.status <> 'canceled'
+        JOIN {NAMED_ROUTE}
         UNION ALL
         SELECT old.id
         FROM jsonb_to_recordset(%(pushed)s) AS pushed (company_id uuid, environment text, body jsonb)
@@ -73,7 +73,7 @@ _LOCK_WITH_OLDER = Command(
         JOIN routes old ON old.company_id = pushed.company_id AND old.environment = pushed.environment
              AND old.reference = pushed.body->>'reference' AND old.reference <> '' AND old.{_OPEN}))
     ORDER BY id FOR UPDATE
-    """  # noqa: S608 (a constant of this module)
+    """  # noqa: S608 (constants)
 )
 
 
@@ -88,7 +88,7 @@ def lock_with_older(connection: Connection, pushed: Sequence[tuple[Tenant, Route
 class _Superseded(NamedTuple):
     id: UUID
     external_id: str
-    """Of the route that supersedes it."""
+    """The `externalId` of the route that supersedes it."""
 
 
 _LOCK_OLDER = Statement(

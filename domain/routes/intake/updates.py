@@ -13,7 +13,7 @@ from domain.lifecycle import RouteStatus
 from domain.messages.discarding import discard_messages
 from domain.planning.stored_plans import move_stops
 from domain.queue.jobs import SWEEP_GRACE
-from domain.routes.intake.pushed_columns import PUSHED_COLUMNS, PUSHED_VALUES
+from domain.routes.intake.pushed_columns import NAMED_ROUTE, PUSHED_COLUMNS, PUSHED_VALUES
 from domain.routes.transitions import START_OVER
 from domain.statements import Command, Statement
 
@@ -49,9 +49,7 @@ _LOCK = Statement(
     SELECT pushed.position, r.id, r.status, r.revision,
            ROW ({PUSHED_COLUMNS}) IS NOT DISTINCT FROM ROW ({PUSHED_VALUES}) AS same_input
     FROM jsonb_to_recordset(%s) AS pushed (position int, company_id uuid, environment text, body jsonb)
-    JOIN routes r ON r.company_id = pushed.company_id AND r.environment = pushed.environment
-                 AND r.external_id = pushed.body->>'externalId'
-    WHERE r.status <> 'canceled'
+    JOIN {NAMED_ROUTE}
     ORDER BY r.id
     FOR UPDATE OF r
     """,  # noqa: S608 (constants)

@@ -1,4 +1,4 @@
-"""What the matching screens show: the references that held routes wait for, and what becomes of these routes.
+"""The references that held routes wait for, as the matching screens show them, and what becomes of these routes.
 
 A mapping counts for both environments, so the routes of both are shown together.
 """
@@ -17,7 +17,7 @@ from domain.lifecycle import PendingReason
 from domain.statements import NotNull, Statement
 
 MOST_GROUPS = 2_000
-"""Of different vehicles or drivers, as the TMS names them: those that the most routes wait for."""
+"""The most vehicles or drivers, as the TMS names them, that a screen shows: those that the most routes wait for."""
 
 
 class _Group(NamedTuple):
@@ -63,7 +63,7 @@ class WaitingReference:
 def waiting_references(
     connection: Connection, company_id: UUID, subject: Matched, records: Sequence[FleetRecord]
 ) -> list[WaitingReference]:
-    """What a company's held routes wait for, the most waited-for first. `records` is its fleet."""
+    """The references that a company's held routes wait for, the most waited-for first. `records` is its fleet."""
     groups = _GROUPS[subject].all(connection, (company_id,))
     values = {value for group in groups for value in (group.first, group.second) if value is not None}
     mapped = mappings_of(connection, company_id, subject, list(values)) if values else {}
@@ -114,7 +114,7 @@ def _add(
 
 
 class RouteNow(NamedTuple):
-    """Where a route stands that waited for a reference."""
+    """The present state of a route that waited for a reference."""
 
     id: UUID
     external_id: str
@@ -131,5 +131,5 @@ _NOW = Statement(
 
 
 def routes_now(connection: Connection, company_id: UUID, route_ids: Sequence[UUID]) -> list[RouteNow]:
-    """Of these routes those that are the company's."""
+    """The routes among `route_ids` that are the company's."""
     return _NOW.all(connection, (company_id, list(route_ids)))

@@ -1,1 +1,1 @@
-"""How routes are read: by the API and by the console."""
+"""Reading of routes for the API and the console."""

@@ -25,7 +25,7 @@ from domain.routes.intake.pushes import Push, Pushed
 
 
 class RouteRow(NamedTuple):
-    """What an answer is made of, as `queries` reads it."""
+    """A stored route with what an answer shows of it, as `lookups` reads it."""
 
     id: UUID
     company_id: UUID
@@ -39,13 +39,13 @@ class RouteRow(NamedTuple):
     driver_id: UUID | None
     scheduled_start: datetime
     stops: str
-    """JSON, as the other documents below: what is read of them is read into shapes at once."""
+    """JSON, like the other documents below: `route_answer` reads them into shapes."""
     distance_miles: float | None
     created_at: datetime
     unit_number: str | None
-    """The vehicle's; what was pushed until there is a vehicle."""
+    """The vehicle's unit number; until there is a vehicle, the pushed one."""
     driver_name: str | None
-    """Likewise."""
+    """The driver's name; until there is a driver, the pushed one."""
     plan: str | None = None
     timeline: str | None = None
     visits: str | None = None
@@ -53,9 +53,9 @@ class RouteRow(NamedTuple):
     version: str = ""
     """Differs whenever the answer does; lists have none."""
     total: int = 0
-    """How many routes the list has that it was read for."""
+    """The number of routes in the list that it was read for."""
     position: int = 0
-    """Among those asked for, from 1, where they were asked for with keys."""
+    """The position among the questions, from 1, where they came with keys."""
 
 
 def route_answer(row: RouteRow) -> Route:
@@ -133,7 +133,7 @@ def _pending(status: RouteStatus, reason: PendingReason | None, detail: str | No
 
 
 class _Stop(Struct, gc=False):
-    """What an answer tells of a `StopDocument`."""
+    """The part of a `StopDocument` that an answer shows."""
 
     name: str
     latitude: float

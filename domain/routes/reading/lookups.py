@@ -1,4 +1,4 @@
-"""How routes are read: by id, by externalId, and in lists."""
+"""Reads routes for the API: by id, by externalId, and in lists."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
@@ -41,7 +41,7 @@ _ASKED = f"""
     FROM unnest(%(key_ids)s::uuid[], %(asked)s::{{type}}[]) WITH ORDINALITY AS asked (key_id, {{name}}, position)
     CROSS JOIN LATERAL (SELECT k.company_id, k.environment {VALID} AND k.id = asked.key_id LIMIT 1) AS w
 """
-"""What was asked for with a key that is valid at this moment, with the tenant `w` of the key."""
+"""The questions that came with a key that is valid at this moment, with the tenant `w` of the key."""
 
 _ASKED_BY_ID = f"""
     {_ASKED.format(type="uuid", name="id")}
@@ -113,13 +113,13 @@ def ask_routes(asked: Sequence[tuple[UUID, UUID]]) -> Query[list[Versioned | Non
 
 
 def ask_versions(asked: Sequence[tuple[UUID, UUID]]) -> Query[list[str | None]]:
-    """Likewise only the version of each, for a client that may have the answer already. Stops and plan are not
-    loaded."""
+    """The version of each route, in order, for a client that may have the answer already. Stops and plan are not
+    loaded. None as in `ask_routes`."""
     return _asked(_VERSIONS, asked, as_array(route_id for _, route_id in asked), lambda row: row.version)
 
 
 def ask_external_ids(asked: Sequence[tuple[UUID, str]]) -> Query[list[Route | None]]:
-    """Likewise the newest route with each externalId."""
+    """The newest route with each externalId, in order, by a key. None as in `ask_routes`."""
     return _asked(_FIND, asked, [external_id for _, external_id in asked], route_answer)
 
 

@@ -206,7 +206,7 @@ def busy(connection: Connection, fleet: Fleet) -> Fleet:
 
 
 def entries_read(connection: Connection) -> int:
-    """Of the routes and their indexes, in this transaction so far."""
+    """The entries of `routes` and its indexes that this transaction has read so far."""
     row = connection.execute(
         "SELECT sum(pg_stat_get_xact_tuples_returned(it)) FROM ("
         "SELECT 'routes'::regclass AS it UNION ALL SELECT indexrelid FROM pg_index WHERE indrelid = 'routes'::regclass)"
