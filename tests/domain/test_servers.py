@@ -4,7 +4,7 @@ import pytest
 
 from domain import database
 from domain.database import DatabaseProblem, check_server
-from domain.queue import jobs
+from domain.queue import redis_clients
 from domain.queue.redis_clients import RedisProblem, check_redis
 from domain.settings import Settings
 
@@ -22,7 +22,7 @@ def test_a_postgres_below_the_least_version_is_too_old(settings: Settings, monke
 
 
 def test_a_redis_below_the_least_version_is_too_old(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "MIN_REDIS", (99, 0))
+    monkeypatch.setattr(redis_clients, "MIN_REDIS", (99, 0))
 
     with pytest.raises(RedisProblem, match=r"Redis [\d.]+ is too old: Fuelroute needs Redis 6\.2 or later"):
         check_redis(settings.require_redis_url())
