@@ -18,11 +18,11 @@ from domain.database import (
     IDLE_SECONDS,
     RECONNECT_SECONDS,
     SERVING,
-    Reach,
+    ServerHealth,
     ServerSilent,
     TimeLimits,
     by_key_options,
-    has_word,
+    has_unread_data,
     is_away,
 )
 from domain.psycopg_internals import WaitTimeout
@@ -32,8 +32,8 @@ from domain.statements import Command, Query
 Answer = TypeVar("Answer")
 
 
-class AsyncSession(psycopg.AsyncConnection[tuple[Any, ...]]):
-    """A connection that does not wait for ever, as `database.Session`."""
+class AsyncPooledConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
+    """A connection that does not wait for ever, as `database.PooledConnection`."""
 
     patience_seconds = SERVING.patience_seconds
     made_at = used_at = 0.0
@@ -58,13 +58,13 @@ class AsyncDatabase:
         """Whoever asks waits `timeout_seconds` for a connection. After one has waited in vain, all others hardly wait
         for a second, so those that stood in line do not wait as long again."""
         self._limits = limits
-        self._reach = Reach()
+        self._health = ServerHealth()
         self._pool = AsyncConnectionPool(
             url,
             min_size=1,
             max_size=pool_size,
             timeout=timeout_seconds,
-            connection_class=AsyncSession,
+            connection_class=AsyncPooledConnection,
             kwargs=by_key_options(limits),
             configure=self._configure,
             check=self._check,  # a restarted server costs nobody a request
@@ -104,18 +104,18 @@ class AsyncDatabase:
     async def store(self, query: Query[Answer]) -> Answer:
         """Asks PostgreSQL a query that stores something. Raises likewise; whether it is stored is not known
         when the connection broke."""
-        async with self._lent() as connection:
+        async with self._borrowed() as connection:
             return await query.on_async(connection)
 
     async def copy(self, command: Command, lines: str) -> None:
         """Stores rows in COPY's text format, all or none. Raises psycopg.Error, likewise."""
-        async with self._lent() as connection, connection.cursor() as cursor, cursor.copy(command.text) as copying:
+        async with self._borrowed() as connection, connection.cursor() as cursor, cursor.copy(command.text) as copying:
             await copying.write(lines)
 
     @asynccontextmanager
-    async def _lent(self) -> AsyncIterator[AsyncSession]:
+    async def _borrowed(self) -> AsyncIterator[AsyncPooledConnection]:
         started = time.monotonic()
-        seconds = self._reach.waiting_seconds()
+        seconds = self._health.waiting_seconds()
         try:
             async with self._pool.connection(timeout=seconds) as connection:
                 try:
@@ -125,16 +125,16 @@ class AsyncDatabase:
                     raise
         except PoolTimeout:
             if seconds is None:
-                self._reach.note_in_vain(started)
+                self._health.note_timeout(started)
             raise
 
-    async def _configure(self, connection: AsyncSession) -> None:
+    async def _configure(self, connection: AsyncPooledConnection) -> None:
         connection.made_at = connection.used_at = time.monotonic()
-        self._reach.note_connected()
+        self._health.note_connected()
 
-    async def _check(self, connection: AsyncSession) -> None:
+    async def _check(self, connection: AsyncPooledConnection) -> None:
         now = time.monotonic()
-        if now - connection.used_at > IDLE_SECONDS or has_word(connection):
+        if now - connection.used_at > IDLE_SECONDS or has_unread_data(connection):
             connection.patience_seconds = CHECK_SECONDS
             try:
                 await AsyncConnectionPool.check_connection(connection)
@@ -143,10 +143,10 @@ class AsyncDatabase:
                 raise
         connection.patience_seconds = self._limits.patience_seconds
         connection.used_at = now
-        self._reach.note_lent(now)
+        self._health.note_borrowed(now)
 
-    async def _learn_from(self, error: psycopg.OperationalError, connection: AsyncSession) -> None:
-        if self._reach.has_ended(error, connection):
+    async def _learn_from(self, error: psycopg.OperationalError, connection: AsyncPooledConnection) -> None:
+        if self._health.should_drop_idle(error, connection):
             await self._pool.drain()
 
 

@@ -76,10 +76,10 @@ SERVING = TimeLimits(statement_seconds=2.5, lock_seconds=1.5, idle_seconds=10)
 WORKING = TimeLimits(statement_seconds=60, lock_seconds=2)
 """For jobs and passes."""
 
-ALONE = TimeLimits(statement_seconds=10, lock_seconds=0.05)
+ONE_BY_ONE = TimeLimits(statement_seconds=10, lock_seconds=0.05)
 """For each part of a batch that failed and is done again in parts: the batch as a whole has waited already."""
 
-KEEPING = TimeLimits(statement_seconds=3600, lock_seconds=1)
+HOUSEKEEPING = TimeLimits(statement_seconds=3600, lock_seconds=1)
 """For housekeeping. It may have much to remove, but waits only briefly for a lock and else for its next hour: while it
 waits for the lock of a whole table, requests stand in line behind it, and those give up after 1.5 s (`SERVING`)."""
 
@@ -230,7 +230,7 @@ class PooledConnection(psycopg.Connection[tuple[Any, ...]]):
         return True
 
 
-def has_word(connection: psycopg.BaseConnection[Any]) -> bool:
+def has_unread_data(connection: psycopg.BaseConnection[Any]) -> bool:
     """True when the server has sent something unasked, or closed the connection. It takes no round trip: a
     server that stops says so to each of its connections."""
     poll = select.poll()
@@ -238,7 +238,7 @@ def has_word(connection: psycopg.BaseConnection[Any]) -> bool:
     return bool(poll.poll(0))
 
 
-class Lent(Protocol):
+class BorrowedConnection(Protocol):
     """A connection of either pool."""
 
     made_at: float
@@ -248,11 +248,11 @@ class Lent(Protocol):
         """True when the server ended it."""
 
 
-class Reach:
+class ServerHealth:
     """The knowledge of a pool's users about the server: whether to wait for it, and which connections ended."""
 
     def __init__(self) -> None:
-        self._away_until = self._lent_at = self._forgotten_at = -math.inf
+        self._away_until = self._borrowed_at = self._forgotten_at = -math.inf
 
     def waiting_seconds(self) -> float | None:
         """The time to wait for a connection; None: as long as the pool does."""
@@ -262,15 +262,15 @@ class Reach:
         """A connection was opened: the server is there."""
         self._away_until = -math.inf
 
-    def note_lent(self, now: float) -> None:
-        self._lent_at = now
+    def note_borrowed(self, now: float) -> None:
+        self._borrowed_at = now
 
-    def note_in_vain(self, since: float) -> None:
+    def note_timeout(self, since: float) -> None:
         """Somebody has waited for a connection since then. Where others got one meanwhile, the server is only busy."""
-        if self._lent_at < since:
+        if self._borrowed_at < since:
             self._away_until = time.monotonic() + AWAY_SECONDS
 
-    def has_ended(self, error: psycopg.OperationalError, connection: Lent) -> bool:
+    def should_drop_idle(self, error: psycopg.OperationalError, connection: BorrowedConnection) -> bool:
         """What a connection has met. Whether to drop those that lie idle: they ended with it, and would be tried one by
         one. False when that has been done since it was made."""
         if isinstance(error, ServerSilent):
@@ -299,7 +299,7 @@ class Database:
         self.url = url
         self._limits = limits
         self._fail_fast = fail_fast
-        self._reach = Reach()
+        self._health = ServerHealth()
         self._pool, self._pool_by_key = (
             ConnectionPool(
                 url,
@@ -344,7 +344,7 @@ class Database:
         Raises psycopg.OperationalError (PoolTimeout and ServerSilent among them) when PostgreSQL is away, and
         psycopg.errors.LockNotAvailable or QueryCanceled beyond the limits.
         """
-        with self._lent(self._pool) as connection, connection.transaction():
+        with self._borrowed(self._pool) as connection, connection.transaction():
             if snapshot:
                 _SNAPSHOT.execute(connection)
             if limits is not None:
@@ -355,7 +355,7 @@ class Database:
     def transaction_by_key(self, *, snapshot: bool = False, limits: TimeLimits | None = None) -> Iterator[Connection]:
         """A transaction of statements that find their rows by key. They go out together until the first result is
         looked at: fewer round trips, but no COPY. Raises likewise."""
-        with self._lent(self._pool_by_key) as connection:
+        with self._borrowed(self._pool_by_key) as connection:
             try:
                 with connection.pipeline():
                     # psycopg's own transaction would wait for an answer before the first statement and after the last
@@ -375,13 +375,13 @@ class Database:
     def by_key(self) -> Iterator[Connection]:
         """For single statements by key. Each commits by itself, which saves the two round trips of a transaction.
         Raises likewise."""
-        with self._lent(self._pool_by_key) as connection:
+        with self._borrowed(self._pool_by_key) as connection:
             yield connection
 
     @contextmanager
-    def _lent(self, pool: ConnectionPool[PooledConnection]) -> Iterator[PooledConnection]:
+    def _borrowed(self, pool: ConnectionPool[PooledConnection]) -> Iterator[PooledConnection]:
         started = time.monotonic()
-        seconds = self._reach.waiting_seconds() if self._fail_fast else None
+        seconds = self._health.waiting_seconds() if self._fail_fast else None
         try:
             with pool.connection(timeout=seconds) as connection:
                 try:
@@ -391,17 +391,17 @@ class Database:
                     raise
         except PoolTimeout:
             if seconds is None:
-                self._reach.note_in_vain(started)
+                self._health.note_timeout(started)
             raise
 
     def _configure(self, connection: PooledConnection) -> None:
         connection.url, connection.made_at = self.url, time.monotonic()
         connection.used_at = connection.made_at
-        self._reach.note_connected()
+        self._health.note_connected()
 
     def _check(self, connection: PooledConnection) -> None:
         now = time.monotonic()
-        if now - connection.used_at > IDLE_SECONDS or has_word(connection):
+        if now - connection.used_at > IDLE_SECONDS or has_unread_data(connection):
             connection.patience_seconds = CHECK_SECONDS
             try:
                 ConnectionPool.check_connection(connection)
@@ -410,10 +410,10 @@ class Database:
                 raise
         connection.patience_seconds = self._limits.patience_seconds
         connection.used_at = now
-        self._reach.note_lent(now)
+        self._health.note_borrowed(now)
 
     def _learn_from(self, error: psycopg.OperationalError, connection: PooledConnection) -> None:
-        if self._reach.has_ended(error, connection):
+        if self._health.should_drop_idle(error, connection):
             for pool in (self._pool, self._pool_by_key):
                 pool.drain()
 
@@ -450,7 +450,7 @@ def _limit(connection: PooledConnection, limits: TimeLimits) -> None:
 
 
 @contextmanager
-def together(connection: Connection) -> Iterator[None]:
+def pipelined(connection: Connection) -> Iterator[None]:
     """The statements of the block go out together, and so are one transaction where there is none around them. Their
     results may be read after the block."""
     try:
@@ -470,7 +470,7 @@ class _Flushed(NamedTuple):
 _COMMIT_NOTHING = Statement(_Flushed, "SELECT pg_logical_emit_message(true, 'fuelroute', '')::text AS position")
 
 
-def flush() -> Query[None]:
+def wait_until_durable() -> Query[None]:
     """Returns when every commit before this query is on disk, whichever connection made it. PostgreSQL writes its log
     in order, so this commit of nothing waits for all of them."""
     return Query(_COMMIT_NOTHING, (), lambda _: None)

@@ -24,7 +24,7 @@ _PARTITIONS = Statement(
 )
 
 
-def keep_days(
+def maintain_daily_partitions(
     connection: Connection,
     table: str,
     make: Callable[[Connection, str, date], object],

@@ -13,7 +13,7 @@ import psycopg
 
 from domain.async_database import AsyncDatabase
 from domain.contract.shapes import Route, RouteInput
-from domain.database import Database, flush, is_away
+from domain.database import Database, is_away, wait_until_durable
 from domain.lifecycle import PushEffect, RouteStatus
 from domain.observability import ROUTES_PUSHED, get_logger
 from domain.queue.job_queue import AsyncJobQueue
@@ -162,7 +162,7 @@ class PushPipeline:
                 await self._answer_with_outcomes(expected)
         late = [one for one in changed if not one.admitted.asked.future.done()]
         if any(one.pushed.effect == "create" for one in late):
-            await self._by_key.ask(flush())  # no worker's commit has written them to disk
+            await self._by_key.ask(wait_until_durable())  # no worker's commit has written them to disk
         await self._read(late)
 
     async def _answer_with_outcomes(self, expected: Expectation[_Stored]) -> None:

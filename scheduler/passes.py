@@ -9,7 +9,7 @@ from uuid import UUID
 
 from domain.accounts import attempts, companies, sessions
 from domain.accounts.contacts import Contacts
-from domain.database import KEEPING, Connection, Database
+from domain.database import HOUSEKEEPING, Connection, Database
 from domain.housekeeping import retention
 from domain.housekeeping.sealing import seal_stored
 from domain.messages.due_messages import due_messages
@@ -144,16 +144,18 @@ class Passes:
             sealed, unreadable = seal_stored(connection, Contacts.of(self.settings))
         if unreadable:
             log.error("contacts.unreadable", contacts=unreadable)
-        with self.database.transaction(limits=KEEPING) as connection:
+        with self.database.transaction(limits=HOUSEKEEPING) as connection:
             for wrong in counts.reconcile(connection):
                 log.error("counts.mended", **wrong._asdict())
         # last, since it fails while another transaction reads the whole table
-        with self.database.transaction(limits=KEEPING) as connection:
+        with self.database.transaction(limits=HOUSEKEEPING) as connection:
             removed = position_partitions.maintain_partitions(
                 connection, retention_days=self.settings.position_retention_days, now=now
             )
-        with self.database.transaction(limits=KEEPING) as connection:
-            request_days = requests.keep_requests(connection, days=self.settings.request_log_days, now=now)
+        with self.database.transaction(limits=HOUSEKEEPING) as connection:
+            request_days = requests.maintain_request_partitions(
+                connection, days=self.settings.request_log_days, now=now
+            )
         moved = {
             "position_days_removed": removed,
             "request_days_removed": request_days,

@@ -9,7 +9,7 @@ import dramatiq
 import psycopg
 from psycopg.errors import LockNotAvailable
 
-from domain.database import ALONE, TimeLimits, is_away
+from domain.database import ONE_BY_ONE, TimeLimits, is_away
 from domain.encoding import write
 from domain.observability import ROUTES_IMPORTED, get_logger
 from domain.queue.jobs import Job
@@ -117,7 +117,7 @@ def _one_by_one(context: Context, route_ids: Sequence[UUID], wait: bool) -> tupl
     outcomes: dict[UUID, ImportOutcome] = {}
     jobs: list[Job] = []
     for route_id in route_ids:
-        outcome, more = import_batch(context, [route_id], wait=wait, limits=ALONE)
+        outcome, more = import_batch(context, [route_id], wait=wait, limits=ONE_BY_ONE)
         outcomes |= outcome
         jobs += more
     return outcomes, jobs

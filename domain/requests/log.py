@@ -14,9 +14,9 @@ from psycopg import sql
 from domain.accounts.keys import Caller
 from domain.contract.shapes import FieldFault
 from domain.database import Connection
-from domain.days import keep_days
+from domain.days import maintain_daily_partitions
 from domain.ids import first_id_of, read_id
-from domain.requests.redaction import load_asked_for_in, load_named_in, redacted_body, redacted_query
+from domain.requests.redaction import external_id_in_body, external_id_in_query, redacted_body, redacted_query
 from domain.statements import Command
 
 _MOST_OF_A_SUBJECT = 200
@@ -101,7 +101,7 @@ def _subject_of(entry: Entry) -> str:
         return entry.path_id if read_id("rte", entry.path_id) is not None else ""
     if entry.path != "/v1/routes":
         return ""
-    text = load_named_in(entry.body) if entry.body else load_asked_for_in(entry.query) if entry.query else ""
+    text = external_id_in_body(entry.body) if entry.body else external_id_in_query(entry.query) if entry.query else ""
     return text[:_MOST_OF_A_SUBJECT] if "svc_" not in text else ""  # a key that was pasted into the wrong place
 
 
@@ -124,13 +124,15 @@ def _cell(text: str | None) -> str:
 # --- How entries go ----------------------------------------------------------------------------------------------
 
 
-def keep_requests(connection: Connection, *, days: float, now: datetime) -> int:
+def maintain_request_partitions(connection: Connection, *, days: float, now: datetime) -> int:
     """Makes the partitions of the next days, and removes those that are older than so many days. Returns how many
     were removed.
 
     What came in on a day that had no partition yet is in `request_log_other`, and goes by `forget_requests`.
     """
-    return keep_days(connection, "request_log", _make_partition, days=days, now=now, days_before_first=1)
+    return maintain_daily_partitions(
+        connection, "request_log", _make_partition, days=days, now=now, days_before_first=1
+    )
 
 
 def _make_partition(connection: Connection, table: str, day: date) -> None:

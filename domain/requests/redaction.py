@@ -144,7 +144,7 @@ class _Named(Struct, rename="camel"):
 _NAMED = msgspec.json.Decoder(_Named)
 
 
-def load_named_in(body: bytes) -> str:
+def external_id_in_body(body: bytes) -> str:
     """The `externalId` of a pushed route; "" where there is none that can be read."""
     try:
         return _NAMED.decode(body).external_id
@@ -152,7 +152,7 @@ def load_named_in(body: bytes) -> str:
         return ""
 
 
-def load_asked_for_in(query: bytes) -> str:
+def external_id_in_query(query: bytes) -> str:
     """The `externalId` that a list is asked for by; "" where there is none."""
     if b"externalId=" not in query:
         return ""

@@ -2,7 +2,7 @@
 
 Entries are stored by key, so those of a key, or of the few keys of a company, are found at once, and so are those that
 failed. A whole `externalId`, route id or request id is found wherever it is. Other words, statuses and codes are looked
-for among the newest MOST_SEARCHED.
+for among the newest MOST_REQUESTS_SEARCHED.
 """
 
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ from domain.database import Connection
 from domain.ids import first_id_of, read_id, shown_id
 from domain.statements import Command, IdRow, Statement
 
-MOST_SEARCHED = 10_000
+MOST_REQUESTS_SEARCHED = 10_000
 """Entries of a company that words are looked for in: so many divided by its keys, of each key."""
 _LEAST_OF_A_KEY = 200
 _MOST_NAMED = 1_000
@@ -69,7 +69,7 @@ class LoggedRequest(NamedTuple):
 class FoundRequests(NamedTuple):
     requests: list[LoggedRequest]
     is_partial: bool
-    """Whether older ones may fit too: no more than MOST_SEARCHED were looked at."""
+    """Whether older ones may fit too: no more than MOST_REQUESTS_SEARCHED were looked at."""
     has_more: bool
 
 
@@ -80,7 +80,7 @@ def search_requests(
     keys = [row.id for row in _KEYS.all(connection, (company_id,)) if wanted.key_id in (None, row.id)]
     failed = bool(wanted.code) or (wanted.statuses is not None and wanted.statuses.start >= 400)
     is_filtered = bool(wanted.text or wanted.code or wanted.statuses)
-    most = max(MOST_SEARCHED // max(1, len(keys)), _LEAST_OF_A_KEY) if is_filtered else limit + 1
+    most = max(MOST_REQUESTS_SEARCHED // max(1, len(keys)), _LEAST_OF_A_KEY) if is_filtered else limit + 1
     until = first_id_of(wanted.until) if wanted.until is not None else _LAST_ID
     parameters: dict[str, Any] = {
         "company_id": company_id,

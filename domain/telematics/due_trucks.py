@@ -25,7 +25,7 @@ _HINTED_FOR = timedelta(minutes=1)
 """A truck that has waited for longer gets no further job with each post: the workers are behind, and the sweep enqueues
 its job."""
 
-CANDIDATES = """
+OPEN_ROUTES_OF_TRUCK = """
     (SELECT r.id, r.scheduled_start, r.stops FROM routes r
      WHERE r.vehicle_id = truck.vehicle_id AND r.environment = %(environment)s
        AND (r.status IN ('planned','active') OR r.status = 'draft' AND r.arrived_at IS NOT NULL))
@@ -51,14 +51,14 @@ however many drafts it has:
 One of each would do, but it may be closed before a worker chooses."""
 
 
-class _MarkedTruck(NamedTuple):
+class _DueTruck(NamedTuple):
     vehicle_id: UUID
     company_id: UUID
     unprocessed_since: NotNull[datetime]
 
 
-_MARK = Statement(
-    _MarkedTruck,
+_MAKE_DUE = Statement(
+    _DueTruck,
     f"""
     WITH truck AS MATERIALIZED (
         SELECT t.vehicle_id, t.newest_at, t.watch_from, t.watch_at,
@@ -74,17 +74,17 @@ _MARK = Statement(
     ), new AS MATERIALIZED (
         SELECT truck.vehicle_id, min(first_at) AS first_at FROM truck CROSS JOIN LATERAL (
             SELECT min(fix.recorded_at) AS first_at
-            FROM ({CANDIDATES}) AS candidate
+            FROM ({OPEN_ROUTES_OF_TRUCK}) AS open_route
             CROSS JOIN LATERAL (
                 SELECT max(coalesce(v.departed_at + interval '10 minutes', 'infinity')) AS until
-                FROM visits v WHERE v.route_id = candidate.id) AS visited
+                FROM visits v WHERE v.route_id = open_route.id) AS visited
             CROSS JOIN LATERAL (
                 SELECT array_agg(stop.latitude) AS latitudes, array_agg(stop.longitude) AS longitudes
-                FROM jsonb_to_recordset(candidate.stops) AS stop (latitude float8, longitude float8)
+                FROM jsonb_to_recordset(open_route.stops) AS stop (latitude float8, longitude float8)
                 WHERE stop.latitude BETWEEN truck.south AND truck.north) AS reached
             CROSS JOIN LATERAL unnest(truck.moments, truck.latitudes, truck.longitudes)
                 AS fix (recorded_at, latitude, longitude)
-            WHERE candidate.scheduled_start - fix.recorded_at <= %(early)s
+            WHERE open_route.scheduled_start - fix.recorded_at <= %(early)s
               AND (fix.recorded_at < visited.until OR EXISTS (
                   SELECT FROM unnest(reached.latitudes, reached.longitudes) AS stop (latitude, longitude),
                   LATERAL (SELECT abs(stop.longitude - fix.longitude) AS across) AS apart
@@ -128,7 +128,7 @@ def make_trucks_due(
     """
     if not fixes:
         return []
-    waiting = _MARK.all(
+    waiting = _MAKE_DUE.all(
         connection,
         {
             "environment": environment,

@@ -51,11 +51,11 @@ def current_routes(routes: Sequence[OpenRoute], tracks: Sequence[Track], *, earl
     current = {}
     for track in tracks:
         own = by_vehicle.get(track.vehicle_id, {})
-        candidates = [
+        choices = [
             TruckRoute(route.id, RouteStatus(route.status), route.scheduled_start, route.arrived_at)
             for route in own.values()
         ]
-        chosen = arrivals.current_route(candidates, track.newest_at, early=early)
+        chosen = arrivals.current_route(choices, track.newest_at, early=early)
         if chosen is not None:
             current[track.vehicle_id] = own[chosen.route_id]
     return current

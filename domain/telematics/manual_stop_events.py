@@ -17,7 +17,7 @@ from domain.errors import FuelrouteError
 from domain.roads import Point
 from domain.telematics.arrivals import Implied, ManualStopEvent, Visit, places_of
 
-End = Literal["arrival", "departure"]
+VisitEnd = Literal["arrival", "departure"]
 """Of a visit: which of its two ends is marked."""
 
 
@@ -25,7 +25,7 @@ class ImpossibleStopEvent(FuelrouteError):
     """The text says why it cannot have been so."""
 
 
-def is_known(visits: Mapping[int, Visit], stop: int, end: End) -> bool:
+def is_known(visits: Mapping[int, Visit], stop: int, end: VisitEnd) -> bool:
     """Whether this end of the visit was seen or marked before, and needs no mark. A departure that is only implied may
     still be marked."""
     visit = visits.get(stop)
@@ -35,9 +35,14 @@ def is_known(visits: Mapping[int, Visit], stop: int, end: End) -> bool:
 
 
 def with_stop_event(
-    stops: Sequence[Point], visits: Mapping[int, Visit], stop: int, end: End, moment: datetime, mark: ManualStopEvent
+    stops: Sequence[Point],
+    visits: Mapping[int, Visit],
+    stop: int,
+    end: VisitEnd,
+    moment: datetime,
+    mark: ManualStopEvent,
 ) -> dict[int, Visit]:
-    """The visits after a mark of what is not known yet, by position of the stop. Raises ImpossibleMark.
+    """The visits after a mark of what is not known yet, by position of the stop. Raises ImpossibleStopEvent.
 
     As with fixes, all stops of one place are reached and left together, and a stop that was passed over stays
     unvisited.
@@ -63,7 +68,7 @@ def with_stop_event(
 
 
 def _require_order(visits: Mapping[int, Visit], place: Sequence[int], moment: datetime) -> None:
-    """Stops are reached in their order. Raises ImpossibleMark."""
+    """Stops are reached in their order. Raises ImpossibleStopEvent."""
     for stop, visit in visits.items():
         left = visit.departed_at if is_known(visits, stop, "departure") else None
         if stop < place[0] and moment < max(visit.arrived_at, left or visit.arrived_at):

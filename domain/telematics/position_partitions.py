@@ -5,7 +5,7 @@ from datetime import date, datetime, timedelta
 from psycopg import sql
 
 from domain.database import Connection
-from domain.days import keep_days
+from domain.days import maintain_daily_partitions
 from domain.statements import Command
 
 
@@ -15,7 +15,7 @@ def maintain_partitions(connection: Connection, *, retention_days: float, now: d
     Positions of all other days are in the partition `positions_live_other`; see `forget_positions`. Returns how many
     partitions were removed.
     """
-    return keep_days(connection, "positions_live", _make_partition, days=retention_days, now=now)
+    return maintain_daily_partitions(connection, "positions_live", _make_partition, days=retention_days, now=now)
 
 
 def forget_positions(connection: Connection, *, days: float, now: datetime, limit: int) -> int:

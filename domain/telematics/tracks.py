@@ -16,7 +16,7 @@ from domain.queue.jobs import SWEEP_GRACE, Job
 from domain.statements import Command, NotNull, Statement, in_turns
 from domain.telematics import arrivals
 from domain.telematics.arrivals import Fix
-from domain.telematics.due_trucks import CANDIDATES
+from domain.telematics.due_trucks import OPEN_ROUTES_OF_TRUCK
 from domain.telematics.feed import count_dropped
 from domain.telematics.rechecks import WaitingAgain, process_trucks
 
@@ -49,11 +49,11 @@ _WAITING_TRUCKS = Statement(
     WaitingTruck,
     f"""
     SELECT truck.vehicle_id, truck.company_id, truck.ctid AS version,
-           ARRAY(SELECT candidate.id FROM ({CANDIDATES}) AS candidate) AS route_ids
+           ARRAY(SELECT open_route.id FROM ({OPEN_ROUTES_OF_TRUCK}) AS open_route) AS route_ids
     FROM tracks truck
     WHERE truck.vehicle_id = ANY(%(vehicles)s) AND truck.environment = %(environment)s
       AND truck.unprocessed_from IS NOT NULL
-    """,  # noqa: S608 (a constant of `marking`)
+    """,  # noqa: S608 (a constant of `due_trucks`)
 )
 
 
@@ -259,7 +259,7 @@ _NOTE_REST = Command(
 )
 
 
-def note_rest(
+def note_processed(
     connection: Connection,
     environment: str,
     vehicle_ids: Collection[UUID],

@@ -3,7 +3,7 @@ it.
 
 - `watch_from`: fixes recorded from then on are to be compared with the road of the plan.
 - `watch_at`: only a fix recorded then or later can show something new, so only such a one has the truck processed
-  (`marking`). It is 15 minutes ahead while the truck is on its road, and less before a fuel stop. NULL: nothing is
+  (`due_trucks`). It is 15 minutes ahead while the truck is on its road, and less before a fuel stop. NULL: nothing is
   compared, because the truck is not watched, or a new plan or its message is under way.
 - `fuel_stops_passed`: how many of the driver's fuel stops are behind the truck.
 

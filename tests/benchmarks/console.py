@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from deploy.demo import HERE as DEMO
-from domain.database import KEEPING
+from domain.database import HOUSEKEEPING
 from domain.ids import new_id, read_id
 from domain.lifecycle import PendingReason, Role, RouteStatus
 from domain.stations.price_imports import store_deal_rows, store_station_rows, store_tax_rows
@@ -155,7 +155,7 @@ def _load(bench: Bench, stack: Stack) -> Fleet:
         load_routes(stack.database, [*lots, waiting], advance)
     with (
         bench.task("console: savings of the completed routes"),
-        stack.database.transaction(limits=KEEPING) as connection,
+        stack.database.transaction(limits=HOUSEKEEPING) as connection,
     ):
         connection.execute(_SAVINGS, (now, fleet.company_id))
         connection.execute("ANALYZE savings")

@@ -28,7 +28,7 @@ from domain.database import (
     TimeLimits,
     connected,
     open_session,
-    together,
+    pipelined,
 )
 from domain.migrations import engine
 from domain.settings import Settings
@@ -285,13 +285,13 @@ def test_a_leader_whose_server_falls_silent_learns_that_it_cannot_know_to_lead(u
 
 def test_what_goes_out_together_is_stored_together_and_a_failure_spoils_no_later_statement() -> None:
     """PostgreSQL skips what follows the failure, also statements that psycopg has it prepare."""
-    with own_database("together") as database:
+    with own_database("pipelined") as database:
         with database.transaction() as connection:
             connection.execute("CREATE TABLE kept (number int)")
 
         def store(number: int) -> int | None:
             with database.by_key() as connection:
-                with together(connection):
+                with pipelined(connection):
                     connection.execute("INSERT INTO kept SELECT 10 / %s::int", (number,))
                     count = named(connection).execute("SELECT count(*) AS kept FROM kept")
                 row = count.fetchone()
@@ -303,7 +303,7 @@ def test_what_goes_out_together_is_stored_together_and_a_failure_spoils_no_later
             assert store(attempt) == attempt
 
         def store_and_fail() -> None:
-            with database.by_key() as connection, together(connection):
+            with database.by_key() as connection, pipelined(connection):
                 connection.execute("INSERT INTO kept VALUES (1)")
                 connection.execute("SELECT 1 / 0")
 

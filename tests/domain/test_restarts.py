@@ -14,7 +14,7 @@ from psycopg.sql import SQL, Identifier
 from psycopg_pool import PoolTimeout
 
 from domain.async_database import AsyncDatabase
-from domain.database import CHECK_SECONDS, SERVING, Connection, Database, is_away, together
+from domain.database import CHECK_SECONDS, SERVING, Connection, Database, is_away, pipelined
 from domain.statements import Query, Statement
 from tests.conftest import make_database
 from tests.rows import named
@@ -142,7 +142,7 @@ def test_a_statement_that_fails_ends_no_other_connection(url: str) -> None:
         fill(database)
         before = backends(url)
         for use in USES:
-            with pytest.raises(psycopg.errors.DivisionByZero), use(database) as connection, together(connection):
+            with pytest.raises(psycopg.errors.DivisionByZero), use(database) as connection, pipelined(connection):
                 connection.execute("SELECT 1 / 0")
         assert len(before & backends(url)) >= len(before) - len(USES)
 

@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from domain.database import Connection, as_json, together
+from domain.database import Connection, as_json, pipelined
 from domain.fleet.matching import GivenReference, MappingKind, why_unclear
 from domain.lifecycle import HELD, PendingReason, RouteStatus
 from domain.queue.jobs import Job, build_plan_job
@@ -53,7 +53,7 @@ def import_routes(
     route that waits for nothing is a draft, and its truck is looked at again. Routes that had started before follow in
     a second transaction, and what the rest waits for in a third, unless a route has changed meanwhile.
     """
-    with together(connection):
+    with pipelined(connection):
         attempt = match_and_import(connection, route_ids, visited=False, wait=wait, now=now)
         trucks = recheck_imported(connection, route_ids, now=now)
     routes, jobs = attempt.fetchall(), process_trucks(trucks)
@@ -78,7 +78,7 @@ def _import_visited(
     """The attempt at routes with visits, which hardly any route has, in one transaction. Only visits that could have
     begun the route as it is now stay: such a route has arrived, and its plan is due. To look at the trucks again locks
     them, so that none of their other routes starts before the visits are judged."""
-    with together(connection):
+    with pipelined(connection):
         attempt = match_and_import(connection, route_ids, visited=True, wait=wait, now=now)
         trucks = recheck_imported(connection, route_ids, now=now)
         judged = keep_what_could_begin(connection, route_ids, early=early, now=now)
@@ -209,7 +209,7 @@ def _hold(
     jobs: list[Job] = []
     if changes:
         ids = [change.id for change in changes]
-        with together(connection):
+        with pipelined(connection):
             holding = _HOLD.execute(connection, (as_json(changes),))
             trucks = recheck_left(connection, ids, now=now)
         jobs = process_trucks(trucks)

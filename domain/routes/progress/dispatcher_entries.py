@@ -24,9 +24,9 @@ from domain.settings import Settings
 from domain.statements import Command, IdRow, Statement
 from domain.telematics import arrivals, manual_stop_events
 from domain.telematics.arrivals import ManualStopEvent, TruckRoute
-from domain.telematics.due_trucks import CANDIDATES
+from domain.telematics.due_trucks import OPEN_ROUTES_OF_TRUCK
 from domain.telematics.fixes_to_visits import OpenRoute
-from domain.telematics.manual_stop_events import End
+from domain.telematics.manual_stop_events import VisitEnd
 from domain.telematics.rechecks import recheck_trucks
 
 # --- A stop is marked as reached or left -----------------------------------------------------------------------
@@ -43,11 +43,11 @@ class _Others(NamedTuple):
 _OTHERS = Statement(
     _Others,
     f"""
-    SELECT truck.free_since, ARRAY(SELECT candidate.id FROM ({CANDIDATES}) AS candidate) AS route_ids
+    SELECT truck.free_since, ARRAY(SELECT open_route.id FROM ({OPEN_ROUTES_OF_TRUCK}) AS open_route) AS route_ids
     FROM (SELECT r.vehicle_id, %(moment)s::timestamptz AS newest_at, t.free_since
           FROM routes r LEFT JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
           WHERE r.company_id = %(company_id)s AND r.environment = %(environment)s AND r.id = %(id)s) AS truck
-    """,  # noqa: S608 (a constant of `marking`)
+    """,  # noqa: S608 (a constant of `due_trucks`)
 )
 _LOCK = Statement(
     OpenRoute,
@@ -60,12 +60,12 @@ _LOCK = Statement(
 _OPEN = (RouteStatus.DRAFT, RouteStatus.PLANNED, RouteStatus.ACTIVE)
 
 
-def mark_stop(
+def enter_stop_event(
     connection: Connection,
     tenant: Tenant,
     route_id: UUID,
     stop: int,
-    end: End,
+    end: VisitEnd,
     moment: datetime,
     by: Requester,
     *,
@@ -75,7 +75,7 @@ def mark_stop(
     """Somebody says that the truck was at a stop, or has left it, at that moment. The visit does what any visit does.
 
     Returns whether it was news: what was seen or marked before stays as it is. And the jobs to enqueue after the
-    commit: what the truck has done since is processed again. Raises ImpossibleMark, ImpossibleStep.
+    commit: what the truck has done since is processed again. Raises ImpossibleStopEvent, ImpossibleStep.
     """
     early = timedelta(hours=settings.early_arrival_hours)
     stale = arrivals.STALE_DRAFT_AFTER
@@ -127,12 +127,12 @@ def _require_possible(
         raise ImpossibleStep("at that time the truck was still on the route that it has completed since")
     if route.status != RouteStatus.DRAFT or route.arrived_at is not None:
         return
-    candidates = [
+    choices = [
         TruckRoute(one.id, RouteStatus(one.status), one.scheduled_start, one.arrived_at)
         for one in of_truck
         if one.vehicle_id == route.vehicle_id and one.status in _OPEN
     ]
-    current = arrivals.current_route(candidates, moment, early=early)
+    current = arrivals.current_route(choices, moment, early=early)
     if current is not None and current.route_id != route.id:
         other = shown_id("rte", current.route_id)
         raise ImpossibleStep(f"its truck has another route first, {other}: mark the stops of that one, or cancel it")

@@ -67,7 +67,7 @@ def process_vehicles(
     companies = {vehicle_id: route.company_id for vehicle_id, route in current.items()}
     tracks.flag_implausible(connection, Environment(environment), flags, companies, now=now)
     rest_from = {vehicle_id: rest for vehicle_id, (_, rest) in windows.items() if rest is not None}
-    tracks.note_rest(connection, environment, [track.vehicle_id for track in locked], rest_from, now=now)
+    tracks.note_processed(connection, environment, [track.vehicle_id for track in locked], rest_from, now=now)
     followed, unwatched = _watched(locked, current, windows, visits)
     watches.unwatch(connection, environment, unwatched)
     return [

@@ -17,7 +17,7 @@ from domain.lifecycle import PendingReason, RouteStatus
 from domain.routes.reading.lookups import list_routes, read_routes
 from domain.statements import IdRow, Statement
 
-MOST_SEARCHED = 10_000
+MOST_ROUTES_SEARCHED = 10_000
 """Routes that words are looked for in."""
 MOST_RECORDS = 20
 """Vehicles, or drivers, that a word may mean."""
@@ -43,7 +43,7 @@ class FoundRoutes(NamedTuple):
     """One page, newest scheduled start first, ties by id."""
     total: int
     is_partial: bool
-    """Whether others may fit too: no more than MOST_SEARCHED were looked at, of MOST_RECORDS vehicles or drivers."""
+    """Whether others may fit too: no more than MOST_ROUTES_SEARCHED were looked at, of MOST_RECORDS vehicles or drivers."""
 
 
 def search_routes(
@@ -75,7 +75,7 @@ def search_routes(
         "driver_ids": driver_ids,
         "limit": limit,
         "offset": offset,
-        "most": MOST_SEARCHED,
+        "most": MOST_ROUTES_SEARCHED,
     }
     found = _SEARCH[_source(wanted)].one(connection, parameters)
     routes = read_routes([(tenant, route_id) for route_id in found.ids]).on(connection)
@@ -83,7 +83,7 @@ def search_routes(
     return FoundRoutes(
         [one.route for one in routes if one is not None],
         found.total,
-        is_partial=found.searched >= MOST_SEARCHED or records >= MOST_RECORDS,
+        is_partial=found.searched >= MOST_ROUTES_SEARCHED or records >= MOST_RECORDS,
     )
 
 

@@ -11,7 +11,7 @@ from domain.accounts.keys import list_keys
 from domain.accounts.users import MAY_SEE_REQUESTS
 from domain.ids import read_id, shown_id
 from domain.requests.redaction import MOST_CHARACTERS
-from domain.requests.search import MOST_SEARCHED, RequestSearch, find_request, find_route, search_requests
+from domain.requests.search import MOST_REQUESTS_SEARCHED, RequestSearch, find_request, find_route, search_requests
 from ingress.console.addresses import page_at
 from ingress.console.refusals import Refused, not_found
 from ingress.console.signed_in import Page
@@ -49,7 +49,7 @@ def show(page: Page) -> Response:
         form=form,
         is_filtered=any(wanted),
         is_first=before is None,
-        most_searched=MOST_SEARCHED,
+        most_searched=MOST_REQUESTS_SEARCHED,
         days=page.console.settings.request_log_days,
         address=lambda **more: f"/requests?{urlencode({**query, **more})}",
     )

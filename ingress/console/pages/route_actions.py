@@ -18,14 +18,14 @@ from domain.routes.events import Requester
 from domain.routes.progress import dispatcher_entries
 from domain.routes.reading.history import find_tenant
 from domain.routes.transitions import cancel_route
-from domain.telematics.manual_stop_events import End
+from domain.telematics.manual_stop_events import VisitEnd
 from ingress.console.addresses import action_at
 from ingress.console.refusals import Refused, not_found
 from ingress.console.signed_in import Page, see_other
 
 log = get_logger(__name__)
 
-_ENDS: dict[str, End] = {"arrival": "arrival", "departure": "departure"}
+_ENDS: dict[str, VisitEnd] = {"arrival": "arrival", "departure": "departure"}
 
 
 def cancel(page: Page) -> Response:
@@ -52,7 +52,7 @@ def enter_stop_event(page: Page) -> Response:
     name, _, number = page.form.text("what").partition(" ")
     if name not in _ENDS or not (number.isascii() and number.isdecimal()):
         raise Refused(400, "Say which stop", "Go back and choose what the truck did.")
-    is_news, jobs = dispatcher_entries.mark_stop(
+    is_news, jobs = dispatcher_entries.enter_stop_event(
         page.connection,
         tenant,
         route_id,

@@ -19,7 +19,7 @@ from domain.planning.explanation import FullExplanation, ReasonedCandidate, Stor
 from domain.planning.reasons import with_reasons
 from domain.routes.reading.history import History, read_history, read_packed_explanation
 from domain.routes.reading.lookups import read_routes
-from domain.routes.reading.search import MOST_RECORDS, MOST_SEARCHED, RouteSearch, search_routes
+from domain.routes.reading.search import MOST_RECORDS, MOST_ROUTES_SEARCHED, RouteSearch, search_routes
 from ingress.console.addresses import page_at
 from ingress.console.drawing import WIDTH, Frame, draw_ground, draw_moving, drawn_candidates
 from ingress.console.refusals import Refused, not_found
@@ -57,7 +57,7 @@ def show(page: Page) -> Response:
         "_routes.html" if page.is_fragment else "routes.html",
         section="routes",
         found=found,
-        most_searched=MOST_SEARCHED,
+        most_searched=MOST_ROUTES_SEARCHED,
         most_records=MOST_RECORDS,
         environment=environment,
         form=form,

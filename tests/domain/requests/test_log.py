@@ -9,7 +9,7 @@ import pytest
 from domain.database import Connection, Database
 from domain.days import DAYS_AHEAD
 from domain.ids import new_id
-from domain.requests.log import forget_requests, keep_requests
+from domain.requests.log import forget_requests, maintain_request_partitions
 from tests.conftest import own_database
 from tests.domain.requests.entries import entry_of, new_caller, store
 from tests.factories import make_fleet
@@ -45,9 +45,9 @@ def partitions(connection: Connection) -> list[str]:
 
 
 def test_days_go_as_a_whole(connection: Connection) -> None:
-    assert keep_requests(connection, days=7, now=NOW) == 0
+    assert maintain_request_partitions(connection, days=7, now=NOW) == 0
     assert len(partitions(connection)) == DAYS_AHEAD + 1
-    assert keep_requests(connection, days=7, now=NOW) == 0, "again is fine"
+    assert maintain_request_partitions(connection, days=7, now=NOW) == 0, "again is fine"
     caller = new_caller(connection, make_fleet(connection).company_id)
     tomorrow = NOW.replace(hour=0, minute=0) + timedelta(days=1)
     moments = [NOW, tomorrow - timedelta(milliseconds=1), tomorrow, tomorrow + timedelta(days=DAYS_AHEAD)]
@@ -55,8 +55,8 @@ def test_days_go_as_a_whole(connection: Connection) -> None:
     assert places(connection) == {"request_log_other": 3, "request_log_20261123": 1}
 
     later = NOW + timedelta(days=8)
-    assert keep_requests(connection, days=7, now=later) == 0
-    assert keep_requests(connection, days=7, now=later + timedelta(days=1)) == 1
+    assert maintain_request_partitions(connection, days=7, now=later) == 0
+    assert maintain_request_partitions(connection, days=7, now=later + timedelta(days=1)) == 1
     assert places(connection) == {"request_log_other": 3}
     assert partitions(connection)[0] == "request_log_20261124"
     assert "request_log_20261130" not in partitions(connection), "nobody made it in time: that day's are in the other"

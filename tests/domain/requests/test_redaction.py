@@ -20,8 +20,8 @@ from domain.requests.redaction import (
     MOST_BYTES,
     MOST_CHARACTERS,
     PERSONAL,
-    load_asked_for_in,
-    load_named_in,
+    external_id_in_body,
+    external_id_in_query,
     redacted_body,
     redacted_query,
 )
@@ -162,7 +162,7 @@ def test_parameters_are_shown_likewise(path: str, query: bytes, shown: str | Non
 )
 def test_a_hostile_body_is_not_kept(body: bytes) -> None:
     assert redacted_body("/v1/routes", body) is None
-    assert load_named_in(body) == "" or len(body) > MOST_BYTES
+    assert external_id_in_body(body) == "" or len(body) > MOST_BYTES
     assert len(cells_of(entry_of(body, status=400))) == 15
 
 
@@ -201,10 +201,10 @@ def test_every_text_that_callers_send_was_decided_about() -> None:
 
 
 def test_a_route_is_named_by_what_was_sent() -> None:
-    assert load_named_in(write(VALID)) == "LOAD-1"
-    assert load_named_in(b'{"externalId": 5}') == ""
-    assert load_asked_for_in(b"limit=1&externalId=LOAD%2F1") == "LOAD/1"
-    assert load_asked_for_in(b"x_externalId=1") == ""
+    assert external_id_in_body(write(VALID)) == "LOAD-1"
+    assert external_id_in_body(b'{"externalId": 5}') == ""
+    assert external_id_in_query(b"limit=1&externalId=LOAD%2F1") == "LOAD/1"
+    assert external_id_in_query(b"x_externalId=1") == ""
     route_id = f"rte_{new_id().hex}"
     assert cells_of(entry_of(path="/v1/routes/{id}", path_id=route_id))[11] == route_id
     assert cells_of(entry_of(path="/v1/routes/{id}", path_id=f"rte_{MARK}"))[11] == r"\N"

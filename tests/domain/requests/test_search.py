@@ -79,7 +79,7 @@ def test_pages_follow_one_another(connection: Connection, fleet: Fleet, now: dat
 def test_words_are_looked_for_among_the_newest_and_whole_names_everywhere(
     connection: Connection, fleet: Fleet, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "MOST_SEARCHED", 10)
+    monkeypatch.setattr(search, "MOST_REQUESTS_SEARCHED", 10)
     monkeypatch.setattr(search, "_LEAST_OF_A_KEY", 1)
     caller = new_caller(connection, fleet.company_id)
     at = [now + timedelta(milliseconds=n) for n in range(30)]

@@ -24,7 +24,7 @@ from domain.routes.plans import reviews
 from domain.routes.progress import dispatcher_entries
 from domain.routes.transitions import cancel_route
 from domain.settings import Settings
-from domain.telematics.manual_stop_events import End, ImpossibleStopEvent
+from domain.telematics.manual_stop_events import ImpossibleStopEvent, VisitEnd
 from tests.domain.helpers import (
     corrected_by_hand,
     deliver,
@@ -56,13 +56,13 @@ def mark(connection: Connection, fleet: Fleet, settings: Settings, now: datetime
     def marking(
         route_id: UUID,
         stop: int,
-        end: End,
+        end: VisitEnd,
         moment: datetime,
         *,
         tenant: Tenant = fleet.live,
         at: datetime | None = None,
     ) -> tuple[bool, list[Job]]:
-        return dispatcher_entries.mark_stop(
+        return dispatcher_entries.enter_stop_event(
             connection, tenant, route_id, stop, end, moment, DOT, settings=settings, now=at or max(now, moment)
         )
 
@@ -263,10 +263,10 @@ def _say_what_was_seen(
     now: datetime,
 ) -> None:
     for stop, (arrived_at, departed_at) in visits.items():
-        ends: list[tuple[End, datetime | None]] = [("arrival", arrived_at), ("departure", departed_at)]
+        ends: list[tuple[VisitEnd, datetime | None]] = [("arrival", arrived_at), ("departure", departed_at)]
         for end, moment in ends:
             if moment is not None:
-                dispatcher_entries.mark_stop(
+                dispatcher_entries.enter_stop_event(
                     connection, fleet.live, route_id, stop, end, moment, DOT, settings=settings, now=now + minutes(2)
                 )
 
@@ -368,8 +368,8 @@ def _take(
     try:
         match what:
             case "mark" | "leave":
-                end: End = "arrival" if what == "mark" else "departure"
-                dispatcher_entries.mark_stop(
+                end: VisitEnd = "arrival" if what == "mark" else "departure"
+                dispatcher_entries.enter_stop_event(
                     connection, fleet.live, route_id, int(number), end, moment, DOT, settings=settings, now=moment
                 )
                 process(connection, settings, fleet, now=moment)
@@ -585,7 +585,7 @@ def test_a_mark_and_the_positions_at_the_same_time_are_one_arrival(
 
     def marking(_: int) -> list[Job]:
         with database.transaction() as connection:
-            return dispatcher_entries.mark_stop(
+            return dispatcher_entries.enter_stop_event(
                 connection, fleet.live, route_ids[0], 0, "arrival", now, DOT, settings=settings, now=now
             )[1]
 

@@ -19,7 +19,7 @@ from domain.routes.events import ImpossibleStep, Requester
 from domain.routes.intake.fleet_changes import add_mapping
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, store_pushes
-from domain.routes.progress.dispatcher_entries import mark_stop
+from domain.routes.progress.dispatcher_entries import enter_stop_event
 from domain.routes.transitions import cancel_route, end_routes, expire_started_routes
 from domain.settings import Settings
 from domain.telematics.arrivals import TruckRoute, current_route
@@ -161,7 +161,7 @@ class World:
         if route is not None:
             moment, by = self.now + self.simulated, Requester("ann@example.com", "he says so")
             with contextlib.suppress(ImpossibleStopEvent, ImpossibleStep):
-                mark_stop(
+                enter_stop_event(
                     *(self.connection, self.tenant, route.id, 0, "arrival", moment, by),
                     settings=self.settings,
                     now=self.now,

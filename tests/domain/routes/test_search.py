@@ -101,7 +101,7 @@ def test_only_the_tenants_own(connection: Connection, fleet: Fleet) -> None:
 def test_a_whole_load_number_is_found_beyond_the_bound(
     connection: Connection, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "MOST_SEARCHED", 3)
+    monkeypatch.setattr(search, "MOST_ROUTES_SEARCHED", 3)
     old = load(connection, fleet.live, "OLD-1")
     cancel_route(connection, fleet.live, old, now=NOW)
     load(connection, fleet.live, "OLD-1", hours=1)

@@ -17,7 +17,7 @@ from domain.routes.intake.fleet_changes import add_mapping
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, store_pushes
 from domain.routes.intake.retiring import retire
-from domain.routes.progress.dispatcher_entries import mark_stop
+from domain.routes.progress.dispatcher_entries import enter_stop_event
 from domain.settings import Settings
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, route_row, status_of, visits_of
 from tests.domain.trucks import activate, hours, minutes, process, stand_at
@@ -129,7 +129,7 @@ def test_a_visit_that_a_dispatcher_entered_is_a_visit_too(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     load = imported(connection, fleet.live, now=now, start=now, **LOAD)
-    mark_stop(
+    enter_stop_event(
         connection,
         fleet.live,
         load,

@@ -12,7 +12,7 @@ from domain.roads import Point
 from domain.telematics import manual_stop_events
 from domain.telematics.arrivals import Fix, Implied, ManualStopEvent, Visit
 from domain.telematics.fixes_to_visits import StoredStop, visits_after
-from domain.telematics.manual_stop_events import End, ImpossibleStopEvent, with_stop_event
+from domain.telematics.manual_stop_events import ImpossibleStopEvent, VisitEnd, with_stop_event
 from domain.telematics.tracks import ReceivedFix
 from tests.domain.helpers import north_of
 from tests.domain.telematics.test_arrivals import (
@@ -33,7 +33,7 @@ STOPS = [DEPOT, CUSTOMER, PORT]
 
 
 def after_marks(
-    *given: tuple[int, End, float], stops: Sequence[Point] = STOPS, visits: Mapping[int, Visit] | None = None
+    *given: tuple[int, VisitEnd, float], stops: Sequence[Point] = STOPS, visits: Mapping[int, Visit] | None = None
 ) -> dict[int, Visit]:
     """The visits after marks of what is not known yet: a stop, its end, minutes after noon."""
     known = dict(visits or {})
@@ -93,7 +93,7 @@ def test_a_stop_that_was_passed_over_stays_unvisited_until_it_is_marked() -> Non
     ],
 )
 def test_the_impossible_is_refused_with_a_sentence(
-    given: list[tuple[int, End, float]], impossible: tuple[int, End, float], why: str
+    given: list[tuple[int, VisitEnd, float]], impossible: tuple[int, VisitEnd, float], why: str
 ) -> None:
     before = after_marks(*given)
     stop, end, minutes = impossible
@@ -163,7 +163,7 @@ some_marks = st.lists(
 
 
 def mixed(
-    stops: list[Point], fixes: list[Fix], given: list[tuple[int, End, int]], order: list[bool]
+    stops: list[Point], fixes: list[Fix], given: list[tuple[int, VisitEnd, int]], order: list[bool]
 ) -> list[dict[int, Visit]]:
     """The visits after each of these steps: in turn a mark, or all fixes so far and a few more."""
     visits: dict[int, Visit] = {}
@@ -190,7 +190,7 @@ orders = st.lists(st.booleans(), max_size=12)
 @laws
 @given(routes, tracks(), some_marks, orders)
 def test_no_visit_is_undone_and_no_marked_time_is_moved(
-    stops: list[Point], fixes: list[Fix], given: list[tuple[int, End, int]], order: list[bool]
+    stops: list[Point], fixes: list[Fix], given: list[tuple[int, VisitEnd, int]], order: list[bool]
 ) -> None:
     steps = mixed(stops, fixes, given, order)
     for before, after in itertools.pairwise(steps):
@@ -205,7 +205,7 @@ def test_no_visit_is_undone_and_no_marked_time_is_moved(
 @laws
 @given(routes, tracks(), some_marks, orders)
 def test_visits_stay_in_the_order_of_the_stops(
-    stops: list[Point], fixes: list[Fix], given: list[tuple[int, End, int]], order: list[bool]
+    stops: list[Point], fixes: list[Fix], given: list[tuple[int, VisitEnd, int]], order: list[bool]
 ) -> None:
     for visits in mixed(stops, fixes, given, order):
         arrivals = [visits[stop].arrived_at for stop in sorted(visits)]
@@ -217,7 +217,7 @@ def test_visits_stay_in_the_order_of_the_stops(
 @laws
 @given(routes, tracks(), some_marks, orders)
 def test_the_same_again_changes_nothing(
-    stops: list[Point], fixes: list[Fix], given: list[tuple[int, End, int]], order: list[bool]
+    stops: list[Point], fixes: list[Fix], given: list[tuple[int, VisitEnd, int]], order: list[bool]
 ) -> None:
     visits = after_fixes(mixed(stops, fixes, given, order)[-1], fixes, stops)
     assert after_fixes(visits, fixes, stops) == visits
@@ -231,7 +231,7 @@ def test_the_same_again_changes_nothing(
 def test_marks_where_fixes_show_the_truck_make_the_visits_of_the_fixes(stops: list[Point], fixes: list[Fix]) -> None:
     """In the order in which it happened; the fixes come in later, and change nothing."""
     seen = after_fixes({}, fixes, stops)
-    happened: list[tuple[datetime, int, End]] = []
+    happened: list[tuple[datetime, int, VisitEnd]] = []
     for stop, visit in seen.items():
         happened.append((visit.arrived_at, stop, "arrival"))
         if visit.departed_at is not None:
