@@ -13,8 +13,8 @@ from psycopg import sql
 
 from domain.accounts.keys import Caller
 from domain.contract.shapes import FieldFault
+from domain.daily_partitions import maintain_daily_partitions
 from domain.database import Connection
-from domain.days import maintain_daily_partitions
 from domain.ids import first_id_of, read_id
 from domain.requests.redaction import external_id_in_body, external_id_in_query, redacted_body, redacted_query
 from domain.statements import Command

@@ -4,8 +4,8 @@ from datetime import date, datetime, timedelta
 
 from psycopg import sql
 
+from domain.daily_partitions import maintain_daily_partitions
 from domain.database import Connection
-from domain.days import maintain_daily_partitions
 from domain.statements import Command
 
 
