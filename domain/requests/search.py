@@ -37,7 +37,7 @@ class RequestSearch(NamedTuple):
 
 
 class LoggedRequest(NamedTuple):
-    """What is kept of a request; see `tables.RequestLogEntry`."""
+    """What is kept of a request; see `tables.operations.RequestLog`."""
 
     id: UUID
     company_id: UUID

@@ -24,7 +24,9 @@ from domain.contract.shapes import RATE_LIMIT_REQUESTS, RouteInput
 from domain.encoding import write
 from domain.ids import new_id
 from domain.lifecycle import RouteStatus
-from domain.tables import ApiKeys, Companies, Drivers, Routes, Vehicles
+from domain.tables.accounts import ApiKeys, Companies
+from domain.tables.fleet import Drivers, Vehicles
+from domain.tables.routes import Routes
 
 engine = create_engine(os.environ["FUELROUTE_DATABASE_URL"].replace("postgresql://", "postgresql+psycopg://"))
 limits = redis.Redis.from_url(os.environ["FUELROUTE_REDIS_URL"])

@@ -29,7 +29,7 @@ from domain.ids import new_id
 from domain.lifecycle import RouteStatus
 from domain.migrations import migrate
 from domain.statements import Statement
-from domain.tables import Routes
+from domain.tables.routes import Routes
 from tests.benchmarks.loader import FIVE_STOPS, Fleet, Lot, load_fleet, load_routes
 from tests.rows import named
 

@@ -43,7 +43,7 @@ class FoundRoutes(NamedTuple):
     """One page, newest scheduled start first, ties by id."""
     total: int
     is_partial: bool
-    """Whether others may fit too: no more than MOST_ROUTES_SEARCHED were looked at, of MOST_RECORDS vehicles or drivers."""
+    """Others may fit too: the search stopped at MOST_ROUTES_SEARCHED routes, or at MOST_RECORDS vehicles or drivers."""
 
 
 def search_routes(

@@ -16,7 +16,7 @@ from domain.accounts.companies import (
 from domain.contract.captions import CaptionedField, captioned_fields
 from domain.database import Connection
 from domain.ids import new_id, shown_id
-from domain.tables import Companies
+from domain.tables.accounts import Companies
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 

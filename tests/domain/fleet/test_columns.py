@@ -9,7 +9,7 @@ from domain.contract.captions import captioned_fields
 from domain.contract.shapes import Driver, Vehicle
 from domain.fleet.drivers import DriverRow, StoredDriver
 from domain.fleet.vehicles import StoredVehicle, VehicleRow
-from domain.tables import Drivers, Vehicles
+from domain.tables.fleet import Drivers, Vehicles
 
 
 class Declared(NamedTuple):

@@ -1,0 +1,138 @@
+"""Companies, their API keys, and the people who sign in to the console."""
+
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import BigInteger, CheckConstraint, Column, DateTime, LargeBinary, Text, UniqueConstraint, text
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlmodel import Field, SQLModel
+
+from domain.lifecycle import Environment, MapLink, Objective, Role
+from domain.tables.columns import is_one_of, time_column, with_default
+
+
+class Companies(SQLModel, table=True):
+    """A tenant, with its import and planning policy."""
+
+    __tablename__ = "companies"
+    __table_args__ = (
+        CheckConstraint(is_one_of("objective", Objective), name="objective"),
+        CheckConstraint(is_one_of("map_link", MapLink), name="map_link"),
+    )
+
+    id: UUID = Field(primary_key=True)
+    name: str
+    time_zone: str = with_default("'UTC'")
+    import_window_days: float = with_default("7")
+    superseding: bool = with_default("false")
+    reserve_percent: float = with_default("15")
+    end_fuel_percent: float = with_default("25")
+    assumed_fuel_percent: float = with_default("50")
+    min_purchase_gallons: float = with_default("30")
+    stop_cost: float = with_default("20")
+    max_detour_miles: float = with_default("5")
+    max_stops: int | None = None
+    objective: str = with_default("'pump'")
+    leftover_value_per_gallon: float = with_default("0")
+    fuel_margin_percent: float = with_default("0")
+    map_link: str = with_default("'google'")
+    replan_en_route: bool = with_default("false")
+    message_url: str | None = None
+    """Sealed like a driver's contact; see `contacts`."""
+    created_at: datetime = time_column(now=True)
+    retired_at: datetime | None = time_column(null=True)
+    """Since then its keys are refused and nothing of it moves."""
+
+
+class ApiKeys(SQLModel, table=True):
+    """One API key. The key itself is never stored: only its visible prefix and its hash."""
+
+    __tablename__ = "api_keys"
+    __table_args__ = (CheckConstraint(is_one_of("environment", Environment), name="environment"),)
+
+    id: UUID = Field(primary_key=True)
+    company_id: UUID = Field(foreign_key="companies.id", index=True)
+    name: str
+    environment: str
+    scopes: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False))
+    prefix: str = Field(index=True)
+    hash: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+    created_at: datetime = time_column(now=True)
+    expires_at: datetime | None = time_column(null=True)
+    revoked_at: datetime | None = time_column(null=True)
+    last_used_at: datetime | None = time_column(null=True)
+    """To the minute: the ingress writes it from its memory."""
+
+
+class Users(SQLModel, table=True):
+    """A person who signs in to the console: one of a company, or an operator, who sees all of them."""
+
+    __tablename__ = "users"
+    __table_args__ = (
+        UniqueConstraint("email", name="users_email"),
+        CheckConstraint(is_one_of("role", Role), name="role"),
+        CheckConstraint("(role = 'operator') = (company_id IS NULL)", name="users_company"),
+    )
+
+    id: UUID = Field(primary_key=True)
+    company_id: UUID | None = Field(default=None, foreign_key="companies.id", index=True)
+    email: str
+    """In lower case."""
+    role: str
+    password_hash: str | None = None
+    """Argon2id; NULL until a password was set through a link."""
+    totp_secret: str | None = None
+    """Sealed like contacts; NULL: no one-time code is asked for."""
+    totp_used_step: int = Field(default=0, sa_column=Column(BigInteger, nullable=False, server_default=text("0")))
+    """The time step of the last accepted code: none is accepted twice."""
+    created_at: datetime = time_column(now=True)
+
+
+class Sessions(SQLModel, table=True):
+    """A browser that is signed in. The token in its cookie is not stored, only the token's hash."""
+
+    __tablename__ = "sessions"
+
+    token_hash: bytes = Field(sa_column=Column(LargeBinary, primary_key=True))
+    user_id: UUID = Field(foreign_key="users.id", index=True, ondelete="CASCADE")
+    company_id: UUID | None = Field(default=None, foreign_key="companies.id", ondelete="SET NULL")
+    """The one that an operator has chosen."""
+    address: str
+    created_at: datetime = time_column()
+    seen_at: datetime = time_column()
+
+
+class Devices(SQLModel, table=True):
+    """A browser in which a user has signed in before: what strangers attempt elsewhere does not slow it down."""
+
+    __tablename__ = "devices"
+
+    token_hash: bytes = Field(sa_column=Column(LargeBinary, primary_key=True))
+    user_id: UUID = Field(foreign_key="users.id", index=True, ondelete="CASCADE")
+    network: str | None = None
+    """The network of its last sign-in: an address of IPv4, or a /64 of IPv6. NULL: not known."""
+    created_at: datetime = time_column()
+
+
+class PasswordLinks(SQLModel, table=True):
+    """A one-time link with which a user sets a password."""
+
+    __tablename__ = "password_links"
+
+    token_hash: bytes = Field(sa_column=Column(LargeBinary, primary_key=True))
+    user_id: UUID = Field(foreign_key="users.id", index=True, ondelete="CASCADE")
+    created_at: datetime = time_column()
+
+
+class SignInAttempts(SQLModel, table=True):
+    """How often somebody has tried to sign in lately without success."""
+
+    __tablename__ = "sign_in_attempts"
+
+    subject: bytes = Field(sa_column=Column(LargeBinary, primary_key=True))
+    """A hash of who tried, or at what: a device, a network, an account, an account from a network."""
+    attempts: float
+    """At the time of the last one. They are forgotten bit by bit; see `attempts`."""
+    last_at: datetime = time_column()
+    forgotten_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False, index=True))
+    """When nothing of them counts any more."""

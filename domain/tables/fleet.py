@@ -1,0 +1,89 @@
+"""Vehicles and drivers, and what names in the TMS mean."""
+
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import Index, text
+from sqlmodel import Field, SQLModel
+
+from domain.tables.columns import time_column
+
+
+class Vehicles(SQLModel, table=True):
+    __tablename__ = "vehicles"
+    __table_args__ = (
+        Index(
+            "vehicles_unit_number",
+            "company_id",
+            "unit_number",
+            unique=True,
+            postgresql_where=text("retired_at IS NULL AND unit_number IS NOT NULL"),
+        ),
+        # of no use to who asks by unit number: without statistics PostgreSQL takes any index of the company's rows
+        Index("vehicles_vin", "company_id", "vin", postgresql_where=text("vin IS NOT NULL")),
+        # for people's lists; not partial, so that nobody who asks by VIN is led to it, as with drivers_external_id
+        Index("vehicles_in_order", "company_id", "unit_number", "id"),
+    )
+
+    id: UUID = Field(primary_key=True)
+    company_id: UUID = Field(foreign_key="companies.id")
+    unit_number: str | None = None
+    vin: str | None = None
+    license_plate: str | None = None
+    make: str | None = None
+    model: str | None = None
+    year: str | None = None
+    fuel_tank_capacity_gallons: float | None = None
+    mpg: float | None = None
+    created_at: datetime = time_column(now=True)
+    retired_at: datetime | None = time_column(null=True)
+    """Since then nothing leads to it any more; its routes go on showing it."""
+
+
+class Drivers(SQLModel, table=True):
+    __tablename__ = "drivers"
+    __table_args__ = (
+        Index("drivers_name", "company_id", "name", "id"),
+        Index(
+            "drivers_external_id",
+            "company_id",
+            "external_id",
+            unique=True,
+            # of no use to who asks by name: without statistics PostgreSQL takes few rows to be in service
+            postgresql_where=text("retired_at IS NULL AND external_id IS NOT NULL"),
+        ),
+    )
+
+    id: UUID = Field(primary_key=True)
+    company_id: UUID = Field(foreign_key="companies.id")
+    name: str | None = None
+    display_name: str | None = None
+    external_id: str | None = None
+    contact: str | None = None
+    """An Apprise URL, sealed where a key is set; see `contacts`."""
+    created_at: datetime = time_column(now=True)
+    retired_at: datetime | None = time_column(null=True)
+    """Since then nothing leads to the driver any more; one that was erased has nothing else left."""
+
+
+class Mappings(SQLModel, table=True):
+    """What a dispatcher decided in the matching screens: this value means that vehicle or driver."""
+
+    __tablename__ = "mappings"
+
+    company_id: UUID = Field(foreign_key="companies.id", primary_key=True)
+    kind: str = Field(primary_key=True)
+    value: str = Field(primary_key=True)
+    target_id: UUID
+    created_at: datetime = time_column(now=True)
+
+
+class FormerNames(SQLModel, table=True):
+    """A name that a driver had before, in the fleet or through a mapping. Only an erasure reads it."""
+
+    __tablename__ = "former_names"
+
+    company_id: UUID = Field(foreign_key="companies.id", primary_key=True)
+    driver_id: UUID = Field(primary_key=True)
+    kind: str = Field(primary_key=True)
+    value: str = Field(primary_key=True)

@@ -1,0 +1,127 @@
+"""Queue pauses, CSV imports, erasures, and the logs of actions and requests."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Column, Index, SmallInteger, text
+from sqlalchemy.dialects.postgresql import REAL
+from sqlmodel import Field, SQLModel
+
+from domain.tables.columns import json_column, time_column, with_default
+
+
+class Erasures(SQLModel, table=True):
+    """That a company or a driver was erased, and when: all that is left of a company."""
+
+    __tablename__ = "erasures"
+
+    subject_id: UUID = Field(primary_key=True)
+    erased_at: datetime = time_column()
+
+
+class QueuePauses(SQLModel, table=True):
+    """A queue from which workers take no job until the row is gone."""
+
+    __tablename__ = "queue_pauses"
+
+    queue: str = Field(primary_key=True)
+    paused_at: datetime = time_column()
+    paused_by: str
+    reason: str
+
+
+class AuditLog(SQLModel, table=True):
+    """What somebody did, to a company or to the whole service, and why. Entries are never changed."""
+
+    __tablename__ = "audit_log"
+    __table_args__ = (Index("audit_log_of_company", "company_id", "id"), Index("audit_log_by_subject", "subject", "id"))
+
+    id: UUID = Field(primary_key=True)
+    """Tells the order."""
+    company_id: UUID | None = Field(default=None, foreign_key="companies.id")
+    """NULL: it was done to the whole service."""
+    at: datetime = time_column()
+    actor: str
+    """An e-mail address, or who gave a command on which machine."""
+    action: str
+    subject: str
+    reason: str
+    affected: int
+    """How many things it was done to."""
+
+
+class RequestLog(SQLModel, table=True):
+    """A request of a valid key, and what it was answered; see `requests`. Entries of a day are in one partition. Most
+    work of writing is done by the indexes, so there is one that names a row, one of those that failed, and one that
+    finds whole names roughly, at a tenth of the price of an exact one."""
+
+    __tablename__ = "request_log"
+    __table_args__ = (
+        Index("request_log_failed", "key_id", "id", postgresql_where=text("status >= 400")),
+        Index("request_log_names", "subject", "request_id", postgresql_using="brin"),
+        {"postgresql_partition_by": "RANGE (id)"},
+    )
+
+    key_id: UUID = Field(primary_key=True)
+    id: UUID = Field(primary_key=True)
+    """Tells when it came in."""
+    company_id: UUID
+    environment: str
+    method: str
+    path: str
+    """As the API's description writes it, or `(none)`."""
+    status: int = Field(sa_column=Column(SmallInteger, nullable=False))
+    code: str | None = None
+    """Of the problem that it was answered with."""
+    milliseconds: float = Field(sa_column=Column(REAL, nullable=False))
+    size: int
+    """Bytes of the body."""
+    times: int
+    """How many requests it stands for. Those beyond the rate limit are written once a second."""
+    request_id: str | None = None
+    """The one that the caller gave; NULL: `id` is the request's."""
+    subject: str | None = None
+    """Which load or route it is about: an `externalId`, or a route's id."""
+    sent: str | None = None
+    """What was sent, redacted, the first 4 KB; NULL: nothing, or nothing of it was kept."""
+    faults: str | None = None
+    """What was wrong with it, a line for each field."""
+
+
+class CsvImports(SQLModel, table=True):
+    """A CSV file that somebody brought to the console, and what became of it."""
+
+    __tablename__ = "csv_imports"
+    __table_args__ = (
+        Index("csv_imports_by_company", "company_id", "id"),
+        Index(
+            "csv_imports_running",
+            "company_id",
+            unique=True,
+            postgresql_where=text("finished_at IS NULL"),
+            postgresql_nulls_not_distinct=True,
+        ),
+    )
+
+    id: UUID = Field(primary_key=True)
+    company_id: UUID | None = Field(default=None, foreign_key="companies.id")
+    """NULL: stations or taxes, which are the same for all."""
+    kind: str
+    actor: str
+    """An e-mail address."""
+    started_at: datetime = time_column()
+    beat_at: datetime = time_column()
+    """When the process that imports was last heard of."""
+    rows_total: int
+    """About how many rows the file has."""
+    rows_read: int = with_default("0")
+    finished_at: datetime | None = time_column(null=True)
+    created: int = with_default("0")
+    updated: int = with_default("0")
+    unchanged: int = with_default("0")
+    refused: int = with_default("0")
+    rejected: list[dict[str, Any]] | None = json_column(null=True)
+    """The first of the refused rows: line, message."""
+    fault: str | None = None
+    """Why nothing was imported."""

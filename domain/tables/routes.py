@@ -1,0 +1,230 @@
+"""Routes, their visits and events, and how many routes there are."""
+
+from datetime import datetime
+from typing import Any, ClassVar
+from uuid import UUID
+
+from sqlalchemy import CheckConstraint, Column, DateTime, Index, text
+from sqlmodel import Field, SQLModel
+
+from domain.lifecycle import Environment, PendingReason, RouteStatus
+from domain.tables.columns import is_one_of, json_column, time_column, with_default
+
+
+def _waiting_for(kind: str, column: str, reason: PendingReason) -> Index:
+    """Held routes by the name of what they wait for."""
+    where = f"status = 'pending_mapping' AND pending_reason = '{reason}' AND {column} IS NOT NULL"
+    return Index(f"routes_waiting_for_{kind}", "company_id", column, "id", postgresql_where=text(where))
+
+
+class Routes(SQLModel, table=True):
+    """A dispatch route: what was pushed, where it stands, and what became of it."""
+
+    __tablename__ = "routes"
+    __table_args__ = (
+        CheckConstraint(is_one_of("environment", Environment), name="environment"),
+        CheckConstraint(is_one_of("status", RouteStatus), name="status"),
+        # an externalId names one route until that is canceled
+        Index(
+            "routes_external_id",
+            "company_id",
+            "environment",
+            "external_id",
+            unique=True,
+            postgresql_where=text("status <> 'canceled'"),
+        ),
+        Index(
+            "routes_canceled",
+            "company_id",
+            "environment",
+            "external_id",
+            "created_at",
+            postgresql_where=text("status = 'canceled'"),
+        ),
+        # what lists are read from
+        Index("routes_by_start", "company_id", "environment", text("scheduled_start DESC"), "id"),
+        Index("routes_by_status", "company_id", "environment", "status", text("scheduled_start DESC"), "id"),
+        Index(
+            "routes_by_vehicle",
+            "vehicle_id",
+            "company_id",
+            "environment",
+            text("scheduled_start DESC"),
+            "id",
+            postgresql_where=text("vehicle_id IS NOT NULL"),
+        ),
+        Index("routes_by_driver", "driver_id", postgresql_where=text("driver_id IS NOT NULL")),
+        Index(
+            "routes_superseding",
+            "company_id",
+            "environment",
+            "reference",
+            postgresql_where=text(
+                "reference <> '' AND status IN ('pending','pending_mapping','pending_window','draft','planned')"
+            ),
+        ),
+        # what the workers look for
+        Index(
+            "routes_to_start",
+            "vehicle_id",
+            "environment",
+            "scheduled_start",
+            "id",
+            postgresql_where=text("status = 'draft' AND arrived_at IS NULL"),
+        ),
+        Index(
+            "routes_started",
+            "vehicle_id",
+            "environment",
+            postgresql_where=text("status IN ('planned','active') OR status = 'draft' AND arrived_at IS NOT NULL"),
+        ),
+        Index(
+            "routes_started_before",
+            "former_vehicle_id",
+            "environment",
+            postgresql_where=text("status = 'pending' AND arrived_at IS NOT NULL"),
+        ),
+        Index("routes_pending", "retry_at", postgresql_where=text("status = 'pending'")),
+        Index(
+            "routes_held_by_start",
+            "status",
+            "scheduled_start",
+            postgresql_where=text("status IN ('pending_mapping','pending_window')"),
+        ),
+        _waiting_for("unit_number", "vehicle_unit_number", PendingReason.VEHICLE_UNMAPPED),
+        _waiting_for("vin", "vehicle_vin", PendingReason.VEHICLE_UNMAPPED),
+        _waiting_for("driver_name", "driver_name", PendingReason.DRIVER_UNMAPPED),
+        _waiting_for("driver_external_id", "driver_external_id", PendingReason.DRIVER_UNMAPPED),
+        Index(
+            "routes_plan_due",
+            "retry_at",
+            postgresql_where=text("status = 'draft' AND arrived_at IS NOT NULL"),
+        ),
+        Index("routes_review_due", "review_at", postgresql_where=text("review_at IS NOT NULL")),
+    )
+
+    id: UUID = Field(primary_key=True)
+    company_id: UUID = Field(foreign_key="companies.id")
+    environment: str
+    external_id: str
+    reference: str | None = None
+    vehicle_unit_number: str | None = None
+    vehicle_vin: str | None = None
+    driver_name: str | None = None
+    driver_external_id: str | None = None
+    scheduled_start: datetime = time_column()
+    stops: list[dict[str, Any]] = json_column()
+    """As pushed: name, address, latitude, longitude, arrivalWindow."""
+    revision: int = with_default("1")
+    """Raised with every change of the input; a plan belongs to one revision."""
+
+    status: str
+    pending_reason: str | None = None
+    pending_detail: str | None = None
+    closed_reason: str | None = None
+    """Why it is `canceled` or `error`."""
+    attempts: int = with_default("0")
+    """Failed ones in a row, at the step it waits for: import, plan or review."""
+    retry_at: datetime | None = time_column(null=True)
+    """When the step it waits for (import or plan) is due again."""
+
+    vehicle_id: UUID | None = None
+    driver_id: UUID | None = None
+    """Neither is a foreign key, whose checks would be an eighth of what an import costs. Vehicles and drivers are
+    deleted only with their company, after its routes; see `housekeeping.erasure`."""
+    former_vehicle_id: UUID | None = None
+    """The vehicle that it was matched to before its import last started over: it is looked at again once the import has
+    decided."""
+    imported_at: datetime | None = time_column(null=True)
+    arrived_at: datetime | None = time_column(null=True)
+    """First arrival at any stop: from here on a plan is due."""
+    completed_at: datetime | None = time_column(null=True)
+    plan_id: UUID | None = None
+    """The current plan; of a route in `error`, the attempt that explains why there is none."""
+    review_at: datetime | None = time_column(null=True)
+    """When the review of its plan is due; see `routes/plans/reviews.py`."""
+    review_requests: int = with_default("0")
+    """How often a review was asked for. A review that ends leaves `review_at` if another was asked for meanwhile."""
+    review_cause: str | None = None
+    """`dispatcher`: somebody asked for the review that is due. NULL: fuel or prices have changed."""
+    correction_id: UUID | None = None
+    """The plan that replaces the one that the driver has. It becomes the current one when its message is out."""
+    corrected_at: datetime | None = time_column(null=True)
+    """When a plan that had been sent was last replaced."""
+    replan: dict[str, Any] | None = json_column(null=True)
+    """Why its plan is to be made anew on the way; see `routes/plans/replans.py`. NULL: it is not."""
+    distance_miles: float | None = None
+    created_at: datetime = time_column(now=True)
+    updated_at: datetime = time_column(now=True)
+
+
+class RouteCounts(SQLModel, table=True):
+    """How many routes of a tenant have a status and start on a day, as far as `RouteCountDelta` was folded into it; see
+    `counts`."""
+
+    __tablename__ = "route_counts"
+
+    company_id: UUID = Field(primary_key=True)
+    environment: str = Field(primary_key=True)
+    status: str = Field(primary_key=True)
+    day: datetime = Field(sa_column=Column(DateTime(timezone=True), primary_key=True))
+    """Its first moment in UTC."""
+    routes: int
+
+
+class RouteCountDeltas(SQLModel, table=True):
+    """How many routes more, or fewer, a statement left there. Triggers on `routes` write it, in the transaction that
+    changes the routes. It has no key."""
+
+    __tablename__ = "route_count_deltas"
+    __table_args__ = (Index("route_count_deltas_by_tenant", "company_id", "environment"),)
+    __mapper_args__: ClassVar[dict[str, Any]] = {"primary_key": ["company_id", "environment", "status", "day"]}
+
+    company_id: UUID
+    environment: str
+    status: str
+    day: datetime = time_column()
+    routes: int
+
+
+class Visits(SQLModel, table=True):
+    """The truck at one stop of a route, with the fixes and the rule that decided it."""
+
+    __tablename__ = "visits"
+    __table_args__ = (
+        Index("visits_with_evidence", "route_id", postgresql_where=text("arrival_evidence IS NOT NULL")),
+        Index("visits_by_vehicle", "vehicle_id", "environment", "stored_at"),
+    )
+
+    company_id: UUID
+    environment: str
+    route_id: UUID = Field(foreign_key="routes.id", primary_key=True)
+    stop: int = Field(primary_key=True)
+    """Position in `routes.stops`, from 0."""
+    vehicle_id: UUID | None = None
+    """The vehicle that made it. NULL where an earlier release stored it for a route without one."""
+    arrived_at: datetime = time_column()
+    departed_at: datetime | None = time_column(null=True)
+    arrival_evidence: dict[str, Any] | None = json_column(null=True)
+    """The rule and the fixes, or who marked it and why; see `routes/visits.py`. NULL once it was forgotten."""
+    departure_evidence: dict[str, Any] | None = json_column(null=True)
+    stored_at: datetime = time_column(now=True)
+    """By our clock, when the truck was last found to have moved the route on: the same for all visits of a route."""
+
+
+class RouteEvents(SQLModel, table=True):
+    """What somebody asked for, or what failed, and no other table keeps: see `routes/events.py`."""
+
+    __tablename__ = "route_events"
+    __table_args__ = (Index("route_events_with_detail", "route_id", postgresql_where=text("detail IS NOT NULL")),)
+
+    id: UUID = Field(primary_key=True)
+    company_id: UUID
+    environment: str
+    route_id: UUID = Field(foreign_key="routes.id", index=True)
+    at: datetime = time_column()
+    kind: str
+    actor: str | None = None
+    """The e-mail address of whoever asked. NULL: the service itself."""
+    detail: str | None = None
+    """The reason, or the error. NULL once it was forgotten."""
