@@ -13,18 +13,9 @@ import psycopg
 from psycopg.abc import RV, PQGen
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from domain.database import (
-    CHECK_SECONDS,
-    IDLE_SECONDS,
-    RECONNECT_SECONDS,
-    SERVING,
-    ServerHealth,
-    ServerSilent,
-    TimeLimits,
-    by_key_options,
-    has_unread_data,
-    is_away,
-)
+from domain.database import RECONNECT_SECONDS
+from domain.database_health import CHECK_SECONDS, IDLE_SECONDS, ServerHealth, ServerSilent, has_unread_data, is_away
+from domain.database_options import BY_KEY, SERVING, TimeLimits, pool_options
 from domain.psycopg_internals import WaitTimeout
 from domain.settings import Settings
 from domain.statements import Command, Query
@@ -65,7 +56,7 @@ class AsyncDatabase:
             max_size=pool_size,
             timeout=timeout_seconds,
             connection_class=AsyncPooledConnection,
-            kwargs=by_key_options(limits),
+            kwargs=pool_options(limits, BY_KEY),
             configure=self._configure,
             check=self._check,  # a restarted server costs nobody a request
             reconnect_timeout=RECONNECT_SECONDS,

@@ -1,31 +1,40 @@
 """PostgreSQL: the pool, transactions, and a check of the server. Statements stand with the rules that need them."""
 
 import math
-import select
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
 import psycopg
 from psycopg.abc import RV, PQGen
-from psycopg.errors import AdminShutdown, CannotConnectNow, CrashShutdown, LockNotAvailable, PipelineAborted
+from psycopg.errors import LockNotAvailable
 from psycopg.pq import TransactionStatus
 from psycopg.types.json import Jsonb, set_json_dumps, set_json_loads
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from domain.database_health import CHECK_SECONDS, IDLE_SECONDS, ServerHealth, ServerSilent, has_unread_data
+from domain.database_options import (
+    ANY_TABLE,
+    BY_KEY,
+    CLIENT_OPTIONS,
+    COMMANDING,
+    CONNECT_SECONDS,
+    WORKING,
+    TimeLimits,
+    milliseconds,
+    pool_options,
+    server_options,
+)
 from domain.encoding import write
 from domain.errors import FuelrouteError
 from domain.lifecycle import Environment
-from domain.observability import get_logger
 from domain.psycopg_internals import WaitTimeout
 from domain.settings import Settings
 from domain.statements import Command, Query, Statement
-
-log = get_logger(__name__)
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 """A connection inside a transaction; times come in UTC. Rows are typed by the statements."""
@@ -44,10 +53,6 @@ class Tenant(NamedTuple):
 MIN_VERSION = 150000  # NULLS NOT DISTINCT
 
 
-def _milliseconds(seconds: float) -> int:
-    return round(seconds * 1000)
-
-
 MIGRATION_LOCKS = 0x66756C01
 LEADER_LOCKS = 0x66756C02
 SUPERSEDING_LOCKS = 0x66756C03
@@ -56,141 +61,16 @@ COUNTING_LOCKS = 0x66756C04
 the class, so that a key that a caller has a hand in never meets the lock of another class."""
 
 
-class TimeLimits(NamedTuple):
-    """When the server gives up: on a statement that takes too long (0: never), on a lock that another transaction
-    holds, and on a transaction whose process is silent, whose locks it then frees."""
-
-    statement_seconds: float
-    lock_seconds: float
-    idle_seconds: float = 60
-
-    @property
-    def patience_seconds(self) -> float:
-        """How long we wait for an answer. A server that still works has given up before that."""
-        return self.statement_seconds + _SLACK_SECONDS if self.statement_seconds else math.inf
-
-
-SERVING = TimeLimits(statement_seconds=2.5, lock_seconds=1.5, idle_seconds=10)
-"""For requests. Each is answered within 5 s, including its wait for a connection."""
-
-WORKING = TimeLimits(statement_seconds=60, lock_seconds=2)
-"""For jobs and passes."""
-
-ONE_BY_ONE = TimeLimits(statement_seconds=10, lock_seconds=0.05)
-"""For each part of a batch that failed and is done again in parts: the batch as a whole has waited already."""
-
-HOUSEKEEPING = TimeLimits(statement_seconds=3600, lock_seconds=1)
-"""For housekeeping. It may have much to remove, but waits only briefly for a lock and else for its next hour: while it
-waits for the lock of a whole table, requests stand in line behind it, and those give up after 1.5 s (`SERVING`)."""
-
-LEADING = TimeLimits(statement_seconds=3, lock_seconds=1)
-"""For the session that holds the scheduler's lead."""
-
-_COMMANDING = TimeLimits(statement_seconds=0, lock_seconds=60)
-"""For commands: a person sees how long one takes, and can stop it."""
-
-_SLACK_SECONDS = 0.5
-
-_LOOK_SECONDS = 5.0
-"""After so long a wait, another connection is opened to see whether the server answers at all."""
-
-_CONNECT_SECONDS = 2
-
-
-def _options(limits: TimeLimits, **more: object) -> str:
-    """What a session asks of the server. A machine that vanishes closes nothing: the server notices within 25 s
-    (`tcp_*`), in the middle of a statement too (`client_connection_check_interval`), and gives its locks back."""
-    wanted = {
-        "timezone": "UTC",
-        "jit": "off",  # no statement here runs long enough to be worth compiling
-        "statement_timeout": _milliseconds(limits.statement_seconds),
-        "lock_timeout": _milliseconds(limits.lock_seconds),
-        "idle_in_transaction_session_timeout": _milliseconds(limits.idle_seconds),
-        "client_connection_check_interval": _milliseconds(5),
-        "tcp_keepalives_idle": 10,
-        "tcp_keepalives_interval": 5,
-        "tcp_keepalives_count": 3,
-        "tcp_user_timeout": _milliseconds(25),
-        **more,
-    }
-    return " ".join(f"-c {name}={value}" for name, value in wanted.items())
-
-
-_ANY_TABLE = {"plan_cache_mode": "force_custom_plan"}
-"""Tables grow from nothing to millions of rows: a plan made for a small one must not outlive it in a connection."""
-
-_BY_KEY = {
-    "plan_cache_mode": "force_generic_plan",
-    "enable_seqscan": "off",
-    "enable_mergejoin": "off",
-    "enable_hashjoin": "off",
-    "enable_material": "off",
-}
-"""For statements that find their rows by key. One plan, by the index, is right for a table of any size, and planning
-anew for each batch would cost as much as the batch. Other joins than by key would read a whole index of a table that
-was small when the plan was made.
-
-A table that was empty then is also read whole for each row of a batch, if the planner may begin with it. So join a
-batch from its own side: by LATERAL with OFFSET 0, or, where a statement updates, with `key = ANY(...)` beside it."""
-
-_CLIENT: dict[str, Any] = {
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": _milliseconds(10),
-}
-
-
-def _pooled(limits: TimeLimits, more: Mapping[str, object]) -> dict[str, Any]:
-    """What a pool opens its connections with."""
-    return {
-        **_CLIENT,
-        "options": _options(limits, **more),
-        "connect_timeout": _CONNECT_SECONDS,
-        "autocommit": True,
-    }
-
-
-def by_key_options(limits: TimeLimits) -> dict[str, Any]:
-    """Likewise, of a pool for statements by key."""
-    return _pooled(limits, _BY_KEY)
-
-
 set_json_dumps(write)
 set_json_loads(msgspec.json.decode)
 
-
-IDLE_SECONDS = 1.0
-"""A connection used since then is not checked before it is used again: a check is a round trip."""
-
-CHECK_SECONDS = 1.0
-"""After so long a silence, a connection that is checked is given up, and a fresh one is opened."""
-
-AWAY_SECONDS = 1.0
-"""This long after the server did not answer, requests wait for a connection only as long as one takes to open."""
-
-HURRY_SECONDS = 0.1
 
 RECONNECT_SECONDS = 0.25
 """A server that refuses connections is asked again so often while somebody waits."""
 
 
-class ServerSilent(psycopg.OperationalError):
-    """The server keeps its connections open but does not answer, not even that it gave up."""
-
-
-_GOES_AWAY = (AdminShutdown, CrashShutdown, CannotConnectNow)
-"""The errors of a server that stops or starts, before it closes the connection."""
-
-
-def is_away(error: BaseException) -> bool:
-    """Whether the error means that PostgreSQL cannot be reached, stops, is silent, or that the connection broke. False
-    where the server itself refused something."""
-    return isinstance(error, _GOES_AWAY) or (
-        isinstance(error, psycopg.OperationalError)
-        and error.sqlstate is None
-        and not isinstance(error, PipelineAborted)  # a statement before it was refused
-    )
+_PROBE_SECONDS = 5.0
+"""After so long a wait, another connection is opened to see whether the server answers at all."""
 
 
 class DatabaseProblem(FuelrouteError):
@@ -213,72 +93,20 @@ class PooledConnection(psycopg.Connection[tuple[Any, ...]]):
         while True:
             left = started + self.patience_seconds - time.monotonic()
             try:
-                return super().wait(gen, interval, min(left, _LOOK_SECONDS))
+                return super().wait(gen, interval, min(left, _PROBE_SECONDS))
             except WaitTimeout:
-                if left > _LOOK_SECONDS and self._server_answers():
+                if left > _PROBE_SECONDS and self._server_answers():
                     continue  # a statement that takes long
             self.close()
             raise ServerSilent(f"PostgreSQL did not answer for {time.monotonic() - started:.1f} s")
 
     def _server_answers(self) -> bool:
         try:
-            psycopg.connect(self.url, connect_timeout=_CONNECT_SECONDS).close()
+            psycopg.connect(self.url, connect_timeout=CONNECT_SECONDS).close()
         except psycopg.errors.ConnectionTimeout:
             return False
         except psycopg.Error:  # a refusal is an answer
             return True
-        return True
-
-
-def has_unread_data(connection: psycopg.BaseConnection[Any]) -> bool:
-    """True when the server has sent something unasked, or closed the connection. It takes no round trip: a
-    server that stops says so to each of its connections."""
-    poll = select.poll()
-    poll.register(connection.fileno(), select.POLLIN)
-    return bool(poll.poll(0))
-
-
-class BorrowedConnection(Protocol):
-    """A connection of either pool."""
-
-    made_at: float
-
-    @property
-    def broken(self) -> bool:
-        """True when the server ended it."""
-
-
-class ServerHealth:
-    """The knowledge of a pool's users about the server: whether to wait for it, and which connections ended."""
-
-    def __init__(self) -> None:
-        self._away_until = self._borrowed_at = self._forgotten_at = -math.inf
-
-    def waiting_seconds(self) -> float | None:
-        """The time to wait for a connection; None: as long as the pool does."""
-        return HURRY_SECONDS if time.monotonic() < self._away_until else None
-
-    def note_connected(self) -> None:
-        """A connection was opened: the server is there."""
-        self._away_until = -math.inf
-
-    def note_borrowed(self, now: float) -> None:
-        self._borrowed_at = now
-
-    def note_timeout(self, since: float) -> None:
-        """Somebody has waited for a connection since then. Where others got one meanwhile, the server is only busy."""
-        if self._borrowed_at < since:
-            self._away_until = time.monotonic() + AWAY_SECONDS
-
-    def should_drop_idle(self, error: psycopg.OperationalError, connection: BorrowedConnection) -> bool:
-        """What a connection has met. Whether to drop those that lie idle: they ended with it, and would be tried one by
-        one. False when that has been done since it was made."""
-        if isinstance(error, ServerSilent):
-            log.warning("database.silent", error=str(error))
-            self._away_until = time.monotonic() + AWAY_SECONDS
-        if not (connection.broken or is_away(error)) or connection.made_at <= self._forgotten_at:
-            return False
-        self._forgotten_at = time.monotonic()
         return True
 
 
@@ -307,14 +135,14 @@ class Database:
                 max_size=pool_size,
                 timeout=timeout_seconds,
                 connection_class=PooledConnection,
-                kwargs=_pooled(limits, more),
+                kwargs=pool_options(limits, more),
                 configure=self._configure,
                 check=self._check,  # a restarted server costs nobody a request
                 reconnect_timeout=RECONNECT_SECONDS,
                 reconnect_failed=_connect_again,
                 open=False,
             )
-            for more in (_ANY_TABLE, _BY_KEY)
+            for more in (ANY_TABLE, BY_KEY)
         )
 
     @classmethod
@@ -446,7 +274,7 @@ def _limit(connection: PooledConnection, limits: TimeLimits) -> None:
     """For the transaction that is open."""
     connection.patience_seconds = limits.patience_seconds
     seconds = (limits.statement_seconds, limits.lock_seconds, limits.idle_seconds)
-    _LIMIT.execute(connection, [str(_milliseconds(one)) for one in seconds])
+    _LIMIT.execute(connection, [str(milliseconds(one)) for one in seconds])
 
 
 @contextmanager
@@ -497,7 +325,7 @@ def check_server(url: str) -> None:
 
 def _connect(url: str) -> Connection:
     try:
-        return open_session(url, _COMMANDING)
+        return open_session(url, COMMANDING)
     except psycopg.Error as error:
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise DatabaseProblem(
@@ -508,7 +336,7 @@ def _connect(url: str) -> Connection:
 def open_session(url: str, limits: TimeLimits, *, autocommit: bool = False) -> PooledConnection:
     """A connection outside of the pools. Raises psycopg.Error."""
     session = PooledConnection.connect(
-        url, autocommit=autocommit, connect_timeout=5, options=_options(limits, **_ANY_TABLE), **_CLIENT
+        url, autocommit=autocommit, connect_timeout=5, options=server_options(limits, **ANY_TABLE), **CLIENT_OPTIONS
     )
     session.url, session.patience_seconds = url, limits.patience_seconds
     return session

@@ -13,7 +13,8 @@ import psycopg
 
 from domain.async_database import AsyncDatabase
 from domain.contract.shapes import Route, RouteInput
-from domain.database import Database, is_away, wait_until_durable
+from domain.database import Database, wait_until_durable
+from domain.database_health import is_away
 from domain.lifecycle import PushEffect, RouteStatus
 from domain.observability import ROUTES_PUSHED, get_logger
 from domain.queue.job_queue import AsyncJobQueue

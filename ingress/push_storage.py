@@ -11,7 +11,9 @@ from uuid import UUID
 import psycopg
 
 from domain.accounts.keys import still_valid
-from domain.database import SERVING, Connection, Database, TimeLimits, is_away
+from domain.database import Connection, Database
+from domain.database_health import is_away
+from domain.database_options import SERVING, TimeLimits
 from domain.observability import get_logger
 from domain.queue.jobs import Job
 from domain.routes.intake.pushes import Push, Pushed, store_pushes

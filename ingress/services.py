@@ -12,7 +12,8 @@ from uuid import UUID
 from domain.accounts.keys import Caller, still_valid
 from domain.async_database import AsyncDatabase
 from domain.contract.shapes import Route, RouteInput
-from domain.database import SERVING, Connection, Database
+from domain.database import Connection, Database
+from domain.database_options import SERVING
 from domain.queue.circuit import RedisCircuit
 from domain.queue.job_queue import AsyncJobQueue
 from domain.queue.redis_clients import async_redis_client, redis_client

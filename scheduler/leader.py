@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import psycopg
 
-from domain.database import LEADER_LOCKS, LEADING, open_session
+from domain.database import LEADER_LOCKS, open_session
+from domain.database_options import LEADING
 from domain.statements import Statement
 
 _KEY = 0

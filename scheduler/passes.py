@@ -9,7 +9,8 @@ from uuid import UUID
 
 from domain.accounts import attempts, companies, sessions
 from domain.accounts.contacts import Contacts
-from domain.database import HOUSEKEEPING, Connection, Database
+from domain.database import Connection, Database
+from domain.database_options import HOUSEKEEPING
 from domain.housekeeping import retention
 from domain.housekeeping.sealing import seal_stored
 from domain.messages.due_messages import due_messages

@@ -7,7 +7,7 @@ from uuid import UUID
 import dramatiq
 import psycopg
 
-from domain.database import is_away
+from domain.database_health import is_away
 from domain.observability import get_logger
 from domain.queue.jobs import process_positions_job
 from domain.routes.progress.tracking import process_vehicles

@@ -9,7 +9,8 @@ import dramatiq
 import psycopg
 from psycopg.errors import LockNotAvailable
 
-from domain.database import ONE_BY_ONE, TimeLimits, is_away
+from domain.database_health import is_away
+from domain.database_options import ONE_BY_ONE, TimeLimits
 from domain.encoding import write
 from domain.observability import ROUTES_IMPORTED, get_logger
 from domain.queue.jobs import Job

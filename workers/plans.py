@@ -6,7 +6,7 @@ from uuid import UUID
 import dramatiq
 from psycopg.errors import LockNotAvailable
 
-from domain.database import is_away
+from domain.database_health import is_away
 from domain.observability import PLANS_MADE, get_logger
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_tasks import PlanTask, load_plan_task, road_ahead

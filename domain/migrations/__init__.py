@@ -8,7 +8,8 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from domain.database import MIGRATION_LOCKS, DatabaseProblem, TimeLimits, check_server, open_session
+from domain.database import MIGRATION_LOCKS, DatabaseProblem, check_server, open_session
+from domain.database_options import TimeLimits
 
 _LOCK = f"{MIGRATION_LOCKS}, 0"
 _LIMITS = TimeLimits(statement_seconds=0, lock_seconds=0)  # a migration takes its time, and the next one waits for it

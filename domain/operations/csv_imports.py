@@ -14,7 +14,8 @@ from uuid import UUID
 
 from domain.accounts.contacts import IN_CLEAR, Contacts
 from domain.contract.csvfiles import ImportReport, Progress
-from domain.database import Connection, TimeLimits, as_json
+from domain.database import Connection, as_json
+from domain.database_options import TimeLimits
 from domain.errors import FuelrouteError
 from domain.ids import first_id_of, new_id
 from domain.operations import audit

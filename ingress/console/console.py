@@ -10,7 +10,8 @@ from starlette.responses import HTMLResponse
 from domain.accounts.contacts import Contacts
 from domain.accounts.sessions import find_session
 from domain.accounts.tokens import form_token, new_token
-from domain.database import SERVING, Database
+from domain.database import Database
+from domain.database_options import SERVING
 from domain.lifecycle import Role
 from domain.queue.job_queue import JobQueue
 from domain.settings import Settings

@@ -23,7 +23,8 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from deploy.embedded import EmbeddedPostgres, running
-from domain.database import WORKING, Database, as_json, open_session
+from domain.database import Database, as_json, open_session
+from domain.database_options import WORKING
 from domain.encoding import write
 from domain.ids import new_id
 from domain.lifecycle import RouteStatus

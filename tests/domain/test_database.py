@@ -17,19 +17,9 @@ import sqlalchemy
 from deploy.embedded import EmbeddedPostgres, running
 from deploy.processes import Spec
 from domain.async_database import AsyncDatabase
-from domain.database import (
-    LEADING,
-    SERVING,
-    WORKING,
-    Connection,
-    Database,
-    DatabaseProblem,
-    ServerSilent,
-    TimeLimits,
-    connected,
-    open_session,
-    pipelined,
-)
+from domain.database import Connection, Database, DatabaseProblem, connected, open_session, pipelined
+from domain.database_health import ServerSilent
+from domain.database_options import LEADING, SERVING, WORKING, TimeLimits
 from domain.migrations import engine
 from domain.settings import Settings
 from domain.statements import NotNull, Query, Statement
@@ -154,7 +144,7 @@ def test_a_lock_that_somebody_holds_is_waited_for_within_the_limits(settings: Se
 
 
 def test_a_command_that_waits_for_a_lock_in_vain_says_so(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("domain.database._COMMANDING", BRISK)
+    monkeypatch.setattr("domain.database.COMMANDING", BRISK)
     url, lock = settings.require_database_url(), f"SELECT pg_advisory_xact_lock(7, {randbelow(2**31)})"
     with psycopg.connect(url) as holder:
         holder.execute(lock)
@@ -245,7 +235,7 @@ def test_an_event_loop_gives_up_a_statement_that_takes_too_long(settings: Settin
 def test_a_statement_that_takes_long_is_waited_for_as_long_as_the_server_answers(
     urls: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("domain.database._LOOK_SECONDS", 0.3)
+    monkeypatch.setattr("domain.database._PROBE_SECONDS", 0.3)
     with Database(urls["unix"], limits=WORKING) as database:
         for use in (database.transaction(), database.transaction_by_key(), connected(urls["unix"])):
             with use as connection:
@@ -255,7 +245,7 @@ def test_a_statement_that_takes_long_is_waited_for_as_long_as_the_server_answers
 def test_no_job_and_no_command_waits_for_a_silent_server_though_its_statements_may_take_long(
     urls: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("domain.database._LOOK_SECONDS", 0.3)
+    monkeypatch.setattr("domain.database._PROBE_SECONDS", 0.3)
     postmaster = postmaster_of(urls["unix"])
     with Database(urls["unix"], limits=WORKING) as database:
         for use in (database.transaction(), connected(urls["unix"])):

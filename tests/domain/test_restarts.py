@@ -14,7 +14,9 @@ from psycopg.sql import SQL, Identifier
 from psycopg_pool import PoolTimeout
 
 from domain.async_database import AsyncDatabase
-from domain.database import CHECK_SECONDS, SERVING, Connection, Database, is_away, pipelined
+from domain.database import Connection, Database, pipelined
+from domain.database_health import CHECK_SECONDS, is_away
+from domain.database_options import SERVING
 from domain.statements import Query, Statement
 from tests.conftest import make_database
 from tests.rows import named

@@ -17,7 +17,8 @@ from pydantic import SecretStr
 
 from deploy.embedded import EmbeddedRedis, running
 from domain.accounts.companies import retire_company
-from domain.database import SERVING, Connection, Database
+from domain.database import Connection, Database
+from domain.database_options import SERVING
 from domain.lifecycle import Environment, RouteStatus
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import QUEUES, build_plan_job

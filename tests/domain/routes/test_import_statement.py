@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from domain.database import SERVING, Connection, as_array, by_key_options
+from domain.database import Connection, as_array
+from domain.database_options import BY_KEY, SERVING, pool_options
 from domain.fleet.matching import GivenReference, Matched, unclear_references, why_unclear
 from domain.ids import new_id
 from domain.routes.intake.imports import import_routes
@@ -177,7 +178,7 @@ def test_a_reference_is_looked_up_by_its_own_index_in_tables_without_statistics(
             (new_id(), fleet.company_id, f"Driver {number}", "D7" if number == 7 else None),
         )
     route_id = pushed(connection, fleet.live, now=now, start=now, vehicle=vehicle, driver=driver)
-    for option in by_key_options(SERVING)["options"].removeprefix("-c ").split(" -c "):
+    for option in pool_options(SERVING, BY_KEY)["options"].removeprefix("-c ").split(" -c "):
         connection.execute("SELECT set_config(%s, %s, true)", option.split("="))
 
     parameters = {"ids": as_array([route_id]), "visited": False, "now": now}
