@@ -1,1 +1,1 @@
-"""What a dispatch route is, what may happen to it, and where it is stored. Imports nothing of the other packages."""
+"""The rules and the storage of dispatch routes. Imports nothing of the other packages."""

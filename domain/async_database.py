@@ -93,13 +93,13 @@ class AsyncDatabase:
         return await self.store(query)
 
     async def store(self, query: Query[Answer]) -> Answer:
-        """Asks PostgreSQL a query that stores something. Raises likewise; whether it is stored is not known
-        when the connection broke."""
+        """Asks PostgreSQL a query that stores something. Raises the same errors as `ask`. When the connection
+        broke, the caller does not know whether it is stored."""
         async with self._borrowed() as connection:
             return await query.on_async(connection)
 
     async def copy(self, command: Command, lines: str) -> None:
-        """Stores rows in COPY's text format, all or none. Raises psycopg.Error, likewise."""
+        """Stores rows in COPY's text format, all or none. Raises psycopg.Error."""
         async with self._borrowed() as connection, connection.cursor() as cursor, cursor.copy(command.text) as copying:
             await copying.write(lines)
 
@@ -142,6 +142,7 @@ class AsyncDatabase:
 
 
 async def _connect_again(pool: AsyncConnectionPool[Any]) -> None:
-    """The pool gave up a connection that the server refused. Whoever waits for one waits for the next attempt."""
+    """The pool has given a connection up, for the server refused it. Whoever waits for one waits for the next
+    attempt."""
     if pool.get_stats()["requests_waiting"]:
         await pool.check()

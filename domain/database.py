@@ -44,7 +44,8 @@ Transaction = Callable[[], AbstractContextManager[Connection]]
 
 
 class Tenant(NamedTuple):
-    """Whose data a query may touch: the first argument of every function that reads or writes for a caller."""
+    """The company and environment whose data a query may touch: the first argument of every function that reads or
+    writes for a caller."""
 
     company_id: UUID
     environment: Environment
@@ -66,7 +67,7 @@ set_json_loads(msgspec.json.decode)
 
 
 RECONNECT_SECONDS = 0.25
-"""A server that refuses connections is asked again so often while somebody waits."""
+"""A server that refuses connections is asked again after so long, while a caller waits."""
 
 
 _PROBE_SECONDS = 5.0
@@ -182,7 +183,7 @@ class Database:
     @contextmanager
     def transaction_by_key(self, *, snapshot: bool = False, limits: TimeLimits | None = None) -> Iterator[Connection]:
         """A transaction of statements that find their rows by key. They go out together until the first result is
-        looked at: fewer round trips, but no COPY. Raises likewise."""
+        read: fewer round trips, but no COPY. Raises the same errors as `transaction`."""
         with self._borrowed(self._pool_by_key) as connection:
             try:
                 with connection.pipeline():
@@ -201,8 +202,8 @@ class Database:
 
     @contextmanager
     def by_key(self) -> Iterator[Connection]:
-        """For single statements by key. Each commits by itself, which saves the two round trips of a transaction.
-        Raises likewise."""
+        """A connection for single statements by key. Each commits by itself, which saves the two round trips of a
+        transaction. Raises the same errors as `transaction`."""
         with self._borrowed(self._pool_by_key) as connection:
             yield connection
 
@@ -271,7 +272,7 @@ _LIMIT = Statement(
 
 
 def _limit(connection: PooledConnection, limits: TimeLimits) -> None:
-    """For the transaction that is open."""
+    """Set the limits of the open transaction."""
     connection.patience_seconds = limits.patience_seconds
     seconds = (limits.statement_seconds, limits.lock_seconds, limits.idle_seconds)
     _LIMIT.execute(connection, [str(milliseconds(one)) for one in seconds])
@@ -279,7 +280,7 @@ def _limit(connection: PooledConnection, limits: TimeLimits) -> None:
 
 @contextmanager
 def pipelined(connection: Connection) -> Iterator[None]:
-    """The statements of the block go out together, and so are one transaction where there is none around them. Their
+    """Send the statements of the block together. They are one transaction where there is none around them. Their
     results may be read after the block."""
     try:
         with connection.pipeline():
@@ -299,8 +300,8 @@ _COMMIT_NOTHING = Statement(_Flushed, "SELECT pg_logical_emit_message(true, 'fue
 
 
 def wait_until_durable() -> Query[None]:
-    """Returns when every commit before this query is on disk, whichever connection made it. PostgreSQL writes its log
-    in order, so this commit of nothing waits for all of them."""
+    """A query that returns when every commit before it is on disk, whichever connection made it. PostgreSQL writes its
+    log in order, so this commit of nothing waits for all of them."""
     return Query(_COMMIT_NOTHING, (), lambda _: None)
 
 

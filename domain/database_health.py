@@ -52,7 +52,7 @@ def has_unread_data(connection: psycopg.BaseConnection[Any]) -> bool:
 
 
 class BorrowedConnection(Protocol):
-    """A connection of either pool, blocking or asynchronous, while somebody uses it."""
+    """A connection of a pool, blocking or asynchronous, while a caller uses it."""
 
     made_at: float
 

@@ -56,14 +56,14 @@ class PlanCause(TypedDict):
     """`plans.cause`: why a plan was made although the route had one. `routes.replan` while it is being made."""
 
     kind: Literal["fuel", "prices", "dispatcher", "off_road", "stop_passed"]
-    """The fuel at the first stop had changed; prices had; somebody asked for it; the truck was found off the plan's
+    """The fuel at the first stop had changed; prices had; a dispatcher asked for it; the truck was found off the plan's
     road; it had passed a planned stop without fueling."""
     at: str
     """The time of the fix that showed it, RFC 3339; of a review, when it was made."""
     text: str
     """The same for people."""
     fuelStopsPassed: NotRequired[int]
-    """Of a plan made anew on the way: how many fuel stops of the one before were behind the truck."""
+    """The number of fuel stops of the plan before that were behind the truck, where a plan was made anew on the way."""
 
 
 class TimelineEntry(TypedDict):

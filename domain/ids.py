@@ -26,7 +26,7 @@ KIND_OF: dict[str, IdKind] = {
     "message_id": "msg",
     "user_id": "usr",
 }
-"""What an id is of, by the name that log events and documents give it."""
+"""The kind of an id, by its name in log events and documents."""
 
 _SHAPE = re.compile(r"[a-z]{3}_([0-9a-f]{32})")
 

@@ -1,7 +1,7 @@
 """The nine statuses of a route, which ones may follow which, and what a push or a cancel does to each; and the other
 values that columns may hold.
 
-Rules only: no clock, no storage. `contract.md`, "States and transitions", and decisions 3 to 8 of the design.
+Rules only: no clock, no storage. The contract's "States and transitions" lists them.
 """
 
 from enum import StrEnum
@@ -34,7 +34,7 @@ class Environment(StrEnum):
 
 
 class Role(StrEnum):
-    """What a user of the console may do; an operator may do it for every company."""
+    """The rights of a user of the console; an operator may do it for every company."""
 
     VIEWER = "viewer"
     DISPATCHER = "dispatcher"
@@ -43,7 +43,7 @@ class Role(StrEnum):
 
 
 class Objective(StrEnum):
-    """What a plan makes least.
+    """The sum that a plan keeps as small as possible.
 
     Fuel tax is owed by miles driven in a state, wherever the fuel was bought: what was paid at the pump is credited
     (International Fuel Tax Agreement). So what a company loses at a pump is the price less the
@@ -55,8 +55,8 @@ class Objective(StrEnum):
 
 
 class MapLink(StrEnum):
-    """How a message links to the map of a truck stop. GOOGLE opens directions in an app or a browser, on any phone. GEO
-    opens the map that the phone's owner prefers, where the phone knows such links."""
+    """The kind of link to the map of a truck stop in a message. GOOGLE opens directions in an app or a browser, on any
+    phone. GEO opens the map that the phone's owner prefers, where the phone knows such links."""
 
     GOOGLE = "google"
     GEO = "geo"
@@ -66,7 +66,7 @@ HELD = frozenset({RouteStatus.PENDING, RouteStatus.PENDING_MAPPING, RouteStatus.
 """Accepted, not yet imported."""
 
 CANCELABLE = HELD | {RouteStatus.DRAFT, RouteStatus.PLANNED}
-"""What DELETE, an update and superseding may still change."""
+"""The statuses of a route that DELETE, an update and superseding may still change."""
 
 SHOWS_PLAN = frozenset({RouteStatus.PLANNED, RouteStatus.ACTIVE, RouteStatus.COMPLETED})
 SHOWS_FUEL_STOPS = frozenset({RouteStatus.ACTIVE, RouteStatus.COMPLETED})
@@ -105,7 +105,7 @@ PushEffect = Literal["create", "replace", "unchanged", "refuse"]
 
 
 def effect_of_push(current: RouteStatus | None, *, same_input: bool) -> PushEffect:
-    """What a push does to the route that its `externalId` names now (None: there is none)."""
+    """The effect of a push on the route that its `externalId` names now (None: there is none)."""
     if current is None or current is RouteStatus.CANCELED:
         return "create"
     if current in (RouteStatus.ACTIVE, RouteStatus.COMPLETED):
@@ -119,7 +119,7 @@ CancelEffect = Literal["cancel", "already_canceled", "refuse"]
 
 
 def effect_of_cancel(current: RouteStatus) -> CancelEffect:
-    """What DELETE does to a route of that status."""
+    """The effect of DELETE on a route of that status."""
     if current in CANCELABLE:
         return "cancel"
     return "already_canceled" if current is RouteStatus.CANCELED else "refuse"

@@ -1,4 +1,4 @@
-"""Rows that people look through: those that contain a text, in portions, and one by its key.
+"""Listings of a table's rows for people: page by page, by a text that they contain, or one row by its key.
 
 Each table has an index in the order of its list. A page without a search is read from it, and so is a search for what
 is frequent. A search for what is rare reads all rows of its company (of stations: all there are), once: some 35 ms for
@@ -17,9 +17,9 @@ MOST_COUNTED = 10_000
 class RowsPage(NamedTuple, Generic[Row]):
     rows: list[Row]
     has_more: bool
-    """Whether another page follows."""
+    """Another page follows."""
     total: int
-    """How many there are on all pages; `MOST_COUNTED + 1` stands for more than can be said."""
+    """The number of rows on all pages; `MOST_COUNTED + 1` stands for that many or more."""
 
 
 class _Total(NamedTuple):

@@ -34,7 +34,7 @@ REQUEST_LOG = Counter(
 CONNECTIONS = Gauge("fuelroute_connections", "Open connections of an ingress process")
 CONNECTIONS_REFUSED = Counter("fuelroute_connections_refused_total", "Connections ended by a bound", ["reason"])
 QUEUE_JOBS = Gauge("fuelroute_queue_jobs", "Jobs that wait in a queue", ["queue"])
-DEAD_LETTERS = Gauge("fuelroute_dead_letters", "Jobs that failed for good and are kept for a look", ["queue"])
+DEAD_LETTERS = Gauge("fuelroute_dead_letters", "Jobs that failed for good and are kept for people", ["queue"])
 QUEUE_AGE = Gauge("fuelroute_queue_measurement_age_seconds", "How old the gauges of the queues are")
 JOBS = Histogram(
     "fuelroute_job_seconds",

@@ -20,7 +20,7 @@ MAX_DAYS = 36_500
 """A hundred years stand for "for ever": with much more a date would lie before the year 1, and each pass would fail."""
 
 CONTACT_KEY_FILE = "contact.key"
-"""Made by `fuelroute up` in its data folder, for the embedded database: what contacts are sealed with."""
+"""The key that contacts are sealed with. `fuelroute up` makes it in its data folder, for the embedded database."""
 
 
 class MissingServer(FuelrouteError):
@@ -159,7 +159,7 @@ class Settings(BaseSettings):
         10_000, ge=100, description="How far ahead a fuel plan looks, in road miles; `explain` says where it ends"
     )
     step_attempts: int = Field(
-        8, ge=1, description="Attempts at an import or a plan before the route is `error`, or at a second look"
+        8, ge=1, description="Attempts at an import or a plan before the route is `error`, or at a review"
     )
     message_retry_hours: float = Field(
         24, gt=0, le=24 * MAX_DAYS, description="How long an undeliverable message is retried"
@@ -190,7 +190,7 @@ class Settings(BaseSettings):
         return keys
 
     def contact_keys(self) -> str | None:
-        """What contacts are sealed with: the variable's keys, else that of the embedded stack in `data`."""
+        """The keys that contacts are sealed with: the variable's, else that of the embedded stack in `data`."""
         if self.contact_key is not None:
             return self.contact_key.get_secret_value()
         if self.database_url is not None:
@@ -246,20 +246,20 @@ class Settings(BaseSettings):
         return url
 
     def http_url(self) -> str:
-        """Where the ingress answers: that of the stack running in `data`, else this process's own settings."""
+        """The address of the ingress: that of the stack running in `data`, else by this process's own settings."""
         return self._of_running_stack("http_url") or f"http://{self.host}:{self.port}"
 
     def api_address(self) -> str:
-        """Where callers reach the API."""
+        """The address of the API for its callers."""
         return (self.api_url or self.http_url()).rstrip("/")
 
     def console_address(self) -> str:
-        """Where people reach the console."""
+        """The address of the console for people."""
         own = self._of_running_stack("console_url") or f"http://{self.console_host}:{self.console_port_or_next()}"
         return (self.console_url or own).rstrip("/")
 
     def console_port_or_next(self) -> int:
-        """0 is a free one, as for the ingress."""
+        """The console's port. 0 is a free one, as for the ingress."""
         if self.console_port is not None:
             return self.console_port
         return min(self.port + 1, 65535) if self.port else 0

@@ -90,7 +90,7 @@ class Statement(Generic[Row]):
         return self.execute(connection, parameters).fetchone()
 
     def one(self, connection: psycopg.Connection[Any], parameters: Parameters | None = None) -> Row:
-        """Of a statement that always gives a row. Raises NoRow."""
+        """The row of a statement that always gives one. Raises NoRow."""
         row = self.first(connection, parameters)
         if row is None:
             raise NoRow(self.text)

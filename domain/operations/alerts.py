@@ -1,6 +1,6 @@
-"""Does anything need a person, and what is to be done? Rules over what was measured at one moment.
+"""Alerts: things that need a person, and what to do about each. The rules judge what was measured at one moment.
 
-Gauges can look healthy while nothing moves: the queue is short because its workers have taken the jobs, the workers'
+Gauges can seem healthy while nothing moves: the queue is short because its workers have taken the jobs, the workers'
 heartbeats are fresh, and no job ends. So the rules ask what has ended, and when.
 """
 
@@ -17,9 +17,9 @@ from domain.queue.jobs import QUEUES
 from domain.queue.rates import Rates
 
 SILENT_AFTER = timedelta(seconds=30)
-"""A worker that has not beaten for so long is silent: 15 beats are missing."""
+"""A worker without a heartbeat for so long is silent: 15 heartbeats are missing."""
 WORKS_STILL = timedelta(seconds=10)
-"""A worker that lives asks Redis for something at least each second."""
+"""The age of the newest sign of a live worker in Redis: it asks Redis for something at least each second."""
 STALLED_AFTER = timedelta(minutes=2)
 """A queue in which a job is older than this, while none ends, does not move. Most jobs take less than a second."""
 HANGS_AFTER = timedelta(minutes=5)
@@ -30,7 +30,7 @@ SLOWEST_PASS = timedelta(minutes=1)
 
 
 class Measured(NamedTuple):
-    """Everything that the rules look at, of one moment. `queues` is None when Redis does not answer; what else it
+    """Everything that the rules judge, as of one moment. `queues` is None when Redis does not answer; what else it
     tells is then empty."""
 
     queues: Sequence[QueueState] | None
@@ -42,7 +42,7 @@ class Measured(NamedTuple):
     overdue: Mapping[Figure, Count]
     rates: Sequence[Rates]
     runs: Sequence[PassRun]
-    """Of the passes, those that moved something or failed; the newest first."""
+    """The runs of passes that moved something or failed, the newest first."""
 
 
 class Alert(NamedTuple):
@@ -52,7 +52,7 @@ class Alert(NamedTuple):
     what: str
     what_to_do: str
     path: str
-    """Of the console's page with the rows behind it."""
+    """The path of the console's page with the rows behind the alert."""
 
 
 def is_silent(worker: WorkerHeartbeat, now: datetime) -> bool:
@@ -61,28 +61,28 @@ def is_silent(worker: WorkerHeartbeat, now: datetime) -> bool:
 
 def find_alerts(seen: Measured, *, now: datetime) -> list[Alert]:
     """The urgent ones first."""
-    needs = [*_of_redis(seen), *_of_queues(seen, now), *_of_workers(seen, now), *_of_passes(seen, now)]
-    needs += _of_overdue(seen)
-    return sorted(needs, key=lambda need: not need.is_urgent)  # stable
+    alerts = [*_redis_alerts(seen), *_queues_alerts(seen, now), *_workers_alerts(seen, now), *_passes_alerts(seen, now)]
+    alerts += _overdue_alerts(seen)
+    return sorted(alerts, key=lambda alert: not alert.is_urgent)  # stable
 
 
-def headline(needs: Sequence[Alert]) -> str:
-    """One line: does anything need a person, and what to do."""
-    if not needs:
+def headline(alerts: Sequence[Alert]) -> str:
+    """The most urgent alert, and how many more there are, on one line."""
+    if not alerts:
         return "Nothing needs a person."
-    first = needs[0]
-    more = f" And {len(needs) - 1} more." if len(needs) > 1 else ""
+    first = alerts[0]
+    more = f" And {len(alerts) - 1} more." if len(alerts) > 1 else ""
     return f"{'Act now' if first.is_urgent else 'Have a look'}: {first.what}. {first.what_to_do}.{more}"
 
 
-def _of_redis(seen: Measured) -> Iterator[Alert]:
+def _redis_alerts(seen: Measured) -> Iterator[Alert]:
     if seen.queues is None:
         yield Alert(
             True, "Redis does not answer", "Start it again; the sweep then enqueues everything that is due", "/queues"
         )
 
 
-def _of_queues(seen: Measured, now: datetime) -> Iterator[Alert]:
+def _queues_alerts(seen: Measured, now: datetime) -> Iterator[Alert]:
     paused = {pause.queue: pause for pause in seen.pauses}
     served = {queue for worker in seen.workers if not is_silent(worker, now) for queue in worker.queues}
     for queue in QUEUES if seen.queues is not None else ():
@@ -131,10 +131,9 @@ def _is_stalled(state: QueueState, now: datetime) -> bool:
     )
 
 
-def _of_workers(seen: Measured, now: datetime) -> Iterator[Alert]:
+def _workers_alerts(seen: Measured, now: datetime) -> Iterator[Alert]:
     for worker in seen.workers:
-        holder = seen.holders.get(worker.id)
-        path, silent = f"/queues/workers/{worker.id}", _since(worker.beat_at, now)
+        path = f"/queues/workers/{worker.id}"
         if worker.beat_at - now > SILENT_AFTER:
             yield Alert(
                 False,
@@ -143,36 +142,50 @@ def _of_workers(seen: Measured, now: datetime) -> Iterator[Alert]:
                 path,
             )
         if is_silent(worker, now):
-            if holder is not None and holder.jobs:
-                yield Alert(
-                    True,
-                    f"Worker {worker.name} has been silent {silent} and holds {_jobs(holder.jobs)}",
-                    "End the process: another worker then takes its jobs within 20 seconds",
-                    path,
-                )
-            elif holder is not None and now - holder.heartbeat_at < WORKS_STILL:
-                yield Alert(
-                    True,
-                    f"Worker {worker.name} takes jobs, and its figures have stood still {silent}",
-                    "Restart it: nobody sees whether it works",
-                    path,
-                )
-        elif worker.stuck_since is not None and now - worker.stuck_since > STALLED_AFTER:
+            yield from _silent_worker_alerts(worker, seen.holders.get(worker.id), path, now)
+        else:
+            yield from _stuck_worker_alerts(worker, path, now)
+    yield from _unknown_workers_alerts(seen)
+
+
+def _silent_worker_alerts(worker: WorkerHeartbeat, holder: Holder | None, path: str, now: datetime) -> Iterator[Alert]:
+    silent = _since(worker.beat_at, now)
+    if holder is not None and holder.jobs:
+        yield Alert(
+            True,
+            f"Worker {worker.name} has been silent {silent} and holds {_jobs(holder.jobs)}",
+            "End the process: another worker then takes its jobs within 20 seconds",
+            path,
+        )
+    elif holder is not None and now - holder.heartbeat_at < WORKS_STILL:
+        yield Alert(
+            True,
+            f"Worker {worker.name} takes jobs, and its figures have stood still {silent}",
+            "Restart it: nobody sees whether it works",
+            path,
+        )
+
+
+def _stuck_worker_alerts(worker: WorkerHeartbeat, path: str, now: datetime) -> Iterator[Alert]:
+    if worker.stuck_since is not None and now - worker.stuck_since > STALLED_AFTER:
+        yield Alert(
+            True,
+            f"Worker {worker.name} holds {_jobs(worker.held)} and has ended none {_since(worker.stuck_since, now)}",
+            "Restart it: others run its jobs",
+            path,
+        )
+        return
+    for running in worker.running:
+        if now - running.since > HANGS_AFTER:
             yield Alert(
-                True,
-                f"Worker {worker.name} holds {_jobs(worker.held)} and has ended none {_since(worker.stuck_since, now)}",
-                "Restart it: its jobs are run by others",
+                False,
+                f"Worker {worker.name} has run {running.job} {_since(running.since, now)}",
+                "Its thread is lost for other jobs: restart the worker",
                 path,
             )
-        else:
-            for running in worker.running:
-                if now - running.since > HANGS_AFTER:
-                    yield Alert(
-                        False,
-                        f"Worker {worker.name} has run {running.job} {_since(running.since, now)}",
-                        "Its thread is lost for other jobs: restart the worker",
-                        path,
-                    )
+
+
+def _unknown_workers_alerts(seen: Measured) -> Iterator[Alert]:
     known = {worker.id for worker in seen.workers}
     for id, holder in seen.holders.items():
         if holder.jobs and id not in known:
@@ -184,7 +197,7 @@ def _of_workers(seen: Measured, now: datetime) -> Iterator[Alert]:
             )
 
 
-def _of_passes(seen: Measured, now: datetime) -> Iterator[Alert]:
+def _passes_alerts(seen: Measured, now: datetime) -> Iterator[Alert]:
     if seen.queues is not None and not seen.passes:
         yield Alert(True, "No scheduler has run a pass", "Start one: fuelroute scheduler", "/queues")
     for one in seen.passes:
@@ -213,7 +226,7 @@ _OVERDUE: Mapping[Figure, tuple[bool, str, str]] = {
 }
 
 
-def _of_overdue(seen: Measured) -> Iterator[Alert]:
+def _overdue_alerts(seen: Measured) -> Iterator[Alert]:
     for figure, (is_urgent, what, what_to_do) in _OVERDUE.items():
         found = seen.overdue.get(figure)
         if found is not None and found.rows:

@@ -28,8 +28,8 @@ from domain.statements import Command, Statement
 FileKind = Literal["vehicles", "drivers", "stations", "deals", "taxes"]
 
 IMPORTING = TimeLimits(statement_seconds=60, lock_seconds=30, idle_seconds=300)
-"""Somebody watches, and would rather wait for the import before than be sent away. While a large file is read the
-database hears nothing."""
+"""A person watches, and would rather wait for the import before than be refused. While a large file is read, no
+statement reaches the database."""
 
 MOST_REJECTED = 1_000
 """So many refused rows are kept, with their sentences. More are only counted."""
@@ -106,7 +106,7 @@ def require_none(connection: Connection, company_id: UUID | None, *, now: dateti
 
 
 def close_silent(connection: Connection, *, now: datetime) -> None:
-    """Ends those whose process is gone."""
+    """Ends the imports whose process is gone."""
     silent_since = now - timedelta(seconds=SILENT_SECONDS)
     _CLOSE_SILENT.execute(connection, {"now": now, "fault": BROKE_OFF, "silent_since": silent_since})
 
@@ -116,10 +116,10 @@ def note_progress(connection: Connection, import_id: UUID, *, rows_read: int, no
 
 
 class ImportGone(FuelrouteError):
-    """It was silent for so long that it counts as broken off, or its company was erased."""
+    """The import was silent for so long that it counts as broken off, or its company was erased."""
 
     def __init__(self) -> None:
-        super().__init__("the import was given up meanwhile: send the file again")
+        super().__init__("the import was ended meanwhile: send the file again")
 
 
 def run(
@@ -154,7 +154,7 @@ def run(
 def _importer(
     connection: Connection, kind: str, company_id: UUID | None, contacts: Contacts, now: datetime
 ) -> Callable[..., tuple[ImportReport, list[Job]]]:
-    """What the command line calls for such a file."""
+    """The function that imports such a file; the command line calls the same one."""
     if company_id is None:
         if kind == "stations":
             return partial(price_changes.import_stations, connection, now=now)
@@ -197,7 +197,7 @@ def read_import(connection: Connection, company_id: UUID | None, import_id: UUID
 
 
 def rejected_rows(connection: Connection, stored: StoredImport) -> list[dict[str, Any]]:
-    """Of the refused rows the first `MOST_REJECTED`: line and message."""
+    """The first `MOST_REJECTED` of the refused rows: line and message."""
     row = _REJECTED.first(connection, (stored.id,))
     return (row.rejected if row is not None else None) or []
 
@@ -216,5 +216,5 @@ _FORGET = Command(
 
 
 def forget_imports(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
-    """Those that began before. Returns how many."""
+    """Removes imports that began earlier. Returns how many."""
     return _FORGET.execute(connection, (first_id_of(now - timedelta(days=days)), limit)).rowcount

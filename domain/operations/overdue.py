@@ -1,5 +1,5 @@
-"""What is overdue by the database, whatever the queues look like: each figure is one statement, and its rows are what
-the figure counts."""
+"""Overdue work according to the database, whatever the queues show. Each figure is one statement, and counts its
+rows."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -27,7 +27,7 @@ class Overdue(NamedTuple):
     """One row behind a figure."""
 
     id: str
-    """Of a route; of stale prices the station's."""
+    """The id of a route; for stale prices a station's."""
     company_id: UUID | None
     about: str
     since: datetime | None
@@ -123,7 +123,7 @@ _HELD_BY_REASON = Statement(
 
 
 def count(connection: Connection, *, now: datetime) -> dict[Figure, Count]:
-    """Of all companies."""
+    """The figures of all companies."""
     return {figure: statement.one(connection, _moment(now, COUNTED)) for figure, statement in _COUNTS.items()}
 
 
@@ -134,7 +134,8 @@ def held_by_reason(connection: Connection, *, now: datetime) -> list[HeldCount]:
 def rows(
     connection: Connection, figure: Figure, *, limit: int, now: datetime, detail: str | None = None
 ) -> list[Overdue]:
-    """What the figure counts, longest overdue first; failed messages newest first. `detail`: only those of it."""
+    """The rows that the figure counts, longest overdue first; failed messages newest first. `detail`: only rows with
+    it."""
     return _ROWS[figure].all(
         connection, {**_moment(now, limit), "detail": detail, "searched": limit if detail is None else COUNTED}
     )
@@ -154,5 +155,5 @@ def _moment(now: datetime, limit: int) -> dict[str, object]:
 
 
 def shown_row_id(figure: Figure, row: Overdue) -> str:
-    """As people see it: a route's id with its prefix, a station's as it is."""
+    """The id as people see it: a route's with its prefix, a station's as it is."""
     return row.id if figure == "stale-prices" else shown_id("rte", UUID(row.id))

@@ -1,7 +1,7 @@
-"""How entries of the request log are written, and how they go.
+"""Writing entries of the request log, and removing old ones.
 
-An ingress process writes many at a time, with COPY. Entries of a day are in a partition of their own, which goes as a
-whole. Times are those of the ids.
+An ingress process writes many at a time, with COPY. The entries of a day are in a partition of their own, which is
+dropped as a whole. An entry's time is in its id.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ class Entry(msgspec.Struct, gc=False):
     """The request's id where the caller gave one; "" where it is the entry's own."""
     method: str
     path: str
-    """As the API's description writes it, with `{id}`; `(none)` where there is no such address."""
+    """The path as the API's description writes it, with `{id}`; `(none)` where there is no such address."""
     path_id: str
     query: bytes
     body: bytes
@@ -48,7 +48,7 @@ class Entry(msgspec.Struct, gc=False):
     held: int
     """Bytes of query, body and problem."""
     times: int = 1
-    """How many requests it stands for: see `ingress.request_log`."""
+    """The number of requests that the entry stands for: see `ingress.request_log`."""
 
 
 COPY_ENTRIES = Command(
@@ -66,7 +66,7 @@ _PROBLEM = msgspec.json.Decoder(_Problem)
 
 
 def lines_of(entries: Sequence[Entry], sampled: set[UUID]) -> str:
-    """The rows for COPY_ENTRIES. What was sent is kept, redacted, with every request that failed, and with one that
+    """The rows for COPY_ENTRIES. Query or body are kept, redacted, with every request that failed, and with one that
     succeeded of each key that is not among `sampled` yet."""
     whose: dict[int, str] = {}
     lines = []
@@ -96,7 +96,7 @@ def _kept(entry: Entry) -> str:
 
 
 def _subject_of(entry: Entry) -> str:
-    """Which load or route it is about: an `externalId`, or a route's id."""
+    """The load or route that the request is about: an `externalId`, or a route's id."""
     if entry.path_id:
         return entry.path_id if read_id("rte", entry.path_id) is not None else ""
     if entry.path != "/v1/routes":
@@ -121,14 +121,14 @@ def _cell(text: str | None) -> str:
     return text if text.isprintable() and "\\" not in text else text.translate(_ESCAPES)
 
 
-# --- How entries go ----------------------------------------------------------------------------------------------
+# --- Removing entries --------------------------------------------------------------------------------------------
 
 
 def maintain_request_partitions(connection: Connection, *, days: float, now: datetime) -> int:
-    """Makes the partitions of the next days, and removes those that are older than so many days. Returns how many
-    were removed.
+    """Makes the partitions of the next days, and drops those that are older than so many days. Returns how many were
+    dropped.
 
-    What came in on a day that had no partition yet is in `request_log_other`, and goes by `forget_requests`.
+    Entries of a day that had no partition yet are in `request_log_other`; `forget_requests` removes them.
     """
     return maintain_daily_partitions(
         connection, "request_log", _make_partition, days=days, now=now, days_before_first=1
@@ -174,8 +174,8 @@ _LATELY = timedelta(days=2)
 
 
 def forget_requests(connection: Connection, *, days: float, rows_per_key: int, now: datetime, limit: int) -> int:
-    """Removes what is old and in no partition of its day, what a key has beyond `rows_per_key`, and what an ingress
-    process wrote after its company was erased; up to `limit` of each. Returns how many were removed."""
+    """Removes up to `limit` of each: old entries in no partition of their day, entries of a key beyond `rows_per_key`,
+    and entries that an ingress process wrote after their company was erased. Returns how many were removed."""
     when = {"oldest_id": first_id_of(now - timedelta(days=days)), "limit": limit}
     removed = _FORGET_OLD.execute(connection, when).rowcount
     removed += _FORGET_OF_ERASED.execute(connection, {"lately": now - _LATELY, "limit": limit}).rowcount

@@ -1,6 +1,7 @@
-"""What of a request is kept: the contract's fields, but for those that may say who a driver is. All else is masked.
+"""Redaction of requests before they are stored. The fields of the contract are kept, except those that may say who a
+driver is. Everything else is masked.
 
-What is masked says only what it was: `*** a string`. Names of fields that the contract does not have are not kept
+A masked value says only what it was: `*** a string`. Names of fields that the contract does not have are not kept
 either, only how many there were.
 """
 
@@ -29,7 +30,7 @@ from domain.encoding import write
 from domain.text import without_secrets
 
 MOST_BYTES = 64 << 10
-"""Of a larger body only the size is kept: nobody pays for reading it once more."""
+"""A larger body is not kept, only its size: nobody pays for reading it once more."""
 MOST_CHARACTERS = 4 << 10
 _MOST_OF_A_TEXT = 400
 _MOST_OF_A_LIST = 50
@@ -83,7 +84,7 @@ def _written(value: object) -> str:
 
 
 def _shown(value: Any, kind: "_Kind") -> Any:
-    """`value` as far as it is what the contract says."""
+    """`value` with everything masked that is not as the contract says."""
     if value is None:
         return None
     if kind.fields is not None:
@@ -137,17 +138,17 @@ def _masked(value: object) -> str | None:
     return None if value is None else f"*** {json_name(value)}"
 
 
-class _Named(Struct, rename="camel"):
+class _PushedRoute(Struct, rename="camel"):
     external_id: str = ""
 
 
-_NAMED = msgspec.json.Decoder(_Named)
+_PUSHED_ROUTE = msgspec.json.Decoder(_PushedRoute)
 
 
 def external_id_in_body(body: bytes) -> str:
     """The `externalId` of a pushed route; "" where there is none that can be read."""
     try:
-        return _NAMED.decode(body).external_id
+        return _PUSHED_ROUTE.decode(body).external_id
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return ""
 

@@ -1,4 +1,4 @@
-"""How the request log is read: newest first, of one company, by the filters that people know a request by.
+"""Reading the request log: the newest entries of one company first, by the filters that people know a request by.
 
 Entries are stored by key, so those of a key, or of the few keys of a company, are found at once, and so are those that
 failed. A whole `externalId`, route id or request id is found wherever it is. Other words, statuses and codes are looked
@@ -14,7 +14,7 @@ from domain.ids import first_id_of, read_id, shown_id
 from domain.statements import Command, IdRow, Statement
 
 MOST_REQUESTS_SEARCHED = 10_000
-"""Entries of a company that words are looked for in: so many divided by its keys, of each key."""
+"""The entries of a company in which words are looked for. Each of its keys has an equal part of them."""
 _LEAST_OF_A_KEY = 200
 _MOST_NAMED = 1_000
 _MOST_ROUTES = 20
@@ -23,7 +23,7 @@ _LAST_ID = UUID(int=(1 << 128) - 1)
 
 
 class RequestSearch(NamedTuple):
-    """What somebody looks for. An empty text asks for nothing."""
+    """A search by a user of the console. An empty text asks for nothing."""
 
     key_id: UUID | None = None
     statuses: range | None = None
@@ -37,7 +37,7 @@ class RequestSearch(NamedTuple):
 
 
 class LoggedRequest(NamedTuple):
-    """What is kept of a request; see `tables.operations.RequestLog`."""
+    """A request as it is stored; see `tables.operations.RequestLog`."""
 
     id: UUID
     company_id: UUID
@@ -62,14 +62,14 @@ class LoggedRequest(NamedTuple):
 
     @property
     def shown_request_id(self) -> str:
-        """As the answer's `X-Request-Id` had it."""
+        """The id that the answer's `X-Request-Id` had."""
         return self.request_id or self.id.hex
 
 
 class FoundRequests(NamedTuple):
     requests: list[LoggedRequest]
     is_partial: bool
-    """Whether older ones may fit too: no more than MOST_REQUESTS_SEARCHED were looked at."""
+    """Older ones may fit too: the search stopped after MOST_REQUESTS_SEARCHED."""
     has_more: bool
 
 
@@ -140,14 +140,14 @@ _FITS = f"""(
 
 
 def _newest(condition: str) -> str:
-    """Each key's entries are looked at one by one, until enough of them fit."""
+    """SQL that reads each key's entries one by one, until enough of them fit."""
     return f"""
         SELECT theirs.id FROM unnest(%(key_ids)s::uuid[]) AS key (id) CROSS JOIN LATERAL (
-            SELECT looked_at.id FROM (
+            SELECT examined.id FROM (
                 SELECT r.id, {_FITS} AS fits FROM request_log r
                 WHERE r.key_id = key.id AND {_IN_TIME} AND {condition}
-                ORDER BY r.id DESC LIMIT %(most)s::int) AS looked_at
-            WHERE looked_at.fits LIMIT %(limit)s::int) AS theirs
+                ORDER BY r.id DESC LIMIT %(most)s::int) AS examined
+            WHERE examined.fits LIMIT %(limit)s::int) AS theirs
         ORDER BY theirs.id DESC LIMIT %(limit)s::int
     """  # noqa: S608 (constants of this module)
 
@@ -164,7 +164,7 @@ def _beyond(condition: str) -> str:
 _ALL, _FAILED = "true", "r.status >= 400"
 _NEWEST = {False: Statement(IdRow, _newest(_ALL)), True: Statement(IdRow, _newest(_FAILED))}
 _BEYOND = {False: Command(_beyond(_ALL)), True: Command(_beyond(_FAILED))}
-"""Those that failed have an index of their own."""
+"""Failed requests (True) have an index of their own."""
 
 
 # --- By a whole name, wherever it is -----------------------------------------------------------------------------
@@ -208,8 +208,8 @@ class _Scans(NamedTuple):
 
 
 _SCANS = Statement(_Scans, "SELECT set_config('enable_seqscan', %s, true) AS value")
-"""What finds names is an index of whole ranges of the table (BRIN), which PostgreSQL takes for no better than reading
-all of it."""
+"""Allow or forbid reading whole tables. Names are found by an index of ranges of the table (BRIN), which PostgreSQL
+takes for no better than reading all of it."""
 
 
 class _Place(NamedTuple):

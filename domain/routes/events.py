@@ -1,4 +1,5 @@
-"""Events: what somebody asked for, or what failed, and no other table keeps. Written in the transaction that does it.
+"""Events of a route that no other table keeps: requests of dispatchers, and failures. Each is written in the
+transaction that does it.
 
 A push writes none, so that it costs nothing: when a changed input came in is not stored.
 """
@@ -15,17 +16,17 @@ from domain.statements import Command, Statement
 EventKind = Literal[
     "plan_again", "plan_kept", "send_again", "import_failed", "plan_failed", "review_failed", "message_failed"
 ]
-"""`plan_kept`: a plan was made again because somebody asked, and did not replace the one that there was."""
+"""`plan_kept`: a plan was made again because a dispatcher asked, and did not replace the one that there was."""
 
 LONGEST_DETAIL = 500
 
 
 class ImpossibleStep(FuelrouteError):
-    """What somebody asked for cannot be done to the route as it is; the text says why."""
+    """A dispatcher's request cannot be done to the route as it is; the text says why."""
 
 
 class Requester(NamedTuple):
-    """Who asks for something, and why."""
+    """The person who asks for something, and the reason."""
 
     email: str
     reason: str

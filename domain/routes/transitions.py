@@ -1,4 +1,4 @@
-"""What may happen to a route after its import: one function for each change of its status.
+"""Transitions of a route after its import: one function for each change of its status.
 
 Each is a step inside the caller's transaction. Which status may follow which is in `lifecycle`.
 """
@@ -46,7 +46,7 @@ def end(
 ) -> tuple[list[UUID], list[Job]]:
     """Ends routes short of their last stop by the statement `ending`, which returns their ids. Every such end passes
     through here. What is on its way to their drivers is not delivered, for the reason `undelivered`; they save nothing;
-    and their trucks are looked at again, for each may stand at the first stop of its next route and send nothing more.
+    and their trucks are processed again, for each may stand at the first stop of its next route and send nothing more.
 
     Locks tracks, so the caller locks no further routes. Returns the ids, and the jobs to enqueue after the commit.
     """
@@ -57,7 +57,7 @@ def end(
 def end_but_keep_trucks(
     connection: Connection, ending: Statement[IdRow], parameters: Parameters, undelivered: str
 ) -> list[UUID]:
-    """The same for a caller that locks further routes. Afterwards it has the trucks looked at again by
+    """Ends routes like `end`, for a caller that locks further routes. Afterwards it has the trucks processed again by
     `recheck_trucks`."""
     ids = [row.id for row in ending.all(connection, parameters)]
     if ids:
@@ -97,9 +97,7 @@ CANCEL = Statement(
     "UPDATE routes SET status = 'canceled', closed_reason = %s, pending_reason = NULL, pending_detail = NULL,"
     " retry_at = NULL, updated_at = clock_timestamp() WHERE id = ANY(%s) AND status = ANY(%s) RETURNING id",
 )
-
-
-"""Cancels those that may still be canceled, and leaves the others as they are."""
+"""Cancels the routes that may still be canceled, and leaves the others as they are."""
 
 
 def canceling(route_ids: Sequence[UUID], reason: str) -> tuple[Parameters, str]:
@@ -185,7 +183,7 @@ def end_routes(connection: Connection, route_ids: Sequence[UUID], reason: str, *
 # A fuel plan is made: planned, or error
 
 RETRY_WAIT = "least(interval '10 s' * 2 ^ least(attempts, 10), interval '15 min')"
-"""How long a plan or a review waits for its next attempt: 10 s, 20 s, 40 s and so on, at most 15 minutes."""
+"""The wait of a plan or a review for its next attempt: 10 s, 20 s, 40 s and so on, at most 15 minutes."""
 
 _LOCK_FOR_PLAN = Command(
     "SELECT FROM routes WHERE id = %s AND status = 'draft' AND revision = %s AND arrived_at IS NOT NULL FOR UPDATE"
@@ -225,7 +223,7 @@ _UNPLANNED = "The route ended without a plan before delivery"
 
 
 def lock_for_plan(connection: Connection, route_id: UUID, revision: int) -> bool:
-    """Whether the route still waits for the plan of this revision of its input. It is locked then."""
+    """True if the route still waits for the plan of this revision of its input. It is locked then."""
     return _LOCK_FOR_PLAN.first(connection, (route_id, revision)) is not None
 
 
@@ -256,7 +254,7 @@ def planning_failed(connection: Connection, route_id: UUID, *, max_attempts: int
     return end(connection, _PLANNING_ENDED, (reason, route_id), _UNPLANNED, now=now)[1]
 
 
-# The message of its plan was sent, or given up
+# The message of its plan was sent, or failed for good
 
 _ACTIVATE = Statement(
     IdRow,

@@ -1,8 +1,8 @@
 """Visits: when the truck of a route arrived at each stop, when it left, and what shows it.
 
-The evidence of either end is stored as `{"rule": ..., "fixes": [...]}`; `fixes` may be empty. What was marked by hand
-also has `"source": "dispatcher"`, `by`, `reason` and `markedAt`. A departure that is only implied has `"source":
-"implied"` and the `stop` that the truck had reached.
+The evidence of either end is stored as `{"rule": ..., "fixes": [...]}`; `fixes` may be empty. A manual stop event also
+has `"source": "dispatcher"`, `by`, `reason` and `markedAt`. A departure that is only implied has `"source": "implied"`
+and the `stop` that the truck had reached.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,24 +42,24 @@ _VISITS = Statement(
 
 
 def load_visits(connection: Connection, route_ids: Sequence[UUID]) -> dict[UUID, dict[int, Visit]]:
-    """Without the fixes behind them: by route, then by position of the stop."""
+    """The visits of these routes, without the fixes behind them: by route, then by position of the stop."""
     visits: dict[UUID, dict[int, Visit]] = {}
     for row in _VISITS.all(connection, (list(route_ids),)):
         visits.setdefault(row.route_id, {})[row.stop] = Visit(
             row.arrived_at,
-            _mark(row.arrival) if row.arrival else None,
+            _manual_stop_event(row.arrival) if row.arrival else None,
             row.departed_at,
-            _said(row.departure) if row.departure else None,
+            _departure(row.departure) if row.departure else None,
         )
     return visits
 
 
-def _mark(evidence: Mapping[str, Any]) -> ManualStopEvent:
+def _manual_stop_event(evidence: Mapping[str, Any]) -> ManualStopEvent:
     return ManualStopEvent(evidence["by"], evidence["reason"], datetime.fromisoformat(evidence["markedAt"]))
 
 
-def _said(evidence: Mapping[str, Any]) -> ManualStopEvent | Implied:
-    return _mark(evidence) if evidence["source"] == DISPATCHER else Implied(evidence["stop"])
+def _departure(evidence: Mapping[str, Any]) -> ManualStopEvent | Implied:
+    return _manual_stop_event(evidence) if evidence["source"] == DISPATCHER else Implied(evidence["stop"])
 
 
 _STORE_VISITS = Command(
@@ -144,8 +144,8 @@ _KEEP_WHAT_COULD_BEGIN = Statement(
 def keep_what_could_begin(
     connection: Connection, route_ids: Sequence[UUID], *, early: timedelta, now: datetime
 ) -> Cursor[_Judged]:
-    """Keeps, of the visits of routes imported at `now`, only those that could have begun the route as it is now
-    (decision 4). Such a visit
+    """Keeps, of the visits of routes imported at `now`, only those that could have begun the route as it is now. Such a
+    visit
 
     - was made by the vehicle that the route is matched to,
     - lies no more than `early` before the start,
@@ -163,8 +163,8 @@ def _evidence(evidence: Evidence | ManualStopEvent | Implied | None) -> dict[str
     if evidence is None:
         return None
     if isinstance(evidence, ManualStopEvent):
-        said = {"source": DISPATCHER, "by": evidence.by, "reason": evidence.reason, "markedAt": evidence.at}
-        return {"rule": "marked by hand", "fixes": [], **said}
+        entry = {"source": DISPATCHER, "by": evidence.by, "reason": evidence.reason, "markedAt": evidence.at}
+        return {"rule": "entered by hand", "fixes": [], **entry}
     if isinstance(evidence, Implied):
         rule = f"it had left by then, for it reached stop {evidence.stop + 1}"
         return {"rule": rule, "fixes": [], "source": IMPLIED, "stop": evidence.stop}

@@ -61,7 +61,7 @@ class ApiKeys(SQLModel, table=True):
     expires_at: datetime | None = time_column(null=True)
     revoked_at: datetime | None = time_column(null=True)
     last_used_at: datetime | None = time_column(null=True)
-    """To the minute: the ingress writes it from its memory."""
+    """Exact to the minute: the ingress writes it from its memory."""
 
 
 class Users(SQLModel, table=True):
@@ -96,7 +96,7 @@ class Sessions(SQLModel, table=True):
     token_hash: bytes = Field(sa_column=Column(LargeBinary, primary_key=True))
     user_id: UUID = Field(foreign_key="users.id", index=True, ondelete="CASCADE")
     company_id: UUID | None = Field(default=None, foreign_key="companies.id", ondelete="SET NULL")
-    """The one that an operator has chosen."""
+    """The company that an operator has chosen."""
     address: str
     created_at: datetime = time_column()
     seen_at: datetime = time_column()
@@ -125,14 +125,14 @@ class PasswordLinks(SQLModel, table=True):
 
 
 class SignInAttempts(SQLModel, table=True):
-    """How often somebody has tried to sign in lately without success."""
+    """Failed attempts to sign in, lately."""
 
     __tablename__ = "sign_in_attempts"
 
     subject: bytes = Field(sa_column=Column(LargeBinary, primary_key=True))
     """A hash of who tried, or at what: a device, a network, an account, an account from a network."""
     attempts: float
-    """At the time of the last one. They are forgotten bit by bit; see `attempts`."""
+    """Their number at the time of the last one. They are forgotten bit by bit; see `accounts/attempts.py`."""
     last_at: datetime = time_column()
     forgotten_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False, index=True))
     """When nothing of them counts any more."""

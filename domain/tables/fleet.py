@@ -67,7 +67,7 @@ class Drivers(SQLModel, table=True):
 
 
 class Mappings(SQLModel, table=True):
-    """What a dispatcher decided in the matching screens: this value means that vehicle or driver."""
+    """A dispatcher's decision in the matching screens: this value means that vehicle or driver."""
 
     __tablename__ = "mappings"
 

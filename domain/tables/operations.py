@@ -12,7 +12,7 @@ from domain.tables.columns import json_column, time_column, with_default
 
 
 class Erasures(SQLModel, table=True):
-    """That a company or a driver was erased, and when: all that is left of a company."""
+    """The erasure of a company or a driver, with its time: all that is left of a company."""
 
     __tablename__ = "erasures"
 
@@ -32,13 +32,13 @@ class QueuePauses(SQLModel, table=True):
 
 
 class AuditLog(SQLModel, table=True):
-    """What somebody did, to a company or to the whole service, and why. Entries are never changed."""
+    """An action of a user on a company or on the whole service, and its reason. Rows are never changed."""
 
     __tablename__ = "audit_log"
     __table_args__ = (Index("audit_log_of_company", "company_id", "id"), Index("audit_log_by_subject", "subject", "id"))
 
     id: UUID = Field(primary_key=True)
-    """Tells the order."""
+    """UUIDv7: its order is that of time."""
     company_id: UUID | None = Field(default=None, foreign_key="companies.id")
     """NULL: it was done to the whole service."""
     at: datetime = time_column()
@@ -48,13 +48,13 @@ class AuditLog(SQLModel, table=True):
     subject: str
     reason: str
     affected: int
-    """How many things it was done to."""
+    """The number of things it was done to."""
 
 
 class RequestLog(SQLModel, table=True):
-    """A request of a valid key, and what it was answered; see `requests`. Entries of a day are in one partition. Most
-    work of writing is done by the indexes, so there is one that names a row, one of those that failed, and one that
-    finds whole names roughly, at a tenth of the price of an exact one."""
+    """A request of a valid key, and its answer; see `requests`. Entries of a day are in one partition. Most work of
+    writing is done by the indexes, so there is one that names a row, one of those that failed, and one that finds whole
+    names roughly, at a tenth of the price of an exact one."""
 
     __tablename__ = "request_log"
     __table_args__ = (
@@ -70,27 +70,27 @@ class RequestLog(SQLModel, table=True):
     environment: str
     method: str
     path: str
-    """As the API's description writes it, or `(none)`."""
+    """The path as the API's description writes it, or `(none)`."""
     status: int = Field(sa_column=Column(SmallInteger, nullable=False))
     code: str | None = None
-    """Of the problem that it was answered with."""
+    """The code of the problem that was the answer."""
     milliseconds: float = Field(sa_column=Column(REAL, nullable=False))
     size: int
     """Bytes of the body."""
     times: int
-    """How many requests it stands for. Those beyond the rate limit are written once a second."""
+    """The number of requests that the row stands for. Requests beyond the rate limit are written once a second."""
     request_id: str | None = None
     """The one that the caller gave; NULL: `id` is the request's."""
     subject: str | None = None
-    """Which load or route it is about: an `externalId`, or a route's id."""
+    """The load or route that it is about: an `externalId`, or a route's id."""
     sent: str | None = None
-    """What was sent, redacted, the first 4 KB; NULL: nothing, or nothing of it was kept."""
+    """The query or body, redacted, the first 4 KB; NULL: there was none, or nothing of it was kept."""
     faults: str | None = None
-    """What was wrong with it, a line for each field."""
+    """The faults that were found, a line for each field."""
 
 
 class CsvImports(SQLModel, table=True):
-    """A CSV file that somebody brought to the console, and what became of it."""
+    """A CSV file that a user brought to the console, and the result of its import."""
 
     __tablename__ = "csv_imports"
     __table_args__ = (

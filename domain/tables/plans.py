@@ -61,7 +61,7 @@ class Messages(SQLModel, table=True):
     driver_id: UUID = Field(foreign_key="drivers.id")
     status: str = with_default("'pending'")
     channel: str | None = None
-    """How it went or is going: `outbox`, `sandbox`, or a gateway's schema such as `mailtos`. Never its secrets."""
+    """The way it is sent: `outbox`, `sandbox`, or a gateway's schema such as `mailtos`. Never its secrets."""
     text: str | None = None
     """NULL once it was forgotten."""
     attempts: int = with_default("0")
@@ -76,7 +76,8 @@ class Messages(SQLModel, table=True):
 
 
 class Savings(SQLModel, table=True):
-    """What the plan that a driver has saves, one row for each route that is `active` or `completed`; see `savings`."""
+    """The savings of the plan that a driver has, one row for each route that is `active` or `completed`; see
+    `savings`."""
 
     __tablename__ = "savings"
     __table_args__ = (Index("savings_by_time", "company_id", "environment", "planned_at"),)

@@ -63,7 +63,7 @@ class Routes(SQLModel, table=True):
                 "reference <> '' AND status IN ('pending','pending_mapping','pending_window','draft','planned')"
             ),
         ),
-        # what the workers look for
+        # indexes of the workers
         Index(
             "routes_to_start",
             "vehicle_id",
@@ -114,7 +114,7 @@ class Routes(SQLModel, table=True):
     driver_external_id: str | None = None
     scheduled_start: datetime = time_column()
     stops: list[dict[str, Any]] = json_column()
-    """As pushed: name, address, latitude, longitude, arrivalWindow."""
+    """The stops as pushed: name, address, latitude, longitude, arrivalWindow."""
     revision: int = with_default("1")
     """Raised with every change of the input; a plan belongs to one revision."""
 
@@ -133,7 +133,7 @@ class Routes(SQLModel, table=True):
     """Neither is a foreign key, whose checks would be an eighth of what an import costs. Vehicles and drivers are
     deleted only with their company, after its routes; see `housekeeping.erasure`."""
     former_vehicle_id: UUID | None = None
-    """The vehicle that it was matched to before its import last started over: it is looked at again once the import has
+    """The vehicle that it was matched to before its import last started over: it is processed again once the import has
     decided."""
     imported_at: datetime | None = time_column(null=True)
     arrived_at: datetime | None = time_column(null=True)
@@ -144,9 +144,9 @@ class Routes(SQLModel, table=True):
     review_at: datetime | None = time_column(null=True)
     """When the review of its plan is due; see `routes/plans/reviews.py`."""
     review_requests: int = with_default("0")
-    """How often a review was asked for. A review that ends leaves `review_at` if another was asked for meanwhile."""
+    """The number of reviews asked for. A review that ends leaves `review_at` if another was asked for meanwhile."""
     review_cause: str | None = None
-    """`dispatcher`: somebody asked for the review that is due. NULL: fuel or prices have changed."""
+    """`dispatcher`: a dispatcher asked for the review that is due. NULL: fuel or prices have changed."""
     correction_id: UUID | None = None
     """The plan that replaces the one that the driver has. It becomes the current one when its message is out."""
     corrected_at: datetime | None = time_column(null=True)
@@ -159,8 +159,8 @@ class Routes(SQLModel, table=True):
 
 
 class RouteCounts(SQLModel, table=True):
-    """How many routes of a tenant have a status and start on a day, as far as `RouteCountDelta` was folded into it; see
-    `counts`."""
+    """The number of a tenant's routes that have a status and start on a day, as far as `RouteCountDeltas` were folded
+    into it; see `counts`."""
 
     __tablename__ = "route_counts"
 
@@ -173,8 +173,8 @@ class RouteCounts(SQLModel, table=True):
 
 
 class RouteCountDeltas(SQLModel, table=True):
-    """How many routes more, or fewer, a statement left there. Triggers on `routes` write it, in the transaction that
-    changes the routes. It has no key."""
+    """The change of a count by one statement. Triggers on `routes` write it, in the transaction that changes the
+    routes. It has no key."""
 
     __tablename__ = "route_count_deltas"
     __table_args__ = (Index("route_count_deltas_by_tenant", "company_id", "environment"),)
@@ -206,14 +206,15 @@ class Visits(SQLModel, table=True):
     arrived_at: datetime = time_column()
     departed_at: datetime | None = time_column(null=True)
     arrival_evidence: dict[str, Any] | None = json_column(null=True)
-    """The rule and the fixes, or who marked it and why; see `routes/visits.py`. NULL once it was forgotten."""
+    """The rule and the fixes, or who entered it and why; see `routes/visits.py`. NULL once it was forgotten."""
     departure_evidence: dict[str, Any] | None = json_column(null=True)
     stored_at: datetime = time_column(now=True)
-    """By our clock, when the truck was last found to have moved the route on: the same for all visits of a route."""
+    """The time by our clock when the truck was last found to have moved the route on: the same for all visits of a
+    route."""
 
 
 class RouteEvents(SQLModel, table=True):
-    """What somebody asked for, or what failed, and no other table keeps: see `routes/events.py`."""
+    """A request of a dispatcher, or a failure, that no other table keeps: see `routes/events.py`."""
 
     __tablename__ = "route_events"
     __table_args__ = (Index("route_events_with_detail", "route_id", postgresql_where=text("detail IS NOT NULL")),)

@@ -50,7 +50,7 @@ class Tracks(SQLModel, table=True):
     unprocessed_from: datetime | None = time_column(null=True)
     """`recorded_at` of the earliest fix that has not been compared with the stops; NULL: none."""
     unprocessed_since: datetime | None = time_column(null=True)
-    """How long it has been waiting to be processed. What comes in meanwhile does not renew it."""
+    """The time since when it waits to be processed. Fixes that come in meanwhile do not renew it."""
     free_since: datetime | None = time_column(null=True)
     """Fix time at which the truck completed its last route: what was recorded before belongs to that one."""
     freed_at: datetime | None = time_column(null=True)
@@ -60,11 +60,11 @@ class Tracks(SQLModel, table=True):
     watch_at: datetime | None = time_column(null=True)
     """Fixes recorded from then on may show that the truck has left that road. NULL: it is not watched."""
     fuel_stops_passed: int = with_default("0")
-    """How many of the driver's fuel stops are behind the truck, while it is watched."""
+    """The number of the driver's fuel stops that are behind the truck, while it is watched."""
 
 
 class DroppedFixes(SQLModel, table=True):
-    """How many fixes were dropped, by day and reason: accepted by the feed, used for nothing."""
+    """The number of fixes that were dropped, by day and reason: accepted by the feed, used for nothing."""
 
     __tablename__ = "dropped_fixes"
 

@@ -1,1 +1,1 @@
-"""GPS positions: as they come in, and what they say about where a truck has been."""
+"""GPS positions: how they come in, and what they say about where a truck has been."""

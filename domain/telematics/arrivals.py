@@ -1,7 +1,28 @@
-"""From GPS fixes to visits: when a truck has arrived at a stop, and when it has left. Decisions 10 and 11.
+"""From GPS fixes to visits: when a truck has arrived at a stop, and when it has left.
 
 Rules only: no clock, no storage. Fixes are processed in the order of `recorded_at`, whatever the order in which they
 came in. One fix alone never decides anything, so a truck that drives by does not arrive.
+
+The dwell rule. A truck has arrived when fixes in a row inside the radius span 2 minutes, or two in a row are below
+5 mph. It has departed when fixes in a row outside the radius and 50 m more span 3 minutes, or two in a row are
+above 5 mph. The time of a departure is that of the first fix of the run; so is that of an arrival, but of two slow
+fixes it is the first slow one. For example:
+
+    time   from the stop   speed
+    12:00      180 m       12 mph   inside: a run begins
+    12:01       60 m        6 mph   inside for 1 minute: undecided
+    12:02       20 m        8 mph   inside for 2 minutes: arrived at 12:00
+    12:30      290 m       10 mph   within 250 m and 50 m more: still there
+    12:31      400 m        3 mph   outside: a run begins
+    12:32      900 m       30 mph   one fix above 5 mph: undecided
+    12:33     1500 m       45 mph   a second one in a row: departed at 12:31
+
+Stops are reached in their order. A stop that was passed over stays unvisited. A place where the truck has just
+been is not reached again before another one, so a round trip is not complete at its start.
+
+A trip begins at its first stop also when the truck stands there already. It begins at a later stop only when the
+truck was seen away from that stop first, so a truck at home does not complete its trip home before the trip has
+begun.
 """
 
 import math
@@ -63,13 +84,13 @@ class Evidence(NamedTuple):
 
 
 class ManualStopEvent(NamedTuple):
-    """Somebody says that the truck arrived or departed: see `marks`."""
+    """An arrival or a departure that a dispatcher entered: see `manual_stop_events`."""
 
     by: str
     """An e-mail address."""
     reason: str
     at: datetime
-    """When it was said."""
+    """When it was entered."""
 
 
 class Implied(NamedTuple):
@@ -117,7 +138,7 @@ def current_route(
 
 
 class Received(Protocol):
-    """What a position needs to be taken."""
+    """The fields of a position by which it is dropped or kept."""
 
     @property
     def recorded_at(self) -> datetime: ...
@@ -173,7 +194,7 @@ class StopPlace:
     """A fix was inside the place."""
 
     def is_left_by(self, fix: Fix, radius_meters: float) -> bool:
-        """Whether a fix is outside the radius, by whatever margin."""
+        """True if the fix is outside the radius, by whatever margin."""
         return _meters(self.point, fix.point) > radius_meters
 
 
@@ -187,26 +208,7 @@ def process_fixes(
 ) -> dict[int, Visit]:
     """The visits after these fixes (believed ones, in order of time), by position of the stop.
 
-    The dwell rule. A truck has arrived when fixes in a row inside the radius span 2 minutes, or two in a row are below
-    5 mph. It has departed when fixes in a row outside the radius and 50 m more span 3 minutes, or two in a row are
-    above 5 mph. The time of a departure is that of the first fix of the run; so is that of an arrival, but of two slow
-    fixes it is the first slow one. For example:
-
-        time   from the stop   speed
-        12:00      180 m       12 mph   inside: a run begins
-        12:01       60 m        6 mph   inside for 1 minute: undecided
-        12:02       20 m        8 mph   inside for 2 minutes: arrived at 12:00
-        12:30      290 m       10 mph   within 250 m and 50 m more: still there
-        12:31      400 m        3 mph   outside: a run begins
-        12:32      900 m       30 mph   one fix above 5 mph: undecided
-        12:33     1500 m       45 mph   a second one in a row: departed at 12:31
-
-    Stops are reached in their order. A stop that was passed over stays unvisited. A place where the truck has just
-    been is not reached again before another one, so a round trip is not complete at its start.
-
-    A trip begins at its first stop also when the truck stands there already. It begins at a later stop only when the
-    truck was seen away from that stop first, so a truck at home does not complete its trip home before the trip has
-    begun. `last_seen` is the truck's last fix before these; None: nothing is known of where it was.
+    `last_seen` is the truck's last fix before these; None: nothing is known of where it was.
     """
     known = dict(visits)
     places = places_of(stops)
@@ -263,7 +265,7 @@ def _place_reached(
 
 
 def _arrival(run: Sequence[Fix]) -> Evidence | None:
-    """Why fixes in a row inside a place are an arrival; None: they are none yet."""
+    """The reason why fixes in a row inside a place are an arrival; None: they are none yet."""
     if len(run) >= 2 and run[-2].slow and run[-1].slow:
         return Evidence("two fixes in a row inside below 5 mph", (run[-2], run[-1]))
     if run[-1].recorded_at - run[0].recorded_at >= ARRIVED_AFTER:
@@ -274,8 +276,8 @@ def _arrival(run: Sequence[Fix]) -> Evidence | None:
 def _process_departure(place: StopPlace, known: dict[int, Visit], fix: Fix, radius_meters: float) -> None:
     """Adds a fix to the run outside a visited place, and the departure to `known` when the run decides it.
 
-    Where the arrival was marked by hand, the truck may still be on its way there, or the place may be stored wrongly:
-    it has not left before it was seen there.
+    Where a dispatcher entered the arrival, the truck may still be on its way there, or the place may be stored wrongly:
+    it has not left before a fix showed it there.
     """
     visit = known[place.stops[0]]
     if visit.departed_at is not None:
@@ -300,10 +302,10 @@ def _process_departure(place: StopPlace, known: dict[int, Visit], fix: Fix, radi
 
 
 def merge_visits(before: Mapping[int, Visit], after: Mapping[int, Visit]) -> dict[int, Visit]:
-    """The visits known `before`, with what `after` knows better or more.
+    """The visits known `before`, improved by those of `after`.
 
     An earlier time replaces a later one, for a late fix may tell of it. No visit is undone or delayed, and none is
-    added, or made earlier, that would then be out of the order of the stops. What was marked by hand stays as it is.
+    added, or made earlier, that would then be out of the order of the stops. Manual stop events stay as they are.
     """
     merged = dict(before)
     for stop, visit in sorted(after.items()):

@@ -1,4 +1,4 @@
-"""Which trucks have to be processed: those whose new fixes are near a stop, or older than a departure."""
+"""Due trucks: trucks that have to be processed, because a new fix is near a stop or older than a departure."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -18,8 +18,8 @@ NewFixes = Mapping[tuple[str, datetime], Position]
 """Fixes by the id of their vehicle and the time when they were recorded."""
 
 _FURTHER_METERS = 500.0
-"""How far beyond the arrival radius a fix is still near a stop. It covers the margin of departures, the accuracy of the
-fix, and the error of measuring in degrees."""
+"""A fix so far beyond the arrival radius is still near a stop. That covers the margin of departures, the accuracy of
+the fix, and the error of measuring in degrees."""
 
 _HINTED_FOR = timedelta(minutes=1)
 """A truck that has waited for longer gets no further job with each post: the workers are behind, and the sweep enqueues
@@ -104,10 +104,9 @@ _MAKE_DUE = Statement(
     RETURNING t.vehicle_id, t.company_id, t.unprocessed_since
     """,  # noqa: S608 (a constant of this module)
 )
-"""Marks a track with its earliest new fix that may move a route: one within reach of a stop, or one that is older than
-the latest departure (and ten minutes), or one that may show that a watched truck has left its road (`watches`). Fixes
-far from every stop move no route, nor do those that are too early for the route. They are stored, and rules that look
-back find them.
+"""Notes in a track its earliest new fix that may move a route. Such a fix is within reach of a stop, or older than the
+latest departure (and ten minutes), or may show that a watched truck has left its road (`watches`). Fixes far from every
+stop move no route, nor do those that are too early for the route. They are stored, and rules that look back find them.
 
 The cost is that of the fixes and of the stops of a few routes, not of all drafts of the truck."""
 
@@ -121,7 +120,7 @@ def make_trucks_due(
     near_meters: float,
     early: timedelta,
 ) -> list[Job]:
-    """Marks the trucks whose new fixes may move a route. Returns the jobs that process them, for after the commit.
+    """Makes the trucks due whose new fixes may move a route. Returns the jobs that process them, for after the commit.
 
     `feed` has stored these fixes before, and so locked the tracks. This is a statement of its own, for a route may be
     imported at the same time: either this statement sees the route, or the import sees the fixes.

@@ -1,4 +1,4 @@
-"""Positions as they come in: their vehicles are found, useless ones are dropped, the rest is stored and marked."""
+"""The feed of positions: finds their vehicles, drops useless ones, stores the rest, and makes trucks due."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,15 +18,15 @@ from domain.telematics.due_trucks import NewFixes, make_trucks_due
 
 
 class Feed(NamedTuple):
-    """What became of one request to the feed."""
+    """The result of one request to the feed."""
 
     accepted: int
     """Positions of known vehicles; also those that were dropped."""
     rejected: list[RejectedPosition]
     dropped: Mapping[str, int]
-    """How many, by reason."""
+    """The number of dropped positions, by reason."""
     jobs: list[Job]
-    """To enqueue after the commit."""
+    """Jobs to enqueue after the commit."""
 
 
 def store_positions(
@@ -97,7 +97,7 @@ class _Unknown(NamedTuple):
     """No vehicle, or several."""
 
     fault: str
-    """What is wrong with the references."""
+    """The sentence that says what is wrong with the references."""
 
 
 _REFERENCES = {"vehicle_id": "vehicleId", "unit_number": "unitNumber", "vin": "vin"}
@@ -134,7 +134,7 @@ def _vehicle_of(references: Sequence[tuple[str, str]], found: Mapping[tuple[str,
 
 
 class _Stored(NamedTuple):
-    """How many fixes were stored, and which."""
+    """The number of stored fixes, and which ones they are."""
 
     number: int
     vehicles: list[str] | None

@@ -1,4 +1,5 @@
-"""What a window of fixes says about a truck's route: which fixes count, and which visits they make. Decision 10.
+"""From a batch of fixes to the visits of one route: which route the truck is on, which fixes count, and which visits
+they make.
 
 Rules only, on top of `arrivals`. Each fix has the times of two clocks:
 
@@ -23,7 +24,7 @@ from domain.telematics.tracks import ReceivedFix, Track
 
 
 class StoredStop(TypedDict):
-    """What the arrivals need to know of a stop in `routes.stops`."""
+    """The fields of a stop in `routes.stops` that the arrivals need."""
 
     latitude: float
     longitude: float
@@ -62,8 +63,8 @@ def current_routes(routes: Sequence[OpenRoute], tracks: Sequence[Track], *, earl
 
 
 def first_that_may_count(track: Track, route: OpenRoute, *, early: timedelta) -> datetime:
-    """From when on fixes of the track are loaded: earlier ones do not count, see `_counts`. Otherwise one late fix from
-    last month would load the whole month."""
+    """The time from which on fixes of the track are loaded: earlier ones do not count, see `_counts`. Otherwise one
+    late fix from last month would load the whole month."""
     since = track.unprocessed_from
     # Differences of times are compared: a start in the year 1 less some hours is no datetime.
     if route.scheduled_start - since > early:
@@ -73,14 +74,14 @@ def first_that_may_count(track: Track, route: OpenRoute, *, early: timedelta) ->
     return since
 
 
-def believed_fixes(window: Sequence[ReceivedFix]) -> tuple[list[ReceivedFix], dict[datetime, bool]]:
-    """The plausible fixes of a window; and `recorded_at` of those whose flag has to change, with the new flag (True:
+def believed_fixes(batch: Sequence[ReceivedFix]) -> tuple[list[ReceivedFix], dict[datetime, bool]]:
+    """The plausible fixes of a batch; and `recorded_at` of those whose flag has to change, with the new flag (True:
     implausible).
 
     Fixes are judged from the first believed one on. Implausible ones before it stay so.
     """
-    start = next((index for index, (fix, _) in enumerate(window) if not fix.implausible), len(window))
-    tail = window[start:]
+    start = next((index for index, (fix, _) in enumerate(batch) if not fix.implausible), len(batch))
+    tail = batch[start:]
     wild = arrivals.implausible_fixes([fix for fix, _ in tail])
     flags = {
         fix.recorded_at: fix.recorded_at in wild for fix, _ in tail if fix.implausible is not (fix.recorded_at in wild)
@@ -143,7 +144,7 @@ def _standing_since(route: OpenRoute, believed: Sequence[ReceivedFix]) -> dateti
 def _counts(
     received: ReceivedFix, route: OpenRoute, track: Track, standing_since: datetime, *, early: timedelta
 ) -> bool:
-    """Whether a fix can move this route. It cannot when it
+    """True if a fix can move this route. It cannot when it
 
     - was recorded more than `early` before the route's start,
     - came in before the route was imported, and does not tell where the truck stood at the import: it was recorded
@@ -186,6 +187,6 @@ def _last_seen(track: Track, believed: Sequence[Fix], fixes: Sequence[Fix]) -> F
     ]
     if earlier:
         return earlier[-1]
-    # The window holds no earlier fix. If the truck has one, it is older than the window, and the truck was where the
-    # window begins: a window reaches back further than any run of fixes that decides.
+    # The batch holds no earlier fix. If the truck has one, it is older than the batch, and the truck was where the
+    # batch begins: a batch reaches back further than any run of fixes that decides.
     return None if fixes[0].recorded_at == track.oldest_at else fixes[0]

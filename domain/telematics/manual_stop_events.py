@@ -1,11 +1,12 @@
-"""Marks: somebody says that a truck arrived at a stop or left it. What is possible, and what it means for the visits.
+"""Manual stop events: a dispatcher enters that a truck arrived at a stop or left it. Which ones are possible, and which
+visits they make.
 
-Rules only: no clock, no storage. A mark makes the visit that fixes would have made, so whatever follows from a visit
-follows from it too. It then stays as it was said, and positions add what is missing:
+Rules only: no clock, no storage. An event makes the visit that fixes would have made, so whatever follows from a visit
+follows from it too. It then stays as it was entered, and positions add what is missing:
 
-- a marked time is neither moved nor undone by fixes (`arrivals.merge`);
-- a truck has left a marked stop when fixes were seen there and then outside (`arrivals.process_fixes`), or when it
-  reached another stop (`with_implied_departures`).
+- fixes neither move nor undo its time (`arrivals.merge_visits`);
+- a truck has left a stop with an entered arrival when fixes were seen there and then outside
+  (`arrivals.process_fixes`), or when it reached another stop (`with_implied_departures`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,16 +19,15 @@ from domain.roads import Point
 from domain.telematics.arrivals import Implied, ManualStopEvent, Visit, places_of
 
 VisitEnd = Literal["arrival", "departure"]
-"""Of a visit: which of its two ends is marked."""
+"""The end of a visit that a dispatcher enters."""
 
 
 class ImpossibleStopEvent(FuelrouteError):
-    """The text says why it cannot have been so."""
+    """The event cannot have happened; the text says why."""
 
 
 def is_known(visits: Mapping[int, Visit], stop: int, end: VisitEnd) -> bool:
-    """Whether this end of the visit was seen or marked before, and needs no mark. A departure that is only implied may
-    still be marked."""
+    """True if this end of the visit was seen or entered before. An implied departure may still be entered."""
     visit = visits.get(stop)
     if end == "arrival" or visit is None:
         return visit is not None
@@ -40,9 +40,9 @@ def with_stop_event(
     stop: int,
     end: VisitEnd,
     moment: datetime,
-    mark: ManualStopEvent,
+    event: ManualStopEvent,
 ) -> dict[int, Visit]:
-    """The visits after a mark of what is not known yet, by position of the stop. Raises ImpossibleStopEvent.
+    """The visits after an event that is not known yet, by position of the stop. Raises ImpossibleStopEvent.
 
     As with fixes, all stops of one place are reached and left together, and a stop that was passed over stays
     unvisited.
@@ -53,14 +53,14 @@ def with_stop_event(
     _require_order(visits, place, moment)
     known = dict(visits)
     if end == "arrival":
-        known |= {one: Visit(moment, mark) for one in place if one not in known}
+        known |= {one: Visit(moment, event) for one in place if one not in known}
     else:
         if stop not in known:
-            raise ImpossibleStopEvent("the truck has not arrived at this stop: mark its arrival first")
+            raise ImpossibleStopEvent("the truck has not arrived at this stop: enter its arrival first")
         if moment < known[stop].arrived_at:
             raise ImpossibleStopEvent("a truck cannot leave a stop before it has arrived there")
         known |= {
-            one: replace(known[one], departed_at=moment, departure=mark)
+            one: replace(known[one], departed_at=moment, departure=event)
             for one in place
             if one in known and not is_known(known, one, "departure")
         }
@@ -80,8 +80,9 @@ def _require_order(visits: Mapping[int, Visit], place: Sequence[int], moment: da
 def with_implied_departures(
     stops: Sequence[Point], visits: Mapping[int, Visit], *, everywhere: bool = False
 ) -> dict[int, Visit]:
-    """A truck that has reached a later stop had left those before it by then. Their departures are implied where none
-    is known: at marked stops, or `everywhere`. A departure that is seen later is earlier, and replaces them.
+    """Adds implied departures. A truck that has reached a later stop had left those before it by then. This counts
+    where no departure is known: at stops with an entered arrival, or `everywhere`. When fixes show a departure
+    afterwards, its time is earlier and replaces the implied one.
 
     Fixes alone need no implied departure: they show the truck outside of one stop before it is at another.
     """

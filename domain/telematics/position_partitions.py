@@ -1,4 +1,5 @@
-"""How positions go: a partition for each day of live positions, and the removal of old ones. Housekeeping calls it."""
+"""Retention of positions: a partition for each day of live positions, and the removal of old ones. Housekeeping calls
+it."""
 
 from datetime import date, datetime, timedelta
 
@@ -19,7 +20,7 @@ def maintain_partitions(connection: Connection, *, retention_days: float, now: d
 
 
 def forget_positions(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
-    """Removes what is old and not in a partition of its day, up to `limit` of each kind: live positions of other days,
+    """Removes old rows that are in no partition of their day, up to `limit` of each kind: live positions of other days,
     positions of the sandbox, and tracks without positions.
 
     A position of the sandbox is as old as the day it came in, for its own time is simulated and may lie in any year. A

@@ -1,7 +1,7 @@
 """Tracks: which trucks have fixes that wait to be processed, and those fixes.
 
-`routes.tracking` takes the steps in the order in which they stand here: find the trucks that wait, lock their tracks,
-load their fixes, flag the implausible ones, and note what is left for the next job.
+`routes.progress.tracking` takes the steps in the order in which they stand here: find the trucks that wait, lock their
+tracks, load their fixes, flag the implausible ones, and note what is left for the next job.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ from domain.telematics.rechecks import WaitingAgain, process_trucks
 
 _CONTEXT = timedelta(minutes=10)
 _CONTEXT_FIXES = 6
-"""A window begins this long before the first new fix, and with at least so many earlier fixes: a run of fixes may have
+"""A batch begins this long before the first new fix, and with at least so many earlier fixes: a run of fixes may have
 begun before the first new one."""
 _MAX_CONTEXT_FIXES = 600
 """At most so many earlier fixes, for a truck that sends more than one a second."""
@@ -40,7 +40,7 @@ class WaitingTruck(NamedTuple):
     vehicle_id: UUID
     company_id: UUID
     version: str
-    """Of its track; it differs after every change of the track."""
+    """The version of its track, which differs after every change of the track."""
     route_ids: list[UUID]
     """A few open routes of the truck. Its current one is among them."""
 
@@ -60,7 +60,7 @@ _WAITING_TRUCKS = Statement(
 def waiting_trucks(
     connection: Connection, environment: str, vehicle_ids: Sequence[UUID], *, early: timedelta
 ) -> dict[UUID, WaitingTruck]:
-    """Which of these vehicles have fixes that wait, by vehicle. Nothing is locked."""
+    """The vehicles among these whose fixes wait, by vehicle. Nothing is locked."""
     rows = _WAITING_TRUCKS.all(
         connection,
         {
@@ -175,7 +175,7 @@ _LOAD_FIXES = Statement(
 
 
 def load_fix_batches(connection: Connection, environment: str, since: Mapping[UUID, datetime]) -> dict[UUID, FixBatch]:
-    """The window of each of these vehicles; `since` tells from when on its fixes wait.
+    """The batch of each of these vehicles; `since` tells from when on its fixes wait.
 
     Of a vehicle that has many fixes only the first ones are loaded.
     """
@@ -267,8 +267,8 @@ def note_processed(
     *,
     now: datetime,
 ) -> None:
-    """Notes that these vehicles are processed. Of those in `rest_from` the fixes recorded from that time on still wait;
-    of the others none does."""
+    """Notes that these vehicles are processed. For those in `rest_from`, fixes recorded from that time on still wait;
+    the others have none left."""
     since = [rest_from.get(vehicle_id) for vehicle_id in vehicle_ids]
     parameters = {"now": now, "vehicles": list(vehicle_ids), "since": since, "environment": environment}
     _NOTE_REST.execute(connection, parameters)

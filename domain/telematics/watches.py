@@ -1,13 +1,12 @@
-"""Trucks that are watched on their way, because their company wants plans made anew there: what their tracks keep of
-it.
+"""Watched trucks: trucks on their way whose company wants plans made anew there. Their tracks keep three values:
 
 - `watch_from`: fixes recorded from then on are to be compared with the road of the plan.
-- `watch_at`: only a fix recorded then or later can show something new, so only such a one has the truck processed
+- `watch_at`: only a fix recorded then or later can show something new, so only such a fix has the truck processed
   (`due_trucks`). It is 15 minutes ahead while the truck is on its road, and less before a fuel stop. NULL: nothing is
   compared, because the truck is not watched, or a new plan or its message is under way.
 - `fuel_stops_passed`: how many of the driver's fuel stops are behind the truck.
 
-Which trucks are watched, and what follows from it, is in `routes/plans/replans.py`; the rules are in
+`routes/plans/replans.py` says which trucks are watched, and what follows from it; the rules are in
 `planning/deviations.py`.
 """
 
@@ -70,7 +69,7 @@ _STORE = Command(
 def store_watches(
     connection: Connection, environment: str, watches: Mapping[UUID, NextComparison], *, paused: Collection[UUID]
 ) -> None:
-    """What is to be compared next of each of these vehicles, whose tracks are locked. For those in `paused` nothing is
+    """Stores which fixes of these vehicles, whose tracks are locked, are compared next. For those in `paused` none are
     until `watch_truck`."""
     if not watches:
         return

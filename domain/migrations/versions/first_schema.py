@@ -757,7 +757,8 @@ _CHANGES_OF_COUNTS = {
         GROUP BY 1, 2, 3, 4 HAVING sum(change) <> 0""",  # noqa: S608
     "delete": f"SELECT {_COUNTED}, -count(*) FROM old_routes GROUP BY 1, 2, 3, 4",  # noqa: S608
 }
-"""By how much a statement changes the number of routes of a tenant, a status and a day; see `domain/routes/reading/counts.py`."""
+"""The change by one statement of the number of routes of a tenant, a status and a day; see
+`domain/routes/reading/counts.py`."""
 _TRANSITION_TABLES = {
     "insert": "NEW TABLE AS new_routes",
     "update": "OLD TABLE AS old_routes NEW TABLE AS new_routes",

@@ -1,4 +1,4 @@
-"""which vehicle made a visit, and which one a route had before
+"""the vehicle of each visit, and the former vehicle of a route
 
 Revision ID: 20261123b
 Revises: 20261123a

@@ -51,8 +51,8 @@ def finish_delivery(
 
 
 def _move_on(connection: Connection, settled: Settled | None, *, now: datetime) -> DeliveryOutcome:
-    """What the end of an attempt means for the route, which may wait for it to be completed, and for the driver's other
-    messages, which may wait for this one."""
+    """Moves the route on after the end of an attempt: the route may wait for it to be completed, and the driver's other
+    messages may wait for this one."""
     if settled is None:
         return DeliveryOutcome(None, [])
     route_id, plan_id, jobs = settled.route_id, settled.plan_id, list[Job]()

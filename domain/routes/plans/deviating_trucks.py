@@ -30,13 +30,13 @@ _NEAR_MILES = 30.0
 
 
 class Followed(NamedTuple):
-    """A route whose truck is on its way, the plan that the driver has, and the road of the newest plan: that of a plan
-    made anew, even if the driver was not told of it."""
+    """A route whose truck is on its way, with the plan that the driver has and the road of the newest plan. The newest
+    may be a plan made anew of which the driver was not told."""
 
     id: UUID
     replans_en_route: bool
     may_replan: bool | None
-    """It was not made anew as often as may be."""
+    """The plan was made anew less often than MOST_REPLANS."""
     waits: bool | None
     """A new plan or its message is under way."""
     document: NotNull[FuelPlanDocument]
@@ -51,8 +51,8 @@ class Followed(NamedTuple):
     explanation: bytes | None
 
     def way(self, arrivals: Mapping[int, datetime]) -> PlannedWay | None:
-        """What the truck is compared with; `arrivals` are those at the route's stops. None where no road is known, for
-        the plan's line is straight there; and once the explanation of the plan was forgotten."""
+        """The way that the truck is compared with; `arrivals` are those at the route's stops. None where no road is
+        known, for the plan's line is straight there; and once the explanation of the plan was forgotten."""
         if self.explanation is None:
             return None
         explanation = unpack_explanation(self.explanation)
@@ -84,8 +84,8 @@ class Followed(NamedTuple):
         )
 
     def _stop_miles(self, line: np.ndarray, line_miles: np.ndarray) -> list[float | None]:
-        """The road miles of the driver's fuel stops. On another plan's road, which leads to the same destination,
-        each is looked for where it is as far from there as before."""
+        """The road miles of the driver's fuel stops. Another plan's road leads to the same destination: there each stop
+        is looked for where it is as far from the destination as before."""
         stops = self.document["stops"]
         if self.road_is_drivers or not stops:
             return [stop["milesFromOrigin"] for stop in stops]
@@ -136,29 +136,22 @@ class WatchedTruck(NamedTuple):
 def follow_trucks(
     connection: Connection, environment: str, trucks: Sequence[WatchedTruck], *, now: datetime
 ) -> list[Job]:
-    """Compares the fixes of these trucks with the roads of their plans. Their routes and tracks are locked. Returns the
-    jobs to enqueue after the commit.
-
-    Only trucks with a fix at `watch_at` or later are looked at: the others show nothing new.
+    """Compares the fixes of these trucks with the roads of their plans. Their routes and tracks are locked, and each
+    has a fix at `watch_at` or later: the others show nothing new. Returns the jobs to enqueue after the commit.
     """
     if not trucks:
         return []
-    found = followed_routes(connection, [truck.route_id for truck in trucks])
-    unwatched, spans = list[UUID](), dict[UUID, tuple[datetime, datetime | None]]()
-    for truck in trucks:
-        route, since = found.get(truck.route_id), truck.track.watch_from
-        if route is None or since is None or route.waits or not (route.replans_en_route and route.may_replan):
-            unwatched.append(truck.track.vehicle_id)
-        else:
-            spans[truck.track.vehicle_id] = max(since, route.as_of), truck.until
+    routes = followed_routes(connection, [truck.route_id for truck in trucks])
+    spans = _spans(trucks, routes)
     fixes = watches.fixes_between(connection, environment, spans)
 
+    unwatched = [truck.track.vehicle_id for truck in trucks if truck.track.vehicle_id not in spans]
     next_watches, deviations = dict[UUID, NextComparison](), dict[UUID, tuple[UUID, Deviation]]()
     for truck in trucks:
         vehicle_id = truck.track.vehicle_id
         if not fixes.get(vehicle_id):
             continue
-        route = found[truck.route_id]
+        route = routes[truck.route_id]
         way = route.way({stop: visit.arrived_at for stop, visit in truck.visits.items()})
         if way is None:
             unwatched.append(vehicle_id)
@@ -184,6 +177,19 @@ def follow_trucks(
         for vehicle_id, (route_id, deviation) in deviations.items()
         for job in _ask(connection, route_id, deviation, next_watches[vehicle_id].fuel_stops_passed, now=now)
     ]
+
+
+def _spans(
+    trucks: Sequence[WatchedTruck], routes: Mapping[UUID, Followed]
+) -> dict[UUID, tuple[datetime, datetime | None]]:
+    """When the compared fixes of each truck begin and end. Trucks whose plan may not be made anew are left out."""
+    spans = {}
+    for truck in trucks:
+        route, since = routes.get(truck.route_id), truck.track.watch_from
+        if route is None or since is None or route.waits or not (route.replans_en_route and route.may_replan):
+            continue
+        spans[truck.track.vehicle_id] = max(since, route.as_of), truck.until
+    return spans
 
 
 class _Asked(NamedTuple):

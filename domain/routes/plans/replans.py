@@ -1,4 +1,4 @@
-"""Plans that are made anew on the way: begun, finished, and whether the driver is told.
+"""Replans: plans that are made anew on the way. They are begun and finished here, and the driver is told or not.
 
 A route whose driver has a plan is watched, where its company wants that, from the moment of which the plan was made:
 
@@ -6,8 +6,8 @@ A route whose driver has a plan is watched, where its company wants that, from t
    `routes.replan`, and the truck is not watched meanwhile.
 2. `begin_replan`, `finish_replan`: the job of reviews makes the plan, with its retries. Every plan made anew is stored
    with its cause, and counts as one of the two of a trip.
-3. Where the driver is told, the plan is a correction (`routes.correction_id`), which the route shows once its message
-   is out. Where he is not, he keeps his plan, and the truck is compared with the road of the new one.
+3. If the driver is told, the plan is a correction (`routes.correction_id`), which the route shows once its message is
+   out. If he is not, he keeps his plan, and the truck is compared with the road of the new one.
 4. `watch_again`, when that message has ended, or at once: the truck is watched from the moment of which the newest plan
    was made.
 """
@@ -67,7 +67,7 @@ _DUE = Statement(
 
 @dataclass(frozen=True, slots=True)
 class Replan:
-    """A plan that is made anew, and what from."""
+    """A plan that is being made anew, and its inputs."""
 
     due: DueReplan
     task: PlanTask
@@ -133,8 +133,8 @@ def finish_replan(
 
 
 def _is_worth_telling(old: FuelPlanDocument, fuel_stops_passed: int, new: ComputedPlan) -> bool:
-    """Whether the driver is told of the new plan: a fuel stop of his is no longer ahead, or what he is to pay from here
-    on changes by more than $10."""
+    """True if the driver is told of the new plan: one of his fuel stops is no longer ahead, or his payments from here
+    on change by more than $10."""
     ahead = old["stops"][fuel_stops_passed:]
     if ahead:
         found = index_of_stops(ahead).passes(new.inputs.road, new.limits.max_detour_miles)

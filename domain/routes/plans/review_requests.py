@@ -1,7 +1,7 @@
-"""When the plan of a route is reviewed: fuel or prices changed at its first stop, the truck has just left that stop, or
-somebody asks for it.
+"""Requests for reviews of a route's plan: fuel or prices changed at its first stop, the truck has just left that stop,
+or a dispatcher asks.
 
-What is stored of reviews, and how they are taken, is in `reviews`.
+`reviews` takes the reviews, and says what a route keeps of them.
 """
 
 from collections.abc import Sequence
@@ -100,8 +100,9 @@ _REQUEST_BY_HAND = Statement(
 
 
 def by_dispatcher(connection: Connection, tenant: Tenant, route_id: UUID, *, now: datetime) -> bool:
-    """Somebody asks for a review, which then makes a new plan in any case. Whether that replaces the old one is decided
-    as always. False where the route can have no review: it has no plan, it was corrected already, or it has ended."""
+    """Stores that a dispatcher asks for a review, which then makes a new plan in any case. That plan replaces the old
+    one by the same rules as always. False where the route can have no review: it has no plan, it was corrected already,
+    or it has ended."""
     found = _REQUEST_BY_HAND.first(connection, {**tenant._asdict(), "id": route_id, "due": now + SWEEP_GRACE})
     return found is not None
 

@@ -6,7 +6,7 @@ What a route keeps of its reviews:
 - `review_at`: a review is due. Its job is enqueued at once; from this time on the sweep enqueues it again. NULL: none.
 - `review_requests`: how many reviews were asked for so far. A review that ends sets `review_at` to NULL only when none
   was asked for since it began.
-- `review_cause`: `dispatcher` where somebody asked for the review that is due; its plan is made in any case.
+- `review_cause`: `dispatcher` where a dispatcher asked for the review that is due; its plan is made in any case.
 - `attempts`: failed reviews in a row. While a failed one waits for its next attempt, requests enqueue nothing.
 - `correction_id`: the plan that replaces the one that the driver has. It becomes `plan_id` when its message is out.
 - `corrected_at`: when that happened last. From then on the plan is not reviewed any more; it may still be made anew on
@@ -65,9 +65,9 @@ class PlanUnderReview(NamedTuple):
     price_set: int | None
     """The newest import of prices that it was made or reviewed with."""
     review_requests: int
-    """How many reviews of the route had been asked for when this one began."""
+    """The number of reviews of the route that had been asked for when this one began."""
     review_cause: str | None
-    """`dispatcher`: somebody asked for this one."""
+    """`dispatcher`: a dispatcher asked for this one."""
     departed_at: datetime | None
     """When the truck was seen to leave its first stop: the time of the fix that decided it."""
     newest_price_set: int | None
@@ -89,7 +89,7 @@ class Review:
 
     @property
     def is_needed(self) -> bool:
-        """Without a change of fuel or prices a new plan would be the same, unless somebody knows better."""
+        """Without a change of fuel or prices a new plan would be the same, unless a dispatcher knows better."""
         return self.fuel_changed or self.plan.prices_changed or self.plan.review_cause is not None
 
 
@@ -114,7 +114,7 @@ def _plan_under_review(connection: Connection, route_id: UUID) -> PlanUnderRevie
 
 
 def _load_review(connection: Connection, route_id: UUID, plan: PlanUnderReview, *, now: datetime) -> Review | None:
-    """What is needed to review a plan; None where the route was pushed again just now.
+    """Everything that a review of the plan needs; None where the route was pushed again just now.
 
     A live plan is reviewed as of now. A sandbox plan is reviewed as of the departure from the first stop, or before the
     departure as of the newest fix from that stop, because the sandbox's time is simulated.
@@ -150,7 +150,7 @@ _READINGS_AT_FIRST_STOP = Statement(
 
 
 def _fuel_changed(connection: Connection, route: RouteToPlan, plan: PlanUnderReview, *, until: datetime) -> bool:
-    """Whether the tank held something else at the first stop than the plan was made with.
+    """True if the tank held something else at the first stop than the plan was made with.
 
     `until` is when the truck left the stop, or now. Later readings are left out, because the trip itself burns fuel and
     later stops fill the tank.
@@ -185,7 +185,7 @@ _END_REVIEW = Command(
     WHERE id = %(id)s AND coalesce(correction_id, plan_id) = %(plan_id)s
     """
 )
-"""Unless another review was asked for since this one began."""
+"""Ends the review, unless another one was asked for since it began."""
 
 
 class _Reviewed(NamedTuple):
@@ -265,7 +265,7 @@ def _end(connection: Connection, route_id: UUID, plan: PlanUnderReview) -> None:
 
 
 def _is_worth_replacing(review: Review, new: ComputedPlan | NoPlan) -> bool:
-    """Whether the new plan replaces the one under review.
+    """True if the new plan replaces the one under review.
 
     - No plan is feasible any more: the driver keeps the plan there is.
     - The fuel changed by more than 10 % of capacity: replaced, whatever the new plan saves.
@@ -294,7 +294,7 @@ def _confirm(connection: Connection, review: Review, corridor: Corridor, new: Co
       For example: made with 40 %, reviewed at 48 %, then at 56 %. Each reading is 8 % from the one before, but 56 % is
       16 % from the 40 % of the plan, and that is a change.
     - The savings cannot be compared, for the truck has gone far or is filling its tank: nothing is stored, so the next
-      review looks at these prices again.
+      review compares these prices again.
     """
     old = review.plan
     if isinstance(new, NoPlan):

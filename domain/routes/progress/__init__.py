@@ -1,1 +1,1 @@
-"""How routes move on: they follow their trucks, and what dispatchers enter for them."""
+"""The progress of routes: they follow their trucks, and dispatchers enter what the trucks did not show."""

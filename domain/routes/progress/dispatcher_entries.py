@@ -1,5 +1,5 @@
-"""What somebody does to a route in the console, beside canceling it: a stop is marked as reached or left, the plan is
-made again, a message that failed is sent again. Each is a step inside the caller's transaction.
+"""Entries of a dispatcher in the console, beside canceling: an arrival or a departure, a plan that is made again, a
+failed message that is sent again. Each is a step inside the caller's transaction.
 
 All of them go the ways that the service goes by itself, so whatever protects the driver from a second message there
 protects here.
@@ -29,10 +29,10 @@ from domain.telematics.fixes_to_visits import OpenRoute
 from domain.telematics.manual_stop_events import VisitEnd
 from domain.telematics.rechecks import recheck_trucks
 
-# --- A stop is marked as reached or left -----------------------------------------------------------------------
+# --- An arrival or a departure is entered ----------------------------------------------------------------------
 
 _FURTHEST_AHEAD_IN_THE_SANDBOX = timedelta(days=366)
-"""After the route's start. Time is simulated there and may run ahead of the clock."""
+"""The latest time after the route's start. Time is simulated there and may run ahead of the clock."""
 
 
 class _Others(NamedTuple):
@@ -72,9 +72,9 @@ def enter_stop_event(
     settings: Settings,
     now: datetime,
 ) -> tuple[bool, list[Job]]:
-    """Somebody says that the truck was at a stop, or has left it, at that moment. The visit does what any visit does.
+    """Stores that the truck was at a stop, or has left it, at that moment. The visit does what any visit does.
 
-    Returns whether it was news: what was seen or marked before stays as it is. And the jobs to enqueue after the
+    Returns True if it was news: what was seen or entered before stays as it is. And the jobs to enqueue after the
     commit: what the truck has done since is processed again. Raises ImpossibleStopEvent, ImpossibleStep.
     """
     early = timedelta(hours=settings.early_arrival_hours)
@@ -93,7 +93,7 @@ def enter_stop_event(
     recheck = recheck_trucks(connection, [route_id], since=moment, now=now)
     others = _OTHERS.one(connection, which)
     if not {one.id for one in locked}.issuperset(others.route_ids):
-        raise ImpossibleStep("another route of its truck has just changed: look again")
+        raise ImpossibleStep("another route of its truck has just changed: load the page again")
     _require_possible(route, locked, moment, free_since=others.free_since, early=early, now=now)
     stops = [Point(one["latitude"], one["longitude"]) for one in route.stops]
     after = manual_stop_events.with_stop_event(
@@ -113,7 +113,7 @@ def _require_possible(
     early: timedelta,
     now: datetime,
 ) -> None:
-    """The rules by which fixes count for a route, see `window`. Raises ImpossibleStep."""
+    """Apply the rules by which fixes count for a route, see `fixes_to_visits`. Raises ImpossibleStep."""
     is_live = route.environment == Environment.LIVE
     if route.status not in _OPEN:
         raise ImpossibleStep("the route has ended")
@@ -135,7 +135,7 @@ def _require_possible(
     current = arrivals.current_route(choices, moment, early=early)
     if current is not None and current.route_id != route.id:
         other = shown_id("rte", current.route_id)
-        raise ImpossibleStep(f"its truck has another route first, {other}: mark the stops of that one, or cancel it")
+        raise ImpossibleStep(f"its truck has another route first, {other}: enter its arrivals, or cancel it")
 
 
 # --- The plan is made again ------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ def send_again(
     driver_was_asked: bool,
     now: datetime,
 ) -> list[Job]:
-    """A message that was given up gets a fresh set of attempts. It stays the same one, with the same id in its text.
+    """Gives a failed message a fresh set of attempts. It stays the same one, with the same id in its text.
 
     Returns the jobs to enqueue after the commit. Raises CannotResend.
     """

@@ -42,42 +42,63 @@ def process_vehicles(
     since = {
         track.vehicle_id: fixes_to_visits.first_that_may_count(track, route, early=early) for track, route in moving
     }
-    windows = tracks.load_fix_batches(connection, environment, since)
+    batches = tracks.load_fix_batches(connection, environment, since)
     visits = load_visits(connection, [route.id for _, route in moving])
 
-    # Decide: which fixes are implausible, and which visits the others make.
-    flags: list[Flag] = []
-    changed: list[OpenRoute] = []
-    standing: list[UUID] = []
-    for track, route in moving:
-        believed, new_flags = fixes_to_visits.believed_fixes(windows[track.vehicle_id].fixes)
-        flags += (Flag(track.vehicle_id, moment, implausible) for moment, implausible in new_flags.items())
-        before = visits.get(route.id, {})
-        after = fixes_to_visits.visits_after(
-            route, track, before, believed, early=early, radius_meters=settings.arrival_radius_meters
-        )
-        if is_standing(route, before):
-            standing.append(route.id)
-        if after != before:
-            visits[route.id] = after
-            changed.append(route)
-    changed = _without_awaited(connection, environment, changed)
+    # Decide.
+    found = _compare(moving, batches, visits, early=early, radius_meters=settings.arrival_radius_meters)
+    changed = _without_awaited(connection, environment, found.changed)
 
     # Store, and enqueue what follows.
     companies = {vehicle_id: route.company_id for vehicle_id, route in current.items()}
-    tracks.flag_implausible(connection, Environment(environment), flags, companies, now=now)
-    rest_from = {vehicle_id: rest for vehicle_id, (_, rest) in windows.items() if rest is not None}
+    tracks.flag_implausible(connection, Environment(environment), found.flags, companies, now=now)
+    rest_from = {vehicle_id: rest for vehicle_id, (_, rest) in batches.items() if rest is not None}
     tracks.note_processed(connection, environment, [track.vehicle_id for track in locked], rest_from, now=now)
-    followed, unwatched = _watched(locked, current, windows, visits)
+    followed, unwatched = _watched(locked, current, batches, found.visits)
     watches.unwatch(connection, environment, unwatched)
     return [
         *process_trucks(
             WaitingAgain(environment, waiting[vehicle_id].company_id, vehicle_id)
             for vehicle_id in (*rest_from, *changed_tracks)
         ),
-        *move_on(connection, changed, visits, standing=standing, still_moving=rest_from, now=now),
+        *move_on(connection, changed, found.visits, standing=found.standing, still_moving=rest_from, now=now),
         *follow_trucks(connection, environment, followed, now=now),
     ]
+
+
+class _Findings(NamedTuple):
+    """The result of comparing the fixes of several trucks with the stops of their routes."""
+
+    flags: list[Flag]
+    changed: list[OpenRoute]
+    """The routes whose visits have changed."""
+    standing: list[UUID]
+    """The routes whose truck was at the first stop before."""
+    visits: dict[UUID, dict[int, Visit]]
+    """All visits after these fixes: by route, then by position of the stop."""
+
+
+def _compare(
+    moving: Iterable[tuple[Track, OpenRoute]],
+    batches: Mapping[UUID, FixBatch],
+    visits: Mapping[UUID, dict[int, Visit]],
+    *,
+    early: timedelta,
+    radius_meters: float,
+) -> _Findings:
+    """Decide which fixes are implausible, and which visits the others make. `visits` are the stored ones."""
+    found = _Findings([], [], [], dict(visits))
+    for track, route in moving:
+        believed, new_flags = fixes_to_visits.believed_fixes(batches[track.vehicle_id].fixes)
+        found.flags.extend(Flag(track.vehicle_id, moment, implausible) for moment, implausible in new_flags.items())
+        before = visits.get(route.id, {})
+        after = fixes_to_visits.visits_after(route, track, before, believed, early=early, radius_meters=radius_meters)
+        if is_standing(route, before):
+            found.standing.append(route.id)
+        if after != before:
+            found.visits[route.id] = after
+            found.changed.append(route)
+    return found
 
 
 class _Awaited(NamedTuple):
@@ -92,8 +113,8 @@ _AWAITED = Statement(
 
 
 def _without_awaited(connection: Connection, environment: str, changed: Sequence[OpenRoute]) -> list[OpenRoute]:
-    """Without the routes that would start now although another route of their truck, which had started before, is about
-    to be imported again. That import decides which of them has the truck, and has the truck looked at again."""
+    """Leave out the routes that would start now although another route of their truck, which had started before, is
+    about to be imported again. That import decides which of them has the truck, and has the truck processed again."""
     starting = [route.vehicle_id for route in changed if route.arrived_at is None]
     if not starting:
         return list(changed)
@@ -102,7 +123,7 @@ def _without_awaited(connection: Connection, environment: str, changed: Sequence
 
 
 def is_standing(route: OpenRoute, visits: Mapping[int, Visit]) -> bool:
-    """Whether its truck, by these visits, is still at the first stop, and the route has a plan to review there."""
+    """True if the truck, by these visits, is still at the first stop, and the route has a plan to review there."""
     return route.status != RouteStatus.DRAFT and all(visit.departed_at is None for visit in visits.values())
 
 
@@ -115,8 +136,8 @@ def move_on(
     still_moving: Collection[UUID] = (),
     now: datetime,
 ) -> list[Job]:
-    """Stores the visits of these routes, which are locked and whose visits have changed, and does what follows: a plan
-    is due, a review is, the route is completed. Returns the jobs to enqueue after the commit.
+    """Stores the visits of these locked routes, which have changed, and takes the steps that follow: a plan or a review
+    is due, or the route is completed. Returns the jobs to enqueue after the commit.
 
     `standing` are the routes whose truck was at the first stop before. A vehicle in `still_moving` has fixes left, so
     it may be elsewhere by now: its plan is made later, when the sweep enqueues it.
@@ -138,21 +159,21 @@ def move_on(
 def _watched(
     locked: Sequence[Track],
     current: Mapping[UUID, OpenRoute],
-    windows: Mapping[UUID, FixBatch],
+    batches: Mapping[UUID, FixBatch],
     visits: Mapping[UUID, Mapping[int, Visit]],
 ) -> tuple[list[WatchedTruck], list[UUID]]:
-    """The trucks whose fixes are to be compared with the roads of their plans; and those that are not watched any more,
-    for they are on no active route."""
+    """The trucks whose fixes are to be compared with the roads of their plans; and the trucks that are not watched any
+    more, for they are on no active route."""
     watched = [track for track in locked if track.watch_at is not None]
     active = {track.vehicle_id for track in watched} & {
         vehicle_id for vehicle_id, route in current.items() if route.status == RouteStatus.ACTIVE
     }
     followed = []
     for track in watched:
-        fixes = windows[track.vehicle_id].fixes if track.vehicle_id in active else []
+        fixes = batches[track.vehicle_id].fixes if track.vehicle_id in active else []
         if fixes and track.watch_at is not None and fixes[-1].fix.recorded_at >= track.watch_at:
             route = current[track.vehicle_id]
-            rest = windows[track.vehicle_id].rest_from
+            rest = batches[track.vehicle_id].rest_from
             followed.append(WatchedTruck(track, route.id, visits.get(route.id, {}), rest))
     return followed, [track.vehicle_id for track in watched if track.vehicle_id not in active]
 
@@ -168,7 +189,7 @@ _LOCK_OPEN_ROUTES = Statement(
 
 
 def _lock_open_routes(connection: Connection, waiting: Iterable[WaitingTruck]) -> list[OpenRoute]:
-    """Those among which the trucks' current routes are, in the order of their ids."""
+    """The open routes among which the trucks' current ones are, locked in the order of their ids."""
     trucks = {truck.vehicle_id: truck.route_ids for truck in waiting}
     routes = _LOCK_OPEN_ROUTES.all(connection, ([route_id for ids in trucks.values() for route_id in ids],))
     return [route for route in routes if route.vehicle_id in trucks]

@@ -1,4 +1,4 @@
-"""How many routes there are, without counting them: by company, environment, status and day of the scheduled start.
+"""The number of routes by company, environment, status and day of the scheduled start, without counting them.
 
 Triggers on `routes` write into `route_count_deltas` what each statement changes, in its own transaction: whatever
 commits is counted, and whatever is rolled back never was. Each transaction only adds rows, so none waits for another's
@@ -39,7 +39,8 @@ _FOLD = Statement(
 
 
 def fold(connection: Connection, *, limit: int) -> int:
-    """Sums up to `limit` deltas up and returns how many. Those that another fold has in hand are left to it."""
+    """Adds up to `limit` deltas to the counts, and returns how many. Deltas that another fold has locked are left to
+    it."""
     return _FOLD.one(connection, (limit,)).deltas
 
 
@@ -50,7 +51,7 @@ class Difference(NamedTuple):
     environment: str
     status: str
     routes: int
-    """How many were missing; negative: how many it had too many."""
+    """The routes that the count lacked; negative: those that it had too many."""
 
 
 _ONE_AT_A_TIME = Command(f"SELECT FROM pg_advisory_xact_lock({COUNTING_LOCKS}, 0)")
@@ -58,7 +59,7 @@ _FORGET_EMPTY = Command(
     "DELETE FROM route_counts WHERE ctid = ANY(ARRAY("
     "SELECT ctid FROM route_counts WHERE routes = 0 FOR UPDATE SKIP LOCKED))"
 )
-_MEND = Statement(
+_RECONCILE = Statement(
     Difference,
     f"""
     WITH counted AS (
@@ -66,24 +67,24 @@ _MEND = Statement(
         UNION ALL
         SELECT company_id, environment, status, date_bin('1 day', scheduled_start, timestamptz 'epoch'), count(*)
         FROM routes GROUP BY 1, 2, 3, 4
-    ), mended AS (
+    ), differing AS (
         INSERT INTO route_count_deltas (company_id, environment, status, day, routes)
         SELECT company_id, environment, status, day, sum(routes) FROM counted
         GROUP BY company_id, environment, status, day HAVING sum(routes) <> 0
         RETURNING company_id, environment, status, routes)
-    SELECT company_id, environment, status, sum(routes) AS routes FROM mended
+    SELECT company_id, environment, status, sum(routes) AS routes FROM differing
     GROUP BY company_id, environment, status ORDER BY company_id, environment, status
     """,  # noqa: S608 (constants of this module)
 )
 
 
 def reconcile(connection: Connection) -> list[Difference]:
-    """Counts all routes and mends what is counted wrongly; gives what that was.
+    """Counts all routes, corrects the stored counts, and returns the differences.
 
-    One statement sees the routes and their counts as of one moment. What it finds it adds as one more delta, so it
-    holds nobody up and what others change meanwhile counts as well. Of two that mend at the same time one waits.
+    One statement sees the routes and their counts as of one moment. It adds each difference as one more delta, so it
+    delays no other transaction, and changes made meanwhile count as well. Of two runs at the same time one waits.
     """
     _ONE_AT_A_TIME.execute(connection)
-    differences = _MEND.all(connection)
+    differences = _RECONCILE.all(connection)
     _FORGET_EMPTY.execute(connection)
     return differences

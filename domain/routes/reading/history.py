@@ -1,4 +1,4 @@
-"""What is stored about one route, for the page that tells how it came to where it stands."""
+"""The stored history of one route, for its page in the console."""
 
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -48,7 +48,7 @@ class StoredVisit(NamedTuple):
 
     @property
     def is_departure_implied(self) -> bool:
-        """Nobody saw it: the truck had left by then at the latest."""
+        """No fix showed the departure: the truck had left by then at the latest."""
         return self.departure_evidence is not None and self.departure_evidence.get("source") == IMPLIED
 
 

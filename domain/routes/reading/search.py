@@ -18,13 +18,13 @@ from domain.routes.reading.lookups import list_routes, read_routes
 from domain.statements import IdRow, Statement
 
 MOST_ROUTES_SEARCHED = 10_000
-"""Routes that words are looked for in."""
+"""The most routes in which words are looked for."""
 MOST_RECORDS = 20
-"""Vehicles, or drivers, that a word may mean."""
+"""The most vehicles, or drivers, that a word may mean."""
 
 
 class RouteSearch(NamedTuple):
-    """What somebody looks for. An empty text asks for nothing."""
+    """A search by a user of the console. An empty text asks for nothing."""
 
     status: RouteStatus | None = None
     start_from: datetime | None = None
@@ -102,7 +102,7 @@ def _status(wanted: RouteSearch) -> RouteStatus | None:
 
 
 def _source(wanted: RouteSearch) -> str:
-    """Where few routes are to be looked at."""
+    """The source that leaves the fewest routes to read; a key of `_SOURCES`."""
     if wanted.unit:
         return "vehicle"
     if wanted.driver:
@@ -111,7 +111,7 @@ def _source(wanted: RouteSearch) -> str:
 
 
 def _named(table: str, column: str) -> str:
-    """The records whose name contains a word; those alone that it is the whole name of, where there are any."""
+    """SQL for the records whose name contains a word. If the word is the whole name of some, only these."""
     return f"""
         SELECT id FROM {table} WHERE company_id = %(company_id)s AND position(%(word)s::text IN lower({column})) > 0
             AND (lower({column}) = %(word)s::text OR NOT EXISTS (
@@ -156,7 +156,7 @@ _FITS = f"""(
                     WHERE position(%(text)s IN lower(stop->>'name')) > 0))
 )"""
 """NULL counts as false."""
-_LOOKED_AT = f"SELECT r.id, r.scheduled_start, {_FITS} AS fits FROM routes r WHERE {_OF_TENANT}"  # noqa: S608
+_READ = f"SELECT r.id, r.scheduled_start, {_FITS} AS fits FROM routes r WHERE {_OF_TENANT}"  # noqa: S608
 _LATEST = "ORDER BY r.scheduled_start DESC, r.id LIMIT %(most)s::int"
 
 
@@ -164,21 +164,21 @@ def _of_records(kind: str) -> list[str]:
     """The routes of these vehicles or drivers, and those that wait until it is known which one is meant."""
     return [
         f"SELECT theirs.* FROM unnest(%({kind}_ids)s::uuid[]) AS record (id)"  # noqa: S608
-        f" CROSS JOIN LATERAL ({_LOOKED_AT} AND r.{kind}_id = record.id {_LATEST}) AS theirs",
-        f"{_LOOKED_AT} AND r.status = 'pending_mapping' {_LATEST}",
+        f" CROSS JOIN LATERAL ({_READ} AND r.{kind}_id = record.id {_LATEST}) AS theirs",
+        f"{_READ} AND r.status = 'pending_mapping' {_LATEST}",
     ]
 
 
 _SOURCES = {
-    "start": [f"{_LOOKED_AT} AND {_IN_TIME} {_LATEST}"],
-    "status": [f"{_LOOKED_AT} AND {_IN_TIME} AND r.status = %(status)s {_LATEST}"],
+    "start": [f"{_READ} AND {_IN_TIME} {_LATEST}"],
+    "status": [f"{_READ} AND {_IN_TIME} AND r.status = %(status)s {_LATEST}"],
     "vehicle": _of_records("vehicle"),
     "driver": _of_records("driver"),
 }
 _NAMED = [
-    f"{_LOOKED_AT} AND r.id = %(route_id)s::uuid",
-    f"{_LOOKED_AT} AND r.external_id = %(whole_text)s::text AND r.status <> 'canceled'",
-    f"{_LOOKED_AT} AND r.external_id = %(whole_text)s::text AND r.status = 'canceled'",
+    f"{_READ} AND r.id = %(route_id)s::uuid",
+    f"{_READ} AND r.external_id = %(whole_text)s::text AND r.status <> 'canceled'",
+    f"{_READ} AND r.external_id = %(whole_text)s::text AND r.status = 'canceled'",
 ]
 """Found by an index, wherever they are."""
 

@@ -280,7 +280,7 @@ def test_what_cannot_be_is_refused(connection: Connection, fleet: Fleet, now: da
         mark(route_id, 0, "arrival", now + minutes(1), at=now)
     with pytest.raises(ImpossibleStep, match="12 hours before its start"):
         mark(route_id, 0, "arrival", now - hours(11.5))
-    with pytest.raises(ImpossibleStopEvent, match="mark its arrival first"):
+    with pytest.raises(ImpossibleStopEvent, match="enter its arrival first"):
         mark(route_id, 0, "departure", now)
     held = imported(connection, fleet.live, now=now, vehicle={"unitNumber": "T-9"})
     with pytest.raises(ImpossibleStep, match="imported"):

@@ -112,7 +112,7 @@ def test_entered_stop_events_and_positions_at_the_same_time_give_one_message(wor
         ({"at": "9999-12-31T23:59"}, 409, "The time is in the future"),
         ({"at": "9999-12-31T23:59-12:00"}, 400, "This is no time"),
         ({"at": "soon"}, 400, "This is no time"),
-        ({"what": "departure 0"}, 409, "mark its arrival first"),
+        ({"what": "departure 0"}, 409, "enter its arrival first"),
         ({"what": "arrival 7"}, 409, "no such stop"),
         ({"what": "arrival 99999999999999"}, 409, "no such stop"),
         ({"what": "arrival -1"}, 400, "Say which stop"),
