@@ -1,4 +1,4 @@
-"""What tests arrange with: companies, fleets, routes and fixes, each with only what the test cares about."""
+"""Factories with which tests arrange: companies, fleets, routes and fixes, each with only what the test cares about."""
 
 import itertools
 from dataclasses import dataclass

@@ -13,7 +13,7 @@ HOST = "127.0.0.1"
 
 @dataclass
 class Gateway:
-    """What it was sent, and how it answers the next request.
+    """The requests that it was sent, and its answer to the next one.
 
     `answering`: cleared, it keeps its callers waiting until it is set again. `trickles`: a byte of its answer at a
     time, for ever.
@@ -25,7 +25,7 @@ class Gateway:
     headers: dict[str, str] = field(default_factory=dict)
     trickles: bool = False
     body: bytes = b""
-    """What it answers, again and again where it `floods`."""
+    """The body of its answer, again and again where it `floods`."""
     floods: bool = False
     answering: threading.Event = field(default_factory=threading.Event)
     received: list[dict[str, Any]] = field(default_factory=list)

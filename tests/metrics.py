@@ -21,7 +21,7 @@ class Metrics:
         return None
 
     def are_of(self, process: str) -> bool:
-        """Whether the process of that name serves them."""
+        """True if the process of that name serves them."""
         try:
             return self.value("fuelroute_process", process=process) == 1
         except (httpx.TransportError, ValueError):  # nobody is there, or something else

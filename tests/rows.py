@@ -18,8 +18,8 @@ def stored_id(shown: str) -> UUID:
 
 
 def rows_read(connection: psycopg.Connection[Any]) -> dict[str, int]:
-    """How many rows of each table this transaction has read so far, by an index or without. A partition's count as
-    those of its table."""
+    """The number of rows of each table that this transaction has read so far, by an index or without. A partition's
+    count as those of its table."""
     rows = connection.execute(
         "SELECT coalesce(pg_partition_root(relid), relid)::regclass::text,"
         " sum(coalesce(idx_tup_fetch, 0) + seq_tup_read)::int FROM pg_stat_xact_user_tables GROUP BY 1"

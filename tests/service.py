@@ -96,7 +96,7 @@ class Client(httpx.Client):
 def eventually(
     look: Callable[[], Seen], good: Callable[[Seen], bool], seconds: float = 20, wanted: str = "the outcome"
 ) -> Seen:
-    """What `look` gives once it is good; fails with the last thing seen."""
+    """The result of `look` once it is good. Fails with the last result."""
     deadline = time.monotonic() + seconds
     while True:
         seen = look()

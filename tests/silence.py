@@ -18,7 +18,7 @@ def postmaster_of(database_url: str) -> int:
 
 @contextmanager
 def stopped(postmaster: int) -> Iterator[None]:
-    """For as long as the block no process of the server runs. Its sockets stay open, and the kernel accepts more."""
+    """Stop all processes of the server during the block. Its sockets stay open, and the kernel accepts more."""
     stopped: list[int] = []
     try:
         stopped.append(_stop(postmaster))  # first: it makes no more backends

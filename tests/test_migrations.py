@@ -65,7 +65,7 @@ def test_an_upgrade_tells_which_vehicle_made_each_visit() -> None:
     assert made == {names["matched"]: names["vehicle"], names["held"]: None}
 
 
-def test_what_was_stored_before_attempts_had_an_end_keeps_working() -> None:
+def test_routes_stored_before_attempts_had_an_end_keep_working() -> None:
     url = make_database("upgraded", template="template1")
     with engine(url).connect() as connection:
         command.upgrade(alembic_config(connection), "20261122b")

@@ -1,4 +1,4 @@
-"""What the tests of the rules and their storage share: places, stored routes, posted positions, plans made by hand."""
+"""Shared by the tests of the rules and their storage: places, stored routes, posted positions, plans made by hand."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -142,7 +142,7 @@ def positions_at(
     speed_mph: float | None = 0,
     **more: Any,
 ) -> list[Position]:
-    """What a truck's tracker sends from a stop."""
+    """The positions that a truck's tracker sends from a stop."""
     return [
         Position(
             latitude=stop["latitude"],
@@ -163,7 +163,7 @@ def post(connection: Connection, tenant: Tenant, positions: Sequence[Position], 
 
 @contextmanager
 def refusing(database: Database, event: str, condition: str) -> Iterator[None]:
-    """For as long as the block an `event` on a route for which the condition holds fails in the database."""
+    """Let an `event` on a route for which the condition holds fail in the database during the block."""
     name = f"refuse_{uuid4().hex}"
     with database.transaction() as connection:
         connection.execute(

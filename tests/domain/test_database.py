@@ -1,4 +1,4 @@
-"""What every session asks of PostgreSQL, and how long anybody waits for it."""
+"""The options that every connection asks of PostgreSQL, and the longest waits for it."""
 
 import asyncio
 import time
@@ -87,7 +87,7 @@ _SLEEP = Statement(_Slept, "SELECT seconds FROM (SELECT 2.0::float8 AS seconds, 
 
 
 def asked(url: str, query: Query[Answer], limits: TimeLimits = SERVING) -> Answer:
-    """By an event loop."""
+    """The answer to a query that an event loop asks."""
 
     async def ask() -> Answer:
         async with AsyncDatabase(url, limits=limits) as database:
@@ -273,7 +273,7 @@ def test_a_leader_whose_server_falls_silent_learns_that_it_cannot_know_to_lead(u
         assert eventually(other.try_to_lead, bool)
 
 
-def test_what_goes_out_together_is_stored_together_and_a_failure_spoils_no_later_statement() -> None:
+def test_pipelined_statements_are_stored_together_and_a_failure_spoils_no_later_statement() -> None:
     """PostgreSQL skips what follows the failure, also statements that psycopg has it prepare."""
     with own_database("pipelined") as database:
         with database.transaction() as connection:

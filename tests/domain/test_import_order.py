@@ -1,4 +1,4 @@
-"""Who may import whom: the folders of `domain` stand in one order, and the packages above it know only `domain`."""
+"""The order of imports: the folders of `domain` stand in one order, and the packages above it know only `domain`."""
 
 import ast
 from collections.abc import Iterator

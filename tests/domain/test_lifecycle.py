@@ -52,7 +52,9 @@ def test_a_changed_push_starts_the_import_again_exactly_where_that_is_a_transiti
 
 @pytest.mark.parametrize("status", [None, *ALL])
 @pytest.mark.parametrize("same_input", [False, True])
-def test_what_a_push_does(status: RouteStatus | None, same_input: bool) -> None:
+def test_the_effect_of_a_push_follows_from_the_status_and_the_input(
+    status: RouteStatus | None, same_input: bool
+) -> None:
     effect = effect_of_push(status, same_input=same_input)
 
     match status:
@@ -67,7 +69,7 @@ def test_what_a_push_does(status: RouteStatus | None, same_input: bool) -> None:
 
 
 @pytest.mark.parametrize("status", ALL)
-def test_what_a_cancel_does(status: RouteStatus) -> None:
+def test_the_effect_of_a_cancel_follows_from_the_status(status: RouteStatus) -> None:
     expected = {
         RouteStatus.ACTIVE: "refuse",
         RouteStatus.COMPLETED: "refuse",

@@ -35,7 +35,7 @@ _MAKES_STATEMENTS = re.compile(r"from domain\.(?:statements|listing) import")
 
 
 def _load_modules() -> list[types.ModuleType]:
-    """Those that have statements. Others may need what is not installed."""
+    """The modules that have statements. Others may need libraries that are not installed."""
     paths = (path for package in _PACKAGES for path in (_ROOT / package).rglob("*.py"))
     with_statements = [path for path in sorted(paths) if _MAKES_STATEMENTS.search(path.read_text())]
     names = [".".join(path.relative_to(_ROOT).with_suffix("").parts) for path in with_statements]
@@ -65,7 +65,7 @@ _TYPES: dict[str, type] = {
     "uuid": UUID,
     "varchar": str,
 }
-"""What psycopg makes of each of PostgreSQL's types."""
+"""The Python type that psycopg makes of each of PostgreSQL's types."""
 
 
 class Column(NamedTuple):
@@ -78,7 +78,7 @@ class Column(NamedTuple):
 
 @pytest.fixture(scope="module")
 def schema(settings: Settings) -> Iterator[Connection]:
-    """For statements that may fail, each on its own."""
+    """A connection for statements that may fail, each on its own."""
     with psycopg.connect(settings.require_database_url(), autocommit=True) as connection:
         yield connection
 
@@ -92,7 +92,7 @@ def parameters_of(text: str) -> list[str]:
 
 
 def _in_libpq_style(text: str) -> str:
-    """With $1 for psycopg's %s and %(name)s, as psycopg sends it."""
+    """The statement as psycopg sends it, with $1 for %s and %(name)s."""
     numbers: dict[str, int] = {}
 
     def number(found: re.Match[str]) -> str:
@@ -131,7 +131,7 @@ def _type_name(connection: Connection, oid: int) -> str:
 
 
 def faults_of(connection: Connection, statement: Statement[Any]) -> list[str]:
-    """What is wrong with a statement or its row type; empty: nothing."""
+    """The faults of a statement or of its row type; empty: none."""
     try:
         columns = columns_of(connection, statement)
     except psycopg.Error as error:
@@ -197,7 +197,7 @@ def test_every_statement_is_a_constant() -> None:
 
 
 def test_every_statement_gets_the_parameters_that_it_names() -> None:
-    """As far as they are spelt out where it is executed."""
+    """Parameters are compared as far as they are spelt out where the statement is executed."""
     wrong = [
         f"{module.__name__}:{call.lineno}: {fault}"
         for module in MODULES
@@ -208,7 +208,7 @@ def test_every_statement_gets_the_parameters_that_it_names() -> None:
 
 
 def call_fault(call: ast.Call, names: Mapping[str, Any]) -> str | None:
-    """What is wrong with the parameters of `STATEMENT.method(connection, PARAMETERS)`; `names` are the module's."""
+    """The fault of the parameters of `STATEMENT.method(connection, PARAMETERS)`; `names` are the module's."""
     if not (isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name)):
         return None
     statement = names.get(call.func.value.id)

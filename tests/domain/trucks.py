@@ -1,4 +1,4 @@
-"""What the tests of trucks on their way share: their positions come in and are processed."""
+"""Shared by the tests of trucks on their way: their positions come in and are processed."""
 
 from datetime import datetime, timedelta
 from typing import Any

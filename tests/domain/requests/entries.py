@@ -48,7 +48,7 @@ def refusal(code: str, *faults: str) -> bytes:
 
 
 def new_caller(connection: Connection, company_id: UUID, environment: Environment = Environment.LIVE) -> Caller:
-    """With a key of its own."""
+    """A caller with a key of its own."""
     made = create_key(connection, company_id, name="TMS", environment=environment, scopes=list(SCOPES))
     return Caller(made.id, company_id, environment, frozenset(SCOPES))
 

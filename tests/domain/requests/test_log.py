@@ -1,4 +1,4 @@
-"""How the request log forgets: days go as a whole, a key has a bound, an erased company leaves nothing."""
+"""The request log forgets: days go as a whole, a key has a bound, an erased company leaves nothing."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -25,14 +25,14 @@ def alone() -> Iterator[Database]:
 
 @pytest.fixture
 def connection(alone: Database) -> Iterator[Connection]:
-    """Of a database in which nobody else logs."""
+    """A connection to a database in which no other test logs."""
     with alone.transaction() as connection:
         connection.execute("TRUNCATE request_log")
         yield connection
 
 
 def places(connection: Connection) -> dict[str, int]:
-    """How many entries each partition has."""
+    """The number of entries of each partition."""
     rows = connection.execute("SELECT tableoid::regclass::text, count(*) FROM request_log GROUP BY 1").fetchall()
     return dict(rows)
 
@@ -86,7 +86,7 @@ def test_a_key_keeps_its_newest(connection: Connection) -> None:
     assert len(left) == 20
 
 
-def test_what_comes_in_after_an_erasure_is_removed(connection: Connection) -> None:
+def test_entries_that_come_in_after_an_erasure_are_removed(connection: Connection) -> None:
     company_id: UUID = new_id()
     other = new_caller(connection, make_fleet(connection).company_id)
     store(connection, [entry_of(caller=other, at=NOW)])

@@ -75,7 +75,7 @@ def cells_of(entry: Entry, sampled: set[UUID] | None = None) -> list[str]:
 
 
 def problem_of(body: bytes) -> bytes:
-    """What the push is refused with."""
+    """The problem document that refuses the push."""
     try:
         read_body(body, RouteInput)
     except Invalid as invalid:
@@ -99,7 +99,7 @@ def test_any_bytes_make_one_line_of_fifteen_cells(body: bytes) -> None:
         assert len(cells_of(entry_of(body, path=path, status=400, problem=problem_of(body)))) == 15
 
 
-def test_what_the_contract_has_is_shown() -> None:
+def test_fields_of_the_contract_are_shown() -> None:
     shown = msgspec.json.decode(redacted_body("/v1/routes", write(VALID)) or "")
     wanted = deepcopy(VALID)
     wanted["driver"] = {"name": "*** a string", "externalId": "*** a string"}
@@ -120,7 +120,7 @@ def test_what_the_contract_has_is_shown() -> None:
         ({"externalId": "x" * 500}, {"externalId": f"{'x' * 400}…"}),
     ],
 )
-def test_what_is_not_as_it_should_be_is_masked(given_body: dict[str, Any], shown: dict[str, Any]) -> None:
+def test_values_that_are_not_as_the_contract_says_are_masked(given_body: dict[str, Any], shown: dict[str, Any]) -> None:
     assert msgspec.json.decode(redacted_body("/v1/routes", write(given_body)) or "") == shown
 
 
@@ -212,7 +212,7 @@ def test_a_route_is_named_by_what_was_sent() -> None:
     assert cells_of(entry_of(write({**VALID, "externalId": "svc_live_abcdefghSECRET"})))[11] == r"\N"
 
 
-def test_of_requests_that_succeed_one_is_kept_as_it_was_sent() -> None:
+def test_one_request_that_succeeded_is_kept_as_it_was_sent() -> None:
     sampled: set[UUID] = set()
     entry = entry_of(write(VALID))
     assert cells_of(entry, sampled)[13].startswith('{"externalId":"LOAD-1"')

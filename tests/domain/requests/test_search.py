@@ -1,4 +1,4 @@
-"""What the request log finds, for whom, and how far it looks."""
+"""The search of the request log: its findings, its company, and its bound."""
 
 from datetime import datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""How a started route ends: at its last stop, or because its truck reaches no stop any more (decisions 7 and 10)."""
+"""A started route ends: at its last stop, or because its truck reaches no stop any more (decisions 7 and 10)."""
 
 from datetime import datetime, timedelta
 
@@ -90,7 +90,7 @@ def test_a_completed_route_frees_its_truck(
     assert track.free_since == now + hours(14)
 
 
-def test_where_one_route_ends_and_the_next_begins_a_standing_truck_arrives_at_the_next(
+def test_a_truck_that_stands_where_one_route_ends_and_the_next_begins_arrives_at_the_next(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     first = imported(connection, fleet.live, now=now)

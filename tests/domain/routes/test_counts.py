@@ -39,7 +39,7 @@ _COUNTED_AND_REAL = f"""
 
 
 def counted_and_real(connection: Connection) -> tuple[Any, ...]:
-    """What is counted and what is there, as of one moment."""
+    """The counts and the routes themselves, as of one moment."""
     row = connection.execute(_COUNTED_AND_REAL).fetchone()
     assert row is not None
     return row
@@ -75,7 +75,7 @@ routes = st.tuples(
     ),
 )
 places = st.lists(st.integers(0, 20), max_size=4)
-"""Which of the routes that are there, by their number."""
+"""Numbers of stored routes."""
 steps = st.lists(
     st.one_of(
         st.tuples(st.just("insert"), st.booleans(), st.lists(routes, max_size=4)),
@@ -262,7 +262,7 @@ def test_counts_that_became_zero_are_forgotten(alone: Database, company: Fleet) 
         assert_exact(connection)
 
 
-def test_of_two_who_mend_at_the_same_time_one_waits(alone: Database, company: Fleet) -> None:
+def test_one_of_two_reconciliations_at_the_same_time_waits(alone: Database, company: Fleet) -> None:
     """Else both would find the same difference and add it twice."""
     with alone.transaction() as connection:
         insert(connection, company.live, (STATUSES[0], MIDNIGHT))

@@ -1,4 +1,4 @@
-"""What somebody does to a route by hand, against real PostgreSQL: a stop is marked, the plan made again, a message that
+"""Entries of dispatchers, against real PostgreSQL: an arrival or a departure, a plan that is made again, a message that
 failed is sent again."""
 
 from collections.abc import Callable, Iterator
@@ -48,12 +48,12 @@ DOT = Requester("dot@example.com", "the driver called")
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 
-Marking = Callable[..., tuple[bool, list[Job]]]
+Entering = Callable[..., tuple[bool, list[Job]]]
 
 
 @pytest.fixture
-def mark(connection: Connection, fleet: Fleet, settings: Settings, now: datetime) -> Marking:
-    def marking(
+def enter(connection: Connection, fleet: Fleet, settings: Settings, now: datetime) -> Entering:
+    def entering(
         route_id: UUID,
         stop: int,
         end: VisitEnd,
@@ -66,7 +66,7 @@ def mark(connection: Connection, fleet: Fleet, settings: Settings, now: datetime
             connection, tenant, route_id, stop, end, moment, DOT, settings=settings, now=at or max(now, moment)
         )
 
-    return marking
+    return entering
 
 
 def evidence_of(connection: Connection, route_id: UUID) -> list[Any]:
@@ -81,15 +81,15 @@ def evidence_of(connection: Connection, route_id: UUID) -> list[Any]:
     )
 
 
-# --- A mark is a visit -------------------------------------------------------------------------------------------
+# --- An entry is a visit -------------------------------------------------------------------------------------------
 
 
-def test_a_marked_first_stop_makes_a_plan_due(
-    connection: Connection, fleet: Fleet, now: datetime, mark: Marking
+def test_an_entered_arrival_at_the_first_stop_makes_a_plan_due(
+    connection: Connection, fleet: Fleet, now: datetime, enter: Entering
 ) -> None:
     route_id = imported(connection, fleet.live, now=now)
 
-    assert mark(route_id, 0, "arrival", now) == (True, [build_plan_job(route_id)])
+    assert enter(route_id, 0, "arrival", now) == (True, [build_plan_job(route_id)])
 
     assert route_row(connection, route_id).arrived_at == now
     assert visits_of(connection, route_id) == {0: (now, None)}
@@ -98,12 +98,12 @@ def test_a_marked_first_stop_makes_a_plan_due(
     assert (evidence.arrival["by"], evidence.arrival["reason"]) == DOT
 
 
-def test_the_plan_starts_at_the_marked_stop_unless_a_newer_position_is_known(
-    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, mark: Marking
+def test_the_plan_starts_at_the_stop_with_the_entered_arrival_unless_a_newer_position_is_known(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, enter: Entering
 ) -> None:
     post(connection, fleet.live, positions_at(NEWARK, now - hours(3), count=1), now=now)
     route_id = imported(connection, fleet.live, now=now)
-    mark(route_id, 0, "arrival", now)
+    enter(route_id, 0, "arrival", now)
 
     task = load_plan_task(connection, route_id, now=now)
     assert task is not None
@@ -115,28 +115,28 @@ def test_the_plan_starts_at_the_marked_stop_unless_a_newer_position_is_known(
     assert task.position == place_of(PERRYSBURG)
 
 
-def test_marks_take_a_route_through_its_life(
-    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, mark: Marking
+def test_entries_take_a_route_through_its_life(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, enter: Entering
 ) -> None:
     route_id = imported(connection, fleet.live, now=now)
-    mark(route_id, 0, "arrival", now)
+    enter(route_id, 0, "arrival", now)
     activate(connection, settings, route_id, now=now)
 
-    _, jobs = mark(route_id, 0, "departure", now + minutes(20))
+    _, jobs = enter(route_id, 0, "departure", now + minutes(20))
     assert jobs == [review_plan_job(route_id)], "as when the truck is seen to leave"
-    mark(route_id, 1, "arrival", now + hours(12))
+    enter(route_id, 1, "arrival", now + hours(12))
 
     assert status_of(connection, route_id) is RouteStatus.COMPLETED
     assert route_row(connection, route_id).completed_at == now + hours(12)
 
 
 def test_a_planned_route_is_complete_once_its_message_was_tried(
-    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, mark: Marking
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, enter: Entering
 ) -> None:
     route_id = imported(connection, fleet.live, now=now)
-    mark(route_id, 0, "arrival", now)
+    enter(route_id, 0, "arrival", now)
     message_id = planned_by_hand(connection, route_id, now=now)
-    mark(route_id, 1, "arrival", now + hours(12))
+    enter(route_id, 1, "arrival", now + hours(12))
     assert status_of(connection, route_id) is RouteStatus.PLANNED
 
     deliver(connection, message_id, settings=settings, now=now)
@@ -144,35 +144,35 @@ def test_a_planned_route_is_complete_once_its_message_was_tried(
     assert status_of(connection, route_id) is RouteStatus.COMPLETED
 
 
-def test_the_sandbox_is_marked_in_its_own_time(
-    connection: Connection, fleet: Fleet, now: datetime, mark: Marking
+def test_entries_in_the_sandbox_are_in_its_own_time(
+    connection: Connection, fleet: Fleet, now: datetime, enter: Entering
 ) -> None:
     route_id = imported(connection, fleet.sandbox, now=now)
 
-    news, _ = mark(route_id, 0, "arrival", now + hours(30), tenant=fleet.sandbox, at=now)
+    news, _ = enter(route_id, 0, "arrival", now + hours(30), tenant=fleet.sandbox, at=now)
 
     assert news
     with pytest.raises(ImpossibleStep, match="future"):
-        mark(route_id, 1, "arrival", now + timedelta(days=400), tenant=fleet.sandbox, at=now)
+        enter(route_id, 1, "arrival", now + timedelta(days=400), tenant=fleet.sandbox, at=now)
 
 
-def test_what_is_known_stays_as_it_is(
-    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, mark: Marking
+def test_known_visits_stay_as_they_are(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, enter: Entering
 ) -> None:
     route_id = imported(connection, fleet.live, now=now)
     stand_at(connection, settings, fleet, JOLIET, now)
-    assert mark(route_id, 0, "arrival", now + minutes(30)) == (False, [])
+    assert enter(route_id, 0, "arrival", now + minutes(30)) == (False, [])
     assert visits_of(connection, route_id) == {0: (now, None)}
 
-    assert mark(route_id, 1, "arrival", now + hours(12))[0]
-    assert mark(route_id, 1, "arrival", now + hours(13)) == (False, [])
+    assert enter(route_id, 1, "arrival", now + hours(12))[0]
+    assert enter(route_id, 1, "arrival", now + hours(13)) == (False, [])
     assert visits_of(connection, route_id)[1] == (now + hours(12), None)
 
 
-def test_what_the_truck_did_since_is_processed_again(
-    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, mark: Marking
+def test_positions_since_the_entered_time_are_processed_again(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, enter: Entering
 ) -> None:
-    """The tracker was away at the first stop. The truck had left it hours before somebody marked that it was there."""
+    """The tracker was away at the first stop. The truck had left it hours before a dispatcher entered its arrival."""
     route_id = imported(connection, fleet.live, now=now)
     post(connection, fleet.live, positions_at(JOLIET, now, count=1, speed_mph=None), now=now)
     on_the_road = {**JOLIET, "longitude": JOLIET["longitude"] + 0.1}
@@ -180,19 +180,19 @@ def test_what_the_truck_did_since_is_processed_again(
     process(connection, settings, fleet, now=now + hours(1))
     assert visits_of(connection, route_id) == {}
 
-    _, jobs = mark(route_id, 0, "arrival", now - minutes(5), at=now + hours(3))
+    _, jobs = enter(route_id, 0, "arrival", now - minutes(5), at=now + hours(3))
 
     assert process_positions_job("live", [fleet.trucks[0]]).payload in [job.payload for job in jobs]
     process(connection, settings, fleet, now=now + hours(3))
     assert visits_of(connection, route_id) == {0: (now - minutes(5), now + hours(1))}
 
 
-def test_late_positions_neither_undo_nor_double_a_mark(
-    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, mark: Marking
+def test_late_positions_neither_undo_nor_double_an_entry(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, enter: Entering
 ) -> None:
     route_id = imported(connection, fleet.live, now=now, stops=[JOLIET, PERRYSBURG, NEWARK])
-    mark(route_id, 0, "arrival", now)
-    mark(route_id, 1, "arrival", now + hours(4))
+    enter(route_id, 0, "arrival", now)
+    enter(route_id, 1, "arrival", now + hours(4))
     before = visits_of(connection, route_id)
 
     for stop, first in ((JOLIET, now - minutes(9)), (PERRYSBURG, now + hours(3.9)), (PERRYSBURG, now + hours(4.1))):
@@ -205,11 +205,11 @@ def test_late_positions_neither_undo_nor_double_a_mark(
     assert [row.arrival["source"] for row in evidence_of(connection, route_id)] == ["dispatcher", "dispatcher"]
 
 
-def test_an_update_keeps_the_marks_of_the_stops_that_stay(
-    connection: Connection, fleet: Fleet, now: datetime, mark: Marking
+def test_an_update_keeps_the_entries_of_the_stops_that_stay(
+    connection: Connection, fleet: Fleet, now: datetime, enter: Entering
 ) -> None:
     route_id = imported(connection, fleet.live, now=now, externalId="LOAD-7", stops=[JOLIET, NEWARK])
-    mark(route_id, 0, "arrival", now)
+    enter(route_id, 0, "arrival", now)
 
     again = imported(connection, fleet.live, now=now, externalId="LOAD-7", stops=[PERRYSBURG, JOLIET, NEWARK])
 
@@ -223,7 +223,7 @@ def test_an_update_keeps_the_marks_of_the_stops_that_stay(
 @pytest.mark.slow
 @hypothesis_settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(0, 2), st.booleans()), min_size=1, max_size=5), st.integers(0, 4))
-def test_marks_where_positions_would_show_the_truck_give_the_same_states(
+def test_entries_where_positions_would_show_the_truck_give_the_same_states(
     database: Database, settings: Settings, now: datetime, stays: list[tuple[int, bool]], sent_after: int
 ) -> None:
     """Two companies with the same route. One truck sends positions, at these stops and outside of them; of the other
@@ -274,58 +274,71 @@ def _say_what_was_seen(
 # --- What is refused ---------------------------------------------------------------------------------------------
 
 
-def test_what_cannot_be_is_refused(connection: Connection, fleet: Fleet, now: datetime, mark: Marking) -> None:
+def test_an_impossible_entry_is_refused(connection: Connection, fleet: Fleet, now: datetime, enter: Entering) -> None:
     route_id = imported(connection, fleet.live, now=now)
     with pytest.raises(ImpossibleStep, match="future"):
-        mark(route_id, 0, "arrival", now + minutes(1), at=now)
+        enter(route_id, 0, "arrival", now + minutes(1), at=now)
     with pytest.raises(ImpossibleStep, match="12 hours before its start"):
-        mark(route_id, 0, "arrival", now - hours(11.5))
+        enter(route_id, 0, "arrival", now - hours(11.5))
     with pytest.raises(ImpossibleStopEvent, match="enter its arrival first"):
-        mark(route_id, 0, "departure", now)
+        enter(route_id, 0, "departure", now)
     held = imported(connection, fleet.live, now=now, vehicle={"unitNumber": "T-9"})
     with pytest.raises(ImpossibleStep, match="imported"):
-        mark(held, 0, "arrival", now)
+        enter(held, 0, "arrival", now)
     cancel_route(connection, fleet.live, route_id, now=now)
     with pytest.raises(ImpossibleStep, match="ended"):
-        mark(route_id, 0, "arrival", now)
+        enter(route_id, 0, "arrival", now)
     assert visits_of(connection, route_id) == {}
 
 
 def test_another_companys_route_and_the_other_environment_s_do_not_exist(
-    connection: Connection, fleet: Fleet, now: datetime, mark: Marking
+    connection: Connection, fleet: Fleet, now: datetime, enter: Entering
 ) -> None:
     route_id = imported(connection, fleet.live, now=now)
     for tenant in (fleet.sandbox, make_fleet(connection).live):
         with pytest.raises(ImpossibleStep):
-            mark(route_id, 0, "arrival", now, tenant=tenant)
+            enter(route_id, 0, "arrival", now, tenant=tenant)
         with pytest.raises(ImpossibleStep):
             dispatcher_entries.plan_again(connection, tenant, route_id, DOT, now=now)
     assert visits_of(connection, route_id) == {}
 
 
 def test_a_truck_is_on_one_route_at_a_time(
-    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, mark: Marking
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, enter: Entering
 ) -> None:
     first = imported(connection, fleet.live, now=now)
     second = imported(connection, fleet.live, now=now, start=now + hours(2))
     with pytest.raises(ImpossibleStep, match="another route first"):
-        mark(second, 0, "arrival", now)
-    mark(first, 0, "arrival", now)
+        enter(second, 0, "arrival", now)
+    enter(first, 0, "arrival", now)
     activate(connection, settings, first, now=now)
     with pytest.raises(ImpossibleStep, match="another route first"):
-        mark(second, 0, "arrival", now + hours(1))
+        enter(second, 0, "arrival", now + hours(1))
     stand_at(connection, settings, fleet, NEWARK, now + hours(12))  # the truck has a track, and is free from then on
     assert status_of(connection, first) is RouteStatus.COMPLETED
     with pytest.raises(ImpossibleStep, match="still on the route"):
-        mark(second, 0, "arrival", now + hours(11), at=now + hours(13))
-    assert mark(second, 0, "arrival", now + hours(13))[0]
+        enter(second, 0, "arrival", now + hours(11), at=now + hours(13))
+    assert enter(second, 0, "arrival", now + hours(13))[0]
 
 
 # --- One message, in any order -----------------------------------------------------------------------------------
 
 _STEPS = st.lists(
     st.sampled_from(
-        ["mark 0", "mark 1", "mark 2", "leave 0", "leave 1", "see 0", "see 1", "see 2", "plan", "send", "again", "anew"]
+        [
+            "arrive 0",
+            "arrive 1",
+            "arrive 2",
+            "leave 0",
+            "leave 1",
+            "see 0",
+            "see 1",
+            "see 2",
+            "plan",
+            "send",
+            "again",
+            "anew",
+        ]
     ),
     min_size=3,
     max_size=14,
@@ -367,8 +380,8 @@ def _take(
     )
     try:
         match what:
-            case "mark" | "leave":
-                end: VisitEnd = "arrival" if what == "mark" else "departure"
+            case "arrive" | "leave":
+                end: VisitEnd = "arrival" if what == "arrive" else "departure"
                 dispatcher_entries.enter_stop_event(
                     connection, fleet.live, route_id, int(number), end, moment, DOT, settings=settings, now=moment
                 )
@@ -517,7 +530,7 @@ def test_a_message_that_is_sent_again_has_a_fresh_day_of_attempts(
     assert deliver(connection, message_id, settings=settings, now=now + hours(24))[0] == "failed"
 
 
-def test_what_was_sent_or_is_on_its_way_is_not_sent_again(
+def test_a_message_that_was_sent_or_is_on_its_way_is_not_sent_again(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime, gateway: Gateway
 ) -> None:
     def again(message_id: UUID, **doubt: bool) -> None:
@@ -575,7 +588,7 @@ def test_only_the_plan_that_the_driver_should_get_is_sent_again(
 
 
 @pytest.mark.parametrize("round_number", range(3))
-def test_a_mark_and_the_positions_at_the_same_time_are_one_arrival(
+def test_an_entry_and_the_positions_at_the_same_time_are_one_arrival(
     database: Database, settings: Settings, now: datetime, round_number: int
 ) -> None:
     with database.transaction() as connection:
@@ -583,7 +596,7 @@ def test_a_mark_and_the_positions_at_the_same_time_are_one_arrival(
         route_ids = [imported(connection, fleet.live, now=now, start=now + hours(number)) for number in (1, 2)]
         post(connection, fleet.live, positions_at(JOLIET, now - minutes(2)), now=now)
 
-    def marking(_: int) -> list[Job]:
+    def entering(_: int) -> list[Job]:
         with database.transaction() as connection:
             return dispatcher_entries.enter_stop_event(
                 connection, fleet.live, route_ids[0], 0, "arrival", now, DOT, settings=settings, now=now
@@ -594,7 +607,7 @@ def test_a_mark_and_the_positions_at_the_same_time_are_one_arrival(
             return process(connection, settings, fleet, now=now)
 
     with ThreadPoolExecutor(8) as threads:
-        done = [threads.submit(work, number) for number in range(4) for work in (marking, seeing)]
+        done = [threads.submit(work, number) for number in range(4) for work in (entering, seeing)]
         jobs = [job for one in done for job in one.result()]
 
     assert jobs.count(build_plan_job(route_ids[0])) == 1, "one plan is asked for, so one message"

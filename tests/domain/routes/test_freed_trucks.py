@@ -94,7 +94,7 @@ def driver_retired(truck: Truck) -> list[Job]:
 
 
 def found_retired(truck: Truck) -> list[Job]:
-    """By the pass, after an import that ran while the driver was retired."""
+    """The pass imports the route, after an import that ran while the driver was retired."""
     truck.connection.execute("UPDATE drivers SET retired_at = %s WHERE id = %s", (truck.now, truck.fleet.drivers[0]))
     again = match_again_lately_retired(truck.connection, now=truck.now)
     return import_routes(truck.connection, again, now=truck.now)[1]

@@ -55,9 +55,9 @@ class World:
     simulated: timedelta = timedelta(0)
     """The time by which the trucks' clocks are ahead; 0 of live ones."""
     stands: dict[str, Stand] = field(default_factory=dict)
-    """By unit number."""
+    """The stand of each truck, by unit number."""
     jumps: list[float] = field(default_factory=list)
-    """By how many hours the simulated clock is changed before each stand."""
+    """The hours by which the simulated clock is changed before each stand."""
 
     @property
     def is_live(self) -> bool:
@@ -156,7 +156,7 @@ class World:
         if route is not None:
             cancel_route(self.connection, self.tenant, route.id, now=self.now)
 
-    def mark(self, load: str) -> None:
+    def enter_arrival(self, load: str) -> None:
         route = self.route(load)
         if route is not None:
             moment, by = self.now + self.simulated, Requester("ann@example.com", "he says so")
@@ -246,7 +246,7 @@ steps = st.one_of(
     ),
     st.tuples(st.just("map_unit"), st.sampled_from([0, 1])),
     st.tuples(st.just("stand"), st.sampled_from(["101", "101", "101", "102"]), places),
-    st.tuples(st.sampled_from(["plan", "send", "fail", "end", "cancel", "mark"]), loads),
+    st.tuples(st.sampled_from(["plan", "send", "fail", "end", "cancel", "enter_arrival"]), loads),
     st.tuples(st.just("wait"), st.sampled_from([0.1, 1.0, 5.0, 14.0, 350.0])),
     st.tuples(st.just("process")),
 )

@@ -134,7 +134,7 @@ class Journey:
         return corridor, plan
 
     def lost_jobs(self) -> list[Job]:
-        """What the sweep would find: everything that is due."""
+        """Everything that is due, as the sweep would find it."""
         later = self.now + timedelta(minutes=10)
         messages = due_messages(self.connection, now=later, limit=100)
         mine = {message.id for message in self.messages()}
@@ -223,13 +223,13 @@ class Journey:
 
     @property
     def fuel_stops(self) -> list[dict[str, Any]]:
-        """Of the plan that the route shows."""
+        """The fuel stops of the plan that the route shows."""
         (plan,) = [version for version in self.versions() if version.id == self.route.plan_id]
         stops: list[dict[str, Any]] = plan.document["stops"]
         return stops
 
     def fueled(self) -> list[tuple[float, float]]:
-        """As the plan says."""
+        """The mile of each purchase of the plan, and its percent of the tank."""
         return [(stop["milesFromOrigin"], stop["gallonsToFill"] / 2) for stop in self.fuel_stops]
 
 
@@ -377,7 +377,7 @@ def test_the_setting_switched_off_on_the_way(journey: Journey) -> None:
     assert journey.track.watch_at is None
 
 
-def test_where_no_road_is_known_no_truck_leaves_it(
+def test_no_truck_leaves_a_road_that_is_not_known(
     connection: Connection, replanning: Fleet, settings: Settings, now: datetime
 ) -> None:
     """No road leads to Churchill, and the plan's line to it is straight."""

@@ -248,7 +248,7 @@ def burned(miles: float) -> float:
 
 
 def on_the_way(trip: Trip, start_percent: float, *, hours: float, first_mile: float = 1.0) -> list[Job]:
-    """What a truck without coverage has recorded comes in at once: a fix every six minutes at 55 mph."""
+    """The fixes that a truck without coverage has recorded come in at once: a fix every six minutes at 55 mph."""
     positions: list[Position] = []
     for number in range(int(hours * 10)):
         miles = first_mile + 5.5 * number
@@ -266,7 +266,7 @@ def on_the_way(trip: Trip, start_percent: float, *, hours: float, first_mile: fl
     )
 
 
-def test_what_the_road_has_burned_is_no_change_however_late_it_is_told(trip: Trip) -> None:
+def test_fuel_burned_on_the_road_is_no_change_however_late_it_is_told(trip: Trip) -> None:
     trip.send()
     assert on_the_way(trip, 40, hours=3.5) == [review_plan_job(trip.route_id)]
 
@@ -277,7 +277,7 @@ def test_what_the_road_has_burned_is_no_change_however_late_it_is_told(trip: Tri
     assert trip.messages("pending") == []
 
 
-def test_what_was_filled_before_leaving_is_a_change_however_late_it_is_told(trip: Trip) -> None:
+def test_fuel_filled_before_leaving_is_a_change_however_late_it_is_told(trip: Trip) -> None:
     trip.send()
     assert on_the_way(trip, 90, hours=3.5) == [review_plan_job(trip.route_id)]
     assert trip.review() == "corrected"
@@ -376,7 +376,7 @@ def test_a_review_is_due_however_often_it_is_asked_for(trip: Trip) -> None:
     assert trip.route_id in review_requests.due_reviews(trip.connection, now=began + timedelta(minutes=2))
 
 
-def test_a_review_that_fails_is_taken_later_and_later_and_then_given_up(trip: Trip) -> None:
+def test_a_review_that_fails_is_taken_later_and_later_until_the_last_attempt(trip: Trip) -> None:
     trip.send()
     trip.report(JOLIET, 90, 90)
     plan_id = route_row(trip.connection, trip.route_id).plan_id
@@ -398,7 +398,7 @@ def test_a_review_that_fails_is_taken_later_and_later_and_then_given_up(trip: Tr
     assert route_row(trip.connection, trip.route_id).attempts == 0
 
 
-def test_a_review_of_what_is_over_is_forgotten(trip: Trip) -> None:
+def test_the_review_of_a_finished_plan_is_forgotten(trip: Trip) -> None:
     trip.send()
     trip.report(JOLIET, 90, 90)
     trip.connection.execute("UPDATE routes SET status = 'completed' WHERE id = %s", (trip.route_id,))

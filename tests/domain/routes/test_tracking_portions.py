@@ -21,7 +21,7 @@ from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
 
 
 def fixes_loaded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many fixes each processing loads from now on."""
+    """A list that grows by the number of fixes that each processing loads from now on."""
     loaded: list[int] = []
     believed = fixes_to_visits.believed_fixes
 

@@ -110,7 +110,7 @@ def test_a_visit_stays_from_twelve_hours_before_the_new_start(
     assert visits_of(connection, load) == ({0: (now, None)} if stays else {})
 
 
-def test_of_several_visits_those_stay_that_are_near_enough_to_the_new_start(
+def test_visits_near_enough_to_the_new_start_stay(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     stops = [JOLIET, PERRYSBURG, NEWARK]
@@ -266,7 +266,7 @@ def test_after_another_route_of_the_truck_was_started_a_visit_begins_nothing(
     assert waits(connection, load)
 
 
-def test_of_two_routes_that_come_back_together_only_the_one_started_last_goes_on(
+def test_only_the_last_started_of_two_routes_that_come_back_together_goes_on(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     first = imported(connection, fleet.live, now=now, externalId="FIRST")

@@ -278,7 +278,7 @@ def test_between_two_overlapping_stops_the_nearer_one_counts_and_the_other_waits
     assert set(process_fixes([DEPOT, neighbour, PORT], {}, [*standing, *moved])) == {0, 1}
 
 
-def test_of_two_near_stops_the_nearer_one_is_reached() -> None:
+def test_the_nearer_of_two_near_stops_is_reached() -> None:
     neighbour = north_of(DEPOT, 300)
     standing = [fix(minutes, neighbour, -80, 0) for minutes in (0, 1)]
 
@@ -445,9 +445,7 @@ def laws(test: Callable[..., None]) -> Callable[..., None]:
 
 @laws
 @given(routes, tracks(), st.lists(st.integers(0, 24), max_size=6))
-def test_how_fixes_are_split_into_batches_does_not_matter(
-    stops: list[Point], fixes: list[Fix], cuts: list[int]
-) -> None:
+def test_visits_do_not_depend_on_the_batches_of_fixes(stops: list[Point], fixes: list[Fix], cuts: list[int]) -> None:
     together = process_fixes(stops, {}, fixes)
 
     visits: dict[int, Visit] = {}
@@ -560,7 +558,7 @@ def test_merging_again_changes_nothing(before: dict[int, Visit], after: dict[int
 
 @laws
 @given(ordered_visits(), ordered_visits())
-def test_what_does_not_contradict_is_kept_from_both(before: dict[int, Visit], after: dict[int, Visit]) -> None:
+def test_visits_that_do_not_contradict_are_kept_from_both(before: dict[int, Visit], after: dict[int, Visit]) -> None:
     together = {**after, **before}
     arrivals = [together[stop].arrived_at for stop in sorted(together)]
 

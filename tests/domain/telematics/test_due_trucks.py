@@ -1,4 +1,4 @@
-"""Which trucks are to be processed after new positions, and what finding them costs."""
+"""New positions make trucks due; finding them costs little."""
 
 from datetime import datetime, timedelta
 
@@ -67,7 +67,7 @@ def test_a_truck_that_waits_for_long_adds_no_job_with_every_post(
     assert jobs(3605) == 1
 
 
-def test_what_happens_far_from_every_stop_is_stored_and_not_processed(
+def test_fixes_far_from_every_stop_are_stored_and_not_processed(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     imported(connection, fleet.live, now=now, stops=[JOLIET, NEWARK])
@@ -130,10 +130,10 @@ OpenRoutes = list[tuple[float, bool, int]]
     ),
     st.lists(st.tuples(st.sampled_from([-20.0, -5.0, -1.0, -0.1, 0.0]), st.integers(0, 5)), min_size=1, max_size=4),
 )
-def test_every_fix_that_can_move_the_current_route_is_marked(
+def test_every_fix_that_can_move_the_current_route_makes_its_truck_due(
     connection: Connection, fleet: Fleet, now: datetime, open_routes: OpenRoutes, sent: list[tuple[float, int]]
 ) -> None:
-    """By the rule itself, over all open routes: `feed` looks only at a few of them."""
+    """The rule itself, over all open routes: `feed` reads only a few of them."""
     places = [north_of(HOME, 5000.0 * number) for number in range(6)]
     early = hours(12)
     with connection.transaction(force_rollback=True):

@@ -1,4 +1,4 @@
-"""What the feed takes: which positions are stored, dropped or rejected."""
+"""The feed stores, drops or rejects positions."""
 
 from datetime import datetime, timedelta
 

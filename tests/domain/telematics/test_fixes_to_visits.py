@@ -1,4 +1,4 @@
-"""Which fixes of a window count for a route, and which visits they make (decision 10), by example."""
+"""Examples of the fixes of a batch that count for a route, and of the visits that they make (decision 10)."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID

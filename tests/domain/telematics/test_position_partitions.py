@@ -1,4 +1,4 @@
-"""How positions are kept by day, and how they go."""
+"""Positions are kept by day, and removed by day."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ from tests.service import eventually
 
 
 def partitions_of(connection: Connection, fleet: Fleet) -> list[str]:
-    """Where each fix of truck 101 is kept, in order of time."""
+    """The partition of each fix of truck 101, in order of time."""
     rows = (
         named(connection)
         .execute(
