@@ -22,7 +22,7 @@ from domain.database_options import (
     BY_KEY,
     CLIENT_OPTIONS,
     COMMANDING,
-    CONNECT_SECONDS,
+    CONNECTION_SECONDS,
     WORKING,
     TimeLimits,
     milliseconds,
@@ -103,7 +103,7 @@ class PooledConnection(psycopg.Connection[tuple[Any, ...]]):
 
     def _server_answers(self) -> bool:
         try:
-            psycopg.connect(self.url, connect_timeout=CONNECT_SECONDS).close()
+            psycopg.connect(self.url, connect_timeout=CONNECTION_SECONDS).close()
         except psycopg.errors.ConnectionTimeout:
             return False
         except psycopg.Error:  # a refusal is an answer

@@ -39,7 +39,7 @@ LEADING = TimeLimits(statement_seconds=3, lock_seconds=1)
 COMMANDING = TimeLimits(statement_seconds=0, lock_seconds=60)
 """The limits of commands: a person sees how long one takes, and can stop it."""
 
-CONNECT_SECONDS = 2
+CONNECTION_SECONDS = 2
 
 _SLACK_SECONDS = 0.5
 
@@ -99,6 +99,6 @@ def pool_options(limits: TimeLimits, more: Mapping[str, object]) -> dict[str, An
     return {
         **CLIENT_OPTIONS,
         "options": server_options(limits, **more),
-        "connect_timeout": CONNECT_SECONDS,
+        "connect_timeout": CONNECTION_SECONDS,
         "autocommit": True,
     }
