@@ -15,6 +15,7 @@ from domain.messages import message_life
 from domain.messages.message_life import Claim
 from domain.messages.new_messages import queue_message
 from domain.roads import Point
+from domain.routes.events import Requester
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, store_pushes
 from domain.routes.plans import delivery
@@ -23,6 +24,8 @@ from domain.settings import Settings
 from domain.telematics.feed import Feed, store_positions
 from tests.factories import PLAN, Fleet, route_input
 from tests.rows import named
+
+DOT = Requester("dot@example.com", "the driver called")
 
 METERS_PER_DEGREE = 6_371_008.8 * math.pi / 180
 

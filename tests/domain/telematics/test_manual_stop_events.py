@@ -15,17 +15,8 @@ from domain.telematics.fixes_to_visits import StoredStop, visits_after
 from domain.telematics.manual_stop_events import ImpossibleStopEvent, VisitEnd, with_stop_event
 from domain.telematics.tracks import ReceivedFix
 from tests.domain.helpers import north_of
-from tests.domain.telematics.test_arrivals import (
-    CUSTOMER,
-    DEPOT,
-    PORT,
-    at,
-    fix,
-    laws,
-    routes,
-    times,
-    tracks,
-)
+from tests.domain.telematics.test_arrival_laws import laws, routes, tracks
+from tests.domain.telematics.test_arrivals import CUSTOMER, DEPOT, PORT, at, fix, times
 from tests.domain.telematics.test_fixes_to_visits import EARLY, route, track
 
 SAID = ManualStopEvent("dot@example.com", "the driver called", at(500))

@@ -1,0 +1,184 @@
+"""Laws of arrivals and departures, for any stops and fixes."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from domain.roads import Point
+from domain.telematics.arrivals import (
+    Evidence,
+    Fix,
+    Visit,
+    implausible_fixes,
+    merge_visits,
+    process_fixes,
+)
+from tests.domain.helpers import north_of
+from tests.domain.telematics.test_arrivals import CUSTOMER, DEPOT, at, fix
+
+NEXT_DOOR = north_of(DEPOT, 20)
+
+ACROSS_THE_ROAD = north_of(DEPOT, 350)
+
+VILLAGE = north_of(DEPOT, 1500)
+
+places = st.sampled_from([DEPOT, NEXT_DOOR, ACROSS_THE_ROAD, VILLAGE, CUSTOMER])
+
+routes = st.lists(places, min_size=2, max_size=5)
+
+steps = st.tuples(
+    st.sampled_from([1, 20, 45, 60, 90, 120, 181, 600]),  # seconds since the last fix
+    places,
+    st.sampled_from([0.0, 100.0, 240.0, 260.0, 290.0, 310.0, 420.0, 3000.0]),
+    st.sampled_from([None, 0.0, 4.9, 5.0, 5.1, 60.0]),
+    st.sampled_from([None, 8.0, 120.0]),
+)
+
+
+@st.composite
+def tracks(draw: st.DrawFn) -> list[Fix]:
+    seconds = 0.0
+    fixes = []
+    for gap, place, meters, mph, accuracy in draw(st.lists(steps, max_size=24)):
+        seconds += gap
+        fixes.append(fix(seconds / 60, place, meters, mph, accuracy))
+    return fixes
+
+
+def laws(test: Callable[..., None]) -> Callable[..., None]:
+    """Slow together: `deploy/check` leaves them to `deploy/test`."""
+    slow: Callable[..., None] = pytest.mark.slow(settings(deadline=None, max_examples=300)(test))
+    return slow
+
+
+@laws
+@given(routes, tracks(), st.lists(st.integers(0, 24), max_size=6))
+def test_visits_do_not_depend_on_the_batches_of_fixes(stops: list[Point], fixes: list[Fix], cuts: list[int]) -> None:
+    together = process_fixes(stops, {}, fixes)
+
+    visits: dict[int, Visit] = {}
+    for cut in [*sorted(cuts), len(fixes)]:
+        visits = merge_visits(visits, process_fixes(stops, {}, fixes[:cut]))
+
+    assert visits == together
+
+
+@laws
+@given(routes, tracks())
+def test_visits_happen_in_the_order_of_the_stops(stops: list[Point], fixes: list[Fix]) -> None:
+    visits = process_fixes(stops, {}, fixes)
+
+    arrivals = [visits[stop].arrived_at for stop in sorted(visits)]
+    assert arrivals == sorted(arrivals)
+
+
+@laws
+@given(routes, tracks())
+def test_a_truck_leaves_only_after_it_has_arrived(stops: list[Point], fixes: list[Fix]) -> None:
+    for visit in process_fixes(stops, {}, fixes).values():
+        assert visit.departed_at is None or visit.departed_at > visit.arrived_at
+
+
+@laws
+@given(routes, tracks())
+def test_every_decision_rests_on_at_least_two_fixes_that_begin_with_its_time(
+    stops: list[Point], fixes: list[Fix]
+) -> None:
+    for visit in process_fixes(stops, {}, fixes).values():
+        assert isinstance(visit.arrival, Evidence)
+        assert len(set(visit.arrival.fixes)) >= 2
+        assert visit.arrival.fixes[0].recorded_at == visit.arrived_at
+        if visit.departed_at is not None:
+            assert isinstance(visit.departure, Evidence)
+            assert len({moment.recorded_at for moment in visit.departure.fixes}) >= 2
+            assert visit.departure.fixes[0].recorded_at == visit.departed_at
+
+
+@laws
+@given(routes, tracks())
+def test_processing_twice_changes_nothing(stops: list[Point], fixes: list[Fix]) -> None:
+    once = process_fixes(stops, {}, fixes)
+
+    assert merge_visits(once, process_fixes(stops, {}, fixes)) == once
+
+
+@laws
+@given(routes, tracks())
+def test_a_known_visit_is_never_undone_or_moved(stops: list[Point], fixes: list[Fix]) -> None:
+    half = process_fixes(stops, {}, fixes[: len(fixes) // 2])
+
+    after = process_fixes(stops, half, fixes[len(fixes) // 2 :])
+
+    for stop, visit in half.items():
+        assert after[stop].arrived_at == visit.arrived_at
+        assert visit.departed_at is None or after[stop].departed_at == visit.departed_at
+
+
+@st.composite
+def ordered_visits(draw: st.DrawFn) -> dict[int, Visit]:
+    """Visits of some stops, in the order of the stops, each left before the next one is reached."""
+    stops = sorted(draw(st.sets(st.integers(0, 3))))
+    moments = sorted(draw(st.sets(st.integers(0, 60), min_size=2 * len(stops), max_size=2 * len(stops))))
+    return {
+        stop: Visit(at(moments[2 * index]), departed_at=at(moments[2 * index + 1]) if draw(st.booleans()) else None)
+        for index, stop in enumerate(stops)
+    }
+
+
+@laws
+@given(ordered_visits(), ordered_visits())
+def test_merging_never_delays_or_removes(before: dict[int, Visit], after: dict[int, Visit]) -> None:
+    merged = merge_visits(before, after)
+
+    assert set(before) <= set(merged) <= set(before) | set(after)
+    for stop, visit in before.items():
+        assert merged[stop].arrived_at <= visit.arrived_at
+        departed_at = merged[stop].departed_at
+        assert visit.departed_at is None or (departed_at is not None and departed_at <= visit.departed_at)
+    for stop, visit in merged.items():
+        assert visit.arrived_at in {side[stop].arrived_at for side in (before, after) if stop in side}
+
+
+@laws
+@given(ordered_visits(), ordered_visits())
+def test_merged_visits_are_in_the_order_of_the_stops(before: dict[int, Visit], after: dict[int, Visit]) -> None:
+    merged = merge_visits(before, after)
+
+    arrivals = [merged[stop].arrived_at for stop in sorted(merged)]
+    assert arrivals == sorted(arrivals)
+
+
+@laws
+@given(ordered_visits(), ordered_visits())
+def test_merged_visits_end_after_they_have_begun(before: dict[int, Visit], after: dict[int, Visit]) -> None:
+    for visit in merge_visits(before, after).values():
+        assert visit.departed_at is None or visit.departed_at > visit.arrived_at
+
+
+@laws
+@given(ordered_visits(), ordered_visits())
+def test_merging_again_changes_nothing(before: dict[int, Visit], after: dict[int, Visit]) -> None:
+    merged = merge_visits(before, after)
+
+    assert merge_visits(merged, after) == merged
+    assert merge_visits(merged, before) == merged
+
+
+@laws
+@given(ordered_visits(), ordered_visits())
+def test_visits_that_do_not_contradict_are_kept_from_both(before: dict[int, Visit], after: dict[int, Visit]) -> None:
+    together = {**after, **before}
+    arrivals = [together[stop].arrived_at for stop in sorted(together)]
+
+    if arrivals == sorted(set(arrivals)) and not set(before) & set(after):
+        assert merge_visits(before, after) == together
+
+
+@laws
+@given(tracks())
+def test_fixes_that_follow_each_other_at_truck_speed_are_all_believed(fixes: list[Fix]) -> None:
+    believed = [one for one in fixes if one.recorded_at not in implausible_fixes(fixes)]
+
+    assert implausible_fixes(believed) == set()
