@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from domain.database import Connection, Tenant
+from domain.fleet.matching import Matched
 from domain.lifecycle import RouteStatus
 from domain.queue.jobs import Job, build_plan_job
 from domain.routes import transitions
@@ -206,14 +207,22 @@ def test_the_same_truck_under_another_name_keeps_its_visit(
     assert visits_of(connection, load) == {0: (now, None)}
 
 
+def held_after_retiring(
+    connection: Connection, fleet: Fleet, settings: Settings, kind: Matched, record_id: UUID, *, now: datetime
+) -> UUID:
+    """A route whose truck arrived at the first stop, and whose vehicle or driver was retired three minutes later."""
+    load = imported(connection, fleet.live, now=now, **LOAD)
+    stand_at(connection, settings, fleet, JOLIET, now)
+    retire(connection, fleet.company_id, kind, record_id, force=False, now=now + minutes(3))
+    import_routes(connection, [load], now=now + minutes(3))
+    assert status_of(connection, load) is RouteStatus.PENDING_MAPPING
+    return load
+
+
 def test_a_retired_truck_s_visit_is_not_the_next_one_s(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
-    load = imported(connection, fleet.live, now=now, **LOAD)
-    stand_at(connection, settings, fleet, JOLIET, now)
-    retire(connection, fleet.company_id, "vehicle", fleet.trucks[0], force=False, now=now + minutes(3))
-    import_routes(connection, [load], now=now + minutes(3))
-    assert status_of(connection, load) is RouteStatus.PENDING_MAPPING
+    load = held_after_retiring(connection, fleet, settings, "vehicle", fleet.trucks[0], now=now)
 
     add_mapping(connection, fleet.company_id, "unit_number", "101", fleet.trucks[1])
     import_routes(connection, [load], now=now + minutes(4))
@@ -224,10 +233,7 @@ def test_a_retired_truck_s_visit_is_not_the_next_one_s(
 def test_a_new_driver_s_truck_is_still_where_it_was(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
-    load = imported(connection, fleet.live, now=now, **LOAD)
-    stand_at(connection, settings, fleet, JOLIET, now)
-    retire(connection, fleet.company_id, "driver", fleet.drivers[0], force=False, now=now + minutes(3))
-    import_routes(connection, [load], now=now + minutes(3))
+    load = held_after_retiring(connection, fleet, settings, "driver", fleet.drivers[0], now=now)
 
     add_mapping(connection, fleet.company_id, "driver_name", "Ann Lee", fleet.drivers[1])
     _, jobs = import_routes(connection, [load], now=now + minutes(4))
