@@ -1,4 +1,4 @@
-"""A circuit leaves a server alone that has failed, so that the work does not wait for it again and again."""
+"""The circuit leaves a failed Valhalla server alone, so that plans do not wait for it again and again."""
 
 import threading
 from collections.abc import Callable
@@ -8,8 +8,9 @@ ROADS_REST_SECONDS = 30.0
 
 
 class ValhallaCircuit:
-    """Closed while the server is well, open for `ROADS_REST_SECONDS` after a failure. Then one caller tries it,
-    while the rest starts again for all others, until that trial closes the circuit. Threads may share it.
+    """The circuit is closed while the server works, and open for `ROADS_REST_SECONDS` after a failure. Then one caller
+    tries the server, while the rest starts again for all others, until that trial closes the circuit. Threads may share
+    it.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
