@@ -1,4 +1,4 @@
-"""What retiring a vehicle, a driver or a company does to its routes."""
+"""Retires a vehicle, a driver or a company, and ends its routes or has them matched again."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -24,7 +24,7 @@ class StillDriving(FuelrouteError):
         self.some = ", ".join(shown_id("rte", route_id) for route_id in route_ids[:3]) + (
             ", ..." if len(route_ids) > 3 else ""
         )
-        """The ids of the first of them, as people see them."""
+        """The first ids, as people see them."""
         super().__init__(
             f"the {kind} {shown_record(kind, record_id)!r} has {len(route_ids)} planned or active routes ({self.some}):"
             " wait until they are finished, or end them with --force"
@@ -32,17 +32,17 @@ class StillDriving(FuelrouteError):
 
 
 def is_driven(environment: str, status: str) -> bool:
-    """Whether a driver has the plan of such a route, or is about to get it."""
+    """True when a driver has the plan of such a route, or is about to get it."""
     return environment == Environment.LIVE and status in (RouteStatus.PLANNED, RouteStatus.ACTIVE)
 
 
 class Retirement(NamedTuple):
-    """What became of the routes of a vehicle or driver that was retired."""
+    """The numbers of routes that a retired vehicle or driver had."""
 
     matched_again: int
-    """Those that had not started: they are imported again."""
+    """Routes that had not started: they are imported again."""
     ended: int
-    """Those that were active; only by force."""
+    """Active routes, which became `error`; only by force."""
 
 
 def retire(
