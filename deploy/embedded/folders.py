@@ -91,8 +91,8 @@ def write_private(file: Path, content: str) -> None:
 def socket_folder(data: Path, user: pwd.struct_passwd | None = None) -> Path:
     """The folder of a server's socket. Its path is short, for a unix socket's path has at most 107 bytes. `user`, who
     runs the server if we do not, can enter the folders above it."""
-    mark = hashlib.sha256(str(data).encode()).hexdigest()[:12]
-    folder = Path(tempfile.gettempdir()) / f"fuelroute-{os.getuid()}-{mark}"
+    name = hashlib.sha256(str(data).encode()).hexdigest()[:12]
+    folder = Path(tempfile.gettempdir()) / f"fuelroute-{os.getuid()}-{name}"
     if len(str(folder)) > 80 or (
         user is not None and not all(above.stat().st_mode & 0o001 for above in folder.parents)
     ):

@@ -281,8 +281,8 @@ _LOCK_TO_SEAL = Statement(
     IdRow,
     """
     SELECT id FROM companies c
-    WHERE NOT starts_with(message_url, %(mark)s)
-       OR EXISTS (SELECT FROM drivers d WHERE d.company_id = c.id AND NOT starts_with(contact, %(mark)s))
+    WHERE NOT starts_with(message_url, %(prefix)s)
+       OR EXISTS (SELECT FROM drivers d WHERE d.company_id = c.id AND NOT starts_with(contact, %(prefix)s))
     ORDER BY id FOR NO KEY UPDATE
     """,
 )
@@ -294,15 +294,15 @@ _URLS_TO_SEAL = Statement(
 _SET_URL = Command("UPDATE companies SET message_url = %s WHERE id = %s")
 
 
-def lock_to_seal(connection: Connection, mark: str) -> list[UUID]:
-    """Locks the companies that have a message URL, or a driver with a contact, that does not begin with the mark of the
+def lock_to_seal(connection: Connection, prefix: str) -> list[UUID]:
+    """Locks the companies that have a message URL, or a driver with a contact, that does not begin with the prefix of the
     newest key. Returns their ids."""
-    return [row.id for row in _LOCK_TO_SEAL.all(connection, {"mark": mark})]
+    return [row.id for row in _LOCK_TO_SEAL.all(connection, {"prefix": prefix})]
 
 
 def seal_message_urls(connection: Connection, company_ids: Sequence[UUID], contacts: Contacts) -> Sealed:
     """Seals the message URLs of locked companies that are not sealed with the newest key."""
-    stored = _URLS_TO_SEAL.all(connection, (list(company_ids), contacts.mark))
+    stored = _URLS_TO_SEAL.all(connection, (list(company_ids), contacts.prefix))
     sealed = contacts.seal_anew(stored)
     with connection.cursor() as cursor:
         cursor.executemany(_SET_URL.text, sealed)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 
 _SEALED = "sealed:"
-"""A sealed contact begins with this and the mark of its key. No Apprise URL does."""
+"""A sealed contact begins with this and the fingerprint of its key. No Apprise URL does."""
 
 
 def is_sealed(contact: str) -> bool:
@@ -70,7 +70,7 @@ class Contacts:
         return MultiFernet([Fernet(key) for key in self._keys])
 
     @cached_property
-    def mark(self) -> str | None:
+    def prefix(self) -> str | None:
         """The beginning of every contact that is sealed with the newest key; None: there is no key."""
         return f"{_SEALED}{hashlib.sha256(self._keys[0].encode()).hexdigest()[:8]}:" if self._keys else None
 
@@ -86,7 +86,7 @@ class Contacts:
         return self._sealed(contact)
 
     def _sealed(self, contact: str) -> str:
-        return f"{self.mark}{self._fernet.encrypt(contact.encode()).decode()}"
+        return f"{self.prefix}{self._fernet.encrypt(contact.encode()).decode()}"
 
     def open(self, stored: str | None) -> str | None:
         """The contact itself. Raises UnreadableContact."""

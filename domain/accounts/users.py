@@ -202,7 +202,7 @@ _SET_SECRET = Command("UPDATE users SET totp_secret = %s WHERE id = %s")
 
 def seal_totp_secrets(connection: Connection, contacts: Contacts) -> Sealed:
     """Seals the secrets that are not sealed with the newest key."""
-    stored = _TO_SEAL.all(connection, (contacts.mark,))
+    stored = _TO_SEAL.all(connection, (contacts.prefix,))
     sealed = contacts.seal_anew(stored)
     with connection.cursor() as cursor:
         cursor.executemany(_SET_SECRET.text, sealed)

@@ -155,7 +155,7 @@ _SET_CONTACT = Command("UPDATE drivers SET contact = %s WHERE id = %s")
 
 def seal_contacts(connection: Connection, company_ids: Sequence[UUID], contacts: Contacts) -> Sealed:
     """Seals the contacts of drivers of locked companies that are not sealed with the newest key."""
-    stored = _TO_SEAL.all(connection, (list(company_ids), contacts.mark))
+    stored = _TO_SEAL.all(connection, (list(company_ids), contacts.prefix))
     sealed = contacts.seal_anew(stored)
     with connection.cursor() as cursor:
         cursor.executemany(_SET_CONTACT.text, sealed)

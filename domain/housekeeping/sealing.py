@@ -10,9 +10,9 @@ from domain.fleet.drivers import seal_contacts
 def seal_stored(connection: Connection, contacts: Contacts) -> Sealed:
     """Does nothing without a key. Companies are locked first: every other change of drivers holds their company's
     row."""
-    if contacts.mark is None:
+    if contacts.prefix is None:
         return Sealed()
-    companies = lock_to_seal(connection, contacts.mark)
+    companies = lock_to_seal(connection, contacts.prefix)
     urls = seal_message_urls(connection, companies, contacts)
     drivers = seal_contacts(connection, companies, contacts)
     secrets = seal_totp_secrets(connection, contacts)
