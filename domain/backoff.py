@@ -1,5 +1,4 @@
-"""Waits between attempts: each is longer than the one before, up to the longest. `routes.transitions` has the same in
-SQL."""
+"""Waits between attempts: each is longer than the one before, up to the longest."""
 
 from datetime import timedelta
 from typing import TypeVar
@@ -7,6 +6,10 @@ from typing import TypeVar
 Wait = TypeVar("Wait", float, timedelta)
 
 _LARGEST_EXPONENT = 16
+
+RETRY_WAIT = "least(interval '10 s' * 2 ^ least(attempts, 10), interval '15 min')"
+"""SQL of the wait before the next attempt of an import, a plan or a review: 10 s, 20 s, 40 s and so on, at
+most 15 minutes. `attempts` is a column of `routes`."""
 
 
 def backoff(first: Wait, failures_before: float, *, longest: Wait | None = None, factor: int = 2) -> Wait:

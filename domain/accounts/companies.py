@@ -295,8 +295,8 @@ _SET_URL = Command("UPDATE companies SET message_url = %s WHERE id = %s")
 
 
 def lock_to_seal(connection: Connection, prefix: str) -> list[UUID]:
-    """Locks the companies that have a message URL, or a driver with a contact, that does not begin with the prefix of the
-    newest key. Returns their ids."""
+    """Locks the companies that have a message URL, or a driver with a contact, that does not begin with `prefix` (the
+    newest key's). Returns their ids."""
     return [row.id for row in _LOCK_TO_SEAL.all(connection, {"prefix": prefix})]
 
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, get_args
 from uuid import UUID
 
+from domain.backoff import RETRY_WAIT
 from domain.database import Connection, Tenant
 from domain.fleet.matching import Matched
 from domain.lifecycle import CANCELABLE, CANCELED_VIA_API, CancelEffect, RouteStatus, effect_of_cancel
@@ -181,9 +182,6 @@ def end_routes(connection: Connection, route_ids: Sequence[UUID], reason: str, *
 
 
 # A fuel plan is made: planned, or error
-
-RETRY_WAIT = "least(interval '10 s' * 2 ^ least(attempts, 10), interval '15 min')"
-"""The wait of a plan or a review for its next attempt: 10 s, 20 s, 40 s and so on, at most 15 minutes."""
 
 _LOCK_FOR_PLAN = Command(
     "SELECT FROM routes WHERE id = %s AND status = 'draft' AND revision = %s AND arrived_at IS NOT NULL FOR UPDATE"

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from domain.backoff import RETRY_WAIT
 from domain.database import Connection
 from domain.lifecycle import PendingReason, RouteStatus
 from domain.queue.jobs import Job
@@ -20,13 +21,13 @@ class _Failed(NamedTuple):
 
 _FAIL = Statement(
     _Failed,
-    """
+    f"""
     UPDATE routes SET attempts = attempts + 1, status = 'pending', pending_reason = 'error', pending_detail = NULL,
-        retry_at = %(now)s::timestamptz + least(interval '10 s' * 2 ^ least(attempts, 10), interval '15 min'),
+        retry_at = %(now)s::timestamptz + {RETRY_WAIT},
         updated_at = clock_timestamp()
     WHERE id = %(id)s AND status IN ('pending', 'pending_mapping', 'pending_window')
     RETURNING attempts, revision
-    """,
+    """,  # noqa: S608 (constants of the package)
 )
 _RETRY = Command("UPDATE routes SET pending_detail = %s WHERE id = %s")
 _GIVE_UP = Statement(

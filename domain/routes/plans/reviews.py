@@ -22,6 +22,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 from uuid import UUID
 
+from domain.backoff import RETRY_WAIT
 from domain.database import Connection
 from domain.documents import FuelPlanDocument, PlanCause, StopDocument
 from domain.lifecycle import RouteStatus
@@ -44,7 +45,6 @@ from domain.queue.jobs import SWEEP_GRACE, Job
 from domain.roads import CIRCUITY, Point, great_circle_miles
 from domain.routes import events
 from domain.routes.plans.first_plan import queue_message_of
-from domain.routes.transitions import RETRY_WAIT
 from domain.statements import Command, NotNull, Statement
 from domain.stations.candidates import Corridor
 
