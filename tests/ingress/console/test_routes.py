@@ -2,7 +2,6 @@
 role."""
 
 import re
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from html import unescape
@@ -216,9 +215,7 @@ def test_a_page_of_35_000_stations_is_small_and_its_refresh_smaller(world: World
         connection.execute("UPDATE plans SET explanation = %s WHERE route_id = %s", (explanation, route_id))
     browser = world.browser(Role.VIEWER, fleet)
 
-    began = time.monotonic()
     html = browser.look(page_of(route_id))
-    assert time.monotonic() - began < 2
     assert len(html) < 600_000
     assert "35,000 stations along the road" in words(html)
     assert "1 of 350" in words(html)
