@@ -10,7 +10,7 @@ import msgspec
 from starlette.datastructures import QueryParams
 
 from domain.accounts.keys import Caller
-from domain.accounts.queries import read_me
+from domain.accounts.me import read_me
 from domain.contract.checking import Invalid, read_body, read_query, read_value
 from domain.contract.shapes import (
     DriverQuery,
@@ -25,7 +25,7 @@ from domain.contract.shapes import (
 )
 from domain.database import Connection
 from domain.encoding import write
-from domain.fleet.queries import list_drivers, list_vehicles
+from domain.fleet.api_lists import list_drivers, list_vehicles
 from domain.ids import read_id
 from domain.lifecycle import HELD
 from domain.observability import FIXES_RECEIVED

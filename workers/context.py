@@ -7,7 +7,7 @@ from domain.database import Database
 from domain.queue.job_queue import JobQueue
 from domain.roads import Roads, default_roads
 from domain.settings import Settings
-from domain.stations.candidates import StationPlaces
+from domain.stations.corridor_offers import StationPlaces
 
 
 @dataclass(frozen=True)

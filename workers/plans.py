@@ -17,7 +17,7 @@ from domain.routes import transitions
 from domain.routes.plans import first_plan, replans, reviews
 from domain.routes.plans.replans import Replan, ReplanOutcome
 from domain.routes.plans.reviews import ReviewOutcome
-from domain.stations.candidates import Corridor, offers_along
+from domain.stations.corridor_offers import Corridor, offers_along
 from workers.context import Context
 
 log = get_logger(__name__)

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from rapidfuzz import fuzz, process
 
+from domain.fleet.api_lists import FleetRecord
 from domain.fleet.matching import MappingKind
-from domain.fleet.queries import FleetRecord
 
 LEAST_PERCENT = 55
 """The least likeness of a suggestion. Below it a person sees nothing in common."""

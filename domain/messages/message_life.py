@@ -22,8 +22,8 @@ from domain.database import Connection
 from domain.lifecycle import Environment
 from domain.messages import gateways
 from domain.messages.gateways import Fault
+from domain.messages.message_text import corrected
 from domain.messages.new_messages import earlier_messages
-from domain.messages.text import corrected
 from domain.settings import Settings
 from domain.statements import Command, NotNull, Statement
 

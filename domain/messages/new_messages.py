@@ -9,7 +9,7 @@ from uuid import UUID
 
 from domain.database import Connection
 from domain.ids import new_id
-from domain.messages.text import compose, corrected
+from domain.messages.message_text import compose, corrected
 from domain.planning.directions import Directions
 from domain.queue.jobs import SWEEP_GRACE
 from domain.statements import Command, Statement

@@ -15,7 +15,7 @@ from domain.database import Connection
 from domain.ids import with_shown_ids
 from domain.operations import audit
 from domain.operations.audit import Actor
-from domain.operations.subjects import About, about
+from domain.operations.job_subjects import About, about
 from domain.queue.dead_letter_store import enqueue_dead_letters, read_dead_letters, remove_dead_letters
 from domain.queue.dramatiq_messages import StoredJob
 from domain.queue.jobs import QUEUES

@@ -27,7 +27,7 @@ from domain.planning.plan_tasks import PlanTask
 from domain.planning.reasons import with_reasons
 from domain.roads import Road
 from domain.statements import Command, NotNull, Statement
-from domain.stations.candidates import Corridor
+from domain.stations.corridor_offers import Corridor
 
 ROAD_MILES = "coalesce((p.timeline->-1->>'mile')::float, (p.document->>'totalDistanceMiles')::float)"
 """The whole way from where a plan `p` begins: the mile of the destination, which the plan itself may not reach."""

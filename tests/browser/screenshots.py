@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, Page
 
 from domain.contract.shapes import VehicleQuery
 from domain.database import Database
-from domain.fleet.queries import list_vehicles
+from domain.fleet.api_lists import list_vehicles
 from domain.ids import read_id
 from domain.lifecycle import Role
 from domain.routes.intake.fleet_changes import add_mapping

@@ -21,7 +21,7 @@ from domain.routes.intake.fleet_changes import import_drivers, import_vehicles
 from domain.routes.plans import first_plan
 from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
-from domain.stations.candidates import StationPlaces, offers_along
+from domain.stations.corridor_offers import StationPlaces, offers_along
 from domain.stations.price_imports import store_deal_rows, store_station_rows, store_tax_rows
 from domain.telematics.feed import store_positions
 from tests.domain.helpers import imported, positions_at

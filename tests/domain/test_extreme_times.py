@@ -29,7 +29,7 @@ from domain.routes.progress.tracking import process_vehicles
 from domain.routes.reading.lookups import list_routes, read_routes
 from domain.routes.transitions import expire_started_routes
 from domain.settings import MAX_DAYS, Settings
-from domain.stations.candidates import StationPlaces, offers_along
+from domain.stations.corridor_offers import StationPlaces, offers_along
 from domain.telematics.position_partitions import maintain_partitions
 from tests.conftest import own_database
 from tests.domain.helpers import deliver, imported, positions_at, post, route_row, status_of

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.database import Connection
+from domain.fleet.api_lists import FleetRecord
 from domain.fleet.mappings import mappings_of
 from domain.fleet.matching import KINDS, GivenReference, MappingKind, Matched, unclear_references
-from domain.fleet.queries import FleetRecord
 from domain.lifecycle import PendingReason
 from domain.statements import NotNull, Statement
 

@@ -13,7 +13,7 @@ from domain.planning.stored_plans import store_plan
 from domain.queue.jobs import Job, send_message_job
 from domain.routes import transitions
 from domain.statements import OwnedRow, Statement, in_turns
-from domain.stations.candidates import Corridor
+from domain.stations.corridor_offers import Corridor
 
 PlanOutcome = Literal["planned", "infeasible", "outdated"]
 

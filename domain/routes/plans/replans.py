@@ -27,8 +27,8 @@ from domain.planning.stored_plans import store_plan
 from domain.queue.jobs import Job
 from domain.routes.plans.first_plan import queue_message_of
 from domain.statements import Command, IdRow, NotNull, Statement
-from domain.stations.candidates import Corridor
 from domain.stations.corridor import StationIndex
+from domain.stations.corridor_offers import Corridor
 from domain.telematics import watches
 
 MOST_REPLANS = 2

@@ -46,7 +46,7 @@ from domain.roads import CIRCUITY, Point, great_circle_miles
 from domain.routes import events
 from domain.routes.plans.first_plan import queue_message_of
 from domain.statements import Command, NotNull, Statement
-from domain.stations.candidates import Corridor
+from domain.stations.corridor_offers import Corridor
 
 _READINGS = 10
 """So many of the newest readings are read. Two are compared, but those from further along the road may say nothing."""

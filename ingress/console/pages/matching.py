@@ -6,10 +6,10 @@ from starlette.responses import Response
 
 from domain.accounts.users import MAY_MATCH
 from domain.contract.checking import Invalid, read_query
+from domain.fleet.api_lists import FleetRecord, list_records
 from domain.fleet.drivers import DriverRow
 from domain.fleet.likeness import Likeness, Suggestion
 from domain.fleet.matching import KINDS, MappingKind, Matched
-from domain.fleet.queries import FleetRecord, list_records
 from domain.fleet.records import ID_KIND, UnknownTarget
 from domain.fleet.vehicles import VehicleRow
 from domain.ids import read_id, shown_id

@@ -17,8 +17,8 @@ from domain.operations import audit, dead_letters, measuring, overdue, pauses
 from domain.operations.alerts import Measured, find_alerts, headline, is_silent, shown_count
 from domain.operations.audit import Actor
 from domain.operations.dead_letters import DeadLetter, Filter
+from domain.operations.job_subjects import About, about
 from domain.operations.overdue import FIGURES, Figure, HeldCount
-from domain.operations.subjects import About, about
 from domain.queue import inspection
 from domain.queue.dramatiq_messages import StoredJob
 from domain.queue.heartbeats import read_worker_heartbeats

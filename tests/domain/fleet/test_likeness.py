@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.fleet.api_lists import FleetRecord
 from domain.fleet.likeness import Likeness, tidy
 from domain.fleet.matching import MappingKind
-from domain.fleet.queries import FleetRecord
 from domain.ids import new_id
 
 NAMES = ("Ann Lee", "Bo Diaz", "Maria Villanueva", "Annette Leeson")

@@ -25,7 +25,7 @@ from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, store_pushes
 from domain.routes.plans import first_plan
 from domain.settings import Settings
-from domain.stations.candidates import StationPlaces, offers_along
+from domain.stations.corridor_offers import StationPlaces, offers_along
 from domain.stations.price_imports import store_station_rows, store_tax_rows
 from tests.domain.helpers import deliver, imported, route_row
 from tests.domain.trucks import hours, minutes, stand_at

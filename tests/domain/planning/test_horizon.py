@@ -21,7 +21,7 @@ from domain.routes.plans import first_plan
 from domain.routes.progress.tracking import process_vehicles
 from domain.routes.transitions import message_sent
 from domain.settings import Settings
-from domain.stations.candidates import StationPlaces, offers_along
+from domain.stations.corridor_offers import StationPlaces, offers_along
 from domain.stations.price_imports import store_station_rows
 from tests.domain.helpers import imported, positions_at, post, route_row
 from tests.domain.planning.plans import NOW, feasible, inputs, meridian, priced

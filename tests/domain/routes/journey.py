@@ -24,7 +24,7 @@ from domain.routes.plans.review_requests import due_reviews
 from domain.routes.plans.reviews import Review
 from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
-from domain.stations.candidates import StationPlaces, offers_along
+from domain.stations.corridor_offers import StationPlaces, offers_along
 from tests.domain.helpers import deliver, imported, positions_at, post, route_row
 from tests.factories import JOLIET, NEWARK, Fleet
 from tests.rows import named

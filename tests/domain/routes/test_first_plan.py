@@ -22,7 +22,7 @@ from domain.routes import transitions
 from domain.routes.plans import first_plan
 from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
-from domain.stations.candidates import Corridor, StationPlaces, offers_along
+from domain.stations.corridor_offers import Corridor, StationPlaces, offers_along
 from domain.stations.price_imports import store_station_rows
 from domain.telematics.feed import store_positions
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, pushed, route_row, status_of

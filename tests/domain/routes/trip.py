@@ -15,7 +15,7 @@ from domain.routes.plans import first_plan, review_requests, reviews
 from domain.routes.plans.reviews import ReviewOutcome
 from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
-from domain.stations.candidates import StationPlaces, offers_along
+from domain.stations.corridor_offers import StationPlaces, offers_along
 from domain.stations.price_imports import store_station_rows
 from tests.domain.helpers import deliver, imported, positions_at, post
 from tests.factories import JOLIET, NEWARK, Fleet

@@ -10,7 +10,7 @@ from domain.database import Connection
 from domain.roads import Point
 from domain.roads.highways import HighwayRoads
 from domain.roads.sphere import densified, miles_of_chords, unit_vectors
-from domain.stations.candidates import Corridor, StationPlaces, offers_along
+from domain.stations.corridor_offers import Corridor, StationPlaces, offers_along
 from domain.stations.offers import Offer
 from domain.stations.price_imports import (
     UnknownStation,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.lifecycle import MapLink
-from domain.messages.text import LONGEST_LINE, corrected, one_line
-from domain.messages.text import compose as compose_in_zone
+from domain.messages.message_text import LONGEST_LINE, corrected, one_line
+from domain.messages.message_text import compose as compose_in_zone
 from domain.planning.directions import Directions
 from tests.factories import JOLIET, NEWARK, PLAN
 
