@@ -98,7 +98,7 @@ class WakingConsumer(dramatiq.Consumer):
         return message
 
     def _give_back(self, message: Any, company: str) -> None:
-        """Returns a job whose company has used up its share: it waits in its lane."""
+        """Returns a job whose company has used up its share: it waits in its backlog."""
         self._stock.queued_message_ids.discard(message.message_id)
         self._broker.give_back(self._queue_name, company, message.options[JOB_ID])
 
@@ -192,7 +192,7 @@ class FuelrouteBroker(RedisBroker):
         self._deal, self._give_back = client.register_script(DEAL), client.register_script(GIVE_BACK)
 
     def deal(self, queue: str) -> None:
-        """Deals jobs from the companies' lanes to the queue: of each company no more than this process may take."""
+        """Deals jobs from the companies' backlogs to the queue: of each company no more than this process may take."""
         free = [one for pair in self.shares.free().items() for one in pair]
         self._deal(keys=[NAMESPACE], args=[queue, self.shares.share, *free])
 

@@ -1,7 +1,7 @@
 """Shares of a worker process's threads: a company gets at most half of them while others have some, and never all. So
 no company's work holds up another's.
 
-Further jobs of the company wait in its lane in Redis (`domain.queue.jobs`), from where other workers may take them.
+Further jobs of the company wait in its backlog in Redis (`domain.queue.jobs`), from where other workers may take them.
 """
 
 import threading

@@ -13,7 +13,7 @@ JOB_ID = "redis_message_id"
 """The option in which Dramatiq's Redis broker keeps the id of a job."""
 
 COMPANY = "company_id"
-"""The option that names the company in whose lane a job waits."""
+"""The option that names the company in whose backlog a job waits."""
 
 
 class StoredJob(NamedTuple):

@@ -14,11 +14,11 @@ from domain.queue.heartbeats import read_last_finished
 from domain.queue.jobs import QUEUES
 from domain.queue.redis_layout import (
     DRAMATIQ_HEARTBEATS,
+    backlog_companies_key,
+    backlog_key,
+    backlog_length_key,
     dead_letters_key,
     delayed_messages_key,
-    lane_key,
-    laned_key,
-    lanes_key,
     messages_key,
     taken_key,
     waiting_key,
@@ -60,16 +60,16 @@ def read_queues(client: redis.Redis) -> list[QueueState]:
     for queue in QUEUES:
         with client.pipeline(transaction=False) as ask:
             ask.llen(waiting_key(queue))
-            ask.get(laned_key(queue))
+            ask.get(backlog_length_key(queue))
             ask.hlen(delayed_messages_key(queue))
             ask.zcard(dead_letters_key(queue))
             ask.lrange(waiting_key(queue), 0, _SAMPLE - 1)
-            ask.lrange(lanes_key(queue), 0, _SAMPLE - 1)
+            ask.lrange(backlog_companies_key(queue), 0, _SAMPLE - 1)
             for worker in workers:
                 ask.scard(taken_key(worker, queue))
                 ask.srandmember(taken_key(worker, queue), _SAMPLE)
-            listed, laned, delayed, dead, head, companies, *taken = ask.execute()
-        waiting = listed + int(laned or 0)
+            listed, in_backlogs, delayed, dead, head, companies, *taken = ask.execute()
+        waiting = listed + int(in_backlogs or 0)
         sample = [*head, *_next_of(client, queue, companies), *(one for members in taken[1::2] for one in members)]
         times = [job.enqueued_at for job in _read(client, queue, sample)]
         states.append(
@@ -108,7 +108,7 @@ def jobs_in(client: redis.Redis, queue: str, place: Place, *, limit: int) -> lis
     """Some of the jobs in that place; of those that wait the next ones."""
     if place == "waiting":
         ids: Any = client.lrange(waiting_key(queue), 0, limit - 1)
-        companies: Any = client.lrange(lanes_key(queue), 0, limit - 1)
+        companies: Any = client.lrange(backlog_companies_key(queue), 0, limit - 1)
         ids = [*ids, *_next_of(client, queue, companies, limit)][:limit]
     elif place == "in-flight":
         ids = [one for worker in _workers(client) for one in client.smembers(taken_key(worker, queue))][:limit]
@@ -118,12 +118,12 @@ def jobs_in(client: redis.Redis, queue: str, place: Place, *, limit: int) -> lis
 
 
 def _next_of(client: redis.Redis, queue: str, companies: Iterable[bytes], most: int = 1) -> list[bytes]:
-    """Ids of the jobs at the head of these companies' lanes, in the order in which they are dealt."""
+    """Ids of the jobs at the head of these companies' backlogs, in the order in which they are dealt."""
     with client.pipeline(transaction=False) as ask:
         for company in companies:
-            ask.lrange(lane_key(queue, company.decode()), 0, most - 1)
-        lanes: list[list[bytes]] = ask.execute()
-    return [lane[number] for number in range(most) for lane in lanes if number < len(lane)]
+            ask.lrange(backlog_key(queue, company.decode()), 0, most - 1)
+        backlogs: list[list[bytes]] = ask.execute()
+    return [backlog[number] for number in range(most) for backlog in backlogs if number < len(backlog)]
 
 
 def _read(client: redis.Redis, queue: str, ids: Iterable[bytes]) -> list[StoredJob]:

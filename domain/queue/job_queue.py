@@ -17,17 +17,17 @@ from domain.queue.jobs import Job, in_batches
 from domain.queue.redis_clients import redis_client
 from domain.queue.redis_layout import (
     PUT,
+    backlog_length_key,
     dead_letters_key,
     keys_of_enqueueing,
-    laned_key,
     outcomes_channel,
     waiting_key,
 )
 from domain.settings import Settings
 
 MAX_WAITING = 10_000
-"""The number of jobs that may wait in a company's lane while workers are away or behind, and of jobs without a lane.
-The sweep finds the rest."""
+"""The number of jobs that may wait in a company's backlog while workers are away or behind, and of jobs without a
+backlog. The sweep finds the rest."""
 
 _UNLIMITED = 2**53
 _PUT_AT_ONCE = 500
@@ -83,10 +83,10 @@ class JobQueue:
         none."""
         with self.client.pipeline(transaction=False) as ask:
             ask.llen(waiting_key(queue))
-            ask.get(laned_key(queue))
+            ask.get(backlog_length_key(queue))
             ask.zcard(dead_letters_key(queue))
-            listed, laned, dead_letters = ask.execute()
-        return QueueLength(listed + int(laned or 0), dead_letters)
+            listed, in_backlogs, dead_letters = ask.execute()
+        return QueueLength(listed + int(in_backlogs or 0), dead_letters)
 
     def announce(self, reply_to: str, outcomes: bytes) -> None:
         """Sends the outcomes of a job to the ingress process that waits for them. Without them it reads the

@@ -31,7 +31,7 @@ class Job:
     key: str | None = None
     """The name of the job's subject, where one job about it is enough."""
     company_id: UUID | None = field(default=None, compare=False)
-    """The company in whose lane the job waits. None: the job is of several companies, or small."""
+    """The company in whose backlog the job waits. None: the job is of several companies, or small."""
 
 
 def import_routes_job(

@@ -12,14 +12,14 @@ Dramatiq's Redis broker keeps a queue under `QUEUE`, which is its namespace and 
 | `dramatiq:__acks__.WORKER.NAME` | set | ids of the jobs that a worker has taken from the queue NAME and not finished |
 | `dramatiq:__heartbeats__` | sorted set | ids of workers, by the millisecond of their last command |
 
-Fuelroute adds these keys. A company's jobs wait in a lane of their own, and the scripts deal them from the lanes to
-Dramatiq's list.
+Fuelroute adds these keys. A company's jobs wait in a backlog of their own, and the scripts deal them from there to
+Dramatiq's list. The keys of backlogs say `lane`, as jobs that wait already need them.
 
 | key | type | holds |
 |---|---|---|
 | `QUEUE.lane.COMPANY` | list | ids of the company's jobs that are not dealt yet |
-| `QUEUE.lanes` | list | companies that have a lane, the next one first |
-| `QUEUE.laned` | number | jobs in all lanes of the queue |
+| `QUEUE.lanes` | list | companies that have a backlog, the next one first |
+| `QUEUE.laned` | number | jobs in all backlogs of the queue |
 | `fuelroute:rates:MINUTE` | hash | the jobs of a minute: `in NAME`, `done NAME`, `failed NAME` |
 | `fuelroute:beats:workers` | hash | the heartbeat of each worker, by its id |
 | `fuelroute:beats:finished` | hash | when a job of each queue was last finished |
@@ -65,15 +65,15 @@ def taken_key(worker: str, queue: str) -> str:
     return f"{NAMESPACE}:__acks__.{worker}.{queue}"
 
 
-def lane_key(queue: str, company: str) -> str:
+def backlog_key(queue: str, company: str) -> str:
     return f"{NAMESPACE}:{queue}.lane.{company}"
 
 
-def lanes_key(queue: str) -> str:
+def backlog_companies_key(queue: str) -> str:
     return f"{NAMESPACE}:{queue}.lanes"
 
 
-def laned_key(queue: str) -> str:
+def backlog_length_key(queue: str) -> str:
     return f"{NAMESPACE}:{queue}.laned"
 
 
@@ -105,9 +105,9 @@ _DEAL = f"""
         local skipped, dealt = 0, {{}}
         while skipped < redis.call('llen', queue .. '.lanes') and redis.call('llen', queue) < {_LONGEST_DEALT} do
             local company = redis.call('lpop', queue .. '.lanes')
-            local lane = queue .. '.lane.' .. company
+            local backlog = queue .. '.lane.' .. company
             if (dealt[company] or 0) < (free[company] or share) then
-                local id = redis.call('lpop', lane)
+                local id = redis.call('lpop', backlog)
                 if id then
                     redis.call('rpush', queue, id)
                     redis.call('decr', queue .. '.laned')
@@ -117,7 +117,7 @@ _DEAL = f"""
             else
                 skipped = skipped + 1
             end
-            if redis.call('llen', lane) > 0 then
+            if redis.call('llen', backlog) > 0 then
                 redis.call('rpush', queue .. '.lanes', company)
             end
         end
@@ -126,15 +126,15 @@ _DEAL = f"""
 """Deals one job of each company in turn, but no more of a company than `free` permits it, else `share`."""
 
 _JOIN_LANE = """
-    local function join_lane(queue, company, id, push)
-        local lane = queue .. '.lane.' .. company
-        if redis.call(push, lane, id) == 1 then
+    local function join_backlog(queue, company, id, push)
+        local backlog = queue .. '.lane.' .. company
+        if redis.call(push, backlog, id) == 1 then
             redis.call('rpush', queue .. '.lanes', company)
         end
         redis.call('incr', queue .. '.laned')
     end
 """
-"""Adds a job to its company's lane, at the end with `rpush`, at the head with `lpush`."""
+"""Adds a job to its company's backlog, at the end with `rpush`, at the head with `lpush`."""
 
 _COUNT_ENTERED = f"""
     local function count_entered(queue, jobs)
@@ -159,7 +159,7 @@ PUT = (
                     if company == '' then
                         redis.call('rpush', queue, ARGV[j])
                     else
-                        join_lane(queue, company, ARGV[j], 'rpush')
+                        join_backlog(queue, company, ARGV[j], 'rpush')
                     end
                     put[ARGV[i]] = (put[ARGV[i]] or 0) + 1
                     break
@@ -175,10 +175,10 @@ PUT = (
 )
 """Enqueues jobs.
 
-Keys: the namespace, the counts of this minute. Arguments: how many jobs may wait in one list or lane, and six for each
-job: its queue, its company or an empty string, an id and its message, a second id and its message or two empty strings.
-The job gets the first of its ids that is not in the queue yet. It is dropped when both are, or when its list or lane is
-full.
+Keys: the namespace, the counts of this minute. Arguments: how many jobs may wait in one list or backlog, and six for
+each job: its queue, its company or an empty string, an id and its message, a second id and its message or two empty
+strings. The job gets the first of its ids that is not in the queue yet. It is dropped when both are, or when its list or
+backlog is full.
 """
 
 DEAL = (
@@ -191,7 +191,7 @@ DEAL = (
     deal(KEYS[1] .. ':' .. ARGV[1], free, tonumber(ARGV[2]))
 """
 )
-"""Deals jobs of a queue from the lanes to the list.
+"""Deals jobs of a queue from the backlogs to the list.
 
 Key: the namespace. Arguments: the queue, the number of jobs that a worker takes of a company that has none there, and
 for each company that has some there its id and the number of further jobs that the worker takes.
@@ -203,11 +203,11 @@ GIVE_BACK = (
     local queue = KEYS[1] .. ':' .. ARGV[1]
     if redis.call('srem', KEYS[1] .. ':__acks__.' .. ARGV[2] .. '.' .. ARGV[1], ARGV[4]) == 1
             and redis.call('hexists', queue .. '.msgs', ARGV[4]) == 1 then
-        join_lane(queue, ARGV[3], ARGV[4], 'lpush')
+        join_backlog(queue, ARGV[3], ARGV[4], 'lpush')
     end
 """
 )
-"""Returns a job that a worker has taken to the head of its company's lane.
+"""Returns a job that a worker has taken to the head of its company's backlog.
 
 Key: the namespace. Arguments: the queue, the worker, the company, the job's id.
 """

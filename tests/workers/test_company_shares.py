@@ -1,4 +1,4 @@
-"""No company's jobs make another's wait: each has a lane of its own, and at most half of a worker's threads."""
+"""No company's jobs make another's wait: each has a backlog of its own, and at most half of a worker's threads."""
 
 import threading
 import time
