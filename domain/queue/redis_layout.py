@@ -13,7 +13,7 @@ Dramatiq's Redis broker keeps a queue under `QUEUE`, which is its namespace and 
 | `dramatiq:__heartbeats__` | sorted set | ids of workers, by the millisecond of their last command |
 
 Fuelroute adds these keys. A company's jobs wait in a backlog of their own, and the scripts deal them from there to
-Dramatiq's list. The keys of backlogs say `lane`, as jobs that wait already need them.
+Dramatiq's list. The keys of backlogs say `lane`: jobs of an earlier build may wait under them.
 
 | key | type | holds |
 |---|---|---|
@@ -177,8 +177,8 @@ PUT = (
 
 Keys: the namespace, the counts of this minute. Arguments: how many jobs may wait in one list or backlog, and six for
 each job: its queue, its company or an empty string, an id and its message, a second id and its message or two empty
-strings. The job gets the first of its ids that is not in the queue yet. It is dropped when both are, or when its list or
-backlog is full.
+strings. The job gets the first of its ids that is not in the queue yet. It is dropped when both are, or when its list
+or backlog is full.
 """
 
 DEAL = (
