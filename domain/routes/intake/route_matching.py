@@ -72,9 +72,12 @@ _UNCLEAR = """
 """The references that prevent a match: the first that fits no record or several, else both when they lead to different
 records. NULL: all that were pushed lead to one record. The candidates of a reference that was not pushed are NULL."""
 
+
 # What is looked up for one route is a subquery: joined, a batch would read a small table from end to end.
 # The text has at most 4,096 characters: psycopg would parse a longer one again for each batch.
-_ATTEMPT = dedent(f"""
+def _attempt(lock: str) -> str:
+    """The statement. `lock`: SKIP LOCKED passes over the routes that another transaction has locked."""
+    return dedent(f"""
     WITH held AS MATERIALIZED (
         SELECT r.id, r.revision, r.updated_at, r.status, r.pending_reason, r.pending_detail, r.vehicle_id, r.driver_id,
                r.scheduled_start, r.arrived_at IS NOT NULL AS has_visits,
@@ -83,7 +86,7 @@ _ATTEMPT = dedent(f"""
                {", ".join(_CANDIDATES.format(**reference._asdict()) for reference in REFERENCES)}
         FROM routes r
         WHERE r.id = ANY(%(ids)s::uuid[]) AND r.status IN ('pending', 'pending_mapping', 'pending_window')
-        ORDER BY r.id FOR UPDATE {{lock}}
+        ORDER BY r.id FOR UPDATE {lock}
     ), compared AS (
         SELECT held.*,
                {_UNCLEAR.format(one="unit_number", other="vin")} AS unclear_vehicle,
@@ -114,9 +117,11 @@ _ATTEMPT = dedent(f"""
            driver[1] AS driver_id, (SELECT d.name FROM drivers d WHERE d.id = driver[1]) AS driver_name,
            CASE WHEN reason IS NOT NULL THEN to_jsonb(attempted) END AS held
     FROM attempted
-""")  # noqa: S608 (constants of this module)
-_ATTEMPT_FREE = Statement(AttemptedRoute, _ATTEMPT.format(lock="SKIP LOCKED"))
-_ATTEMPT_ALL = Statement(AttemptedRoute, _ATTEMPT.format(lock=""))
+    """)  # noqa: S608 (constants of this module)
+
+
+_ATTEMPT_FREE = Statement(AttemptedRoute, _attempt("SKIP LOCKED"))
+_ATTEMPT_ALL = Statement(AttemptedRoute, _attempt(""))
 
 
 def match_and_import(
