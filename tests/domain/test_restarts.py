@@ -33,6 +33,7 @@ class _Number(NamedTuple):
 
 
 ONE = Query(Statement(_Number, "SELECT 1 AS number"), (), lambda rows: rows[0].number)
+LONG = Query(Statement(_Number, "SELECT 1 AS number FROM pg_sleep(1.5)"), (), lambda rows: rows[0].number)
 SLOW = Query(Statement(_Number, "SELECT 1 AS number FROM pg_sleep(0.3)"), (), lambda rows: rows[0].number)
 
 
@@ -48,6 +49,18 @@ def end_connections(url: str) -> int:
             " WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
         ).fetchall()
     return len(rows)
+
+
+def wait_for_sleepers(url: str, count: int) -> None:
+    """Return when so many connections sleep in PostgreSQL."""
+    with psycopg.connect(url, autocommit=True) as admin:
+        while (
+            admin.execute(
+                "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
+            ).rowcount
+            < count
+        ):
+            time.sleep(0.02)
 
 
 def fill(database: Database) -> None:
@@ -93,8 +106,8 @@ def test_an_event_loop_does_not_notice_that_its_idle_connections_ended(url: str,
 def test_a_question_that_a_restart_cut_off_is_asked_again_and_nothing_is_stored_twice(url: str) -> None:
     async def scenario() -> None:
         async with AsyncDatabase(url) as database:
-            asked, stored = asyncio.create_task(database.ask(SLOW)), asyncio.create_task(database.store(SLOW))
-            await asyncio.sleep(0.15)
+            asked, stored = asyncio.create_task(database.ask(LONG)), asyncio.create_task(database.store(LONG))
+            await asyncio.to_thread(wait_for_sleepers, url, 2)
             assert await asyncio.to_thread(end_connections, url) >= 2
             assert await asked == 1
             with pytest.raises(psycopg.OperationalError) as failure:

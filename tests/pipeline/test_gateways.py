@@ -136,7 +136,7 @@ def test_a_correction_that_cannot_be_delivered_is_not_shown(client: Client, gate
     gateway.status = 503
     client.post_fixes(JOLIET, at=datetime.now(UTC) + timedelta(seconds=30), fuelPercent=95)
     eventually(lambda: len(gateway.received), lambda calls: calls > 1, wanted="the correction's first attempt")
-    eventually(lambda: messages_of(client, route_id), lambda found: found[-1].attempts > 0)
+    eventually(lambda: messages_of(client, route_id), lambda found: bool(found[-1].error), wanted="the refusal")
 
     same = client.get(f"/v1/routes/{route_id}", headers={"If-None-Match": before.headers["ETag"]})
     assert client.get(f"/v1/routes/{route_id}").json()["fuelPlan"] == before.json()["fuelPlan"]
