@@ -59,7 +59,7 @@ def lock_references(connection: Connection, references: Iterable[tuple[Tenant, s
     return bool(locked)
 
 
-_OPEN = "status IN ('pending','pending_mapping','pending_window','draft','planned')"
+_MAY_BE_SUPERSEDED = "status IN ('pending','pending_mapping','pending_window','draft','planned')"
 _LOCK_WITH_OLDER = Command(
     f"""
     SELECT FROM routes WHERE id = ANY(ARRAY(
@@ -71,7 +71,7 @@ _LOCK_WITH_OLDER = Command(
         FROM jsonb_to_recordset(%(pushed)s) AS pushed (company_id uuid, environment text, body jsonb)
         JOIN companies c ON c.id = pushed.company_id AND c.superseding
         JOIN routes old ON old.company_id = pushed.company_id AND old.environment = pushed.environment
-             AND old.reference = pushed.body->>'reference' AND old.reference <> '' AND old.{_OPEN}))
+             AND old.reference = pushed.body->>'reference' AND old.reference <> '' AND old.{_MAY_BE_SUPERSEDED}))
     ORDER BY id FOR UPDATE
     """  # noqa: S608 (constants)
 )
@@ -101,7 +101,7 @@ _LOCK_OLDER = Statement(
          AND old.reference = new.reference AND old.external_id <> new.external_id
          AND (old.created_at, old.id) < (new.created_at, new.id)
     WHERE new.id = ANY(%s) AND new.reference <> '' AND new.status <> 'canceled'
-      AND old.reference <> '' AND old.{_OPEN}
+      AND old.reference <> '' AND old.{_MAY_BE_SUPERSEDED}
     ORDER BY old.id, new.created_at
     FOR UPDATE OF old
     """,  # noqa: S608 (a constant of this module)
