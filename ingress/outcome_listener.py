@@ -132,7 +132,7 @@ class OutcomeListener:
                     log.warning("outcomes.redis_away", error=str(error))
                 self._is_disconnected = True
             except Exception:  # without this task every push would wait in vain, and nobody would know
-                log.exception("outcomes.failed")
+                log.exception("outcomes.listener_failed")
                 self._is_disconnected = True
             await asyncio.sleep(_RECONNECT_SECONDS)
 

@@ -83,7 +83,7 @@ class Passes:
             for company_id in companies.lately_retired_companies(connection, now=now):
                 retiring.close_routes(connection, company_id, now=now, wait=False)
         moved = {"movable": len(movable) + len(again), "expired": expired}
-        log.info("passes.imports", **moved)
+        log.info("passes.import_pass_ended", **moved)
         return moved
 
     def _import(self, key: str, route_ids: Sequence[UUID], company_id: UUID | None = None) -> None:
@@ -127,7 +127,7 @@ class Passes:
         }
         if jobs:
             self.jobs.put_once(*jobs)
-            log.info("passes.swept", **moved)
+            log.info("passes.work_enqueued", **moved)
         self._in_portions(partial(counts.fold, limit=_DELTAS), _DELTAS)
         return moved
 
@@ -147,7 +147,7 @@ class Passes:
             log.error("contacts.unreadable", contacts=unreadable)
         with self.database.transaction(limits=HOUSEKEEPING) as connection:
             for wrong in counts.reconcile(connection):
-                log.error("counts.mended", **wrong._asdict())
+                log.error("counts.corrected", **wrong._asdict())
         # last, since it fails while another transaction reads the whole table
         with self.database.transaction(limits=HOUSEKEEPING) as connection:
             removed = position_partitions.maintain_partitions(
@@ -164,7 +164,7 @@ class Passes:
             "contacts_sealed": sealed,
             **forgotten,
         }
-        log.info("passes.housekeeping", **moved)
+        log.info("passes.housekeeping_ended", **moved)
         return moved
 
     def _forget(self, now: datetime) -> dict[str, int]:

@@ -90,7 +90,7 @@ class _Leader:
             with self._one_at_a_time:
                 self._leadership.check()
         except LeadershipLost as error:
-            log.error("scheduler.lead_lost", error=str(error))
+            log.error("scheduler.leadership_lost", error=str(error))
             self.has_lost = True
             self._stop.set()
             return

@@ -112,7 +112,7 @@ class WakingConsumer(dramatiq.Consumer):
                 for queue in self._broker.held:
                     self._broker.deal(queue)
             except redis.RedisError:
-                log.debug("workers.not_dealt")  # each consumer deals once a second
+                log.debug("workers.jobs_not_dealt")  # each consumer deals once a second
 
     def _recover_lost_jobs(self) -> None:
         """Returns jobs of dead workers to their queue, and jobs that Redis has noted as ours and nobody here holds. No
@@ -122,7 +122,7 @@ class WakingConsumer(dramatiq.Consumer):
         noted: Any = self._broker.client.smembers(taken_key(self._broker.broker_id, self._queue_name))
         lost = {message_id.decode() for message_id in noted} - self._held.keys()
         if lost:
-            log.warning("workers.messages_found", queue=self._queue_name, messages=len(lost))
+            log.warning("workers.lost_jobs_found", queue=self._queue_name, jobs=len(lost))
             self._broker.do_requeue(self._queue_name, *lost)  # jobs that ended meanwhile stay ended
 
     def ack(self, message: Any) -> None:

@@ -109,7 +109,7 @@ def import_batch(
             log.warning("imports.batch_failed", routes=len(route_ids), exc_info=True)
             return _one_by_one(context, route_ids, wait)
         if isinstance(error, LockNotAvailable):
-            log.warning("imports.held_by_another", route_id=route_ids[0])
+            log.warning("imports.route_locked", route_id=route_ids[0])
             return {}, []
         return _record_failure(context, route_ids[0], now)
 
@@ -134,7 +134,7 @@ def _record_failure(context: Context, route_id: UUID, now: datetime) -> tuple[di
     except psycopg.OperationalError as error:
         if is_away(error):
             raise DatabaseAway from error
-        log.warning("imports.not_recorded", route_id=route_id, error=str(error))
+        log.warning("imports.failure_not_recorded", route_id=route_id, error=str(error))
         return {}, []  # the route is still due, so the sweep finds it
     return ({route_id: outcome} if outcome is not None else {}), jobs
 

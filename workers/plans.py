@@ -87,7 +87,7 @@ def review_plan(context: Context, route_id: UUID) -> None:
         with context.database.transaction() as connection:
             was_last = reviews.review_failed(connection, route_id, max_attempts=context.settings.step_attempts, now=now)
         if was_last:
-            log.error("plans.review_given_up", route_id=route_id, attempts=context.settings.step_attempts)
+            log.error("plans.review_attempts_used_up", route_id=route_id, attempts=context.settings.step_attempts)
         return
     context.jobs.put(*jobs)
     PLANS_MADE.labels(outcome).inc()

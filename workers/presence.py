@@ -99,10 +99,10 @@ class Presence(Middleware):
             with self._database.transaction() as connection:
                 paused = frozenset(pause.queue for pause in pauses.list_pauses(connection))
         except (psycopg.Error, TimeoutError):
-            log.warning("workers.pauses_unknown")
+            log.warning("workers.pauses_not_read")
             return
         if paused != self._broker.paused:
-            log.info("workers.paused", queues=sorted(paused))
+            log.info("workers.pauses_changed", queues=sorted(paused))
             self._broker.paused = paused
 
     def _send_heartbeat(self) -> None:
@@ -112,7 +112,7 @@ class Presence(Middleware):
         try:
             heartbeats.send_worker_heartbeat(self._broker.client, heartbeat, finished, ended)
         except redis.RedisError:
-            log.debug("workers.heartbeat_lost")  # readers see that it is missing
+            log.debug("workers.heartbeat_not_sent")  # readers see that it is missing
             with self._lock:
                 self._unsent += ended
 

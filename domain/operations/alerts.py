@@ -95,7 +95,7 @@ def _queues_alerts(seen: Measured, now: datetime) -> Iterator[Alert]:
             yield Alert(
                 False,
                 f"{queue} is paused by {pause.paused_by}: {pause.reason}",
-                f"Resume it when that is over: fuelroute queues resume {queue} --reason TEXT",
+                f"Resume it when the reason no longer holds: fuelroute queues resume {queue} --reason TEXT",
                 "/queues",
             )
         elif queue in served and _is_stalled(state, now):
@@ -103,7 +103,7 @@ def _queues_alerts(seen: Measured, now: datetime) -> Iterator[Alert]:
                 True,
                 f"{queue} has stopped moving: {state.waiting} wait, {state.in_flight} are in flight, and none has"
                 f" ended {_since(state.last_finished_at, now)}",
-                "Look at what its workers run, then restart them",
+                "Check the jobs that its workers run, then restart the workers",
                 f"/queues/{queue}/in-flight",
             )
         if state.waiting >= MAX_WAITING:
@@ -138,7 +138,7 @@ def _workers_alerts(seen: Measured, now: datetime) -> Iterator[Alert]:
             yield Alert(
                 False,
                 f"The clock of worker {worker.name} is {(worker.beat_at - now) // timedelta(seconds=1)} s ahead",
-                "Set the machines' clocks right: until then nobody sees when it falls silent",
+                "Set the machines' clocks right: until then no alert says when it falls silent",
                 path,
             )
         if is_silent(worker, now):
@@ -161,7 +161,7 @@ def _silent_worker_alerts(worker: WorkerHeartbeat, holder: Holder | None, path: 
         yield Alert(
             True,
             f"Worker {worker.name} takes jobs, and its figures have stood still {silent}",
-            "Restart it: nobody sees whether it works",
+            "Restart it: no figure shows whether it works",
             path,
         )
 
@@ -191,7 +191,7 @@ def _unknown_workers_alerts(seen: Measured) -> Iterator[Alert]:
         if holder.jobs and id not in known:
             yield Alert(
                 False,
-                f"A worker that tells nothing of itself holds {_jobs(holder.jobs)}",
+                f"A worker without a heartbeat holds {_jobs(holder.jobs)}",
                 "Find the process by its Redis connection and end it: another worker then takes its jobs",
                 f"/queues/workers/{id}",
             )
@@ -206,7 +206,7 @@ def _passes_alerts(seen: Measured, now: datetime) -> Iterator[Alert]:
             yield Alert(
                 True,
                 f"The scheduler's {one.name} has not ended {_since(one.ended_at, now)}",
-                f"Look at the scheduler on {one.leader}; restart it, or start another one",
+                f"Check the scheduler on {one.leader}: restart it, or start another one",
                 "/queues",
             )
         elif one.failed:
@@ -216,13 +216,13 @@ def _passes_alerts(seen: Measured, now: datetime) -> Iterator[Alert]:
 
 
 _OVERDUE: Mapping[Figure, tuple[bool, str, str]] = {
-    "pending": (True, "Routes wait too long for their import", "See whether the queue imports moves"),
-    "unplanned": (True, "Trucks have arrived and have no plan", "See why: fuelroute explain, and the queue plans"),
-    "unsent": (True, "Plans were not sent to their drivers", "Look at the gateway's error, and the queue messages"),
+    "pending": (True, "Routes wait too long for their import", "Check that the queue imports moves"),
+    "unplanned": (True, "Trucks have arrived and have no plan", "Check fuelroute explain and the queue plans"),
+    "unsent": (True, "Plans were not sent to their drivers", "Read the gateway's error, and check the queue messages"),
     "failed-messages": (False, "Messages failed for good within 24 hours", "Call the drivers; correct their contacts"),
     "silent-trucks": (False, "Trucks on a route have sent no position for an hour", "Ask the telematics provider"),
     "held": (False, "Routes are held though their start has passed", "Map their units and drivers in Matching"),
-    "stale-prices": (False, "Stations have prices that are too old to plan with", "Import prices anew"),
+    "stale-prices": (False, "Stations have prices that are too old for plans", "Import prices again"),
 }
 
 

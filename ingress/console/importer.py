@@ -124,7 +124,7 @@ class Importer:
         except LockNotAvailable:
             self._fail(stored, "something else is at work on the same data: send the file again when it is done")
         except (psycopg.Error, OSError):
-            log.warning("console.import_broken", kind=stored.kind, exc_info=True)
+            log.warning("console.import_interrupted", kind=stored.kind, exc_info=True)
             self._fail(stored, "the database did not answer: send the file again")
         except Exception:
             log.exception("console.import_failed", kind=stored.kind, company_id=stored.company_id)
@@ -149,7 +149,7 @@ class Importer:
                     with self._database.by_key() as connection:
                         csv_imports.note_progress(connection, import_id, rows_read=rows.count, now=datetime.now(UTC))
                 except psycopg.Error:
-                    log.warning("console.import_progress_lost", exc_info=True)
+                    log.warning("console.import_progress_not_stored", exc_info=True)
 
         thread = threading.Thread(target=note, name="import-progress", daemon=True)
         thread.start()
@@ -170,7 +170,7 @@ class Importer:
             with self._database.transaction() as connection:
                 csv_imports.fail(connection, stored.id, sentence(fault), now=datetime.now(UTC))
         except psycopg.Error:  # its silence tells that it broke off
-            log.warning("console.import_fault_lost", exc_info=True)
+            log.warning("console.import_fault_not_stored", exc_info=True)
 
 
 def remove_left_files() -> None:

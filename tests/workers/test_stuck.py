@@ -145,4 +145,4 @@ def test_an_alert_tells_of_jobs_held_by_a_worker_without_a_heartbeat(
     with hanging(settings, database, told=False) as worker:
         jobs.put(*(job(number) for number in range(1, 4)))
         eventually(lambda: len(worker.broker.held.get("plans", ())), lambda held: held == 3)
-        assert "A worker that tells nothing of itself holds 3 jobs" in look()
+        assert "A worker without a heartbeat holds 3 jobs" in look()

@@ -144,7 +144,7 @@ def show_worker(page: Page) -> Response:
         raise not_found()
     name = next(
         (one.name for one in read_worker_heartbeats(client, now=page.now) if one.id == id),
-        "that tells nothing of itself",
+        "without a heartbeat",
     )
     return _jobs(page, f"Jobs held by worker {name}", inspection.jobs_held_by(client, id, limit=_ROWS))
 

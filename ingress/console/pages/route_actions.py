@@ -84,7 +84,7 @@ def plan(page: Page) -> Response:
     """Make the plan again. Raises ImpossibleStep."""
     tenant, route_id = _route(page)
     page.jobs += dispatcher_entries.plan_again(page.connection, tenant, route_id, _by(page), now=page.now)
-    return _done(page, route_id, "plan", "console.plan_again")
+    return _done(page, route_id, "plan", "console.plan_requested")
 
 
 def send(page: Page) -> Response:
@@ -102,7 +102,7 @@ def send(page: Page) -> Response:
         driver_was_asked=page.form.text("asked") == "yes",
         now=page.now,
     )
-    return _done(page, route_id, "send", "console.send_again")
+    return _done(page, route_id, "send", "console.message_requeued")
 
 
 def _route(page: Page) -> tuple[Tenant, UUID]:

@@ -128,7 +128,7 @@ def test_the_jobs_of_a_worker_are_listed(operator: Browser, queue: JobQueue) -> 
     consumer = broker.consume("plans", prefetch=4)
     assert next(consumer) is not None
 
-    assert "A worker that tells nothing of itself holds 1 job" in words(operator.look("/queues"))
+    assert "A worker without a heartbeat holds 1 job" in words(operator.look("/queues"))
     page = operator.look(f"/queues/workers/{broker.broker_id}")
 
     assert "plans.build" in page
