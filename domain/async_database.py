@@ -1,6 +1,6 @@
 """PostgreSQL from an event loop: queries by key, each of which commits by itself.
 
-An event loop asks many requests' questions in one query. What takes a transaction is for the blocking `Database`, in a
+An event loop answers many requests with one query. Work that needs a transaction uses the blocking `Database`, in a
 thread or a worker.
 """
 
@@ -46,8 +46,8 @@ class AsyncDatabase:
     def __init__(
         self, url: str, *, pool_size: int = 8, timeout_seconds: float = 3, limits: TimeLimits = SERVING
     ) -> None:
-        """Whoever asks waits `timeout_seconds` for a connection. After one has waited in vain, all others hardly wait
-        for a second, so those that stood in line do not wait as long again."""
+        """A caller waits at most `timeout_seconds` for a connection. After one caller has waited in vain, all others
+        wait for hardly a second. So the callers in line do not wait as long again."""
         self._limits = limits
         self._health = ServerHealth()
         self._pool = AsyncConnectionPool(
@@ -142,7 +142,7 @@ class AsyncDatabase:
 
 
 async def _connect_again(pool: AsyncConnectionPool[Any]) -> None:
-    """The pool has given a connection up, for the server refused it. Whoever waits for one waits for the next
-    attempt."""
+    """The pool has dropped a connection, because the server refused it. A caller that waits for a connection waits for
+    the next attempt."""
     if pool.get_stats()["requests_waiting"]:
         await pool.check()

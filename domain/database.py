@@ -75,7 +75,7 @@ _PROBE_SECONDS = 5.0
 
 
 class DatabaseProblem(FuelrouteError):
-    """The database cannot serve us; the text says what to do."""
+    """The database cannot serve Fuelroute. The text says what to do."""
 
 
 class PooledConnection(psycopg.Connection[tuple[Any, ...]]):
@@ -248,7 +248,8 @@ class Database:
 
 
 def _connect_again(pool: ConnectionPool[Any]) -> None:
-    """The pool gave up a connection that the server refused. Whoever waits for one waits for the next attempt."""
+    """The pool dropped a connection that the server refused. A caller that waits for a connection waits for the next
+    attempt."""
     if pool.get_stats()["requests_waiting"]:
         pool.check()
 

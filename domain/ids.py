@@ -1,5 +1,5 @@
-"""Identifiers: a UUIDv7, which sorts by time. What leaves the service shows it with the prefix of its kind:
-`rte_` and 32 hexadecimal digits.
+"""Identifiers: a UUIDv7, which sorts by time. Answers and pages show it with the prefix of its kind: `rte_` and 32
+hexadecimal digits.
 """
 
 import re
@@ -47,7 +47,8 @@ def shown_id(kind: IdKind, id: UUID) -> str:
 
 
 def with_shown_ids(document: Mapping[str, Any], **kinds: IdKind) -> dict[str, Any]:
-    """The document with its ids as people see them. `kinds` tells what is not in `KIND_OF`, such as `id="cmp"`."""
+    """The document with its ids as people see them. `kinds` gives the kinds of fields that are not in `KIND_OF`, such
+    as `id="cmp"`."""
     return {name: _shown(kinds.get(name) or KIND_OF.get(name), value) for name, value in document.items()}
 
 
@@ -58,6 +59,6 @@ def _shown(kind: IdKind | None, value: Any) -> Any:
 
 
 def read_id(kind: IdKind, text: str) -> UUID | None:
-    """The identifier that `text` shows. None for anything else, which so never reaches the database."""
+    """The identifier that `text` shows. None for any other text, so such a text never reaches the database."""
     match = _SHAPE.fullmatch(text) if text.startswith(kind) else None
     return UUID(int=int(match[1], 16)) if match is not None else None

@@ -1,4 +1,4 @@
-"""The nine statuses of a route, which ones may follow which, and what a push or a cancel does to each; and the other
+"""The nine statuses of a route, the changes between them, the effect of a push or a cancel on each; and the other
 values that columns may hold.
 
 Rules only: no clock, no storage. The contract's "States and transitions" lists them.
@@ -45,9 +45,9 @@ class Role(StrEnum):
 class Objective(StrEnum):
     """The sum that a plan keeps as small as possible.
 
-    Fuel tax is owed by miles driven in a state, wherever the fuel was bought: what was paid at the pump is credited
-    (International Fuel Tax Agreement). So what a company loses at a pump is the price less the
-    tax in it, and TAX_ADJUSTED compares that.
+    Fuel tax is owed by miles driven in a state, wherever the fuel was bought. The tax paid at the pump is credited
+    (International Fuel Tax Agreement). So the cost of a gallon for the company is the price less the tax in it, and
+    TAX_ADJUSTED compares that cost.
     """
 
     PUMP = "pump"
@@ -91,7 +91,7 @@ TRANSITIONS: dict[RouteStatus, frozenset[RouteStatus]] = {
     RouteStatus.ERROR: frozenset({RouteStatus.PENDING}),
     RouteStatus.CANCELED: frozenset(),
 }
-"""Every change of status that the service makes; tests compare what a push and a cancel do with it."""
+"""Every change of status that the service makes. Tests compare the effects of a push and of a cancel with it."""
 
 CANCELED_VIA_API = "Canceled via API"
 

@@ -1,8 +1,8 @@
 """Listings of a table's rows for people: page by page, by a text that they contain, or one row by its key.
 
-Each table has an index in the order of its list. A page without a search is read from it, and so is a search for what
-is frequent. A search for what is rare reads all rows of its company (of stations: all there are), once: some 35 ms for
-100,000 rows. What matches is counted up to `MOST_COUNTED`.
+Each table has an index in the order of its list. A page without a search is read from it, and so is a search for a
+frequent text. A search for a rare text reads all rows of the company (or all stations) once: some 35 ms for 100,000
+rows. Matching rows are counted up to `MOST_COUNTED`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ class _Total(NamedTuple):
 
 class Listing(Generic[Row]):
     """The rows of a table. `scope` is the condition for a row to be the caller's; its parameters are the first argument
-    of every call. `retires`: the table has a `retired_at`, and what is retired is looked through on its own."""
+    of every call. `retires`: the table has a `retired_at`, and retired rows have a list of their own."""
 
     def __init__(
         self, row: type[Row], table: str, *, scope: str, key: str, order: str, searched: Sequence[str], retires: bool

@@ -94,7 +94,8 @@ def _print_unforeseen_of_a_thread(failed: threading.ExceptHookArgs) -> None:
 
 
 def _fit_to_be_read(_: Any, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Errors repeat what they were given: no line of the log has a secret in it, or is forged by one that it quotes."""
+    """Errors quote their input. So secrets are masked in every line of the log, and control characters are escaped, so
+    that no input forges a line."""
     return {
         name: printable(_fit(value), keep="\n") if name == "exception" else _fit(value, one_line=True)
         for name, value in with_shown_ids(event).items()

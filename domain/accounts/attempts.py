@@ -2,7 +2,7 @@
 
 A browser in which the account has signed in before counts alone. Any other attempt counts by its network, by account
 and network together, and by account. An account's count leaves out the networks from which it has signed in before. So
-whoever guesses at an account, from however many networks, slows down neither the browsers nor the networks that its
+people who guess at an account, from however many networks, slow down neither the browsers nor the networks that its
 owner uses. `Bound` is the rule.
 """
 

@@ -1,8 +1,8 @@
 """Bodies and queries are checked against the shapes.
 
 msgspec decodes and checks in one pass, in C, and stops at the first fault; the contract lists every invalid field. So a
-body that fails is walked once more, field by field, against the same types (`find_faults`). The walk also finds what
-msgspec does not know as a fault, NUL and an offset without a colon. A body that cannot hide these is not walked.
+body that fails is walked once more, field by field, against the same types (`find_faults`). The walk also finds two
+faults that msgspec does not know: NUL, and an offset without a colon. A body that cannot hide these is not walked.
 """
 
 import functools

@@ -1,7 +1,7 @@
 """CSV files: imports keep good rows and list bad ones by line; exports can be imported again.
 
-Spreadsheets run a cell that begins like a formula. A text that does is written with an apostrophe before it, which
-spreadsheets take for "this is text", and which reading takes away again: what was written reads the same.
+Spreadsheets run a cell that begins like a formula. Such a text is written with an apostrophe before it, which tells
+spreadsheets that it is a text. Reading takes the apostrophe away again, so the text is read as it was before.
 """
 
 import csv

@@ -121,7 +121,7 @@ def change_driver(
     keep_contact: bool,
     contacts: Contacts = IN_CLEAR,
 ) -> None:
-    """Stores what `row` says of the driver. With `keep_contact` the stored contact stays, which nobody is shown.
+    """Stores the driver's values from `row`. With `keep_contact` the stored contact stays, because forms never show it.
 
     `routes.intake.fleet_changes` calls it. Raises UnknownCompany, RetiredCompany, UnknownTarget, AlreadyInFleet.
     """
@@ -168,6 +168,6 @@ _BLANK = Command(
 
 
 def forget_driver(connection: Connection, company_id: UUID, driver_id: UUID) -> None:
-    """Removes everything of a retired driver but the id, which routes name."""
+    """Removes all values of a retired driver except the id, because routes name it."""
     forget_former_names(connection, company_id, driver_id)
     _BLANK.execute(connection, (driver_id,))

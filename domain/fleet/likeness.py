@@ -88,8 +88,8 @@ class Likeness:
         return max(alike, self._percent_of_part(runs, own))
 
     def _percent_of_part(self, one: frozenset[str], other: frozenset[str]) -> float:
-        """0 unless the numbers and words of the one are among the other's. What is contained otherwise is no likeness:
-        a `0` is in every other unit number. In a unit number only the numbers count, if it has any."""
+        """0 unless the numbers and words of the one are among the other's. A part of a number or word is no likeness: a
+        `0` is in every other unit number. In a unit number only the numbers count, if it has any."""
         part, whole = sorted((one, other), key=len)
         if not part <= whole:
             return 0
@@ -100,9 +100,9 @@ class Likeness:
         return _LEAST_OF_PART + sum(map(len, part)) / sum(map(len, whole)) * (_MOST_OF_PART - _LEAST_OF_PART)
 
     def _near(self, wanted: str, runs: frozenset[str]) -> set[int]:
-        """The records worth a close look, by their number: those with the most letters in common, in whatever order
-        the words come, and those that are a part of the value or have it as a part. A close look at each record of a
-        large fleet takes too long for a page."""
+        """The numbers of the records that are compared closely: records with the most letters in common, in any order
+        of the words, and records that are a part of the value or contain it. Comparing each record of a large fleet
+        closely takes too long for a page."""
         (alike,) = process.cdist([wanted], self._tidied, scorer=fuzz.ratio)
         (in_order,) = process.cdist([_ordered(wanted)], self._ordered, scorer=fuzz.ratio)
         alike = np.maximum(alike, in_order)

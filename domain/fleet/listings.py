@@ -1,4 +1,4 @@
-"""A company's vehicles and drivers, as people look through them. The API's lists are in `api_lists`."""
+"""Lists of a company's vehicles and drivers for the console. The API's lists are in `api_lists`."""
 
 from domain.fleet.drivers import StoredDriver
 from domain.fleet.vehicles import StoredVehicle

@@ -51,7 +51,7 @@ def unclear_references(references: Sequence[GivenReference]) -> list[GivenRefere
 
 def why_unclear(subject: Matched, unclear: Sequence[GivenReference]) -> str:
     """The sentence that says what prevents the match of a `vehicle` or `driver`, and what to do about it. `unclear` is
-    what `unclear_references` gives."""
+    the result of `unclear_references`."""
     if len(unclear) > 1:
         named = " and ".join(f"the {reference.kind} '{reference.value}'" for reference in unclear)
         return (

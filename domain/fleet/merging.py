@@ -1,5 +1,5 @@
-"""The rules by which rows of a CSV file are merged into the stored vehicles or drivers: which record a row means, and
-what it changes."""
+"""The rules by which rows of a CSV file are merged into the stored vehicles or drivers: they find the record that a row
+means, and the changes that it makes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Record:
 
 
 class Merged(NamedTuple, Generic[RowShape]):
-    """The records to write. Updates come first: an insert may take the unit number that an update gives up."""
+    """The records to write. Updates come first: an insert may take a unit number that an update has freed."""
 
     updates: list[Record]
     inserts: list[Record]

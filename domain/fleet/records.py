@@ -110,7 +110,7 @@ def retire_record(connection: Connection, company_id: UUID, kind: Matched, recor
     """Retires a vehicle or driver: no reference leads to it any more. Its mappings are deleted; its history stays.
     Retiring twice keeps the first time.
 
-    `routes.intake.retiring` calls it, and does what follows for the record's routes. Raises UnknownTarget.
+    `routes.intake.retiring` calls it, and then changes the record's routes. Raises UnknownTarget.
     """
     if _RETIRE[kind].execute(connection, (now, company_id, record_id)).rowcount == 0:
         raise UnknownTarget(kind, shown_record(kind, record_id))

@@ -95,7 +95,7 @@ def store_vehicle(connection: Connection, company_id: UUID, row: VehicleRow) -> 
 
 
 def change_vehicle(connection: Connection, company_id: UUID, vehicle_id: UUID, row: VehicleRow) -> None:
-    """Stores what `row` says of the vehicle. `routes.intake.fleet_changes` calls it. Raises UnknownCompany,
+    """Stores the vehicle's values from `row`. `routes.intake.fleet_changes` calls it. Raises UnknownCompany,
     RetiredCompany, UnknownTarget, AlreadyInFleet."""
     lock_company(connection, company_id)
     require_in_service(connection, company_id, "vehicle", vehicle_id)

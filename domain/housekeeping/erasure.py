@@ -1,10 +1,10 @@
 """Erases a company or a driver for good.
 
 The subject is retired first, so that nothing new comes in. The work is done in portions, each in a transaction of its
-own: nobody waits for long, and a command that broke off can be given again.
+own. So no other transaction waits for long, and a command that broke off can be given again.
 
-The books need a driver's routes with miles, gallons and cost. They stay, without anything that says whose they were.
-The only thing that stays of a company is that it was erased.
+The books need a driver's routes with miles, gallons and cost. They stay, without any data that identifies the driver.
+Of an erased company only the record of its erasure stays.
 """
 
 import time
@@ -221,7 +221,7 @@ _BLANK_WRITTEN = [
 ]
 """Texts that name the driver, also where another one drives. Subjects in the audit log are ids only."""
 _DELETE_ENTRIES = Command("DELETE FROM audit_log WHERE company_id = %s AND subject = %s")
-"""Deletes the entries about changes of a driver by hand: the reason why one was retired may say who it is."""
+"""Deletes the entries about changes of a driver by hand: the reason of a retirement may name the driver."""
 
 
 class _Named(NamedTuple):
@@ -256,8 +256,7 @@ _LOCK_NAMING = Statement(
 
 
 def _routes_naming(connection: Connection, company_id: UUID, driver_id: UUID) -> list[_Named]:
-    """The driver's routes, and those that were never matched but name the driver in a way that means nobody else. They
-    are locked."""
+    """The driver's routes, and the routes that were never matched but name only this driver. They are locked."""
     return _LOCK_NAMING.all(connection, {"company_id": company_id, "driver_id": driver_id})
 
 

@@ -62,7 +62,7 @@ def forget_texts(connection: Connection, *, days: float, now: datetime, limit: i
 
 
 def forget_event_details(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
-    """Removes the reasons and errors of a route's events. It stays known what happened, when, and who did it."""
+    """Removes the reasons and errors of a route's events. The kind of each event, its time and its person stay."""
     return _BLANK_EVENTS.execute(connection, _portion(now, days, limit)).rowcount
 
 

@@ -1,6 +1,6 @@
 """The report of a quarter: miles, gallons burned, gallons planned to be bought and the tax on them, by state.
 
-All figures are planned ones: nothing here knows what a driver really bought, or the odometer.
+All figures are planned ones: real purchases and odometers are not known here.
 """
 
 import functools
@@ -53,8 +53,9 @@ class QuarterTotals:
 
 @dataclass(frozen=True, slots=True)
 class QuarterReport:
-    """The report of a quarter. `ended`: the quarter was over when the report was made. `routes` and `legs` count what
-    was driven, `legs_rebuilt` the legs whose line was found again, `legs_without_plan` the legs without a plan."""
+    """The report of a quarter. `ended`: the quarter was over when the report was made. `routes` and `legs` count the
+    driven routes and legs, `legs_rebuilt` the legs with a line that was found again, `legs_without_plan` the legs
+    without a plan."""
 
     basis: str
     company_id: UUID
@@ -127,8 +128,8 @@ def _counts(legs: Sequence[DrivenLeg]) -> Mapping[str, int]:
 
 
 def _line(state: str, miles: float, burned: float, planned: float, rate: TaxRate | None) -> StateLine:
-    """The line of a state. A purchase is credited the rate. The surcharge is owed on what was burned, whatever was
-    bought."""
+    """The line of a state. A purchase is credited the rate. The surcharge is owed on all gallons burned; purchases do
+    not change it."""
     burned, planned = round(burned, REPORT_DECIMALS), round(planned, REPORT_DECIMALS)
     tax = None
     if rate is not None:

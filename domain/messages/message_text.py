@@ -102,7 +102,7 @@ def _totals(plan: Mapping[str, Any], is_cut: bool) -> str:
 def _fuel_stop(
     stop: Mapping[str, Any], plan: Mapping[str, Any], directions: Directions | None, map_link: str, end_of_plan: str
 ) -> list[str]:
-    """Three lines: the place, what to do there and what comes next, and the map."""
+    """Three lines: the place; the purchase and the next stop; the map."""
     number = stop["sequence"] + 1
     place = [stop["name"], *([stop["address"]] if stop["address"] else [])]
     heading = f", heading {directions.heading}" if directions is not None and directions.heading else ""

@@ -57,7 +57,7 @@ def queue_message(
     low_fuel: bool = False,
     road_miles: float | None = None,
 ) -> UUID:
-    """Store the message of a fresh plan, to be sent. Returns its id. `compose` says what `road_miles` is."""
+    """Store the message of a fresh plan, to be sent. Returns its id. `compose` describes `road_miles`."""
     message_id = new_id()
     name = route.reference or route.external_id
     text = compose(
@@ -121,7 +121,7 @@ _EARLIER = Statement(
 def earlier_messages(
     connection: Connection, message_id: UUID, route_id: UUID, driver_id: UUID, environment: str
 ) -> EarlierMessages:
-    """Read what the driver was told of the same load before. The load may have been another route then, which was
+    """Read the earlier messages to the driver about the same load. The load may have been another route then, which was
     canceled and pushed again, or superseded.
     """
     return _EARLIER.one(

@@ -30,8 +30,8 @@ SLOWEST_PASS = timedelta(minutes=1)
 
 
 class Measured(NamedTuple):
-    """Everything that the rules judge, as of one moment. `queues` is None when Redis does not answer; what else it
-    tells is then empty."""
+    """Everything that the rules judge, as of one moment. `queues` is None when Redis does not answer; the other fields
+    that come from Redis are then empty."""
 
     queues: Sequence[QueueState] | None
     workers: Sequence[WorkerHeartbeat]

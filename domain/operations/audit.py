@@ -12,7 +12,7 @@ from domain.ids import first_id_of, new_id
 from domain.statements import Command, Statement
 
 QUEUE_ACTIONS = ("pause", "resume", "replay", "discard")
-"""The actions on the whole service. The console's other actions are named `page.what`, such as `keys.revoke`."""
+"""The actions on the whole service. The console's other actions are named by page and verb, such as `keys.revoke`."""
 
 LONGEST_REASON = 500
 _LONGEST_SUBJECT = 300

@@ -1,8 +1,8 @@
-"""CSV files that people bring to the console: what each may hold, who brought it, how far its import is, and what
-became of it. The command line imports the same kinds of files by the same functions, but keeps no such record.
+"""Imports of CSV files in the console: the kind of each file, its user, the progress of its import, and its result. The
+command line imports the same kinds of files by the same functions, but keeps no such record.
 
-An import is one transaction. The process that runs it says every second how far it is (`note_progress`). One that has
-been silent for `SILENT_SECONDS` is gone, and its transaction with it.
+An import is one transaction. The process that runs it notes its progress every second (`note_progress`). A process that
+has been silent for `SILENT_SECONDS` is gone, and its transaction with it.
 """
 
 from collections.abc import Callable

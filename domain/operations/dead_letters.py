@@ -1,7 +1,7 @@
 """Dead letters: jobs that failed at every attempt. Dramatiq keeps them for a week. People find, replay, discard them.
 
-A job is only a hint: whoever discards one loses no work that the database still knows to be due. Replaying and
-discarding are single steps inside Redis: when two people do it at the same time, one of them takes each letter.
+A job is only a hint: discarding one loses no work that the database still knows to be due. Replaying and discarding are
+single steps inside Redis: when two people do it at the same time, one of them takes each letter.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class DeadLetter(NamedTuple):
 
 
 class Filter(NamedTuple):
-    """The dead letters that somebody asks for. A field that is None does not matter."""
+    """The dead letters that a person asks for. A field that is None does not matter."""
 
     queue: str | None = None
     job: str | None = None

@@ -1,4 +1,4 @@
-"""The companies and routes of jobs: a job carries ids only, and the database knows whose they are."""
+"""The companies and routes of jobs: a job carries ids only, and the database tells the company and route of each."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Measures everything that the rules of `alerts` look at. Redis may be away: the database still tells what is
+"""Measures everything that the rules of `alerts` need. Redis may be away: the database still tells which work is
 overdue."""
 
 from datetime import datetime

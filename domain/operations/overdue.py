@@ -14,7 +14,7 @@ from domain.stations.prices import STALE_AFTER
 Figure = Literal["pending", "unplanned", "unsent", "failed-messages", "silent-trucks", "held", "stale-prices"]
 
 COUNTED = 10_000
-"""A figure counts so far. More is not told apart, and is read by nobody."""
+"""A figure counts up to this number. Larger counts are all shown as "or more"."""
 
 PENDING_FOR = timedelta(minutes=1)
 UNPLANNED_FOR = timedelta(minutes=10)

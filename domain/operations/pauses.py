@@ -1,8 +1,8 @@
 """Paused queues: workers take no job from them.
 
-A pause is kept in the database, not in Redis: it is somebody's decision, and Redis may forget everything at any time.
-A pause that was forgotten would send messages which somebody has stopped. Each worker process reads this small table
-every two seconds.
+A pause is kept in the database, not in Redis: it is a person's decision, and Redis may forget everything at any time. A
+forgotten pause would send messages that a person has stopped. Each worker process reads this small table every two
+seconds.
 """
 
 from datetime import datetime

@@ -91,7 +91,8 @@ def after_stop(V: CostFunction, station: StationInGallons, stop_cost: float) -> 
 
         W(40) = 100 - 3 * 40 = -20        W(60) = 130 - 3 * 60 = -50, the minimum from here on
 
-    So whoever leaves with 150 gallons arrived with 60 and bought 90, for 130 + 270 dollars and the cost of the stop.
+    So a truck that leaves with 150 gallons arrived with 60 and bought 90, for 130 + 270 dollars and the cost of the
+    stop.
     """
     price = station.price
     shift = station.smallest - station.detour  # from the level before the smallest purchase to the one after it
@@ -235,8 +236,8 @@ def after_stops_from_start(
 
 
 def least_sum(forward: CostFunction, backward: CostFunction) -> tuple[float, CostSegment, CostSegment]:
-    """The least of what two functions cost together at one level, and their lines there. The levels of the second are
-    negative. The cost is infinite where they have no level in common.
+    """The least sum of two functions at one level, and their lines there. The levels of the second are negative. The
+    cost is infinite where they have no level in common.
     """
     least, lines = math.inf, (_END[2], _END[2])
     at = len(backward) - 1  # from right to left, which is from low levels to high ones

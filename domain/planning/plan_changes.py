@@ -10,13 +10,14 @@ FUEL_CHANGE_PERCENT = 10.0
 """Percent of capacity. A smaller change moves a purchase by a few gallons, and the driver sees that at the pump."""
 
 SETTLED_PERCENT = 1.0
-"""Nobody is pumping while two readings in a row differ by no more than this."""
+"""The tank is not being filled while two readings in a row differ by no more than this."""
 
 SAVING_CHANGE_DOLLARS = 10.0
 """The driver gets no new instructions for a smaller change."""
 
 MAX_BURNED_PERCENT = 30.0
-"""Percent of capacity. What the road burned is estimated. An error of 15 % in this much is 4.5 %, half of a change."""
+"""Percent of capacity. The fuel that the road burned is estimated. An error of 15 % in this much is 4.5 %, half of a
+change."""
 
 SAME_ROAD_MILES = 25.0
 """A truck that has driven further than this since its plan was made saves on another trip: the two do not compare."""
@@ -27,8 +28,8 @@ def level_on_leaving(
 ) -> float | None:
     """The level at the first stop in percent, from a reading of `percent` after so many miles.
 
-    What the road burned is added. For example, of 200 gallons, 55 % after 65 miles at 6.5 mpg: 10 gallons were burned,
-    which are 5 %, so the tank held 60 %.
+    The fuel that the road burned is added. For example, of 200 gallons, 55 % after 65 miles at 6.5 mpg: 10 gallons were
+    burned, which are 5 %, so the tank held 60 %.
 
     None where the reading says nothing about the first stop: beyond the plan's first purchase, or too far away.
     `plan` is a fuel plan as the API shows it.
@@ -40,7 +41,7 @@ def level_on_leaving(
 
 
 def fuel_changed(planned_percent: float, readings: Sequence[float], *, departed: bool) -> bool:
-    """Tell if the tank no longer holds what the plan was made with. `readings` are in percent, the newest first.
+    """Tell if the fuel level has changed since the plan was made. `readings` are in percent, the newest first.
 
     One odd reading proves nothing: two in a row must be off, to the same side. While the truck stands they must also
     agree, so that the driver is told when the tank is full and not while it fills. For a plan made with 40 %:

@@ -138,8 +138,8 @@ _SINCE_ARRIVAL = Statement(
 
 
 def newest_at_first_stop(connection: Connection, route: RouteToPlan) -> datetime:
-    """The time of the truck's newest fix from the stop that it reached first. Without a fix there, the time of arrival,
-    which somebody entered by hand."""
+    """The time of the truck's newest fix from the stop that it reached first. Without a fix there, the time of the
+    arrival that a dispatcher entered."""
     parameters = (route.vehicle_id, route.environment, route.arrived_at, _MOST_FIXES)
     newest = route.arrived_at
     arrival: Point | None = None

@@ -26,8 +26,8 @@ class Candidate(NamedTuple):
     detour_miles_in: float
     detour_miles_out: float
     price: float
-    """Dollars a gallon as the objective counts them. What comes back for a gallon is taken off, so it may be
-    negative."""
+    """Dollars a gallon as the objective counts them. Money that comes back for a gallon is taken off, so the price may
+    be negative."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Purchase(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """Purchases in driving order, and their cost with that of the stops, less the worth of what is left."""
+    """Purchases in driving order, and their cost with the cost of the stops, less the worth of the fuel left."""
 
     purchases: tuple[Purchase, ...]
     objective: float
@@ -109,7 +109,7 @@ def objective_of(trip: Trip, purchases: Sequence[Purchase]) -> float:
 
 def fuel_without_purchases(trip: Trip, purchases: Sequence[Purchase]) -> list[float]:
     """The fuel on arriving at each of these stations, and last at the destination, if nothing were bought. It may be
-    negative. The fuel in the tank is this plus what was bought before.
+    negative. The fuel in the tank is this plus the purchases before.
     """
     arriving = []
     fuel, mile = trip.start_usable_gallons, 0.0

@@ -1,4 +1,5 @@
-"""Work without Redis while it does not answer. One caller finds out; nobody else waits until it is back."""
+"""The service works without Redis while Redis does not answer. One caller waits for the error; no other caller waits
+until Redis is back."""
 
 import threading
 import time

@@ -1,5 +1,5 @@
-"""Dead letters as Redis has them. `operations.dead_letters` finds them by company and route, and records who replays or
-discards them."""
+"""Dead letters as Redis has them. `operations.dead_letters` finds them by company and route, and records each replay
+and discard with its person."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime

@@ -1,7 +1,7 @@
 """Heartbeats of workers, and runs of the scheduler's passes, kept in Redis.
 
-Dramatiq's own heartbeat only says that a process talks to Redis. It goes on while all threads hang. This one says what
-the process runs, and since when it has held jobs without finishing any.
+Dramatiq's own heartbeat only says that a process talks to Redis. It goes on while all threads hang. Fuelroute's
+heartbeat also reports the jobs that the process runs, and since when it has held jobs without finishing any.
 """
 
 from collections.abc import Iterable, Mapping
@@ -100,7 +100,7 @@ def send_worker_heartbeat(
 
 
 def remove_worker_heartbeat(client: redis.Redis, worker_id: str) -> None:
-    """Forgets a worker that stops in order, so that nobody misses it."""
+    """Forgets a worker that stops in order, so that no alert reports it as silent."""
     client.hdel(WORKER_HEARTBEATS, worker_id)
 
 

@@ -1,7 +1,7 @@
 """Enqueues jobs for the workers of any process.
 
 A job is only a hint, which the sweep repeats when it is lost. So enqueueing never fails its caller: while Redis is
-away, nothing is enqueued, and nobody waits.
+away, nothing is enqueued, and no caller waits.
 """
 
 from collections.abc import Iterable, Iterator

@@ -42,8 +42,8 @@ def import_routes_job(
 
 
 def import_due_job(company_id: UUID, portion: int) -> Job:
-    """Import a batch of what is due of a company when the job runs. Jobs with different portions may run at the same
-    time."""
+    """Import a batch of the company's routes that are due when the job runs. Jobs with different portions may run at
+    the same time."""
     payload = {"portion": portion, "company_id": company_id}
     return Job("imports.due", "imports", payload, f"imports.due {company_id} {portion}", company_id)
 

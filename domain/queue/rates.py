@@ -1,7 +1,7 @@
 """Jobs that go into each queue and come out of it, by minute, for an hour.
 
-The scripts that enqueue count what goes in, and workers count in their heartbeats: counting costs no extra request.
-Redis keeps the counts, so they survive a restart of any process of ours.
+The scripts that enqueue count the jobs that go in. Workers report the jobs that ended in their heartbeats. So counting
+costs no extra request. Redis keeps the counts, so they survive a restart of any process of ours.
 """
 
 from collections.abc import Sequence

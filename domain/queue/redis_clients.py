@@ -41,7 +41,7 @@ def async_redis_client(url: str) -> redis.asyncio.Redis:
 
 
 class RedisProblem(FuelrouteError):
-    """Redis cannot serve us; the text says what to do."""
+    """Redis cannot serve Fuelroute. The text says what to do."""
 
 
 def check_redis(url: str, *, needed: bool = True) -> None:

@@ -1,1 +1,1 @@
-"""The log of requests: what each API key asked lately, and what it was answered."""
+"""The request log: the latest requests of each API key, and the answers."""

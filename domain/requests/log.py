@@ -24,8 +24,8 @@ _MOST_OF_FAULTS = 2_000
 
 
 class Entry(msgspec.Struct, gc=False):
-    """A request of a valid key, as it came and was answered. Nothing of it is redacted yet: it stays in the memory of
-    the process until `lines_of` makes of it what is stored."""
+    """A request of a valid key, as it came and was answered. It is not redacted yet: it stays in the memory of the
+    process until `lines_of` makes the stored row of it."""
 
     caller: Caller
     id: str

@@ -1,8 +1,8 @@
 """Redaction of requests before they are stored. The fields of the contract are kept, except those that may say who a
 driver is. Everything else is masked.
 
-A masked value says only what it was: `*** a string`. Names of fields that the contract does not have are not kept
-either, only how many there were.
+A masked value names only its type: `*** a string`. Names of fields that the contract does not have are not kept either,
+only how many there were.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ from domain.encoding import write
 from domain.text import without_secrets
 
 MOST_BYTES = 64 << 10
-"""A larger body is not kept, only its size: nobody pays for reading it once more."""
+"""A larger body is not kept, only its size: reading it once more would cost too much."""
 MOST_CHARACTERS = 4 << 10
 _MOST_OF_A_TEXT = 400
 _MOST_OF_A_LIST = 50

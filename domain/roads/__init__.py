@@ -1,4 +1,4 @@
-"""The road through some points: how long it is, where it runs, how long it takes to drive.
+"""The road through some points: its length, its line, its driving time.
 
 There is one interface, `Roads`. Behind it are Valhalla where its address is set (`valhalla.py`), and the embedded main
 roads of North America (`highways.py`), which are an estimate and need nothing else. Roads always answer: no valid point

@@ -2,8 +2,8 @@
 
 `highways.npz` holds the motorways and trunk roads of the contiguous United States, Alaska, Canada and Mexico, and the
 US freeway graph, as a contraction hierarchy (`contraction.py`). `build_highways.py` makes the file, and
-`highways-licence.txt` says whose data it is. The way is the quickest one. The lines between junctions are simplified.
-Roads of lower rank are missing, so a way that needs them goes round.
+`highways-licence.txt` names the owners of the data. The way is the quickest one. The lines between junctions are
+simplified. Roads of lower rank are missing, so a way that needs them goes round.
 """
 
 import bisect

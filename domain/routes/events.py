@@ -54,7 +54,7 @@ _EVENTS = Statement(
 def record_event(
     connection: Connection, route_id: UUID, kind: EventKind, detail: str, *, by: str | None = None, now: datetime
 ) -> None:
-    """`detail` is the reason or the error; `by` is the e-mail address of whoever asked."""
+    """`detail` is the reason or the error; `by` is the e-mail address of the person who asked."""
     _KEEP.execute(connection, (new_id(), now, kind, by, detail[:LONGEST_DETAIL], route_id))
 
 

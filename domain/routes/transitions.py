@@ -1,6 +1,6 @@
 """Transitions of a route after its import: one function for each change of its status.
 
-Each is a step inside the caller's transaction. Which status may follow which is in `lifecycle`.
+Each is a step inside the caller's transaction. `lifecycle` lists the changes of status that are allowed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,9 +34,9 @@ START_OVER = f"""
 """  # noqa: S608 (constants of this module)
 """The assignments that bring a route `r` back to before its import. The one parameter is when that import is due.
 
-Its visits and its former truck stay until the import decides: which visits could have begun it as it is then, and
-whether it lets that truck go. Until then no other draft of the truck starts. So a route that is pushed again while its
-truck is at the first stop keeps it."""
+Its visits and its former truck stay until the import decides two things: which visits could have begun the route as it
+is then, and whether the route lets that truck go. Until then no other draft of the truck starts. So a route that is
+pushed again while its truck is at the first stop keeps it."""
 
 
 # The ways to end
@@ -46,8 +46,9 @@ def end(
     connection: Connection, ending: Statement[IdRow], parameters: Parameters, undelivered: str, *, now: datetime
 ) -> tuple[list[UUID], list[Job]]:
     """Ends routes short of their last stop by the statement `ending`, which returns their ids. Every such end passes
-    through here. What is on its way to their drivers is not delivered, for the reason `undelivered`; they save nothing;
-    and their trucks are processed again, for each may stand at the first stop of its next route and send nothing more.
+    through here. Messages on their way to the drivers are not delivered, for the reason `undelivered`. The savings of
+    the routes are deleted. Their trucks are processed again, because each may stand at the first stop of its next route
+    and send nothing more.
 
     Locks tracks, so the caller locks no further routes. Returns the ids, and the jobs to enqueue after the commit.
     """
@@ -82,8 +83,8 @@ _LOCK = Statement(
 def cancel_route(
     connection: Connection, tenant: Tenant, route_id: UUID, *, now: datetime, reason: str = CANCELED_VIA_API
 ) -> tuple[CancelEffect | None, list[Job]]:
-    """DELETE of one route, or what a dispatcher asks for in the console. Returns its effect (None: the tenant has no
-    such route) and jobs for after the commit."""
+    """Cancels one route, for the API's DELETE or for a dispatcher in the console. Returns its effect (None: the tenant
+    has no such route) and jobs for after the commit."""
     row = _LOCK.first(connection, (*tenant, route_id))
     if row is None:
         return None, []

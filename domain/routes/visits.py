@@ -1,4 +1,4 @@
-"""Visits: when the truck of a route arrived at each stop, when it left, and what shows it.
+"""Visits: the arrival and the departure of a route's truck at each stop, with their evidence.
 
 The evidence of either end is stored as `{"rule": ..., "fixes": [...]}`; `fixes` may be empty. A manual stop event also
 has `"source": "dispatcher"`, `by`, `reason` and `markedAt`. A departure that is only implied has `"source": "implied"`

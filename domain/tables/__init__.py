@@ -3,9 +3,10 @@ one module for each subject; this one loads them all, so that `SQLModel.metadata
 
 Statements elsewhere are plain SQL through psycopg; each stands in the module that owns the table's rules.
 
-Every table of a company's data carries its `company_id`, and its `environment` where there are two of it, for row-level
-security and for spreading companies over several databases. An id alone names one row of all companies, so what is
-looked up by an id has no company in its key: the entries of the largest indexes would grow by a third.
+Every table of a company's data has the column `company_id`, and the column `environment` where live and sandbox rows
+are apart. Both serve row-level security and the spreading of companies over several databases. An id alone names one
+row of all companies, so keys by id do not contain the company: the entries of the largest indexes would grow by a
+third.
 """
 
 from domain.tables import accounts, fleet, operations, plans, routes, stations, telematics

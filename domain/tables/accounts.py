@@ -103,7 +103,7 @@ class Sessions(SQLModel, table=True):
 
 
 class Devices(SQLModel, table=True):
-    """A browser in which a user has signed in before: what strangers attempt elsewhere does not slow it down."""
+    """A browser in which a user has signed in before: attempts of strangers elsewhere do not slow it down."""
 
     __tablename__ = "devices"
 
@@ -130,7 +130,7 @@ class SignInAttempts(SQLModel, table=True):
     __tablename__ = "sign_in_attempts"
 
     subject: bytes = Field(sa_column=Column(LargeBinary, primary_key=True))
-    """A hash of who tried, or at what: a device, a network, an account, an account from a network."""
+    """A hash of the key by which attempts count: a device, a network, an account, an account from a network."""
     attempts: float
     """Their number at the time of the last one. They are forgotten bit by bit; see `accounts/attempts.py`."""
     last_at: datetime = time_column()

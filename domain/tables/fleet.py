@@ -1,4 +1,4 @@
-"""Vehicles and drivers, and what names in the TMS mean."""
+"""Vehicles and drivers, and mappings: the records that names in the TMS mean."""
 
 from datetime import datetime
 from uuid import UUID

@@ -43,7 +43,7 @@ class AuditLog(SQLModel, table=True):
     """NULL: it was done to the whole service."""
     at: datetime = time_column()
     actor: str
-    """An e-mail address, or who gave a command on which machine."""
+    """An e-mail address, or the user and the machine of a command."""
     action: str
     subject: str
     reason: str

@@ -1,4 +1,4 @@
-"""Fuel plans, their messages to drivers, and what they save."""
+"""Fuel plans, their messages to drivers, and their savings."""
 
 from datetime import datetime
 from typing import Any
@@ -71,7 +71,7 @@ class Messages(SQLModel, table=True):
     """Since when it is tried: since it was created, or sent again by hand."""
     retry_at: datetime | None = time_column(now=True, null=True)
     claimed_until: datetime | None = time_column(null=True)
-    """Until then a worker may be handing it over. Once past: what came of that attempt is not known."""
+    """Until then a worker may be handing it over. Once that time is past, the result of the attempt is not known."""
     sent_at: datetime | None = time_column(null=True)
 
 

@@ -12,13 +12,13 @@ from domain.tables.columns import is_one_of, json_column, time_column, with_defa
 
 
 def _waiting_for(kind: str, column: str, reason: PendingReason) -> Index:
-    """Held routes by the name of what they wait for."""
+    """Held routes by the reference that they wait for."""
     where = f"status = 'pending_mapping' AND pending_reason = '{reason}' AND {column} IS NOT NULL"
     return Index(f"routes_waiting_for_{kind}", "company_id", column, "id", postgresql_where=text(where))
 
 
 class Routes(SQLModel, table=True):
-    """A dispatch route: what was pushed, where it stands, and what became of it."""
+    """A dispatch route: its pushed input, its status, and its result."""
 
     __tablename__ = "routes"
     __table_args__ = (
@@ -206,7 +206,7 @@ class Visits(SQLModel, table=True):
     arrived_at: datetime = time_column()
     departed_at: datetime | None = time_column(null=True)
     arrival_evidence: dict[str, Any] | None = json_column(null=True)
-    """The rule and the fixes, or who entered it and why; see `routes/visits.py`. NULL once it was forgotten."""
+    """The rule and the fixes, or the dispatcher and the reason; see `routes/visits.py`. NULL once it was forgotten."""
     departure_evidence: dict[str, Any] | None = json_column(null=True)
     stored_at: datetime = time_column(now=True)
     """The time by our clock when the truck was last found to have moved the route on: the same for all visits of a
@@ -226,6 +226,6 @@ class RouteEvents(SQLModel, table=True):
     at: datetime = time_column()
     kind: str
     actor: str | None = None
-    """The e-mail address of whoever asked. NULL: the service itself."""
+    """The e-mail address of the person who asked. NULL: the service itself."""
     detail: str | None = None
     """The reason, or the error. NULL once it was forgotten."""

@@ -61,7 +61,7 @@ class FuelTaxes(SQLModel, table=True):
 
 
 class PriceSets(SQLModel, table=True):
-    """One import of stations, taxes or (of a company) deals: what was priced from then on was priced with it."""
+    """One import of stations, taxes or (of a company) deals. Plans that are priced later use its prices."""
 
     __tablename__ = "price_sets"
 

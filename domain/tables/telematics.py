@@ -52,7 +52,7 @@ class Tracks(SQLModel, table=True):
     unprocessed_since: datetime | None = time_column(null=True)
     """The time since when it waits to be processed. Fixes that come in meanwhile do not renew it."""
     free_since: datetime | None = time_column(null=True)
-    """Fix time at which the truck completed its last route: what was recorded before belongs to that one."""
+    """Fix time at which the truck completed its last route. Fixes that were recorded before belong to that route."""
     freed_at: datetime | None = time_column(null=True)
     """When that was decided."""
     watch_from: datetime | None = time_column(null=True)

@@ -1,4 +1,4 @@
-"""Held routes: which can be imported now, which wait for a certain value, which are due again, which are too old."""
+"""Finds held routes: those that can be imported now, wait for a certain value, are due again, or are too old."""
 
 from collections.abc import Sequence
 from datetime import datetime

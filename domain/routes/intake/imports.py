@@ -1,7 +1,7 @@
 """Imports held routes: each becomes a draft, or keeps waiting for its vehicle, its driver or its import window.
 
-`import_routes` makes one attempt at a batch of routes. `route_matching` decides, and imports what waits for nothing.
-Here it is worded and stored what the other routes wait for. Which routes are tried, and when, is in `holds`.
+`import_routes` makes one attempt at a batch of routes. `route_matching` decides, and imports the routes that wait for
+nothing. This module words and stores the reasons of the other routes. `holds` finds the routes that are due.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ from domain.telematics.rechecks import process_trucks, recheck_imported, recheck
 
 
 class ImportOutcome(Struct, frozen=True, array_like=True):
-    """The state after an import attempt, with what an answer shows of the route's vehicle and driver."""
+    """The state after an import attempt, with the fields of the route's vehicle and driver that an answer shows."""
 
     status: RouteStatus
     reason: PendingReason | None
@@ -50,8 +50,8 @@ def import_routes(
     the same job may run twice. Routes that another transaction has locked are left alone too, unless told to `wait`.
 
     It needs no transaction around it. The first two statements go out together, which makes them one transaction: a
-    route that waits for nothing is a draft, and its truck is looked at again. Routes that had started before follow in
-    a second transaction, and what the rest waits for in a third, unless a route has changed meanwhile.
+    route that waits for nothing is a draft, and its truck is rechecked. Routes that had started before follow in a
+    second transaction. The reasons of the rest follow in a third, except for routes that have changed meanwhile.
     """
     with pipelined(connection):
         attempt = match_and_import(connection, route_ids, visited=False, wait=wait, now=now)
@@ -76,8 +76,8 @@ def _import_visited(
     connection: Connection, route_ids: Sequence[UUID], *, early: timedelta, now: datetime, wait: bool
 ) -> tuple[list[AttemptedRoute], list[Job]]:
     """The attempt at routes with visits, which hardly any route has, in one transaction. Only visits that could have
-    begun the route as it is now stay: such a route has arrived, and its plan is due. To look at the trucks again locks
-    them, so that none of their other routes starts before the visits are judged."""
+    begun the route as it is now stay: such a route has arrived, and its plan is due. The recheck locks the trucks, so
+    that none of their other routes starts before the visits are judged."""
     with pipelined(connection):
         attempt = match_and_import(connection, route_ids, visited=True, wait=wait, now=now)
         trucks = recheck_imported(connection, route_ids, now=now)
@@ -131,7 +131,7 @@ class _Held(Struct):
         return GivenReference(named, value or "", candidates or ())
 
     def why(self) -> str:
-        """The sentence that says what the route waits for."""
+        """The sentence about the missing reference, or about the import window."""
         if self.reason is PendingReason.VEHICLE_UNMAPPED:
             return why_unclear("vehicle", [self.reference(kind) for kind in self.unclear_vehicle or ()])
         if self.reason is PendingReason.DRIVER_UNMAPPED:
@@ -185,8 +185,8 @@ _HOLD = Statement(
 def _hold(
     connection: Connection, routes: Sequence[AttemptedRoute], *, now: datetime
 ) -> tuple[dict[UUID, ImportOutcome], list[Job]]:
-    """Stores what these routes wait for, and has the trucks looked at again that they had before. Routes that have
-    changed since the attempt, or are locked, are left out."""
+    """Stores the reasons why these routes wait, and has their former trucks rechecked. Routes that have changed since
+    the attempt, or are locked, are left out."""
     outcomes: dict[UUID, ImportOutcome] = {}
     changes: list[_Change] = []
     for route in routes:

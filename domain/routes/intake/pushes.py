@@ -1,4 +1,4 @@
-"""Pushed routes: what is new is created, what is known is updated, and older routes are superseded.
+"""Pushes: new routes are created, known routes are updated, and older routes are superseded.
 
 Pushes are stored in batches, each inside one transaction.
 """
@@ -48,23 +48,23 @@ class Pushed(NamedTuple):
 
 
 def create_routes(pushes: Sequence[Push], *, now: datetime) -> Query[list[Pushed | None]]:
-    """The quick way for new routes, pushed with keys that were valid when they were last looked at: one statement,
-    which looks at the keys again and needs no transaction around it.
+    """The quick way for new routes that were pushed with keys which were valid at their last check: one statement,
+    which checks the keys again and needs no transaction around it.
 
     A push without a result (None) is left to `store_pushes`: its key is not valid any more, its route exists already, a
     push before it in this list creates it, or it may supersede others.
 
-    The statement does not wait until its commit is on disk, so whoever answers the push makes sure of it: the worker's
-    commit of the import writes both to disk, and so does `database.flush`.
+    The statement does not wait until its commit is on disk. The caller makes sure of that before it answers the push:
+    the worker's commit of the import writes both commits to disk, and so does `database.flush`.
     """
     return _insert(_CREATE, pushes, now=now)
 
 
 def store_pushes(connection: Connection, pushes: Sequence[Push], *, now: datetime) -> tuple[list[Pushed], list[Job]]:
-    """Stores all pushes, whatever they meet, those of one `externalId` in the order given.
+    """Stores all pushes, of new and of known routes. Pushes of one `externalId` are stored in the order given.
 
-    Returns what became of each, and jobs to enqueue after the commit (the import of the routes themselves is the
-    caller's to enqueue).
+    Returns the result of each, and jobs to enqueue after the commit. The caller enqueues the import of the routes
+    themselves.
 
     It goes in rounds, each of which takes one push of each `externalId`. LOAD-1, LOAD-2 and LOAD-1 with another start
     take two: the first one creates both routes, the second one updates LOAD-1.
@@ -104,9 +104,9 @@ def _store_round(
     to_lock: Sequence[Push],
     now: datetime,
 ) -> dict[int, Pushed]:
-    """Stores the pushes at these positions, no two of the same `externalId`. Returns what became of each, by position.
+    """Stores the pushes at these positions, no two of the same `externalId`. Returns the result of each, by position.
     The routes of `to_lock` are locked with those that they may supersede. That comes after the inserts, which may wait
-    for another process that inserts the same route: whoever waits there holds no route that exists already.
+    for another process that inserts the same route. So a transaction that waits there holds no lock of a stored route.
 
     A push is missing in the result when its route was there as we tried to create it, but another transaction had
     canceled it before we locked it: the next round creates it.

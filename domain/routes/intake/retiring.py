@@ -50,7 +50,7 @@ def retire(
 ) -> tuple[Retirement, list[Job]]:
     """Retires a vehicle or driver. Its routes that have not started are matched again; active ones become `error`.
 
-    Returns what became of its routes, and the jobs to enqueue after the commit. Retiring twice keeps the first time.
+    Returns the changes of its routes, and the jobs to enqueue after the commit. Retiring twice keeps the first time.
     Raises UnknownCompany, UnknownTarget; StillDriving, unless by force.
     """
     lock_company(connection, company_id, even_retired=True)
@@ -69,7 +69,7 @@ def retire(
 
 def match_again_lately_retired(connection: Connection, *, now: datetime) -> list[UUID]:
     """The five-minute pass: an import that ran while a vehicle or driver was retired may have matched a route to it.
-    Such routes are matched again, but for those that somebody else has locked. Returns their ids, to import."""
+    Such routes are matched again, except those that another transaction has locked. Returns their ids, to import."""
     again: list[UUID] = []
     for kind in get_args(Matched):
         records = lately_retired_records(connection, kind, now=now)
@@ -81,10 +81,10 @@ def match_again_lately_retired(connection: Connection, *, now: datetime) -> list
 
 
 def close_routes(connection: Connection, company_id: UUID, *, now: datetime, wait: bool = True) -> int:
-    """Ends a portion of a retired company's routes. Returns how many it was; after 0 all are ended. Those that somebody
-    else has locked are left out unless told to `wait` for them.
+    """Ends a portion of a retired company's routes. Returns how many it was; after 0 all are ended. Routes that another
+    transaction has locked are left out, unless `wait` is true.
 
-    Nobody is in a hurry to learn where its trucks stand: the sweep has them looked at."""
+    Its trucks are not urgent: the sweep has them processed again."""
     ids = unfinished_routes(connection, company_id, limit=_PORTION, wait=wait)
     end_routes(connection, ids, "The company was retired", now=now)
     return len(ids)

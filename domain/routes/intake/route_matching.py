@@ -1,8 +1,8 @@
 """Matches held routes to vehicles and drivers, and imports those that wait for nothing.
 
-The rule stands here once, as SQL: one statement looks up what each reference can mean, decides, and stores the imported
-routes. Deciding in Python between two statements cost a fifth of the routes a second. `imports` words what the others
-wait for, from what the statement found.
+The rule stands here once, as SQL: one statement looks up the records that each reference can mean, decides, and stores
+the imported routes. Deciding in Python between two statements cost a fifth of the routes a second. `imports` words the
+reasons of the other routes from the statement's rows.
 """
 
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ class AttemptedRoute(NamedTuple):
     driver_id: UUID | None
     driver_name: str | None
     held: dict[str, Any] | None
-    """The document that `imports` reads what the route waits for from; None when it waits for nothing."""
+    """The document from which `imports` reads why the route waits; None when it waits for nothing."""
 
 
 _CANDIDATES = """

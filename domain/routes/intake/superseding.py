@@ -79,8 +79,8 @@ _LOCK_WITH_OLDER = Command(
 
 def lock_with_older(connection: Connection, pushed: Sequence[tuple[Tenant, RouteInput]]) -> None:
     """Locks the routes that these pushes name, and those that they may supersede, together in the order of their ids,
-    as everybody does who locks several routes. Without that, a push that holds its own route and waits for an older
-    one, and an import that holds the older one, would wait for each other."""
+    like every transaction that locks several routes. Without that, a push that holds its own route and waits for an
+    older one, and an import that holds the older one, would wait for each other."""
     wanted = [{**tenant._asdict(), "body": body} for tenant, body in pushed]
     _LOCK_WITH_OLDER.execute(connection, {"pushed": as_json(wanted)})
 
@@ -109,8 +109,8 @@ _LOCK_OLDER = Statement(
 
 
 def supersede(connection: Connection, route_ids: Sequence[UUID]) -> list[UUID]:
-    """Cancels what these routes supersede. Returns the ids of the canceled routes, whose trucks are to be looked at
-    again."""
+    """Cancels the routes that these routes supersede. Returns the ids of the canceled routes. The caller has their
+    trucks rechecked."""
     if not route_ids:
         return []
     by_whom = {old.id: old.external_id for old in _LOCK_OLDER.all(connection, (list(route_ids),))}

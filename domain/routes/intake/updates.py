@@ -25,7 +25,7 @@ class CurrentRoute(NamedTuple):
     status: RouteStatus
     revision: int
     same_input: bool
-    """The push brings what is stored."""
+    """The push brings the stored input again."""
 
 
 class Update(NamedTuple):
@@ -107,8 +107,8 @@ _MOVE_BACK = Command("UPDATE visits SET stop = -1 - stop WHERE route_id = %s AND
 
 
 def _keep_visits(connection: Connection, update: Update) -> None:
-    """The visits of the stops that stay move to the stops' new positions. The others are forgotten. Whether those that
-    stay could have begun the route as it is now is for its import to say, which knows its truck."""
+    """The visits of the stops that stay move to the stops' new positions. The others are forgotten. The import decides
+    later which of the remaining visits could have begun the route as it is now, because it knows the truck."""
     route_id, new = update
     old = _VISITED.first(connection, (route_id,))
     if old is None:

@@ -1,4 +1,4 @@
-"""The references that held routes wait for, as the matching screens show them, and what becomes of these routes.
+"""The references that held routes wait for, as the matching screens show them, and the progress of these routes.
 
 A mapping counts for both environments, so the routes of both are shown together.
 """

@@ -42,7 +42,8 @@ def start_delivery(
 def finish_delivery(
     connection: Connection, claimed: Claim, fault: Fault | None, *, settings: Settings, now: datetime
 ) -> DeliveryOutcome:
-    """Stores how an attempt ended, `fault` being what the gateway made of it. See `message_life.settle`."""
+    """Stores how an attempt ended. `fault` is the gateway's fault; None when the gateway took the message. See
+    `message_life.settle`."""
     _LOCK_ROUTE.execute(connection, (claimed.message_id,))
     settled = message_life.settle(connection, claimed, fault, settings=settings, now=now)
     if settled is not None and fault is not None:

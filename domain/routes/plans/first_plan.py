@@ -24,7 +24,7 @@ def finish_plan(
     """Stores a first plan and its message, and moves the route on: `planned`, or `error` where no plan is feasible.
 
     Returns the outcome and the jobs to enqueue after the commit. `outdated`: the route was changed while the plan was
-    computed, so nothing is stored. What is due for the route now is enqueued by whoever changed it.
+    computed, so nothing is stored. The change of the route has enqueued the work that is due now.
     """
     route = task.route
     if not transitions.lock_for_plan(connection, route.id, route.revision):

@@ -1,7 +1,7 @@
 """Requests for reviews of a route's plan: fuel or prices changed at its first stop, the truck has just left that stop,
 or a dispatcher asks.
 
-`reviews` takes the reviews, and says what a route keeps of them.
+`reviews` makes the reviews, and describes the values that a route keeps of them.
 """
 
 from collections.abc import Sequence

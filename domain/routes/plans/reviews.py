@@ -1,7 +1,7 @@
 """Reviews of the plans of routes: a stored plan is compared with a new one, made as of now, and kept or replaced.
 `review_requests` asks for them.
 
-What a route keeps of its reviews:
+The values that a route keeps of its reviews:
 
 - `review_at`: a review is due. Its job is enqueued at once; from this time on the sweep enqueues it again. NULL: none.
 - `review_requests`: how many reviews were asked for so far. A review that ends sets `review_at` to NULL only when none
@@ -12,7 +12,7 @@ What a route keeps of its reviews:
 - `corrected_at`: when that happened last. From then on the plan is not reviewed any more; it may still be made anew on
   the way (`replans`).
 
-For example: the truck takes 50 gallons at its first stop. The fixes that tell so ask for a review; its worker finds the
+For example: the truck takes 50 gallons at its first stop. The fixes that show it request a review; its worker finds the
 fuel changed, stores the new plan as `correction_id` and queues a message. When the message is sent, the route shows the
 new plan and has `corrected_at`.
 """
@@ -81,7 +81,7 @@ class PlanUnderReview(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """A plan that may have to be replaced, what a new one is made from, and whether the fuel is a reason for it."""
+    """A plan that may have to be replaced, the inputs of a new one, and whether the fuel is a reason for it."""
 
     plan: PlanUnderReview
     task: PlanTask
@@ -287,7 +287,7 @@ def _cause_of(review: Review, *, now: datetime) -> PlanCause:
 
 
 def _confirm(connection: Connection, review: Review, corridor: Corridor, new: ComputedPlan | NoPlan) -> None:
-    """Keeps the plan, and stores what it was reviewed with, so that the same change is not reviewed again.
+    """Keeps the plan, and stores the fuel and prices of the review, so that the same change is not reviewed again.
 
     - No plan is feasible with the new fuel level: that level is stored, because there is nothing better for it.
     - The new prices change too little: they are stored, but the fuel level stays the one that the plan was made with.

@@ -72,10 +72,11 @@ def enter_stop_event(
     settings: Settings,
     now: datetime,
 ) -> tuple[bool, list[Job]]:
-    """Stores that the truck was at a stop, or has left it, at that moment. The visit does what any visit does.
+    """Stores that the truck was at a stop, or has left it, at that moment. The visit has the same effects as any visit.
 
-    Returns True if it was news: what was seen or entered before stays as it is. And the jobs to enqueue after the
-    commit: what the truck has done since is processed again. Raises ImpossibleStopEvent, ImpossibleStep.
+    Returns True if the event was new, since an arrival or departure that is known stays as it is. Returns also the jobs
+    to enqueue after the commit: the truck's fixes since then are processed again. Raises ImpossibleStopEvent,
+    ImpossibleStep.
     """
     early = timedelta(hours=settings.early_arrival_hours)
     stale = arrivals.STALE_DRAFT_AFTER
@@ -148,8 +149,8 @@ _PLAN_NOW = Statement(
 
 
 def plan_again(connection: Connection, tenant: Tenant, route_id: UUID, by: Requester, *, now: datetime) -> list[Job]:
-    """Has the plan made anew from where the truck is. The review that makes it decides what becomes of it: the driver
-    hears of it only where a review of the service's own would tell of it.
+    """Has the plan made anew from where the truck is. The review that makes it decides about it by the usual rules: the
+    driver is told only if any other review would tell him.
 
     Returns the jobs to enqueue after the commit. Raises ImpossibleStep.
     """

@@ -25,7 +25,7 @@ from domain.routes.intake.pushes import Push, Pushed
 
 
 class RouteRow(NamedTuple):
-    """A stored route with what an answer shows of it, as `lookups` reads it."""
+    """A stored route with the values for an answer, as `lookups` reads it."""
 
     id: UUID
     company_id: UUID

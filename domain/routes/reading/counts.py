@@ -1,9 +1,9 @@
 """The number of routes by company, environment, status and day of the scheduled start, without counting them.
 
-Triggers on `routes` write into `route_count_deltas` what each statement changes, in its own transaction: whatever
-commits is counted, and whatever is rolled back never was. Each transaction only adds rows, so none waits for another's
-counter. `fold` sums the deltas up in `route_counts`. Whoever reads adds the two in one statement, so a count is exact
-at any moment, whatever is folded meanwhile.
+Triggers on `routes` write the changes of each statement into `route_count_deltas`, in the statement's own transaction.
+So committed changes are counted, and changes that are rolled back are not. Each transaction only adds rows, so none
+waits for another's counter. `fold` sums the deltas up in `route_counts`. A reader adds counts and deltas in one
+statement, so a count is exact at any moment, even while deltas are folded.
 """
 
 from typing import NamedTuple

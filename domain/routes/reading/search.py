@@ -1,8 +1,8 @@
 """The console's list of routes: the filters of the API, and the words that people know a route by.
 
-With the API's filters alone, the list is the API's, with its exact totals. Words have no index, which every push would
-pay for. So they are looked for among a bounded number of routes, those that start last. A truck's and a driver's routes
-are found by their index, and so is a whole `externalId`, however old its route is.
+With the API's filters alone, the list is the API's, with its exact totals. Words have no index, because every push
+would pay for it. So they are searched among a bounded number of routes, those that start last. A truck's and a driver's
+routes are found by their index, and so is a whole `externalId`, however old its route is.
 """
 
 from collections.abc import Sequence

@@ -143,7 +143,7 @@ def test_a_worker_whose_clock_is_ahead_would_never_seem_silent() -> None:
 
 def test_jobs_that_nobody_admits_to_hold_are_found() -> None:
     (need,) = needs(holders={"w1": Holder(2, NOW), "w9": Holder(3, NOW), "w8": Holder(0, NOW)})
-    assert need.what == "A worker that tells nothing of itself holds 3 jobs"
+    assert need.what == "A worker without a heartbeat holds 3 jobs"
     assert need.path == "/queues/workers/w9"
 
 
@@ -160,7 +160,7 @@ def test_a_paused_queue_is_told_with_its_reason_and_does_not_count_as_stalled() 
     assert need == Alert(
         False,
         "messages is paused by ann@example.com: wrong prices",
-        "Resume it when that is over: fuelroute queues resume messages --reason TEXT",
+        "Resume it when the reason no longer holds: fuelroute queues resume messages --reason TEXT",
         "/queues",
     )
 
