@@ -117,7 +117,8 @@ class Child:
         return self.process.poll()
 
     def restart_if_due(self, report: Report) -> None:
-        """Notices a death, waits a growing while, and starts the process again. Somebody calls it again and again."""
+        """Notices a death, waits for a growing time, and starts the process again. It must be called again and
+        again."""
         now = time.monotonic()
         if self.start_again_at is not None:
             if now >= self.start_again_at:
@@ -194,7 +195,7 @@ class Supervisor:
         return [child for group in self._groups for child in group]
 
     def watch(self, tick: Callable[[], object] = lambda: None) -> None:
-        """Restarts what dies, until `stopping` is set (by a signal handler)."""
+        """Restarts each process that dies, until `stopping` is set (by a signal handler)."""
         while not self.stopping:
             for child in self.children:
                 child.restart_if_due(self._report)
@@ -202,7 +203,7 @@ class Supervisor:
             time.sleep(_POLL_SECONDS)
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
-        """Stops the groups, the last started first, all within `seconds`; what does not stop is killed."""
+        """Stops the groups, the last started first, all within `seconds`. A process that does not stop is killed."""
         end = time.monotonic() + seconds
         while self._groups:
             group = self._groups.pop()

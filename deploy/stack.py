@@ -102,8 +102,8 @@ def run_workers(settings: Settings, queues: Sequence[str], processes: int, *, sc
 
 
 def contact_key(settings: Settings, data: Path) -> dict[str, str]:
-    """The variable by which the processes know what contacts are sealed with: a key in the folder of the embedded
-    database, made at its first start. One for a database elsewhere is the operator's to set."""
+    """The variable that gives the processes the key for contacts: a key in the folder of the embedded database, made at
+    its first start. For a database elsewhere the operator sets the key."""
     if settings.contact_key is not None or settings.database_url is not None:
         return {}
     file = data / CONTACT_KEY_FILE
@@ -172,7 +172,7 @@ def process_spec(name: str, arguments: Sequence[str], logs: Path, env: dict[str,
 
 
 def _command(*arguments: str) -> list[str]:
-    """`-P`: whatever folder somebody starts it in, its packages are ours, not a `domain/` that lies there."""
+    """`-P`: in any folder, the process imports our packages, not a `domain/` that lies in that folder."""
     return [sys.executable, "-P", "-c", "from deploy.cli import main; main()", *arguments]
 
 

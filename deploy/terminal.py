@@ -10,7 +10,7 @@ from domain.text import printable
 
 
 class Terminal(Console):
-    """Prints what people and other systems wrote as it is: brackets are no markup, and control characters, which might
+    """Prints texts of people and other systems as they are: brackets are no markup, and control characters, which might
     steer the terminal, are spelled out. A value that must not end its line goes through `printable` before."""
 
     def __init__(self, **options: Any) -> None:

@@ -20,14 +20,14 @@ _SECRETS = (
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    r"""`text` on one line and harmless to a terminal: what steers it is written as `\u001b`, but for the characters in
-    `keep`. A JSON document stays the same document."""
+    r"""`text` on one line and harmless to a terminal: characters that steer it are written like `\u001b`, except those
+    in `keep`. A JSON document stays the same document."""
     return _STEERING.sub(lambda found: found[0] if found[0] in keep else f"\\u{ord(found[0]):04x}", text)
 
 
 def without_secrets(text: str) -> str:
-    """`text` with `***` for what looks like the password of an address, or a key. A net below those who put no secret
-    into a text in the first place."""
+    """`text` with `***` for parts that look like a key, or like the password of an address. A second safeguard: callers
+    should put no secret into a text at all."""
     if "@" in text:
         text = _WORD.sub(_without_password, text)
     for pattern, replacement in _SECRETS:

@@ -1,4 +1,4 @@
-"""The key of a request, and what the request may do: refuse it, or let it go on."""
+"""The key and the permissions of a request, which is refused or goes on."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ class Credentials(NamedTuple):
 
 
 class AuthResult(NamedTuple):
-    """The caller of a request (None: no valid key) and what is left of the rate limit (None: asked before, or Redis is
+    """The caller of a request (None: no valid key), and the rest of the rate limit (None: asked before, or Redis is
     away)."""
 
     caller: Caller | None

@@ -74,10 +74,7 @@ class Authenticator:
         self._known.pop(credentials.key.hash, None)
 
     async def admit(self, batch: Sequence[Submitted[Item, Result]]) -> "list[Admitted[Item, Result]]":
-        """The requests that may have what they ask for, for work that checks the keys itself. All others are settled.
-
-        A key that was valid before passes without a look; only a refusal needs one.
-        """
+        """The admitted requests, for work that checks the keys itself. All others are settled."""
         auth_results = await self._check([one.item.by for one in batch], looked_at_again=True)
         doubtful = [
             position
@@ -165,7 +162,7 @@ class Authenticator:
 
 
 class Admitted(NamedTuple, Generic[Item, Result]):
-    """A request that may have what it asks for."""
+    """A request with a valid key, within its limit and its permissions."""
 
     asked: Submitted[Item, Result]
     auth_result: AuthResult

@@ -26,7 +26,7 @@ class Submission(Generic[Item, Result]):
         self.future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
 
     def settle(self, result: Result) -> None:
-        """Sets the result, unless there is one. Perhaps nobody waits for it any more."""
+        """Sets the result, unless there is one already, or the caller no longer waits."""
         if not self.future.done():
             self.future.set_result(result)
 

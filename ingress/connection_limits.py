@@ -1,4 +1,4 @@
-"""Limits of connections before anybody knows who is at their other end: places, bytes, time, lines of the log.
+"""Limits of connections before the caller is known: places, bytes, time, lines of the log.
 
 One check each second finds the connections that are overdue, so that a request costs no timer.
 """
@@ -121,7 +121,7 @@ class ConnectionLimiter:
 
 
 def address_of(host: str) -> str:
-    """The address by which connections count: an IPv4 address, or a /64 network of IPv6, which is one party's."""
+    """The address by which connections count: an IPv4 address, or a /64 network of IPv6, which one party owns."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

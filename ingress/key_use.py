@@ -1,4 +1,4 @@
-"""The time at which each key was last used, for people who manage keys: kept in memory, written once a minute."""
+"""The time of the last use of each key, for people who manage keys. It is kept in memory and written once a minute."""
 
 import threading
 from collections.abc import Iterable

@@ -96,8 +96,8 @@ class RequestMiddleware:
             )
 
     async def _allowance(self, request: Request) -> Allowance | None:
-        """The requests that a valid key has left: every answer shows them, also where no endpoint asked who the caller
-        is."""
+        """The requests that a valid key has left. Every answer shows them, even if no endpoint has looked up the
+        caller."""
         if request.auth_result is None:
             if request.credentials is None:
                 return None

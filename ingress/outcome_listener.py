@@ -19,8 +19,8 @@ from domain.routes.intake.imports import ImportOutcome
 log = get_logger(__name__)
 
 _SILENCE_SECONDS = 1.5
-"""A subscription that is silent for so long is asked for a sign of life, and given up after as long again. With the
-pause before the next connection, outcomes are missed for less than 5 s."""
+"""A subscription that is silent for so long is asked for a sign of life, and ended after as long again. With the pause
+before the next connection, outcomes are missed for less than 5 s."""
 
 _RECONNECT_SECONDS = 0.5
 
@@ -33,8 +33,7 @@ Item = TypeVar("Item")
 
 
 class ExpectedOutcome(NamedTuple, Generic[Item]):
-    """The outcome that somebody waits for: a route, the first revision of its input that counts, and the item it is
-    for."""
+    """An expected outcome: a route, the first revision of its input that counts, and the item that waits for it."""
 
     route_id: UUID
     revision: int
@@ -108,7 +107,7 @@ class OutcomeListener:
         self._waiting: dict[UUID, list[_Waiting]] = {}
 
     def expect(self, expected: Sequence[ExpectedOutcome[Item]]) -> Expectation[Item]:
-        """An expectation of these outcomes. Enter it before the job is enqueued: an outcome that nobody expects is
+        """An expectation of these outcomes. Enter it before the job is enqueued: an outcome without an expectation is
         dropped."""
         return Expectation(self._waiting, expected)
 
@@ -137,8 +136,8 @@ class OutcomeListener:
             await asyncio.sleep(_RECONNECT_SECONDS)
 
     async def _receive(self, channel: PubSub) -> None:
-        """Delivers what is announced, until the connection fails. Redis is asked for a sign of life when it has been
-        silent: a server that vanished closes nothing. Raises redis.RedisError."""
+        """Delivers the announced outcomes, until the connection fails. Redis is asked for a sign of life when it has
+        been silent: a server that vanished closes nothing. Raises redis.RedisError."""
         asked = False
         while True:
             message = await channel.get_message(timeout=_SILENCE_SECONDS)

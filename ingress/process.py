@@ -87,7 +87,8 @@ def free_port(host: str, port: int, variable: str = PORT_CHOICES) -> int:
 
 
 def within_open_files(bounds: Bounds) -> Bounds:
-    """The bounds, lowered to what the system lets a process open: beyond that nobody is answered at all."""
+    """The bounds, lowered to the number of files that the system lets a process open. Beyond that number no connection
+    would be answered at all."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = bounds.connections + _OTHER_OPEN_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -78,7 +78,7 @@ Counted = Literal["requests", "feed_requests"]
 
 
 def counter_of(what: Counted | Literal["positions"], key_id: UUID) -> str:
-    """The Redis key that counts what comes with an API key."""
+    """The Redis key that counts the requests or positions of an API key."""
     return f"fuelroute:{what}:{shown_id('key', key_id)}"
 
 

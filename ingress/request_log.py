@@ -1,7 +1,8 @@
-"""The log of requests, for the people who look at what a key did: collected in memory, written in batches.
+"""The request log, for the people who manage keys: entries are collected in memory and written in batches.
 
-It never holds up a request and never fails one. What it costs a request is an entry in a list; redaction and writing
-come later, for many at once, on a connection of its own. Entries that cannot be written in time are lost and counted.
+It never holds up a request and never fails one. A request only adds an entry to a list. Redaction and writing come
+later, for many entries at once, on a connection of its own. Entries that cannot be written in time are lost and
+counted.
 """
 
 import asyncio

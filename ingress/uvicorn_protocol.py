@@ -100,8 +100,8 @@ class Exchange(RequestResponseCycle):
             self.on_response()
 
     def _whole(self, head: Any, message: Any) -> bytes | None:
-        """Head and body as they are written. None: they are not whole, or uvicorn knows what is special about them, or
-        wrong."""
+        """Head and body as they are written. None: they are not whole, or uvicorn itself must handle a special case or
+        an error."""
         status: int = head["status"]
         body: bytes = message.get("body", b"")
         lines = [STATUS_LINE[status]]
@@ -327,8 +327,8 @@ class BoundedConnection(HttpToolsProtocol):
         return self._running is None or self._running.response_complete
 
     def _refuse(self, refusal: Refusal) -> None:
-        """Ends the connection. Requests that are done without what is missing are answered first: who is told that
-        they failed would be told wrong. Else the refusal is the answer, where none has begun."""
+        """Ends the connection. Requests that need none of the missing bytes are answered first, because they have not
+        failed. Otherwise the refusal is the answer, if no answer has begun."""
         self.limiter.refused(refusal.reason)
         self._refusal = refusal
         self._head_due = None
@@ -355,7 +355,7 @@ def bounded_connections(bounds: Bounds) -> type[HttpToolsProtocol]:
 
 
 def _parser(connection: BoundedConnection) -> httptools.HttpRequestParser:
-    """Drops what comes behind a request with `Connection: close`."""
+    """Drops all bytes after a request with `Connection: close`."""
     parser = httptools.HttpRequestParser(connection)
     parser.set_dangerous_leniencies(lenient_data_after_close=True)
     return parser

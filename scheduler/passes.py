@@ -1,5 +1,5 @@
-"""The scheduler's passes. Each reads from the database what is due, enqueues it, remembers nothing, and returns what it
-moved."""
+"""The scheduler's passes. Each reads from the database which work is due, enqueues it, keeps nothing in memory, and
+returns the counts of the things that it moved."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -168,7 +168,8 @@ class Passes:
         return moved
 
     def _forget(self, now: datetime) -> dict[str, int]:
-        """Forgets each kind in portions, each in a transaction of its own. What is left waits for the next hour."""
+        """Forgets old data of each kind in portions, each in a transaction of its own. The rest waits for the next
+        hour."""
         settings = self.settings
         kinds: tuple[tuple[str, Callable[..., int], float | None, int], ...] = (
             ("positions", position_partitions.forget_positions, settings.position_retention_days, _POSITIONS),

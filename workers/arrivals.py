@@ -27,7 +27,7 @@ def process_batch(context: Context, environment: str, vehicle_ids: Sequence[UUID
     """Processes all these trucks in one transaction, and enqueues what follows. When that fails, each truck gets a job
     of its own, so that one that always fails does not hold up the others.
 
-    Raises psycopg.OperationalError when another attempt may soon succeed: somebody else has locked the route of a
+    Raises psycopg.OperationalError when another attempt may soon succeed: another transaction has locked the route of a
     single truck, or PostgreSQL is away.
     """
     now = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""Dramatiq on Redis, tuned by what was measured: a consumer sleeps in Redis and wakes at once, and no error kills its
+"""Dramatiq on Redis, tuned by measurements: a consumer sleeps in Redis and wakes at once, and no error kills its
 thread.
 
 This is the only module that knows private names of Dramatiq's broker, consumer and worker.
@@ -34,14 +34,14 @@ _PATIENCE_SECONDS = 3
 """A Redis that is silent for longer is taken for gone, and connected to again."""
 
 _LONGEST_BACKOFF_MS = 50
-"""The stock consumer's sleep after it found nothing or is full: 1 s by default, which is all of its latency."""
+"""The sleep of Dramatiq's consumer after it found no job or is full: 1 s by default, which is all of its latency."""
 
 _HEARTBEAT_TIMEOUT_MS = 15_000
 _ALWAYS = 1_000_000  # of a million commands; the stock 1,000 returns a dead worker's messages only by luck
 
 _RECOVER_SECONDS = 5
-"""The time between two searches of a consumer for jobs that nobody will run: jobs of a worker that died, and jobs that
-Redis gave to this process in an answer which got lost."""
+"""The time between two searches of a consumer for lost jobs: jobs of a worker that died, and jobs that Redis gave to
+this process in an answer which got lost."""
 
 _PAUSED_SECONDS = 0.5
 """The sleep of a paused queue's consumer before it checks again whether the pause is over."""
@@ -115,8 +115,9 @@ class WakingConsumer(dramatiq.Consumer):
                 log.debug("workers.jobs_not_dealt")  # each consumer deals once a second
 
     def _recover_lost_jobs(self) -> None:
-        """Returns jobs of dead workers to their queue, and jobs that Redis has noted as ours and nobody here holds. No
-        other worker would ever run them, and no job of the same key could take their place."""
+        """Returns two kinds of lost jobs to their queue: jobs of dead workers, and jobs that Redis has noted as ours
+        but that this process does not hold. No other worker would ever run them, and no job of the same key could take
+        their place."""
         for name in (self._queue_name, dq_name(self._queue_name)):
             self._broker.caretaker.do_qsize(name)
         noted: Any = self._broker.client.smembers(taken_key(self._broker.broker_id, self._queue_name))
@@ -218,5 +219,5 @@ class FuelrouteWorker(Worker):
         self.queue_prefetch = threads * _PREFETCH_PER_THREAD
 
     def is_alive(self) -> bool:
-        """False when the thread of a consumer has died: nobody takes jobs of its queue any more."""
+        """False when the thread of a consumer has died: this process takes no more jobs of its queue."""
         return all(consumer.is_alive() for consumer in self.consumers.values())

@@ -65,10 +65,7 @@ def report(
     jobs: Sequence[Job],
     reply_to: str | None,
 ) -> None:
-    """Announces the outcomes to the ingress process that waits for these routes, and enqueues what follows from them.
-
-    Of routes that were not held any more it gets the revision, and reads them itself.
-    """
+    """Announces the outcomes to the ingress process that waits for these routes, and enqueues the next jobs."""
     if reply_to is not None:
         context.jobs.announce(reply_to, write(_announced(context, route_ids, outcomes)))
     context.jobs.put(*jobs)
@@ -144,4 +141,4 @@ def _early(context: Context) -> timedelta:
 
 
 class DatabaseAway(Exception):
-    """Nothing could be stored; the job is retried, and what it asked for stays due in the database."""
+    """Nothing could be stored. The job is retried, and its work stays due in the database."""

@@ -1,4 +1,5 @@
-"""Commands for the person on call: they show what is wrong, and mend it. The console's page Queues shows the same."""
+"""Commands for the person on call: they show the alerts, and act on queues and dead letters. The console's page Queues
+shows the same."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -236,7 +237,7 @@ def queues_log(
     ] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """Lists who paused, resumed, replayed or discarded what, and why; the newest first."""
+    """Lists the actions on queues and dead letters, with the person and the reason; the newest first."""
     with transaction() as connection:
         rows = [with_shown_ids(entry._asdict()) for entry in audit.latest_actions(connection, limit=limit)]
     show(as_json, rows, lambda: print_table(rows, "at", "actor", "action", "subject", "affected", "reason"))

@@ -97,7 +97,7 @@ def users_reset(
 
 @app.command("remove")
 def users_remove(email: Email, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Removes a user, who is signed out at once."""
+    """Removes a user. The user is signed out at once."""
     confirm(yes, f"{email} will no longer be able to sign in")
     with transaction() as connection:
         user_id = users.find_user(connection, email)

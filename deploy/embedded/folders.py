@@ -89,8 +89,8 @@ def write_private(file: Path, content: str) -> None:
 
 
 def socket_folder(data: Path, user: pwd.struct_passwd | None = None) -> Path:
-    """The folder of a server's socket. Its path is short, for a unix socket's path has at most 107 bytes. `user`, who
-    runs the server if we do not, can enter the folders above it."""
+    """The folder of a server's socket. Its path is short, for a unix socket's path has at most 107 bytes. `user`, the
+    user that runs the server, can enter the folders above it."""
     name = hashlib.sha256(str(data).encode()).hexdigest()[:12]
     folder = Path(tempfile.gettempdir()) / f"fuelroute-{os.getuid()}-{name}"
     if len(str(folder)) > 80 or (
@@ -101,7 +101,7 @@ def socket_folder(data: Path, user: pwd.struct_passwd | None = None) -> Path:
 
 
 def make_private(folder: Path, owner: int) -> None:
-    """Makes a folder that only its owner can enter, in a place where anybody can make one. Raises
+    """Makes a folder that only its owner can enter, in a place where every user can make one. Raises
     EmbeddedUnavailable."""
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)

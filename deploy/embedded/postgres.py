@@ -201,8 +201,7 @@ class EmbeddedPostgres:
 
 def _copy_programs(installed: Path, copy: Path) -> Path:
     """Copies the parts of the wheel that the server needs, in the same layout, for its programs look for the rest
-    beside themselves. Everybody may read the copy: there is nothing of ours in it. Returns the folder of the
-    programs."""
+    beside themselves. Every user may read the copy: it holds no data of ours. Returns the folder of the programs."""
     wheel = installed.parents[1]
     libraries = wheel.with_name(f"{wheel.name}.libs")
     for folder in (installed.parent / "lib", installed.parent / "share", libraries):

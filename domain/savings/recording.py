@@ -40,7 +40,7 @@ _RECORD = Command(
 
 
 def record_savings(connection: Connection, route_id: UUID) -> None:
-    """Store what the current plan of an active or completed route saves, in place of an earlier plan's savings."""
+    """Store the savings of an active or completed route's current plan, in place of an earlier plan's savings."""
     ends = _ENDS.one(connection, (route_id,))
     _RECORD.execute(connection, (lane_end(ends.first), lane_end(ends.last), route_id))
 

@@ -1,6 +1,6 @@
 """The report of savings in a span of time: in all, by week, truck, driver and lane, and the plans behind each figure.
 
-All figures are planned ones: nothing here knows what a driver really bought.
+All figures are planned ones: real purchases are not known here.
 """
 
 from collections.abc import Iterator

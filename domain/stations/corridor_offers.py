@@ -1,4 +1,5 @@
-"""The offers to a company along a road: the stations that the road passes, and what the company pays at each today.
+"""The offers to a company along a road: the stations that the road passes, each with the price that the company pays
+today.
 
 All is read in one snapshot, so that no plan sees half an import.
 """

@@ -1,4 +1,4 @@
-"""A station along a road, and what a company pays there. Both are tuples, because a plan makes hundreds of them."""
+"""A station along a road, and the offer there to a company. Both are tuples, because a plan makes hundreds of them."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,8 @@ class Station(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """One pass of the road by a station, and what the company pays there. `tax_per_gallon`: None where unknown."""
+    """One pass of the road by a station, with the price that the company pays there. `tax_per_gallon`: None where
+    unknown."""
 
     station: Station
     mile: float

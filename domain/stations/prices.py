@@ -1,4 +1,4 @@
-"""The price rules: what a company pays for a gallon at a station, tax included, and the price less the tax."""
+"""The price rules: the net price of a gallon for a company at a station, tax included, and the price less the tax."""
 
 import math
 from collections.abc import Iterable

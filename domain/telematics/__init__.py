@@ -1,1 +1,1 @@
-"""GPS positions: how they come in, and what they say about where a truck has been."""
+"""GPS positions: they are stored, and decide when a truck arrived at a stop and when it left."""

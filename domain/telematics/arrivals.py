@@ -110,7 +110,7 @@ class Visit:
 
 
 class TruckRoute(NamedTuple):
-    """An open route of a truck: what the choice of the current one needs to know of it."""
+    """An open route of a truck, with the values that the choice of the current route needs."""
 
     route_id: UUID
     status: RouteStatus

@@ -106,7 +106,8 @@ _MAKE_DUE = Statement(
 )
 """Notes in a track its earliest new fix that may move a route. Such a fix is within reach of a stop, or older than the
 latest departure (and ten minutes), or may show that a watched truck has left its road (`watches`). Fixes far from every
-stop move no route, nor do those that are too early for the route. They are stored, and rules that look back find them.
+stop, and fixes that are too early for the route, move no route. They are stored, and rules that read older fixes find
+them.
 
 The cost is that of the fixes and of the stops of a few routes, not of all drafts of the truck."""
 

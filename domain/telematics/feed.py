@@ -172,13 +172,13 @@ _STORE = Statement(
     FROM stored, (SELECT count(*) < %(fixes)s AS few FROM stored) AS of_them
     """,
 )
-"""All fixes are stored before the first track is locked, which counting them sees to. Two requests with the same fixes
-would deadlock otherwise."""
+"""All fixes are stored before the first track is locked, because the statement counts them first. Otherwise two
+requests with the same fixes would deadlock."""
 
 
 def _store(connection: Connection, tenant: Tenant, fixes: NewFixes, *, now: datetime) -> NewFixes:
-    """Stores the fixes, and each truck's newest one in its track, which is locked from now on. Returns those that were
-    not there yet. Fixes come in the order of their keys, so that two requests wait, and never deadlock."""
+    """Stores the fixes, and each truck's newest one in its track, which is locked from now on. Returns the new fixes.
+    Fixes come in the order of their keys, so that two requests wait, and never deadlock."""
     if not fixes:
         return fixes
     positions = fixes.values()

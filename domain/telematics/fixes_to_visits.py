@@ -5,8 +5,8 @@ Rules only, on top of `arrivals`. Each fix has the times of two clocks:
 
 - `recorded_at`, the tracker's, decides the visits. It is compared with the route's `scheduled_start`, and with
   `free_since`, the fix by which the truck completed its route before.
-- `received_at`, ours, tells what was known when. It is compared with the route's `imported_at`, and with `freed_at`,
-  when the route before was completed.
+- `received_at`, our clock's, tells when a fix was known. It is compared with the route's `imported_at`, and with
+  `freed_at`, when the route before was completed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -101,8 +101,8 @@ def visits_after(
     """The visits of a route after these fixes, by position of the stop; `before` are those that are stored.
 
     The fixes are processed in two passes. The first one starts from the visits known before the first of the fixes, for
-    a late fix may make a stored visit earlier. `merge_visits` rejects what would undo, delay or reorder stored visits.
-    The second pass starts from the outcome: a rejected late fix must not mask a newer one.
+    a late fix may make a stored visit earlier. `merge_visits` rejects visits that would undo, delay or reorder stored
+    ones. The second pass starts from the outcome: a rejected late fix must not mask a newer one.
 
     For example, the truck arrived at stop 0 at 12:00. Now its tracker sends what it has kept:
 
@@ -165,7 +165,7 @@ def _counts(
 
 
 def _known_by(moment: datetime, visits: Mapping[int, Visit]) -> dict[int, Visit]:
-    """The visits without what happened at that moment or later: neither those arrivals nor those departures."""
+    """The visits without the arrivals and departures at that moment or later."""
     known = {}
     for stop, visit in visits.items():
         if visit.arrived_at < moment:

@@ -1,8 +1,8 @@
-"""Manual stop events: a dispatcher enters that a truck arrived at a stop or left it. Which ones are possible, and which
-visits they make.
+"""Manual stop events: a dispatcher enters that a truck arrived at a stop or left it. The rules decide which events are
+possible, and which visits they make.
 
-Rules only: no clock, no storage. An event makes the visit that fixes would have made, so whatever follows from a visit
-follows from it too. It then stays as it was entered, and positions add what is missing:
+Rules only: no clock, no storage. An event makes the visit that fixes would have made, so it has all effects of a visit.
+Its time stays as it was entered, and positions add the missing times:
 
 - fixes neither move nor undo its time (`arrivals.merge_visits`);
 - a truck has left a stop with an entered arrival when fixes were seen there and then outside

@@ -58,8 +58,8 @@ _FORGET = (
 def _make_partition(connection: Connection, table: str, day: date) -> None:
     """The partition of a day. Positions of that day that came in earlier move into it.
 
-    Others who store positions wait before they choose a partition. One who has chosen `positions_live_other` already
-    and waits for it finds that the day has left it, and fails.
+    Other transactions that store positions wait before they choose a partition. A transaction that has chosen
+    `positions_live_other` already, and waits for it, fails when the day has left that partition.
     """
     connection.execute("LOCK TABLE positions IN SHARE ROW EXCLUSIVE MODE")
     name, bounds = sql.Identifier(table), (day, day + timedelta(days=1))

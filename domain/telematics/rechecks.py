@@ -72,8 +72,8 @@ _RECHECK_LEFT = Statement(
 def recheck_trucks(
     connection: Connection, route_ids: Iterable[UUID], *, now: datetime, since: datetime | None = None
 ) -> list[Job]:
-    """Has the last minutes of these routes' trucks processed again, or what they have done `since`. A truck that a
-    route lets go may stand at a stop that counts only from now on.
+    """Has the last minutes of these routes' trucks processed again, or all fixes `since` a moment. A truck that a route
+    lets go may stand at a stop that counts only from now on.
 
     Returns the jobs for it, to enqueue after the commit.
     """

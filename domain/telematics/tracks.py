@@ -289,8 +289,8 @@ _FREE_TRUCKS = Statement(
 
 
 def free_trucks(connection: Connection, route_ids: Sequence[UUID], *, now: datetime) -> list[Job]:
-    """Frees the trucks of routes that were just completed. What a truck has done since it reached the last stop belongs
-    to its next route, and is processed again.
+    """Frees the trucks of routes that were just completed. A truck's fixes since it reached the last stop belong to its
+    next route, and are processed again.
 
     Returns the jobs for it, to enqueue after the commit.
     """

@@ -1,4 +1,4 @@
-"""Watched trucks: trucks on their way whose company wants plans made anew there. Their tracks keep three values:
+"""Watched trucks: trucks on their way, of companies that want replans. Their tracks keep three values:
 
 - `watch_from`: fixes recorded from then on are to be compared with the road of the plan.
 - `watch_at`: only a fix recorded then or later can show something new, so only such a fix has the truck processed
@@ -6,7 +6,7 @@
   compared, because the truck is not watched, or a new plan or its message is under way.
 - `fuel_stops_passed`: how many of the driver's fuel stops are behind the truck.
 
-`routes/plans/replans.py` says which trucks are watched, and what follows from it; the rules are in
+`routes/plans/replans.py` decides which trucks are watched, and makes the replans; the rules are in
 `planning/deviations.py`.
 """
 

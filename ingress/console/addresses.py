@@ -149,8 +149,8 @@ FileHandler = Callable[[Page, Upload], Response]
 def upload_at(path: str, take: FileHandler, *, by: Collection[Role], check: Callable[[Page], object]) -> Route:
     """An address that takes a file as the body of the request, for the roles `by`; for others it does not exist.
 
-    Nothing of the file is read before `check` has looked at who sends it, and before the file has its place. `take`
-    owns the file from then on, unless it fails."""
+    No byte of the file is read before `check` has accepted the sender, and before the file has its place. `take` owns
+    the file from then on, unless it fails."""
 
     async def endpoint(request: Request) -> Response:
         _require_own_form(request, request.headers.get(FORM_HEADER, ""))

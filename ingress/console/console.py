@@ -44,7 +44,8 @@ class Console:
         self.reports = FairThreads("report", _REPORTS_AT_A_TIME, of_one=1, waiting=40, patience_seconds=30)
         """Threads for work that takes seconds. Other pages are answered meanwhile."""
         self.passwords = FairThreads("password", 1, of_one=1, waiting=60)
-        """The check of a password keeps a processor busy for a while, and anybody may ask for one."""
+        """The check of a password keeps a processor busy for a while, and people who are not signed in may cause
+        one."""
         self.known_browsers = FairThreads("known-browser", 1, of_one=1, waiting=60)
         """Checks passwords from browsers that have signed in before: strangers cannot delay these."""
         body_bytes = settings.body_memory_megabytes << 20

@@ -27,7 +27,7 @@ MOST_OF_ALL, MOST_OF_OWNER = 32, 4
 
 
 class TooManyDownloads(Exception):
-    """Too many files are on their way. The text says whose."""
+    """Too many downloads are on their way. The text says whether they are the session's, the owner's or all."""
 
 
 class Downloads:
@@ -58,7 +58,7 @@ class Downloads:
 
 
 class Download(Response):
-    """A CSV file. `done` is called once: when the file was sent, or when nobody reads it any more."""
+    """A CSV file. `done` is called once: when the file was sent, or when its reader has gone."""
 
     def __init__(self, name: str, write: Callable[[TextIO], object], *, encoding: str = "utf-8") -> None:
         """`write` is called now, and writes the whole file."""

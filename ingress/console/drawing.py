@@ -1,5 +1,5 @@
 """A route as a drawing: road, stations, stops and truck as figures of an SVG, in a frame of fixed width. No map service
-is asked, so nobody learns where the trucks are.
+is asked, so none learns where the trucks are.
 
 Road and stations are drawn once, since they can be many figures. Stops and truck lie above them in the same frame, and
 are drawn again at each refresh."""

@@ -1,7 +1,7 @@
 """Fair threads: no company uses more than its share of them, and the others wait in turn.
 
 A request that waits holds no thread and no connection to the database. The owner of a share is a company, an operator,
-or the network of somebody who is not signed in."""
+or the network of a person who is not signed in."""
 
 import asyncio
 from collections import Counter, OrderedDict
@@ -61,7 +61,7 @@ class ShareOwners:
         self._of: OrderedDict[bytes, str] = OrderedDict()
 
     async def of(self, token: str, look_up: Callable[[], Awaitable[str | None]]) -> str | None:
-        """The owner; None where nobody is signed in with that token."""
+        """The owner; None if no session has that token."""
         token_hash = hash_of_token(token)
         owner = self._of.get(token_hash) or await look_up()
         if owner is not None:

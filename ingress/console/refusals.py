@@ -1,4 +1,4 @@
-"""The pages that say what went wrong and what to do, and the table of errors that leads to them."""
+"""The pages for errors, which say what went wrong and what to do, and the table of errors that leads to them."""
 
 from functools import partial
 from typing import NamedTuple
@@ -79,8 +79,8 @@ async def answer_error(request: Request, error: Exception) -> Response:
 
 
 async def _answer_unknown_address(request: Request, error: Exception) -> Response:
-    """The page for an address that does not exist. Anybody may ask for many of them, so each waits for a thread of the
-    pages."""
+    """The page for an address that does not exist. One caller may ask for many of them, so each waits for a thread of
+    the pages."""
     refused = not_found()
     if isinstance(error, HTTPException) and error.status_code == 405:
         refused = Refused(405, "This address takes no such request", "Start from a page.")
@@ -89,7 +89,7 @@ async def _answer_unknown_address(request: Request, error: Exception) -> Respons
 
 
 async def _answer_nobody(_: Request, __: Exception) -> Response:
-    """The answer that nobody reads: the browser has gone."""
+    """The answer after the browser has gone."""
     return Response(status_code=499)
 
 

@@ -1,4 +1,4 @@
-"""One request of somebody who is signed in: the session, the role, the company, one transaction, the audit log."""
+"""One request of a signed-in user: the session, the role, the company, one transaction, the audit log."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ class AuditedAction(NamedTuple):
 
 @dataclass(slots=True)
 class Page:
-    """A request of somebody who is signed in, inside a transaction."""
+    """A request of a signed-in user, inside a transaction."""
 
     console: Console
     request: Request
@@ -89,7 +89,7 @@ Handler = Callable[[Page], Response]
 
 
 class ChooseCompany(Exception):
-    """An operator has not chosen yet whose pages to show."""
+    """An operator has not chosen a company yet."""
 
 
 def see_other(path: str) -> Response:

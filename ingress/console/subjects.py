@@ -34,7 +34,7 @@ from ingress.console.signed_in import Page
 Stored = TypeVar("Stored", bound=tuple[Any, ...])
 """A row as the list and the form read it: a NamedTuple."""
 Typed = TypeVar("Typed", bound=Struct)
-"""A row of the CSV file, and of what somebody types into the form."""
+"""A row of the CSV file, or the text of a form."""
 
 
 class Subject(ABC, Generic[Stored, Typed]):

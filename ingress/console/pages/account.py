@@ -1,4 +1,5 @@
-"""The page Your account: password and one-time codes. The page Companies: an operator chooses whose pages to see."""
+"""The page Your account: password and one-time codes. The page Companies: an operator chooses the company whose pages
+are shown."""
 
 from functools import partial
 

@@ -1,4 +1,5 @@
-"""The page Audit log: who did what, when, and why. Owners see the actions on their company, operators all actions."""
+"""The page Audit log: the actions of people, with time and reason. Owners see the actions on their company, operators
+all actions."""
 
 from uuid import UUID
 

@@ -104,8 +104,8 @@ def _with_candidates(
 
 
 def candidates(page: Page) -> Response:
-    """The part of a page that lists the records that contain a text. Where none does, it lists those that resemble it;
-    without a text, the first ones."""
+    """The part of a page that lists the records that contain a text. If none does, it lists the records that resemble
+    the text; without a text, it lists the first ones."""
     subject = subject_of(page)
     kind, value, text = kind_of(page, subject), page.form.packed("value"), page.form.text("q")
     records = list_records(page.connection, page.company_id, subject)

@@ -1,5 +1,5 @@
-"""The pages Queues, for operators: what is wrong now, the rows behind each number, dead letters, pauses. For others
-these addresses do not exist."""
+"""The pages Queues, for operators: alerts, the rows behind each number, dead letters, pauses. For other users these
+addresses do not exist."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

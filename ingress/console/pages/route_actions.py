@@ -29,7 +29,7 @@ _ENDS: dict[str, VisitEnd] = {"arrival": "arrival", "departure": "departure"}
 
 
 def cancel(page: Page) -> Response:
-    """Cancel the route by the rule of the API's DELETE. The route keeps the reason and who gave it."""
+    """Cancel the route by the rule of the API's DELETE. The route keeps the reason and the person."""
     tenant, route_id = _route(page)
     by = _by(page)
     effect, jobs = cancel_route(
@@ -44,7 +44,7 @@ def cancel(page: Page) -> Response:
 
 
 def enter_stop_event(page: Page) -> Response:
-    """Enter an arrival or departure that somebody learned from the driver.
+    """Enter an arrival or departure that the dispatcher learned from the driver.
 
     Raises ImpossibleStopEvent, ImpossibleStep."""
     tenant, route_id = _route(page)

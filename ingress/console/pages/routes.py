@@ -162,7 +162,7 @@ _DONE = {
 
 
 class Steps(NamedTuple):
-    """The actions that somebody may take on the route."""
+    """The actions that the user may take on the route."""
 
     cancel: bool
     stop_events: list[tuple[str, str]]
