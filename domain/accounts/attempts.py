@@ -1,4 +1,4 @@
-"""A limit on attempts to sign in, which slows down people who guess and locks out nobody who knows the password.
+"""A limit on attempts to sign in. It slows down guessing, and does not lock out a user who knows the password.
 
 A browser in which the account has signed in before counts alone. Any other attempt counts by its network, by account
 and network together, and by account. An account's count leaves out the networks from which it has signed in before. So

@@ -154,7 +154,7 @@ def add_device(connection: Connection, user_id: UUID, *, network: str, now: date
 
 
 def begin_session(connection: Connection, user_id: UUID, *, address: str, now: datetime) -> str:
-    """The token of a new session of somebody who has proved who they are."""
+    """The token of a new session, for a user who has proved who they are."""
     token = new_token()
     _BEGIN.execute(connection, (hash_of_token(token), user_id, address, now, now))
     _KEEP_NEWEST["sessions"].execute(connection, (user_id,))
@@ -203,7 +203,7 @@ _SEEN = Command("UPDATE sessions SET seen_at = %s WHERE token_hash = %s")
 
 
 def find_session(connection: Connection, token: str, *, now: datetime) -> Session | None:
-    """The session of this token; None: nobody is signed in with it."""
+    """The session of this token; None: there is none, or it has ended."""
     token_hash = hash_of_token(token)
     row = _FIND.first(connection, {"hash": token_hash, "now": now})
     if row is None:

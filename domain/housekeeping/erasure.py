@@ -301,7 +301,7 @@ _FORGET_TEXTS = Command(
 
 
 def _forget_texts_to(connection: Connection, driver_id: UUID) -> None:
-    """Removes the remaining texts to the driver, also on routes that somebody else drives now. A message of a current
+    """Removes the remaining texts to the driver, also on routes that another driver has now. A message of a current
     plan that is yet to be sent stays: an import in flight has just given its route to the driver."""
     routes = [row.id for row in _LOCK_WITH_TEXTS.all(connection, (driver_id,))]
     _FORGET_TEXTS.execute(connection, (routes, driver_id))

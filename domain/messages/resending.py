@@ -1,7 +1,8 @@
-"""A message that failed for good is queued again when somebody asks for it, after the driver's contact was corrected.
+"""A message that failed for good is queued again when a dispatcher asks for it, after the driver's contact was
+corrected.
 
 It stays one message with the same row and the same id in its text. The driver can get it twice only where an earlier
-attempt may have arrived. Then somebody must have asked the driver first.
+attempt may have arrived. Then the dispatcher must have asked the driver first.
 """
 
 from datetime import datetime

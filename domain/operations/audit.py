@@ -1,4 +1,4 @@
-"""The audit log: who did what to a company or to the whole service, when, and why.
+"""The audit log: the actions of people on a company or on the whole service, with person, time and reason.
 
 Each row is written in the transaction that did the action."""
 

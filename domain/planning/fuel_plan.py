@@ -77,7 +77,7 @@ class PlannedPoint(NamedTuple):
 
 @dataclass(frozen=True)
 class NoPlan:
-    """No plan is feasible: what was tried, and the leg that cannot be driven."""
+    """No plan is feasible: the trip that was tried, and the leg that cannot be driven."""
 
     inputs: PlanInputs
     limits: PlanLimits

@@ -4,7 +4,7 @@ from the readings before it, the stops and the miles since then.
 **The level expected** starts with the oldest reading. Miles burn fuel at the truck's mpg. Fuel comes in only while the
 truck may be standing. A purchase is a rise by more than could be an error, together with what was burned between the
 two readings. Smaller rises count too, but a gauge that swings up and down counts once. So a gauge that jumps up on the
-road and stays up is above the level expected, and stays above it as long as nobody fuels.
+road and stays up is above the level expected, and stays above it until the truck fuels.
 
 Example: 60 %, and 60 % again after 22 hours and 1,088 miles, which burn 78 %. The truck has bought fuel, so 60 % is
 expected.

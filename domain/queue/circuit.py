@@ -69,7 +69,7 @@ class RedisCircuit:
 
 
 def _try_until_it_answers(circuit: "ref[RedisCircuit]") -> None:
-    """Tries again and again, as long as anybody holds the circuit."""
+    """Tries again and again, as long as the circuit is in use."""
     while True:
         time.sleep(REST_SECONDS)
         held = circuit()

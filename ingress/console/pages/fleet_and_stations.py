@@ -145,7 +145,7 @@ def _entries(subject: AnySubject, page: Page, key: str) -> list[audit.AuditRow]:
 
 
 def _state_of(subject: Subject[Stored, Typed], stored: Stored | None) -> str:
-    """A hash of the stored row, which tells whether somebody has changed it meanwhile. Secrets are no part of it."""
+    """A hash of the stored row. It shows if another user has changed the row meanwhile. Secrets are no part of it."""
     if stored is None:
         return ""
     row = stored._asdict()  # type: ignore[attr-defined]  # a NamedTuple, which no bound of a type variable can say
