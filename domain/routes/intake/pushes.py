@@ -55,7 +55,7 @@ def create_routes(pushes: Sequence[Push], *, now: datetime) -> Query[list[Pushed
     push before it in this list creates it, or it may supersede others.
 
     The statement does not wait until its commit is on disk. The caller makes sure of that before it answers the push:
-    the worker's commit of the import writes both commits to disk, and so does `database.flush`.
+    the worker's commit of the import writes both commits to disk, and so does `database.wait_until_durable`.
     """
     return _insert(_CREATE, pushes, now=now)
 
