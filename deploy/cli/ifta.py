@@ -40,7 +40,7 @@ def ifta_report(
     """Reports a quarter's miles and gallons by state, as they were planned.
 
     It counts each leg of a live route that was driven: from a stop that the truck reached to the next one, in the
-    quarter in which it got there. Miles are those of the plan's road. Gallons burned are miles by the truck's mpg,
+    quarter of the arrival there. Miles are those of the plan's road. Gallons burned are miles by the truck's mpg,
     gallons planned are those that the plan buys on these legs. Nothing here was read from a pump or an odometer, and
     miles between routes are not in it: compare it with your fuel card and your logs before you file anything.
     """

@@ -71,8 +71,8 @@ _with_filter = with_options(
 
 @app.callback(invoke_without_command=True)
 def queues(context: typer.Context, as_json: AsJson = False) -> None:
-    """Shows what is wrong now: queues, workers, and what is overdue by the database. The first line says whether
-    anything needs a person, and what to do."""
+    """Shows the state of the queues and workers, and overdue work. The first line is the most urgent alert, if there is
+    one, with what to do about it."""
     if context.invoked_subcommand is not None:
         return
     now = datetime.now(UTC)

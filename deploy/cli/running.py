@@ -170,7 +170,7 @@ def migrate_schema(as_json: AsJson = False) -> None:
 
 @app.command("settings")
 def list_settings(as_json: AsJson = False) -> None:
-    """Lists every setting: its environment variable, its value, what it does. Passwords are hidden."""
+    """Lists every setting: its environment variable, its value and its meaning. Passwords are hidden."""
     current = get_settings()
     rows = [
         {

@@ -50,11 +50,11 @@ def savings_report(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Reports what plans saved in a span of days, in the company's time zone.
+    """Reports the savings of plans in a span of days, in the company's time zone.
 
     A plan counts once its driver has it, while its route is active or completed; of several versions only the newest
-    counts, on the day when it was made. What it saved is what its gallons would have cost at the average price of its
-    road's stations, less what they cost as planned. Nothing here was read from a pump or a fuel card.
+    counts, on the day when it was made. The savings of a plan are the cost of its gallons at the average price of its
+    road's stations, less their planned cost. Nothing here was read from a pump or a fuel card.
     """
     tenant = Tenant(company_id, environment)
     with transaction() as connection:
