@@ -1,0 +1,176 @@
+"""Pushes in two transactions at once, on real PostgreSQL: they wait for one another and never deadlock."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from threading import Barrier
+from typing import Any
+
+import pytest
+
+from domain.database import SUPERSEDING_LOCKS, Connection, Database
+from domain.routes.intake.pushes import Pushed
+from tests.domain.helpers import imported, planned_by_hand
+from tests.domain.routes.pushing import effects, open_routes, push
+from tests.factories import Fleet, make_fleet
+from tests.rows import named
+
+
+@pytest.fixture
+def own_fleet(database: Database) -> Callable[..., Fleet]:
+    """Makes a company that other connections can see."""
+
+    def make(**policy: Any) -> Fleet:
+        with database.transaction() as connection:
+            return make_fleet(connection, **policy)
+
+    return make
+
+
+def at_once(database: Database, *work: Callable[[Connection], Any]) -> list[Any]:
+    """Each in a transaction and a thread of its own, begun together."""
+    barrier = Barrier(len(work))
+
+    def run(one: Callable[[Connection], Any]) -> Any:
+        with database.transaction() as connection:
+            connection.execute("SELECT 1")
+            barrier.wait(10)
+            return one(connection)
+
+    with ThreadPoolExecutor(len(work)) as threads:
+        return list(threads.map(run, work))
+
+
+@pytest.mark.parametrize("round_number", range(5))
+def test_of_two_pushes_of_one_external_id_at_once_exactly_one_creates(
+    database: Database, own_fleet: Callable[..., Fleet], now: datetime, round_number: int
+) -> None:
+    fleet = own_fleet()
+    names = [f"LOAD-{number}" for number in range(20)]
+
+    def pusher(order: Sequence[str], reference: str) -> Callable[[Connection], list[Pushed]]:
+        bodies = [{"externalId": name, "reference": reference} for name in order]
+        return lambda connection: push(connection, fleet.live, *bodies, now=now)
+
+    one, other = at_once(database, pusher(names, "one"), pusher(names[::-1], "other"))
+
+    by_name = [sorted(pair) for pair in zip(effects(one), effects(other[::-1]), strict=True)]
+    assert by_name == [["create", "replace"]] * 20
+    assert [result.route_id for result in one] == [result.route_id for result in other[::-1]]
+
+
+def test_a_push_that_waited_for_another_is_compared_with_what_that_one_stored(
+    database: Database, own_fleet: Callable[..., Fleet], now: datetime
+) -> None:
+    fleet = own_fleet()
+    old, new = {"externalId": "LOAD", "reference": "old"}, {"externalId": "LOAD", "reference": "new"}
+    with database.transaction() as connection:
+        push(connection, fleet.live, old, now=now)
+
+    def push_later(body: dict[str, Any]) -> list[str]:
+        with database.transaction() as connection:
+            return effects(push(connection, fleet.live, body, now=now))
+
+    with ThreadPoolExecutor(1) as threads:
+        for body, effect in (new, "unchanged"), (new, "replace"):
+            with database.transaction() as connection:
+                push(connection, fleet.live, new if effect == "unchanged" else old, now=now)
+                waiting = threads.submit(push_later, body)
+                while not connection.execute("SELECT FROM pg_locks WHERE NOT granted").fetchall():
+                    assert not waiting.done()
+            assert waiting.result(10) == [effect]
+
+
+@pytest.mark.parametrize("round_number", range(5))
+def test_of_two_pushes_of_one_reference_at_once_exactly_one_stays_open(
+    database: Database, own_fleet: Callable[..., Fleet], now: datetime, round_number: int
+) -> None:
+    fleet = own_fleet(superseding=True)
+
+    def pusher(name: str) -> Callable[[Connection], list[Pushed]]:
+        body = {"externalId": name, "reference": "R"}
+        return lambda connection: push(connection, fleet.live, body, now=now)
+
+    at_once(database, *(pusher(name) for name in "ABCD"))
+
+    with database.transaction() as connection:
+        assert len(open_routes(connection, fleet.live)) == 1
+
+
+@pytest.mark.parametrize("round_number", range(5))
+def test_batches_with_the_same_references_in_another_order_wait_for_one_another_and_never_deadlock(
+    database: Database, own_fleet: Callable[..., Fleet], now: datetime, round_number: int
+) -> None:
+    fleet = own_fleet(superseding=True)
+
+    def pusher(name: str, *references: str) -> Callable[[Connection], list[Pushed]]:
+        bodies = [{"externalId": name, "reference": reference} for reference in references]
+        return lambda connection: push(connection, fleet.live, *bodies, now=now)
+
+    one, other = at_once(database, pusher("A", "R", "S"), pusher("B", "S", "R"))
+
+    assert (effects(one), effects(other)) == (["create", "replace"], ["create", "replace"])
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+def test_a_push_locks_the_older_route_before_its_own_as_imports_do(
+    database: Database, own_fleet: Callable[..., Fleet], now: datetime, repeated: bool
+) -> None:
+    """Whoever locks several routes locks them in the order of their ids."""
+    fleet = own_fleet(superseding=True)
+    with database.transaction() as connection:
+        older = imported(connection, fleet.live, now=now, externalId="A", reference="R")
+        own = imported(connection, fleet.live, now=now, externalId="B")
+    bodies = [{"externalId": "B", "reference": "S"}] * repeated + [{"externalId": "B", "reference": "R"}]
+
+    def push_own() -> list[str]:
+        with database.transaction() as connection:
+            return effects(push(connection, fleet.live, *bodies, now=now))
+
+    with ThreadPoolExecutor(1) as threads:
+        with database.transaction() as importing:
+            importing.execute("SELECT FROM routes WHERE id = %s FOR UPDATE", (older,))
+            waiting = threads.submit(push_own)
+            while not importing.execute("SELECT FROM pg_locks WHERE NOT granted").fetchall():
+                assert not waiting.done()
+            importing.execute("SELECT FROM routes WHERE id = %s FOR UPDATE NOWAIT", (own,))
+        assert waiting.result(10) == ["replace"] * len(bodies)
+
+    with database.transaction() as connection:
+        assert open_routes(connection, fleet.live) == ["B"]
+
+
+@pytest.mark.parametrize("numbers", ["%(key)s::bigint", "0, %(key)s::bigint::bit(32)::int"])
+def test_no_lock_outside_of_its_class_stops_a_push_whatever_its_reference(
+    database: Database, own_fleet: Callable[..., Fleet], now: datetime, numbers: str
+) -> None:
+    """A caller can choose a reference that hashes to any number, such as that of the scheduler's lead."""
+    fleet = own_fleet(superseding=True)
+    with database.transaction() as holder, database.transaction() as connection:
+        for hashed in ("hashtextextended(%(text)s, 0)", "hashtext(%(text)s)"):
+            text = f"{fleet.company_id} live R"
+            key = named(holder).execute(f"SELECT {hashed} AS key", {"text": text}).fetchall()[0].key
+            holder.execute(f"SELECT pg_advisory_xact_lock({numbers})", {"key": key})
+        connection.execute("SET LOCAL lock_timeout = '1s'")
+
+        assert effects(push(connection, fleet.live, {"externalId": "A", "reference": "R"}, now=now)) == ["create"]
+
+        held = (
+            named(connection)
+            .execute("SELECT classid, objsubid FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()")
+            .fetchall()
+        )
+        assert held == [(SUPERSEDING_LOCKS, 2)]
+
+
+def test_a_route_whose_message_waits_takes_an_update(
+    database: Database, own_fleet: Callable[..., Fleet], now: datetime
+) -> None:
+    fleet = own_fleet()
+    with database.transaction() as connection:
+        route_id = imported(connection, fleet.live, now=now, externalId="LOAD")
+        planned_by_hand(connection, route_id, now=now)
+
+    with database.transaction() as connection:
+        changed = {"externalId": "LOAD", "reference": "changed"}
+        assert push(connection, fleet.live, changed, now=now) == [Pushed(route_id, "replace", revision=2)]
