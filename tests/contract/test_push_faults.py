@@ -10,14 +10,8 @@ from tests.factories import JOLIET, route_body
 from tests.service import Client
 
 NOT_A_STRING = [5, True, 1.5, ["x"], {"x": 1}]
-
-
 NOT_A_NUMBER = ["41.5", True, None, [41.5], {"x": 1}]
-
-
 NOT_AN_OBJECT = ["x", 5, True, None, []]
-
-
 NO_TIMES = [
     "2026-12-01T08:00:00",
     "2026-12-01",
@@ -48,8 +42,6 @@ NO_TIMES = [
     True,
     ["2026-12-01T08:00:00Z"],
 ]
-
-
 INVALID: list[tuple[str, list[object]]] = [
     ("externalId", [MISSING, None, "", "x" * 201, "a\0b", *NOT_A_STRING]),
     ("reference", ["x" * 201, "a\0b", *NOT_A_STRING]),

@@ -1,24 +1,15 @@
 """Each pass finds what is due in the database and asks for it once; a Redis that forgets everything loses nothing."""
 
-import base64
-import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime, timedelta
-from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import msgspec
 import pytest
 from psycopg.errors import LockNotAvailable
-from pydantic import SecretStr
 
-from deploy.embedded import EmbeddedRedis, running
 from domain.accounts.companies import retire_company
-from domain.database import Connection, Database
-from domain.database_options import SERVING
+from domain.database import Connection
 from domain.lifecycle import Environment, RouteStatus
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import QUEUES, build_plan_job
@@ -27,66 +18,11 @@ from domain.routes.intake.fleet_changes import add_mapping
 from domain.routes.plans import first_plan, review_requests
 from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
-from domain.telematics.position_partitions import maintain_partitions
 from scheduler.passes import Passes
-from tests.conftest import make_database
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, pushed, status_of
-from tests.domain.requests.entries import entry_of, new_caller, store
 from tests.factories import JOLIET, Fleet, make_fleet
 from tests.rows import named
-from tests.service import eventually
-
-
-@pytest.fixture(scope="module")
-def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running(EmbeddedRedis(Path(tmp_path_factory.mktemp("redis")), durable=False)) as url:
-        yield url
-
-
-@pytest.fixture(scope="module")
-def quiet(settings: Settings, redis_url: str) -> Settings:
-    """The settings of a database and a Redis that no other scheduler or worker touches."""
-    return settings.model_copy(
-        update={"database_url": make_database("passes"), "redis_url": redis_url, "data": Path("nowhere")}
-    )
-
-
-@pytest.fixture
-def passes(quiet: Settings) -> Iterator[Passes]:
-    with Database.of(quiet) as database, redis_client(quiet.require_redis_url()) as client:
-        client.flushdb()
-        with database.transaction() as connection:
-            connection.execute(
-                "TRUNCATE messages, visits, plans, routes, positions, tracks, mappings, dropped_fixes, drivers,"
-                " vehicles, companies CASCADE"
-            )
-        yield Passes(quiet, database, JobQueue(client))
-
-
-Enqueued = Callable[[], list[tuple[str, dict[str, Any]]]]
-
-
-@pytest.fixture
-def enqueued(passes: Passes) -> Enqueued:
-    """The jobs that the passes have put into Redis since the last call: names and payloads."""
-
-    def look() -> list[tuple[str, dict[str, Any]]]:
-        client = passes.jobs.client
-        found = []
-        for queue in QUEUES:
-            messages: dict[bytes, bytes] = client.hgetall(f"dramatiq:{queue}.msgs")  # type: ignore[assignment]
-            for body in messages.values():
-                message = msgspec.json.decode(body)
-                found.append((message["actor_name"], message["kwargs"]))
-        client.flushdb()
-        return sorted(found, key=str)
-
-    return look
-
-
-def in_transaction(passes: Passes, arrange: Callable[[Connection], Any]) -> Any:
-    with passes.database.transaction() as connection:
-        return arrange(connection)
+from tests.scheduler.jobs import Enqueued, in_transaction
 
 
 def test_when_nothing_is_due_nothing_is_enqueued(passes: Passes, enqueued: Enqueued) -> None:
@@ -274,143 +210,6 @@ def test_a_large_backlog_is_taken_by_several_jobs(passes: Passes, enqueued: Enqu
     assert enqueued() == [("imports.due", {"portion": portion, "company_id": company}) for portion in range(3)], (
         "of 256 routes each"
     )
-
-
-def test_housekeeping_forgets_old_positions_and_frees_trucks_of_dead_routes(
-    passes: Passes, now: datetime, quiet: Settings
-) -> None:
-    with passes.database.transaction() as connection:
-        fleet = make_fleet(connection)
-        post(connection, fleet.live, positions_at(JOLIET, now - timedelta(days=31)), now=now)
-        post(connection, fleet.live, positions_at(JOLIET, now - timedelta(days=1)), now=now)
-        dead, living = (imported(connection, fleet.live, now=now) for _ in range(2))
-        for route_id, days in ((dead, 15), (living, 13)):
-            connection.execute(
-                "UPDATE routes SET status = 'active', imported_at = %s WHERE id = %s",
-                (now - timedelta(days=days), route_id),
-            )
-
-    passes.housekeeping()
-
-    with passes.database.transaction() as connection:
-        assert status_of(connection, dead) is RouteStatus.ERROR
-        assert status_of(connection, living) is RouteStatus.ACTIVE
-        (row,) = named(connection).execute("SELECT count(*) AS count FROM positions").fetchall()
-    assert row.count == 3
-
-
-def test_housekeeping_forgets_old_requests_and_makes_room_for_the_next(
-    passes: Passes, now: datetime, quiet: Settings
-) -> None:
-    with passes.database.transaction() as connection:
-        caller = new_caller(connection, make_fleet(connection).company_id)
-        moments = [now - timedelta(days=8), now - timedelta(days=6), now]
-        store(connection, [entry_of(caller=caller, at=moment) for moment in moments])
-
-    passes.housekeeping()
-
-    with passes.database.transaction() as connection:
-        tomorrow = entry_of(caller=caller, at=now + timedelta(days=1))
-        store(connection, [tomorrow])
-        rows = connection.execute(
-            "SELECT id, tableoid::regclass::text FROM request_log WHERE key_id = %s ORDER BY id", (caller.key_id,)
-        ).fetchall()
-    assert len(rows) == 3
-    assert (rows[-1][0].hex, rows[-1][1]) == (tomorrow.id, f"request_log_{now + timedelta(days=1):%Y%m%d}")
-
-
-def test_a_table_that_housekeeping_waits_for_is_no_reason_to_refuse_positions(
-    passes: Passes, quiet: Settings, now: datetime
-) -> None:
-    with passes.database.transaction() as connection:
-        fleet = make_fleet(connection)
-        long_ago = now - timedelta(days=40)
-        maintain_partitions(connection, retention_days=30, now=long_ago)
-        post(connection, fleet.sandbox, positions_at(JOLIET, long_ago), now=long_ago)
-
-    with (
-        Database.of(quiet, SERVING) as serving,
-        ThreadPoolExecutor(1) as threads,
-        passes.database.transaction() as observer,
-        passes.database.transaction() as reader,
-    ):
-        reader.execute("SELECT FROM positions")
-        housekeeping = threads.submit(passes.housekeeping)
-        eventually(lambda: observer.execute("SELECT FROM pg_locks WHERE NOT granted").rowcount, bool)
-        with serving.transaction() as connection:
-            assert post(connection, fleet.live, positions_at(JOLIET, now), now=now).accepted == 3
-        with pytest.raises(LockNotAvailable):
-            housekeeping.result()
-    with passes.database.transaction() as connection:
-        old = named(connection).execute("SELECT FROM positions WHERE environment = 'sandbox'").rowcount
-    assert old == 0  # what needs no such lock is done all the same
-
-
-def test_housekeeping_forgets_old_data_of_finished_routes_in_portions(
-    passes: Passes, now: datetime, quiet: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("scheduler.passes._PORTION", 2)
-    with passes.database.transaction() as connection:
-        fleet = make_fleet(connection)
-        for days_ago in (91, 91, 91, 366, 0):
-            recent = imported(connection, fleet.live, now=now)
-            ended = now - timedelta(days=days_ago)
-            route_id = UUID(f"{int(ended.timestamp() * 1000):012x}{recent.hex[12:]}")  # as if it was pushed then
-            connection.execute("UPDATE routes SET id = %s WHERE id = %s", (route_id, recent))
-            planned_by_hand(connection, route_id, now=now)
-            connection.execute("UPDATE messages SET status = 'sent' WHERE route_id = %s", (route_id,))
-            connection.execute("UPDATE plans SET explanation = %s WHERE route_id = %s", (b"packed", route_id))
-            connection.execute(
-                "UPDATE routes SET status = 'completed', updated_at = %s WHERE id = %s", (ended, route_id)
-            )
-
-    passes.housekeeping()
-    assert in_transaction(passes, count_of("messages", "text IS NOT NULL")) == 1
-    assert in_transaction(passes, count_of("plans", "explanation IS NOT NULL")) == 1
-    assert in_transaction(passes, count_of("routes", "true")) == 5
-
-    keeping_a_year = passes.settings.model_copy(update={"route_retention_days": 365})
-    Passes(keeping_a_year, passes.database, passes.jobs).housekeeping()
-    assert in_transaction(passes, count_of("routes", "true")) == 4
-
-
-def count_of(table: str, condition: str) -> Callable[[Connection], int]:
-    return lambda connection: named(connection).execute(f"SELECT FROM {table} WHERE {condition}").rowcount
-
-
-def test_the_sweep_sums_up_counts_and_housekeeping_holds_them_against_the_routes(
-    passes: Passes, now: datetime, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with passes.database.transaction() as connection:
-        fleet = make_fleet(connection)
-        for _ in range(2):
-            imported(connection, fleet.live, now=now)
-
-    def counted(connection: Connection) -> list[tuple[Any, ...]]:
-        return connection.execute("SELECT company_id, environment, status, routes FROM route_counts").fetchall()
-
-    assert in_transaction(passes, counted) == []
-    passes.sweep()
-    assert in_transaction(passes, counted) == [(*fleet.live, "draft", 2)]
-
-    in_transaction(passes, lambda connection: connection.execute("UPDATE route_counts SET routes = 5"))
-    passes.housekeeping()
-    passes.sweep()
-
-    assert in_transaction(passes, counted) == [(*fleet.live, "draft", 2)]
-    assert "counts.corrected" in capsys.readouterr().out
-
-
-def test_housekeeping_encrypts_contacts_that_were_stored_in_the_clear(passes: Passes) -> None:
-    with passes.database.transaction() as connection:
-        fleet = make_fleet(connection)
-        connection.execute("UPDATE drivers SET contact = 'mailto://a:secret@example.org'")
-    key = SecretStr(base64.urlsafe_b64encode(os.urandom(32)).decode())
-    with_key = passes.settings.model_copy(update={"contact_key": key})
-
-    Passes(with_key, passes.database, passes.jobs).housekeeping()
-
-    assert in_transaction(passes, count_of("drivers", "starts_with(contact, 'sealed:')")) == len(fleet.drivers)
 
 
 def test_the_import_pass_closes_new_routes_of_a_retired_company(

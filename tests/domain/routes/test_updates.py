@@ -70,8 +70,6 @@ def test_a_visit_of_the_start_does_not_become_one_of_the_destination(
 
 
 places = st.sampled_from([RouteStopInput("stop", latitude, 0.0) for latitude in range(4)])
-
-
 stop_lists = st.lists(places, max_size=6)
 
 

@@ -1,28 +1,15 @@
 """The rules of arrival and departure (decisions 10 and 11): by example, and as laws that hold for any fixes."""
 
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from uuid import UUID
 
 import pytest
 
-from domain.lifecycle import RouteStatus
 from domain.roads import Point
-from domain.telematics.arrivals import (
-    Evidence,
-    Fix,
-    TruckRoute,
-    Visit,
-    current_route,
-    drop_reason,
-    implausible_fixes,
-    process_fixes,
-)
+from domain.telematics.arrivals import Evidence, Fix, Visit, drop_reason, implausible_fixes, process_fixes
 from tests.domain.helpers import north_of
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-
 DEPOT = Point(41.462, -88.125)
 CUSTOMER = Point(41.535, -83.470)
 PORT = Point(40.695, -74.155)
@@ -136,6 +123,7 @@ def test_the_example_of_the_dwell_rule() -> None:
 
 
 # --- Departure -------------------------------------------------------------------------------------------------
+
 
 ARRIVED = [fix(-1, DEPOT, 0, 0), fix(-0.5, DEPOT, 0, 0)]
 
@@ -346,62 +334,3 @@ def test_the_accuracy_of_both_fixes_is_taken_off_their_distance() -> None:
 
     assert implausible_fixes(jumping) == {at(1 / 60)}
     assert implausible_fixes(blurred) == set()
-
-
-# --- Which route a truck is on ---------------------------------------------------------------------------------
-
-
-def id_of(name: str) -> UUID:
-    """Ids sort as the names do."""
-    return UUID(bytes=name.encode().ljust(16))
-
-
-def candidate(name: str, hours: float, status: RouteStatus = RouteStatus.DRAFT, arrived: bool = False) -> TruckRoute:
-    return TruckRoute(
-        id_of(name), status, NOON + timedelta(hours=hours), NOON - timedelta(hours=1) if arrived else None
-    )
-
-
-def chosen(*routes: TruckRoute) -> str | None:
-    found = {(route.route_id if route else None) for route in (current_route(r, NOON) for r in _orders(routes))}
-    assert len(found) == 1, "the order in which the routes come must not matter"
-    route_id = found.pop()
-    return route_id.bytes.decode().rstrip() if route_id is not None else None
-
-
-def _orders(routes: Sequence[TruckRoute]) -> list[tuple[TruckRoute, ...]]:
-    return list(itertools.permutations(routes))
-
-
-def test_a_truck_without_routes_is_on_none() -> None:
-    assert chosen() is None
-
-
-def test_the_earliest_draft_is_the_one_a_truck_is_on() -> None:
-    assert chosen(candidate("later", 5), candidate("earlier", 2)) == "earlier"
-
-
-def test_drafts_of_one_start_are_told_apart_by_id() -> None:
-    assert chosen(candidate("b", 2), candidate("a", 2)) == "a"
-
-
-@pytest.mark.parametrize("status", [RouteStatus.PLANNED, RouteStatus.ACTIVE])
-def test_a_started_route_stands_in_the_way_of_an_earlier_draft(status: RouteStatus) -> None:
-    assert chosen(candidate("draft", -5), candidate("started", 2, status, arrived=True)) == "started"
-
-
-def test_a_draft_whose_truck_has_arrived_counts_as_started() -> None:
-    assert chosen(candidate("arrived", 4, arrived=True), candidate("draft", 2)) == "arrived"
-
-
-def test_a_draft_a_day_past_its_start_stands_in_the_way_no_more() -> None:
-    assert chosen(candidate("stale", -24.1), candidate("next", 2)) == "next"
-    assert chosen(candidate("late", -23.9), candidate("next", 2)) == "late"
-
-
-def test_a_stale_draft_may_start_when_there_is_no_other() -> None:
-    assert chosen(candidate("stale", -100)) == "stale"
-
-
-def test_a_stale_draft_may_start_while_the_next_one_is_days_ahead() -> None:
-    assert chosen(candidate("delayed by a day", -25), candidate("next week", 6 * 24)) == "delayed by a day"

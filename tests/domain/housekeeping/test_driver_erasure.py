@@ -1,7 +1,5 @@
-"""After an erasure no table holds anything that tells who it was: every row of the database is searched."""
+"""After a driver's erasure no table tells who it was: every row of the database is searched."""
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -9,131 +7,29 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from psycopg import sql
 
-from domain.accounts.companies import Policy, UnknownCompany, create_company
-from domain.accounts.keys import PresentedKey, create_key, find_callers
-from domain.accounts.sessions import begin_session
-from domain.accounts.users import create_user
+from domain.accounts.companies import Policy, create_company
 from domain.contract.shapes import FuelPlan
-from domain.database import Connection, Database, Tenant
+from domain.database import Connection, Database
 from domain.fleet.drivers import DriverRow
 from domain.fleet.mappings import remove_mapping
 from domain.fleet.records import UnknownTarget
 from domain.housekeeping import erasure
 from domain.housekeeping.erasure import erase_company, erase_driver
-from domain.ids import new_id
-from domain.lifecycle import Environment, Role
 from domain.routes import events
-from domain.routes.intake.fleet_changes import add_mapping, edit_driver, import_drivers, import_vehicles
+from domain.routes.intake.fleet_changes import add_mapping, edit_driver, import_drivers
 from domain.routes.intake.holds import expire_held_routes
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.retiring import StillDriving, retire
-from domain.routes.progress.tracking import process_vehicles
 from domain.routes.reading.lookups import read_routes
 from domain.routes.transitions import cancel_route
 from domain.settings import Settings
-from domain.stations.price_imports import store_deal_rows
-from tests.domain.helpers import deliver, imported, planned_by_hand, positions_at, post, pushed, route_row, status_of
-from tests.domain.requests.entries import entry_of, new_caller, push_of, store
-from tests.factories import JOLIET, Fleet
+from tests.domain.helpers import planned_by_hand, pushed, route_row, status_of
+from tests.domain.housekeeping.traces import COMPANY, PERSON, driven, route_of, traces
+from tests.factories import Fleet
 from tests.rows import named
-from tests.service import eventually
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
-
-PERSON = ("Zoë Quartermain", "Zoë Q.", "EMP-4711", "zoe@example.org", "Q. ZOE")
-"""Name, display name, external id, contact, and what a mapping calls her."""
-COMPANY = (
-    "Quartermain Haulage",
-    "dispatch-secret",
-    "QH-UNIT-7",
-    "QH-LOAD",
-    "QH-REF",
-    "qh key",
-    "qh-boss@example.com",
-)
-
-
-def traces(connection: Connection, *marks: str | UUID) -> list[tuple[str, str | UUID]]:
-    """Every table that holds one of these texts or ids anywhere in a row, and which."""
-    tables = (
-        named(connection)
-        .execute(
-            "SELECT table_name FROM information_schema.tables"
-            " WHERE table_schema = 'public' AND table_type = 'BASE TABLE'"
-        )
-        .fetchall()
-    )
-    return [
-        (table.table_name, mark)
-        for table in tables
-        for mark in marks
-        if named(connection)
-        .execute(
-            sql.SQL(
-                "SELECT FROM {} AS it, unnest(%s::text[]) AS written WHERE strpos(it::text, written) > 0 LIMIT 1"
-            ).format(sql.Identifier(table.table_name)),
-            ([str(mark), mark.hex] if isinstance(mark, UUID) else [mark],),
-        )
-        .rowcount
-    ]
-
-
-@pytest.fixture
-def company(database: Database, tmp_path: Path, now: datetime) -> Iterator[Fleet]:
-    """A company of its own with a truck and two drivers, one of them Zoë; what a test leaves is erased."""
-    vehicles, drivers, deals = (tmp_path / f"{name}.csv" for name in ("vehicles", "drivers", "deals"))
-    vehicles.write_text("unit_number\nQH-UNIT-7\n")
-    drivers.write_text(
-        "name,display_name,external_id,contact\n"
-        "Zoë Quartermain,Zoë Q.,EMP-4711,mailto://a:b@example.org?to=zoe@example.org\nCy Oh,,,\n"
-    )
-    deals.write_text("brand,net_price\nPilot,3.1\n")
-    with database.transaction() as connection:
-        policy = Policy(name="Quartermain Haulage", message_url="mailto://a:dispatch-secret@example.org")
-        company_id = create_company(connection, policy)
-        import_vehicles(connection, company_id, vehicles)
-        import_drivers(connection, company_id, drivers)
-        store_deal_rows(connection, company_id, deals, now=now)
-        trucks, people = (ids_of(connection, table, company_id) for table in ("vehicles", "drivers"))
-        add_mapping(connection, company_id, "driver_name", "Q. ZOE", people[0])
-        boss = create_user(connection, email="qh-boss@example.com", role=Role.OWNER, company_id=company_id)
-        begin_session(connection, boss, address="192.0.2.1", now=now)
-    yield Fleet(company_id, (trucks[0], trucks[0]), (people[0], people[1]))
-    erase_company(database.transaction, company_id, now=now)
-
-
-def ids_of(connection: Connection, table: str, company_id: UUID) -> list[UUID]:
-    rows = (
-        named(connection).execute(f"SELECT id FROM {table} WHERE company_id = %s ORDER BY id", (company_id,)).fetchall()
-    )
-    return [row.id for row in rows]
-
-
-def driven(connection: Connection, tenant: Tenant, fleet: Fleet, settings: Settings, *, now: datetime) -> UUID:
-    """A completed route of Zoë with a plan, a message and visits."""
-    route_id = route_of(connection, tenant, now=now)
-    post(connection, tenant, positions_at(JOLIET, now, unit_number="QH-UNIT-7"), now=now)
-    process_vehicles(connection, tenant.environment, fleet.trucks, settings=settings, now=now)
-    message_id = planned_by_hand(connection, route_id, now=now, generatedAt=None)
-    deliver(connection, message_id, settings=settings, now=now)
-    events.record_event(connection, route_id, "send_again", "Zoë Quartermain called", by="dot@example.com", now=now)
-    connection.execute("UPDATE routes SET status = 'completed' WHERE id = %s", (route_id,))
-    return route_id
-
-
-def route_of(connection: Connection, tenant: Tenant, *, now: datetime, **changes: Any) -> UUID:
-    given: dict[str, Any] = {
-        "vehicle": {"unitNumber": "QH-UNIT-7"},
-        "driver": {"name": "Zoë Quartermain", "externalId": "EMP-4711"},
-        "reference": "QH-REF",
-        **changes,
-    }
-    return imported(connection, tenant, now=now, **given)
-
-
-# --- Drivers ---------------------------------------------------------------------------------------------------
 
 
 def test_only_the_figures_for_the_books_stay_of_an_erased_driver(
@@ -404,100 +300,3 @@ def test_a_driver_of_another_company_cannot_be_erased(database: Database, compan
         other = create_company(connection, Policy(name="Other"))
     with pytest.raises(UnknownTarget):
         erase_driver(database.transaction, other, company.drivers[0], force=True, now=now)
-
-
-# --- Companies -------------------------------------------------------------------------------------------------
-
-
-def test_only_the_fact_of_the_erasure_stays_of_an_erased_company(
-    database: Database, company: Fleet, settings: Settings, now: datetime, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(erasure, "_PORTION", 2)
-    monkeypatch.setattr(erasure, "_REQUESTS", 2)
-    with database.transaction() as connection:
-        key = create_key(
-            connection, company.company_id, name="qh key", environment=Environment.LIVE, scopes=["routes:read"]
-        ).key
-        caller = new_caller(connection, company.company_id)
-        store(connection, [entry_of(push_of(f"QH-LOAD-{number}"), caller=caller) for number in range(5)])
-        driven(connection, company.sandbox, company, settings, now=now)
-        for number in range(4):
-            route_of(connection, company.live, now=now, externalId=f"QH-LOAD-{number}")
-        post(connection, company.live, positions_at(JOLIET, now, unit_number="QH-UNIT-7"), now=now)
-    with database.transaction() as connection:
-        assert {mark for _, mark in traces(connection, *COMPANY)} == set(COMPANY)
-    portions: list[int] = []
-
-    erase_company(database.transaction, company.company_id, now=now, progress=portions.append)
-    erase_company(database.transaction, company.company_id, now=now)  # again is fine
-
-    assert portions == [2, 2, 1]
-    with database.transaction() as connection:
-        assert traces(connection, *COMPANY, *PERSON, *company.trucks, *company.drivers, caller.key_id) == []
-        assert traces(connection, company.company_id) == [("erasures", company.company_id)]
-        assert find_callers([PresentedKey.of(key)]).on(connection) == [None]
-
-
-def test_rows_that_a_request_in_flight_stores_are_erased_too(
-    database: Database, company: Fleet, now: datetime, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    erase_rest, late = erasure._erase_rest, iter([True])
-
-    def after_a_late_push(*arguments: Any) -> None:
-        if next(late, False):
-            with database.transaction() as connection:
-                pushed(connection, company.live, now=now, start=now, externalId="QH-LOAD-late")
-                post(connection, company.live, positions_at(JOLIET, now, unit_number="QH-UNIT-7"), now=now)
-        erase_rest(*arguments)
-
-    monkeypatch.setattr(erasure, "_erase_rest", after_a_late_push)
-    erase_company(database.transaction, company.company_id, now=now)
-
-    with database.transaction() as connection:
-        assert traces(connection, *COMPANY, *company.trucks) == []
-
-
-def test_an_import_in_flight_leaves_no_route_of_a_vehicle_that_is_gone(
-    database: Database, company: Fleet, now: datetime
-) -> None:
-    person = {"name": "Zoë Quartermain"}
-    with database.transaction() as connection:
-        route_id = pushed(
-            connection, company.live, now=now, start=now, vehicle={"unitNumber": "QH-UNIT-7"}, driver=person
-        )
-    with ThreadPoolExecutor(1) as threads:
-        with database.transaction() as importing:
-            outcomes, _ = import_routes(importing, [route_id], now=now)
-            erasing = threads.submit(erase_company, database.transaction, company.company_id, now=now)
-            eventually(lambda: named(importing).execute("SELECT FROM pg_locks WHERE NOT granted").rowcount, bool)
-        erasing.result()
-
-    assert outcomes[route_id].vehicle_id == company.trucks[0]
-    with database.transaction() as connection:
-        assert traces(connection, route_id, *company.trucks, *company.drivers) == []
-
-
-def test_a_company_that_a_backup_brought_back_is_erased_again(
-    database: Database, company: Fleet, now: datetime
-) -> None:
-    with database.transaction() as connection:
-        connection.execute(
-            "INSERT INTO erasures (subject_id, erased_at) VALUES (%s, %s)",
-            (company.company_id, now - timedelta(days=1)),
-        )
-
-    erase_company(database.transaction, company.company_id, now=now)
-
-    with database.transaction() as connection:
-        assert traces(connection, *COMPANY, *PERSON) == []
-        erased = (
-            named(connection)
-            .execute("SELECT erased_at FROM erasures WHERE subject_id = %s", (company.company_id,))
-            .fetchone()
-        )
-        assert erased == (now,)
-
-
-def test_an_unknown_company_cannot_be_erased(database: Database, now: datetime) -> None:
-    with pytest.raises(UnknownCompany):
-        erase_company(database.transaction, new_id(), now=now)

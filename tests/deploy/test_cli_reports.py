@@ -1,0 +1,88 @@
+"""Commands that report fuel tax and savings."""
+
+import csv
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from domain.database import Database
+from domain.settings import Settings
+from tests.deploy.commands import Cli
+from tests.domain.helpers import deliver, driven_without_a_plan, imported, planned_by_hand
+from tests.factories import Fleet
+
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
+
+
+def test_the_miles_of_a_quarter_are_reported_by_state(
+    cli: Cli, fleet: Fleet, database: Database, tmp_path: Path
+) -> None:
+    with database.transaction() as connection:
+        driven_without_a_plan(connection, fleet, datetime(2026, 11, 20, 12, tzinfo=UTC))
+    file = tmp_path / "ifta.csv"
+    arguments = ("ifta", "report", "--company", fleet.shown_company_id, "--quarter", "2026Q4")
+
+    shown, document = cli(*arguments, "--csv", str(file)), cli(*arguments, "--json").document
+
+    assert shown.status == 0
+    assert "planned, not bought" in shown.out
+    assert "1 leg of 1 route in 2026Q4 (2026-10-01 to 2026-12-31, UTC)" in shown.out
+    assert "1 leg without a plan" in shown.out
+    assert f"wrote {file}" in shown.out.replace("\n", "")
+    assert document["company_id"] == fleet.shown_company_id
+    assert (document["basis"].partition(":")[0], document["legs_without_plan"]) == ("planned, not bought", 1)
+    assert {line["state"] for line in document["states"]} == {"IL", "IN", "OH", "PA", "NJ"}
+    assert document["totals"]["miles"] == pytest.approx(sum(line["miles"] for line in document["states"]))
+    with file.open(newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    assert [row["state"] for row in rows] == [line["state"] for line in document["states"]]
+    assert [float(row["miles"]) for row in rows] == [line["miles"] for line in document["states"]]
+    assert {row["quarter"] for row in rows} == {"2026Q4"}
+    for row in rows:
+        assert row["state"] in shown.out
+
+
+def test_the_report_of_a_quarter_without_a_drive_says_so(cli: Cli, fleet: Fleet) -> None:
+    arguments = ("ifta", "report", "--company", fleet.shown_company_id, "--quarter", "2025Q1")
+
+    assert cli(*arguments).out == "no leg was driven in 2025Q1\n"
+    assert cli(*arguments, "--json").document["states"] == []
+    ahead = cli("ifta", "report", "--company", fleet.shown_company_id, "--quarter", "2099Q4").out
+    assert ahead == "no leg was driven in 2099Q4 so far: the quarter is not over\n"
+
+
+def send_live(database: Database, fleet: Fleet, settings: Settings, load: str, saved: float) -> None:
+    """An active live route of truck 101, with a plan of November 20 that its driver has."""
+    planned_at = datetime(2026, 11, 20, 12, tzinfo=UTC)
+    with database.transaction() as connection:
+        route_id = imported(connection, fleet.live, now=planned_at, externalId=load)
+        message_id = planned_by_hand(connection, route_id, now=planned_at, savingsTotal=saved)
+        deliver(connection, message_id, settings=settings, now=planned_at)
+
+
+@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
+def test_the_savings_of_plans_are_reported(
+    cli: Cli, fleet: Fleet, database: Database, settings: Settings, tmp_path: Path
+) -> None:
+    send_live(database, fleet, settings, "=LOAD1", 31.5)
+    send_live(database, fleet, settings, "=LOAD2", 10.07)
+    file = tmp_path / "savings.csv"
+    arguments = ("savings", "report", "--company", fleet.shown_company_id, "--from", "2026-11-01", "--to", "2026-11-30")
+
+    for by in ("week", "truck", "driver", "lane", "plan"):
+        shown, document = (
+            cli(*arguments, "--by", by, "--csv", str(file)),
+            cli(*arguments, "--by", by, "--json").document,
+        )
+        assert shown.status == 0
+        assert "planned, not bought" in shown.out
+        assert "2 plans from 2026-11-01 to 2026-11-30 (UTC)" in shown.out
+        assert "41.57" in shown.out
+        assert document["totals"]["saved"] == 41.57
+        assert sum(line["saved"] for line in document["lines"]) == pytest.approx(41.57)
+        with file.open(newline="") as lines:
+            rows = list(csv.DictReader(lines))
+        assert [float(row["saved"]) for row in rows] == [line["saved"] for line in document["lines"]]
+    assert {row["external_id"] for row in rows} == {"'=LOAD1", "'=LOAD2"}
+    assert cli(*arguments, "--environment", "sandbox").out == "no plan counts from 2026-11-01 to 2026-11-30\n"
