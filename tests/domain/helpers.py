@@ -60,6 +60,12 @@ def route_row(connection: Connection, route_id: UUID) -> Any:
     return row
 
 
+def status_and_reason(connection: Connection, route_id: UUID) -> tuple[str, str | None]:
+    """The route's status and, while it is held, the reason."""
+    row = route_row(connection, route_id)
+    return row.status, row.pending_reason
+
+
 def status_of(connection: Connection, route_id: UUID) -> RouteStatus:
     return RouteStatus(route_row(connection, route_id).status)
 

@@ -1,75 +1,21 @@
-"""From pushed to held or draft: the rules by themselves, then batches on real PostgreSQL (decisions 1 to 3)."""
+"""From pushed to held or draft: batches of imports on real PostgreSQL (decisions 1 to 3)."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 import pytest
-from hypothesis import given
-from hypothesis import settings as hypothesis_settings
-from hypothesis import strategies as st
 
 from domain.database import Connection
-from domain.fleet.matching import GivenReference, MappingKind, unclear_references, why_unclear
+from domain.fleet.matching import MappingKind
 from domain.fleet.records import UnknownTarget
 from domain.ids import new_id
 from domain.lifecycle import RouteStatus
-from domain.queue.jobs import import_routes_job
-from domain.routes.intake import holds
-from domain.routes.intake.failed_imports import record_failed_import
 from domain.routes.intake.fleet_changes import add_mapping
 from domain.routes.intake.imports import import_routes, revisions_settled
 from tests.conftest import own_database
-from tests.domain.helpers import imported, pushed, route_row, status_of
+from tests.domain.helpers import imported, pushed, route_row, status_and_reason, status_of
 from tests.factories import Fleet, make_fleet
 from tests.rows import rows_read
-
-# --- The rules -------------------------------------------------------------------------------------------------
-
-A, B, C = (UUID(int=number) for number in range(1, 4))
-
-candidates = st.lists(st.sampled_from([A, B, C]), max_size=2, unique=True)
-references = st.lists(
-    st.builds(GivenReference, st.sampled_from(["unit number", "VIN"]), st.text(max_size=5), candidates),
-    min_size=1,
-    max_size=2,
-)
-
-
-@hypothesis_settings(deadline=None)
-@given(references)
-def test_references_are_clear_only_if_each_leads_to_the_same_one_record(
-    given_references: Sequence[GivenReference],
-) -> None:
-    records = {tuple(reference.candidates) for reference in given_references}
-    agreed = len(records) == 1 and len(records.pop()) == 1
-
-    unclear = unclear_references(given_references)
-
-    assert (unclear == []) is agreed
-    assert agreed or why_unclear("vehicle", unclear)
-
-
-def test_the_detail_names_the_reference_that_failed_and_what_to_do() -> None:
-    unknown = why_unclear("vehicle", [GivenReference("VIN", "1XK", [])])
-    ambiguous = why_unclear("driver", [GivenReference("name", "Ann Lee", [A, B])])
-    different = why_unclear(
-        "driver", [GivenReference("name", "Ann Lee", [A]), GivenReference("external id", "D-2", [B])]
-    )
-
-    assert "the VIN '1XK'" in unknown
-    assert "map it in the vehicle matching screen" in unknown
-    assert "'Ann Lee' fits more than one driver" in ambiguous
-    assert "The name 'Ann Lee' and the external id 'D-2' lead to different drivers" in different
-
-
-# --- One import attempt ----------------------------------------------------------------------------------------
-
-
-def held(connection: Connection, route_id: UUID) -> tuple[str, str | None]:
-    row = route_row(connection, route_id)
-    return row.status, row.pending_reason
 
 
 def test_a_route_whose_vehicle_and_driver_are_known_becomes_a_draft(
@@ -92,18 +38,18 @@ def test_holds_are_reported_in_order_and_resolved_one_after_the_other(
         vehicle={"unitNumber": "new truck"},
         driver={"name": "new driver"},
     )
-    assert held(connection, route_id) == ("pending_mapping", "vehicle_unmapped")
+    assert status_and_reason(connection, route_id) == ("pending_mapping", "vehicle_unmapped")
 
     add_mapping(connection, fleet.company_id, "unit_number", "new truck", fleet.trucks[0])
     import_routes(connection, [route_id], now=now)
-    assert held(connection, route_id) == ("pending_mapping", "driver_unmapped")
+    assert status_and_reason(connection, route_id) == ("pending_mapping", "driver_unmapped")
 
     add_mapping(connection, fleet.company_id, "driver_name", "new driver", fleet.drivers[0])
     import_routes(connection, [route_id], now=now)
-    assert held(connection, route_id) == ("pending_window", "outside_import_window")
+    assert status_and_reason(connection, route_id) == ("pending_window", "outside_import_window")
 
     import_routes(connection, [route_id], now=now + timedelta(days=4))
-    assert held(connection, route_id) == ("draft", None)
+    assert status_and_reason(connection, route_id) == ("draft", None)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +84,7 @@ def test_a_mapping_beats_the_stored_value(
 def test_two_references_must_lead_to_the_same_vehicle(
     connection: Connection, fleet: Fleet, now: datetime, vehicle: dict[str, str]
 ) -> None:
-    assert held(connection, imported(connection, fleet.live, now=now, vehicle=vehicle)) == (
+    assert status_and_reason(connection, imported(connection, fleet.live, now=now, vehicle=vehicle)) == (
         "pending_mapping",
         "vehicle_unmapped",
     )
@@ -157,7 +103,10 @@ def test_two_references_must_lead_to_the_same_vehicle(
 def test_stored_values_compare_exactly(
     connection: Connection, fleet: Fleet, now: datetime, body: dict[str, Any], reason: str
 ) -> None:
-    assert held(connection, imported(connection, fleet.live, now=now, **body)) == ("pending_mapping", reason)
+    assert status_and_reason(connection, imported(connection, fleet.live, now=now, **body)) == (
+        "pending_mapping",
+        reason,
+    )
 
 
 def test_a_name_of_two_drivers_is_unmapped_until_it_is_mapped(
@@ -167,7 +116,7 @@ def test_a_name_of_two_drivers_is_unmapped_until_it_is_mapped(
         "INSERT INTO drivers (id, company_id, name) VALUES (%s, %s, 'Ann Lee')", (new_id(), fleet.company_id)
     )
     route_id = imported(connection, fleet.live, now=now)
-    assert held(connection, route_id) == ("pending_mapping", "driver_unmapped")
+    assert status_and_reason(connection, route_id) == ("pending_mapping", "driver_unmapped")
 
     add_mapping(connection, fleet.company_id, "driver_name", "Ann Lee", fleet.drivers[0])
     import_routes(connection, [route_id], now=now)
@@ -196,7 +145,7 @@ def test_a_driver_of_another_company_never_matches(connection: Connection, fleet
     )
     for reference in ({"name": "Only Theirs"}, {"externalId": "X-9"}):
         route_id = imported(connection, fleet.live, now=now, driver=reference)
-        assert held(connection, route_id) == ("pending_mapping", "driver_unmapped")
+        assert status_and_reason(connection, route_id) == ("pending_mapping", "driver_unmapped")
 
 
 def test_a_value_cannot_be_mapped_to_a_record_of_another_company(connection: Connection, fleet: Fleet) -> None:
@@ -221,7 +170,7 @@ def test_the_window_is_the_company_s_own(connection: Connection, now: datetime) 
     far = imported(connection, fleet.live, now=now, start=now + timedelta(hours=13))
 
     assert status_of(connection, near) is RouteStatus.DRAFT
-    assert held(connection, far) == ("pending_window", "outside_import_window")
+    assert status_and_reason(connection, far) == ("pending_window", "outside_import_window")
 
 
 def test_the_window_includes_its_last_moment(connection: Connection, now: datetime) -> None:
@@ -287,177 +236,6 @@ def test_a_batch_mixes_companies_without_mixing_their_fleets(connection: Connect
     for route_id, fleet in ids.items():
         row = route_row(connection, route_id)
         assert (row.vehicle_id, row.driver_id) == (fleet.trucks[0], fleet.drivers[0])
-
-
-# --- Attempts that fail ----------------------------------------------------------------------------------------
-
-
-def test_a_failed_attempt_is_retried_with_backoff_and_the_last_one_is_an_error(
-    connection: Connection, fleet: Fleet, now: datetime
-) -> None:
-    route_id = pushed(connection, fleet.live, now=now, start=now)
-    waits = []
-    for _ in range(3):
-        outcome, _ = record_failed_import(connection, route_id, max_attempts=4, now=now)
-        assert outcome is not None
-        assert outcome.status is RouteStatus.PENDING
-        row = route_row(connection, route_id)
-        assert row.pending_reason == "error"
-        waits.append((row.retry_at - now).total_seconds())
-
-    assert waits == [10, 20, 40]
-    last, _ = record_failed_import(connection, route_id, max_attempts=4, now=now)
-    assert last is not None
-    assert last.status is RouteStatus.ERROR
-    row = route_row(connection, route_id)
-    assert (row.pending_reason, row.pending_detail, row.retry_at) == (None, None, None)
-    assert "4 times" in row.closed_reason
-    assert record_failed_import(connection, route_id, max_attempts=4, now=now) == (None, [])
-
-
-def test_an_attempt_that_succeeds_forgets_the_failed_ones(connection: Connection, fleet: Fleet, now: datetime) -> None:
-    route_id = pushed(connection, fleet.live, now=now, start=now + timedelta(days=30))
-    record_failed_import(connection, route_id, max_attempts=8, now=now)
-
-    import_routes(connection, [route_id], now=now)
-
-    row = route_row(connection, route_id)
-    assert (row.status, row.attempts, row.retry_at) == ("pending_window", 0, None)
-
-
-def test_the_backoff_is_capped_at_a_quarter_of_an_hour(connection: Connection, fleet: Fleet, now: datetime) -> None:
-    route_id = pushed(connection, fleet.live, now=now, start=now)
-    for _ in range(12):
-        record_failed_import(connection, route_id, max_attempts=100, now=now)
-
-    assert route_row(connection, route_id).retry_at == now + timedelta(minutes=15)
-
-
-# --- The passes ------------------------------------------------------------------------------------------------
-
-
-def test_the_pass_finds_every_held_route_that_can_move_and_beside_them_only_ambiguous_ones(
-    connection: Connection, fleet: Fleet, now: datetime
-) -> None:
-    vehicles = [
-        {"unitNumber": "101"},
-        {"unitNumber": "later"},
-        {"unitNumber": "never"},
-        {"unitNumber": "mapped"},
-        {"vin": "1XKAD49X0CJ222222"},
-        {"vin": "1XKAD49X0CJ555555"},
-        {"unitNumber": "never", "vin": "1XKAD49X0CJ555555"},
-    ]
-    drivers = [{"name": "Ann Lee"}, {"name": "Later"}, {"externalId": "never"}, {"externalId": "mapped"}]
-    ids = [
-        imported(connection, tenant, now=now, start=now + timedelta(days=days), vehicle=vehicle, driver=driver)
-        for tenant in (fleet.live, fleet.sandbox)
-        for vehicle in vehicles
-        for driver in drivers
-        for days in (1, 8, 30)
-    ]
-    for unit_number, vin in (
-        ("later", None),
-        ("one", "1XKAD49X0CJ222222"),
-        ("two", "1XKAD49X0CJ222222"),
-        (None, "1XKAD49X0CJ555555"),
-    ):
-        connection.execute(
-            "INSERT INTO vehicles (id, company_id, unit_number, vin) VALUES (%s, %s, %s, %s)",
-            (new_id(), fleet.company_id, unit_number, vin),
-        )
-    connection.execute(
-        "INSERT INTO drivers (id, company_id, name) VALUES (%s, %s, 'Later')", (new_id(), fleet.company_id)
-    )
-    add_mapping(connection, fleet.company_id, "unit_number", "mapped", fleet.trucks[0])
-    add_mapping(connection, fleet.company_id, "driver_external_id", "mapped", fleet.drivers[0])
-    later = now + timedelta(days=3)
-
-    found = holds.routes_that_can_move(connection, now=later)
-
-    before = {route_id: held(connection, route_id) for route_id in ids}
-    import_routes(connection, ids, now=later)
-    moved = {route_id for route_id in ids if held(connection, route_id) != before[route_id]}
-    assert len(found) == len(set(found))
-    assert moved <= set(found)
-    stuck = [route_row(connection, route_id) for route_id in set(found) & set(ids) - moved]
-    assert all(row.vehicle_vin is not None for row in stuck)
-
-
-def test_the_pass_and_the_import_agree_on_the_edge_of_the_window(connection: Connection, now: datetime) -> None:
-    for days in (7.0, 0.1, 2.7, 31.4159):
-        fleet = make_fleet(connection, import_window_days=days)
-        edge = now + timedelta(days=days)
-        microsecond = timedelta(microseconds=1)
-        inside = imported(connection, fleet.live, now=now - timedelta(days=1), start=edge)
-        outside = imported(connection, fleet.live, now=now - timedelta(days=1), start=edge + microsecond)
-
-        found = holds.routes_that_can_move(connection, now=now)
-
-        assert inside in found
-        assert outside not in found
-
-
-def test_a_held_route_a_week_past_its_start_becomes_an_error(
-    connection: Connection, fleet: Fleet, now: datetime
-) -> None:
-    unknown = {"unitNumber": "999"}
-    old = imported(connection, fleet.live, now=now, start=now - timedelta(days=7.1), vehicle=unknown)
-    recent = imported(connection, fleet.live, now=now, start=now - timedelta(days=6.9), vehicle=unknown)
-    draft = imported(connection, fleet.live, now=now, start=now - timedelta(days=9))
-
-    holds.expire_held_routes(connection, expiry_days=7, now=now)
-
-    assert [status_of(connection, route_id) for route_id in (old, recent, draft)] == [
-        RouteStatus.ERROR,
-        RouteStatus.PENDING_MAPPING,
-        RouteStatus.DRAFT,
-    ]
-    row = route_row(connection, old)
-    assert row.pending_reason is None
-    assert "No vehicle has the unit number '999'" in row.closed_reason
-
-
-def test_an_import_is_due_until_it_was_tried(connection: Connection, fleet: Fleet, now: datetime) -> None:
-    route_id = pushed(connection, fleet.live, now=now, start=now)
-
-    def due(seconds: float) -> bool:
-        moment = now + timedelta(seconds=seconds)
-        taken = holds.take_due_imports(connection, now=moment, limit=10_000)
-        counted = holds.count_due_imports(connection, now=moment, maximum=10_000)
-        assert sum(counted.values()) == len(taken)
-        assert (fleet.company_id in counted) == (route_id in taken)
-        return route_id in taken
-
-    assert [due(seconds) for seconds in (9, 10, 11)] == [False, True, True]
-    import_routes(connection, [route_id], now=now)
-    assert not due(11)
-
-
-def test_a_mapping_imports_at_once_what_waited_for_its_value(
-    connection: Connection, fleet: Fleet, now: datetime
-) -> None:
-    waiting = [
-        imported(connection, tenant, now=now, start=now + timedelta(hours=hour), vehicle={"unitNumber": "new"})
-        for hour, tenant in ((2, fleet.live), (1, fleet.sandbox))
-    ]
-    imported(connection, fleet.live, now=now, vehicle={"unitNumber": "other"})
-    other = make_fleet(connection)
-    imported(connection, other.live, now=now, vehicle={"unitNumber": "new"})
-
-    count, jobs = add_mapping(connection, fleet.company_id, "unit_number", "new", fleet.trucks[1])
-
-    assert count == 2
-    assert jobs == [import_routes_job(waiting[::-1])]
-
-
-def test_a_mapping_made_again_replaces_the_one_before(connection: Connection, fleet: Fleet, now: datetime) -> None:
-    for truck in fleet.trucks:
-        add_mapping(connection, fleet.company_id, "unit_number", "unit", truck)
-
-    row = route_row(connection, imported(connection, fleet.live, now=now, vehicle={"unitNumber": "unit"}))
-
-    assert row.vehicle_id == fleet.trucks[1]
 
 
 def test_an_import_reads_by_key_also_before_the_first_statistics() -> None:
