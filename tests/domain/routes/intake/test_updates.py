@@ -11,7 +11,7 @@ from domain.database import Connection
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.updates import stops_that_stay
 from tests.domain.helpers import imported, route_row, visits_of
-from tests.domain.routes.pushing import BOSTON, push, visit
+from tests.domain.routes.intake.pushing import BOSTON, push, visit
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet
 
 

@@ -17,7 +17,7 @@ from domain.routes.progress.dispatcher_entries import plan_again
 from domain.routes.transitions import cancel_route, end_routes
 from domain.settings import Settings
 from tests.domain.helpers import corrected_by_hand, deliver, imported, planned_by_hand, pushed, route_row, status_of
-from tests.domain.routes.pushing import effects, push
+from tests.domain.routes.intake.pushing import effects, push
 from tests.domain.trucks import activate, stand_at
 from tests.factories import JOLIET, NEWARK, Fleet, make_fleet, route_input
 from tests.rows import named

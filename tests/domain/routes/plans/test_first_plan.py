@@ -29,7 +29,7 @@ from tests.domain.helpers import imported, planned_by_hand, positions_at, post, 
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet
 from tests.rows import named
 
-STATIONS = Path(__file__).parents[3] / "deploy" / "demo" / "stations.csv"
+STATIONS = Path(__file__).parents[4] / "deploy" / "demo" / "stations.csv"
 STOPS = [JOLIET, PERRYSBURG, NEWARK]
 
 

@@ -11,7 +11,7 @@ import pytest
 from domain.database import SUPERSEDING_LOCKS, Connection, Database
 from domain.routes.intake.pushes import Pushed
 from tests.domain.helpers import imported, planned_by_hand
-from tests.domain.routes.pushing import effects, open_routes, push
+from tests.domain.routes.intake.pushing import effects, open_routes, push
 from tests.factories import Fleet, make_fleet
 from tests.rows import named
 

@@ -9,7 +9,7 @@ from domain.lifecycle import RouteStatus
 from domain.queue.jobs import process_positions_job
 from domain.routes.intake.pushes import Push, store_pushes
 from tests.domain.helpers import imported, positions_at, post, route_row, status_of
-from tests.domain.routes.pushing import effects, open_routes, push
+from tests.domain.routes.intake.pushing import effects, open_routes, push
 from tests.factories import JOLIET, Fleet, make_fleet, route_input
 
 
