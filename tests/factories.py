@@ -3,6 +3,7 @@
 import itertools
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +17,9 @@ from domain.encoding import write
 from domain.ids import new_id, shown_id
 from domain.lifecycle import Environment, Role
 from domain.telematics.arrivals import Fix
+
+STATIONS = Path(__file__).parents[1] / "deploy" / "demo" / "stations.csv"
+"""The truck stops of the demo."""
 
 JOLIET: dict[str, Any] = {"name": "Joliet terminal", "latitude": 41.462, "longitude": -88.125}
 PERRYSBURG: dict[str, Any] = {"name": "Perrysburg yard", "latitude": 41.535, "longitude": -83.470}

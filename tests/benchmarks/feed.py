@@ -15,8 +15,7 @@ from domain.stations.price_imports import store_station_rows
 from tests.benchmarks.harness import Bench, Figure, Stack, busiest
 from tests.benchmarks.load import Load, drive, send
 from tests.benchmarks.loader import Lot, load_fleet, load_keys, load_routes
-from tests.factories import JOLIET
-from tests.pipeline.world import STATIONS
+from tests.factories import JOLIET, STATIONS
 
 TRUCKS = 10_000
 POSITIONS = 1000

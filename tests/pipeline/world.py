@@ -1,15 +1,13 @@
 """Truck stops with prices, and a look at the messages, for the tests of the pipeline."""
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from domain.messages.due_messages import list_messages
 from domain.stations.price_imports import store_station_rows
+from tests.factories import STATIONS
 from tests.rows import stored_id
 from tests.service import Client, Service
-
-STATIONS = Path(__file__).parents[2] / "deploy" / "demo" / "stations.csv"
 
 
 def store_prices(service: Service) -> None:

@@ -25,8 +25,7 @@ from domain.stations.corridor_offers import StationPlaces, offers_along
 from domain.stations.price_imports import store_station_rows
 from tests.domain.helpers import imported, positions_at, post, route_row
 from tests.domain.planning.plans import NOW, feasible, inputs, meridian, priced
-from tests.domain.routes.trip import STATIONS
-from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet
+from tests.factories import JOLIET, NEWARK, PERRYSBURG, STATIONS, Fleet
 from tests.rows import named
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from domain.contract.shapes import Position
@@ -28,8 +27,6 @@ from domain.stations.corridor_offers import StationPlaces, offers_along
 from tests.domain.helpers import deliver, imported, positions_at, post, route_row
 from tests.factories import JOLIET, NEWARK, Fleet
 from tests.rows import named
-
-STATIONS = Path(__file__).parents[3] / "deploy" / "demo" / "stations.csv"
 
 ROADS = HighwayRoads()
 

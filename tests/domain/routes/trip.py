@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from domain.contract.shapes import Position
@@ -18,10 +17,8 @@ from domain.settings import Settings
 from domain.stations.corridor_offers import StationPlaces, offers_along
 from domain.stations.price_imports import store_station_rows
 from tests.domain.helpers import deliver, imported, positions_at, post
-from tests.factories import JOLIET, NEWARK, Fleet
+from tests.factories import JOLIET, NEWARK, STATIONS, Fleet
 from tests.rows import named
-
-STATIONS = Path(__file__).parents[3] / "deploy" / "demo" / "stations.csv"
 
 ROADS = HighwayRoads()
 

@@ -20,10 +20,8 @@ from domain.stations.price_imports import (
     store_tax_rows,
 )
 from tests.conftest import own_database
-from tests.factories import Fleet, make_fleet
+from tests.factories import STATIONS, Fleet, make_fleet
 from tests.rows import named, rows_read
-
-STATIONS = Path(__file__).parents[3] / "deploy" / "demo" / "stations.csv"
 
 
 @pytest.fixture(autouse=True)

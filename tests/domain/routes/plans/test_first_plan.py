@@ -3,7 +3,6 @@
 import functools
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -26,10 +25,9 @@ from domain.stations.corridor_offers import Corridor, StationPlaces, offers_alon
 from domain.stations.price_imports import store_station_rows
 from domain.telematics.feed import store_positions
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, pushed, route_row, status_of
-from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet
+from tests.factories import JOLIET, NEWARK, PERRYSBURG, STATIONS, Fleet
 from tests.rows import named
 
-STATIONS = Path(__file__).parents[4] / "deploy" / "demo" / "stations.csv"
 STOPS = [JOLIET, PERRYSBURG, NEWARK]
 
 

@@ -23,8 +23,8 @@ from domain.routes.plans.replans import Replan
 from domain.settings import Settings
 from domain.stations.price_imports import store_station_rows
 from tests.domain.helpers import corrected_by_hand, positions_at
-from tests.domain.routes.journey import STATIONS, Journey, Leg, at_mile
-from tests.factories import JOLIET, NEWARK, Fleet, make_fleet
+from tests.domain.routes.journey import Journey, Leg, at_mile
+from tests.factories import JOLIET, NEWARK, STATIONS, Fleet, make_fleet
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 

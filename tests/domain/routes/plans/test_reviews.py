@@ -16,8 +16,8 @@ from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
 from domain.stations.price_imports import store_station_rows
 from tests.domain.helpers import place_of, positions_at, post, route_row
-from tests.domain.routes.trip import OUT_OF_TOWN, SENT, STATIONS, Trip
-from tests.factories import JOLIET, NEWARK, Fleet
+from tests.domain.routes.trip import OUT_OF_TOWN, SENT, Trip
+from tests.factories import JOLIET, NEWARK, STATIONS, Fleet
 from tests.rows import named
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
