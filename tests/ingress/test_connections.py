@@ -3,104 +3,35 @@
 import asyncio
 import http.client
 import json
-import resource
-import shutil
-import socket
-import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
-from datetime import UTC, datetime
+from contextlib import ExitStack
 from pathlib import Path
 from typing import cast
-from urllib.parse import urlsplit
 
 import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
 from domain.settings import Settings
-from ingress.connection_limits import FULL, FULL_FOR_ADDRESS, Bounds, ConnectionLimiter, address_of
-from ingress.process import within_open_files
+from ingress.connection_limits import Bounds
 from ingress.uvicorn_protocol import BoundedConnection, bounded_connections
-from tests.factories import route_body
-from tests.service import Client, Service, eventually, running_service
-
-HEAD_SECONDS = 2
-KEEP_ALIVE_SECONDS = 4
-ANSWER_SECONDS = 2
-PER_ADDRESS = 12
-GET = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+from tests.ingress.strangers import (
+    ANSWER_SECONDS,
+    GET,
+    HEAD_SECONDS,
+    KEEP_ALIVE_SECONDS,
+    PER_ADDRESS,
+    Stranger,
+    impatient_ingress,
+)
+from tests.service import Client, Service, eventually
 
 
 @pytest.fixture(scope="module")
 def service(settings: Settings, logs: Path) -> Iterator[Service]:
-    """An ingress with little patience."""
-    with running_service(
-        settings,
-        logs,
-        processes=("ingress",),
-        HEAD_TIMEOUT_SECONDS=str(HEAD_SECONDS),
-        KEEP_ALIVE_SECONDS=str(KEEP_ALIVE_SECONDS),
-        ANSWER_TIMEOUT_SECONDS=str(ANSWER_SECONDS),
-        CONNECTIONS_PER_ADDRESS=str(PER_ADDRESS),
-    ) as running_one:
+    with impatient_ingress(settings, logs) as running_one:
         yield running_one
-
-
-class Stranger:
-    """A connection without manners."""
-
-    def __init__(self, service: Service, *, receive_buffer: int | None = None) -> None:
-        address = urlsplit(service.url)
-        self.socket = socket.socket()
-        if receive_buffer is not None:
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self.socket.settimeout(10)
-        self.socket.connect((address.hostname, address.port))
-
-    def __enter__(self) -> "Stranger":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.socket.close()
-
-    def send(self, data: bytes) -> bool:
-        """Sends the bytes. False when the connection did not take them."""
-        try:
-            self.socket.sendall(data)
-        except OSError:
-            return False
-        return True
-
-    def send_on_and_on(self, data: bytes, *, max_bytes: int, pause: float = 0) -> int:
-        """Sends the same until the connection is closed, or `max_bytes`. Returns how many it took."""
-        taken = 0
-        while taken < max_bytes and self.send(data):
-            taken += len(data)
-            time.sleep(pause)
-        return taken
-
-    def answer(self) -> bytes:
-        """The bytes that come until the server closes the connection, which it must."""
-        parts = []
-        with suppress(ConnectionResetError, BrokenPipeError):
-            while part := self.socket.recv(65536):
-                parts.append(part)
-        return b"".join(parts)
-
-    def status(self) -> int | None:
-        """The status of one answer, after which the server closes the connection. None: it was closed without an
-        answer."""
-        answer = self.answer()
-        return int(answer.split(b" ")[1]) if answer else None
-
-    def one_answer(self) -> int:
-        """The status of the next answer, on a connection that stays."""
-        answer = http.client.HTTPResponse(self.socket)
-        answer.begin()
-        answer.read()
-        return answer.status
 
 
 @pytest.fixture
@@ -283,25 +214,6 @@ def test_a_client_that_reads_slowly_gets_more_time_and_one_that_does_not_read_ge
     asyncio.run(scenario())
 
 
-def test_the_bound_is_no_higher_than_what_the_system_lets_a_process_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = (1024, 2048)
-
-    def set_limits(_: int, new: tuple[int, int]) -> None:
-        nonlocal limits
-        limits = new
-
-    monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
-    monkeypatch.setattr(resource, "setrlimit", set_limits)
-    bounds = Bounds(connections=500, connections_per_address=0, head_seconds=1, answer_seconds=1)
-
-    assert within_open_files(bounds) == bounds
-    assert limits == (1024, 2048)
-    assert within_open_files(bounds._replace(connections=1000)).connections == 1000
-    assert limits == (1256, 2048)
-    assert within_open_files(bounds._replace(connections=4096)).connections == 2048 - 256
-    assert limits == (2048, 2048)
-
-
 def test_one_address_has_so_many_connections_and_no_more(service: Service) -> None:
     with ExitStack() as connections:
         held = [connections.enter_context(Stranger(service)) for _ in range(PER_ADDRESS)]
@@ -382,107 +294,3 @@ def test_a_second_unknown_method_in_the_same_bytes_ends_the_connection(stranger:
     began = time.monotonic()
     assert b"HTTP/1.1 200 " not in stranger.answer()
     assert time.monotonic() - began < 1
-
-
-# --- Clients that ask for another protocol first -------------------------------------------------------------------
-
-
-def head_of(client: Client, body: bytes, *more: bytes) -> bytes:
-    """A push's, with its length."""
-    lines = [b"POST /v1/routes HTTP/1.1", b"Host: x", b"Authorization: Bearer " + client.key.encode(), *more]
-    return b"\r\n".join([*lines, b"Content-Length: %d" % len(body), b"", b""])
-
-
-@pytest.mark.parametrize("pause", [None, 0.2], ids=["one segment", "two segments"])
-def test_a_push_that_offers_http_2_is_stored_like_any(service: Service, client: Client, pause: float | None) -> None:
-    """The bytes that Java's HttpClient sends, but for the values."""
-    body = json.dumps(route_body(datetime.now(UTC))).encode()
-    offer = b"Connection: Upgrade, HTTP2-Settings", b"HTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA"
-    head = head_of(client, body, *offer, b"Upgrade: h2c", b"User-Agent: Java-http-client/17.0.15")
-    with Stranger(service) as stranger:
-        for part in [head + body] if pause is None else [head, body]:
-            stranger.send(part)
-            time.sleep(pause or 0)
-        assert stranger.one_answer() == 202
-        stranger.send(GET)
-        assert stranger.one_answer() == 200
-
-
-_JAVA_CLIENT = """
-import java.net.URI;
-import java.net.http.*;
-import java.nio.file.Path;
-
-class Push {
-    public static void main(String[] told) throws Exception {
-        var client = HttpClient.newHttpClient();
-        for (int i = 0; i < 3; i++) {
-            var push = HttpRequest.newBuilder(URI.create(told[0])).header("Authorization", "Bearer " + told[1])
-                .POST(HttpRequest.BodyPublishers.ofFile(Path.of(told[2]))).build();
-            System.out.println(client.send(push, HttpResponse.BodyHandlers.ofString()).statusCode());
-        }
-    }
-}
-"""
-
-
-@pytest.mark.skipif(shutil.which("java") is None, reason="there is no Java")
-def test_the_client_that_java_brings_can_push(service: Service, client: Client, tmp_path: Path) -> None:
-    (tmp_path / "Push.java").write_text(_JAVA_CLIENT)
-    (tmp_path / "route.json").write_text(json.dumps(route_body(datetime.now(UTC))))
-    url = f"{service.url}/v1/routes"
-
-    told = subprocess.run(
-        ["java", "Push.java", url, client.key, "route.json"], cwd=tmp_path, capture_output=True, text=True, timeout=60
-    )
-
-    assert told.stdout.split() == ["202", "200", "200"], told.stderr
-
-
-@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
-def test_curl_can_push_whether_it_offers_http_2_or_not(service: Service, client: Client, tmp_path: Path) -> None:
-    (tmp_path / "route.json").write_text(json.dumps(route_body(datetime.now(UTC))))
-    for more, status in (
-        (["--http2"], "202"),
-        ([], "200"),
-        (["--http1.0"], "200"),
-        (["-H", "Expect: 100-continue"], "200"),
-    ):
-        arguments = ["curl", "-s", "-w", "%{http_code}", "-o", "/dev/null", "--json", "@route.json", *more]
-        arguments += ["-H", f"Authorization: Bearer {client.key}", f"{service.url}/v1/routes"]
-        told = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=30)
-        assert told.stdout == status, more
-
-
-def test_a_length_may_be_written_with_any_number_of_digits(service: Service, client: Client) -> None:
-    body = json.dumps(route_body(datetime.now(UTC))).encode()
-    head = head_of(client, body).replace(b"Content-Length: ", b"Content-Length: " + b"0" * 5000)
-    for sent, status in ((head + body, 202), (head.replace(b"\r\n\r\n", b"0000\r\n\r\n"), 413)):
-        with Stranger(service) as stranger:
-            stranger.send(sent)
-            assert stranger.one_answer() == status
-
-
-def test_bytes_behind_a_push_do_not_change_its_answer(service: Service, client: Client) -> None:
-    body = json.dumps(route_body(datetime.now(UTC))).encode()
-    for behind in (b"BREW /v1/me HTTP/1.1\r\nHost: x\r\n\r\n", b"no HTTP", b"x" * 100_000):
-        with Stranger(service) as stranger:
-            stranger.send(head_of(client, body) + body + behind)
-            answer = stranger.answer()
-        assert answer.startswith((b"HTTP/1.1 202 ", b"HTTP/1.1 200 "))
-        assert answer.count(b"HTTP/1.1 ") == 1
-
-
-def test_a_network_of_ipv6_counts_as_one_address() -> None:
-    assert address_of("2001:db8:1:2::1") == address_of("2001:db8:1:2:ffff::9") != address_of("2001:db8:1:3::1")
-    assert address_of("::ffff:192.0.2.7") == address_of("192.0.2.7") != address_of("192.0.2.8")
-
-
-def test_the_limiter_counts_all_connections_and_those_of_an_address_and_0_is_no_bound() -> None:
-    limiter = ConnectionLimiter(Bounds(connections=3, connections_per_address=2, head_seconds=1, answer_seconds=1))
-    refusals = [limiter.enter(one) for one in ("a", "a", "a", "b", "c")]
-    assert refusals == [None, None, FULL_FOR_ADDRESS, None, FULL]
-    limiter.leave("a")
-    assert limiter.enter("c") is None
-    free = ConnectionLimiter(Bounds(connections=0, connections_per_address=0, head_seconds=1, answer_seconds=1))
-    assert [free.enter("a") for _ in range(1000)] == [None] * 1000
