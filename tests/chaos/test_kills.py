@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -92,6 +92,17 @@ def test_every_killed_process_comes_back_and_loses_nothing() -> None:
             client.wait_for(route_id, "draft", seconds=30)
 
 
+def kept(service: Service, shown_ids: Iterable[str]) -> set[str] | None:
+    """The routes of these that are stored. None while PostgreSQL is away."""
+    ids = [stored_id(shown) for shown in shown_ids]
+    try:
+        with service.database.transaction() as connection:
+            rows = named(connection).execute("SELECT id FROM routes WHERE id = ANY(%s)", (ids,)).fetchall()
+    except psycopg.OperationalError:
+        return None
+    return {shown_id("rte", row.id) for row in rows}
+
+
 @pytest.mark.parametrize("imported", [True, False])
 def test_a_killed_database_has_kept_every_push_that_was_accepted(imported: bool) -> None:
     """A push is stored before it is on disk. The commit of its import writes it there; what is answered without that
@@ -121,20 +132,6 @@ def test_a_killed_database_has_kept_every_push_that_was_accepted(imported: bool)
             os.kill(children(supervisor)["postgres"], signal.SIGKILL)
             killed = True
 
-        def kept() -> set[str] | None:
-            try:
-                with service.database.transaction() as connection:
-                    rows = (
-                        named(connection)
-                        .execute(
-                            "SELECT id FROM routes WHERE id = ANY(%s)", ([stored_id(shown) for shown in accepted],)
-                        )
-                        .fetchall()
-                    )
-            except psycopg.OperationalError:
-                return None
-            return {shown_id("rte", row.id) for row in rows}
-
         worker = children(supervisor)["imports"]
         try:
             if not imported:
@@ -146,4 +143,6 @@ def test_a_killed_database_has_kept_every_push_that_was_accepted(imported: bool)
             os.kill(worker, signal.SIGCONT)
 
         assert list(accepted.values()).count(201 if imported else 202) > 20
-        assert eventually(kept, lambda ids: ids is not None, 30, "PostgreSQL again") == set(accepted)
+        assert eventually(lambda: kept(service, accepted), lambda ids: ids is not None, 30, "PostgreSQL again") == set(
+            accepted
+        )

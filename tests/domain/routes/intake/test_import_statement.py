@@ -50,6 +50,73 @@ class _Found(NamedTuple):
     why_not: str | None
 
 
+Meanings = dict[str, Callable[[str], list[UUID]]]
+"""The records that a value can mean, by the kind of the reference."""
+
+VEHICLE_REFERENCES = {"unitNumber": ("unit number", "unit_number"), "vin": ("VIN", "vin")}
+DRIVER_REFERENCES = {"name": ("name", "driver_name"), "externalId": ("external id", "driver_external_id")}
+"""What the hold reason calls a field of a push, and the kind of its mappings."""
+
+
+def _stored_fleet(
+    connection: Connection,
+    fleet: Fleet,
+    now: datetime,
+    vehicles: list[Record],
+    drivers: list[Record],
+    mapped: dict[tuple[str, str], int],
+) -> Meanings:
+    """Store these records and mappings in place of the company's fleet."""
+    meanings: Meanings = {}
+    for table, kinds, columns, stored in (
+        ("vehicles", ("unit_number", "vin"), "unit_number, vin", vehicles),
+        ("drivers", ("driver_external_id", "driver_name"), "external_id, name", drivers),
+    ):
+        connection.execute(f"DELETE FROM {table} WHERE company_id = %s", (fleet.company_id,))
+        ids = [new_id() for _ in stored]
+        for record_id, record in zip(ids, stored, strict=True):
+            connection.execute(
+                f"INSERT INTO {table} (id, company_id, {columns}, retired_at) VALUES (%s, %s, %s, %s, %s)",
+                (record_id, fleet.company_id, record.unique, record.shared, now if record.retired else None),
+            )
+        in_service = [(record_id, one) for record_id, one in zip(ids, stored, strict=True) if not one.retired]
+        for position, kind in enumerate(kinds):
+            targets = {
+                value: in_service[number % len(in_service)][0]
+                for (mapped_kind, value), number in mapped.items()
+                if mapped_kind == kind and in_service
+            }
+            for value, target in targets.items():
+                connection.execute(
+                    "INSERT INTO mappings (company_id, kind, value, target_id) VALUES (%s, %s, %s, %s)",
+                    (fleet.company_id, kind, value, target),
+                )
+            meanings[kind] = _lookup(targets, [(record_id, one[:2][position]) for record_id, one in in_service])
+    return meanings
+
+
+def _lookup(mapped: dict[str, UUID], stored: Sequence[tuple[UUID, str | None]]) -> Callable[[str], list[UUID]]:
+    """A function that gives the records a value can mean, as the fleet's README says it."""
+
+    def candidates(value: str) -> list[UUID]:
+        return [mapped[value]] if value in mapped else [record_id for record_id, one in stored if one == value]
+
+    return candidates
+
+
+def _find(
+    subject: Matched, pushed_references: dict[str, str], kinds: dict[str, tuple[str, str]], meanings: Meanings
+) -> _Found:
+    """The rule in Python."""
+    given_references = [
+        GivenReference(text, pushed_references[field], meanings[kind](pushed_references[field]))
+        for field, (text, kind) in kinds.items()
+        if field in pushed_references
+    ]
+    unclear = unclear_references(given_references)
+    return _Found(None, why_unclear(subject, unclear)) if unclear else _Found(given_references[0].candidates[0], None)
+
+
 def _expected(
     vehicle: _Found, driver: _Found, scheduled_start: datetime, window_days: float, now: datetime
 ) -> tuple[str, str | None, str | None]:
@@ -105,42 +172,7 @@ def test_the_statement_decides_as_the_written_rule_does(
     window_days: float,
 ) -> None:
     fleet = make_fleet(connection, import_window_days=window_days)
-    for table in ("vehicles", "drivers"):
-        connection.execute(f"DELETE FROM {table} WHERE company_id = %s", (fleet.company_id,))
-    lookups: dict[str, Callable[[str], list[UUID]]] = {}
-    for table, kinds, columns, stored in (
-        ("vehicles", ("unit_number", "vin"), "unit_number, vin", vehicles),
-        ("drivers", ("driver_external_id", "driver_name"), "external_id, name", drivers),
-    ):
-        ids = [new_id() for _ in stored]
-        for record_id, record in zip(ids, stored, strict=True):
-            connection.execute(
-                f"INSERT INTO {table} (id, company_id, {columns}, retired_at) VALUES (%s, %s, %s, %s, %s)",
-                (record_id, fleet.company_id, record.unique, record.shared, now if record.retired else None),
-            )
-        in_service = [(record_id, one) for record_id, one in zip(ids, stored, strict=True) if not one.retired]
-        for position, kind in enumerate(kinds):
-            targets = {
-                value: in_service[number % len(in_service)][0]
-                for (mapped_kind, value), number in mapped.items()
-                if mapped_kind == kind and in_service
-            }
-            for value, target in targets.items():
-                connection.execute(
-                    "INSERT INTO mappings (company_id, kind, value, target_id) VALUES (%s, %s, %s, %s)",
-                    (fleet.company_id, kind, value, target),
-                )
-            lookups[kind] = _lookup(targets, [(record_id, one[:2][position]) for record_id, one in in_service])
-
-    def found(subject: Matched, given_references: dict[str, str], kinds: dict[str, tuple[str, str]]) -> _Found:
-        references = [
-            GivenReference(text, given_references[field], lookups[kind](given_references[field]))
-            for field, (text, kind) in kinds.items()
-            if field in given_references
-        ]
-        unclear = unclear_references(references)
-        return _Found(None, why_unclear(subject, unclear)) if unclear else _Found(references[0].candidates[0], None)
-
+    meanings = _stored_fleet(connection, fleet, now, vehicles, drivers, mapped)
     opening = now + timedelta(days=window_days)
     ids = [
         pushed(connection, fleet.live, now=now, start=opening + more, vehicle=vehicle, driver=driver)
@@ -150,10 +182,8 @@ def test_the_statement_decides_as_the_written_rule_does(
     outcomes, _ = import_routes(connection, ids, now=now)
 
     for route_id, (vehicle, driver, more) in zip(ids, wanted, strict=True):
-        truck = found("vehicle", vehicle, {"unitNumber": ("unit number", "unit_number"), "vin": ("VIN", "vin")})
-        person = found(
-            "driver", driver, {"name": ("name", "driver_name"), "externalId": ("external id", "driver_external_id")}
-        )
+        truck = _find("vehicle", vehicle, VEHICLE_REFERENCES, meanings)
+        person = _find("driver", driver, DRIVER_REFERENCES, meanings)
         expected = _expected(truck, person, opening + more, window_days, now)
         outcome, row = outcomes[route_id], route_row(connection, route_id)
         assert (outcome.status, outcome.reason, outcome.detail) == expected
@@ -197,12 +227,3 @@ def test_psycopg_keeps_the_statement_parsed() -> None:
 def _rows_read_in_vain(plan: dict[str, Any]) -> float:
     below = sum(_rows_read_in_vain(part) for part in plan.get("Plans", ()))
     return float(plan.get("Rows Removed by Filter", 0) * plan["Actual Loops"]) + below
-
-
-def _lookup(mapped: dict[str, UUID], stored: Sequence[tuple[UUID, str | None]]) -> Callable[[str], list[UUID]]:
-    """A function that gives the records a value can mean, as the fleet's README says it."""
-
-    def candidates(value: str) -> list[UUID]:
-        return [mapped[value]] if value in mapped else [record_id for record_id, one in stored if one == value]
-
-    return candidates

@@ -148,56 +148,60 @@ SECONDS = 3.0
 WRITERS, FOLDERS = 4, 2
 
 
+def change_until(stop: threading.Event, database: Database, company: Fleet, seed: int) -> int:
+    """Insert, change and delete routes, and roll some of it back. Gives the number of commits."""
+    chance, done = random.Random(seed), 0
+    while not stop.is_set():
+        with database.transaction() as connection:
+            tenant = chance.choice([company.live, company.sandbox])
+            new = [(chance.choice(STATUSES), MIDNIGHT + timedelta(hours=chance.randrange(72))) for _ in range(9)]
+            insert(connection, tenant, *new)
+            connection.execute(
+                "WITH chosen AS MATERIALIZED (SELECT id FROM routes LIMIT 20 OFFSET %s FOR UPDATE SKIP LOCKED)"
+                " UPDATE routes r SET status = %s, scheduled_start = scheduled_start + interval '7 h'"
+                " FROM chosen WHERE r.id = chosen.id",
+                (chance.randrange(200), chance.choice(STATUSES)),
+            )
+            connection.execute(
+                "WITH chosen AS MATERIALIZED (SELECT id FROM routes LIMIT 8 OFFSET %s FOR UPDATE SKIP LOCKED)"
+                " DELETE FROM routes r USING chosen WHERE r.id = chosen.id",
+                (chance.randrange(50),),
+            )
+            if chance.random() < 0.3:
+                raise psycopg.Rollback
+            done += 1
+    return done
+
+
+def fold_until(stop: threading.Event, database: Database) -> int:
+    """Sum up the changes of counts. Gives how many were summed up."""
+    folded = 0
+    while not stop.is_set():
+        with database.transaction() as connection:
+            folded += fold(connection, limit=7)
+    return folded
+
+
+def compare_until(stop: threading.Event, database: Database) -> int:
+    """Compare the counts with the routes, and find them exact. Gives how often."""
+    comparisons = 0
+    while not stop.is_set():
+        with database.transaction() as connection:
+            assert reconcile(connection) == []
+        with database.transaction() as connection:
+            assert_exact(connection)
+        comparisons += 1
+    return comparisons
+
+
 def test_counts_are_exact_at_every_moment_among_writers_who_commit_and_roll_back(
     alone: Database, company: Fleet
 ) -> None:
-    """Writers insert, change and delete; others sum up and mend at the same time. Whoever looks finds them exact."""
     stop = threading.Event()
-
-    def write(seed: int) -> int:
-        chance, done = random.Random(seed), 0
-        while not stop.is_set():
-            with alone.transaction() as connection:
-                tenant = chance.choice([company.live, company.sandbox])
-                new = [(chance.choice(STATUSES), MIDNIGHT + timedelta(hours=chance.randrange(72))) for _ in range(9)]
-                insert(connection, tenant, *new)
-                connection.execute(
-                    "WITH chosen AS MATERIALIZED (SELECT id FROM routes LIMIT 20 OFFSET %s FOR UPDATE SKIP LOCKED)"
-                    " UPDATE routes r SET status = %s, scheduled_start = scheduled_start + interval '7 h'"
-                    " FROM chosen WHERE r.id = chosen.id",
-                    (chance.randrange(200), chance.choice(STATUSES)),
-                )
-                connection.execute(
-                    "WITH chosen AS MATERIALIZED (SELECT id FROM routes LIMIT 8 OFFSET %s FOR UPDATE SKIP LOCKED)"
-                    " DELETE FROM routes r USING chosen WHERE r.id = chosen.id",
-                    (chance.randrange(50),),
-                )
-                if chance.random() < 0.3:
-                    raise psycopg.Rollback
-                done += 1
-        return done
-
-    def sum_up(_: int) -> int:
-        folded = 0
-        while not stop.is_set():
-            with alone.transaction() as connection:
-                folded += fold(connection, limit=7)
-        return folded
-
-    def hold_against() -> int:
-        looks = 0
-        while not stop.is_set():
-            with alone.transaction() as connection:
-                assert reconcile(connection) == []
-            with alone.transaction() as connection:
-                assert_exact(connection)
-            looks += 1
-        return looks
-
     with ThreadPoolExecutor(WRITERS + FOLDERS + 1) as threads:
-        writers = [threads.submit(write, seed) for seed in range(WRITERS)]
-        folders = [threads.submit(sum_up, number) for number in range(FOLDERS)]
-        watcher = threads.submit(hold_against)
+        writers = [threads.submit(change_until, stop, alone, company, seed) for seed in range(WRITERS)]
+        folders = [threads.submit(fold_until, stop, alone) for _ in range(FOLDERS)]
+        watcher = threads.submit(compare_until, stop, alone)
         threading.Timer(SECONDS, stop.set).start()
         assert watcher.result() > 3
         assert min(writer.result() for writer in writers) > 3

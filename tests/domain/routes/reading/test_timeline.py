@@ -25,28 +25,14 @@ from tests.domain.planning.plans import meridian
 NOW = datetime(2026, 11, 21, 14, 0, 0, 123456, tzinfo=UTC)
 
 
-def planned(
-    stop_miles: list[float],
-    station_miles: list[float],
-    *,
-    reached: int = 0,
-    fuel_percent: float = 16.0,
-    windows: list[int | None] | None = None,
-    scheduled_start: datetime = NOW,
-) -> tuple[Route, ComputedPlan]:
-    """An active route as it is answered, whose truck, at one of its stops, has this far to go to each of the others."""
-    road = meridian(*stop_miles) if stop_miles else meridian(0.0)
-    stops: list[dict[str, Any]] = [
-        {"name": f"stop {index}", "latitude": 30.0, "longitude": -100.0} for index in range(reached + 1)
-    ]
-    stops += [
-        {"name": f"stop {reached + 1 + index}", "latitude": 30.0, "longitude": -100.0}
-        for index in range(len(stop_miles))
-    ]
-    opens = [None if hours is None else NOW + timedelta(hours=hours) for hours in (windows or [None] * len(stop_miles))]
+def computed(
+    stop_miles: list[float], station_miles: list[float], fuel_percent: float, windows: list[int | None]
+) -> ComputedPlan:
+    """The plan of a road with stops and truck stops at these miles, and with windows that open after so many hours."""
+    opens = [None if hours is None else NOW + timedelta(hours=hours) for hours in windows]
     plan = compute_plan(
         PlanInputs(
-            road=road,
+            road=meridian(*stop_miles) if stop_miles else meridian(0.0),
             fuel_percent=fuel_percent,
             policy=PlanPolicy(min_purchase_gallons=1.0, stop_cost=0.0),
             offers=[
@@ -60,6 +46,25 @@ def planned(
         )
     )
     assert isinstance(plan, ComputedPlan), plan
+    return plan
+
+
+def planned(
+    stop_miles: list[float],
+    station_miles: list[float],
+    *,
+    reached: int = 0,
+    fuel_percent: float = 16.0,
+    windows: list[int | None] | None = None,
+    scheduled_start: datetime = NOW,
+) -> tuple[Route, ComputedPlan]:
+    """An active route as the API answers it, and its plan. The truck is at the stop `reached`; the stops ahead of it
+    are at `stop_miles`."""
+    plan = computed(stop_miles, station_miles, fuel_percent, windows or [None] * len(stop_miles))
+    stops: list[dict[str, Any]] = [
+        {"name": f"stop {index}", "latitude": 30.0, "longitude": -100.0}
+        for index in range(reached + 1 + len(stop_miles))
+    ]
     known: dict[str, Any] = {"stops": stops, "scheduled_start": scheduled_start}
     route = RouteToPlan(**{**dict.fromkeys(RouteToPlan._fields), **known})
     stops_left = tuple(range(reached + 1, len(stops)))
