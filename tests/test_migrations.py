@@ -39,7 +39,7 @@ def test_runs_at_the_same_time_wait_for_one_another() -> None:
         command.check(alembic_config(migrated))
 
 
-def test_an_upgrade_tells_which_vehicle_made_each_visit() -> None:
+def test_an_upgrade_stores_which_vehicle_made_each_visit() -> None:
     url = make_database("visited", template="template1")
     with engine(url).connect() as connection:
         command.upgrade(alembic_config(connection), "20261122b")
@@ -81,7 +81,7 @@ def test_routes_stored_before_attempts_had_an_end_keep_working() -> None:
 
 
 @pytest.mark.parametrize("revision", ["0001", "0005", "20991231"])
-def test_a_database_of_another_release_is_told_and_left_alone(revision: str) -> None:
+def test_a_database_of_another_release_is_reported_and_left_unchanged(revision: str) -> None:
     url = make_database("earlier", template="template1")
     with psycopg.connect(url) as connection:
         connection.execute("CREATE TABLE alembic_version (version_num varchar(32) NOT NULL)")

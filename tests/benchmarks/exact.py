@@ -118,7 +118,7 @@ def _dearer(trip: Trip, planned: float | None) -> str | None:
     return None
 
 
-def what_was_in_play(seeds: range) -> Counter[str]:
+def rules_in_play(seeds: range) -> Counter[str]:
     """The number of trips in which each part mattered, so that a reader sees that all were tried."""
     found: Counter[str] = Counter()
     for seed in seeds:

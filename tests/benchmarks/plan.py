@@ -119,7 +119,7 @@ def _with_everything(bench: Bench) -> Figure:
         for seed in range(EVERYTHING):
             differing += exact.difference(exact.everything(seed)[0]) is not None
             advance(1)
-    played = exact.what_was_in_play(range(EVERYTHING))
+    played = exact.rules_in_play(range(EVERYTHING))
     note = ", ".join(f"{count} {what}" for what, count in played.items())
     name = f"plan: {EVERYTHING} whole plans with everything in play, not the oracle's"
     return Figure(name, "trips", [differing], at_most=0, note=note)

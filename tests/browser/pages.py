@@ -1,5 +1,5 @@
 """Every page of the console, and how to come to it. The tests, the screenshots and the benchmark of the console use
-this list. A page that is missing here fails `test_pages.py`."""
+this list. A page that is missing here fails `test_found_routes_are_shown_in_pages.py`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -106,7 +106,7 @@ def test_a_stolen_cookie_ends_when_its_owner_signs_out_everywhere(owner: Page, p
     expect(page.get_by_role("button", name="Sign in")).to_be_visible()
 
 
-def test_the_cookie_of_somebody_who_signed_out_opens_nothing(owner: Page, people: People) -> None:
+def test_a_cookie_opens_nothing_after_signing_out(owner: Page, people: People) -> None:
     kept = session_of(owner.context)
     owner.get_by_role("button", name="Sign out", exact=True).click()
     expect(owner.get_by_role("button", name="Sign in")).to_be_visible()
@@ -132,7 +132,7 @@ def test_an_expired_cookie_opens_nothing(
     expect(owner.get_by_role("button", name="Sign in")).to_be_visible()
 
 
-def test_a_prepared_cookie_is_never_signed_in(people: People) -> None:
+def test_a_cookie_known_to_an_attacker_is_never_signed_in(people: People) -> None:
     """Session fixation: an attacker knows the cookie that the victim's browser had before signing in."""
     email = people.world.new_user(Role.OWNER)
     victim, attacker = people.browser(), people.browser()

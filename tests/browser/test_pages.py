@@ -101,11 +101,11 @@ def open_visit(visit: Visit, site: Site, people: People) -> Page:
 
 
 @pytest.mark.parametrize("visit", PAGES, ids=lambda visit: visit.name)
-def test_a_page_is_for_everybody(visit: Visit, site: Site, people: People) -> None:
+def test_each_page_is_accessible(visit: Visit, site: Site, people: People) -> None:
     assert_accessible(open_visit(visit, site, people))
 
 
-def test_a_page_that_refuses_is_for_everybody(people: People) -> None:
+def test_a_page_that_refuses_is_accessible(people: People) -> None:
     page = people.page(Role.VIEWER)
     page.goto("/no-such-page")
     expect(page.get_by_role("heading", name="Not found")).to_be_visible()

@@ -43,7 +43,7 @@ def queues_page(people: People, url: str) -> Page:
     return page
 
 
-def test_numbers_move_without_a_touch_and_what_is_open_stays_open(
+def test_figures_update_by_themselves_and_keep_focus_and_typed_text(
     people: People, console: tuple[str, ExitStack], redis: OwnRedis
 ) -> None:
     page = queues_page(people, console[0])
@@ -61,7 +61,7 @@ def test_numbers_move_without_a_touch_and_what_is_open_stays_open(
     ).to_be_visible()
 
 
-def test_the_top_says_when_the_measuring_itself_has_stopped_and_when_it_goes_on(
+def test_the_top_line_says_when_measuring_stops_and_when_it_resumes(
     people: People, console: tuple[str, ExitStack], settings: Settings
 ) -> None:
     page = queues_page(people, console[0])
@@ -76,13 +76,13 @@ def test_the_top_says_when_the_measuring_itself_has_stopped_and_when_it_goes_on(
     expect(page.locator("#queues")).not_to_have_class(re.compile("still"))
 
 
-def test_the_top_says_when_the_console_is_gone(people: People, console: tuple[str, ExitStack]) -> None:
+def test_the_top_line_says_when_the_console_is_unreachable(people: People, console: tuple[str, ExitStack]) -> None:
     page = queues_page(people, console[0])
     console[1].close()
     expect(page.locator("#still")).to_be_visible(timeout=30_000)
 
 
-def test_a_page_without_a_stream_says_that_it_stands_still(people: People, console: tuple[str, ExitStack]) -> None:
+def test_a_page_without_a_stream_says_that_it_is_not_updated(people: People, console: tuple[str, ExitStack]) -> None:
     first = queues_page(people, console[0])
     others = [first.context.new_page() for _ in range(MOST_OF_SESSION)]
     for page in others:

@@ -33,7 +33,7 @@ def tomorrow() -> datetime:
     return datetime.now(UTC) + timedelta(days=1)
 
 
-def test_somebody_signs_in_and_out(people: People) -> None:
+def test_a_user_signs_in_and_out_in_the_browser(people: People) -> None:
     email = people.world.new_user(Role.OWNER)
     page = people.browser().new_page()
 
@@ -71,7 +71,7 @@ def test_a_key_is_made_and_used_with_the_curl_that_is_shown(people: People) -> N
     assert refused.stdout == b"401"
 
 
-def test_a_unit_is_mapped_and_its_route_is_imported_while_one_watches(people: People, service: Service) -> None:
+def test_the_page_shows_the_import_of_a_route_whose_unit_was_mapped(people: People, service: Service) -> None:
     with service.new_tenant() as client:
         pushed = client.push(route_body(tomorrow(), vehicle={"unitNumber": "TRUCK-101"})).json()
         assert pushed["status"] == "pending_mapping"
@@ -93,7 +93,7 @@ def test_a_unit_is_mapped_and_its_route_is_imported_while_one_watches(people: Pe
         assert client.route(pushed["id"])["vehicle"]["unitNumber"] == "101"
 
 
-def test_a_driven_route_is_watched_on_the_map(people: People, service: Service) -> None:
+def test_the_map_follows_a_driven_route(people: People, service: Service) -> None:
     """The page is loaded once: the truck moves on it by itself."""
     store_prices(service)
     with service.new_tenant() as client:
@@ -116,7 +116,7 @@ def test_a_driven_route_is_watched_on_the_map(people: People, service: Service) 
         assert page.locator(".map .truck").get_attribute("d") != at_joliet
 
 
-def test_another_companys_pages_do_not_exist(people: People, service: Service) -> None:
+def test_pages_of_another_company_are_not_found(people: People, service: Service) -> None:
     with service.new_tenant() as client:
         route = client.push(route_body(tomorrow())).json()
         page = people.page(Role.OWNER)
@@ -134,7 +134,7 @@ def test_another_companys_pages_do_not_exist(people: People, service: Service) -
         expect(page.get_by_role("heading", name="Not found")).to_be_visible()
 
 
-def test_a_viewer_has_no_buttons_and_no_way_around_them(people: People, service: Service) -> None:
+def test_a_viewer_sees_no_buttons_and_cannot_act_without_them(people: People, service: Service) -> None:
     with service.new_tenant() as client:
         route = client.push(route_body(tomorrow())).json()
         client.push(route_body(tomorrow(), vehicle={"unitNumber": "TRUCK-101"}))
@@ -169,7 +169,7 @@ def post(page: Page, path: str, **fields: str) -> None:
     page.wait_for_load_state()
 
 
-def test_pushed_text_stays_text(people: People, service: Service) -> None:
+def test_pushed_text_is_never_markup(people: People, service: Service) -> None:
     with service.new_tenant() as client:
         with service.database.transaction() as connection:
             connection.execute("UPDATE drivers SET name = %s WHERE id = %s", (MARKUP, client.fleet.drivers[0]))

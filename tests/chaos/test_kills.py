@@ -104,7 +104,7 @@ def kept(service: Service, shown_ids: Iterable[str]) -> set[str] | None:
 
 
 @pytest.mark.parametrize("imported", [True, False])
-def test_a_killed_database_has_kept_every_push_that_was_accepted(imported: bool) -> None:
+def test_a_killed_database_keeps_every_push_that_was_accepted(imported: bool) -> None:
     """A push is stored before it is on disk. The commit of its import writes it there; what is answered without that
     has to be written first."""
     environment = {} if imported else {"FUELROUTE_IMPORT_WAIT_SECONDS": "0", "FUELROUTE_SWEEP_SECONDS": "3600"}

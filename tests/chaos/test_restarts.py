@@ -75,9 +75,7 @@ def timed(ask: Ask) -> tuple[int, float]:
 
 
 @pytest.mark.parametrize("stop_signal", [signal.SIGINT, signal.SIGQUIT], ids=["fast", "immediate"])
-def test_a_restart_between_requests_costs_nobody_anything(
-    stack: tuple[Service, int], stop_signal: signal.Signals
-) -> None:
+def test_a_restart_between_requests_fails_no_request(stack: tuple[Service, int], stop_signal: signal.Signals) -> None:
     service, supervisor = stack
     with service.new_tenant() as client, browser_of(service, client) as browser, ThreadPoolExecutor(24) as threads:
         asks = everything(client, browser)

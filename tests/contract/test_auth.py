@@ -92,13 +92,13 @@ def test_a_malformed_header_is_unauthorized(client: Client, anonymous: httpx.Cli
     refused(with_key(anonymous, text.encode()))
 
 
-def test_an_authorization_that_is_no_text_is_unauthorized(anonymous: httpx.Client) -> None:
+def test_an_authorization_header_that_is_not_text_is_unauthorized(anonymous: httpx.Client) -> None:
     """Failures: 401 `unauthorized`, header malformed."""
     refused(with_key(anonymous, b"Bearer svc_live_\xff\xfe" + b"x" * 38))
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "bEaReR"])
-def test_the_case_of_the_scheme_is_free(client: Client, anonymous: httpx.Client, scheme: str) -> None:
+def test_the_authorization_scheme_may_have_any_case(client: Client, anonymous: httpx.Client, scheme: str) -> None:
     """Decision 13: the scheme's case is free."""
     assert with_key(anonymous, f"{scheme} {client.key}").status_code == 200
 
@@ -230,7 +230,7 @@ def sees_nothing(stranger: Client, owner: Client, route: dict[str, Any]) -> None
     assert owner.route(route["id"]) == route
 
 
-def test_another_companys_routes_do_not_exist(client: Client, clients: Clients, now: datetime) -> None:
+def test_routes_of_another_company_are_not_found(client: Client, clients: Clients, now: datetime) -> None:
     """Errors, not_found: an id of another company is also `not_found`."""
     route = accepted(client.push(route_body(now)), 201)
 
@@ -238,7 +238,9 @@ def test_another_companys_routes_do_not_exist(client: Client, clients: Clients, 
 
 
 @pytest.mark.parametrize("environment", list(Environment))
-def test_the_other_environments_routes_do_not_exist(clients: Clients, now: datetime, environment: Environment) -> None:
+def test_routes_of_the_other_environment_are_not_found(
+    clients: Clients, now: datetime, environment: Environment
+) -> None:
     """Authentication: sandbox keys act on a sandbox copy, live keys on the fleet, in both directions."""
     owner = clients.tenant(environment)
     (other,) = set(Environment) - {environment}
@@ -248,7 +250,7 @@ def test_the_other_environments_routes_do_not_exist(clients: Clients, now: datet
     sees_nothing(stranger, owner, route)
 
 
-def test_another_companys_vehicles_and_drivers_do_not_exist(client: Client, clients: Clients, now: datetime) -> None:
+def test_vehicles_and_drivers_of_another_company_are_not_found(client: Client, clients: Clients, now: datetime) -> None:
     """A key belongs to one company and only sees that company's data."""
     stranger = clients.tenant()
 
@@ -258,7 +260,7 @@ def test_another_companys_vehicles_and_drivers_do_not_exist(client: Client, clie
         assert page["total"] == 2
 
 
-def test_another_companys_fleet_and_mappings_match_nothing(client: Client, clients: Clients, now: datetime) -> None:
+def test_fleet_and_mappings_of_another_company_match_nothing(client: Client, clients: Clients, now: datetime) -> None:
     """Matching stays within the company: neither stored values nor mappings of another one count."""
     with client.service.database.transaction() as connection:
         connection.execute(
@@ -274,7 +276,7 @@ def test_another_companys_fleet_and_mappings_match_nothing(client: Client, clien
         assert held["pending"]["reason"] == "vehicle_unmapped"
 
 
-def test_another_companys_vehicles_cannot_be_positioned(client: Client, clients: Clients) -> None:
+def test_positions_of_another_company_s_vehicles_are_rejected(client: Client, clients: Clients) -> None:
     """The feed resolves vehicles within the company of the key, ids included."""
     stranger = clients.tenant()
 

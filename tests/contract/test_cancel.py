@@ -45,7 +45,7 @@ def test_a_held_route_is_dropped(client: Client, now: datetime, status: str) -> 
     canceled(client, route["id"])
 
 
-def test_a_route_that_was_not_attempted_is_dropped(client: Client, now: datetime) -> None:
+def test_a_pending_route_is_dropped(client: Client, now: datetime) -> None:
     """Transitions: pending -> DELETE -> dropped, 204."""
     route_id = accepted(client.push(route_body(now)), 201)["id"]
     put_in_status(client, route_id, "pending")
@@ -89,7 +89,7 @@ def test_a_canceled_held_route_is_not_imported_any_more(client: Client, now: dat
     assert client.route(route_id)["status"] == "canceled"
 
 
-def test_a_cancel_concerns_one_route_only(client: Client, now: datetime) -> None:
+def test_a_cancel_changes_one_route_only(client: Client, now: datetime) -> None:
     """DELETE: by id."""
     first, second = (accepted(client.push(route_body(now)), 201)["id"] for _ in range(2))
 
@@ -107,7 +107,7 @@ def test_a_body_is_ignored(client: Client, now: datetime) -> None:
     assert answer.status_code == 204
 
 
-def test_concurrent_cancels_and_pushes_end_in_order(client: Client, now: datetime) -> None:
+def test_concurrent_cancels_and_pushes_leave_at_most_one_open_route(client: Client, now: datetime) -> None:
     """Rule 1 of the transitions, at once: never two routes of one externalId, never a 5xx."""
     body = route_body(now)
     route_id = accepted(client.push(body), 201)["id"]

@@ -34,19 +34,19 @@ def with_raw(body: dict[str, Any], raw: str) -> bytes:
 # --- each code -------------------------------------------------------------------------------------------------
 
 
-def test_validation_error(client: Client) -> None:
+def test_a_faulty_body_is_answered_with_validation_error(client: Client) -> None:
     """Errors: validation_error 400, body failed validation."""
     document = problem(client.push({}), 400, "validation_error")
 
     assert "5" in document["detail"]
 
 
-def test_unauthorized(anonymous: httpx.Client) -> None:
+def test_a_request_without_a_key_is_answered_with_unauthorized(anonymous: httpx.Client) -> None:
     """Errors: unauthorized 401, key missing."""
     problem(anonymous.get("/v1/me"), 401, "unauthorized")
 
 
-def test_insufficient_scope(client: Client, clients: Clients) -> None:
+def test_a_missing_scope_is_answered_with_insufficient_scope(client: Client, clients: Clients) -> None:
     """Errors: insufficient_scope 403, key lacks the scope the endpoint needs."""
     problem(clients.colleague(client, "drivers:read").get("/v1/vehicles"), 403, "insufficient_scope")
 
@@ -72,13 +72,13 @@ def test_insufficient_scope(client: Client, clients: Clients) -> None:
         "null",
     ],
 )
-def test_not_found(client: Client, method: str, route_id: str) -> None:
+def test_an_unknown_id_is_answered_with_not_found(client: Client, method: str, route_id: str) -> None:
     """Errors: not_found 404, no route with that id belongs to this company."""
     problem(client.request(method, f"/v1/routes/{route_id}"), 404, "not_found")
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-def test_an_id_has_one_spelling(client: Client, now: datetime, method: str) -> None:
+def test_an_id_is_found_in_one_spelling_only(client: Client, now: datetime, method: str) -> None:
     """An id is text for a TMS, which compares it: whatever PostgreSQL would read as the same is another id."""
     shown = client.push(route_body(now)).json()["id"]
     stored = stored_id(shown)
@@ -95,7 +95,7 @@ def test_an_id_has_one_spelling(client: Client, now: datetime, method: str) -> N
     assert client.route(shown)["status"] == "draft"
 
 
-def test_route_active(client: Client, now: datetime) -> None:
+def test_a_push_or_cancel_of_a_started_route_is_answered_with_route_active(client: Client, now: datetime) -> None:
     """Errors: route_active 409, for a push and for a cancel."""
     body = route_body(now)
     route_id = accepted(client.push(body), 201)["id"]
@@ -256,7 +256,7 @@ def test_a_body_that_is_no_object_is_refused(client: Client, path: str, content:
 
 @pytest.mark.parametrize("depth", [100, 400, 800, 900, 950, 980, 990, 1000, 1010, 1100, 1500, 3000])
 @pytest.mark.parametrize("valid", [True, False], ids=["valid", "invalid"])
-def test_nesting_of_any_depth_is_no_failure(client: Client, now: datetime, depth: int, valid: bool) -> None:
+def test_nesting_of_any_depth_causes_no_server_error(client: Client, now: datetime, depth: int, valid: bool) -> None:
     """Decision 13: unknown fields are ignored; deep nesting is at worst a 400."""
     body = route_body(now) if valid else {"externalId": 5}
 
@@ -270,7 +270,7 @@ def test_nesting_of_any_depth_is_no_failure(client: Client, now: datetime, depth
     "raw", ["1" * 400, "1" * 5000, "-" + "1" * 5000, "1e999", "-1e999", "1e-999", "0." + "1" * 5000, "1" * 400 + ".5"]
 )
 @pytest.mark.parametrize("place", ["unknown field", "with a bad field", "latitude", "externalId", "list entry"])
-def test_numbers_of_any_size_are_no_failure(client: Client, now: datetime, raw: str, place: str) -> None:
+def test_numbers_of_any_size_cause_no_server_error(client: Client, now: datetime, raw: str, place: str) -> None:
     """Decision 13: strict JSON; a number too large for the field is a 400 at most."""
     text = json.dumps(route_body(now))
     content = {
@@ -290,7 +290,7 @@ def test_numbers_of_any_size_are_no_failure(client: Client, now: datetime, raw: 
 
 
 @pytest.mark.parametrize("bad_first", [True, False])
-def test_a_field_given_twice_never_gives_an_empty_list_of_faults(
+def test_a_body_refused_for_a_field_given_twice_names_that_field(
     client: Client, now: datetime, bad_first: bool
 ) -> None:
     """validation_error: `errors` lists each invalid field, also where a name stands twice in an object."""
@@ -308,7 +308,7 @@ def test_a_field_given_twice_never_gives_an_empty_list_of_faults(
     ("path", "field", "entry"),
     [("/v1/routes", "stops", b"{},"), ("/v1/routes", "stops", b"1,"), ("/telematics/positions", "positions", b"1,")],
 )
-def test_a_body_full_of_faults_costs_no_more_than_a_good_one(
+def test_a_body_full_of_faults_is_checked_as_fast_as_a_good_one(
     client: Client, path: str, field: str, entry: bytes
 ) -> None:
     """Limits: 2 to 50 stops; what lies far beyond a limit is refused at once, and does not stop the whole process."""
@@ -365,7 +365,7 @@ def test_text_comes_back_as_it_was_sent(client: Client, now: datetime) -> None:
 # --- headers ---------------------------------------------------------------------------------------------------
 
 
-def test_a_request_id_is_taken_over_or_made(client: Client, anonymous: httpx.Client) -> None:
+def test_an_answer_has_the_request_id_that_was_sent_or_a_new_one(client: Client, anonymous: httpx.Client) -> None:
     """X-Request-Id stands on every answer: the caller's own where it is a plain one."""
     assert client.get("/v1/me", headers={"X-Request-Id": "tms-42"}).headers["X-Request-Id"] == "tms-42"
     assert anonymous.get("/v1/me", headers={"X-Request-Id": "tms-43"}).headers["X-Request-Id"] == "tms-43"

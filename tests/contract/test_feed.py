@@ -174,7 +174,7 @@ BAD: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("named", "changes"), BAD)
-def test_a_bad_entry_is_rejected_by_index_and_costs_no_other(
+def test_a_bad_entry_is_rejected_by_index_and_the_others_are_stored(
     client: Client, now: datetime, named: str, changes: dict[str, Any]
 ) -> None:
     """One bad entry never costs the others; an unknown vehicle is rejected; the message says what is wrong."""
@@ -194,7 +194,7 @@ def test_an_entry_that_is_no_fix_is_rejected(client: Client, now: datetime, entr
 
 
 @pytest.mark.parametrize("raw", ["1e999", "-1e999", "1" * 5000])
-def test_a_number_beyond_everything_costs_no_other_entry(client: Client, now: datetime, raw: str) -> None:
+def test_a_number_of_any_size_rejects_only_its_own_entry(client: Client, now: datetime, raw: str) -> None:
     """One bad entry never costs the others; at worst the whole body is a 400."""
     content = b'{"positions": [' + httpx.Request("POST", "http://x", json=fix(now)).content + b", "
     content += f'{{"unitNumber": "101", "latitude": {raw}}}]}}'.encode()
@@ -207,7 +207,7 @@ def test_a_number_beyond_everything_costs_no_other_entry(client: Client, now: da
         problem(answer, 400, "validation_error")
 
 
-def test_a_vehicle_that_two_records_fit_is_not_guessed(client: Client, now: datetime) -> None:
+def test_an_entry_whose_references_fit_two_vehicles_is_rejected(client: Client, now: datetime) -> None:
     """Decision 1, for the feed."""
     with client.service.database.transaction() as connection:
         connection.execute(
@@ -234,7 +234,7 @@ def test_the_envelope_is_checked(client: Client, body: dict[str, Any]) -> None:
     assert invalid_fields(client.post("/telematics/positions", json=body)) == ["positions"]
 
 
-# --- who may ---------------------------------------------------------------------------------------------------
+# --- scopes ---------------------------------------------------------------------------------------------------
 
 
 def test_the_feed_needs_its_own_scope(client: Client, clients: Clients, now: datetime) -> None:
@@ -247,7 +247,7 @@ def test_the_feed_needs_its_own_scope(client: Client, clients: Clients, now: dat
     assert stored(client) == []
 
 
-def test_the_keys_environment_decides_which_routes_move(client: Client, clients: Clients, now: datetime) -> None:
+def test_the_environment_of_the_key_decides_which_routes_move(client: Client, clients: Clients, now: datetime) -> None:
     """Decision 9: a live position never moves a sandbox route, nor the other way round."""
     sandbox = clients.colleague(client, environment=Environment.SANDBOX)
     live_route = accepted(client.push(route_body(now)), 201)["id"]
@@ -267,7 +267,7 @@ def test_the_keys_environment_decides_which_routes_move(client: Client, clients:
 
 
 @pytest.mark.parametrize("start", ["0001-01-01T00:00:00Z", "0001-01-01T11:59:59Z"])
-def test_a_route_from_the_beginning_of_time_stops_no_other_truck(client: Client, now: datetime, start: str) -> None:
+def test_a_route_that_starts_in_the_year_one_stops_no_other_truck(client: Client, now: datetime, start: str) -> None:
     """Any RFC 3339 start is accepted (scheduledStart), so that none may break the judging of positions."""
     accepted(client.push({**route_body(now), "scheduledStart": start}), 201)
     other = accepted(client.push(route_body(now, vehicle={"unitNumber": "102"}, stops=[JOLIET, NEWARK])), 201)["id"]

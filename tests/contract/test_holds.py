@@ -85,7 +85,7 @@ def add_driver(client: Client, name: str | None, external_id: str | None = None)
         ({"scheduledStart": FAR}, ("pending_window", "outside_import_window")),
     ],
 )
-def test_the_vehicle_comes_first_then_the_driver_then_the_window(
+def test_the_vehicle_is_checked_first_then_the_driver_then_the_window(
     client: Client, now: datetime, changes: dict[str, Any], expected: tuple[str, str]
 ) -> None:
     """Transitions: (no route) -> POST -> pending_mapping or pending_window, 202; decision 1: the order of reasons."""
@@ -116,7 +116,7 @@ def test_the_detail_names_the_reference_that_failed(
     assert "map it" in detail
 
 
-def test_the_detail_of_the_window_says_how_far(client: Client, now: datetime) -> None:
+def test_the_detail_names_the_days_of_the_import_window(client: Client, now: datetime) -> None:
     """Decision 1, for the window."""
     assert "7 days" in held(client, now, scheduledStart=FAR)["pending"]["detail"]
 
@@ -162,7 +162,7 @@ def test_a_reference_that_fits_two_records_is_not_guessed(client: Client, now: d
     assert client.wait_for(vehicle["id"], "draft")["vehicle"]["id"] == client.fleet.shown_trucks[0]
 
 
-def test_an_ambiguous_reference_is_not_settled_by_the_other_one(client: Client, now: datetime) -> None:
+def test_an_ambiguous_reference_is_not_resolved_by_the_other_one(client: Client, now: datetime) -> None:
     """Decision 1: a reference that fits two records is unmapped, whatever else is given."""
     add_vehicle(client, "301", "1XKAD49X0CJ000101")
 
@@ -209,7 +209,7 @@ def test_a_matched_vehicle_shows_while_the_driver_is_unmapped(client: Client, no
         ("driver_external_id", "driver", {"externalId": "TMS-7"}),
     ],
 )
-def test_a_mapping_imports_what_waits_for_it_at_once(
+def test_a_mapping_imports_at_once_the_routes_that_wait_for_it(
     client: Client, now: datetime, kind: MappingKind, field: str, reference: dict[str, str]
 ) -> None:
     """Transitions: pending_mapping -> mapped in the matching screens -> draft; nothing needs to be resent."""
@@ -236,7 +236,7 @@ def test_a_mapping_comes_before_the_stored_value(client: Client, now: datetime) 
     assert route["vehicle"] == {"id": client.fleet.shown_trucks[1], "unitNumber": "102"}
 
 
-def test_the_next_obstacle_takes_the_place_of_the_first(client: Client, now: datetime) -> None:
+def test_the_next_hold_reason_replaces_the_first(client: Client, now: datetime) -> None:
     """Decision 1: once the vehicle is mapped the driver is the reason, then the window."""
     route_id = held(client, now, vehicle=NO_TRUCK, driver=NOBODY, scheduledStart=FAR)["id"]
 
@@ -282,7 +282,7 @@ def test_a_start_that_enters_the_window_is_imported_by_the_pass(client: Client) 
     assert client.route(staying)["status"] == "pending_window"
 
 
-def test_a_wider_window_lets_routes_in(client: Client, now: datetime) -> None:
+def test_a_wider_window_imports_held_routes(client: Client, now: datetime) -> None:
     """The window is the company's at the time of the pass."""
     route_id = held(client, now + timedelta(days=20))["id"]
 

@@ -83,7 +83,9 @@ def test_the_headers_count_down(client: Client) -> None:
         ("PUT", "/v1/routes", 405),
     ],
 )
-def test_every_answer_to_a_valid_key_says_what_is_left(client: Client, method: str, path: str, status: int) -> None:
+def test_every_answer_to_a_valid_key_says_how_many_requests_are_left(
+    client: Client, method: str, path: str, status: int
+) -> None:
     """Decision 14: also on answers that are errors."""
     answer = client.request(method, path)
 
@@ -91,7 +93,9 @@ def test_every_answer_to_a_valid_key_says_what_is_left(client: Client, method: s
     assert remaining(answer) == 599
 
 
-def test_every_kind_of_push_and_read_says_what_is_left(client: Client, clients: Clients, now: datetime) -> None:
+def test_every_kind_of_push_and_read_says_how_many_requests_are_left(
+    client: Client, clients: Clients, now: datetime
+) -> None:
     """Decision 14: 201, 200, 202, 409, 204, 304, 403, 415."""
     body = route_body(now)
     created = client.push(body)
@@ -166,7 +170,7 @@ def test_requests_to_the_feed_are_limited_apart_and_refused_bodies_count(client:
     assert remaining(client.get("/v1/me")) == 599
 
 
-def test_the_feed_leaves_the_api_s_allowance_alone_and_tells_what_is_left(
+def test_requests_to_the_feed_use_up_nothing_of_the_api_s_limit(
     clients: Clients, client: Client, now: datetime
 ) -> None:
     """The telematics feed is no part of /v1. Decision 14: the headers are on every answer to a valid key."""

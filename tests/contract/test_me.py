@@ -40,7 +40,7 @@ def test_me_shows_the_key_its_company_and_the_limit(clients: Clients) -> None:
 
 
 @pytest.mark.parametrize("environment", list(Environment))
-def test_me_shows_what_was_chosen_at_creation(
+def test_me_shows_name_environment_scopes_and_expiry_of_the_key(
     client: Client, anonymous: httpx.Client, environment: Environment
 ) -> None:
     """Authentication 3: a name, an environment, the scopes and an optional expiry."""

@@ -65,7 +65,7 @@ def nodes(value: Any) -> Iterator[Json]:
 # --- the document ----------------------------------------------------------------------------------------------
 
 
-def test_it_is_openapi_31_of_version_100(document: Json) -> None:
+def test_the_document_is_openapi_3_1_and_has_version_1_0_0(document: Json) -> None:
     """Versioning: the interface description is versioned 1.0.0; decision 17: OpenAPI 3.1."""
     assert document["openapi"].startswith("3.1.")
     assert document["info"]["version"] == "1.0.0"

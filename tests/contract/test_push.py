@@ -10,7 +10,7 @@ from tests.contract.conftest import Clients
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, route_body
 from tests.service import Client
 
-# --- what is accepted ------------------------------------------------------------------------------------------
+# --- accepted bodies --------------------------------------------------------------------------------------------
 
 
 def test_a_matched_route_inside_the_window_is_created_as_a_draft(client: Client, now: datetime) -> None:
@@ -44,7 +44,7 @@ def test_the_answer_echoes_what_was_pushed(client: Client, now: datetime) -> Non
     assert [stop["type"] for stop in route["stops"]] == ["waypoint", "destination"]
 
 
-def test_without_a_reference_the_external_id_is_the_name(client: Client, now: datetime) -> None:
+def test_a_route_without_a_reference_is_named_by_its_external_id(client: Client, now: datetime) -> None:
     """Decision 19: a route's name is its reference, else its externalId."""
     route = accepted(client.push(route_body(now)), 201)
 

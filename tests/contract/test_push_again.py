@@ -96,7 +96,7 @@ def test_an_update_of_a_planned_route_discards_its_plan(client: Client, now: dat
 
 @pytest.mark.parametrize("change", [{}, {"reference": "changed"}], ids=["identical", "changed"])
 @pytest.mark.parametrize("status", ["active", "completed"])
-def test_a_started_route_takes_no_push(client: Client, now: datetime, status: str, change: dict[str, str]) -> None:
+def test_a_started_route_refuses_every_push(client: Client, now: datetime, status: str, change: dict[str, str]) -> None:
     """Transitions: active -> POST with the same externalId -> 409 `route_active`; decision 4: completed as well."""
     body = route_body(now)
     route_id = accepted(client.push(body), 201)["id"]
@@ -141,7 +141,7 @@ def test_after_a_cancel_a_push_creates_a_fresh_route(
 
 
 @pytest.mark.parametrize("status", ["pending_mapping", "pending_window"])
-def test_a_held_route_takes_identical_and_changed_pushes(client: Client, now: datetime, status: str) -> None:
+def test_a_held_route_accepts_identical_and_changed_pushes(client: Client, now: datetime, status: str) -> None:
     """Decision 4: identical changes nothing and answers 200; changed runs the import again, 200."""
     changes: dict[str, dict[str, Any]] = {
         "pending_mapping": {"vehicle": {"unitNumber": "999"}},
@@ -162,7 +162,7 @@ def test_a_held_route_takes_identical_and_changed_pushes(client: Client, now: da
     }
 
 
-def test_a_pending_route_takes_an_identical_push(client: Client, now: datetime) -> None:
+def test_a_pending_route_accepts_an_identical_push(client: Client, now: datetime) -> None:
     """Decision 4, for a route whose import was not attempted yet or failed."""
     body = route_body(now)
     route_id = accepted(client.push(body), 201)["id"]

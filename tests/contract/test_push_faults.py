@@ -108,7 +108,7 @@ def test_all_faults_of_a_body_are_listed_at_once(client: Client, now: datetime) 
     )
 
 
-def test_too_many_stops_do_not_hide_what_is_wrong_in_them(client: Client, now: datetime) -> None:
+def test_too_many_stops_do_not_hide_the_faults_inside_them(client: Client, now: datetime) -> None:
     """validation_error: the list's own fault and those of its entries, together."""
     stops = [*many_stops(3), {"name": "x", "latitude": 91, "longitude": 0}, *many_stops(47)]
 

@@ -42,7 +42,7 @@ def test_pending_is_filled_while_held_and_null_otherwise(client: Client, now: da
 
 
 @pytest.mark.parametrize("status", ALL)
-def test_the_fuel_plan_shows_from_planned_on(client: Client, now: datetime, status: str) -> None:
+def test_the_fuel_plan_is_shown_from_planned_on(client: Client, now: datetime, status: str) -> None:
     """Route.fuelPlan: null while held or draft, the plan once planned; decision 6: null in error and canceled;
     decision 7: the plan's own status follows the route."""
     plan = route_in(client, status, now)["fuelPlan"]
@@ -105,7 +105,7 @@ def test_a_held_route_has_the_shape_too(client: Client, now: datetime) -> None:
     assert client.route(route["id"]) == route
 
 
-def test_references_that_are_no_names_show_as_null_until_matched(client: Client, now: datetime) -> None:
+def test_a_vin_or_external_id_gives_no_name_until_it_is_matched(client: Client, now: datetime) -> None:
     """RouteVehicle.unitNumber and RouteDriver.name are nullable; once matched they are the stored record's."""
     by_id = {"vehicle": {"vin": "1XKAD49X0CJ000102"}, "driver": {"externalId": "D-2"}}
     matched = accepted(client.push(route_body(now, **by_id)), 201)
@@ -225,7 +225,7 @@ def polled(client: Client, now: datetime) -> str:
     return f"/v1/routes/{accepted(client.push(route_body(now)), 201)['id']}"
 
 
-def test_an_unchanged_route_costs_no_body(client: Client, polled: str) -> None:
+def test_an_unchanged_route_is_answered_without_a_body(client: Client, polled: str) -> None:
     """Decision 16: ETag and If-None-Match on GET /v1/routes/{id}."""
     first = client.get(polled)
     tag = first.headers["ETag"]
@@ -239,7 +239,7 @@ def test_an_unchanged_route_costs_no_body(client: Client, polled: str) -> None:
         assert (again.status_code, again.json()) == (200, first.json()), header
 
 
-def test_every_change_changes_the_tag(client: Client, polled: str) -> None:
+def test_every_change_of_a_route_changes_its_etag(client: Client, polled: str) -> None:
     """Decision 16: a poller misses nothing."""
     route = client.get(polled).json()
     tags = [client.get(polled).headers["ETag"]]

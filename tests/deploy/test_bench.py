@@ -51,7 +51,7 @@ def test_a_benchmark_shows_and_writes_its_figures(tmp_path: Path) -> None:
     assert not list(temporary.iterdir()), "nothing is left behind"
 
 
-def test_the_consoles_pages_are_all_measured(tmp_path: Path) -> None:
+def test_every_page_of_the_console_is_measured(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
 
     done = bench(
@@ -64,14 +64,14 @@ def test_the_consoles_pages_are_all_measured(tmp_path: Path) -> None:
         assert visit.act is not None or f" routes, {visit.name}, p50" in measured
 
 
-def test_an_unknown_work_is_one_sentence(tmp_path: Path) -> None:
+def test_an_unknown_benchmark_is_reported_in_one_sentence(tmp_path: Path) -> None:
     done = bench("push", "everything", temporary=tmp_path)
 
     assert done.returncode == 1
     assert done.stderr.startswith("fuelroute: no such work: everything; choose from push, import,")
 
 
-def test_a_missing_package_is_one_sentence_that_says_what_to_install(tmp_path: Path) -> None:
+def test_a_missing_package_is_reported_with_what_to_install(tmp_path: Path) -> None:
     """After `deploy/up` the packages for tests are not there. Works that need none of them run all the same."""
     (tmp_path / "highspy.py").write_text("raise ModuleNotFoundError(\"No module named 'highspy'\", name='highspy')")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "TMPDIR": str(tmp_path)}

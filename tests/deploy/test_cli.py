@@ -43,7 +43,7 @@ def test_a_company_is_created_and_its_policy_set(cli: Cli) -> None:
     assert cli("companies", "set", company["id"], "--no-superseding", "--json").document["superseding"] is False
 
 
-def test_the_policy_is_also_readable_for_people(cli: Cli, fleet: Fleet) -> None:
+def test_the_policy_is_printed_as_text_without_json(cli: Cli, fleet: Fleet) -> None:
     result = cli("companies", "set", fleet.shown_company_id, "--stop-cost", "12.5")
 
     assert result.status == 0
@@ -82,7 +82,7 @@ def test_a_key_is_shown_once_and_works(cli: Cli, fleet: Fleet, database: Databas
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
-def test_a_revoked_key_is_gone(cli: Cli, fleet: Fleet, database: Database, form: tuple[str, ...]) -> None:
+def test_a_revoked_key_is_refused(cli: Cli, fleet: Fleet, database: Database, form: tuple[str, ...]) -> None:
     made = cli(
         *("keys", "create", "--company", fleet.shown_company_id, "--name", "TMS", "--environment", "live"),
         *("--scope", "routes:read", "--json"),
@@ -156,7 +156,7 @@ def commands(command: Any, name: str = "fuelroute") -> Iterator[tuple[str, Any]]
         yield from commands(inner, f"{name} {one}")
 
 
-def test_every_command_and_option_explains_itself_to_its_users() -> None:
+def test_every_command_and_option_has_a_help_text() -> None:
     for name, command in commands(get_command(app)):
         assert command.help, name
         assert not re.search("upsert|docstring|module|`domain`", command.help), name

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:Deprecati
 )
 @pytest.mark.parametrize("company", ["cmp_nobody", NO_COMPANY])
 @pytest.mark.parametrize("form", [(), ("--json",)])
-def test_an_unknown_company_is_one_sentence(
+def test_an_unknown_company_is_reported_in_one_sentence(
     cli: Cli, csv_file: Callable[..., str], arguments: tuple[str, ...], company: str, form: tuple[str, ...]
 ) -> None:
     given = {"FILE": csv_file("name,unit_number,station_id", "a,b,c"), "COMPANY": company}
@@ -118,7 +118,7 @@ def test_an_unknown_company_is_one_sentence(
         (("workers", "--queues", ","), "no such queue"),
     ],
 )
-def test_a_failure_is_one_sentence(cli: Cli, fleet: Fleet, arguments: tuple[str, ...], told: str) -> None:
+def test_a_failure_is_reported_in_one_sentence(cli: Cli, fleet: Fleet, arguments: tuple[str, ...], told: str) -> None:
     result = cli(*(fleet.shown_company_id if argument == "COMPANY" else argument for argument in arguments))
 
     assert told in result.sentence
@@ -135,7 +135,7 @@ def test_a_failure_is_one_sentence(cli: Cli, fleet: Fleet, arguments: tuple[str,
         "json://a.example.com,json://secret.example.com",
     ],
 )
-def test_a_message_url_that_is_refused_is_told_in_one_sentence_without_its_secrets(
+def test_a_refused_message_url_is_reported_in_one_sentence_without_its_secrets(
     cli: Cli, fleet: Fleet, url: str
 ) -> None:
     result = cli("companies", "set", fleet.shown_company_id, "--message-url", url)
@@ -144,7 +144,7 @@ def test_a_message_url_that_is_refused_is_told_in_one_sentence_without_its_secre
     assert "message URL" in result.sentence
 
 
-def test_an_own_gateway_is_accepted_once_the_settings_name_it(
+def test_an_operator_s_own_gateway_is_accepted_once_the_settings_name_it(
     cli: Cli, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = ("--message-url", "json://10.1.2.3/drivers")
@@ -165,14 +165,14 @@ def test_an_own_gateway_is_accepted_once_the_settings_name_it(
         ("dance",),
     ],
 )
-def test_arguments_that_make_no_sense_are_a_usage_error(cli: Cli, arguments: tuple[str, ...]) -> None:
+def test_invalid_arguments_are_a_usage_error(cli: Cli, arguments: tuple[str, ...]) -> None:
     result = cli(*arguments)
 
     assert (result.status, result.out) == (2, "")
     assert "Usage: " in result.err
 
 
-def test_benchmarks_without_a_checkout_are_one_sentence(
+def test_benchmarks_without_a_checkout_are_refused_in_one_sentence(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(measuring, "CHECKOUT", tmp_path)
@@ -180,14 +180,14 @@ def test_benchmarks_without_a_checkout_are_one_sentence(
     assert "run this from a checkout" in cli("bench", "plan", "--rounds", "1").sentence
 
 
-def test_a_database_that_is_away_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_database_is_reported_in_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FUELROUTE_DATABASE_URL", "postgresql://postgres@127.0.0.1:9/nowhere")
     monkeypatch.setenv("FUELROUTE_DATABASE_TIMEOUT_SECONDS", "0.3")
 
     assert "check FUELROUTE_DATABASE_URL" in cli("keys", "list", "--company", NO_COMPANY).sentence
 
 
-def test_a_malformed_address_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_malformed_address_is_reported_in_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FUELROUTE_DATABASE_URL", "not an address")
     monkeypatch.setenv("FUELROUTE_DATABASE_TIMEOUT_SECONDS", "0.3")
 
@@ -195,13 +195,13 @@ def test_a_malformed_address_is_one_sentence(cli: Cli, monkeypatch: pytest.Monke
         assert cli(*command).sentence
 
 
-def test_a_redis_that_is_away_stops_workers_with_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_redis_stops_workers_with_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     for address in ("redis://127.0.0.1:9/0", "nonsense"):
         monkeypatch.setenv("FUELROUTE_REDIS_URL", address)
         assert "FUELROUTE_REDIS_URL" in cli("workers").err
 
 
-def test_without_any_server_the_command_says_how_to_get_one(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_without_a_server_says_how_to_get_one(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FUELROUTE_DATABASE_URL")
 
     assert "start the stack with `fuelroute up`" in cli("keys", "list", "--company", NO_COMPANY).sentence
@@ -232,7 +232,7 @@ def test_a_database_without_the_schema_says_to_migrate_and_migrating_helps(
 
 
 @pytest.mark.parametrize("name", ["FUELROUTE_PORT", "FUELROUTE_SWEEP_SECONDS", "FUELROUTE_LOG_LEVEL"])
-def test_a_setting_that_makes_no_sense_is_one_sentence_that_names_it(
+def test_an_invalid_setting_is_reported_by_name_in_one_sentence(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setenv(name, "lots")
@@ -240,7 +240,7 @@ def test_a_setting_that_makes_no_sense_is_one_sentence_that_names_it(
     assert name in cli("keys", "list", "--company", NO_COMPANY).sentence
 
 
-def test_text_that_is_not_unicode_is_one_sentence(cli: Cli) -> None:
+def test_text_that_is_not_unicode_is_reported_in_one_sentence(cli: Cli) -> None:
     assert cli("companies", "create", "--name", os.fsdecode(b"caf\xe9")).sentence
 
 

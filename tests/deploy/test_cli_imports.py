@@ -41,7 +41,7 @@ def test_an_import_with_refused_rows_keeps_the_others_and_exits_with_2(
 
 
 @pytest.mark.parametrize(("what", "lines"), IMPORTS)
-def test_an_import_tells_people_what_it_did_and_which_lines_it_refused(
+def test_an_import_prints_what_it_did_and_which_lines_it_refused(
     cli: Cli, fleet: Fleet, csv_file: Callable[..., str], what: str, lines: list[str]
 ) -> None:
     refused = cli(what, "import", "--company", fleet.shown_company_id, csv_file(*lines))
@@ -53,7 +53,7 @@ def test_an_import_tells_people_what_it_did_and_which_lines_it_refused(
     assert (clean.status, clean.out) == (0, f"{what}: 0 created, 0 updated, 1 unchanged\n")
 
 
-def test_a_refused_row_without_one_column_at_fault_names_none(
+def test_a_refused_row_names_no_column_when_no_single_one_is_at_fault(
     cli: Cli, fleet: Fleet, csv_file: Callable[..., str]
 ) -> None:
     result = cli("vehicles", "import", "--company", fleet.shown_company_id, csv_file("unit_number,vin,mpg", ",,6.5"))
@@ -65,12 +65,12 @@ def test_a_refused_row_without_one_column_at_fault_names_none(
 
 
 @pytest.mark.parametrize(("count", "said"), [(0, "0 routes"), (1, "1 route"), (2, "2 routes")])
-def test_one_thing_is_counted_in_the_singular(count: int, said: str) -> None:
+def test_a_count_of_one_is_printed_in_the_singular(count: int, said: str) -> None:
     assert counted(count, "route") == said
     assert counted(count, "row was", "rows were").endswith("row was" if count == 1 else "rows were")
 
 
-def test_taxes_are_imported_for_everybody(cli: Cli, csv_file: Callable[..., str]) -> None:
+def test_taxes_are_imported_for_all_companies(cli: Cli, csv_file: Callable[..., str]) -> None:
     lines = ["state,rate_per_gallon,valid_from", "ZZ,0.74,2026-01-01", "Illinois,0.74,2026-01-01"]
 
     result = cli("taxes", "import", csv_file(*lines), "--json")
@@ -91,7 +91,7 @@ def test_the_objective_and_the_value_of_leftover_fuel_are_set(cli: Cli, fleet: F
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
-def test_stations_are_imported_for_everybody(cli: Cli, csv_file: Callable[..., str], form: tuple[str, ...]) -> None:
+def test_stations_are_imported_for_all_companies(cli: Cli, csv_file: Callable[..., str], form: tuple[str, ...]) -> None:
     path = csv_file("station_id,name,latitude,longitude,retail_price", "cli-1,A,-80,10,3.5", "cli-2,B,-800,10,3.5")
 
     result = cli("stations", "import", path, *form)
@@ -137,7 +137,7 @@ def test_an_import_succeeds_without_redis(
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
-def test_a_mapping_tells_how_many_routes_waited_for_it(
+def test_a_mapping_prints_how_many_routes_waited_for_it(
     cli: Cli, fleet: Fleet, database: Database, now: datetime, form: tuple[str, ...]
 ) -> None:
     with database.transaction() as connection:

@@ -14,7 +14,7 @@ from tests.deploy.commands import NO_COMPANY, Cli
 from tests.dying import dead, kill
 
 
-def test_the_first_line_says_whether_anything_needs_a_person(cli: Cli, jobs: JobQueue) -> None:
+def test_the_first_line_shows_the_most_urgent_alert(cli: Cli, jobs: JobQueue) -> None:
     jobs.put(build_plan_job(uuid4()))
 
     said = cli("queues").out
@@ -28,7 +28,7 @@ def test_the_first_line_says_whether_anything_needs_a_person(cli: Cli, jobs: Job
     assert set(document["overdue"]) == set(FIGURES)
 
 
-def test_rates_and_passes_are_told_as_the_console_tells_them(cli: Cli, jobs: JobQueue) -> None:
+def test_rates_and_passes_are_printed_as_the_console_shows_them(cli: Cli, jobs: JobQueue) -> None:
     jobs.put(*(build_plan_job(uuid4()) for _ in range(60)))
     now = datetime.now(UTC)
     for name, moved in (("sweep", {"plans": 3, "messages": 1_200}), ("import pass", {})):

@@ -43,7 +43,7 @@ def test_the_miles_of_a_quarter_are_reported_by_state(
         assert row["state"] in shown.out
 
 
-def test_the_report_of_a_quarter_without_a_drive_says_so(cli: Cli, fleet: Fleet) -> None:
+def test_the_report_of_a_quarter_without_driven_miles_says_so(cli: Cli, fleet: Fleet) -> None:
     arguments = ("ifta", "report", "--company", fleet.shown_company_id, "--quarter", "2025Q1")
 
     assert cli(*arguments).out == "no leg was driven in 2025Q1\n"

@@ -39,7 +39,9 @@ def test_a_vehicle_or_driver_is_retired(
         assert f"the company has no {kind[:-1]} with the id '{unknown}'" in sentence
 
 
-def test_a_driver_on_the_road_is_kept_without_force(cli: Cli, fleet: Fleet, database: Database, now: datetime) -> None:
+def test_a_driver_on_the_road_is_retired_or_erased_only_with_force(
+    cli: Cli, fleet: Fleet, database: Database, now: datetime
+) -> None:
     with database.transaction() as connection:
         route_id = imported(connection, fleet.live, now=now)
         connection.execute("UPDATE routes SET status = 'active' WHERE id = %s", (route_id,))
@@ -87,7 +89,9 @@ def test_a_retired_company_refuses_its_keys_and_ends_its_routes(
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
-def test_nothing_is_erased_without_a_yes(cli: Cli, fleet: Fleet, database: Database, form: tuple[str, ...]) -> None:
+def test_nothing_is_erased_without_confirmation(
+    cli: Cli, fleet: Fleet, database: Database, form: tuple[str, ...]
+) -> None:
     driver = ("drivers", "erase", "--company", fleet.shown_company_id, fleet.shown_drivers[0], *form)
     company = ("companies", "erase", fleet.shown_company_id, *form)
 

@@ -122,7 +122,7 @@ def test_a_user_that_cannot_be_made_is_refused_with_a_sentence(cli: Cli, argumen
     assert told in cli("users", "create", *arguments).sentence
 
 
-def test_a_user_is_made_once(cli: Cli, company: str) -> None:
+def test_an_address_is_given_to_one_user_only(cli: Cli, company: str) -> None:
     name = email()
     cli("users", "create", "--email", name, "--role", "viewer", "--company", company)
     assert "already" in cli("users", "create", "--email", name.upper(), "--role", "operator").sentence

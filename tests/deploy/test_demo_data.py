@@ -149,7 +149,7 @@ def test_prices_differ_enough_that_choosing_matters() -> None:
         assert max(prices[state]) - min(prices[state]) > 0.2
 
 
-def test_the_fleet_has_eight_trucks_of_which_one_leaves_tank_and_mpg_to_the_defaults() -> None:
+def test_one_of_the_eight_trucks_has_the_default_tank_and_mpg() -> None:
     trucks = rows("vehicles.csv")
 
     assert len(trucks) == 8
@@ -204,7 +204,7 @@ def test_each_deal_names_a_known_station_or_brand_and_beats_retail() -> None:
         assert 2.5 <= float(row["net_price"]) < retail[row["station_id"]]
 
 
-def test_virginias_surcharge_by_the_mile_is_no_tax_of_a_purchase() -> None:
+def test_only_virginia_has_a_surcharge() -> None:
     taxes = {row["state"]: row for row in rows("taxes.csv")}
 
     assert {state for state, row in taxes.items() if float(row["surcharge_per_gallon"])} == {"VA"}

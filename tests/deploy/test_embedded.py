@@ -164,7 +164,7 @@ def test_everything_stops_in_time_even_a_process_that_ignores_signals(tmp_path: 
     eventually(lambda: [pid for group in groups for pid in members(group)], lambda alive: not alive, seconds=2)
 
 
-# --- What others on the machine can see and do -------------------------------------------------------------------
+# --- Access of other users of the machine ------------------------------------------------------------------------
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives PostgreSQL to another user")
 
@@ -218,7 +218,7 @@ def test_a_folder_that_everybody_can_write_to_is_refused(tmp_path: Path) -> None
         pass
 
 
-def test_logs_of_an_earlier_version_are_closed_too(tmp_path: Path) -> None:
+def test_a_log_folder_of_an_earlier_version_is_closed_to_other_users(tmp_path: Path) -> None:
     data = tmp_path / "data"
     (data / "logs").mkdir(parents=True, mode=0o755)
 
@@ -230,7 +230,7 @@ def test_logs_of_an_earlier_version_are_closed_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "pid_file"), [(EmbeddedPostgres, "postgres/postmaster.pid"), (EmbeddedRedis, "redis/redis.pid")]
 )
-def test_servers_inherit_nothing_of_our_environment_that_they_do_not_need(
+def test_servers_inherit_only_the_environment_variables_that_they_need(
     kind: type[EmbeddedPostgres] | type[EmbeddedRedis],
     pid_file: str,
     tmp_path: Path,

@@ -115,7 +115,7 @@ def seen(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("variable", "url"), MISTYPED)
-def test_a_mistyped_address_is_told_without_its_password(
+def test_a_mistyped_address_is_reported_without_its_password(
     cli: Cli,
     monkeypatch: pytest.MonkeyPatch,
     variable: str,
@@ -130,7 +130,7 @@ def test_a_mistyped_address_is_told_without_its_password(
 
 
 @pytest.mark.parametrize(("variable", "url"), WELL_TYPED)
-def test_a_server_that_is_away_is_told_without_its_password(
+def test_an_unreachable_server_is_reported_without_its_password(
     cli: Cli,
     monkeypatch: pytest.MonkeyPatch,
     variable: str,
@@ -190,7 +190,7 @@ def test_settings_that_are_refused_do_not_repeat_their_value() -> None:
         f"the key svc_live_abcdefgh{SECRET} is bad",
     ],
 )
-def test_secrets_are_taken_out_of_any_text(text: str) -> None:
+def test_secrets_are_removed_from_any_text(text: str) -> None:
     assert seen(without_secrets(text)) == []
 
 
@@ -206,11 +206,11 @@ def test_secrets_are_taken_out_of_any_text(text: str) -> None:
         "postgresql:///fuelroute?host=/tmp/a&port=5432",
     ],
 )
-def test_texts_without_secrets_stay(text: str) -> None:
+def test_texts_without_secrets_stay_unchanged(text: str) -> None:
     assert without_secrets(text) == text
 
 
-def test_long_texts_are_searched_in_no_time() -> None:
+def test_long_texts_are_searched_for_secrets_quickly() -> None:
     started = time.monotonic()
     for text in (
         "a:" * 500_000,
@@ -259,7 +259,7 @@ def test_logs_hold_no_secrets_and_no_control_characters(form: str, capsys: pytes
 
 
 @pytest.mark.slow
-def test_an_unforeseen_error_of_a_process_hides_secrets_too(tmp_path: Path) -> None:
+def test_an_unexpected_error_of_a_process_shows_no_secrets(tmp_path: Path) -> None:
     code = (
         "import os, sys; from deploy import cli\n"
         "def fail(): raise RuntimeError(os.environ['GIVEN'])\n"

@@ -44,7 +44,7 @@ def test_names_are_compared_without_case_in_any_alphabet(data: Path) -> None:
         assert named(connection).execute("SELECT lower('JOSÉ MÜLLER')").fetchone() == ("josé müller",)
 
 
-def test_a_data_folder_whose_making_was_cut_short_is_made_again(data: Path) -> None:
+def test_a_half_made_data_folder_is_made_again(data: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from deploy.embedded import *\n"
         "EmbeddedPostgres(Path(sys.argv[1]), durable=False).prepare()"
@@ -111,7 +111,7 @@ def test_a_port_in_the_environment_does_not_move_the_server(data: Path, monkeypa
             assert named(connection).execute("SHOW port").fetchone() != ("7777",)
 
 
-def test_a_worker_that_ignores_signals_does_not_cost_the_server_its_clean_end(tmp_path: Path) -> None:
+def test_a_server_stops_cleanly_though_a_worker_ignores_signals(tmp_path: Path) -> None:
     supervisor = Supervisor(print)
     supervisor.start([python("server", NOTES_ITS_END, tmp_path, is_ready=lambda: says_up("server", tmp_path))])
     supervisor.start([python("deaf", DEAF, tmp_path, is_ready=lambda: says_up("deaf", tmp_path))])
@@ -123,7 +123,7 @@ def test_a_worker_that_ignores_signals_does_not_cost_the_server_its_clean_end(tm
     assert "stopped cleanly" in (tmp_path / "server.log").read_text()
 
 
-def test_processes_that_a_dead_child_left_are_gone_before_it_is_started_again(tmp_path: Path) -> None:
+def test_processes_left_by_a_dead_child_end_before_it_is_started_again(tmp_path: Path) -> None:
     code = "import subprocess; subprocess.Popen(['sleep', '60']); print('up', flush=True); raise SystemExit(1)"
     supervisor = Supervisor(print)
     supervisor.start([python("careless", code, tmp_path)])
@@ -151,7 +151,7 @@ def test_the_reason_of_a_failed_start_is_not_hidden_by_later_lines(tmp_path: Pat
     supervisor.stop()
 
 
-def test_a_server_that_is_asked_too_early_still_tells_why_it_ended(tmp_path: Path) -> None:
+def test_a_server_that_is_asked_too_early_still_reports_why_it_ended(tmp_path: Path) -> None:
     code = "print('FATAL: no pg_wal\\nFATAL: the database system is starting up'); raise SystemExit(1)"
     supervisor = Supervisor(print)
     with pytest.raises(StartFailed, match="no pg_wal"):
@@ -159,7 +159,7 @@ def test_a_server_that_is_asked_too_early_still_tells_why_it_ended(tmp_path: Pat
     supervisor.stop()
 
 
-def test_postgres_that_fails_tells_why(data: Path) -> None:
+def test_a_failed_start_of_postgres_reports_the_reason(data: Path) -> None:
     server = EmbeddedPostgres(data, durable=False)
     with running(server):
         pass

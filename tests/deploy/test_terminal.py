@@ -35,19 +35,19 @@ def steers(text: str) -> list[str]:
         ("\x9b\u202e\u2066\u2029\ud800", r"\u009b\u202e\u2066\u2029\ud800"),
     ],
 )
-def test_characters_that_steer_a_terminal_are_spelled_out(text: str, shown: str) -> None:
+def test_control_characters_are_printed_as_escapes(text: str, shown: str) -> None:
     assert printable(text) == shown
     assert printable(shown) == shown
 
 
-def test_a_json_document_stays_the_same_document() -> None:
+def test_escaping_does_not_change_what_a_json_document_says() -> None:
     document = json.dumps({"name": FORGED}, ensure_ascii=False, indent=2)
 
     assert json.loads(printable(document, keep="\n")) == {"name": FORGED}
     assert steers(printable(document, keep="\n")) == []
 
 
-def test_printed_text_never_steers_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_printed_text_never_controls_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     terminal = Terminal(width=200, force_terminal=False)
     table = Table(title=HOSTILE)
     table.add_column(HOSTILE)
@@ -62,7 +62,7 @@ def test_printed_text_never_steers_the_terminal(capsys: pytest.CaptureFixture[st
     assert "[red]x[/nothing]" in printed
 
 
-def test_a_terminal_still_has_its_colors(capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_to_a_terminal_keeps_its_colors(capsys: pytest.CaptureFixture[str]) -> None:
     Terminal(width=80, force_terminal=True, color_system="standard").print("wrong", style="red")
 
     assert capsys.readouterr().out == "\x1b[31mwrong\x1b[0m\n"

@@ -74,9 +74,7 @@ def fill(database: Database) -> None:
 
 @pytest.mark.parametrize("idle_seconds", [0.0, 2.0])
 @pytest.mark.parametrize("use", USES)
-def test_connections_that_ended_while_they_were_idle_cost_nobody_anything(
-    url: str, use: Use, idle_seconds: float
-) -> None:
+def test_connections_that_ended_while_idle_fail_no_transaction(url: str, use: Use, idle_seconds: float) -> None:
     with Database(url, limits=SERVING, fail_fast=True) as database:
         fill(database)
         time.sleep(idle_seconds)
@@ -89,7 +87,7 @@ def test_connections_that_ended_while_they_were_idle_cost_nobody_anything(
 
 
 @pytest.mark.parametrize("idle_seconds", [0.0, 2.0])
-def test_an_event_loop_does_not_notice_that_its_idle_connections_ended(url: str, idle_seconds: float) -> None:
+def test_an_event_loop_s_queries_succeed_though_its_idle_connections_ended(url: str, idle_seconds: float) -> None:
     async def scenario() -> None:
         async with AsyncDatabase(url) as database:
             await asyncio.gather(*(database.ask(SLOW) for _ in range(CONNECTIONS)))
@@ -103,7 +101,7 @@ def test_an_event_loop_does_not_notice_that_its_idle_connections_ended(url: str,
     asyncio.run(scenario())
 
 
-def test_a_question_that_a_restart_cut_off_is_asked_again_and_nothing_is_stored_twice(url: str) -> None:
+def test_a_query_cut_off_by_a_restart_is_repeated_and_nothing_is_stored_twice(url: str) -> None:
     async def scenario() -> None:
         async with AsyncDatabase(url) as database:
             asked, stored = asyncio.create_task(database.ask(LONG)), asyncio.create_task(database.store(LONG))
@@ -117,7 +115,7 @@ def test_a_question_that_a_restart_cut_off_is_asked_again_and_nothing_is_stored_
     asyncio.run(scenario())
 
 
-def test_a_wait_in_vain_for_a_busy_pool_hurries_nobody(url: str) -> None:
+def test_a_timeout_at_a_busy_pool_does_not_shorten_later_waits(url: str) -> None:
     """The server answers: whoever comes next waits his time."""
     with Database(url, pool_size=1, timeout_seconds=0.5, fail_fast=True) as database, ThreadPoolExecutor(4) as threads:
 
@@ -138,7 +136,7 @@ def test_a_wait_in_vain_for_a_busy_pool_hurries_nobody(url: str) -> None:
         assert busy.result()
 
 
-def test_connections_that_the_server_found_too_long_idle_cost_nobody_anything(url: str) -> None:
+def test_connections_that_the_server_ended_for_idling_fail_no_transaction(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as admin:
         name = conninfo_to_dict(url)["dbname"]
         admin.execute(SQL("ALTER DATABASE {} SET idle_session_timeout = 500").format(Identifier(str(name))))
@@ -181,7 +179,7 @@ def proxy() -> Iterator[SilentProxy]:
 
 
 @pytest.mark.parametrize("use", USES)
-def test_idle_connections_to_a_machine_that_vanished_cost_a_second(proxy: SilentProxy, use: Use) -> None:
+def test_a_transaction_waits_a_second_for_a_machine_that_vanished(proxy: SilentProxy, use: Use) -> None:
     """After a fail-over the address leads to another machine, and the old one says nothing any more."""
     with Database(proxy.url, limits=SERVING, fail_fast=True) as database:
         fill(database)

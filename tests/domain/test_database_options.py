@@ -113,7 +113,7 @@ def sessions(url: str) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
-def test_the_server_looks_for_machines_that_vanished_in_every_session(address: str, urls: dict[str, str]) -> None:
+def test_the_server_detects_vanished_machines_in_every_session(address: str, urls: dict[str, str]) -> None:
     """Over a unix socket, where no machine vanishes, the settings are accepted."""
     for name, found in sessions(urls[address]):
         idle, interval, count = (int(found[f"tcp_keepalives_{part}"]) for part in ("idle", "interval", "count"))
@@ -133,7 +133,7 @@ def test_no_request_and_no_job_waits_for_a_statement_or_a_lock_for_ever(settings
             assert 0 < int(found["lock_timeout"]) < int(found["statement_timeout"]) <= 60_000
 
 
-def test_a_lock_that_somebody_holds_is_waited_for_within_the_limits(settings: Settings) -> None:
+def test_a_held_lock_is_waited_for_within_the_limits(settings: Settings) -> None:
     url, lock = settings.require_database_url(), f"SELECT pg_advisory_xact_lock(7, {randbelow(2**31)})"
     with Database(url, limits=BRISK) as database, psycopg.connect(url) as holder:
         holder.execute(lock)
@@ -141,7 +141,7 @@ def test_a_lock_that_somebody_holds_is_waited_for_within_the_limits(settings: Se
             connection.execute(lock)
 
 
-def test_a_command_that_waits_for_a_lock_in_vain_says_so(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_whose_wait_for_a_lock_times_out_says_so(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("domain.database.COMMANDING", BRISK)
     url, lock = settings.require_database_url(), f"SELECT pg_advisory_xact_lock(7, {randbelow(2**31)})"
     with psycopg.connect(url) as holder:
@@ -202,7 +202,7 @@ def test_the_idle_connections_of_a_silent_server_are_not_tried_one_after_another
         eventually(lambda: _answers(database.transaction()), bool, 20, "an answer")
 
 
-def test_an_event_loop_does_not_wait_for_a_silent_server_and_goes_on_when_it_is_back(urls: dict[str, str]) -> None:
+def test_an_event_loop_does_not_wait_for_a_silent_server_and_works_when_it_is_back(urls: dict[str, str]) -> None:
     query = Query(_SETTINGS, (), len)
 
     async def scenario() -> None:
@@ -240,7 +240,7 @@ def test_a_statement_that_takes_long_is_waited_for_as_long_as_the_server_answers
                 assert named(connection).execute("SELECT 7 AS found FROM pg_sleep(1.2)").fetchall() == [(7,)]
 
 
-def test_no_job_and_no_command_waits_for_a_silent_server_though_its_statements_may_take_long(
+def test_jobs_and_commands_do_not_wait_for_a_silent_server_though_their_statements_may_take_long(
     urls: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("domain.database._PROBE_SECONDS", 0.3)
@@ -261,7 +261,7 @@ def _answers(use: AbstractContextManager[Connection]) -> bool:
         return False
 
 
-def test_a_leader_whose_server_falls_silent_learns_that_it_cannot_know_to_lead(urls: dict[str, str]) -> None:
+def test_a_leader_whose_server_falls_silent_learns_that_its_lead_is_uncertain(urls: dict[str, str]) -> None:
     postmaster = postmaster_of(urls["unix"])
     with closing(Leadership(urls["unix"])) as leader:
         assert leader.try_to_lead()

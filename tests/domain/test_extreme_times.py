@@ -72,7 +72,7 @@ def database() -> Iterator[Database]:
 @example(start=EXTREMES[0], windows=(None, {"start": EXTREMES[0]}, None), arrival=FIRST)
 @example(start=TODAY, windows=(None, None, None), arrival=LAST)
 @hypothesis_settings(max_examples=40, deadline=None)
-def test_every_time_goes_the_whole_way(
+def test_every_time_passes_through_the_whole_pipeline(
     database: Database, settings: Settings, start: str, windows: tuple[Any, ...], arrival: datetime
 ) -> None:
     with database.transaction() as connection:
@@ -140,7 +140,7 @@ def made(connection: Connection, fleet: Fleet, task: PlanTask) -> Any:
     return corridor, stored_plans.plan_for_task(task, road, corridor, now=NOW)
 
 
-def test_days_of_settings_end_where_a_pass_would_fail(database: Database, now: datetime) -> None:
+def test_settings_in_days_have_a_limit_within_which_no_pass_fails(database: Database, now: datetime) -> None:
     with pytest.raises(ValidationError):
         Settings(position_retention_days=1e6, held_route_expiry_days=1e6, active_route_expiry_days=1e6)
     with database.transaction() as connection:

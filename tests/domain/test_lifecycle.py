@@ -15,7 +15,7 @@ from domain.lifecycle import (
 ALL = list(RouteStatus)
 
 
-def test_there_are_the_nine_statuses_of_the_contract() -> None:
+def test_the_statuses_are_the_nine_of_the_contract() -> None:
     assert {str(status) for status in RouteStatus} == {
         "pending",
         "pending_mapping",
@@ -30,7 +30,7 @@ def test_there_are_the_nine_statuses_of_the_contract() -> None:
     assert set(TRANSITIONS) == set(RouteStatus)
 
 
-def test_completed_and_canceled_are_the_end() -> None:
+def test_no_status_follows_completed_and_canceled() -> None:
     assert {status for status, following in TRANSITIONS.items() if not following} == {
         RouteStatus.COMPLETED,
         RouteStatus.CANCELED,
@@ -38,13 +38,13 @@ def test_completed_and_canceled_are_the_end() -> None:
 
 
 @pytest.mark.parametrize("status", ALL)
-def test_a_cancel_is_a_transition_exactly_where_it_is_allowed(status: RouteStatus) -> None:
+def test_a_cancel_is_allowed_exactly_where_canceled_may_follow(status: RouteStatus) -> None:
     assert (RouteStatus.CANCELED in TRANSITIONS[status]) is (effect_of_cancel(status) == "cancel")
     assert (status in CANCELABLE) is (effect_of_cancel(status) == "cancel")
 
 
 @pytest.mark.parametrize("status", ALL)
-def test_a_changed_push_starts_the_import_again_exactly_where_that_is_a_transition(status: RouteStatus) -> None:
+def test_a_changed_push_starts_the_import_again_exactly_where_pending_may_follow(status: RouteStatus) -> None:
     replaced = effect_of_push(status, same_input=False) == "replace"
 
     assert replaced is (RouteStatus.PENDING in TRANSITIONS[status])

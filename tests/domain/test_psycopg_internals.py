@@ -31,7 +31,7 @@ class AsyncCounting(psycopg.AsyncConnection[tuple[Any, ...]]):
 
 
 @pytest.mark.parametrize("wait", [psycopg.Connection.wait, psycopg.AsyncConnection.wait])
-def test_wait_takes_the_parameters_that_we_give(wait: Callable[..., Any]) -> None:
+def test_psycopg_s_wait_takes_the_parameters_that_we_give(wait: Callable[..., Any]) -> None:
     assert list(inspect.signature(wait).parameters) == ["self", "gen", "interval", "timeout"]
 
 
@@ -49,7 +49,7 @@ def test_a_wait_raises_its_error_when_its_time_is_over(settings: Settings) -> No
             connection.wait(psycopg.generators.fetch_many(connection.pgconn), timeout=0.05)
 
 
-def test_an_asynchronous_connection_does_the_same(settings: Settings) -> None:
+def test_an_asynchronous_wait_raises_its_error_when_its_time_is_over(settings: Settings) -> None:
     async def scenario() -> None:
         url = settings.require_database_url()
         async with await AsyncCounting.connect(url, autocommit=True) as connection:

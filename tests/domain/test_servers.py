@@ -28,7 +28,7 @@ def test_a_redis_below_the_least_version_is_too_old(settings: Settings, monkeypa
         check_redis(settings.require_redis_url())
 
 
-def test_a_redis_that_is_merely_away_stops_only_who_needs_it() -> None:
+def test_an_unreachable_redis_stops_only_processes_that_need_it() -> None:
     check_redis("redis://127.0.0.1:1/0", needed=False)
 
     with pytest.raises(RedisProblem, match=r"cannot reach Redis .*: check FUELROUTE_REDIS_URL"):

@@ -322,7 +322,7 @@ def test_a_row_type_with_other_columns_is_refused(
         ("DELETE FROM companies WHERE retired_at < %s - %s", "operator is not unique: unknown - unknown"),
     ],
 )
-def test_a_command_that_cannot_be_right_is_refused(schema: Connection, text: str, fault: str) -> None:
+def test_a_faulty_command_is_refused(schema: Connection, text: str, fault: str) -> None:
     (found,) = faults_of(schema, Command(text))
     assert fault in found
 
@@ -379,7 +379,7 @@ def test_mypy_knows_the_fields(connection: Connection) -> None:
         print(_NUMBERS.one(connection, (1,)).nubmer)  # type: ignore[attr-defined]
 
 
-def test_a_row_that_should_be_there_is_missed(connection: Connection) -> None:
+def test_a_missing_row_raises_an_error(connection: Connection) -> None:
     with pytest.raises(NoRow):
         _NUMBERS.one(connection, (0,))
 
@@ -393,7 +393,7 @@ def test_an_asynchronous_connection_gives_the_same_rows(settings: Settings) -> N
     assert asyncio.run(read()) == [_Number(1, 2), _Number(2, 4)]
 
 
-def test_a_command_gives_only_what_it_changed(connection: Connection) -> None:
+def test_a_command_returns_only_the_rows_that_it_changed(connection: Connection) -> None:
     assert Command("DELETE FROM companies WHERE id = %s").execute(connection, (new_id(),)).rowcount == 0
     assert Command("SELECT FROM generate_series(1, 1)").first(connection) == ()
 

@@ -42,7 +42,7 @@ async def submit(batcher: Batcher[int, int], item: int) -> int:
     return await batcher.submit(item, "the only one")
 
 
-def test_a_single_item_goes_at_once() -> None:
+def test_a_single_item_is_worked_on_at_once() -> None:
     async def scenario() -> None:
         work = Work()
         batcher = Batcher(work)
@@ -119,7 +119,7 @@ def test_items_behind_a_batch_fill_the_next_one_but_not_for_long() -> None:
     run(scenario)
 
 
-def test_nobody_waits_behind_a_batch_that_is_stuck() -> None:
+def test_no_item_waits_for_a_batch_that_is_stuck() -> None:
     async def scenario() -> None:
         stuck, begun = asyncio.Event(), asyncio.Event()
 
@@ -144,7 +144,7 @@ def test_nobody_waits_behind_a_batch_that_is_stuck() -> None:
     run(scenario)
 
 
-def test_a_batch_has_a_largest_size_and_keeps_the_order() -> None:
+def test_a_batch_has_a_size_limit_and_keeps_the_order() -> None:
     async def scenario() -> None:
         work = Work()
         batcher = Batcher(work, max_items=4, at_once=1)
@@ -185,7 +185,7 @@ def test_an_exception_reaches_only_its_own_item() -> None:
     run(scenario)
 
 
-def test_when_the_work_fails_every_item_of_the_batch_fails_and_the_next_batch_goes_on() -> None:
+def test_every_item_of_a_failed_batch_fails_and_the_next_batch_is_worked_on() -> None:
     async def work(batch: Sequence[Submission[int, int]]) -> None:
         for one in batch:
             if one.item == 13:
@@ -226,7 +226,7 @@ def test_a_request_that_goes_away_does_not_break_its_neighbours() -> None:
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 4])
-def test_under_load_every_item_gets_its_own_result(at_once: int) -> None:
+def test_every_item_gets_its_own_result_under_load(at_once: int) -> None:
     async def work(batch: Sequence[Submission[int, int]]) -> None:
         await asyncio.sleep(0.001 * (len(batch) % 3))
         for one in batch:
@@ -246,7 +246,7 @@ def test_under_load_every_item_gets_its_own_result(at_once: int) -> None:
     run(scenario)
 
 
-def test_an_item_may_be_settled_after_its_batch_has_given_up_its_place() -> None:
+def test_an_item_may_get_its_result_after_the_work_on_its_batch_has_returned() -> None:
     async def scenario() -> None:
         later: list[Submission[int, int]] = []
 

@@ -133,7 +133,7 @@ def test_a_company_s_next_body_waits_for_its_place_and_other_companies_bodies_do
 
 @both_paths
 @pytest.mark.parametrize("length", [None, MAX_BODY_BYTES])
-def test_trickling_bodies_of_one_company_hold_up_no_other(
+def test_trickling_bodies_of_one_company_delay_no_other_company(
     client: Client, other: Client, path: str, length: int | None
 ) -> None:
     with crowd(client, 300, path=path, length=length) as members:
@@ -142,7 +142,7 @@ def test_trickling_bodies_of_one_company_hold_up_no_other(
         assert not any(member.is_answered() for member in members)
 
 
-def test_small_bodies_that_trickle_in_do_not_even_hold_up_their_own_company(client: Client) -> None:
+def test_small_trickling_bodies_do_not_delay_their_own_company(client: Client) -> None:
     with crowd(client, 300) as members:
         assert push(client) == 201
         assert not any(member.is_answered() for member in members)
@@ -158,7 +158,7 @@ def test_a_body_that_trickles_in_is_refused_and_lets_the_others_go(client: Clien
         assert (a_push.status(), positions.status()) == (400, 400)
 
 
-def test_a_body_that_finds_no_place_in_time_is_429(client: Client) -> None:
+def test_a_body_that_waits_too_long_for_its_place_is_answered_429(client: Client) -> None:
     with HalfSent(client, length=MAX_BODY_BYTES) as holder:
         time.sleep(0.3)  # until it holds the place
         with crowd(client, 3, length=MAX_BODY_BYTES) as members:
@@ -188,7 +188,7 @@ def test_bodies_of_every_size_are_read_whole_though_all_are_sent_at_once(client:
 
 
 @both_paths
-def test_the_body_of_a_stranger_is_not_read(client: Client, path: str) -> None:
+def test_the_body_of_a_request_without_a_valid_key_is_not_read(client: Client, path: str) -> None:
     prefix = client.get("/v1/me").json()["key"]["prefix"]
     with HalfSent(client, path=path) as honest:
         for key in ("svc_live_" + "x" * 40, prefix + "x" * 32, "nonsense"):  # the prefix of a key is no secret

@@ -8,7 +8,7 @@ from ingress.connection_limits import FULL, FULL_FOR_ADDRESS, Bounds, Connection
 from ingress.process import within_open_files
 
 
-def test_the_bound_is_no_higher_than_what_the_system_lets_a_process_open(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_are_limited_to_the_files_that_a_process_may_open(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = (1024, 2048)
 
     def set_limits(_: int, new: tuple[int, int]) -> None:
@@ -32,7 +32,7 @@ def test_a_network_of_ipv6_counts_as_one_address() -> None:
     assert address_of("::ffff:192.0.2.7") == address_of("192.0.2.7") != address_of("192.0.2.8")
 
 
-def test_the_limiter_counts_all_connections_and_those_of_an_address_and_0_is_no_bound() -> None:
+def test_the_limiter_counts_connections_in_all_and_by_address_and_0_means_no_limit() -> None:
     limiter = ConnectionLimiter(Bounds(connections=3, connections_per_address=2, head_seconds=1, answer_seconds=1))
     refusals = [limiter.enter(one) for one in ("a", "a", "a", "b", "c")]
     assert refusals == [None, None, FULL_FOR_ADDRESS, None, FULL]

@@ -62,22 +62,20 @@ MIB = 1024 * 1024
         "empty lines after a request",
     ],
 )
-def test_a_head_without_end_is_refused_before_it_costs_much(
-    stranger: Stranger, beginning: bytes, endless: bytes
-) -> None:
+def test_an_endless_head_is_refused_early(stranger: Stranger, beginning: bytes, endless: bytes) -> None:
     stranger.send(beginning)
 
     assert stranger.send_on_and_on(endless, max_bytes=40 * MIB) < 20 * MIB  # what sockets hold, and no more
 
 
-def test_a_head_just_within_the_bound_is_read_and_one_beyond_it_is_431(service: Service) -> None:
+def test_a_head_within_the_bound_is_read_and_a_larger_one_is_431(service: Service) -> None:
     for size, status in ((30_000, 200), (33_000, 431), (200_000, 431)):
         with Stranger(service) as stranger:
             stranger.send(b"GET /healthz HTTP/1.1\r\nConnection: close\r\nX-Long: " + b"x" * size + b"\r\n\r\n")
             assert stranger.status() == status
 
 
-def test_trailers_without_end_are_refused(service: Service, client: Client) -> None:
+def test_endless_trailers_are_refused(service: Service, client: Client) -> None:
     with Stranger(service) as stranger:
         head = f"POST /v1/routes HTTP/1.1\r\nAuthorization: Bearer {client.key}\r\n".encode()
         stranger.send(head + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n")
@@ -97,13 +95,13 @@ def test_a_silent_connection_is_closed(stranger: Stranger) -> None:
     assert time.monotonic() - started >= HEAD_SECONDS * 0.9
 
 
-def test_a_head_that_trickles_in_is_not_waited_for(stranger: Stranger) -> None:
+def test_a_trickling_head_is_cut_off(stranger: Stranger) -> None:
     stranger.send(b"GET /healthz HTTP/1.1\r\nX-Slow: ")
 
     assert stranger.send_on_and_on(b"x", max_bytes=100, pause=0.1) < 80
 
 
-def test_a_second_head_that_trickles_in_is_not_waited_for_either(stranger: Stranger) -> None:
+def test_a_trickling_second_head_is_cut_off_too(stranger: Stranger) -> None:
     stranger.send(GET)
     assert stranger.one_answer() == 200
 
@@ -111,7 +109,7 @@ def test_a_second_head_that_trickles_in_is_not_waited_for_either(stranger: Stran
     assert stranger.send_on_and_on(b"x", max_bytes=100, pause=0.1) < 80
 
 
-def test_a_connection_may_rest_between_requests_but_not_for_ever(stranger: Stranger) -> None:
+def test_an_idle_connection_is_kept_for_a_while_and_then_closed(stranger: Stranger) -> None:
     for _ in range(2):
         stranger.send(GET)
         assert stranger.one_answer() == 200
@@ -129,7 +127,7 @@ def test_many_requests_one_after_the_other_are_served(stranger: Stranger) -> Non
             assert stranger.one_answer() == 401
 
 
-def test_a_body_that_no_endpoint_reads_does_not_go_on_for_ever(stranger: Stranger) -> None:
+def test_an_endless_body_that_no_endpoint_reads_is_cut_off(stranger: Stranger) -> None:
     stranger.send(b"POST /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
     assert stranger.one_answer() == 404
 
@@ -145,7 +143,7 @@ def test_a_request_is_answered_once_though_its_body_is_late(stranger: Stranger, 
     assert stranger.answer() == b""
 
 
-def test_some_requests_at_once_are_answered_in_order_and_a_flood_of_them_is_not(service: Service) -> None:
+def test_a_few_pipelined_requests_are_answered_in_order_and_a_flood_is_cut_off(service: Service) -> None:
     with Stranger(service) as stranger:
         stranger.send(GET * 4 + b"GET /nowhere HTTP/1.1\r\nConnection: close\r\n\r\n")
         answer = stranger.answer()
@@ -158,7 +156,7 @@ def test_some_requests_at_once_are_answered_in_order_and_a_flood_of_them_is_not(
         assert stranger.answer().count(b"HTTP/1.1 200") < 100
 
 
-def test_unread_answers_are_not_kept(service: Service) -> None:
+def test_a_client_that_reads_no_answers_is_cut_off(service: Service) -> None:
     with Stranger(service, receive_buffer=4096) as stranger:
         stranger.socket.settimeout(0.2)
         request = b"GET /v1/openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -189,7 +187,7 @@ class Slow(asyncio.Transport):
         self.aborted = True
 
 
-def test_a_client_that_reads_slowly_gets_more_time_and_one_that_does_not_read_gets_none() -> None:
+def test_a_slow_reader_gets_more_time_and_a_client_that_reads_nothing_gets_none() -> None:
     async def scenario() -> None:
         connections = bounded_connections(Bounds(0, 0, head_seconds=10, answer_seconds=30))
         config = uvicorn.Config(lambda: None, log_config=None)
@@ -214,7 +212,7 @@ def test_a_client_that_reads_slowly_gets_more_time_and_one_that_does_not_read_ge
     asyncio.run(scenario())
 
 
-def test_one_address_has_so_many_connections_and_no_more(service: Service) -> None:
+def test_one_address_has_a_limit_of_connections(service: Service) -> None:
     with ExitStack() as connections:
         held = [connections.enter_context(Stranger(service)) for _ in range(PER_ADDRESS)]
         for one in held:
@@ -232,7 +230,7 @@ def test_one_address_has_so_many_connections_and_no_more(service: Service) -> No
         assert eventually(again, lambda status: status == 200) == 200
 
 
-def test_strangers_do_not_fill_the_log(service: Service, logs: Path) -> None:
+def test_refused_connections_do_not_fill_the_log(service: Service, logs: Path) -> None:
     def lines() -> list[dict[str, str]]:
         return [json.loads(line) for line in (logs / "ingress.log").read_text().splitlines()]
 
@@ -276,7 +274,7 @@ def test_a_connection_is_refused_with_a_problem_document(
 
 
 @pytest.mark.parametrize("method", [b"FOO", b"BREW", b"get", b"GETX", b"M-SEARCHES"])
-def test_an_unknown_method_is_405_and_the_connection_goes_on(service: Service, method: bytes) -> None:
+def test_an_unknown_method_is_405_and_the_connection_stays_open(service: Service, method: bytes) -> None:
     with Stranger(service) as stranger:
         stranger.send(method + b" /v1/me HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc")
         answer = http.client.HTTPResponse(stranger.socket)

@@ -50,7 +50,7 @@ def complaints(logs: Path) -> list[str]:
 
 @pytest.mark.parametrize("path", ["/v1/routes", "/telematics/positions"])
 @pytest.mark.parametrize("reset", [False, True])
-def test_a_client_that_breaks_off_in_its_body_is_no_error_of_ours(
+def test_a_client_that_disconnects_within_its_body_counts_as_no_server_error(
     client: Client, metrics: Metrics, logs: Path, path: str, reset: bool
 ) -> None:
     before = requests(metrics, path, 499)
@@ -64,7 +64,7 @@ def test_a_client_that_breaks_off_in_its_body_is_no_error_of_ours(
 
 
 @pytest.mark.parametrize("reset", [False, True])
-def test_a_client_that_does_not_wait_for_the_outcome_has_pushed_all_the_same(
+def test_a_push_is_stored_though_its_client_does_not_wait_for_the_outcome(
     client: Client, metrics: Metrics, logs: Path, reset: bool
 ) -> None:
     body = json.dumps(route_body(datetime.now(UTC))).encode()
@@ -77,7 +77,7 @@ def test_a_client_that_does_not_wait_for_the_outcome_has_pushed_all_the_same(
     assert complaints(logs) == []
 
 
-def test_a_body_that_becomes_nonsense_is_the_client_s_fault_too(client: Client, metrics: Metrics, logs: Path) -> None:
+def test_a_body_that_turns_invalid_counts_as_no_server_error(client: Client, metrics: Metrics, logs: Path) -> None:
     address = urlsplit(client.service.url)
     before = requests(metrics, "/v1/routes", 499)
     with socket.create_connection((address.hostname, address.port), timeout=10) as stranger:

@@ -123,7 +123,7 @@ def test_a_cancelled_owner_gives_its_permit_back_and_leaves_the_queue() -> None:
     run(scenario)
 
 
-def test_a_large_amount_that_gives_up_blocks_no_other() -> None:
+def test_a_large_amount_that_stops_waiting_blocks_no_other() -> None:
     async def scenario() -> None:
         semaphore = FairSemaphore(2, of_one=2)
         one, large, small = Holder(semaphore, "a", 1), Holder(semaphore, "b", 2), Holder(semaphore, "c", 1)

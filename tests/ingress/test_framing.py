@@ -156,7 +156,7 @@ def test_a_flood_of_requests_for_another_protocol_is_bounded() -> None:
     assert served.closed
 
 
-def test_a_connect_is_answered_like_any_and_ends_the_connection() -> None:
+def test_a_connect_request_is_answered_and_ends_the_connection() -> None:
     """Parsers disagree whether it has a body."""
     served = serve([b"CONNECT /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc" + GET % 2])
 
@@ -203,13 +203,13 @@ def test_ambiguous_framing_is_refused_and_nothing_is_done(head: bytes, upgrade: 
     assert serve([data]) == Served([], [400], True)
 
 
-def test_one_of_two_versions_closes_behind_its_request() -> None:
+def test_an_http_1_0_request_closes_its_connection() -> None:
     for upgrade in (b"", b"Connection: upgrade, keep-alive\r\nUpgrade: h2c\r\n"):
         served = serve([b"POST /1 HTTP/1.0\r\n" + upgrade + with_length(b"abc") + GET % 2])
         assert served == Served([Seen("POST", "/1", b"abc")], [200], True)
 
 
-# --- Whoever is refused, those before are answered ---------------------------------------------------------------
+# --- Requests before a refused one are answered ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_one_of_two_versions_closes_behind_its_request() -> None:
     ids=["unknown method", "no HTTP", "no header", "large head", "no chunk", "no encoding", "two unknown methods"],
 )
 @pytest.mark.parametrize("count", [1, 3])
-def test_bytes_behind_a_whole_request_do_not_change_its_answer(behind: bytes, count: int) -> None:
+def test_bytes_after_a_whole_request_do_not_change_its_answer(behind: bytes, count: int) -> None:
     whole = b"POST /1 HTTP/1.1\r\n" + with_length(b"abc")
 
     assert serve([whole * count + behind[:9], behind[9:]], at_once=True) == Served(
@@ -243,7 +243,7 @@ def test_a_request_is_answered_once_though_its_body_goes_wrong_afterwards() -> N
 
 @pytest.mark.parametrize("at_once", [False, True])
 @pytest.mark.parametrize("before", [b"", GET % 0])
-def test_a_delete_is_told_what_it_did_though_its_body_goes_wrong(before: bytes, at_once: bool) -> None:
+def test_a_delete_is_answered_though_its_body_goes_wrong(before: bytes, at_once: bool) -> None:
     head = b"DELETE /1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
     for segments in ([before + head + b"zz\r\n"], [before + head, b"zz\r\n"]):
         served = serve(segments, at_once=at_once, reads=False)
@@ -253,7 +253,7 @@ def test_a_delete_is_told_what_it_did_though_its_body_goes_wrong(before: bytes, 
         assert served.closed
 
 
-def test_a_connection_goes_on_behind_a_body_that_no_endpoint_reads() -> None:
+def test_a_connection_stays_open_after_a_body_that_no_endpoint_reads() -> None:
     served = serve([b"POST /1 HTTP/1.1\r\nContent-Length: 6\r\n\r\n", b"abc", b"def" + GET % 2], reads=False)
 
     assert [one.path for one in served.seen] == ["/1", "/2"]

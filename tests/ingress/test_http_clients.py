@@ -29,7 +29,7 @@ def head_of(client: Client, body: bytes, *more: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("pause", [None, 0.2], ids=["one segment", "two segments"])
-def test_a_push_that_offers_http_2_is_stored_like_any(service: Service, client: Client, pause: float | None) -> None:
+def test_a_push_that_offers_http_2_is_stored(service: Service, client: Client, pause: float | None) -> None:
     """The bytes that Java's HttpClient sends, but for the values."""
     body = json.dumps(route_body(datetime.now(UTC))).encode()
     offer = b"Connection: Upgrade, HTTP2-Settings", b"HTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA"
@@ -62,7 +62,7 @@ class Push {
 
 
 @pytest.mark.skipif(shutil.which("java") is None, reason="there is no Java")
-def test_the_client_that_java_brings_can_push(service: Service, client: Client, tmp_path: Path) -> None:
+def test_java_s_own_client_can_push(service: Service, client: Client, tmp_path: Path) -> None:
     (tmp_path / "Push.java").write_text(_JAVA_CLIENT)
     (tmp_path / "route.json").write_text(json.dumps(route_body(datetime.now(UTC))))
     url = f"{service.url}/v1/routes"
@@ -98,7 +98,7 @@ def test_a_length_may_be_written_with_any_number_of_digits(service: Service, cli
             assert stranger.one_answer() == status
 
 
-def test_bytes_behind_a_push_do_not_change_its_answer(service: Service, client: Client) -> None:
+def test_bytes_after_a_push_do_not_change_its_answer(service: Service, client: Client) -> None:
     body = json.dumps(route_body(datetime.now(UTC))).encode()
     for behind in (b"BREW /v1/me HTTP/1.1\r\nHost: x\r\n\r\n", b"no HTTP", b"x" * 100_000):
         with Stranger(service) as stranger:

@@ -27,7 +27,7 @@ def last_used(database: Database, company_id: UUID) -> Sequence[datetime | None]
         return [key.last_used_at for key in list_keys(connection, company_id)]
 
 
-def test_used_keys_are_written_when_it_closes(database: Database) -> None:
+def test_used_keys_are_written_when_key_use_closes(database: Database) -> None:
     company_id, (first, _) = new_keys(database, 2)
     with KeyUse(database) as use:
         use.note([first, first])

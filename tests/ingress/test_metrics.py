@@ -33,7 +33,7 @@ def service(settings: Settings, redis: OwnRedis, metrics: Metrics, logs: Path) -
         yield running_one
 
 
-def test_metrics_tell_of_requests_and_queues(client: Client, metrics: Metrics) -> None:
+def test_metrics_count_requests_and_queues(client: Client, metrics: Metrics) -> None:
     client.push(route_body(datetime.now(UTC)))
 
     assert metrics.value("fuelroute_request_seconds_count", method="POST", path="/v1/routes", status="202") == 1
@@ -47,7 +47,7 @@ def test_metrics_tell_of_requests_and_queues(client: Client, metrics: Metrics) -
     assert age < 30
 
 
-def test_metrics_have_only_labels_of_the_service_s_own(client: Client, metrics: Metrics) -> None:
+def test_metrics_have_no_labels_with_text_of_callers(client: Client, metrics: Metrics) -> None:
     for number in range(3):
         client.request(f"BREW{number}", "/v1/me")
         client.request(f"BREW{number}", "/v1/nothing")
@@ -90,7 +90,7 @@ def test_a_silent_redis_delays_no_scrape_and_no_request_and_its_gauges_are_nan(
     eventually(measured, bool)
 
 
-def test_silent_scrapers_delay_no_other_for_long(service: Service, metrics: Metrics) -> None:
+def test_silent_scrapers_delay_others_only_briefly(service: Service, metrics: Metrics) -> None:
     def text() -> str:
         try:
             return metrics.text()

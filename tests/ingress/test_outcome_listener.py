@@ -81,7 +81,7 @@ def test_a_batch_receives_its_outcomes_as_they_come() -> None:
     run(scenario)
 
 
-def test_an_outcome_of_an_earlier_revision_wakes_nobody() -> None:
+def test_an_outcome_of_an_earlier_revision_ends_no_wait() -> None:
     async def scenario(outcomes: OutcomeListener) -> None:
         outcomes.deliver(announcement({A: DRAFT}))
         waiting = asyncio.create_task(wait(outcomes, A, 2, 10))
@@ -97,7 +97,7 @@ def test_an_outcome_of_an_earlier_revision_wakes_nobody() -> None:
     run(scenario)
 
 
-def test_an_outcome_of_a_later_revision_only_tells_that_it_exists() -> None:
+def test_an_outcome_of_a_later_revision_only_says_that_it_exists() -> None:
     async def scenario(outcomes: OutcomeListener) -> None:
         waiting = asyncio.create_task(wait(outcomes, A, 1, 10))
         await asyncio.sleep(0)
@@ -149,7 +149,7 @@ async def hears(outcomes: OutcomeListener, redis: OwnRedis, *, within_seconds: f
     pytest.fail(f"nothing was heard within {within_seconds} s")
 
 
-def test_a_subscription_that_falls_silent_is_made_again_within_5_seconds(redis: OwnRedis) -> None:
+def test_a_silent_subscription_is_renewed_within_5_seconds(redis: OwnRedis) -> None:
     async def scenario() -> None:
         with silent_proxy(redis) as proxy:
             async with listening(proxy.url) as outcomes:
@@ -161,7 +161,7 @@ def test_a_subscription_that_falls_silent_is_made_again_within_5_seconds(redis: 
     asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
-def test_outcomes_come_again_after_redis_was_stopped_and_continued(redis: OwnRedis) -> None:
+def test_outcomes_arrive_again_after_redis_was_stopped_and_continued(redis: OwnRedis) -> None:
     async def scenario() -> None:
         async with listening(redis.url) as outcomes:
             await hears(outcomes, redis, within_seconds=10)
@@ -173,7 +173,7 @@ def test_outcomes_come_again_after_redis_was_stopped_and_continued(redis: OwnRed
     asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
-def test_a_subscription_without_messages_stays(redis: OwnRedis) -> None:
+def test_a_subscription_without_messages_is_kept(redis: OwnRedis) -> None:
     async def scenario() -> None:
         with redis_client(redis.url) as client:
             async with listening(redis.url) as outcomes:
@@ -185,7 +185,7 @@ def test_a_subscription_without_messages_stays(redis: OwnRedis) -> None:
     asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
-def test_an_announcement_that_cannot_be_read_costs_no_other(redis: OwnRedis) -> None:
+def test_an_unreadable_announcement_hides_no_other(redis: OwnRedis) -> None:
     async def scenario() -> None:
         with redis_client(redis.url) as client:
             async with listening(redis.url) as outcomes:

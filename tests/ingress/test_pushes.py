@@ -21,7 +21,7 @@ from tests.service import Client, Service
 
 
 @pytest.mark.parametrize("update", [False, True])
-def test_a_push_that_fails_costs_its_neighbours_nothing(client: Client, update: bool) -> None:
+def test_a_failing_push_stops_no_other_in_its_batch(client: Client, update: bool) -> None:
     bad = f"BAD-{uuid4().hex}"
     bodies: list[dict[str, Any]] = [route_body(datetime.now(UTC)) for _ in range(24)]
     if update:

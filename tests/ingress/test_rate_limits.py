@@ -76,7 +76,7 @@ def test_keys_are_counted_apart_in_one_round_trip(limiter: BlockingLimiter) -> N
     assert [allowance.remaining if allowance else None for allowance in allowances] == [599, 599, 598]
 
 
-def test_a_request_to_the_feed_has_a_limit_of_its_own_and_tells_what_is_left_of_the_other(
+def test_a_request_to_the_feed_has_its_own_limit_and_shows_the_rest_of_the_api_s(
     settings: Settings, key_id: UUID, spent: Callable[..., None]
 ) -> None:
     with blocking_limiter(settings.require_redis_url(), feed_requests_per_minute=3) as limiter:
@@ -125,13 +125,13 @@ def test_a_refusal_tells_in_whole_seconds_when_the_oldest_request_leaves_the_win
     assert take(limiter, key_id) == Allowance(False, 0, retry_after)
 
 
-def test_a_key_that_rests_leaves_nothing_behind(limiter: BlockingLimiter, client: redis.Redis, key_id: UUID) -> None:
+def test_an_idle_key_leaves_nothing_in_redis(limiter: BlockingLimiter, client: redis.Redis, key_id: UUID) -> None:
     take(limiter, key_id)
 
     assert 59_000 <= int(client.pttl(counter_of("requests", key_id))) <= 60_000
 
 
-def test_while_redis_is_away_requests_pass_uncounted_and_none_waits_for_it(key_id: UUID) -> None:
+def test_requests_pass_uncounted_and_without_a_wait_while_redis_is_away(key_id: UUID) -> None:
     with blocking_limiter(AWAY) as limiter:
         assert limiter.take([key_id, key_id]) == [None, None]
 
@@ -152,7 +152,7 @@ def test_after_redis_is_back_requests_are_counted_again(limiter: BlockingLimiter
     assert take(limiter, key_id).remaining == 598
 
 
-def test_no_keys_are_no_round_trip(limiter: BlockingLimiter) -> None:
+def test_a_count_without_keys_asks_redis_nothing(limiter: BlockingLimiter) -> None:
     assert limiter.take([]) == []
 
 
@@ -176,7 +176,7 @@ def sent(client: redis.Redis, key_id: UUID) -> Callable[..., None]:
     return send
 
 
-def test_positions_pass_up_to_the_budget_and_a_request_is_counted_whole_or_not(
+def test_positions_pass_up_to_the_limit_and_a_request_is_counted_whole_or_not_at_all(
     feed: BlockingLimiter, key_id: UUID
 ) -> None:
     assert feed.take_positions(key_id, 600) == 0
@@ -216,6 +216,6 @@ def test_positions_leave_the_window_after_a_minute(
     assert 0 < int(client.ttl(counter_of("positions", key_id))) <= 60
 
 
-def test_while_redis_is_away_positions_pass_uncounted(key_id: UUID) -> None:
+def test_positions_pass_uncounted_while_redis_is_away(key_id: UUID) -> None:
     with blocking_limiter(AWAY, positions_per_minute=1000) as limiter:
         assert [limiter.take_positions(key_id, 1000) for _ in range(1000)] == [0] * 1000

@@ -43,7 +43,7 @@ def of(client: Client, count: int, **wanted: Any) -> list[LoggedRequest]:
     )
 
 
-def test_each_request_of_a_key_is_kept_and_another_company_sees_none(client: Client, service: Service) -> None:
+def test_each_request_of_a_key_is_logged_and_another_company_sees_none(client: Client, service: Service) -> None:
     before = datetime.now(UTC)
     body = {**route_body(before), "driver": {"name": "Ann Lee", "phone": "555-1234"}}
     pushed = client.push(body)
@@ -96,7 +96,7 @@ def test_each_request_of_a_key_is_kept_and_another_company_sees_none(client: Cli
         assert logged(service.database, other.fleet.company_id, key_id=client.key_id) == []
 
 
-def test_a_request_without_a_valid_key_is_not_kept(client: Client, database: Database) -> None:
+def test_a_request_without_a_valid_key_is_not_logged(client: Client, database: Database) -> None:
     client.get("/v1/me", headers={"Authorization": f"Bearer {client.key[:-1]}x"})
     client.get("/v1/me", headers={"Authorization": ""})
     client.get("/healthz")
@@ -120,7 +120,7 @@ def test_a_request_without_a_valid_key_is_not_kept(client: Client, database: Dat
         b"",
     ],
 )
-def test_a_hostile_body_costs_nothing(client: Client, body: bytes) -> None:
+def test_a_hostile_body_is_refused_and_logged(client: Client, body: bytes) -> None:
     answer = client.post("/v1/routes", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code in (400, 413), answer.text
     assert client.get("/v1/me").status_code == 200
@@ -129,14 +129,14 @@ def test_a_hostile_body_costs_nothing(client: Client, body: bytes) -> None:
     assert found[0].shown_request_id == answer.headers["x-request-id"]
 
 
-def test_hostile_heads_cost_nothing(client: Client) -> None:
+def test_requests_with_hostile_heads_are_logged(client: Client) -> None:
     for path in ("/v1/routes?externalId=%00%FF%5C%09", "/v1/routes?%ff=%ff&status=%00", f"/v1/routes/{'%5Ct' * 300}"):
         assert client.get(path).status_code in (200, 400, 404), path
     client.request("PROPFIND", "/v1/routes")
     assert [one.status for one in of(client, 4)][-1] == 405
 
 
-def test_an_unknown_method_is_kept_as_it_was_sent(client: Client) -> None:
+def test_an_unknown_method_is_logged_as_it_was_sent(client: Client) -> None:
     methods = ["BREW", "X-'$`|~", "PROPFIND", "M" * 64, "UNLINK"]
     for method in methods:
         assert client.request(method, "/v1/me").status_code == 405, method
@@ -144,7 +144,7 @@ def test_an_unknown_method_is_kept_as_it_was_sent(client: Client) -> None:
     assert [one.method for one in of(client, len(methods))] == methods
 
 
-def test_a_name_finds_a_load_by_either_of_its_names(client: Client) -> None:
+def test_requests_are_found_by_external_id_and_by_route_id(client: Client) -> None:
     body = route_body(datetime.now(UTC))
     route_id = client.push(body).json()["id"]
     client.get(f"/v1/routes/{route_id}")
@@ -311,7 +311,7 @@ def test_the_request_log_can_be_turned_off(settings: Settings, database: Databas
     assert stored(database, caller) == []
 
 
-def test_a_request_broken_off_is_kept(settings: Settings, database: Database) -> None:
+def test_a_request_that_was_broken_off_is_logged(settings: Settings, database: Database) -> None:
     caller = caller_of()
     run(settings, lambda log: log.note(request_of(caller), "/v1/routes", 499, 0.001, None))
     assert len(stored(database, caller)) == 1

@@ -85,7 +85,7 @@ def test_a_waiting_request_is_not_done_when_its_key_is_revoked(client: Client, s
     assert client.route(route_id)["status"] == "draft"
 
 
-def test_an_update_that_waits_when_its_key_is_revoked_costs_only_itself(client: Client, service: Service) -> None:
+def test_an_update_that_waits_when_its_key_is_revoked_fails_alone(client: Client, service: Service) -> None:
     bodies = [route_body(datetime.now(UTC)) for _ in range(MANY)]
     ids = [client.push(body).json()["id"] for body in bodies]
 

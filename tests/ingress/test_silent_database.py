@@ -54,7 +54,7 @@ def timed(request: Callable[[], httpx.Response]) -> tuple[int, str, float]:
     return answer.status_code, answer.json()["code"], time.monotonic() - started
 
 
-def test_every_request_is_answered_while_postgres_is_stopped_and_all_goes_on_when_it_is_back(
+def test_every_request_is_answered_while_postgres_is_stopped_and_succeeds_afterwards(
     own_service: Service,
 ) -> None:
     with own_service.new_tenant() as client, ThreadPoolExecutor(60) as threads:

@@ -40,7 +40,7 @@ def timed_push(client: Client) -> tuple[float, httpx.Response]:
     return time.monotonic() - started, answer
 
 
-def test_pushes_do_without_a_silent_redis_and_go_on_with_it_when_it_is_back(client: Client, redis: OwnRedis) -> None:
+def test_pushes_are_answered_while_redis_is_silent_and_use_it_again_afterwards(client: Client, redis: OwnRedis) -> None:
     eventually(lambda: timed_push(client)[1].status_code, lambda status: status == 201)
     redis.fall_silent()
     try:

@@ -57,7 +57,7 @@ def asked(app: ASGIApp, method: str = "GET") -> tuple[bytes, bytes]:
     return head, body
 
 
-def test_an_answer_that_comes_whole() -> None:
+def test_a_whole_answer_is_sent_with_its_headers() -> None:
     head, body = asked(answering(b"hello", headers=(LENGTH_5, (b"x-one", b"1"))))
     assert head.startswith(b"HTTP/1.1 200 OK\r\n")
     assert b"\r\nx-one: 1" in head
@@ -65,7 +65,7 @@ def test_an_answer_that_comes_whole() -> None:
     assert body == b"hello"
 
 
-def test_an_answer_that_comes_in_parts() -> None:
+def test_an_answer_in_parts_is_sent_whole() -> None:
     assert asked(answering(b"he", b"llo", headers=(LENGTH_5,)))[1] == b"hello"
 
 
@@ -76,13 +76,13 @@ def test_an_answer_without_a_length_is_chunked() -> None:
 
 
 @pytest.mark.parametrize("status", [204, 304])
-def test_an_answer_without_a_body(status: int) -> None:
+def test_an_answer_without_a_body_ends_with_its_head(status: int) -> None:
     head, body = asked(answering(b"", status=status))
     assert head.startswith(b"HTTP/1.1 %d " % status)
     assert (b"content-length" in head, b"chunked" in head, body) == (False, False, b"")
 
 
-def test_a_head_has_the_length_but_not_the_body() -> None:
+def test_a_head_request_is_answered_with_the_length_but_without_the_body() -> None:
     head, body = asked(answering(b"hello", headers=(LENGTH_5,)), "HEAD")
     assert (b"content-length: 5" in head, body) == (True, b"")
 
@@ -94,7 +94,7 @@ def test_a_header_that_would_forge_another_is_not_sent(value: bytes) -> None:
     assert b"x-one" not in head
 
 
-def test_the_application_gets_the_address_as_it_was_meant() -> None:
+def test_the_application_gets_path_and_query_decoded_and_raw() -> None:
     seen: list[object] = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:

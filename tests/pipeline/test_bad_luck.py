@@ -44,7 +44,7 @@ def test_pushes_wait_for_workers_that_are_stopped(own_settings: Settings, tmp_pa
             same.wait_for(route_id, "draft")
 
 
-def test_pushes_pass_while_redis_is_away_and_import_when_it_is_back(tmp_path: Path) -> None:
+def test_pushes_are_accepted_while_redis_is_away_and_imported_when_it_is_back(tmp_path: Path) -> None:
     redis = EmbeddedRedis(tmp_path, durable=False)
     settings = Settings(data=tmp_path, database_url=make_database("redis_away"), redis_url=redis.url)
     redis.prepare()
@@ -72,7 +72,7 @@ def test_pushes_pass_while_redis_is_away_and_import_when_it_is_back(tmp_path: Pa
         child.kill_group()
 
 
-def test_without_postgres_requests_fail_whole_and_recover(tmp_path: Path) -> None:
+def test_requests_store_nothing_while_postgres_is_away_and_succeed_afterwards(tmp_path: Path) -> None:
     postgres = EmbeddedPostgres(tmp_path)
     postgres.prepare()
     child = Child(postgres.spec())

@@ -108,7 +108,7 @@ def test_a_silent_gateway_holds_no_transaction_open(client: Client, own_service:
     assert idle.open == 0
 
 
-def test_a_push_while_the_message_is_on_its_way_is_taken_and_the_next_message_says_so(
+def test_a_push_during_a_delivery_is_accepted_and_the_next_message_says_corrected(
     client: Client, gateway: Gateway
 ) -> None:
     gateway.answering.clear()

@@ -85,7 +85,7 @@ def test_a_driver_who_fuels_at_the_first_stop_gets_one_corrected_message(client:
     assert len(messages_of(client, route_id)) == 2
 
 
-def test_a_sandbox_route_lives_the_same_life_and_messages_nobody(service: Service) -> None:
+def test_a_sandbox_route_passes_the_same_statuses_and_messages_nobody(service: Service) -> None:
     with service.new_tenant(Environment.SANDBOX) as client:
         route_id = start_route(client)
 
@@ -96,7 +96,7 @@ def test_a_sandbox_route_lives_the_same_life_and_messages_nobody(service: Servic
         assert (message.status, message.channel) == ("suppressed", "sandbox")
 
 
-def test_a_sandbox_day_posted_at_once_ends_completed(service: Service) -> None:
+def test_a_sandbox_route_is_completed_by_a_day_of_positions_posted_at_once(service: Service) -> None:
     with service.new_tenant(Environment.SANDBOX) as client:
         now = datetime.now(UTC)
         route_id = client.push(route_body(now, stops=STOPS)).json()["id"]
@@ -134,7 +134,7 @@ def test_a_live_position_moves_no_sandbox_route(service: Service) -> None:
         assert sandbox.route(rehearsal)["status"] == "draft"
 
 
-def test_a_truck_that_stands_at_the_first_stop_when_the_route_comes_has_arrived(client: Client) -> None:
+def test_a_truck_that_stands_at_the_first_stop_when_its_route_is_pushed_has_arrived(client: Client) -> None:
     client.post_fixes(JOLIET, at=datetime.now(UTC) - timedelta(minutes=5))
 
     pushed = client.push(route_body(datetime.now(UTC), stops=STOPS))
@@ -160,7 +160,7 @@ def test_an_update_of_a_planned_route_discards_its_message(service: Service) -> 
         )
 
 
-def test_a_route_that_no_tank_can_make_becomes_error(client: Client) -> None:
+def test_a_route_that_is_too_long_for_the_tank_becomes_error(client: Client) -> None:
     nowhere = {"name": "Anchorage", "latitude": 61.2, "longitude": -149.9}
 
     route_id = start_route(client, stops=[JOLIET, nowhere])
@@ -185,7 +185,7 @@ def test_a_mapping_imports_waiting_routes_at_once(client: Client, service: Servi
     assert route["vehicle"] == {"id": client.fleet.shown_trucks[1], "unitNumber": "102"}
 
 
-def test_the_pass_finds_a_mapping_whose_hint_was_lost(client: Client, service: Service) -> None:
+def test_the_import_pass_imports_a_mapped_route_whose_job_was_lost(client: Client, service: Service) -> None:
     from domain.routes.intake.fleet_changes import add_mapping
 
     held = client.push(route_body(datetime.now(UTC), driver={"name": "A. Lee"}))

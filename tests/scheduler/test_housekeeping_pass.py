@@ -26,7 +26,7 @@ from tests.scheduler.jobs import in_transaction
 from tests.service import eventually
 
 
-def test_housekeeping_forgets_old_positions_and_frees_trucks_of_dead_routes(
+def test_housekeeping_deletes_old_positions_and_frees_trucks_of_dead_routes(
     passes: Passes, now: datetime, quiet: Settings
 ) -> None:
     with passes.database.transaction() as connection:
@@ -49,7 +49,7 @@ def test_housekeeping_forgets_old_positions_and_frees_trucks_of_dead_routes(
     assert row.count == 3
 
 
-def test_housekeeping_forgets_old_requests_and_makes_room_for_the_next(
+def test_housekeeping_drops_old_partitions_of_requests_and_creates_the_next(
     passes: Passes, now: datetime, quiet: Settings
 ) -> None:
     with passes.database.transaction() as connection:
@@ -69,7 +69,7 @@ def test_housekeeping_forgets_old_requests_and_makes_room_for_the_next(
     assert (rows[-1][0].hex, rows[-1][1]) == (tomorrow.id, f"request_log_{now + timedelta(days=1):%Y%m%d}")
 
 
-def test_a_table_that_housekeeping_waits_for_is_no_reason_to_refuse_positions(
+def test_positions_are_stored_while_housekeeping_waits_for_their_table(
     passes: Passes, quiet: Settings, now: datetime
 ) -> None:
     with passes.database.transaction() as connection:
@@ -96,7 +96,7 @@ def test_a_table_that_housekeeping_waits_for_is_no_reason_to_refuse_positions(
     assert old == 0  # what needs no such lock is done all the same
 
 
-def test_housekeeping_forgets_old_data_of_finished_routes_in_portions(
+def test_housekeeping_deletes_old_data_of_finished_routes_in_portions(
     passes: Passes, now: datetime, quiet: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scheduler.passes._PORTION", 2)
@@ -128,7 +128,7 @@ def count_of(table: str, condition: str) -> Callable[[Connection], int]:
     return lambda connection: named(connection).execute(f"SELECT FROM {table} WHERE {condition}").rowcount
 
 
-def test_the_sweep_sums_up_counts_and_housekeeping_holds_them_against_the_routes(
+def test_the_sweep_sums_up_counts_and_housekeeping_compares_them_with_the_routes(
     passes: Passes, now: datetime, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with passes.database.transaction() as connection:

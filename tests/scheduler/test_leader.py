@@ -39,7 +39,7 @@ def end_leader_s_session(database_url: str) -> None:
     assert ended == [(True,)]
 
 
-def test_one_of_two_candidates_leads(candidate: Callable[[], Leadership]) -> None:
+def test_one_of_two_schedulers_leads(candidate: Callable[[], Leadership]) -> None:
     one, other = candidate(), candidate()
 
     assert one.try_to_lead()
@@ -49,7 +49,7 @@ def test_one_of_two_candidates_leads(candidate: Callable[[], Leadership]) -> Non
         other.check()
 
 
-def test_when_the_leader_stops_another_leads(candidate: Callable[[], Leadership]) -> None:
+def test_another_scheduler_leads_when_the_leader_stops(candidate: Callable[[], Leadership]) -> None:
     one, other = candidate(), candidate()
     assert one.try_to_lead()
 
@@ -59,7 +59,7 @@ def test_when_the_leader_stops_another_leads(candidate: Callable[[], Leadership]
     other.check()
 
 
-def test_a_leader_whose_session_is_ended_learns_that_it_lost_the_lead(
+def test_a_leader_whose_connection_is_ended_learns_that_it_lost_the_lead(
     candidate: Callable[[], Leadership], database_url: str
 ) -> None:
     one, other = candidate(), candidate()
@@ -74,7 +74,7 @@ def test_a_leader_whose_session_is_ended_learns_that_it_lost_the_lead(
         one.check()
 
 
-def test_a_candidate_without_the_lead_cannot_lose_it(candidate: Callable[[], Leadership]) -> None:
+def test_a_scheduler_without_the_lead_cannot_lose_it(candidate: Callable[[], Leadership]) -> None:
     with pytest.raises(LeadershipLost, match="not held"):
         candidate().check()
 

@@ -18,7 +18,7 @@ from tests.factories import make_fleet
 from tests.service import eventually, running_service
 
 
-def test_passes_report_what_they_moved_and_an_alert_misses_them(
+def test_passes_report_what_they_moved_and_an_alert_says_when_they_stop(
     settings: Settings, jobs: JobQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(alerts, "SLOWEST_PASS", timedelta(seconds=4))

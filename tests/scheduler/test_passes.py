@@ -25,7 +25,7 @@ from tests.rows import named
 from tests.scheduler.jobs import Enqueued, in_transaction
 
 
-def test_when_nothing_is_due_nothing_is_enqueued(passes: Passes, enqueued: Enqueued) -> None:
+def test_nothing_is_enqueued_when_nothing_is_due(passes: Passes, enqueued: Enqueued) -> None:
     passes.import_pass()
     passes.sweep()
     passes.housekeeping()
@@ -54,7 +54,9 @@ def test_the_import_pass_enqueues_held_routes_that_can_move_and_expires_old_ones
     assert in_transaction(passes, lambda connection: status_of(connection, old)) is RouteStatus.ERROR
 
 
-def test_locked_routes_do_not_keep_a_pass_from_the_others(passes: Passes, enqueued: Enqueued, now: datetime) -> None:
+def test_locked_routes_do_not_stop_a_pass_from_handling_the_others(
+    passes: Passes, enqueued: Enqueued, now: datetime
+) -> None:
     long_ago = now - timedelta(days=30)
     with passes.database.transaction() as connection:
         one, other = make_fleet(connection), make_fleet(connection)
@@ -91,7 +93,7 @@ def test_locked_routes_do_not_keep_a_pass_from_the_others(passes: Passes, enqueu
     }
 
 
-def test_the_sweep_finds_every_kind_of_lost_work(
+def test_the_sweep_enqueues_every_kind_of_lost_work(
     passes: Passes, enqueued: Enqueued, now: datetime, quiet: Settings
 ) -> None:
     ago = now - timedelta(minutes=1)
@@ -124,7 +126,7 @@ def arrived(connection: Connection, fleet: Fleet, settings: Settings, moment: da
     return route_id
 
 
-def test_with_all_workers_away_each_thing_due_is_one_job_however_long_it_lasts(
+def test_due_work_is_enqueued_once_however_long_all_workers_are_away(
     passes: Passes, enqueued: Enqueued, now: datetime, quiet: Settings
 ) -> None:
     ago = now - timedelta(minutes=1)
@@ -181,7 +183,7 @@ def test_the_sweep_does_not_repeat_a_job_that_waits(
     assert enqueued() == [("plans.build", {"route_id": route_id.hex})]
 
 
-def test_fresh_work_is_left_to_its_own_job(passes: Passes, enqueued: Enqueued, now: datetime) -> None:
+def test_the_sweep_leaves_fresh_work_to_its_own_job(passes: Passes, enqueued: Enqueued, now: datetime) -> None:
     with passes.database.transaction() as connection:
         fleet = make_fleet(connection)
         pushed(connection, fleet.live, now=now + timedelta(seconds=60), start=now)
@@ -240,7 +242,7 @@ def test_the_import_pass_matches_new_routes_of_a_retired_vehicle_again(
 
 
 @pytest.mark.parametrize("retired", ["vehicle", "company"])
-def test_a_locked_route_of_a_retired_record_keeps_no_other_from_its_import(
+def test_a_locked_route_of_a_retired_record_stops_no_other_import(
     passes: Passes, enqueued: Enqueued, now: datetime, retired: str
 ) -> None:
     with passes.database.transaction() as connection:
@@ -260,9 +262,7 @@ def test_a_locked_route_of_a_retired_record_keeps_no_other_from_its_import(
     assert [payload["route_ids"] for _, payload in enqueued()] == [[entered.hex]]
 
 
-def test_without_redis_the_passes_go_on_and_due_work_stays_due(
-    passes: Passes, enqueued: Enqueued, now: datetime
-) -> None:
+def test_passes_without_redis_go_on_and_due_work_stays_due(passes: Passes, enqueued: Enqueued, now: datetime) -> None:
     with passes.database.transaction() as connection:
         pending = pushed(connection, make_fleet(connection).live, now=now - timedelta(minutes=5), start=now)
     away = JobQueue(redis_client("redis://127.0.0.1:9/0"))
@@ -275,7 +275,7 @@ def test_without_redis_the_passes_go_on_and_due_work_stays_due(
     assert row.retry_at < now + timedelta(minutes=2)
 
 
-def test_jobs_of_the_sweep_wait_in_the_lane_of_their_company(
+def test_jobs_of_the_sweep_wait_in_the_backlog_of_their_company(
     passes: Passes, enqueued: Enqueued, now: datetime, quiet: Settings
 ) -> None:
     ago = now - timedelta(minutes=1)

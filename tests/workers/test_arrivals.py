@@ -22,7 +22,7 @@ def context(settings: Settings, database: Database, jobs: JobQueue) -> Context:
     return Context(settings, database, jobs)
 
 
-def test_a_truck_that_fails_costs_its_neighbours_nothing(context: Context, now: datetime) -> None:
+def test_a_failing_truck_stops_no_other_in_its_batch(context: Context, now: datetime) -> None:
     bad = f"BAD-{uuid4().hex}"
     fleet, (refused, sound) = _two_arriving(context, now, externalId=bad)
 
@@ -58,7 +58,7 @@ def test_a_truck_whose_route_is_locked_is_processed_when_it_is_free(context: Con
         assert visits_of(connection, held) == {0: (now, None)}
 
 
-def test_without_a_database_the_job_fails_at_once_and_not_truck_by_truck(context: Context, settings: Settings) -> None:
+def test_a_job_without_a_database_fails_at_once_and_not_truck_by_truck(context: Context, settings: Settings) -> None:
     nowhere = Database("postgresql://postgres@127.0.0.1:9/nowhere", timeout_seconds=0.2)
     with nowhere, pytest.raises(psycopg.OperationalError):
         process_batch(Context(settings, nowhere, context.jobs), "live", [uuid4() for _ in range(1000)])

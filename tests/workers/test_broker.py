@@ -69,9 +69,7 @@ def test_a_job_that_fails_is_run_again(server: Server, queue: JobQueue) -> None:
     assert attempts[1] - attempts[0] > 0.4
 
 
-def test_a_key_that_waits_or_runs_is_put_once_by_the_sweep_and_at_most_twice_by_others(
-    server: Server, queue: JobQueue
-) -> None:
+def test_a_job_is_enqueued_once_by_the_sweep_and_at_most_twice_by_others(server: Server, queue: JobQueue) -> None:
     started, go_on, runs = threading.Event(), threading.Event(), []
 
     def run() -> None:
@@ -95,7 +93,7 @@ def test_a_key_that_waits_or_runs_is_put_once_by_the_sweep_and_at_most_twice_by_
     assert queue.backlog(QUEUE) == 1
 
 
-def test_a_queue_without_workers_has_a_largest_length(queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_queue_without_workers_grows_to_a_limit(queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("domain.queue.job_queue.MAX_WAITING", 3)
     for number in range(5):
         assert queue.put(job(number=number))
@@ -105,7 +103,7 @@ def test_a_queue_without_workers_has_a_largest_length(queue: JobQueue, monkeypat
     assert queue.backlog(QUEUE) == 4
 
 
-def test_a_redis_that_forgot_everything_takes_every_key_anew(queue: JobQueue) -> None:
+def test_an_emptied_redis_accepts_every_job_again(queue: JobQueue) -> None:
     one = Job("tests.run", QUEUE, {}, key="one")
     queue.put_once(one)
     queue.client.flushdb()
@@ -126,7 +124,7 @@ def test_a_day_old_job_is_run(server: Server, queue: JobQueue, monkeypatch: pyte
     assert queue.length(QUEUE).dead_letters == 0
 
 
-def test_a_job_whose_answer_got_lost_on_its_way_to_the_worker_is_run(server: Server, queue: JobQueue) -> None:
+def test_a_job_is_run_though_redis_s_answer_to_the_worker_was_lost(server: Server, queue: JobQueue) -> None:
     broker = FuelrouteBroker(server.url)
     broker.declare_queue(QUEUE)
     queue.put(job(number=1), job(number=2))
@@ -157,7 +155,7 @@ def test_the_jobs_of_a_worker_that_died_are_run_by_another_one(
     assert queue.client.hlen(f"dramatiq:{QUEUE}.msgs") == 0
 
 
-def test_connections_that_are_cut_kill_no_consumer(server: Server, queue: JobQueue) -> None:
+def test_a_consumer_survives_cut_connections(server: Server, queue: JobQueue) -> None:
     seen: list[int] = []
     with working(server.url, seen_by(seen)) as worker:
         queue.put(job(number=0))
@@ -170,7 +168,7 @@ def test_connections_that_are_cut_kill_no_consumer(server: Server, queue: JobQue
         assert worker.is_alive()
 
 
-def test_a_redis_that_is_away_for_a_while_kills_no_consumer_and_no_producer(server: Server, queue: JobQueue) -> None:
+def test_consumers_and_producers_survive_an_absence_of_redis(server: Server, queue: JobQueue) -> None:
     seen: list[int] = []
     with working(server.url, seen_by(seen)) as worker:
         server.stop()
@@ -186,7 +184,7 @@ def test_a_redis_that_is_away_for_a_while_kills_no_consumer_and_no_producer(serv
         assert worker.is_alive()
 
 
-def test_connections_that_fall_silent_are_made_again(tmp_path: Path) -> None:
+def test_silent_connections_are_replaced(tmp_path: Path) -> None:
     seen: list[int] = []
     with own_redis(tmp_path) as redis, silent_proxy(redis) as proxy, redis_client(redis.url) as client:
         queue = JobQueue(client)

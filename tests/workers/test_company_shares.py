@@ -42,7 +42,7 @@ class Work:
         self.done.append((company, number))
 
 
-def test_a_company_never_has_all_threads_and_half_of_them_beside_another_one() -> None:
+def test_one_company_never_has_all_threads_and_at_most_half_beside_another() -> None:
     shares = CompanyShares(4)
     assert shares.share == 3
     assert [shares.take("one") for _ in range(4)] == [True, True, True, False]
@@ -116,7 +116,7 @@ def test_jobs_of_many_companies_come_in_turn(server: Server, queue: JobQueue) ->
         assert abs(number - place // 5) <= 20, "each is about as far as the others"
 
 
-def test_a_full_lane_leaves_room_for_other_companies(queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_backlog_leaves_room_for_other_companies(queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("domain.queue.job_queue.MAX_WAITING", 50)
     queue.put(*(job(ONE, number) for number in range(200)))
     full = queue.backlog(QUEUE)
@@ -128,7 +128,7 @@ def test_a_full_lane_leaves_room_for_other_companies(queue: JobQueue, monkeypatc
     assert queue.backlog(QUEUE) == full + 2
 
 
-def test_jobs_that_wait_in_lanes_are_seen(queue: JobQueue) -> None:
+def test_jobs_that_wait_in_backlogs_are_counted(queue: JobQueue) -> None:
     queue.put(*(job(company, number, queue="plans") for company in (ONE, OTHER) for number in range(30)))
 
     (plans,) = [state for state in read_queues(queue.client) if state.queue == "plans"]
@@ -139,7 +139,7 @@ def test_jobs_that_wait_in_lanes_are_seen(queue: JobQueue) -> None:
     assert len(jobs_in(queue.client, "plans", "waiting", limit=20)) == 20
 
 
-def test_a_worker_that_dies_leaves_its_jobs_to_others(
+def test_jobs_of_a_worker_that_dies_are_run_by_others(
     server: Server, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("workers.broker._HEARTBEAT_TIMEOUT_MS", 500)
@@ -172,7 +172,7 @@ def test_a_failed_job_gives_its_thread_back(server: Server, queue: JobQueue) -> 
 
 
 @pytest.mark.parametrize("run", range(3))
-def test_two_workers_share_lanes_and_lose_nothing(server: Server, queue: JobQueue, run: int) -> None:
+def test_two_workers_share_backlogs_and_lose_nothing(server: Server, queue: JobQueue, run: int) -> None:
     work, companies = Work(), [new_id() for _ in range(4)]
     work.released.set()
     with working(server.url, work, threads=3), working(server.url, work, threads=2):

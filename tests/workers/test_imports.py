@@ -68,7 +68,7 @@ def test_a_batch_is_imported_together(context: Context, stored_fleet: Fleet, now
     assert statuses(outcomes) == dict.fromkeys(ids, RouteStatus.DRAFT)
 
 
-def test_a_route_that_fails_costs_its_neighbours_nothing_and_is_an_error_after_its_last_attempt(
+def test_a_failing_route_stops_no_other_in_its_batch_and_is_an_error_after_its_last_attempt(
     context: Context, stored_fleet: Fleet, now: datetime
 ) -> None:
     bad = f"BAD-{uuid4().hex}"
@@ -86,7 +86,7 @@ def test_a_route_that_fails_costs_its_neighbours_nothing_and_is_an_error_after_i
         assert "2 times" in route_row(connection, ids[1]).closed_reason
 
 
-def test_a_route_that_failed_once_is_imported_when_the_trouble_is_over(
+def test_a_route_that_failed_once_is_imported_at_a_later_attempt(
     context: Context, stored_fleet: Fleet, now: datetime
 ) -> None:
     bad = f"BAD-{uuid4().hex}"
@@ -103,7 +103,7 @@ def test_a_route_that_failed_once_is_imported_when_the_trouble_is_over(
 
 
 @pytest.mark.parametrize("held", ["the route", "its truck"])
-def test_a_locked_route_is_left_for_later_and_costs_its_neighbours_nothing(
+def test_a_locked_route_is_left_for_later_and_stops_no_other_in_its_batch(
     context: Context, stored_fleet: Fleet, now: datetime, held: str
 ) -> None:
     database, tenant = context.database, stored_fleet.live
@@ -155,7 +155,7 @@ def test_a_route_that_is_locked_for_a_moment_is_imported_after_the_others(
         assert route_row(connection, locked).status == "draft"
 
 
-def test_without_a_database_the_job_fails_and_is_left_to_be_retried(context: Context, settings: Settings) -> None:
+def test_a_job_without_a_database_fails_and_is_retried(context: Context, settings: Settings) -> None:
     nowhere = Database("postgresql://postgres@127.0.0.1:9/nowhere", timeout_seconds=0.2)
     with nowhere, pytest.raises(DatabaseAway) as failure:
         import_batch(Context(settings, nowhere, context.jobs), [uuid4()])
@@ -163,7 +163,7 @@ def test_without_a_database_the_job_fails_and_is_left_to_be_retried(context: Con
 
 
 @pytest.mark.parametrize("routes", [1, 2])
-def test_a_restart_in_the_middle_of_an_import_is_no_fault_of_its_routes(
+def test_a_restart_during_an_import_counts_as_no_failed_attempt_of_its_routes(
     context: Context, stored_fleet: Fleet, now: datetime, monkeypatch: pytest.MonkeyPatch, routes: int
 ) -> None:
     ids = push(context.database, stored_fleet, now, *"AB"[:routes])
@@ -183,13 +183,11 @@ def test_a_restart_in_the_middle_of_an_import_is_no_fault_of_its_routes(
     assert statuses(import_batch(context, ids)[0]) == dict.fromkeys(ids, RouteStatus.DRAFT)
 
 
-def test_no_routes_are_no_work(context: Context) -> None:
+def test_a_job_without_routes_does_nothing(context: Context) -> None:
     assert import_batch(context, []) == ({}, [])
 
 
-def test_due_routes_are_imported_and_one_that_fails_costs_the_others_nothing(
-    undisturbed: Context, now: datetime
-) -> None:
+def test_due_routes_are_imported_though_one_of_them_fails(undisturbed: Context, now: datetime) -> None:
     with undisturbed.database.transaction() as connection:
         fleet = make_fleet(connection)
     bad = f"BAD-{uuid4().hex}"

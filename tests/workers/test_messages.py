@@ -21,7 +21,7 @@ COMPANY = new_id()
 
 
 @pytest.mark.parametrize("away", [1, 3])
-def test_a_database_that_is_away_for_a_moment_costs_no_second_message(
+def test_a_short_absence_of_the_database_causes_no_second_message(
     monkeypatch: pytest.MonkeyPatch, database: Database, settings: Settings, away: int
 ) -> None:
     """The driver has the message: what is not stored would be sent again."""
@@ -42,7 +42,7 @@ def test_a_database_that_is_away_for_a_moment_costs_no_second_message(
     assert len(stored) == away
 
 
-def test_a_database_that_stays_away_longer_than_the_claim_is_not_waited_for(
+def test_a_worker_does_not_wait_for_a_database_beyond_the_claim(
     settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def settle(*_: object, **__: object) -> DeliveryOutcome:

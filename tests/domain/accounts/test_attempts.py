@@ -93,7 +93,7 @@ def test_other_addresses_known_browsers_and_other_accounts_do_not_wait(connectio
     assert not take_attempt(connection, subjects_of(fresh_email(), "192.0.2.2", None), now=now)
 
 
-def test_somebody_who_guesses_at_many_accounts_waits_too(connection: Connection, now: datetime) -> None:
+def test_an_address_that_guesses_at_many_accounts_waits_too(connection: Connection, now: datetime) -> None:
     for _ in range(NETWORK.free):
         assert not take_attempt(connection, subjects_of(fresh_email(), "192.0.2.4", None), now=now)
 
@@ -143,7 +143,7 @@ def test_refused_attempts_add_no_rows(connection: Connection, now: datetime) -> 
     assert count_rows(connection) == before
 
 
-def test_a_clock_that_was_ahead_locks_nobody_out(connection: Connection, now: datetime) -> None:
+def test_a_clock_that_was_ahead_locks_no_user_out(connection: Connection, now: datetime) -> None:
     mine, ahead = subjects_of(fresh_email(), "192.0.2.9", None), now + timedelta(hours=6)
     while not (wait := take_attempt(connection, mine, now=ahead)):
         pass

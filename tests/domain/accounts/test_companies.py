@@ -39,7 +39,7 @@ def test_a_stored_company_has_every_value_of_the_policy_and_every_column_of_the_
 
 
 @pytest.mark.parametrize("field", captioned_fields(Policy), ids=lambda field: field.name)
-def test_a_caption_tells_the_default_of_the_table(field: CaptionedField) -> None:
+def test_a_caption_names_the_default_of_the_table(field: CaptionedField) -> None:
     default: Any = _COLUMNS[field.name].server_default
 
     assert field.default == (default.arg.text.strip("'") if default is not None else "")
@@ -105,7 +105,7 @@ def test_a_message_url_that_is_refused_is_not_shown(connection: Connection) -> N
     assert "secret" not in str(refusal.value)
 
 
-def test_an_unknown_company_is_told_by_its_id(connection: Connection) -> None:
+def test_an_unknown_company_is_reported_by_its_id(connection: Connection) -> None:
     nobody = new_id()
     for act in (
         lambda: set_policy(connection, nobody, Policy()),

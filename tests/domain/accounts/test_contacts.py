@@ -83,7 +83,7 @@ def test_the_message_url_of_a_company_is_stored_sealed(connection: Connection, f
     assert shown.message_url == contacts.open(row.message_url) == URL
 
 
-def test_an_older_key_still_opens_and_housekeeping_seals_with_the_newest(
+def test_contacts_sealed_with_an_older_key_are_read_and_sealed_with_the_newest(
     connection: Connection, fleet: Fleet, load: Load
 ) -> None:
     old, new = new_key(), new_key()
@@ -137,7 +137,7 @@ def test_an_import_with_the_wrong_key_loses_no_contact(connection: Connection, f
         assert right.open(stored_contact(connection, fleet)) == URL
 
 
-def test_without_a_key_contacts_are_stored_as_they_are_and_the_log_says_so_once(
+def test_contacts_are_stored_unsealed_without_a_key_and_the_log_says_so_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("domain.accounts.contacts.log", structlog.get_logger())  # one that no other test has configured
@@ -168,7 +168,7 @@ def test_a_message_whose_contact_cannot_be_read_is_retried(
 
 
 @pytest.mark.parametrize("keys", ["secret", "c2VjcmV0", f"{OTHER_KEY},", "ключ"])
-def test_an_unusable_key_is_told_without_being_shown(monkeypatch: pytest.MonkeyPatch, keys: str) -> None:
+def test_an_unusable_key_is_reported_without_being_shown(monkeypatch: pytest.MonkeyPatch, keys: str) -> None:
     monkeypatch.setenv("FUELROUTE_CONTACT_KEY", keys)
     get_settings.cache_clear()
     with pytest.raises(UnusableSetting, match="FUELROUTE_CONTACT_KEY") as refusal:

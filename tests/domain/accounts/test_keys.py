@@ -78,7 +78,9 @@ def test_many_keys_are_found_at_once_in_order(connection: Connection, fleet: Fle
     assert [caller.key_id if caller else None for caller in found] == [second.id, None, first.id, second.id, None]
 
 
-def test_a_revoked_key_is_gone_and_revoking_again_keeps_the_first_time(connection: Connection, fleet: Fleet) -> None:
+def test_a_revoked_key_is_refused_and_a_second_revocation_keeps_the_first_time(
+    connection: Connection, fleet: Fleet
+) -> None:
     made = key(connection, fleet)
 
     assert revoke_key(connection, made.id)
@@ -93,7 +95,7 @@ def test_a_key_that_does_not_exist_cannot_be_revoked(connection: Connection) -> 
     assert not revoke_key(connection, new_id())
 
 
-def test_an_expired_key_is_gone(connection: Connection, fleet: Fleet, now: datetime) -> None:
+def test_an_expired_key_is_refused(connection: Connection, fleet: Fleet, now: datetime) -> None:
     past = key(connection, fleet, expires_at=now - timedelta(seconds=5))
     future = key(connection, fleet, expires_at=now + timedelta(hours=1))
 
@@ -135,7 +137,7 @@ def test_keys_are_listed_for_their_company_only_and_without_hashes(connection: C
     assert "hash" not in rows[0]._fields
 
 
-def test_text_that_cannot_be_a_key_leads_to_nobody(connection: Connection, fleet: Fleet) -> None:
+def test_text_that_cannot_be_a_key_finds_no_caller(connection: Connection, fleet: Fleet) -> None:
     made = key(connection, fleet)
 
     others = [PresentedKey.of(key) for key in (made.key + "\ud800", made.prefix, made.key[:-1] + "é")]
@@ -144,7 +146,7 @@ def test_text_that_cannot_be_a_key_leads_to_nobody(connection: Connection, fleet
 
 @hypothesis_settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_any_other_text_than_the_key_leads_to_nobody(connection: Connection, fleet: Fleet, data: st.DataObject) -> None:
+def test_any_other_text_than_the_key_finds_no_caller(connection: Connection, fleet: Fleet, data: st.DataObject) -> None:
     made = key(connection, fleet)
     position = data.draw(st.integers(0, len(made.key) - 1))
     character = data.draw(st.characters())

@@ -44,7 +44,7 @@ def new_user(connection: Connection, fleet: Fleet, role: Role = Role.OWNER) -> U
     return create_user(connection, email=fresh_email(), role=role, company_id=fleet.company_id)
 
 
-def test_an_address_names_one_user_whatever_its_case(connection: Connection, fleet: Fleet) -> None:
+def test_an_e_mail_address_names_one_user_in_any_case(connection: Connection, fleet: Fleet) -> None:
     email = fresh_email()
     user_id = create_user(connection, email=f" {email.title()} ", role=Role.OWNER, company_id=fleet.company_id)
 
@@ -84,7 +84,7 @@ def test_passwords_that_are_easy_to_guess_are_refused(password: str) -> None:
         hash_password(password, "somebody.long@example.com")
 
 
-def test_a_password_is_known_by_its_hash_alone() -> None:
+def test_only_the_hash_of_a_password_is_stored() -> None:
     hashed = hash_password("correct horse battery", "ann@example.com")
 
     assert "horse" not in hashed
@@ -143,7 +143,7 @@ def test_ended_sessions_browsers_and_links_are_deleted(connection: Connection, f
         assert connection.execute(f"SELECT count(*) FROM {table} WHERE user_id = %s", (user_id,)).fetchone() == (left,)
 
 
-def test_secrets_of_codes_are_sealed_and_sealed_anew(connection: Connection, fleet: Fleet) -> None:
+def test_secrets_of_one_time_codes_are_sealed_and_sealed_again(connection: Connection, fleet: Fleet) -> None:
     user_id = new_user(connection, fleet)
     older, newer = (Fernet.generate_key().decode() for _ in range(2))
 

@@ -184,7 +184,7 @@ def test_values_that_the_contract_allows_are_accepted(changes: dict[str, Any]) -
         b"4",
     ],
 )
-def test_a_body_that_is_unreadable_as_a_whole_is_refused_with_an_empty_field(body: bytes) -> None:
+def test_an_unreadable_body_is_refused_with_an_empty_field(body: bytes) -> None:
     assert set(faults(body)) == {""}
 
 
@@ -205,7 +205,7 @@ def test_a_body_that_is_unreadable_as_a_whole_is_refused_with_an_empty_field(bod
         ),
     ],
 )
-def test_a_body_with_a_fault_and_more_trouble_behind_it_is_refused_too(body: bytes) -> None:
+def test_a_body_with_a_fault_before_unreadable_text_is_refused(body: bytes) -> None:
     assert faults(body)
 
 

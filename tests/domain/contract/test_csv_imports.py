@@ -41,7 +41,7 @@ def test_good_rows_are_kept_and_bad_ones_are_listed_by_line(
     assert {"201", "206"} <= set(vehicles(connection, fleet))
 
 
-def test_a_file_from_excel_with_a_mark_at_its_start_and_other_line_ends_is_read(
+def test_a_file_from_excel_with_a_byte_order_mark_and_other_line_ends_is_read(
     connection: Connection, fleet: Fleet, csv_file: CsvFile
 ) -> None:
     path = csv_file(" Unit_Number , VIN", "201, 1XKAD49X0CJ000201 ", encoding="utf-8-sig", end="\r\n")
@@ -92,14 +92,14 @@ def test_a_file_that_is_not_there_or_no_file_is_refused(connection: Connection, 
             import_vehicles(connection, fleet.company_id, path)
 
 
-def test_a_cell_with_nul_costs_only_its_row(connection: Connection, fleet: Fleet, csv_file: CsvFile) -> None:
+def test_a_cell_with_nul_refuses_only_its_row(connection: Connection, fleet: Fleet, csv_file: CsvFile) -> None:
     report, _ = import_drivers(connection, fleet.company_id, csv_file("name", "A\x00B", "Cy Oh"))
 
     assert counts(report) == (1, 0, 0)
     assert set(rejected(report)) == {2}
 
 
-def test_a_misplaced_quote_costs_only_its_row(connection: Connection, fleet: Fleet, csv_file: CsvFile) -> None:
+def test_a_misplaced_quote_refuses_only_its_row(connection: Connection, fleet: Fleet, csv_file: CsvFile) -> None:
     path = csv_file("name,external_id", "Cy Oh,D-8", '"Jo"hn,D-9', "Di Yu,D-10")
 
     report, _ = import_drivers(connection, fleet.company_id, path)

@@ -160,7 +160,7 @@ def test_routes_that_have_not_started_are_matched_again(
     assert status_of(connection, other) == "draft"
 
 
-def test_another_driver_of_the_name_takes_over(connection: Connection, fleet: Fleet, now: datetime) -> None:
+def test_another_driver_of_the_same_name_gets_the_routes(connection: Connection, fleet: Fleet, now: datetime) -> None:
     draft = imported(connection, fleet.live, now=now)
     connection.execute(
         "INSERT INTO drivers (id, company_id, name) VALUES (%s, %s, 'Ann Lee')",
@@ -194,7 +194,9 @@ def test_a_record_on_the_road_is_retired_only_by_force(
     assert message_id
 
 
-def test_a_route_of_the_sandbox_keeps_nobody_in_service(connection: Connection, fleet: Fleet, now: datetime) -> None:
+def test_a_route_of_the_sandbox_stops_no_driver_from_being_retired(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
     route_id = imported(connection, fleet.sandbox, now=now)
     connection.execute("UPDATE routes SET status = 'active' WHERE id = %s", (route_id,))
 
@@ -228,7 +230,7 @@ def test_a_unit_number_of_a_retired_vehicle_is_imported_as_a_new_one(
     assert route_row(connection, held).vehicle_id not in (None, *fleet.trucks)
 
 
-def test_retiring_twice_keeps_the_first_time_and_a_stranger_is_unknown(
+def test_a_second_retirement_keeps_the_first_time_and_another_company_s_record_is_unknown(
     connection: Connection, fleet: Fleet, now: datetime
 ) -> None:
     retired(connection, fleet, "vehicle", now=now)

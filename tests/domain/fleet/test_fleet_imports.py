@@ -55,7 +55,7 @@ def test_a_dash_clears_a_stored_value(connection: Connection, fleet: Fleet, csv_
 
 
 @pytest.mark.parametrize("heir", ["Bo Diaz", "Cy Oh"])
-def test_an_external_id_passes_from_one_driver_to_another_in_one_file(
+def test_an_external_id_moves_from_one_driver_to_another_in_one_file(
     connection: Connection, fleet: Fleet, csv_file: CsvFile, heir: str
 ) -> None:
     connection.execute("UPDATE drivers SET external_id = NULL WHERE id = %s", (fleet.drivers[1],))
@@ -70,7 +70,7 @@ def test_an_external_id_passes_from_one_driver_to_another_in_one_file(
     assert stored[None].name in ("Ann Lee", "Bo Diaz")
 
 
-def test_a_dash_in_both_references_of_a_vehicle_costs_its_row(
+def test_a_dash_in_both_references_of_a_vehicle_refuses_its_row(
     connection: Connection, fleet: Fleet, csv_file: CsvFile
 ) -> None:
     report, _ = import_vehicles(connection, fleet.company_id, csv_file("unit_number,vin", "-,-"))
@@ -78,7 +78,7 @@ def test_a_dash_in_both_references_of_a_vehicle_costs_its_row(
     assert "unit_number or vin is needed" in rejected(report)[2]
 
 
-def test_the_same_file_again_changes_nothing_and_wakes_nobody(
+def test_the_same_file_again_changes_nothing_and_enqueues_no_import(
     connection: Connection, fleet: Fleet, csv_file: CsvFile
 ) -> None:
     path = csv_file("unit_number,vin,mpg", "201,1XKAD49X0CJ000201,6.5", "202,,")
@@ -163,7 +163,7 @@ def test_drivers_are_found_by_external_id_and_else_by_name(
     assert (stored["D-2"].name, stored["D-2"].display_name) == ("Bo Diaz", "Bobo")
 
 
-def test_two_drivers_of_one_name_are_told_apart_by_their_ids(
+def test_two_drivers_of_one_name_are_distinguished_by_their_external_ids(
     connection: Connection, fleet: Fleet, csv_file: CsvFile
 ) -> None:
     report, _ = import_drivers(connection, fleet.company_id, csv_file("name,external_id", "Ann Lee,D-77", "Ann Lee,"))

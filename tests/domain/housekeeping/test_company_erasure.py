@@ -25,7 +25,7 @@ from tests.service import eventually
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 
 
-def test_only_the_fact_of_the_erasure_stays_of_an_erased_company(
+def test_only_the_fact_of_its_erasure_stays_of_a_company(
     database: Database, company: Fleet, settings: Settings, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(erasure, "_PORTION", 2)

@@ -32,7 +32,7 @@ from tests.rows import named
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 
 
-def test_only_the_figures_for_the_books_stay_of_an_erased_driver(
+def test_only_bookkeeping_figures_of_an_erased_driver_stay(
     database: Database, company: Fleet, settings: Settings, now: datetime
 ) -> None:
     with database.transaction() as connection:
@@ -117,7 +117,7 @@ def test_the_names_of_a_driver_are_erased_from_routes_that_were_never_matched(
         assert after.version != before.version
 
 
-def test_a_name_that_now_means_another_driver_is_left(database: Database, company: Fleet, now: datetime) -> None:
+def test_a_name_that_now_means_another_driver_is_not_erased(database: Database, company: Fleet, now: datetime) -> None:
     zoe, cy = company.drivers
     with database.transaction() as connection:
         held = waiting_under(connection, company, now, name="Q. ZOE")
@@ -207,7 +207,7 @@ def test_a_driver_on_the_road_is_erased_only_by_force(database: Database, compan
         assert (status_of(connection, route_id), traces(connection, *PERSON)) == ("error", [])
 
 
-def test_a_route_that_is_pushed_again_meanwhile_is_left_alone(
+def test_a_route_that_is_pushed_again_during_the_erasure_is_left_alone(
     database: Database, company: Fleet, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A route in `error` comes back to life by a push: blank, it could never be imported."""
@@ -230,7 +230,7 @@ def test_a_route_that_is_pushed_again_meanwhile_is_left_alone(
         assert traces(connection, *PERSON) == []
 
 
-def test_the_texts_of_a_route_that_somebody_else_drives_now_are_erased_too(
+def test_texts_of_a_route_that_another_driver_has_taken_over_are_erased_too(
     database: Database, company: Fleet, settings: Settings, now: datetime
 ) -> None:
     """A planned route whose message went out while it was pushed again with another driver names her no more."""
@@ -251,7 +251,9 @@ def test_the_texts_of_a_route_that_somebody_else_drives_now_are_erased_too(
     assert texts[his] is not None
 
 
-def test_a_namesake_keeps_the_routes_that_may_be_theirs(database: Database, company: Fleet, now: datetime) -> None:
+def test_another_driver_of_the_same_name_keeps_routes_that_may_be_theirs(
+    database: Database, company: Fleet, now: datetime
+) -> None:
     with database.transaction() as connection:
         connection.execute("UPDATE drivers SET name = %s WHERE id = %s", (PERSON[0], company.drivers[1]))
         either = route_of(connection, company.live, now=now, driver={"name": PERSON[0]})
@@ -264,7 +266,7 @@ def test_a_namesake_keeps_the_routes_that_may_be_theirs(database: Database, comp
         assert route_row(connection, either).driver_id == company.drivers[1]
 
 
-def test_an_erasure_that_broke_off_is_given_again(
+def test_an_erasure_that_broke_off_can_be_repeated(
     database: Database, company: Fleet, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with database.transaction() as connection:

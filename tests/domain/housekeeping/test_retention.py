@@ -71,7 +71,7 @@ def kept(connection: Connection, route_id: UUID) -> dict[str, int]:
 
 @pytest.mark.parametrize("kind", FORGET)
 @pytest.mark.parametrize("status", ["completed", "error", "canceled"])
-def test_each_kind_of_data_goes_after_its_own_days(
+def test_each_kind_of_data_is_deleted_after_its_own_days(
     connection: Connection, fleet: Fleet, now: datetime, kind: str, status: str
 ) -> None:
     route_id = driven(connection, fleet, now=now, status=status)
@@ -100,7 +100,7 @@ def test_a_route_that_is_not_finished_keeps_everything(
     assert kept(connection, route_id) == before
 
 
-def test_a_portion_is_bounded_and_the_next_one_goes_on(connection: Connection, fleet: Fleet, now: datetime) -> None:
+def test_a_portion_is_bounded_and_the_next_one_continues(connection: Connection, fleet: Fleet, now: datetime) -> None:
     for _ in range(3):
         driven(connection, fleet, now=now)
     later = now + timedelta(days=91)
@@ -109,9 +109,7 @@ def test_a_portion_is_bounded_and_the_next_one_goes_on(connection: Connection, f
     assert [retention.forget_routes(connection, days=90, now=later, limit=2) for _ in range(3)] == [2, 1, 0]
 
 
-def test_an_explanation_that_was_forgotten_explains_nothing(
-    connection: Connection, fleet: Fleet, now: datetime
-) -> None:
+def test_a_deleted_explanation_is_not_shown(connection: Connection, fleet: Fleet, now: datetime) -> None:
     route_id = driven(connection, fleet, now=now)
 
     retention.forget_explanations(connection, days=90, now=now + timedelta(days=91), limit=10)
@@ -119,7 +117,7 @@ def test_an_explanation_that_was_forgotten_explains_nothing(
     assert read_route_explanation(connection, route_id) is None
 
 
-def test_a_route_goes_with_all_that_belongs_to_it(connection: Connection, fleet: Fleet, now: datetime) -> None:
+def test_a_route_is_deleted_with_all_that_belongs_to_it(connection: Connection, fleet: Fleet, now: datetime) -> None:
     old = driven(connection, fleet, now=now)
     young = driven(connection, fleet, now=now)
     connection.execute("UPDATE routes SET updated_at = %s WHERE id = %s", (now + timedelta(days=2), young))
@@ -157,7 +155,7 @@ def forget(connection: Connection, now: datetime) -> None:
     position_partitions.forget_positions(connection, days=30, now=now, limit=1_000)
 
 
-def test_positions_of_the_sandbox_go_by_when_they_came_in(
+def test_positions_of_the_sandbox_are_deleted_by_the_time_they_came_in(
     connection: Connection, fleet: Fleet, stored: Stored, now: datetime
 ) -> None:
     far, past = now + timedelta(days=365_000), now - timedelta(days=365)
@@ -170,7 +168,7 @@ def test_positions_of_the_sandbox_go_by_when_they_came_in(
     assert stored() == []
 
 
-def test_a_late_live_position_of_long_ago_goes_at_once(
+def test_a_late_live_position_of_long_ago_is_deleted_at_once(
     connection: Connection, fleet: Fleet, stored: Stored, now: datetime
 ) -> None:
     post(connection, fleet.live, positions_at(JOLIET, now - timedelta(days=40), count=1), now=now)
@@ -178,7 +176,7 @@ def test_a_late_live_position_of_long_ago_goes_at_once(
     assert stored() == []
 
 
-def test_the_last_position_goes_with_the_others(connection: Connection, fleet: Fleet, now: datetime) -> None:
+def test_the_last_position_is_deleted_with_the_others(connection: Connection, fleet: Fleet, now: datetime) -> None:
     def tracks() -> int:
         return (
             named(connection).execute("SELECT FROM tracks WHERE vehicle_id = ANY(%s)", (list(fleet.trucks),)).rowcount

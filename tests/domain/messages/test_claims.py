@@ -101,7 +101,7 @@ def test_a_message_too_late_for_another_attempt_keeps_the_error_of_the_one_befor
 # --- Changes while a message is on its way -----------------------------------------------------------------------
 
 
-def test_an_update_while_the_message_is_on_its_way_is_accepted_and_the_next_message_says_corrected(load: Load) -> None:
+def test_an_update_during_a_delivery_is_accepted_and_the_next_message_says_corrected(load: Load) -> None:
     first = load.message_id
     on_its_way = load.claimed()
     second = load.change()
@@ -118,7 +118,7 @@ def test_an_update_while_the_message_is_on_its_way_is_accepted_and_the_next_mess
     assert load.status == "active"
 
 
-def test_a_message_refused_while_the_route_changed_is_not_tried_again_and_needs_no_correction(load: Load) -> None:
+def test_a_message_refused_after_a_change_is_not_retried_and_needs_no_correction(load: Load) -> None:
     first = load.message_id
     on_its_way = load.claimed()
     second = load.change()
@@ -153,7 +153,7 @@ def test_a_gateway_that_never_answers_in_time_gets_a_message_only_a_few_times(lo
     assert load.row().claimed_until is not None, "the driver may have it"
 
 
-def test_another_driver_gets_no_correction_of_a_plan_that_he_never_had(load: Load) -> None:
+def test_another_driver_gets_a_first_message_and_no_correction(load: Load) -> None:
     load.settle(load.claimed())
     with load.database.transaction() as connection:
         connection.execute("UPDATE routes SET status = 'error' WHERE id = %s", (load.route_id,))
@@ -244,7 +244,7 @@ def test_a_correction_that_fails_for_good_leaves_the_plan_and_allows_another_one
     assert (route.status, route.correction_id, route.corrected_at) == ("active", None, None)
 
 
-def test_a_route_completed_while_its_correction_is_on_its_way_shows_what_the_driver_has(load: Load) -> None:
+def test_a_route_completed_during_a_correction_shows_the_plan_that_the_driver_has(load: Load) -> None:
     load.settle(load.claimed())
     claimed = load.claimed(correction_of(load))
     with load.database.transaction() as connection:

@@ -103,7 +103,7 @@ def test_a_redirect_is_not_followed(gateway: Gateway) -> None:
     assert target.received == []
 
 
-def test_a_silent_gateway_costs_no_more_than_the_time_limit(gateway: Gateway) -> None:
+def test_a_silent_gateway_is_waited_for_up_to_the_time_limit(gateway: Gateway) -> None:
     gateway.answering.clear()
     started = time.monotonic()
 
@@ -203,7 +203,7 @@ def test_a_gateway_s_answer_is_read_as_usual(gateway: Gateway) -> None:
     assert (answer.ok, answer.json(), answer.content) == (True, {"ok": True}, b'{"ok": true}')
 
 
-def test_a_gateway_that_is_away_leaves_no_doubt() -> None:
+def test_a_message_to_an_unreachable_gateway_certainly_did_not_arrive() -> None:
     with socket.create_server((HOST, 0)) as server:
         port = server.getsockname()[1]
 

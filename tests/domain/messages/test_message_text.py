@@ -150,7 +150,7 @@ def test_a_long_name_is_cut_before_a_short_address() -> None:
     assert len(line) == LONGEST_LINE
 
 
-def test_a_stop_well_off_the_road_says_so() -> None:
+def test_a_stop_well_off_the_road_is_described_as_such() -> None:
     directions = [Directions(81, "east", None, 6.8), Directions(47, "east", None, 1.9)]
     text = compose(MESSAGE_ID, "LOAD-7", "101", [JOLIET, NEWARK], PLAN, directions=directions)
 

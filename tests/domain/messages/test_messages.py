@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:Deprecati
 # --- Channels --------------------------------------------------------------------------------------------------
 
 
-def test_without_any_channel_the_message_goes_to_the_outbox_and_the_route_becomes_active(
+def test_a_message_without_any_channel_goes_to_the_outbox_and_its_route_becomes_active(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     route_id = imported(connection, fleet.live, now=now)
@@ -52,7 +52,7 @@ def test_a_message_is_delivered_once(
     assert len(gateway.received) == 1
 
 
-def test_the_sandbox_contacts_nobody_and_still_moves_on(
+def test_the_sandbox_sends_no_message_and_its_route_becomes_active(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime, gateway: Gateway
 ) -> None:
     contact(connection, fleet, gateway.url)
@@ -135,7 +135,7 @@ def test_a_refused_message_stays_pending_and_its_route_planned(
     assert status_of(connection, route_id) is RouteStatus.PLANNED
 
 
-def test_a_retry_waits_until_it_is_due(
+def test_a_retry_is_not_made_before_it_is_due(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime, gateway: Gateway
 ) -> None:
     gateway.status = 503

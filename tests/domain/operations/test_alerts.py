@@ -69,11 +69,11 @@ def needs(*queues: QueueState, **more: Any) -> list[Alert]:
     return find_alerts(seen(*queues, **more), now=NOW)
 
 
-def test_a_healthy_service_needs_nobody() -> None:
+def test_a_healthy_service_has_no_alert() -> None:
     assert headline(needs()) == "Nothing needs a person."
 
 
-def test_jobs_in_flight_while_none_ends_need_somebody_at_once() -> None:
+def test_jobs_in_flight_of_which_none_ends_give_an_urgent_alert() -> None:
     stalled = queue("plans", in_flight=8, oldest_at=ago(minutes=6), last_finished_at=ago(minutes=5))
 
     (need,) = needs(stalled)
@@ -92,16 +92,16 @@ def test_jobs_in_flight_while_none_ends_need_somebody_at_once() -> None:
     ],
     ids=["work after an idle night", "a long backlog that moves", "nothing but what is put off"],
 )
-def test_what_moves_or_has_just_begun_needs_nobody(healthy: QueueState) -> None:
+def test_work_that_moves_or_has_just_begun_gives_no_alert(healthy: QueueState) -> None:
     assert needs(healthy) == []
 
 
-def test_a_queue_that_nothing_ever_left_has_stopped_too() -> None:
+def test_a_queue_that_no_job_ever_left_has_stopped_too() -> None:
     (need,) = needs(queue(waiting=3, oldest_at=ago(minutes=3), last_finished_at=None))
     assert need.what.endswith("none has ended ever")
 
 
-def test_a_worker_that_holds_its_places_is_found_though_others_work() -> None:
+def test_a_stuck_worker_is_found_though_others_work() -> None:
     holder = worker(held=32, stuck_since=ago(minutes=3))
 
     (need,) = needs(workers=[worker(id="w2", pid=9), holder])
@@ -116,7 +116,7 @@ def test_one_thread_that_hangs_is_found_though_the_others_end_jobs() -> None:
     assert (need.is_urgent, need.what) == (False, "Worker alpha:7 has run plans.build for 7 min")
 
 
-def test_a_silent_worker_is_missed_only_while_it_holds_jobs() -> None:
+def test_a_silent_worker_gives_an_alert_only_while_it_holds_jobs() -> None:
     silent = worker(id="w2", pid=9, beat_at=ago(minutes=4))
     assert needs(workers=[worker(), silent]) == []
 
@@ -136,23 +136,23 @@ def test_a_worker_whose_figures_stand_still_while_it_takes_jobs_is_found() -> No
     assert need.what == "Worker alpha:9 takes jobs, and its figures have stood still for 4 min"
 
 
-def test_a_worker_whose_clock_is_ahead_would_never_seem_silent() -> None:
+def test_a_worker_whose_clock_is_ahead_gives_an_alert() -> None:
     (need,) = needs(workers=[worker(beat_at=ago(minutes=-3))])
     assert need.what == "The clock of worker alpha:7 is 180 s ahead"
 
 
-def test_jobs_that_nobody_admits_to_hold_are_found() -> None:
+def test_jobs_held_by_no_living_worker_are_found() -> None:
     (need,) = needs(holders={"w1": Holder(2, NOW), "w9": Holder(3, NOW), "w8": Holder(0, NOW)})
     assert need.what == "A worker without a heartbeat holds 3 jobs"
     assert need.path == "/queues/workers/w9"
 
 
-def test_a_queue_without_a_worker_that_lives_needs_one() -> None:
+def test_a_queue_without_a_living_worker_gives_an_alert() -> None:
     found = needs(workers=[worker(queues=["imports", "arrivals", "plans"]), worker(beat_at=ago(minutes=1))])
     assert [need.what for need in found] == ["No worker serves messages"]
 
 
-def test_a_paused_queue_is_told_with_its_reason_and_does_not_count_as_stalled() -> None:
+def test_a_paused_queue_is_reported_with_its_reason_and_not_as_stalled() -> None:
     pause = Pause("messages", ago(hours=2), "ann@example.com", "wrong prices")
 
     (need,) = needs(queue("messages", waiting=50, oldest_at=ago(hours=2), last_finished_at=None), pauses=[pause])
@@ -178,7 +178,7 @@ def test_passes_that_do_not_run_are_found(passes: list[PassRun], told: str | Non
     assert [need.what for need in needs(passes=passes)] == ([told] if told else [])
 
 
-def test_without_redis_that_comes_first_and_the_database_still_tells_what_is_overdue() -> None:
+def test_an_absence_of_redis_is_the_first_alert_and_overdue_work_is_still_listed() -> None:
     found = needs(
         queues=None, workers=[], passes=[], overdue={"pending": Count(10_000, None), "held": Count(1_200, None)}
     )
@@ -192,7 +192,7 @@ def test_without_redis_that_comes_first_and_the_database_still_tells_what_is_ove
     assert headline(found).endswith(" And 2 more.")
 
 
-def test_dead_letters_and_a_full_queue_are_looked_at() -> None:
+def test_dead_letters_and_a_full_queue_give_alerts() -> None:
     found = needs(queue(dead=2, waiting=10_000))
     assert [(need.is_urgent, need.path) for need in found] == [
         (False, "/queues/imports/waiting"),
@@ -206,7 +206,7 @@ def test_dead_letters_and_a_full_queue_are_looked_at() -> None:
     st.floats(min_value=130, max_value=1e6),
     st.booleans(),
 )
-def test_urgent_needs_come_first_and_every_overdue_figure_leads_to_its_rows(
+def test_urgent_alerts_come_first_and_every_overdue_figure_links_to_its_rows(
     figure: Any, count: int, seconds: float, is_stalled: bool
 ) -> None:
     old = ago(seconds=seconds)

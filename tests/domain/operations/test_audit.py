@@ -27,7 +27,7 @@ def test_long_texts_are_cut(connection: Connection, fleet: Fleet, now: datetime)
     assert (len(entry.reason), len(entry.subject)) == (500, 300)
 
 
-def test_old_entries_are_forgotten_in_portions(now: datetime) -> None:
+def test_old_entries_are_deleted_in_portions(now: datetime) -> None:
     with own_database("audit") as database, database.transaction() as connection:
         fleet = make_fleet(connection)
         for number in range(5):

@@ -26,7 +26,7 @@ def found(connection: Connection, jobs: JobQueue, wanted: Filter = ALL) -> list[
     return dead_letters.find(connection, jobs.client, wanted)
 
 
-def test_letters_are_found_by_queue_job_error_company_and_route(
+def test_dead_letters_are_found_by_queue_job_error_company_and_route(
     connection: Connection, jobs: JobQueue, fleet: Fleet, now: datetime
 ) -> None:
     other = make_fleet(connection)
@@ -56,7 +56,7 @@ def test_letters_are_found_by_queue_job_error_company_and_route(
     assert errors == {"ConnectionError: the road service at https://me:***@roads.example.com is <b>away</b>"}
 
 
-def test_a_replayed_letter_runs_once_more_with_fresh_attempts(
+def test_a_replayed_dead_letter_runs_again_with_fresh_attempts(
     connection: Connection, jobs: JobQueue, now: datetime
 ) -> None:
     route_id = new_id()
@@ -74,7 +74,7 @@ def test_a_replayed_letter_runs_once_more_with_fresh_attempts(
     assert ran == [{"route_id": route_id.hex}]
 
 
-def test_a_replayed_letter_may_die_again(connection: Connection, jobs: JobQueue, now: datetime) -> None:
+def test_a_replayed_dead_letter_may_fail_again(connection: Connection, jobs: JobQueue, now: datetime) -> None:
     kill(jobs, build_plan_job(new_id()))
     dead_letters.replay(connection, jobs.client, found(connection, jobs), ALL, ANN, now)
     ran: list[dict[str, Any]] = []
@@ -85,7 +85,9 @@ def test_a_replayed_letter_may_die_again(connection: Connection, jobs: JobQueue,
     assert len(ran) == 2, "its attempts were counted anew"
 
 
-def test_discarded_letters_are_gone_and_later_ones_stay(connection: Connection, jobs: JobQueue, now: datetime) -> None:
+def test_discarded_dead_letters_are_deleted_and_later_ones_stay(
+    connection: Connection, jobs: JobQueue, now: datetime
+) -> None:
     kill(jobs, build_plan_job(new_id()), build_plan_job(new_id()))
     first, second = found(connection, jobs)
 
@@ -96,7 +98,9 @@ def test_discarded_letters_are_gone_and_later_ones_stay(connection: Connection, 
     assert jobs.backlog("plans") == 0
 
 
-def test_the_audit_log_keeps_every_action_on_letters(connection: Connection, jobs: JobQueue, now: datetime) -> None:
+def test_the_audit_log_records_every_action_on_dead_letters(
+    connection: Connection, jobs: JobQueue, now: datetime
+) -> None:
     kill(jobs, build_plan_job(new_id()))
     wanted = Filter(queue="plans", error="away")
     letters = found(connection, jobs, wanted)
@@ -119,7 +123,7 @@ def test_the_audit_log_keeps_every_action_on_letters(connection: Connection, job
     )
 
 
-def test_letters_that_are_no_jobs_are_skipped(connection: Connection, jobs: JobQueue, now: datetime) -> None:
+def test_dead_letters_that_are_no_jobs_are_skipped(connection: Connection, jobs: JobQueue, now: datetime) -> None:
     for number, junk in enumerate((b"{", b"[]", b'{"actor_name": "x", "options": 1}', b"\xff", b"{}")):
         jobs.client.zadd("dramatiq:plans.XQ", {f"junk {number}": 1})
         jobs.client.hset("dramatiq:plans.XQ.msgs", f"junk {number}", junk)

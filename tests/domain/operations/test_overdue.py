@@ -83,7 +83,7 @@ def test_a_truck_that_arrived_without_a_plan_is_overdue_and_silent_until_it_send
     assert counted(connection, now + timedelta(minutes=61)) == {"unplanned": 1, "silent-trucks": 1}
 
 
-def test_a_message_is_overdue_while_it_waits_and_told_for_a_day_when_it_failed(
+def test_a_message_is_overdue_while_it_waits_and_shown_for_a_day_when_it_failed(
     connection: Connection, fleet: Fleet, now: datetime
 ) -> None:
     message_id = planned_by_hand(connection, imported(connection, fleet.live, now=now), now=now)
@@ -97,7 +97,7 @@ def test_a_message_is_overdue_while_it_waits_and_told_for_a_day_when_it_failed(
     assert "failed-messages" not in counted(connection, now + timedelta(hours=25))
 
 
-def test_held_routes_are_overdue_when_their_start_has_passed_and_told_by_reason(
+def test_held_routes_are_overdue_after_their_start_and_counted_by_reason(
     connection: Connection, fleet: Fleet, now: datetime
 ) -> None:
     for _ in range(2):

@@ -96,7 +96,7 @@ def test_a_station_passed_twice_at_one_mile_is_bought_from_once() -> None:
     assert len(feasible(replace(inputs(meridian(600.0)), offers=twice)).stops) == 1
 
 
-def test_a_plan_less_tax_needs_no_state_no_address_and_no_tax_rate() -> None:
+def test_a_tax_adjusted_plan_needs_no_state_no_address_and_no_tax_rate() -> None:
     """The objective is the price less tax, and the station has none of these."""
     nowhere = priced(300, 3.5, state=None, city=None, address=None)
     plan = feasible(inputs(meridian(600.0), nowhere, objective=Objective.TAX_ADJUSTED))
@@ -183,7 +183,7 @@ def allowed_inputs(draw: st.DrawFn) -> PlanInputs:
 @pytest.mark.slow
 @settings(max_examples=250, deadline=None, derandomize=True)
 @given(allowed_inputs())
-def test_all_allowed_inputs_have_a_plan_or_a_reason(given: PlanInputs) -> None:
+def test_every_allowed_input_gives_a_plan_or_a_reason(given: PlanInputs) -> None:
     driven(compute_plan(given))
 
 

@@ -123,7 +123,7 @@ def test_noise_is_no_deviation(far: list[int], what: str) -> None:
     assert found(way(), fixes) is None, what
 
 
-def test_two_far_fixes_with_a_gap_between_them_say_nothing_and_a_third_does() -> None:
+def test_two_far_fixes_with_a_gap_prove_no_deviation_and_a_third_does() -> None:
     fixes = [TrackedFix(NOON + minutes(30 * number), *place(50, 20)) for number in range(3)]
     assert found(way(), fixes[:2]) is None
     assert found(way(), fixes) == ("off_road", 60)
@@ -146,7 +146,7 @@ def test_the_way_to_a_planned_fuel_stop_is_no_deviation() -> None:
     assert found(way(), fixes) is not None
 
 
-def test_a_truck_that_turns_back_along_its_road_has_not_left_it_and_one_that_goes_home_has() -> None:
+def test_a_truck_that_turns_back_on_its_road_has_not_left_it_and_one_that_goes_home_has() -> None:
     """The plan has no road behind the place where it begins."""
     assert found(way(), drive((0, 0), (100, 0), (0, 0))) is None
     kind, after = found(way(), drive((0, 0), (30, 0), (-60, 0))) or ("", 0.0)
@@ -161,7 +161,7 @@ def level(start: float, *fueled: tuple[float, float]) -> Callable[[float], float
 STOP = (150.0, 0.0, 30.0)
 
 
-def test_a_stop_is_passed_where_the_level_does_not_rise() -> None:
+def test_a_fuel_stop_is_passed_when_the_level_does_not_rise_there() -> None:
     deviation, passed = followed(way(STOP), drive((0, 0), (300, 0), fuel=level(60)))
     assert deviation is not None
     assert (deviation.kind, deviation.at, passed) == ("stop_passed", NOON + minutes(161), 0)
@@ -179,7 +179,9 @@ def test_a_stop_is_passed_where_the_level_does_not_rise() -> None:
         (lambda mile: 45.0 if mile == 160 else level(60, (150, 30))(mile), "one odd reading"),
     ],
 )
-def test_a_stop_is_not_passed(fuel: Callable[[float], float] | None, what: str) -> None:
+def test_a_fuel_stop_is_not_passed_when_readings_show_fueling_or_nothing(
+    fuel: Callable[[float], float] | None, what: str
+) -> None:
     assert followed(way(STOP), drive((0, 0), (300, 0), fuel=fuel)) == (None, 1), what
 
 
@@ -187,13 +189,13 @@ def test_a_purchase_that_a_gauge_cannot_show_is_not_missed() -> None:
     assert followed(way((150, 0, 9.9)), drive((0, 0), (300, 0), fuel=level(60))) == (None, 1)
 
 
-def test_without_a_reading_before_the_stop_nothing_is_known() -> None:
+def test_a_stop_without_a_reading_before_it_is_not_passed() -> None:
     fixes = drive((120, 0), (300, 0), fuel=level(60))
     assert found(way(STOP, start_percent=None), fixes) is None
     assert found(way(STOP, start_percent=75.0), fixes) == ("stop_passed", 41)
 
 
-def test_what_was_fueled_at_the_stop_before_does_not_count_for_the_next() -> None:
+def test_fuel_bought_at_one_stop_does_not_count_for_the_next() -> None:
     stops = (STOP, (180.0, 0.0, 30.0))
     assert found(way(*stops), drive((0, 0), (300, 0), fuel=level(60, (150, 30)))) == ("stop_passed", 191)
     assert followed(way(*stops), drive((0, 0), (300, 0), fuel=level(60, (150, 30), (180, 30)))) == (None, 2)
@@ -205,7 +207,7 @@ def test_a_passed_stop_stays_passed_though_the_driver_fuels_at_the_next_one() ->
     assert found(way(*stops), drive((0, 0), (300, 0), fuel=level(60, (220, 30)))) == ("stop_passed", 161)
 
 
-def test_on_a_road_that_comes_back_the_way_back_is_not_passed_on_the_way_out() -> None:
+def test_a_stop_on_the_way_back_is_not_passed_on_the_way_out() -> None:
     """The stop at mile 350 lies at mile 50 too. On the way back the stop that was reached tells which pass is meant."""
     back = (350.0, 0.0, 30.0)
     out = drive((0, 0), (200, 0), fuel=level(90))
@@ -232,7 +234,7 @@ dice = st.integers(0, 10**6).map(random.Random)
 
 @settings(max_examples=80, deadline=None)
 @given(trips, st.lists(st.tuples(st.floats(0, 400), st.floats(0, 40)), max_size=3), dice)
-def test_however_the_fixes_come_in_the_first_deviation_is_the_same(
+def test_the_first_deviation_does_not_depend_on_how_fixes_come_in(
     legs: list[tuple[float, float]], fueled: list[tuple[float, float]], rng: random.Random
 ) -> None:
     road = way((80, 3, 25.0), (150, 0, 30.0), (220, 20, 20.0))

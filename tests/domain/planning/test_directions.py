@@ -10,7 +10,7 @@ from tests.domain.planning.plans import feasible, inputs, meridian, offers, pric
 ROAD = meridian(600.0)
 
 
-def test_the_tank_is_filled_to_what_the_plan_buys() -> None:
+def test_directions_give_the_tank_level_after_the_purchase() -> None:
     """The tank of 200 gal starts half full. At mile 300, 40 gal are left, and 60 are bought."""
     plan = feasible(inputs(ROAD, priced(300, 3.5), end_fuel_percent=20.0))
     (stop,) = plan.stops
@@ -36,12 +36,12 @@ def test_the_heading_is_that_of_the_road(north: float, east: float, heading: str
     assert {heading_at(road, mile) for mile in (0.0, 40.0, 80.0)} == {heading}
 
 
-def test_a_road_that_goes_nowhere_has_no_heading() -> None:
+def test_a_road_of_one_point_has_no_heading() -> None:
     road = Road.of([Leg(np.array([(41.0, -88.0), (41.0, -88.0)]), np.array([0.0, 0.0]), 0.0, "test")])
     assert heading_at(road, 0.0) is None
 
 
-def test_the_town_is_the_nearest_other_one_on_the_road() -> None:
+def test_directions_name_the_nearest_other_town_on_the_road() -> None:
     stop, twin = priced(300, 3.5, city="Waco"), priced(302, 3.6, city="Waco")
     temple, west = priced(265, 3.5, city="Temple", state="TX"), priced(318, 3.5, city="West", state=None)
     hewitt, nameless = priced(288, 3.5, city="Hewitt", state="TX"), priced(299, 3.5, city=None)

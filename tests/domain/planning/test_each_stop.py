@@ -134,7 +134,7 @@ def test_random_trips_agree_with_the_milp() -> None:
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(coarse_trips())
-def test_a_stop_costs_nothing_where_the_plan_stops_anyway(trip: Trip) -> None:
+def test_a_stop_adds_no_cost_where_the_plan_stops_anyway(trip: Trip) -> None:
     """A stop costs the same where the plan has one, and no less anywhere else. Without a plan no stop has a cost."""
     agree_on_each_stop(trip)
     solution, costs = solve(trip), costs_with_each_stop(trip)
@@ -148,7 +148,7 @@ def test_a_stop_costs_nothing_where_the_plan_stops_anyway(trip: Trip) -> None:
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(coarse_trips(), st.data())
-def test_a_candidate_less_costs_what_the_others_cost(trip: Trip, data: st.DataObject) -> None:
+def test_the_best_plan_stops_at_a_candidate_or_is_the_best_without_it(trip: Trip, data: st.DataObject) -> None:
     """The best plan either stops at a candidate or would be the best without it."""
     if not trip.candidates:
         return
@@ -165,7 +165,7 @@ def costs(trip: Trip) -> list[float | None]:
     return [None if cost is None else round(cost, 6) for cost in costs_with_each_stop(trip)]
 
 
-def test_a_stop_buys_at_the_station() -> None:
+def test_a_plan_with_a_stop_buys_at_that_station() -> None:
     two = trip((100, 3.5), (250, 3.0), min_purchase_gallons=30.0)
     assert costs(two) == [50 * 3.5, 50 * 3.0]
     assert costs(replace(two, min_purchase_gallons=5.0)) == [5 * 3.5 + 45 * 3.0, 50 * 3.0]
@@ -178,5 +178,5 @@ def test_a_stop_counts_toward_the_limit_on_stops() -> None:
     assert costs(replace(far_apart, max_stops=0)) == [None, None, None]
 
 
-def test_a_station_that_no_plan_has_room_for_has_no_cost() -> None:
+def test_a_station_that_fits_no_plan_has_no_cost() -> None:
     assert costs(trip((10, 3.0), (250, 3.0), min_purchase_gallons=50.0)) == [None, 150.0]

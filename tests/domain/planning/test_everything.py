@@ -2,16 +2,16 @@
 
 import pytest
 
-from tests.benchmarks.exact import difference, everything, what_was_in_play
+from tests.benchmarks.exact import difference, everything, rules_in_play
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("block", range(4))
-def test_whole_plans_are_exact(block: int) -> None:
+def test_whole_plans_equal_the_exact_solution(block: int) -> None:
     found = {seed: difference(everything(seed)[0]) for seed in range(1000 + block * 25, 1000 + block * 25 + 25)}
     assert {seed: what for seed, what in found.items() if what is not None} == {}
 
 
-def test_everything_is_in_play() -> None:
-    assert min(what_was_in_play(range(1000, 1100)).values()) >= 3
+def test_the_random_plans_cover_every_rule() -> None:
+    assert min(rules_in_play(range(1000, 1100)).values()) >= 3

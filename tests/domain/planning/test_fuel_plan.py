@@ -100,7 +100,7 @@ def test_the_explanation_names_every_input_and_candidate() -> None:
     assert (explanation["line_miles"][0], explanation["line_miles"][-1]) == (0, 400)
 
 
-def test_without_a_plan_the_explanation_names_the_leg_that_fails() -> None:
+def test_an_explanation_without_a_plan_names_the_leg_that_fails() -> None:
     gap = compute_plan(inputs(meridian(1500.0), priced(300, 3.0), priced(1200, 3.0)))
     assert isinstance(gap, NoPlan)
     explanation = gap.explanation()
@@ -128,7 +128,7 @@ def test_a_station_in_a_state_without_a_known_tax_counts_with_its_price() -> Non
     assert [stop.price_per_gallon for stop in plan.stops] == [3.6]
 
 
-def test_fuel_that_has_worth_at_the_end_is_bought_where_it_is_cheap() -> None:
+def test_leftover_fuel_with_a_value_is_bought_where_it_is_cheap() -> None:
     given = inputs(meridian(600.0), priced(300, 3.5))
     assert feasible(given).total_gallons == 70.0
     richer = feasible(replace(given, policy=replace(given.policy, leftover_value_per_gallon=3.6)))
@@ -143,7 +143,7 @@ def test_enough_fuel_makes_a_plan_without_stops() -> None:
     assert document["totalDistanceMiles"] == 200.0
 
 
-def test_without_a_station_in_the_corridor_only_a_short_trip_has_a_plan() -> None:
+def test_only_a_short_trip_has_a_plan_without_stations() -> None:
     elsewhere = priced(100, 3.0, east_miles=5.1)
     assert feasible(inputs(meridian(200.0), elsewhere)).stops == ()
     too_far = compute_plan(inputs(meridian(400.0), elsewhere))

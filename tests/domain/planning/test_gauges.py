@@ -39,7 +39,7 @@ def test_a_single_reading_is_believed() -> None:
     assert (gauge.level_percent, gauge.off_percent, gauge.miles) == (34, 0, 0)
 
 
-def test_the_level_expected_falls_by_what_the_miles_burn() -> None:
+def test_the_expected_level_falls_by_the_fuel_burned() -> None:
     gauge = newest(readings((0, 0, 60), (60, 60, 53)))
     assert gauge.expected_percent == pytest.approx(54, abs=0.01)
     assert gauge.off_percent == pytest.approx(-1, abs=0.01)
@@ -101,7 +101,7 @@ def test_each_purchase_of_a_day_is_believed_though_readings_are_far_apart() -> N
     assert gauge.expected_percent == pytest.approx(90, abs=10)
 
 
-def test_a_gauge_that_is_stuck_is_not_believed_though_the_truck_had_the_time_to_fill_a_little() -> None:
+def test_a_stuck_gauge_is_not_believed_though_there_was_time_to_fill_a_little() -> None:
     """A reading comes every half hour, in which 50 mph burn 2.5 %. Nobody buys so little again and again."""
     gauge = newest(readings(*((30 * n, 25 * n, 60) for n in range(21))))
     assert not gauge.is_believed
@@ -114,7 +114,7 @@ def test_a_slow_truck_may_be_standing() -> None:
     assert newest([*moving[:2], moving[2]._replace(speed_mph=0.0)]).is_believed
 
 
-def test_a_lone_drop_to_nothing_says_nothing() -> None:
+def test_a_single_reading_of_zero_is_ignored() -> None:
     assert newest(readings(*on_the_road(60, 60, 0, 60, 60))).level_percent == 60
     assert newest(readings(*on_the_road(0, 60, 60, 60, 60))).level_percent == 60
 
@@ -146,7 +146,7 @@ def test_the_level_taken_is_one_that_a_tank_can_have_and_never_more_than_was_rea
 
 @settings(deadline=None)
 @given(st.floats(30, 100), st.integers(2, 280), st.integers(0), st.floats(0.8, 1.25))
-def test_a_truck_that_only_burns_fuel_is_believed_whatever_the_noise_and_its_mpg(
+def test_readings_of_a_truck_that_only_burns_fuel_are_believed_despite_noise(
     start: float, minutes: int, seed: int, thirst: float
 ) -> None:
     noise = random.Random(seed)

@@ -33,7 +33,7 @@ def leg(*places: tuple[float, float], miles: Sequence[float]) -> Leg:
     return Leg(np.array(places), np.array(miles), miles[-1] / 50, "test")
 
 
-def test_a_road_is_cut_at_a_mile_and_keeps_what_lies_beyond() -> None:
+def test_a_road_is_cut_at_a_mile_and_keeps_the_rest() -> None:
     road = meridian(400.0, 1500.0)
     cut = road.up_to(600.0)
 
@@ -90,7 +90,7 @@ def test_a_plan_that_reaches_the_destination_does_not_end_early() -> None:
     assert with_reasons(feasible(inputs(meridian(100.0).up_to(100.0))).explanation())["ends_early"] is None
 
 
-def test_without_a_feasible_plan_the_whole_road_is_told_too() -> None:
+def test_an_infeasible_plan_explains_the_whole_road() -> None:
     plan = compute_plan(replace(inputs(meridian(3000.0).up_to(2000.0)), further_offers=()))
     assert isinstance(plan, NoPlan)
     assert plan.inputs.road_miles == 3000.0
@@ -118,7 +118,7 @@ class Far:
         return plan
 
 
-def test_the_route_the_message_and_the_explanation_tell_where_the_plan_ends(
+def test_route_message_and_explanation_say_where_the_plan_ends(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     far = Far(connection, fleet, settings, now)

@@ -173,7 +173,7 @@ def test_a_station_whose_detour_would_touch_the_reserve_is_out_of_reach() -> Non
     assert infeasible(beyond).to_mile == 500.0
 
 
-def test_a_fuller_tank_can_be_the_dearer_one() -> None:
+def test_a_fuller_tank_can_lead_to_a_dearer_plan() -> None:
     """The purchase of 70 gal at $2 fits after 350 miles with 100 gal at the start, and after 150 miles with 60 gal."""
     stations = ((150.0, 2.0), (420.0, 6.0))
     less = trip(*stations, start_gallons=60.0, min_purchase_gallons=70.0, distance_miles=600.0)
@@ -189,7 +189,7 @@ def test_buying_less_early_leaves_room_for_the_smallest_purchase_later() -> None
     ]
 
 
-def test_where_fuel_is_dear_only_the_fuel_to_the_cheap_station_is_bought_even_after_a_detour() -> None:
+def test_only_the_fuel_to_the_cheap_station_is_bought_where_fuel_is_dear() -> None:
     """A gallon for the way back to the road and 0.2 to the cheap station, no more: the tank is at its reserve."""
     stations = (Candidate("dear", 200.0, 0.0, 5.0, 5.0), Candidate("cheap", 201.0, 0.0, 0.0, 2.0))
     assert bought(replace(trip(start_gallons=50.0), candidates=stations)) == [(0, 1.2), (1, 59.8)]

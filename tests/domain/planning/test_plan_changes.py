@@ -23,7 +23,7 @@ from domain.planning.plan_changes import fuel_changed, level_on_leaving, saving_
         ([40, 90, 90], False, False),
     ],
 )
-def test_fuel_has_changed_when_two_readings_in_a_row_say_so(
+def test_fuel_has_changed_when_two_readings_in_a_row_show_it(
     readings: list[float], standing: bool, departed: bool
 ) -> None:
     assert fuel_changed(40, readings, departed=False) is standing
@@ -54,7 +54,7 @@ PLAN = {"totalDistanceMiles": 600.0, "savingsTotal": 30.0, "stops": [{"milesFrom
         (50.0, 301.0, {**PLAN, "stops": []}, None),  # 60 of 200 gal burned, if so much
     ],
 )
-def test_the_level_on_leaving_is_the_reading_and_what_the_road_has_burned(
+def test_the_level_at_the_departure_is_the_reading_plus_the_fuel_burned_since(
     percent: float, road_miles: float, plan: dict[str, Any], level: float | None
 ) -> None:
     found = level_on_leaving(percent, road_miles, mpg=5.0, capacity_gallons=200.0, plan=plan)

@@ -46,11 +46,11 @@ def test_a_full_tank_has_no_room_for_the_smallest_purchase() -> None:
     assert whys(plan) == {"S10": reasons.BELOW_SMALLEST, "S600": reasons.CHOSEN}
 
 
-def test_with_enough_fuel_no_candidate_is_needed() -> None:
+def test_no_candidate_is_needed_with_enough_fuel() -> None:
     assert whys(feasible(inputs(meridian(200.0), priced(100, 3.0)))) == {"S100": reasons.NOT_NEEDED}
 
 
-def test_without_a_plan_there_is_nothing_to_compare_with() -> None:
+def test_candidates_of_an_infeasible_trip_say_that_there_is_no_plan() -> None:
     explanation = explained(compute_plan(inputs(meridian(1500.0), priced(300, 3.0))))
     assert [one["why"] for one in explanation["candidates"]] == [reasons.NO_PLAN]
     assert explanation["alternatives"] == []

@@ -39,7 +39,7 @@ def relaxed(plan: ComputedPlan | NoPlan) -> dict[str, tuple[float | None, float 
 # --- One limit at a time ---------------------------------------------------------------------------------------
 
 
-def test_where_a_plan_keeps_the_policy_no_limit_is_relaxed() -> None:
+def test_no_limit_is_relaxed_when_a_plan_can_keep_the_policy() -> None:
     given = inputs(meridian(600.0), priced(300, 3.5))
     plan = feasible(may_relax(given, priced(300, 3.5), priced(200, 1.0, east_miles=20.0)))
     assert relaxed(plan) == {}
@@ -98,7 +98,7 @@ def test_the_first_limits_are_relaxed_before_the_last_ones() -> None:
     assert relaxed(plan) == {"end_gallons": (50.0, 32.0)}
 
 
-def test_without_any_station_there_is_no_plan() -> None:
+def test_a_trip_without_any_station_has_no_plan() -> None:
     plan = compute_plan(low(600.0))
     assert isinstance(plan, NoPlan)
     assert (plan.infeasible.from_mile, plan.infeasible.to_mile) == (0.0, 600.0)

@@ -19,7 +19,7 @@ def told(departure: datetime, waypoints: Iterable[Waypoint]) -> list[datetime]:
     return [arrival for arrival in arrival_times(departure, waypoints) if arrival is not None]
 
 
-def test_a_truck_waits_for_a_window_at_the_end_of_time_and_later_arrivals_are_none() -> None:
+def test_a_truck_that_waits_for_the_last_representable_time_has_no_later_arrivals() -> None:
     opens = LAST_MOMENT - timedelta(hours=1)
     waypoints = [
         Waypoint(1.0, stay=timedelta(minutes=30)),
@@ -33,7 +33,7 @@ def test_a_truck_waits_for_a_window_at_the_end_of_time_and_later_arrivals_are_no
     assert list(arrival_times(LAST_MOMENT, waypoints)) == [None] * 5
 
 
-def test_a_window_at_the_beginning_of_time_has_been_open_long() -> None:
+def test_a_window_from_the_year_one_is_open() -> None:
     opens = datetime.min.replace(tzinfo=UTC)
     assert hours_after(EIGHT, Waypoint(2.0, opens)) == [2.0]
     assert list(arrival_times(opens, [Waypoint(2.0, opens)])) == [opens + timedelta(hours=2)]
@@ -60,7 +60,7 @@ def test_a_fuel_stop_delays_what_comes_after_it() -> None:
     ]
 
 
-def test_an_early_truck_waits_and_a_late_one_goes_on() -> None:
+def test_an_early_truck_waits_and_a_late_one_continues() -> None:
     opens = EIGHT + timedelta(hours=6)
     assert hours_after(EIGHT, Waypoint(4.0, opens=opens), Waypoint(5.0)) == [6.0, 7.0]
     assert hours_after(EIGHT, Waypoint(7.0, opens=opens), Waypoint(8.0)) == [7.0, 8.0]
@@ -75,7 +75,7 @@ def test_a_wait_of_ten_hours_is_a_rest() -> None:
 @given(
     st.lists(st.tuples(st.floats(0, 30), st.none() | st.integers(0, 100), st.integers(0, 3)), max_size=8),
 )
-def test_nobody_is_faster_than_the_law_or_before_the_window(legs: list[tuple[float, int | None, int]]) -> None:
+def test_no_arrival_is_earlier_than_rests_and_windows_allow(legs: list[tuple[float, int | None, int]]) -> None:
     driving_hours, waypoints = 0.0, []
     for leg_hours, opens_after, stay_hours in legs:
         driving_hours += leg_hours

@@ -29,7 +29,7 @@ def client(server: OwnRedis) -> Iterator[redis.Redis]:
         yield one
 
 
-def test_after_one_failure_nobody_asks_redis_until_it_answers(server: OwnRedis, client: redis.Redis) -> None:
+def test_no_caller_waits_for_redis_after_one_failure_until_it_answers(server: OwnRedis, client: redis.Redis) -> None:
     circuit = RedisCircuit(client)
     asked = 0
 
@@ -52,7 +52,7 @@ def test_after_one_failure_nobody_asks_redis_until_it_answers(server: OwnRedis, 
     eventually(lambda: circuit.ask(question, otherwise="nothing"), lambda answer: answer == "answer")
 
 
-def test_callers_that_ask_at_the_same_time_find_out_together(server: OwnRedis, client: redis.Redis) -> None:
+def test_callers_at_the_same_time_wait_for_redis_together(server: OwnRedis, client: redis.Redis) -> None:
     circuit = RedisCircuit(client)
     answers: list[str] = []
     before = threading.active_count()
@@ -84,7 +84,7 @@ def test_an_error_of_the_caller_is_raised_and_leaves_the_circuit_closed(client: 
     assert circuit.ask(lambda: 1, otherwise=0) == 1
 
 
-def test_a_queue_on_a_silent_redis_costs_its_caller_one_short_wait(server: OwnRedis, client: redis.Redis) -> None:
+def test_a_caller_of_a_silent_redis_waits_briefly_and_only_once(server: OwnRedis, client: redis.Redis) -> None:
     queue = JobQueue(client)
     client.flushdb()
     assert queue.put(import_routes_job([new_id()]))
@@ -103,7 +103,7 @@ def test_a_queue_on_a_silent_redis_costs_its_caller_one_short_wait(server: OwnRe
     eventually(lambda: queue.put(import_routes_job([new_id()])), bool)
 
 
-def test_a_circuit_that_nobody_holds_is_not_tried_again() -> None:
+def test_an_unused_circuit_is_not_tried_again() -> None:
     before = threading.active_count()
     assert not JobQueue(redis_client("redis://127.0.0.1:9/0")).put(import_routes_job([new_id()]))
     gc.collect()

@@ -43,14 +43,16 @@ def test_only_enqueued_jobs_are_counted(jobs: JobQueue) -> None:
     assert 3_600 < int(str(ttl)) <= 7_200, "counts are forgotten, but not before they are charted"
 
 
-def test_a_replayed_letter_enters_its_queue_again(connection: Connection, jobs: JobQueue, now: datetime) -> None:
+def test_a_replayed_dead_letter_counts_as_entering_its_queue(
+    connection: Connection, jobs: JobQueue, now: datetime
+) -> None:
     kill(jobs, build_plan_job(new_id()))
     letters = dead_letters.find(connection, jobs.client, Filter())
     dead_letters.replay(connection, jobs.client, letters, Filter(), Actor("ann@example.com", "again"), now)
     assert entered(jobs, "plans") == 2
 
 
-def test_an_hour_is_read_and_no_more(jobs: JobQueue) -> None:
+def test_rates_cover_one_hour(jobs: JobQueue) -> None:
     newest = minute_of(FIXED.timestamp())
     for age in (0, 1, CHARTED_MINUTES, CHARTED_MINUTES + 1):
         jobs.client.hset(rates_key(newest - age), mapping={"in plans": 10 + age, "done plans": 2, "failed plans": 1})
@@ -70,7 +72,7 @@ def test_an_hour_is_read_and_no_more(jobs: JobQueue) -> None:
 
 
 @given(st.integers(0, 5_000), st.floats(0, 1, exclude_max=True), st.sampled_from(WINDOWS))
-def test_jobs_that_come_evenly_have_the_same_rate_over_each_window(jobs: int, elapsed: float, minutes: int) -> None:
+def test_evenly_enqueued_jobs_have_the_same_rate_over_each_span(jobs: int, elapsed: float, minutes: int) -> None:
     before = [Minute(jobs, 0, 0)] * CHARTED_MINUTES
     rates = Rates("plans", [*before, Minute(0, 0, 0)], elapsed)
     assert rates.per_minute("entered", minutes) <= jobs

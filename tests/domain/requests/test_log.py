@@ -44,7 +44,7 @@ def partitions(connection: Connection) -> list[str]:
     return [name for (name,) in rows]
 
 
-def test_days_go_as_a_whole(connection: Connection) -> None:
+def test_days_are_deleted_whole(connection: Connection) -> None:
     assert maintain_request_partitions(connection, days=7, now=NOW) == 0
     assert len(partitions(connection)) == DAYS_AHEAD + 1
     assert maintain_request_partitions(connection, days=7, now=NOW) == 0, "again is fine"
@@ -70,7 +70,7 @@ def test_days_go_as_a_whole(connection: Connection) -> None:
     assert places(connection) == {"request_log_other": 1}
 
 
-def test_a_key_keeps_its_newest(connection: Connection) -> None:
+def test_the_newest_requests_of_a_key_are_kept(connection: Connection) -> None:
     company_id = make_fleet(connection).company_id
     busy, quiet = new_caller(connection, company_id), new_caller(connection, company_id)
     at = [NOW + timedelta(milliseconds=n) for n in range(50)]

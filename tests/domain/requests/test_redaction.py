@@ -86,7 +86,7 @@ def problem_of(body: bytes) -> bytes:
 
 
 @given(bodies())
-def test_no_personal_or_unknown_value_is_kept(body: bytes) -> None:
+def test_no_personal_or_unknown_value_is_logged(body: bytes) -> None:
     problem = problem_of(body)
     cells = cells_of(entry_of(body, status=400 if problem else 201, problem=problem))
     assert len(cells) == 15
@@ -120,11 +120,11 @@ def test_fields_of_the_contract_are_shown() -> None:
         ({"externalId": "x" * 500}, {"externalId": f"{'x' * 400}…"}),
     ],
 )
-def test_values_that_are_not_as_the_contract_says_are_masked(given_body: dict[str, Any], shown: dict[str, Any]) -> None:
+def test_values_that_break_the_contract_are_masked(given_body: dict[str, Any], shown: dict[str, Any]) -> None:
     assert msgspec.json.decode(redacted_body("/v1/routes", write(given_body)) or "") == shown
 
 
-def test_positions_are_shown_and_what_else_is_sent_with_them_is_not() -> None:
+def test_positions_are_shown_and_unknown_fields_beside_them_are_masked() -> None:
     body = {"positions": [{"unitNumber": "101", "latitude": 1.5, "driverName": MARK}], "sender": MARK}
     assert msgspec.json.decode(redacted_body("/telematics/positions", write(body)) or "") == {
         "positions": [{"unitNumber": "101", "latitude": 1.5, "***": "1 other field"}],
@@ -142,7 +142,7 @@ def test_positions_are_shown_and_what_else_is_sent_with_them_is_not() -> None:
         ("/v1/routes", b"\xff&" * 60, None),
     ],
 )  # fmt: skip
-def test_parameters_are_shown_likewise(path: str, query: bytes, shown: str | None) -> None:
+def test_query_parameters_are_shown_or_masked_like_fields(path: str, query: bytes, shown: str | None) -> None:
     assert redacted_query(path, query) == shown
 
 
@@ -160,7 +160,7 @@ def test_parameters_are_shown_likewise(path: str, query: bytes, shown: str | Non
         b'{"externalId": "' + b"x" * MOST_BYTES + b'"}',
     ],
 )
-def test_a_hostile_body_is_not_kept(body: bytes) -> None:
+def test_a_hostile_body_is_not_logged(body: bytes) -> None:
     assert redacted_body("/v1/routes", body) is None
     assert external_id_in_body(body) == "" or len(body) > MOST_BYTES
     assert len(cells_of(entry_of(body, status=400))) == 15
@@ -179,7 +179,7 @@ SENT = (
 )
 
 
-def test_every_text_that_callers_send_was_decided_about() -> None:
+def test_every_text_field_of_the_contract_is_declared_personal_or_not() -> None:
     """Whoever adds a field to the contract decides here whether it may say who a driver is."""
     texts = {
         f"{shape.__name__}.{field.encode_name}"
@@ -200,7 +200,7 @@ def test_every_text_that_callers_send_was_decided_about() -> None:
     }  # fmt: skip
 
 
-def test_a_route_is_named_by_what_was_sent() -> None:
+def test_the_log_names_a_route_by_the_external_id_or_id_that_was_sent() -> None:
     assert external_id_in_body(write(VALID)) == "LOAD-1"
     assert external_id_in_body(b'{"externalId": 5}') == ""
     assert external_id_in_query(b"limit=1&externalId=LOAD%2F1") == "LOAD/1"
@@ -212,7 +212,7 @@ def test_a_route_is_named_by_what_was_sent() -> None:
     assert cells_of(entry_of(write({**VALID, "externalId": "svc_live_abcdefghSECRET"})))[11] == r"\N"
 
 
-def test_one_request_that_succeeded_is_kept_as_it_was_sent() -> None:
+def test_one_request_that_succeeded_is_logged_with_its_body() -> None:
     sampled: set[UUID] = set()
     entry = entry_of(write(VALID))
     assert cells_of(entry, sampled)[13].startswith('{"externalId":"LOAD-1"')

@@ -18,7 +18,7 @@ def found(connection: Connection, fleet: Fleet, *, limit: int = 50, **wanted: An
     return search_requests(connection, fleet.company_id, RequestSearch(**wanted), limit=limit).requests
 
 
-def test_each_filter_finds_its_own(connection: Connection, fleet: Fleet, now: datetime) -> None:
+def test_each_filter_finds_only_its_requests(connection: Connection, fleet: Fleet, now: datetime) -> None:
     tms, feed = new_caller(connection, fleet.company_id), new_caller(connection, fleet.company_id, Environment.SANDBOX)
     early = now - timedelta(hours=5)
     bad = refusal("validation_error", "Expected a number")
@@ -76,7 +76,7 @@ def test_pages_follow_one_another(connection: Connection, fleet: Fleet, now: dat
     assert seen == [entry.id for entry in reversed(entries)]
 
 
-def test_words_are_looked_for_among_the_newest_and_whole_names_everywhere(
+def test_words_are_searched_in_the_newest_requests_and_whole_names_in_all(
     connection: Connection, fleet: Fleet, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search, "MOST_REQUESTS_SEARCHED", 10)
@@ -95,7 +95,7 @@ def test_words_are_looked_for_among_the_newest_and_whole_names_everywhere(
     assert page("oad-29") == (1, True)
 
 
-def test_a_request_leads_to_its_route(connection: Connection, fleet: Fleet, now: datetime) -> None:
+def test_a_request_is_shown_with_its_route(connection: Connection, fleet: Fleet, now: datetime) -> None:
     route_id = imported(connection, fleet.live, now=now, externalId="LOAD-1")
     caller = new_caller(connection, fleet.company_id)
     sandbox = new_caller(connection, fleet.company_id, Environment.SANDBOX)

@@ -172,7 +172,7 @@ def test_a_leg_of_three_miles_is_not_sent_round_by_a_freeway() -> None:
     assert road.distance_miles <= CIRCUITY * great_circle_miles(*across_town) + 1e-9
 
 
-def test_a_way_that_no_freeway_takes_goes_by_the_highways_of_the_desert() -> None:
+def test_a_leg_without_freeways_uses_the_highways_of_the_desert() -> None:
     """US 95 through Tonopah, 439 miles; by freeways alone it would be 700."""
     road = roads.through([RENO, LAS_VEGAS])
     check(road, [RENO, LAS_VEGAS])
@@ -303,7 +303,7 @@ def test_any_points_on_earth_have_a_road(points: list[Point]) -> None:
     check(roads.through(points), points)
 
 
-def test_the_file_is_small_and_says_whose_data_it_is() -> None:
+def test_the_file_is_small_and_names_the_owner_of_its_data() -> None:
     assert HIGHWAYS_FILE.stat().st_size < 3_000_000
     licence = HIGHWAYS_FILE.with_name("highways-licence.txt").read_text(encoding="utf-8")
     assert "© OpenStreetMap contributors" in licence

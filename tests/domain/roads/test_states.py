@@ -186,7 +186,7 @@ def test_1500_miles_are_split_in_50_ms() -> None:
 # --- The file --------------------------------------------------------------------------------------------------
 
 
-def test_the_file_is_small_and_says_whose_data_it_is() -> None:
+def test_the_file_is_small_and_names_the_owner_of_its_data() -> None:
     assert STATES_FILE.stat().st_size < 150_000
     licence = STATES_FILE.with_name("states-licence.txt").read_text(encoding="utf-8")
     assert "Copyright 2013-2019 Michael Bostock" in licence
@@ -260,7 +260,7 @@ def test_the_borders_are_made_only_from_the_expected_packages(tmp_path: Path) ->
     assert not (tmp_path / "states.npz").exists()
 
 
-def test_places_are_found_in_the_plane_of_degrees_as_on_the_sphere() -> None:
+def test_places_are_found_in_plane_degrees_as_on_the_sphere() -> None:
     """The files' lines are straight in degrees, as the Census Bureau and Natural Earth mean them. So is the 49th
     parallel, from which a great circle is miles away."""
     middle = Point(49.02, -109.0)

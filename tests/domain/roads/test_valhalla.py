@@ -115,13 +115,13 @@ def test_long_routes_are_asked_for_in_parts(roads: ValhallaRoads, server: FakeVa
     assert [len(request["locations"]) for request in server.requests] == [2, 2]
 
 
-def test_a_second_try_mends_a_passing_failure(roads: ValhallaRoads, server: FakeValhalla) -> None:
+def test_a_second_try_succeeds_after_a_passing_failure(roads: ValhallaRoads, server: FakeValhalla) -> None:
     server.statuses = [503, 200]
     road = roads.through([CHICAGO, DENVER])
     assert (road.source, road.fallback_reason, len(server.requests)) == ("valhalla", None, 2)
 
 
-def test_a_failing_server_is_asked_twice_and_left_alone_for_a_while(
+def test_a_failing_server_is_tried_twice_and_then_left_alone_for_a_while(
     roads: ValhallaRoads, server: FakeValhalla, clock: Clock
 ) -> None:
     server.statuses = [503, 503]
@@ -139,7 +139,7 @@ def test_a_failing_server_is_asked_twice_and_left_alone_for_a_while(
     ("status", "reason"),
     [(400, "valhalla refused: it does not say why"), (404, "valhalla answered with status 404")],
 )
-def test_a_second_try_would_not_mend_the_request(
+def test_a_refused_request_is_not_tried_again(
     roads: ValhallaRoads, server: FakeValhalla, status: int, reason: str
 ) -> None:
     server.statuses = [status]
@@ -147,7 +147,7 @@ def test_a_second_try_would_not_mend_the_request(
     assert len(server.requests) == 1
 
 
-def test_a_silent_server_costs_two_timeouts(server: FakeValhalla, clock: Clock) -> None:
+def test_a_silent_server_is_waited_for_twice(server: FakeValhalla, clock: Clock) -> None:
     roads = ValhallaRoads(server.url, fallback=HighwayRoads(), timeout_seconds=0.1, monotonic=clock)
     server.before_answer = threading.Event().wait
     road = roads.through([CHICAGO, DENVER])
@@ -170,7 +170,7 @@ def test_a_slow_server_is_not_asked_for_the_rest_of_a_long_route(
     assert len(server.requests) == 2
 
 
-def test_one_of_many_threads_tries_a_server_after_its_rest(clock: Clock) -> None:
+def test_only_one_of_many_threads_tries_a_server_after_its_rest(clock: Clock) -> None:
     circuit = ValhallaCircuit(clock)
     circuit.open()
     clock.seconds += ROADS_REST_SECONDS

@@ -129,7 +129,7 @@ def test_a_leg_is_as_long_as_on_the_map_and_driven_at_its_speeds(roads: Valhalla
     assert road.line[-1] == pytest.approx(NORTHEAST)
 
 
-def test_a_truck_goes_round_a_low_bridge(roads: ValhallaRoads) -> None:
+def test_a_truck_avoids_a_low_bridge(roads: ValhallaRoads) -> None:
     road = roads.through([WEST, EAST])
     assert road.source == "valhalla"
     assert road.distance_miles == pytest.approx(miles_by_way_of(WEST, NORTHWEST, NORTHEAST, EAST), rel=0.01)

@@ -13,7 +13,7 @@ from tests.rows import named
 
 
 @pytest.mark.parametrize("status", list(RouteStatus))
-def test_what_a_cancel_does_depends_on_the_status(
+def test_the_effect_of_a_cancel_depends_on_the_status(
     connection: Connection, fleet: Fleet, now: datetime, status: RouteStatus
 ) -> None:
     route_id = imported(connection, fleet.live, now=now)
@@ -31,7 +31,7 @@ def test_what_a_cancel_does_depends_on_the_status(
         assert (row.pending_reason, row.pending_detail, row.retry_at) == (None, None, None)
 
 
-def test_nobody_cancels_a_route_of_another_company_or_environment(
+def test_a_route_of_another_company_or_environment_cannot_be_canceled(
     connection: Connection, fleet: Fleet, now: datetime
 ) -> None:
     route_id = imported(connection, fleet.live, now=now)

@@ -204,7 +204,7 @@ LEAVES = re.compile(
 )
 
 
-def test_every_statement_that_takes_a_route_from_its_truck_is_driven_here() -> None:
+def test_every_statement_that_takes_a_route_from_its_truck_is_tested_here() -> None:
     found = {
         f"{module.__name__.rpartition('.')[2]}.{name}"
         for module in MODULES
@@ -222,7 +222,7 @@ def test_every_statement_that_takes_a_route_from_its_truck_is_driven_here() -> N
     indirect=["truck"],
     ids=lambda value: value if isinstance(value, str) else value.__name__,
 )
-def test_a_truck_that_is_let_go_starts_the_route_at_whose_first_stop_it_stands(truck: Truck, way: Way) -> None:
+def test_a_freed_truck_starts_the_route_at_whose_first_stop_it_stands(truck: Truck, way: Way) -> None:
     jobs = way(truck)
 
     assert truck.fleet.trucks[0] in [one for job in jobs for one in job.payload.get("vehicle_ids", ())]

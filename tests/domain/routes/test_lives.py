@@ -273,7 +273,7 @@ def live_through(world: World, taken: list[tuple[tuple[Any, ...], bool]]) -> Non
 @pytest.mark.slow
 @hypothesis_settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lives)
-def test_lives_in_any_order(
+def test_routes_of_two_trucks_agree_with_the_model_in_any_order_of_steps(
     database: Database, settings: Settings, now: datetime, taken: list[tuple[tuple[Any, ...], bool]]
 ) -> None:
     with database.transaction() as connection:
@@ -284,7 +284,7 @@ def test_lives_in_any_order(
 @pytest.mark.slow
 @hypothesis_settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lives, st.lists(st.sampled_from([0.0, 0.0, 0.0, -72.0, -5.0, 5.0, 72.0]), min_size=25, max_size=25))
-def test_rehearsals_in_any_order(
+def test_sandbox_routes_agree_with_the_model_though_the_clock_jumps(
     database: Database,
     settings: Settings,
     now: datetime,

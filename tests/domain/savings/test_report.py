@@ -90,7 +90,7 @@ def complete(connection: Connection, route_id: UUID) -> None:
     assert route_row(connection, route_id).status == RouteStatus.COMPLETED
 
 
-def test_a_completed_route_goes_on_counting(connection: Connection, fleet: Fleet, settings: Settings) -> None:
+def test_a_completed_route_still_counts(connection: Connection, fleet: Fleet, settings: Settings) -> None:
     route_id = sent(connection, settings, fleet.live)
     complete(connection, route_id)
     assert total(connection, fleet.live).plans == 1
@@ -124,7 +124,7 @@ def test_a_route_that_ends_in_error_no_longer_counts(connection: Connection, fle
     assert expired not in behind(connection, fleet.live)
 
 
-def test_there_is_no_other_way_out_of_active_and_completed() -> None:
+def test_an_active_route_can_only_be_completed_or_end_in_error() -> None:
     """A new transition would have to delete the route's savings, as `transitions` does where routes end in `error`."""
     assert TRANSITIONS[RouteStatus.ACTIVE] == {RouteStatus.COMPLETED, RouteStatus.ERROR}
     assert TRANSITIONS[RouteStatus.COMPLETED] == frozenset()
@@ -357,7 +357,7 @@ def test_lines_are_ordered_by_any_figure_and_paged(connection: Connection, fleet
     assert units(LineOrder.SAVED, limit=1, offset=1) == ["102"]
 
 
-def test_figures_tell_the_cost_at_the_average_price() -> None:
+def test_figures_contain_the_cost_at_the_average_price() -> None:
     figures = Figures(2, 2, Decimal("150.5"), 52050, 3150)
     assert (figures.cost, figures.saved, figures.average_cost) == (Decimal("520.5"), Decimal("31.5"), Decimal(552))
     assert (figures.saved_per_gallon, figures.saved_percent) == (Decimal("0.209"), Decimal("5.7"))
@@ -366,7 +366,7 @@ def test_figures_tell_the_cost_at_the_average_price() -> None:
 # --- Export ----------------------------------------------------------------------------------------------------
 
 
-def test_an_export_has_the_figures_and_runs_nothing(connection: Connection, fleet: Fleet, settings: Settings) -> None:
+def test_an_export_has_the_figures_and_no_formula(connection: Connection, fleet: Fleet, settings: Settings) -> None:
     stops = [{**JOLIET, "name": '=HYPERLINK("http://x")'}, NEWARK]
     sent(connection, settings, fleet.live, route={"stops": stops, "externalId": "@SUM(1)"}, savingsTotal=-31.5)
     lanes, plans = io.StringIO(), io.StringIO()

@@ -65,7 +65,7 @@ def ahead(start: Point, heading_degrees: float, miles: float) -> Point:
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_the_corridor_is_what_sampling_the_road_finds(seed: int) -> None:
+def test_the_corridor_equals_the_result_of_sampling_the_road(seed: int) -> None:
     rng = random.Random(seed)
     start = [Point(38.0, -97.0), Point(0.0, 179.95), Point(65.0, -179.98), Point(89.9, 20.0), Point(-89.95, 0.0)][
         seed % 5
@@ -134,7 +134,7 @@ def test_a_station_at_the_limit_is_in_the_corridor() -> None:
     assert passes(meridian, beyond_the_end, limit=2.9999) == []
 
 
-def test_a_road_that_goes_nowhere_still_has_neighbours() -> None:
+def test_a_road_of_one_point_has_stations_nearby() -> None:
     [beside] = passes(road((40.0, -100.0), (40.0, -100.0)), (40.0, -99.99), (41.0, -100.0))
     assert (beside.station_index, beside.mile) == (0, 0.0)
 
@@ -156,7 +156,7 @@ def test_no_station_is_missed_at_the_antimeridian_or_a_pole(
     assert len(passes(road(*ends), place)) == 1
 
 
-def test_without_stations_there_are_no_passes() -> None:
+def test_a_corridor_without_stations_has_no_passes() -> None:
     assert passes(road((40.0, -100.0), (40.0, -99.0))) == []
     assert passes(road((40.0, -100.0), (40.0, -99.0)), (10.0, 10.0)) == []
 

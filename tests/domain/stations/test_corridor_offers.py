@@ -149,7 +149,7 @@ def test_a_surcharge_is_not_in_the_price_and_not_credited(
 
 
 @pytest.mark.usefixtures("prices")
-def test_stations_left_out_are_counted(connection: Connection, fleet: Fleet, now: datetime) -> None:
+def test_stations_left_out_of_a_plan_are_counted(connection: Connection, fleet: Fleet, now: datetime) -> None:
     first, second, _ = first_three(connection, fleet, now)
     connection.execute(
         "UPDATE stations SET retail_price = NULL, priced_at = NULL WHERE station_id = %s", (first.station.station_id,)

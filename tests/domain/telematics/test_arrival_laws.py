@@ -129,7 +129,7 @@ def ordered_visits(draw: st.DrawFn) -> dict[int, Visit]:
 
 @laws
 @given(ordered_visits(), ordered_visits())
-def test_merging_never_delays_or_removes(before: dict[int, Visit], after: dict[int, Visit]) -> None:
+def test_merging_never_delays_or_removes_a_visit(before: dict[int, Visit], after: dict[int, Visit]) -> None:
     merged = merge_visits(before, after)
 
     assert set(before) <= set(merged) <= set(before) | set(after)
@@ -152,7 +152,7 @@ def test_merged_visits_are_in_the_order_of_the_stops(before: dict[int, Visit], a
 
 @laws
 @given(ordered_visits(), ordered_visits())
-def test_merged_visits_end_after_they_have_begun(before: dict[int, Visit], after: dict[int, Visit]) -> None:
+def test_merged_visits_end_after_their_begin(before: dict[int, Visit], after: dict[int, Visit]) -> None:
     for visit in merge_visits(before, after).values():
         assert visit.departed_at is None or visit.departed_at > visit.arrived_at
 
@@ -168,7 +168,9 @@ def test_merging_again_changes_nothing(before: dict[int, Visit], after: dict[int
 
 @laws
 @given(ordered_visits(), ordered_visits())
-def test_visits_that_do_not_contradict_are_kept_from_both(before: dict[int, Visit], after: dict[int, Visit]) -> None:
+def test_merging_keeps_visits_of_both_sides_that_do_not_contradict(
+    before: dict[int, Visit], after: dict[int, Visit]
+) -> None:
     together = {**after, **before}
     arrivals = [together[stop].arrived_at for stop in sorted(together)]
 

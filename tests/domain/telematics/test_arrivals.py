@@ -41,7 +41,7 @@ def test_a_drive_by_is_no_arrival() -> None:
     assert process_fixes([DEPOT, PORT], {}, passing) == {}
 
 
-def test_one_fix_alone_never_decides_however_slow() -> None:
+def test_one_fix_alone_never_makes_an_arrival_however_slow() -> None:
     assert process_fixes([DEPOT, PORT], {}, [fix(0, DEPOT, 0, 0)]) == {}
 
 
@@ -85,7 +85,7 @@ def test_a_missing_speed_between_two_slow_fixes_keeps_them_apart() -> None:
 
 
 @pytest.mark.parametrize(("meters", "inside"), [(249, True), (251, False)])
-def test_inside_ends_at_the_radius(meters: float, inside: bool) -> None:
+def test_a_fix_is_inside_up_to_the_radius(meters: float, inside: bool) -> None:
     standing = [fix(minutes, DEPOT, meters, 0) for minutes in (0, 1)]
 
     assert bool(process_fixes([DEPOT, PORT], {}, standing)) is inside
@@ -254,7 +254,7 @@ def test_a_later_stop_that_was_left_and_reached_again_counts() -> None:
     assert times(process_fixes([DEPOT, PORT], {}, fixes, last_seen=fix(-60, PORT))) == {1: (at(300), at(302))}
 
 
-def test_between_two_overlapping_stops_the_nearer_one_counts_and_the_other_waits() -> None:
+def test_the_nearer_of_two_overlapping_stops_is_reached_and_the_other_waits() -> None:
     neighbour = north_of(DEPOT, 350)
     standing = [fix(minutes, DEPOT, 150, 0) for minutes in range(10)]
 

@@ -18,7 +18,7 @@ from tests.factories import JOLIET, NEWARK, Fleet
 from tests.rows import named, rows_read
 
 
-def test_a_truck_without_an_open_route_costs_no_job(connection: Connection, fleet: Fleet, now: datetime) -> None:
+def test_a_truck_without_an_open_route_causes_no_job(connection: Connection, fleet: Fleet, now: datetime) -> None:
     imported(connection, fleet.live, now=now, vehicle={"unitNumber": "102"})
 
     assert post(connection, fleet.live, [position(now, unit_number="101")], now=now).jobs == []

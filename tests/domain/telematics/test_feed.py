@@ -12,7 +12,7 @@ from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
 from tests.rows import named
 
 
-def test_an_unknown_vehicle_is_rejected_by_its_index_and_costs_the_others_nothing(
+def test_an_unknown_vehicle_is_rejected_by_its_index_and_the_others_are_stored(
     connection: Connection, fleet: Fleet, now: datetime
 ) -> None:
     feed = post(
@@ -140,7 +140,7 @@ def test_a_time_ahead_is_dropped_live_and_kept_in_the_sandbox(
     assert stored_fixes(connection, fleet) == 1
 
 
-def test_the_last_position_is_the_newest_whatever_came_in_last(
+def test_the_last_position_is_the_newest_and_not_the_last_received(
     connection: Connection, fleet: Fleet, now: datetime
 ) -> None:
     for place, minutes_later in ((JOLIET, 0), (NEWARK, 10), (PERRYSBURG, 5)):

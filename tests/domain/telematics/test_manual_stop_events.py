@@ -83,7 +83,7 @@ def test_a_stop_that_was_passed_over_stays_unvisited_until_its_arrival_is_entere
         ([], (-1, "arrival", 5), "no such stop"),
     ],
 )
-def test_the_impossible_is_refused_with_a_sentence(
+def test_an_impossible_stop_event_is_refused_with_its_reason(
     given: list[tuple[int, VisitEnd, float]], impossible: tuple[int, VisitEnd, float], why: str
 ) -> None:
     before = after_events(*given)
@@ -92,7 +92,7 @@ def test_the_impossible_is_refused_with_a_sentence(
         with_stop_event(STOPS, before, stop, end, at(minutes), SAID)
 
 
-# --- What positions add ------------------------------------------------------------------------------------------
+# --- Positions after an event ------------------------------------------------------------------------------------
 
 STANDING = [fix(minutes, DEPOT, 0, 0) for minutes in (0, 1)]
 DRIVING_OFF = [fix(minutes, DEPOT, 900 * minutes, 50) for minutes in (31, 32)]
@@ -207,7 +207,7 @@ def test_visits_stay_in_the_order_of_the_stops(
 
 @laws
 @given(routes, tracks(), some_events, orders)
-def test_the_same_again_changes_nothing(
+def test_repeated_stop_events_change_nothing(
     stops: list[Point], fixes: list[Fix], given: list[tuple[int, VisitEnd, int]], order: list[bool]
 ) -> None:
     visits = after_fixes(mixed(stops, fixes, given, order)[-1], fixes, stops)

@@ -25,7 +25,7 @@ def partitions_of(connection: Connection, fleet: Fleet) -> list[str]:
     return [row.name for row in rows]
 
 
-def test_positions_are_kept_by_day_and_go_after_the_retention(
+def test_positions_are_kept_by_day_and_dropped_after_the_retention(
     connection: Connection, fleet: Fleet, now: datetime
 ) -> None:
     def keep(days_later: float) -> int:

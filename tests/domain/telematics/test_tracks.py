@@ -20,7 +20,7 @@ from tests.rows import named, rows_read
 from tests.service import eventually
 
 
-def test_processing_is_lost_once_it_has_waited_however_often_the_truck_posts(
+def test_processing_that_has_waited_counts_as_lost_however_often_the_truck_posts(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     imported(connection, fleet.live, now=now)
@@ -68,7 +68,7 @@ def test_implausible_fixes_are_counted_in_the_order_of_the_companies(settings: S
             assert [dropped(connection, fleet) for fleet in (first, second)] == [{"implausible": 2}] * 2
 
 
-def test_trucks_that_are_looked_at_again_are_locked_in_the_order_in_which_the_feed_locks_them(now: datetime) -> None:
+def test_rechecked_trucks_are_locked_in_the_same_order_as_the_feed_locks_them(now: datetime) -> None:
     def free(connection: Connection) -> list[UUID]:
         rows = (
             named(connection)
@@ -104,7 +104,7 @@ def test_trucks_that_are_looked_at_again_are_locked_in_the_order_in_which_the_fe
         looking.result()
 
 
-def test_the_feed_and_the_arrivals_read_by_key_though_their_plans_were_made_for_empty_tables(
+def test_feed_and_arrivals_read_by_key_though_they_were_planned_for_empty_tables(
     settings: Settings, now: datetime
 ) -> None:
     tables = ("mappings", "messages", "positions", "routes", "tracks", "vehicles", "visits")

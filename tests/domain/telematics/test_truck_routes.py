@@ -35,7 +35,7 @@ def _orders(routes: Sequence[TruckRoute]) -> list[tuple[TruckRoute, ...]]:
     return list(itertools.permutations(routes))
 
 
-def test_a_truck_without_routes_is_on_none() -> None:
+def test_a_truck_without_routes_is_on_no_route() -> None:
     assert chosen() is None
 
 
@@ -43,12 +43,12 @@ def test_the_earliest_draft_is_the_one_a_truck_is_on() -> None:
     assert chosen(truck_route("later", 5), truck_route("earlier", 2)) == "earlier"
 
 
-def test_drafts_of_one_start_are_told_apart_by_id() -> None:
+def test_drafts_with_the_same_start_are_ordered_by_id() -> None:
     assert chosen(truck_route("b", 2), truck_route("a", 2)) == "a"
 
 
 @pytest.mark.parametrize("status", [RouteStatus.PLANNED, RouteStatus.ACTIVE])
-def test_a_started_route_stands_in_the_way_of_an_earlier_draft(status: RouteStatus) -> None:
+def test_a_started_route_stops_an_earlier_draft_from_starting(status: RouteStatus) -> None:
     assert chosen(truck_route("draft", -5), truck_route("started", 2, status, arrived=True)) == "started"
 
 
@@ -56,7 +56,7 @@ def test_a_draft_whose_truck_has_arrived_counts_as_started() -> None:
     assert chosen(truck_route("arrived", 4, arrived=True), truck_route("draft", 2)) == "arrived"
 
 
-def test_a_draft_a_day_past_its_start_stands_in_the_way_no_more() -> None:
+def test_a_draft_a_day_past_its_start_gives_way_to_the_next() -> None:
     assert chosen(truck_route("stale", -24.1), truck_route("next", 2)) == "next"
     assert chosen(truck_route("late", -23.9), truck_route("next", 2)) == "late"
 

@@ -106,7 +106,7 @@ def test_a_cancellation_is_recorded_with_its_reason(world: World, now: datetime)
     assert kept(world, fleet) == [("route_actions.cancel", route, "The load is gone")]
 
 
-def test_changes_of_the_own_account_are_recorded_without_the_typed_values(world: World) -> None:
+def test_changes_of_one_s_own_account_are_recorded_without_the_typed_values(world: World) -> None:
     fleet = world.new_fleet()
     browser = world.browser()
     email = world.new_user(Role.VIEWER, fleet)
@@ -179,7 +179,7 @@ def test_owners_read_the_log_of_their_company_operators_everything_and_others_no
         assert 'href="/audit"' not in one.look("/account")
 
 
-def test_an_owner_sees_that_an_operator_looked_at_the_company(world: World) -> None:
+def test_an_operator_s_visit_to_the_company_is_in_the_owner_s_log(world: World) -> None:
     fleet = world.new_fleet()
     operator = world.browser(Role.OPERATOR)
     company = shown_id("cmp", fleet.company_id)
@@ -220,5 +220,5 @@ def test_the_log_is_searched_and_read_page_by_page(world: World) -> None:
 
 
 @pytest.mark.parametrize("text", ["%", "_", "\\", "' OR 1=1 --", "\x00", "<script>", "é" * 200])
-def test_no_search_fails(world: World, text: str) -> None:
+def test_no_search_causes_a_server_error(world: World, text: str) -> None:
     assert "<script>" not in world.browser(Role.OPERATOR).look("/audit", q=text)

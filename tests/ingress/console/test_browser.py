@@ -74,7 +74,7 @@ def test_signing_in_leads_to_our_own_pages(path: str) -> None:
         (timedelta(days=-400), "400 days ago"),
     ],
 )
-def test_times_are_relative_to_now(distance: timedelta, told: str) -> None:
+def test_times_are_shown_relative_to_now(distance: timedelta, told: str) -> None:
     assert relative(NOW + distance, NOW) == told
 
 
@@ -107,7 +107,7 @@ def test_a_refused_part_of_a_page_is_shown_on_top_and_leaves_the_rest(world: Wor
     assert "<html" not in answer.text
 
 
-def test_a_part_of_a_page_leads_to_the_sign_in_when_nobody_is_signed_in(world: World) -> None:
+def test_a_part_of_a_page_leads_to_the_sign_in_without_a_session(world: World) -> None:
     answer = world.browser().get("/matching/vehicles/candidates?kind=vin", headers={"HX-Request": "true"})
     assert answer.headers["HX-Redirect"] == "/sign-in"
     assert answer.text == ""

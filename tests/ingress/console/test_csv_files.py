@@ -70,7 +70,7 @@ def test_a_file_beyond_the_limit_is_refused(world: World) -> None:
     assert "32 MB are the limit" in send(browser, "vehicles", body, status=413)
 
 
-def test_a_company_imports_one_file_at_a_time(world: World) -> None:
+def test_a_company_can_import_only_one_file_at_a_time(world: World) -> None:
     fleet, now = world.new_fleet(), datetime.now(UTC)
     browser = world.browser(Role.OWNER, fleet)
     with world.database.transaction() as connection:
@@ -85,7 +85,7 @@ def test_a_company_imports_one_file_at_a_time(world: World) -> None:
     assert "1 row added" in import_file(browser, "vehicles", "unit_number\n1\n")
 
 
-def test_pages_are_answered_while_an_import_waits_and_says_that_it_lives(world: World) -> None:
+def test_pages_are_answered_while_an_import_waits_and_notes_its_progress(world: World) -> None:
     fleet = world.new_fleet()
     browser = world.browser(Role.OWNER, fleet)
 
@@ -107,7 +107,7 @@ def test_pages_are_answered_while_an_import_waits_and_says_that_it_lives(world: 
     eventually(lambda: words(browser.look(address)), lambda said: "2 rows added" in said)
 
 
-def test_all_rows_are_read_before_any_appears(world: World) -> None:
+def test_no_row_of_an_import_is_visible_before_all_are_read(world: World) -> None:
     """The progress counts the rows that were read; a file that turns out to be unreadable leaves nothing."""
     fleet = world.new_fleet()
     browser = world.browser(Role.OWNER, fleet)
@@ -127,7 +127,7 @@ def test_all_rows_are_read_before_any_appears(world: World) -> None:
 # --- Exports -----------------------------------------------------------------------------------------------------
 
 
-def test_cells_that_a_spreadsheet_would_run_are_defused(world: World) -> None:
+def test_cells_that_a_spreadsheet_would_run_are_escaped(world: World) -> None:
     fleet = world.new_fleet()
     browser = world.browser(Role.OWNER, fleet)
     browser.look("/vehicles/new")

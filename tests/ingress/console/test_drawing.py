@@ -80,7 +80,7 @@ def test_a_station_stands_at_its_mile_and_the_chosen_one_on_top() -> None:
     assert drawing.is_road
 
 
-def test_without_a_plan_straight_lines_lead_from_stop_to_stop() -> None:
+def test_a_map_without_a_plan_shows_straight_lines_between_the_stops() -> None:
     drawing = draw(history((40.0, -90.0), (41.0, -89.0), (40.0, -88.0)))
     assert not drawing.is_road
     assert len(drawing.road.split()) == 3
@@ -96,13 +96,13 @@ def test_a_truck_that_has_left_the_frame_stands_at_its_edge() -> None:
 @given(
     st.text() | st.lists(st.floats() | st.integers(), min_size=6, max_size=6).map(lambda one: ",".join(map(str, one)))
 )
-def test_a_text_that_is_no_frame_reads_as_none(text: str) -> None:
+def test_a_text_that_describes_no_frame_is_read_as_none(text: str) -> None:
     frame = Frame.read(text)
     stops = draw_moving(history((40.0, -90.0), (41.0, -89.0)), frame).stops
     assert all(0 <= symbol.x <= WIDTH and 0 <= symbol.y <= 621 for symbol in stops)
 
 
-def test_a_road_that_goes_to_and_fro_is_drawn_with_few_points() -> None:
+def test_a_road_that_turns_back_and_forth_is_drawn_with_few_points() -> None:
     line = [(40.0 + (place % 7) / 9, -90.0 + abs(place % 4_000 - 2_000) / 100) for place in range(200_000)]
     drawing = draw(
         history((40.0, -90.0), (40.0, -70.0)), line=line, line_miles=[*map(float, range(200_000))], candidates=[]

@@ -63,7 +63,7 @@ def at_once(count: int) -> Iterator[ThreadPoolExecutor]:
         yield threads
 
 
-def test_exports_of_one_company_hold_up_no_other(world: World, exporter: Fleet) -> None:
+def test_exports_of_one_company_delay_no_other_company(world: World, exporter: Fleet) -> None:
     viewers = [world.browser(Role.VIEWER, exporter) for _ in range(24)]
     other = world.browser(Role.VIEWER)
     with at_once(24) as threads:
@@ -100,7 +100,7 @@ def slowly(browser: Browser, path: str) -> socket.socket:
     return opened
 
 
-def test_exports_that_are_not_read_hold_places_of_their_company_alone(world: World, exporter: Fleet) -> None:
+def test_unread_exports_hold_places_of_their_own_company_only(world: World, exporter: Fleet) -> None:
     readers = [slowly(world.browser(Role.VIEWER, exporter), "/vehicles.csv") for _ in range(8)]
     try:
         begun = [int(reader.recv(100).split(b" ")[1]) for reader in readers]
@@ -118,7 +118,7 @@ def test_exports_that_are_not_read_hold_places_of_their_company_alone(world: Wor
             reader.close()
 
 
-def test_wrong_sign_ins_hold_up_no_page_and_no_known_browser(world: World) -> None:
+def test_wrong_sign_ins_delay_no_page_and_no_known_browser(world: World) -> None:
     email = world.new_user()
     known, other = world.browser(), world.browser(Role.VIEWER)
     assert known.sign_in(email).status_code == 303
@@ -140,7 +140,7 @@ def test_wrong_sign_ins_hold_up_no_page_and_no_known_browser(world: World) -> No
     assert {one.result() for one in asked} <= {403, 429}
 
 
-def test_pages_of_one_company_hold_up_no_other(world: World, exporter: Fleet) -> None:
+def test_pages_of_one_company_delay_no_other_company(world: World, exporter: Fleet) -> None:
     """A search for an unknown name reads all rows."""
     viewers = [world.browser(Role.VIEWER, exporter) for _ in range(24)]
     other = world.browser(Role.VIEWER)

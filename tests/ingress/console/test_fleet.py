@@ -117,7 +117,7 @@ def test_a_bad_value_is_refused_with_its_sentence(world: World, changes: Fields,
     assert vehicles_of(world, fleet) == before
 
 
-def test_nobody_overwrites_what_somebody_else_stored_meanwhile(world: World) -> None:
+def test_an_edit_does_not_overwrite_a_change_stored_meanwhile(world: World) -> None:
     fleet = world.new_fleet()
     browser = world.browser(Role.OWNER, fleet)
     fields = form_of(browser, "/vehicles/one", id=fleet.shown_trucks[0])
@@ -190,7 +190,7 @@ def test_a_contact_is_stored_sealed_kept_and_never_shown(world: World) -> None:
     assert contact() is None
 
 
-def test_with_a_key_an_edited_contact_is_stored_sealed(world: World) -> None:
+def test_an_edited_contact_is_stored_sealed_when_there_is_a_key(world: World) -> None:
     fleet, contacts = world.new_fleet(), Contacts(Fernet.generate_key().decode())
     row = DriverRow(name="Ann Lee", contact="json://gate.example.com")
     with world.database.transaction() as connection:
@@ -223,7 +223,7 @@ def test_a_truck_on_its_way_is_retired_by_an_owner_only(world: World) -> None:
     assert len(vehicles_of(world, fleet)) == 1
 
 
-def test_an_erased_driver_is_out_of_the_audit_log(world: World) -> None:
+def test_an_erased_driver_is_removed_from_the_audit_log(world: World) -> None:
     fleet = world.new_fleet()
     browser = world.browser(Role.OWNER, fleet)
     browser.look("/drivers")
@@ -244,10 +244,10 @@ def test_old_imports_are_deleted(world: World) -> None:
         assert csv_imports.read_import(connection, fleet.company_id, import_id) is None
 
 
-# --- Whose it is -------------------------------------------------------------------------------------------------
+# --- Roles and companies -----------------------------------------------------------------------------------------
 
 
-def test_a_viewer_only_looks(world: World) -> None:
+def test_a_viewer_only_reads(world: World) -> None:
     fleet = world.new_fleet()
     browser = world.browser(Role.VIEWER, fleet)
     for path in ("/vehicles", "/drivers"):
@@ -266,7 +266,7 @@ def test_a_viewer_only_looks(world: World) -> None:
     assert len(vehicles_of(world, fleet)) == 2
 
 
-def test_another_companys_rows_and_imports_do_not_exist(world: World) -> None:
+def test_rows_and_imports_of_another_company_are_not_found(world: World) -> None:
     theirs, ours = world.new_fleet(), world.new_fleet()
     browser, their_browser = world.browser(Role.OWNER, ours), world.browser(Role.OWNER, theirs)
     address = send(their_browser, "vehicles", "unit_number\nTHEIRS\n")
@@ -308,7 +308,7 @@ def test_a_stranger_and_a_forged_form_are_refused(world: World) -> None:
 
 
 @pytest.mark.parametrize("kind", ["vehicles", "drivers", "stations", "deals", "taxes"])
-def test_no_hostile_input_fails(world: World, kind: str) -> None:
+def test_no_hostile_input_causes_a_server_error(world: World, kind: str) -> None:
     browser = world.browser(Role.OPERATOR if kind in ("stations", "taxes") else Role.OWNER)
     for text in HOSTILE:
         packed = quote(text.encode("utf-8", "surrogatepass"), safe="")

@@ -55,7 +55,7 @@ def test_the_quarter_before_this_one_is_shown_first(world: World) -> None:
     assert f"No leg was driven in {last}." in words(page)
 
 
-def test_another_company_s_miles_are_not_in_it(world: World, driven: Fleet) -> None:
+def test_another_company_s_miles_are_left_out(world: World, driven: Fleet) -> None:
     assert driven.company_id
     for role in (Role.VIEWER, Role.OWNER):
         assert "No leg was driven in 2026Q4" in words(world.browser(role).look("/ifta", quarter="2026Q4"))
@@ -63,7 +63,7 @@ def test_another_company_s_miles_are_not_in_it(world: World, driven: Fleet) -> N
     assert world.browser(Role.OPERATOR).get("/ifta.csv").headers["location"] == "/companies"
 
 
-def test_a_report_that_takes_long_is_left_to_the_command(world: World, driven: Fleet) -> None:
+def test_a_report_of_many_routes_names_the_command_instead(world: World, driven: Fleet) -> None:
     with world.database.transaction() as connection:
         for _ in range(MOST_ROUTES):
             driven_without_a_plan(connection, driven, AUTUMN)
@@ -76,6 +76,6 @@ def test_a_report_that_takes_long_is_left_to_the_command(world: World, driven: F
 
 @pytest.mark.parametrize("path", ["/ifta", "/ifta.csv"])
 @pytest.mark.parametrize("quarter", ["2026Q5", "0001Q1", "next", "２０２６Q1", "2026Q4\n2026Q1", "'; --"])
-def test_an_odd_quarter_gets_a_sentence(world: World, path: str, quarter: str) -> None:
+def test_an_unreadable_quarter_is_refused_with_a_sentence(world: World, path: str, quarter: str) -> None:
     answer = world.browser(Role.VIEWER).get(path, params={"quarter": quarter})
     assert (answer.status_code, "Go back and choose one, such as 2026Q4." in answer.text) == (400, True)

@@ -139,7 +139,7 @@ def test_a_key_that_has_ended_is_not_rotated(world: World) -> None:
 
 
 @pytest.mark.parametrize("what", ["revoke", "rotate"])
-def test_another_companys_key_does_not_exist(world: World, what: str) -> None:
+def test_a_key_of_another_company_is_not_found(world: World, what: str) -> None:
     fleet = world.new_fleet()
     owner, stranger = world.browser(Role.OWNER, fleet), world.browser(Role.OWNER)
     key = make_key(owner, name="Theirs alone")

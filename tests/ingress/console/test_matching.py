@@ -47,7 +47,7 @@ def test_the_reference_that_most_routes_wait_for_comes_first(world: World) -> No
     assert "THREE-9" not in words(world.browser(Role.VIEWER, fleet).look("/matching/vehicles", q="two"))
 
 
-def test_one_click_maps_and_the_route_is_imported_while_one_watches(world: World, service: Service) -> None:
+def test_one_click_maps_a_reference_and_the_page_shows_the_import(world: World, service: Service) -> None:
     fleet = world.new_fleet()
     route_id = hold(world, fleet, externalId="LOAD-7", vehicle={"unitNumber": "TRUCK-0101"})
     browser = world.browser(Role.DISPATCHER, fleet)
@@ -192,7 +192,7 @@ def test_mappings_are_searched_changed_and_removed(world: World) -> None:
     assert browser.submit("/mappings/vehicles/remove", **gone).status_code == 404
 
 
-def test_another_companys_routes_records_and_mappings_do_not_exist(world: World) -> None:
+def test_routes_records_and_mappings_of_another_company_are_not_found(world: World) -> None:
     theirs, ours = world.new_fleet(), world.new_fleet()
     route_id = hold(world, theirs, externalId="THEIR-LOAD", vehicle={"unitNumber": "THEIRS-9"})
     with world.database.transaction() as connection:
@@ -241,7 +241,7 @@ def test_a_viewer_sees_no_buttons_and_is_refused(world: World) -> None:
         ("/mappings/drivers/remove", {"kind": "unit_number", "value": "X"}),
     ],
 )
-def test_a_forged_form_finds_nothing(world: World, path: str, fields: Fields) -> None:
+def test_a_forged_form_changes_nothing(world: World, path: str, fields: Fields) -> None:
     assert world.browser(Role.OWNER).submit(path, **fields).status_code == 404
 
 

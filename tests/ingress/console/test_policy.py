@@ -81,7 +81,7 @@ def test_the_message_address_is_never_shown(world: World) -> None:
 
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.DISPATCHER])
-def test_other_roles_only_look(world: World, role: Role) -> None:
+def test_other_roles_only_read_the_policy(world: World, role: Role) -> None:
     fleet = world.new_fleet(reserve_percent=17)
     browser = world.browser(role, fleet)
     page = browser.look("/policy")

@@ -17,7 +17,7 @@ def test_the_console_listens_beside_the_ingress(port: int, console_port: int | N
     assert Settings(port=port, console_port=console_port).console_port_or_next() == expected
 
 
-def test_addresses_are_the_ones_that_people_use() -> None:
+def test_the_addresses_are_loopback_ones_or_those_of_the_settings() -> None:
     assert Settings(port=8080).console_address() == "http://127.0.0.1:8081"
     told = Settings(console_url="https://fuel.example.com/", api_url="https://api.example.com/")
     assert (told.console_address(), told.api_address()) == ("https://fuel.example.com", "https://api.example.com")

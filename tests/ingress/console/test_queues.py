@@ -53,7 +53,7 @@ def operator(world: World) -> Browser:
 
 
 @pytest.mark.parametrize("role", [Role.OWNER, Role.DISPATCHER, Role.VIEWER])
-def test_for_other_roles_the_pages_do_not_exist(world: World, role: Role) -> None:
+def test_only_operators_see_the_pages(world: World, role: Role) -> None:
     browser = world.browser(role)
     assert "/queues" not in browser.look("/account")
     for path in (
@@ -68,7 +68,7 @@ def test_for_other_roles_the_pages_do_not_exist(world: World, role: Role) -> Non
         assert pauses.list_pauses(connection) == []
 
 
-def test_the_page_says_first_what_needs_a_person(operator: Browser, queue: JobQueue) -> None:
+def test_the_page_begins_with_the_alerts(operator: Browser, queue: JobQueue) -> None:
     queue.put(build_plan_job(uuid4()))
     page = operator.look("/queues")
 
@@ -77,7 +77,7 @@ def test_the_page_says_first_what_needs_a_person(operator: Browser, queue: JobQu
     assert words(page).index("Act now") < words(page).index("Overdue by the database")
 
 
-def test_each_number_leads_to_the_rows_behind_it(operator: Browser, queue: JobQueue) -> None:
+def test_each_number_links_to_its_rows(operator: Browser, queue: JobQueue) -> None:
     queue.put(build_plan_job(uuid4()))
     paths = set(re.findall(r'href="(/queues/[^"]+)"', operator.look("/queues")))
 
@@ -87,7 +87,7 @@ def test_each_number_leads_to_the_rows_behind_it(operator: Browser, queue: JobQu
     assert "plans.build" in operator.look("/queues/plans/waiting")
 
 
-def test_rates_are_drawn_and_lead_to_their_minutes(operator: Browser, queue: JobQueue) -> None:
+def test_rates_are_drawn_and_link_to_their_minutes(operator: Browser, queue: JobQueue) -> None:
     queue.put(*(build_plan_job(uuid4()) for _ in range(90)))
     page = operator.look("/queues")
 
@@ -101,7 +101,7 @@ def test_rates_are_drawn_and_lead_to_their_minutes(operator: Browser, queue: Job
     operator.look("/queues/nonsense/rates", status=404)
 
 
-def test_rows_lead_to_the_route_and_to_its_company(
+def test_rows_link_to_the_route_and_to_its_company(
     world: World, operator: Browser, queue: JobQueue, now: datetime
 ) -> None:
     """Links lead to pages of companies that the operator has not chosen, too."""
@@ -241,11 +241,11 @@ def test_dead_letters_are_grouped_by_common_values(
         ("/queues/dead?queue=nonsense&error=%00", 200),
     ],
 )
-def test_senseless_addresses_are_refused(operator: Browser, queue: JobQueue, path: str, status: int) -> None:
+def test_invalid_addresses_are_refused(operator: Browser, queue: JobQueue, path: str, status: int) -> None:
     operator.look(path, status=status)
 
 
-def test_without_redis_the_page_says_so_and_what_is_overdue(
+def test_the_page_without_redis_says_so_and_shows_overdue_work(
     operator: Browser, queue: JobQueue, redis: OwnRedis
 ) -> None:
     redis.fall_silent()

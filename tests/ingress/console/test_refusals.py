@@ -87,7 +87,7 @@ def test_an_error_in_a_part_of_a_page_is_shown_on_top_and_leaves_the_rest(app: S
     assert "<html" not in answer.text
 
 
-def test_addresses_that_do_not_exist_are_asked_for_in_turn(app: Starlette, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_addresses_wait_for_capacity_as_pages_do(app: Starlette, monkeypatch: pytest.MonkeyPatch) -> None:
     async def ask() -> httpx.Response:
         transport = httpx.ASGITransport(app, raise_app_exceptions=True)
         async with httpx.AsyncClient(transport=transport, base_url="http://console") as client:

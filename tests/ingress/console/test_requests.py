@@ -20,7 +20,7 @@ def key_of(world: World, fleet: Fleet) -> Caller:
         return new_caller(connection, fleet.company_id)
 
 
-def test_a_request_is_on_the_page_within_seconds(world: World, service: Service) -> None:
+def test_the_page_shows_a_request_within_seconds(world: World, service: Service) -> None:
     with service.new_tenant() as client:
         body = {**route_body(datetime.now(UTC)), "driver": {"name": "Ann Lee"}, "notes": "gate 5"}
         pushed = client.push(body)
@@ -113,7 +113,7 @@ def test_requests_are_filtered_and_paged(world: World) -> None:
         {"code": "x\x00", "before": "f" * 32},
     ],
 )
-def test_no_query_fails(world: World, query: dict[str, str]) -> None:
+def test_no_query_causes_a_server_error(world: World, query: dict[str, str]) -> None:
     answer = world.browser(Role.OWNER).get("/requests", params=query)
     assert answer.status_code in (200, 400), answer.text
 

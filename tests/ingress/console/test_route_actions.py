@@ -44,10 +44,10 @@ def enter(browser: Browser, path: str, what: str, moment: datetime | None = None
     return browser.submit(f"{path}/stop-event", **fields)
 
 
-# --- A truck that nobody sees ------------------------------------------------------------------------------------
+# --- A truck without positions -----------------------------------------------------------------------------------
 
 
-def test_a_route_is_driven_by_entered_stop_events_alone_and_the_driver_is_told_once(
+def test_entered_stop_events_alone_complete_a_route_and_the_driver_gets_one_message(
     world: World, client: Client
 ) -> None:
     route_id = client.push(route_body(datetime.now(UTC), stops=[JOLIET, PERRYSBURG, NEWARK])).json()["id"]
@@ -107,7 +107,9 @@ def test_entered_stop_events_and_positions_at_the_same_time_give_one_message(wor
 @pytest.mark.parametrize(
     ("fields", "status", "said"),
     [
-        ({"at": local(datetime.now(UTC) + timedelta(days=2))}, 409, "The time is in the future"),
+        pytest.param(
+            {"at": local(datetime.now(UTC) + timedelta(days=2))}, 409, "The time is in the future", id="in two days"
+        ),
         ({"at": "0001-01-01T00:00"}, 409, "12 hours before its start"),
         ({"at": "9999-12-31T23:59"}, 409, "The time is in the future"),
         ({"at": "9999-12-31T23:59-12:00"}, 400, "This is no time"),
@@ -255,7 +257,7 @@ def test_a_message_that_may_have_arrived_is_sent_again_only_after_asking_the_dri
     assert browser.submit(f"{path}/send", message=message, reason="he has none", asked="yes").status_code == 303
 
 
-# --- Who may ---------------------------------------------------------------------------------------------------
+# --- Roles -----------------------------------------------------------------------------------------------------
 
 
 _FORMS: dict[str, Fields] = {
@@ -295,7 +297,7 @@ def test_only_dispatchers_of_the_company_may_act(world: World, settings: Setting
     assert operator.submit(path, **fields).status_code == 303
 
 
-def test_no_form_fails(world: World) -> None:
+def test_no_form_causes_a_server_error(world: World) -> None:
     fleet = world.new_fleet()
     route_id = stored(world, fleet)
     browser = world.browser(Role.OWNER, fleet)

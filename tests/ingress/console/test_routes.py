@@ -98,7 +98,7 @@ def test_the_list_updates_itself_with_the_same_filters(world: World) -> None:
         {"unit": "%_'\"\\"},
     ],
 )
-def test_no_query_fails(world: World, query: dict[str, str]) -> None:
+def test_no_query_causes_a_server_error(world: World, query: dict[str, str]) -> None:
     answer = world.browser(Role.VIEWER).get("/routes", params=query)
     assert answer.status_code in (200, 400), answer.text
 
@@ -272,7 +272,7 @@ def test_pushed_text_is_escaped(world: World) -> None:
         assert html.count("<script") == 2, "our own"
 
 
-def test_another_companys_route_does_not_exist(world: World) -> None:
+def test_a_route_of_another_company_is_not_found(world: World) -> None:
     fleet = world.new_fleet()
     route_id = stored(world, fleet)
     other = world.browser(Role.OWNER)

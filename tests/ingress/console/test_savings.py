@@ -80,7 +80,7 @@ def three_plans(send: Send, fleet: Fleet) -> list[UUID]:
         ("lane", ["Joliet terminal, IL → Port Newark, NJ", "Perrysburg yard, OH → Port Newark, NJ"]),
     ],
 )
-def test_each_figure_leads_to_its_plans_and_those_to_their_routes(
+def test_each_figure_links_to_its_plans_and_each_plan_to_its_route(
     world: World, fleet: Fleet, by: str, lines: list[str]
 ) -> None:
     browser = world.browser(Role.VIEWER, fleet)
@@ -117,7 +117,7 @@ def test_lines_are_ordered_by_the_figure_that_is_chosen(world: World, fleet: Fle
 
 
 @pytest.mark.usefixtures("three_plans")
-def test_weeks_stand_in_the_chart_and_in_a_table(world: World, fleet: Fleet) -> None:
+def test_the_chart_and_a_table_show_the_weeks(world: World, fleet: Fleet) -> None:
     html = world.browser(Role.VIEWER, fleet).look("/savings", **NOVEMBER)
     titles = re.findall(r"<rect class=\"bar[^>]*><title>([^<]*)</title>", html)
     assert len(titles) == 6
@@ -181,7 +181,7 @@ def test_a_page_without_savings_says_so(world: World, fleet: Fleet) -> None:
     assert "No plan counts here in these days" in page
 
 
-def test_names_are_text_and_lanes_are_found_by_them(world: World, fleet: Fleet, send: Send) -> None:
+def test_names_are_escaped_and_lanes_are_found_by_them(world: World, fleet: Fleet, send: Send) -> None:
     """A name that looks like markup, like an address's syntax or like a formula, as long as the contract allows."""
     names = ["<script>alert(1)</script>", "  =a&b=c%41+\r\nd ", "N" * 200]
     for name in names:
@@ -225,7 +225,7 @@ def test_figures_and_plans_are_downloaded(world: World, fleet: Fleet) -> None:
     assert [(row["external_id"], row["saved"]) for row in rows] == [("LOAD-2", "10.07"), ("LOAD-1", "31.5")]
 
 
-def test_a_downloaded_cell_runs_nothing(world: World, fleet: Fleet, send: Send) -> None:
+def test_a_downloaded_cell_is_never_a_formula(world: World, fleet: Fleet, send: Send) -> None:
     send(fleet, -2.0, externalId="=1+1", stops=[{**JOLIET, "name": "@SUM(A1)"}, {**NEWARK, "name": "+1"}])
     browser = world.browser(Role.VIEWER, fleet)
     query = "&".join(f"{name}={value}" for name, value in NOVEMBER.items())
@@ -235,7 +235,7 @@ def test_a_downloaded_cell_runs_nothing(world: World, fleet: Fleet, send: Send) 
     assert plan["external_id"] == "'=1+1"
 
 
-# --- Whose they are --------------------------------------------------------------------------------------------
+# --- Companies and roles ---------------------------------------------------------------------------------------
 
 
 def test_another_company_and_the_other_environment_stay_apart(world: World, fleet: Fleet, send: Send) -> None:
@@ -265,7 +265,7 @@ def test_savings_need_a_session_and_an_operator_chooses_a_company_first(world: W
 
 
 @pytest.mark.parametrize("path", ["/savings", "/savings.csv", "/savings/plans", "/savings/plans.csv"])
-def test_odd_addresses_get_a_sentence(world: World, path: str) -> None:
+def test_invalid_parameters_are_refused_with_a_sentence(world: World, path: str) -> None:
     browser = world.browser(Role.VIEWER)
     cases: list[tuple[dict[str, str], int, str]] = [
         ({"from": "no day"}, 400, "Go back and correct the day in “from”."),
@@ -293,7 +293,7 @@ def test_odd_addresses_get_a_sentence(world: World, path: str) -> None:
 
 
 @pytest.mark.usefixtures("three_plans")
-def test_a_page_beyond_the_last_leads_back(world: World, fleet: Fleet) -> None:
+def test_a_page_beyond_the_last_links_back(world: World, fleet: Fleet) -> None:
     browser = world.browser(Role.VIEWER, fleet)
     for path in ("/savings", "/savings/plans"):
         page = browser.look(path, page=7, **NOVEMBER)

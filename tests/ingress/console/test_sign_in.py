@@ -48,7 +48,7 @@ def test_pages_are_only_for_those_who_are_signed_in(world: World, path: str) -> 
     assert answer.headers["location"].startswith("/sign-in?next=/")
 
 
-def test_a_wrong_password_and_an_unknown_user_are_told_the_same(world: World) -> None:
+def test_a_wrong_password_and_an_unknown_user_get_the_same_answer(world: World) -> None:
     email = world.new_user()
     pages = []
     for name, password in ((email, "wrong horse battery"), (f"not-{email}", PASSWORD), (email, "x" * 300), (email, "")):
@@ -65,7 +65,7 @@ def test_a_user_without_a_password_cannot_sign_in(world: World) -> None:
     assert world.browser().sign_in(email, "").status_code == 403
 
 
-def test_cookies_are_for_this_site_alone(world: World) -> None:
+def test_cookies_are_sent_to_this_site_only(world: World) -> None:
     email = world.new_user()
     plain, secure = world.browser_with(), world.browser_with(headers={"X-Forwarded-Proto": "https"})
     plain.look("/sign-in")
@@ -96,7 +96,7 @@ def test_only_hashes_of_tokens_are_stored(world: World) -> None:
     assert world.browser_with(cookies={"fuelroute": token}).get("/keys").status_code == 200
 
 
-def test_a_token_from_before_signing_in_is_refused_afterwards(world: World) -> None:
+def test_a_form_token_from_before_signing_in_is_refused_afterwards(world: World) -> None:
     """Session fixation: an attacker gives a victim a browser with a cookie that the attacker knows."""
     known = "attackers-token-attackers-token-attackers"
     victim = world.browser_with(cookies={"fuelroute": known})
@@ -141,7 +141,7 @@ def test_signing_out_everywhere_ends_every_session_at_once(world: World) -> None
     assert [browser.get("/keys").status_code for browser in browsers] == [303, 303]
 
 
-def test_a_removed_user_is_out_at_once(world: World) -> None:
+def test_a_removed_user_is_signed_out_at_once(world: World) -> None:
     email = world.new_user()
     browser = world.browser()
     browser.sign_in(email)
@@ -151,7 +151,7 @@ def test_a_removed_user_is_out_at_once(world: World) -> None:
     assert browser.get("/keys").status_code == 303
 
 
-def test_the_users_of_a_retired_company_are_out_at_once(world: World) -> None:
+def test_users_of_a_retired_company_are_signed_out_at_once(world: World) -> None:
     fleet = world.new_fleet()
     email, browser = world.new_user(fleet=fleet), world.browser()
     browser.sign_in(email)
@@ -165,7 +165,7 @@ def test_the_users_of_a_retired_company_are_out_at_once(world: World) -> None:
 @pytest.mark.parametrize(
     ("column", "age"), [("seen_at", timedelta(hours=IDLE_HOURS)), ("created_at", timedelta(days=LONGEST_DAYS))]
 )
-def test_a_session_ends_by_itself(world: World, column: str, age: timedelta) -> None:
+def test_a_session_expires(world: World, column: str, age: timedelta) -> None:
     email, browser = world.new_user(), world.browser()
     browser.sign_in(email)
     with world.database.transaction() as connection:
@@ -177,7 +177,7 @@ def test_a_session_ends_by_itself(world: World, column: str, age: timedelta) -> 
     assert browser.get("/keys").status_code == 303
 
 
-def test_guessing_is_slowed_down_and_locks_nobody_out(world: World) -> None:
+def test_guessing_is_slowed_down_and_locks_no_user_out(world: World) -> None:
     email = world.new_user()
     own, guesser, elsewhere = world.browser(), world.browser(), world.browser()
     own.sign_in(email)
@@ -222,7 +222,7 @@ def test_an_old_link_is_refused(world: World) -> None:
     assert "older than 24 hours" in world.browser().look(f"/set-password/{token}", status=404)
 
 
-def test_a_one_time_code_is_needed_once_codes_are_used(world: World) -> None:
+def test_a_user_with_one_time_codes_needs_one_to_sign_in(world: World) -> None:
     email, browser = world.new_user(), world.browser()
     browser.sign_in(email)
     secret = re.search(r'id="secret">(\w+)<', browser.look("/account"))
@@ -322,11 +322,11 @@ def test_a_body_that_is_no_form_is_refused(world: World, content: bytes, media_t
         "/matching/drivers/progress?kind=driver_name&route=x",
     ],
 )
-def test_no_address_fails(world: World, path: str) -> None:
+def test_no_address_causes_a_server_error(world: World, path: str) -> None:
     assert world.browser(Role.OWNER).get(path).status_code in (200, 404, 405)
 
 
-def test_simultaneous_attempts_count_each(world: World) -> None:
+def test_each_of_simultaneous_attempts_counts(world: World) -> None:
     """Attempts are counted before the password is looked at."""
     email = world.new_user()
     browsers = [world.browser() for _ in range(8)]

@@ -76,7 +76,7 @@ def deals_of(world: World, fleet: Fleet) -> list[tuple[Any, ...]]:
 # --- Stations ----------------------------------------------------------------------------------------------------
 
 
-def test_everybody_searches_stations_and_only_operators_change_them(world: World, station_id: str) -> None:
+def test_every_role_searches_stations_and_only_operators_change_them(world: World, station_id: str) -> None:
     for role in (Role.VIEWER, Role.DISPATCHER, Role.OWNER):
         browser = world.browser(role)
         assert "1 station" in words(browser.look("/stations", q=station_id[:30].upper()))
@@ -172,7 +172,7 @@ def test_stations_are_imported_with_bad_lines(world: World, operator: Browser, s
 # --- Deals -------------------------------------------------------------------------------------------------------
 
 
-def test_an_owner_edits_deals_and_others_look(world: World) -> None:
+def test_an_owner_edits_deals_and_other_roles_only_read_them(world: World) -> None:
     fleet = world.new_fleet()
     owner = world.browser(Role.OWNER, fleet)
     owner.look("/deals/new")

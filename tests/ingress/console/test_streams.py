@@ -100,7 +100,7 @@ def test_a_stream_sends_changes_without_being_asked(world: World, queue: JobQueu
         assert '<a href="/queues/plans/waiting">2</a>' in text
 
 
-def test_the_top_line_follows_what_happens(world: World, queue: JobQueue, redis: OwnRedis) -> None:
+def test_the_top_line_shows_new_alerts_and_their_end(world: World, queue: JobQueue, redis: OwnRedis) -> None:
     with streaming(world.browser(Role.OPERATOR)) as events:
         assert "No worker serves imports" in next(events)[1]
         redis.fall_silent()
@@ -137,7 +137,7 @@ def test_a_session_has_a_limit_of_streams_and_gets_their_places_back(world: Worl
     eventually(lambda: first_of(browser), lambda name: name == "figures")
 
 
-def test_between_two_refreshes_a_stream_holds_no_connection_of_the_database(
+def test_a_stream_holds_no_database_connection_between_two_refreshes(
     world: World, queue: JobQueue, settings: Settings
 ) -> None:
     """Far more streams than the console has connections: none of them sits in a transaction."""
@@ -212,7 +212,7 @@ def test_any_text_is_one_event(text: str) -> None:
     assert read_text == text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def test_a_value_is_made_once_for_all_pages() -> None:
+def test_a_value_is_computed_once_for_all_pages() -> None:
     made: list[int] = []
     shared: TimedCache[int] = TimedCache(seconds=0.3)
 
@@ -225,7 +225,7 @@ def test_a_value_is_made_once_for_all_pages() -> None:
     assert shared.get(make) == 2
 
 
-def test_nobody_waits_for_a_slow_value_or_gets_an_old_one() -> None:
+def test_no_page_waits_for_a_slow_value_or_gets_an_old_one() -> None:
     shared: TimedCache[int] = TimedCache(seconds=0.2)
     assert shared.get(lambda: 1) == 1
     began, go_on = threading.Event(), threading.Event()

@@ -94,7 +94,7 @@ def test_the_end_of_a_message_is_shown(one: StoredMessage, said: str) -> None:
     assert told(history(messages=[one]))[-1].startswith(said)
 
 
-def test_a_message_that_nobody_has_tried_is_only_queued() -> None:
+def test_a_message_without_an_attempt_is_shown_as_queued() -> None:
     assert [event.title for event in timeline(history(messages=[message("pending", attempts=0)]))] == [
         "Pushed",
         "Message queued",

@@ -33,7 +33,9 @@ def test_a_failed_attempt_is_retried_with_backoff_and_the_last_one_is_an_error(
     assert record_failed_import(connection, route_id, max_attempts=4, now=now) == (None, [])
 
 
-def test_an_attempt_that_succeeds_forgets_the_failed_ones(connection: Connection, fleet: Fleet, now: datetime) -> None:
+def test_an_attempt_that_succeeds_resets_the_count_of_failed_ones(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
     route_id = pushed(connection, fleet.live, now=now, start=now + timedelta(days=30))
     record_failed_import(connection, route_id, max_attempts=8, now=now)
 

@@ -13,7 +13,7 @@ from tests.domain.helpers import imported, pushed, route_row, status_and_reason,
 from tests.factories import Fleet, make_fleet
 
 
-def test_the_pass_finds_every_held_route_that_can_move_and_beside_them_only_ambiguous_ones(
+def test_the_pass_finds_every_held_route_that_can_move_and_no_others_but_ambiguous_ones(
     connection: Connection, fleet: Fleet, now: datetime
 ) -> None:
     vehicles = [
@@ -111,7 +111,7 @@ def test_an_import_is_due_until_it_was_tried(connection: Connection, fleet: Flee
     assert not due(11)
 
 
-def test_a_mapping_imports_at_once_what_waited_for_its_value(
+def test_a_mapping_imports_at_once_the_routes_that_waited_for_its_value(
     connection: Connection, fleet: Fleet, now: datetime
 ) -> None:
     waiting = [

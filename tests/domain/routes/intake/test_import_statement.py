@@ -162,7 +162,7 @@ mappings = st.dictionaries(
     wanted=st.lists(routes, min_size=1, max_size=8),
     window_days=st.floats(0, 3660, allow_subnormal=False),
 )
-def test_the_statement_decides_as_the_written_rule_does(
+def test_the_statement_decides_as_the_rule_in_python_does(
     connection: Connection,
     now: datetime,
     vehicles: list[Record],

@@ -109,7 +109,7 @@ def test_stored_values_compare_exactly(
     )
 
 
-def test_a_name_of_two_drivers_is_unmapped_until_it_is_mapped(
+def test_a_name_of_two_drivers_stays_unmapped_until_a_mapping_is_made(
     connection: Connection, fleet: Fleet, now: datetime
 ) -> None:
     connection.execute(

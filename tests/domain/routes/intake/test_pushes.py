@@ -92,7 +92,7 @@ def test_tenants_and_environments_do_not_share_external_ids(
         assert (row.company_id, row.environment) == tenant
 
 
-def test_an_empty_batch_is_nothing(connection: Connection, now: datetime) -> None:
+def test_an_empty_batch_does_nothing(connection: Connection, now: datetime) -> None:
     assert store_pushes(connection, [], now=now) == ([], [])
 
 
@@ -101,7 +101,7 @@ def test_an_empty_batch_is_nothing(connection: Connection, now: datetime) -> Non
 
 @pytest.mark.parametrize("status", list(RouteStatus))
 @pytest.mark.parametrize("changed", [False, True])
-def test_what_a_second_push_does_depends_on_the_status(
+def test_the_effect_of_a_second_push_depends_on_the_status(
     connection: Connection, fleet: Fleet, now: datetime, status: RouteStatus, changed: bool
 ) -> None:
     first = pushed(connection, fleet.live, now=now, start=now, externalId="LOAD")
@@ -135,7 +135,7 @@ def test_what_a_second_push_does_depends_on_the_status(
         {"vehicle": {"unitNumber": "101", "vin": None}},
     ],
 )
-def test_the_same_content_written_differently_is_no_change(
+def test_content_written_differently_is_no_change(
     connection: Connection, fleet: Fleet, now: datetime, changes: dict[str, Any]
 ) -> None:
     body = {"externalId": "LOAD", "scheduledStart": "2026-03-01T08:00:00Z"}
@@ -206,7 +206,7 @@ def test_after_a_cancel_the_same_external_id_is_a_fresh_route(
     assert results[0].route_id != first
 
 
-def test_a_route_that_is_begun_anew_has_its_reviews_before_it(
+def test_a_route_that_starts_again_gets_its_reviews_again(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     route_id = imported(connection, fleet.live, now=now, externalId="LOAD")

@@ -42,7 +42,7 @@ def at_once(database: Database, *work: Callable[[Connection], Any]) -> list[Any]
 
 
 @pytest.mark.parametrize("round_number", range(5))
-def test_of_two_pushes_of_one_external_id_at_once_exactly_one_creates(
+def test_exactly_one_of_two_concurrent_pushes_of_an_external_id_creates_a_route(
     database: Database, own_fleet: Callable[..., Fleet], now: datetime, round_number: int
 ) -> None:
     fleet = own_fleet()
@@ -59,7 +59,7 @@ def test_of_two_pushes_of_one_external_id_at_once_exactly_one_creates(
     assert [result.route_id for result in one] == [result.route_id for result in other[::-1]]
 
 
-def test_a_push_that_waited_for_another_is_compared_with_what_that_one_stored(
+def test_a_push_that_waited_for_another_is_compared_with_the_input_that_one_stored(
     database: Database, own_fleet: Callable[..., Fleet], now: datetime
 ) -> None:
     fleet = own_fleet()
@@ -82,7 +82,7 @@ def test_a_push_that_waited_for_another_is_compared_with_what_that_one_stored(
 
 
 @pytest.mark.parametrize("round_number", range(5))
-def test_of_two_pushes_of_one_reference_at_once_exactly_one_stays_open(
+def test_exactly_one_of_two_concurrent_pushes_of_a_reference_stays_open(
     database: Database, own_fleet: Callable[..., Fleet], now: datetime, round_number: int
 ) -> None:
     fleet = own_fleet(superseding=True)
@@ -98,7 +98,7 @@ def test_of_two_pushes_of_one_reference_at_once_exactly_one_stays_open(
 
 
 @pytest.mark.parametrize("round_number", range(5))
-def test_batches_with_the_same_references_in_another_order_wait_for_one_another_and_never_deadlock(
+def test_batches_with_the_same_references_in_another_order_never_deadlock(
     database: Database, own_fleet: Callable[..., Fleet], now: datetime, round_number: int
 ) -> None:
     fleet = own_fleet(superseding=True)
@@ -141,7 +141,7 @@ def test_a_push_locks_the_older_route_before_its_own_as_imports_do(
 
 
 @pytest.mark.parametrize("numbers", ["%(key)s::bigint", "0, %(key)s::bigint::bit(32)::int"])
-def test_no_lock_outside_of_its_class_stops_a_push_whatever_its_reference(
+def test_an_advisory_lock_of_another_class_stops_no_push(
     database: Database, own_fleet: Callable[..., Fleet], now: datetime, numbers: str
 ) -> None:
     """A caller can choose a reference that hashes to any number, such as that of the scheduler's lead."""
@@ -163,7 +163,7 @@ def test_no_lock_outside_of_its_class_stops_a_push_whatever_its_reference(
         assert held == [(SUPERSEDING_LOCKS, 2)]
 
 
-def test_a_route_whose_message_waits_takes_an_update(
+def test_a_route_whose_message_waits_accepts_an_update(
     database: Database, own_fleet: Callable[..., Fleet], now: datetime
 ) -> None:
     fleet = own_fleet()

@@ -13,7 +13,7 @@ from tests.domain.routes.intake.pushing import effects, open_routes, push
 from tests.factories import JOLIET, Fleet, make_fleet, route_input
 
 
-def test_without_superseding_a_load_may_come_back_beside_itself(
+def test_a_load_may_have_two_routes_where_superseding_is_off(
     connection: Connection, fleet: Fleet, now: datetime
 ) -> None:
     push(connection, fleet.live, {"externalId": "A", "reference": "R"}, {"externalId": "B", "reference": "R"}, now=now)
@@ -38,7 +38,7 @@ def test_the_older_route_of_a_reference_is_superseded(
     assert (row.status, row.closed_reason) == ("canceled", "Superseded by B")
 
 
-def test_within_one_batch_the_last_of_a_reference_stays(
+def test_the_last_route_of_a_reference_in_a_batch_stays(
     connection: Connection, superseding: Fleet, now: datetime
 ) -> None:
     bodies = [{"externalId": name, "reference": "R"} for name in "DBCA"]
@@ -50,7 +50,7 @@ def test_within_one_batch_the_last_of_a_reference_stays(
 
 
 @pytest.mark.parametrize("status", list(RouteStatus))
-def test_only_what_has_not_started_is_superseded(
+def test_only_routes_that_have_not_started_are_superseded(
     connection: Connection, superseding: Fleet, now: datetime, status: RouteStatus
 ) -> None:
     old = imported(connection, superseding.live, now=now, externalId="A", reference="R")

@@ -27,7 +27,9 @@ def test_an_update_keeps_the_visits_of_the_stops_that_stay(connection: Connectio
     assert route_row(connection, route_id).arrived_at == now
 
 
-def test_an_update_forgets_the_visits_of_the_stops_that_go(connection: Connection, fleet: Fleet, now: datetime) -> None:
+def test_an_update_deletes_the_visits_of_the_stops_that_it_removes(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
     route_id = imported(connection, fleet.live, now=now, externalId="LOAD")
     visit(connection, route_id, 0, now)
 
@@ -37,7 +39,7 @@ def test_an_update_forgets_the_visits_of_the_stops_that_go(connection: Connectio
     assert route_row(connection, route_id).arrived_at is None
 
 
-def test_a_stop_that_gets_another_name_stays(connection: Connection, fleet: Fleet, now: datetime) -> None:
+def test_a_renamed_stop_keeps_its_visits(connection: Connection, fleet: Fleet, now: datetime) -> None:
     route_id = imported(connection, fleet.live, now=now, externalId="LOAD")
     visit(connection, route_id, 0, now)
 
@@ -88,7 +90,7 @@ def test_stops_that_stay_are_the_same_places_in_the_same_order(
 
 @hypothesis_settings(deadline=None)
 @given(stop_lists, st.lists(st.tuples(st.integers(0, 6), st.integers(10, 19)), max_size=4))
-def test_stops_that_are_only_added_to_all_stay(old: list[RouteStopInput], added: list[tuple[int, int]]) -> None:
+def test_all_stops_stay_when_stops_are_only_added(old: list[RouteStopInput], added: list[tuple[int, int]]) -> None:
     new = list(old)
     for position, latitude in added:
         new.insert(position, RouteStopInput("stop", latitude, 0.0))

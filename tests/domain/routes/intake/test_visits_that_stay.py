@@ -81,7 +81,7 @@ def test_a_route_that_is_postponed_by_days_waits_and_its_truck_takes_the_next_on
     assert process(connection, settings, fleet, now=now + minutes(5)) == [build_plan_job(following)]
 
 
-def test_a_route_that_is_postponed_beyond_the_window_is_no_plan_when_it_opens(
+def test_a_route_postponed_beyond_the_window_gets_no_plan_when_the_window_opens(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     load = imported(connection, fleet.live, now=now, start=now + hours(11), **LOAD)
@@ -126,7 +126,7 @@ def test_visits_near_enough_to_the_new_start_stay(
     assert route_row(connection, load).arrived_at == now + hours(5)
 
 
-def test_a_visit_that_a_dispatcher_entered_is_a_visit_too(
+def test_an_entered_arrival_stays_like_any_visit(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     load = imported(connection, fleet.live, now=now, start=now, **LOAD)
@@ -149,7 +149,7 @@ def test_a_visit_that_a_dispatcher_entered_is_a_visit_too(
     assert waits(connection, load)
 
 
-def test_the_sandbox_goes_by_its_own_time(
+def test_the_sandbox_uses_its_simulated_time(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     simulated = now + timedelta(days=3)
@@ -167,7 +167,7 @@ def test_the_sandbox_goes_by_its_own_time(
 # --- The truck -------------------------------------------------------------------------------------------------
 
 
-def test_another_truck_has_visited_nothing(
+def test_a_visit_of_the_first_truck_does_not_count_for_another_truck(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     load = imported(connection, fleet.live, now=now, **LOAD)
@@ -178,7 +178,7 @@ def test_another_truck_has_visited_nothing(
     assert waits(connection, load)
 
 
-def test_a_corrected_mapping_leaves_the_first_truck_s_visit_behind(
+def test_a_corrected_mapping_drops_the_first_truck_s_visit(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     truck: dict[str, Any] = {"vehicle": {"unitNumber": "TRUCK-9"}}
@@ -195,7 +195,7 @@ def test_a_corrected_mapping_leaves_the_first_truck_s_visit_behind(
     assert [job.name for job in jobs] == ["arrivals.process"]
 
 
-def test_the_same_truck_under_another_name_keeps_its_visit(
+def test_the_same_truck_under_another_reference_keeps_its_visit(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     load = imported(connection, fleet.live, now=now, **LOAD)
@@ -219,7 +219,7 @@ def held_after_retiring(
     return load
 
 
-def test_a_retired_truck_s_visit_is_not_the_next_one_s(
+def test_a_retired_truck_s_visit_does_not_count_for_the_next_truck(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     load = held_after_retiring(connection, fleet, settings, "vehicle", fleet.trucks[0], now=now)
@@ -230,7 +230,7 @@ def test_a_retired_truck_s_visit_is_not_the_next_one_s(
     assert waits(connection, load)
 
 
-def test_a_new_driver_s_truck_is_still_where_it_was(
+def test_a_truck_keeps_its_visit_when_its_driver_changes(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     load = held_after_retiring(connection, fleet, settings, "driver", fleet.drivers[0], now=now)
@@ -246,7 +246,7 @@ def test_a_new_driver_s_truck_is_still_where_it_was(
 
 
 @pytest.mark.parametrize("ended", ["active", "completed", "error", "pushed again"])
-def test_after_another_route_of_the_truck_was_started_a_visit_begins_nothing(
+def test_a_visit_starts_no_route_after_the_truck_started_another_one(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime, ended: str
 ) -> None:
     load = imported(connection, fleet.live, now=now, **LOAD)
@@ -272,7 +272,7 @@ def test_after_another_route_of_the_truck_was_started_a_visit_begins_nothing(
     assert waits(connection, load)
 
 
-def test_only_the_last_started_of_two_routes_that_come_back_together_goes_on(
+def test_only_the_last_started_of_two_routes_imported_again_together_continues(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     first = imported(connection, fleet.live, now=now, externalId="FIRST")
@@ -313,7 +313,7 @@ def test_no_draft_of_the_truck_starts_while_a_route_that_has_started_is_imported
 # --- Old positions ---------------------------------------------------------------------------------------------
 
 
-def test_a_truck_that_stands_at_the_first_stop_at_the_import_has_arrived_though_an_old_visit_went(
+def test_a_truck_at_the_first_stop_at_the_import_has_arrived_though_an_old_visit_was_dropped(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     load = imported(connection, fleet.live, now=now, start=now - hours(1), **LOAD)
@@ -329,7 +329,7 @@ def test_a_truck_that_stands_at_the_first_stop_at_the_import_has_arrived_though_
     assert visits_of(connection, load) == {0: (moment - minutes(10), None)}
 
 
-def test_a_visit_that_went_is_not_found_again_in_old_positions(
+def test_a_dropped_visit_is_not_found_again_in_old_positions(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     load = imported(connection, fleet.live, now=now, start=now - hours(1), **LOAD)
@@ -343,7 +343,7 @@ def test_a_visit_that_went_is_not_found_again_in_old_positions(
 
 
 @pytest.mark.parametrize(("waited", "starts"), [(minutes(2), True), (hours(2), False)])
-def test_in_the_sandbox_a_truck_stands_where_its_last_rehearsal_left_it_for_fifteen_minutes(
+def test_a_sandbox_truck_stands_for_fifteen_minutes_where_its_last_route_left_it(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime, waited: timedelta, starts: bool
 ) -> None:
     """The rehearsal was of tomorrow, so all its positions are newer than the import by their own time."""
@@ -355,7 +355,7 @@ def test_in_the_sandbox_a_truck_stands_where_its_last_rehearsal_left_it_for_fift
     assert bool(process(connection, settings, fleet, now=now + waited, live=False)) is starts
 
 
-def test_in_the_sandbox_a_stop_that_the_last_rehearsal_has_left_is_not_where_the_truck_stands(
+def test_a_sandbox_truck_does_not_stand_at_a_stop_that_its_last_route_has_left(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     tomorrow = now + timedelta(days=1)

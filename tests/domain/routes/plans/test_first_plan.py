@@ -98,7 +98,7 @@ def test_a_plan_moves_the_route_on_and_queues_its_message(
 @pytest.mark.parametrize(
     ("fuel", "gallons"), [({"fuel_percent": 62.5}, 125.0), ({}, 100.0), ({"fuel_percent": 140}, 190.0)]
 )
-def test_start_fuel_is_the_newest_reading_else_what_the_policy_assumes(
+def test_start_fuel_is_the_newest_reading_or_else_the_policy_s_assumed_level(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime, fuel: dict[str, Any], gallons: float
 ) -> None:
     route_id = arrived(connection, fleet, settings, now, stops=[JOLIET, PERRYSBURG], **fuel)
@@ -109,7 +109,7 @@ def test_start_fuel_is_the_newest_reading_else_what_the_policy_assumes(
     assert plan.trip.start_gallons == gallons
 
 
-def test_a_reading_from_the_day_before_yesterday_is_none(
+def test_a_reading_from_the_day_before_yesterday_is_ignored(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     route_id = arrived(connection, fleet, settings, now, fuel_percent=60)
@@ -181,7 +181,7 @@ def test_a_live_plan_starts_where_the_truck_is_now_and_a_sandbox_plan_at_its_fir
     assert (sandbox.position, sandbox.stops_left) == (Point(JOLIET["latitude"], JOLIET["longitude"]), (1, 2))
 
 
-def test_a_sandbox_plan_takes_the_newest_level_told_at_the_first_stop(
+def test_a_sandbox_plan_uses_the_newest_level_read_at_the_first_stop(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     """Not that of an earlier rehearsal, though its day was a later one, nor one from further on."""
@@ -245,7 +245,7 @@ def test_an_infeasible_trip_is_an_error_that_says_which_leg(
     assert explanation["infeasible"]["from_mile"] == 0.0
 
 
-def test_planning_that_fails_is_retried_later_and_later_and_then_an_error(
+def test_planning_that_fails_is_retried_with_growing_pauses_and_ends_in_error(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     route_id = arrived(connection, fleet, settings, now)

@@ -75,14 +75,14 @@ def test_a_truck_that_leaves_its_road_gets_a_plan_from_there(journey: Journey) -
     assert [(one["told"], one["current"]) for one in explained["versions"]] == [(True, False), (True, True)]
 
 
-def test_a_driver_who_follows_the_plan_hears_nothing_more(journey: Journey) -> None:
+def test_a_driver_who_follows_the_plan_gets_no_second_message(journey: Journey) -> None:
     journey.drive(Leg(0, 500, 3), fueled=journey.fueled())
     assert journey.causes() == [None]
     assert len(journey.messages()) == 1
     assert journey.track.fuel_stops_passed == 1
 
 
-def test_a_stop_that_is_passed_without_fueling(journey: Journey) -> None:
+def test_a_fuel_stop_passed_without_fueling_causes_a_replan(journey: Journey) -> None:
     (stop,) = journey.fuel_stops
     journey.drive(Leg(0, stop["milesFromOrigin"] + 20))
     assert journey.causes() == [None, "stop_passed"]
@@ -91,7 +91,7 @@ def test_a_stop_that_is_passed_without_fueling(journey: Journey) -> None:
     assert journey.fuel_stops[0]["name"] != stop["name"]
 
 
-def test_a_plan_that_differs_little_is_made_and_not_told(journey: Journey) -> None:
+def test_a_replan_that_differs_little_is_stored_and_not_sent(journey: Journey) -> None:
     """Going another way for half an hour costs little, and the fuel stop is still ahead. It counts on the new road."""
     fueled = journey.fueled()
     shown = journey.route.plan_id
@@ -121,7 +121,7 @@ def test_a_fuel_stop_is_found_on_another_plan_s_road_though_both_end_early(
     assert found[1] == [pytest.approx(mile, abs=0.1) for mile in found[0][: len(found[1])]]
 
 
-def test_a_truck_that_turns_back(journey: Journey) -> None:
+def test_a_truck_that_turns_back_gets_a_new_plan(journey: Journey) -> None:
     """On its plan's road it has not left it. Beyond where the plan begins it has, and the new plan leads from there."""
     journey.drive(Leg(0, 60), Leg(60, 2))
     assert journey.causes() == [None]
@@ -141,7 +141,7 @@ def test_a_truck_that_turns_back(journey: Journey) -> None:
     assert journey.versions()[1].document["totalDistanceMiles"] > journey.versions()[0].document["totalDistanceMiles"]
 
 
-def test_a_plan_is_made_anew_twice_at_most(journey: Journey) -> None:
+def test_a_route_gets_two_replans_at_most(journey: Journey) -> None:
     journey.drive(*(Leg(60 * part, 60 * part + 60, 60 * (part % 2 * 2 - 1)) for part in range(8)))
     first, *anew = journey.causes()
     assert (first, anew[0], len(anew)) == (None, "off_road", 2)
@@ -149,7 +149,7 @@ def test_a_plan_is_made_anew_twice_at_most(journey: Journey) -> None:
     assert journey.track.watch_at is None
 
 
-def test_without_the_setting_nothing_is_compared(
+def test_no_truck_is_compared_with_its_plan_when_the_setting_is_off(
     connection: Connection, fleet: Fleet, stations: None, settings: Settings, now: datetime
 ) -> None:
     journey = Journey(connection, fleet, settings, now)
@@ -158,14 +158,14 @@ def test_without_the_setting_nothing_is_compared(
     assert (journey.track.watch_from, journey.track.watch_at) == (None, None)
 
 
-def test_the_setting_switched_off_on_the_way(journey: Journey) -> None:
+def test_the_setting_may_be_switched_off_on_the_way(journey: Journey) -> None:
     set_policy(journey.connection, journey.fleet.company_id, Policy(replan_en_route=False))
     journey.drive(*AWAY)
     assert journey.causes() == [None]
     assert journey.track.watch_at is None
 
 
-def test_no_truck_leaves_a_road_that_is_not_known(
+def test_no_truck_deviates_from_a_great_circle(
     connection: Connection, replanning: Fleet, settings: Settings, now: datetime
 ) -> None:
     """No road leads to Churchill, and the plan's line to it is straight."""
@@ -192,7 +192,7 @@ def test_a_truck_on_its_road_is_processed_every_quarter_of_an_hour(journey: Jour
     assert jobs <= 14  # of 60 fixes: eight, and some more near the fuel stop
 
 
-def test_positions_that_come_in_three_hours_late(
+def test_late_positions_cause_no_replan_once_the_truck_is_back_on_its_road(
     connection: Connection, replanning: Fleet, settings: Settings, now: datetime
 ) -> None:
     """A truck without coverage left its road and came back: live, nothing is wrong any more."""
@@ -210,7 +210,7 @@ def make_replanning(connection: Connection) -> Fleet:
     return make_fleet(connection, replan_en_route=True)
 
 
-def test_late_positions_from_before_what_was_compared_are_not_compared_again(journey: Journey) -> None:
+def test_late_positions_older_than_the_last_comparison_are_ignored(journey: Journey) -> None:
     fixes = journey.fixes(Leg(0, 40), Leg(40, 80, 14), Leg(80, 100))
     journey.run(journey.report(fixes[40:]))
     journey.run(journey.report(fixes[:40]))
@@ -234,7 +234,7 @@ def test_the_same_plan_is_not_made_twice(journey: Journey) -> None:
     assert len(journey.messages()) == 2
 
 
-def test_a_lost_job_is_found_again(journey: Journey) -> None:
+def test_a_lost_replan_job_is_enqueued_again(journey: Journey) -> None:
     for fix in journey.fixes(*AWAY):
         journey.report([fix])
     while len(journey.versions()) < 2:
@@ -243,7 +243,7 @@ def test_a_lost_job_is_found_again(journey: Journey) -> None:
     assert journey.causes() == [None, "off_road"]
 
 
-def test_while_a_correction_is_on_its_way_no_other_plan_is_made(journey: Journey) -> None:
+def test_no_other_plan_is_made_while_a_correction_is_being_delivered(journey: Journey) -> None:
     """Its message is not out yet: the plan that the driver will have is not known. Then the truck is compared with its
     road."""
     shown = journey.route.plan_id
@@ -262,7 +262,7 @@ def test_while_a_correction_is_on_its_way_no_other_plan_is_made(journey: Journey
     assert [message.status in ("sent", "suppressed") for message in journey.messages()] == [True] * 3
 
 
-def test_a_plan_made_anew_while_the_message_of_a_correction_is_on_its_way(journey: Journey) -> None:
+def test_a_replan_computed_while_a_correction_is_stored_is_dropped_and_made_later(journey: Journey) -> None:
     """The correction is stored while the new plan is computed: the new plan is dropped, and made again afterwards."""
     for fix in journey.fixes(*AWAY):
         for job in journey.report([fix]):
@@ -296,7 +296,7 @@ def test_a_correction_that_cannot_be_sent_leaves_the_plan_and_the_truck_is_watch
     assert journey.causes() == [None, "off_road"]
 
 
-def test_a_completed_route_is_not_planned_anew(
+def test_a_completed_route_gets_no_replan(
     connection: Connection, replanning: Fleet, settings: Settings, now: datetime
 ) -> None:
     """All that it did came in at once: what it did on the way is over."""
@@ -309,7 +309,7 @@ def test_a_completed_route_is_not_planned_anew(
     assert journey.track.watch_at is None
 
 
-def test_failed_attempts_end_and_the_driver_keeps_his_plan(journey: Journey) -> None:
+def test_failed_replans_end_and_the_driver_keeps_the_plan(journey: Journey) -> None:
     for fix in journey.fixes(*AWAY):
         for job in journey.report([fix]):
             journey.work(job)
@@ -343,7 +343,7 @@ def outcome(journey: Journey) -> list[Any]:
     phases=[Phase.generate],  # a seed has no simpler one
 )
 @given(st.integers(0, 10**6).map(random.Random))
-def test_in_simulated_time_nothing_depends_on_how_fixes_and_jobs_come(
+def test_replans_in_simulated_time_do_not_depend_on_how_fixes_and_jobs_come(
     connection: Connection, stations: None, settings: Settings, now: datetime, rng: random.Random
 ) -> None:
     aside = [rng.choice([0.0, 0.0, rng.uniform(-60, 60)]) for _ in range(5)]
@@ -388,6 +388,6 @@ def test_in_simulated_time_nothing_depends_on_how_fixes_and_jobs_come(
         assert outcome_of(other) == outcome_of(slow)
 
 
-def test_the_miles_of_the_helper_are_those_of_the_road() -> None:
+def test_the_test_helper_s_miles_are_those_of_the_road() -> None:
     line, miles = [(40.0, -90.0), (41.0, -90.0)], [0.0, 69.0]
     assert math.isclose(at_mile(line, miles, 34.5, 0).latitude, 40.5)

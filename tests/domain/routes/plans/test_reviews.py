@@ -49,7 +49,7 @@ def test_fuel_taken_at_the_first_stop_corrects_the_plan_once(trip: Trip) -> None
     assert trip.review() is None
 
 
-def test_one_odd_reading_and_a_tank_that_is_being_filled_change_nothing(trip: Trip) -> None:
+def test_an_odd_reading_or_a_tank_being_filled_changes_no_plan(trip: Trip) -> None:
     trip.send()
     assert trip.report(JOLIET, 40, 95, 40) == []
     assert trip.report(JOLIET, 5, None, 41) == []
@@ -57,7 +57,7 @@ def test_one_odd_reading_and_a_tank_that_is_being_filled_change_nothing(trip: Tr
     assert trip.report(JOLIET, 85, 85) == [review_plan_job(trip.route_id)]
 
 
-def test_a_plan_not_yet_sent_is_replaced_quietly_and_as_often_as_need_be(trip: Trip) -> None:
+def test_an_unsent_plan_is_replaced_without_a_correction_as_often_as_needed(trip: Trip) -> None:
     for percent in (70, 90):
         assert trip.report(JOLIET, percent, percent) == [review_plan_job(trip.route_id)]
         assert trip.review() == "replaced"
@@ -71,7 +71,7 @@ def test_a_plan_not_yet_sent_is_replaced_quietly_and_as_often_as_need_be(trip: T
     assert trip.review() == "corrected"
 
 
-def test_leaving_is_the_last_review_and_usually_finds_nothing(trip: Trip) -> None:
+def test_the_last_review_is_at_the_departure_and_usually_changes_nothing(trip: Trip) -> None:
     trip.send()
     assert trip.depart(38) == [review_plan_job(trip.route_id)]
     assert trip.review() is None
@@ -96,7 +96,7 @@ def test_new_prices_correct_the_plan_where_they_matter(trip: Trip, change: float
     assert trip.review() is None  # it was reviewed with these prices
 
 
-def test_small_changes_do_not_add_up_unseen(trip: Trip) -> None:
+def test_small_changes_of_fuel_cause_a_review_once_they_add_up(trip: Trip) -> None:
     trip.send()
     trip.report(JOLIET, 48, 48)
     trip.new_prices(0)
@@ -104,7 +104,7 @@ def test_small_changes_do_not_add_up_unseen(trip: Trip) -> None:
     assert trip.report(JOLIET, 56, 56) == [review_plan_job(trip.route_id)]
 
 
-def test_prices_of_another_company_or_after_leaving_are_no_reason(trip: Trip) -> None:
+def test_prices_of_another_company_or_after_the_departure_cause_no_review(trip: Trip) -> None:
     trip.send()
     assert review_requests.after_new_prices(trip.connection, new_id(), now=trip.now) == []
     assert review_requests.after_new_prices(trip.connection, trip.fleet.company_id, now=trip.now) != []
@@ -163,7 +163,7 @@ def on_the_way(trip: Trip, start_percent: float, *, hours: float, first_mile: fl
     )
 
 
-def test_fuel_burned_on_the_road_is_no_change_however_late_it_is_told(trip: Trip) -> None:
+def test_fuel_burned_on_the_road_is_no_change_however_late_its_reading_comes(trip: Trip) -> None:
     trip.send()
     assert on_the_way(trip, 40, hours=3.5) == [review_plan_job(trip.route_id)]
 
@@ -174,20 +174,20 @@ def test_fuel_burned_on_the_road_is_no_change_however_late_it_is_told(trip: Trip
     assert trip.messages("pending") == []
 
 
-def test_fuel_filled_before_leaving_is_a_change_however_late_it_is_told(trip: Trip) -> None:
+def test_fuel_filled_before_the_departure_is_a_change_however_late_its_reading_comes(trip: Trip) -> None:
     trip.send()
     assert on_the_way(trip, 90, hours=3.5) == [review_plan_job(trip.route_id)]
     assert trip.review() == "corrected"
 
 
-def test_a_truck_first_seen_far_away_burned_what_its_mileage_says(trip: Trip) -> None:
+def test_a_truck_first_seen_far_away_burned_fuel_by_its_miles_per_gallon(trip: Trip) -> None:
     trip.send()
     trip.now += timedelta(hours=1)
     assert on_the_way(trip, 40, hours=0.3, first_mile=150) == [review_plan_job(trip.route_id)]
     assert trip.review() is None
 
 
-def test_a_level_read_beyond_the_first_purchase_says_nothing_about_the_departure(trip: Trip) -> None:
+def test_a_level_read_after_the_first_purchase_is_ignored(trip: Trip) -> None:
     trip.send()
     first_purchase = route_plan(trip)["stops"][0]["milesFromOrigin"]
     trip.now += timedelta(hours=3)
@@ -206,7 +206,7 @@ def route_plan(trip: Trip) -> dict[str, Any]:
     return document
 
 
-def test_a_plan_made_hours_into_the_trip_is_not_held_against_the_level_at_the_start(
+def test_a_plan_made_hours_into_the_trip_is_not_compared_with_the_level_at_the_start(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     trip = Trip(connection, fleet, settings, now, fleet.live, planned=False)
@@ -236,7 +236,7 @@ def test_prices_are_compared_over_the_same_road_only(
     assert trip.review() == "confirmed"
 
 
-def test_nobody_is_told_of_prices_while_the_tank_fills(trip: Trip) -> None:
+def test_new_prices_cause_no_correction_while_the_tank_is_being_filled(trip: Trip) -> None:
     trip.send()
     trip.report(JOLIET, 60, 75)
     trip.new_prices(-0.6)
@@ -273,7 +273,7 @@ def test_a_review_is_due_however_often_it_is_asked_for(trip: Trip) -> None:
     assert trip.route_id in review_requests.due_reviews(trip.connection, now=began + timedelta(minutes=2))
 
 
-def test_a_review_that_fails_is_taken_later_and_later_until_the_last_attempt(trip: Trip) -> None:
+def test_a_review_that_fails_is_retried_with_growing_pauses_until_the_last_attempt(trip: Trip) -> None:
     trip.send()
     trip.report(JOLIET, 90, 90)
     plan_id = route_row(trip.connection, trip.route_id).plan_id
@@ -295,7 +295,7 @@ def test_a_review_that_fails_is_taken_later_and_later_until_the_last_attempt(tri
     assert route_row(trip.connection, trip.route_id).attempts == 0
 
 
-def test_the_review_of_a_finished_plan_is_forgotten(trip: Trip) -> None:
+def test_the_review_of_a_finished_plan_is_deleted(trip: Trip) -> None:
     trip.send()
     trip.report(JOLIET, 90, 90)
     trip.connection.execute("UPDATE routes SET status = 'completed' WHERE id = %s", (trip.route_id,))
@@ -325,7 +325,7 @@ def test_a_correction_that_is_not_sent_yet_is_replaced_and_nothing_of_it_is_show
     assert [message.text.startswith("CORRECTED") for message in trip.messages(*SENT)] == [False, True]
 
 
-def test_a_correction_that_failed_for_good_does_not_use_up_the_one_there_is(trip: Trip) -> None:
+def test_a_correction_that_failed_for_good_does_not_count(trip: Trip) -> None:
     trip.send()
     trip.report(JOLIET, 70, 70)
     trip.review()
@@ -354,7 +354,7 @@ def test_a_plan_whose_message_is_on_its_way_is_reviewed_afterwards(trip: Trip, s
     assert route_row(trip.connection, trip.route_id).review_at is not None
 
 
-def test_a_rehearsal_of_a_later_day_does_not_move_the_review_of_an_earlier_one(
+def test_a_sandbox_fix_of_a_later_day_does_not_move_the_review_of_an_earlier_trip(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     """A fix posted before the truck arrived is of another trip, however late its day."""

@@ -193,7 +193,7 @@ def test_a_started_route_without_a_visit_for_two_weeks_becomes_error_and_frees_i
     assert process(connection, settings, fleet, now=later) == [build_plan_job(following)]
 
 
-def test_new_plans_are_no_sign_of_life_of_a_truck(
+def test_a_route_without_visits_ends_in_error_though_its_plan_was_updated(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     route_id = imported(connection, fleet.live, now=now)
@@ -207,7 +207,7 @@ def test_new_plans_are_no_sign_of_life_of_a_truck(
     assert status_of(connection, route_id) is RouteStatus.ERROR
 
 
-def test_a_simulated_truck_lives_by_our_clock(
+def test_a_silent_sandbox_route_ends_by_our_clock(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     route_id = imported(connection, fleet.sandbox, now=now, start=now - timedelta(days=30))

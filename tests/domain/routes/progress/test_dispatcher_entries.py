@@ -102,7 +102,7 @@ def test_the_plan_starts_at_the_stop_with_the_entered_arrival_unless_a_newer_pos
     assert task.position == place_of(PERRYSBURG)
 
 
-def test_entries_take_a_route_through_its_life(
+def test_entries_alone_bring_a_route_to_completed(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime, enter: Entering
 ) -> None:
     route_id = imported(connection, fleet.live, now=now)
@@ -207,7 +207,7 @@ def test_an_update_keeps_the_entries_of_the_stops_that_stay(
     assert status_of(connection, route_id) is RouteStatus.DRAFT
 
 
-# --- What is refused ---------------------------------------------------------------------------------------------
+# --- Refused entries ---------------------------------------------------------------------------------------------
 
 
 def test_an_impossible_entry_is_refused(connection: Connection, fleet: Fleet, now: datetime, enter: Entering) -> None:
@@ -227,7 +227,7 @@ def test_an_impossible_entry_is_refused(connection: Connection, fleet: Fleet, no
     assert visits_of(connection, route_id) == {}
 
 
-def test_another_companys_route_and_the_other_environment_s_do_not_exist(
+def test_routes_of_another_company_or_environment_are_not_found(
     connection: Connection, fleet: Fleet, now: datetime, enter: Entering
 ) -> None:
     route_id = imported(connection, fleet.live, now=now)

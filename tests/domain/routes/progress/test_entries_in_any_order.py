@@ -61,7 +61,7 @@ _PLACES = (JOLIET, PERRYSBURG, NEWARK)
 @pytest.mark.slow
 @hypothesis_settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_STEPS)
-def test_any_order_and_repetition_gives_one_message(
+def test_entries_in_any_order_and_repetition_give_one_message(
     database: Database, settings: Settings, now: datetime, steps: list[str]
 ) -> None:
     """Entries, positions, plans, attempts, and plans or messages that are asked for again."""

@@ -52,7 +52,7 @@ def test_the_plan_is_made_again_and_stays_where_nothing_changed(trip: Trip) -> N
     assert kept == (trip.now, "plan_kept", None, "fuel and prices have not changed enough")
 
 
-def test_the_driver_hears_of_a_plan_made_again_only_by_the_one_correction(trip: Trip) -> None:
+def test_a_plan_made_again_is_sent_only_as_the_one_correction(trip: Trip) -> None:
     trip.send()
     trip.report(JOLIET, 90, 90)
     for _ in range(3):

@@ -145,7 +145,7 @@ def test_only_the_plan_that_the_driver_should_get_is_sent_again(
         dispatcher_entries.send_again(connection, fleet.live, other, correction, DOT, driver_was_asked=True, now=now)
 
 
-def test_a_message_is_sent_again_once_however_many_ask_at_the_same_time(
+def test_a_message_is_sent_again_once_though_several_ask_at_the_same_time(
     database: Database, settings: Settings, now: datetime, gateway: Gateway
 ) -> None:
     with database.transaction() as connection:

@@ -205,7 +205,7 @@ def test_a_draft_can_start_from_twelve_hours_before_its_start(
     assert bool(visits_of(connection, route_id)) is starts
 
 
-def test_a_draft_that_is_a_day_late_stands_in_the_way_no_more(
+def test_a_draft_that_is_a_day_late_gives_way_to_the_next(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     imported(connection, fleet.live, now=now, start=now - hours(25))
@@ -214,7 +214,7 @@ def test_a_draft_that_is_a_day_late_stands_in_the_way_no_more(
     assert stand_at(connection, settings, fleet, JOLIET, now) == [build_plan_job(following)]
 
 
-def test_a_live_position_never_moves_a_sandbox_route_nor_the_other_way_round(
+def test_positions_move_only_routes_of_their_own_environment(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     live = imported(connection, fleet.live, now=now)
@@ -252,7 +252,7 @@ def test_no_other_route_starts_while_one_is_active(
     assert visits_of(connection, second) == {}
 
 
-def test_a_truck_at_home_does_not_end_its_trip_home_before_it_has_begun(
+def test_a_truck_at_home_does_not_complete_its_round_trip_before_leaving(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     post(connection, fleet.live, positions_at(JOLIET, now - hours(1), count=3), now=now - minutes(50))
@@ -294,7 +294,7 @@ def test_a_fix_in_the_year_one_does_not_stop_the_processing(
     assert build_plan_job(sound) in process(connection, settings, fleet, now=now)
 
 
-def test_simulated_time_may_reach_the_last_year_there_is(
+def test_simulated_time_may_reach_the_year_9999(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     route_id = imported(connection, fleet.sandbox, now=now)

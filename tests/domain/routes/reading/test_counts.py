@@ -226,7 +226,7 @@ def test_writers_of_the_same_count_do_not_wait_for_one_another(alone: Database, 
         assert_exact(connection)
 
 
-def test_a_wrong_count_is_found_and_mended(alone: Database, company: Fleet) -> None:
+def test_a_wrong_count_is_found_and_corrected(alone: Database, company: Fleet) -> None:
     """Whatever went wrong: a count that was changed, one that is missing, routes that were loaded without triggers."""
     with alone.transaction() as connection:
         kept = insert(connection, company.live, *[(STATUSES[0], MIDNIGHT)] * 3, (STATUSES[1], MIDNIGHT))
@@ -252,7 +252,7 @@ def test_a_wrong_count_is_found_and_mended(alone: Database, company: Fleet) -> N
         assert reconcile(connection) == []
 
 
-def test_counts_that_became_zero_are_forgotten(alone: Database, company: Fleet) -> None:
+def test_counts_that_became_zero_are_deleted(alone: Database, company: Fleet) -> None:
     with alone.transaction() as connection:
         ids = insert(connection, company.live, *[(status, MIDNIGHT) for status in STATUSES])
         fold(connection, limit=100)
@@ -266,7 +266,7 @@ def test_counts_that_became_zero_are_forgotten(alone: Database, company: Fleet) 
         assert_exact(connection)
 
 
-def test_one_of_two_reconciliations_at_the_same_time_waits(alone: Database, company: Fleet) -> None:
+def test_one_of_two_concurrent_reconciliations_waits(alone: Database, company: Fleet) -> None:
     """Else both would find the same difference and add it twice."""
     with alone.transaction() as connection:
         insert(connection, company.live, (STATUSES[0], MIDNIGHT))

@@ -224,7 +224,7 @@ def entries_read(connection: Connection) -> int:
         (RouteQuery(start_from=STARTS[1], start_to=STARTS[-1]), 2 * A_DAY - A_DAY // 3),
     ],
 )
-def test_a_page_and_its_total_cost_no_more_than_a_few_days_have(
+def test_a_page_and_its_total_read_only_the_rows_of_a_few_days(
     connection: Connection, busy: Fleet, query: RouteQuery, total: int, offset: int
 ) -> None:
     """Wherever in the list it is: else the far pages of a large company take long."""

@@ -67,7 +67,7 @@ def test_unit_and_driver_find_matched_and_waiting_routes(connection: Connection,
     assert found(connection, fleet.live, unit="101", driver="bo") == []
 
 
-def test_reasons_status_and_days(connection: Connection, fleet: Fleet) -> None:
+def test_routes_are_found_by_reason_status_and_day(connection: Connection, fleet: Fleet) -> None:
     load(connection, fleet.live, "DRAFT")
     load(connection, fleet.live, "NO-TRUCK", vehicle={"unitNumber": "9"})
     load(connection, fleet.live, "NO-DRIVER", driver={"name": "Nobody"})
@@ -82,7 +82,7 @@ def test_reasons_status_and_days(connection: Connection, fleet: Fleet) -> None:
     assert "LATER" not in found(connection, fleet.live, start_to=NOW + timedelta(days=2), text="-")
 
 
-def test_only_the_tenants_own(connection: Connection, fleet: Fleet) -> None:
+def test_only_routes_of_the_tenant_are_found(connection: Connection, fleet: Fleet) -> None:
     load(connection, fleet.live, "MINE")
     load(connection, make_fleet(connection).live, "THEIRS")
     load(connection, fleet.sandbox, "TRIED")
@@ -115,7 +115,7 @@ def test_a_whole_load_number_is_found_beyond_the_bound(
     assert (partial.total, partial.is_partial, [one.external_id for one in partial.routes]) == (3, True, ["NEW-1"])
 
 
-def test_pages(connection: Connection, fleet: Fleet) -> None:
+def test_found_routes_are_shown_in_pages(connection: Connection, fleet: Fleet) -> None:
     for number in range(5):
         load(connection, fleet.live, f"LOAD-{number}", hours=1 + number)
     for wanted in (RouteSearch(text="load"), RouteSearch()):

@@ -156,13 +156,13 @@ def test_fuel_where_the_truck_stands_comes_after_the_stop_that_it_has_reached() 
     check(route, plan, [300.0])
 
 
-def test_fuel_of_a_trip_whose_every_stop_was_reached_is_shown_all_the_same() -> None:
+def test_fuel_stops_are_shown_when_every_stop_was_reached() -> None:
     route, _ = planned([], [0.0], reached=1, fuel_percent=16.0)
 
     assert [stop.name for stop in route.stops] == ["stop 0", "fuel at 0.0", "stop 1"]
 
 
-def test_a_truck_that_left_before_its_start_was_due_at_its_first_stop_before_it_came_anywhere() -> None:
+def test_a_truck_that_left_before_its_start_has_planned_arrivals_in_order() -> None:
     route, plan = planned([100.0], [50.0], fuel_percent=30.0, scheduled_start=NOW + timedelta(hours=5))
 
     check(route, plan, [100.0])
