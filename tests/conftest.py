@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -75,6 +76,20 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def pytest_make_parametrize_id(val: Any) -> str | None:
+    """Names a case by its values, where pytest by itself would number it: `changes0`. Parallel workers must find the
+    same names, so a case that depends on the clock needs an id of its own."""
+    if isinstance(val, dict):
+        text = ", ".join(f"{key}={value}" for key, value in val.items())
+    elif type(val) in (list, tuple):
+        text = " ".join(str(one) for one in val)
+    elif isinstance(val, datetime):
+        text = val.isoformat()
+    else:
+        return None
+    return text[:60].encode("unicode_escape").decode() or "empty"
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses by the marks
