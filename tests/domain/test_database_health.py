@@ -21,6 +21,7 @@ from domain.statements import Query, Statement
 from tests.conftest import make_database
 from tests.rows import named
 from tests.servers import SilentProxy
+from tests.service import eventually
 
 CONNECTIONS = 6
 USES = [Database.transaction, Database.transaction_by_key, Database.by_key]
@@ -142,7 +143,7 @@ def test_connections_that_the_server_ended_for_idling_fail_no_transaction(url: s
         admin.execute(SQL("ALTER DATABASE {} SET idle_session_timeout = 500").format(Identifier(str(name))))
     with Database(url, limits=SERVING, fail_fast=True) as database:
         fill(database)
-        time.sleep(2)
+        eventually(lambda: backends(url), lambda found: not found)
         started = time.monotonic()
         for use in USES:
             with use(database) as connection:
