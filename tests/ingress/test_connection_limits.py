@@ -1,4 +1,4 @@
-"""How many connections one address may have, how many there may be in all, and whose they are."""
+"""Connections are limited in all and by address; the limiter knows which address a connection counts for."""
 
 import resource
 

@@ -1,4 +1,4 @@
-"""What a cancel does by the status of its route, on real PostgreSQL."""
+"""The effect of a cancel depends on the status of its route, on real PostgreSQL (decision 6)."""
 
 from datetime import datetime
 

@@ -55,7 +55,7 @@ Meanings = dict[str, Callable[[str], list[UUID]]]
 
 VEHICLE_REFERENCES = {"unitNumber": ("unit number", "unit_number"), "vin": ("VIN", "vin")}
 DRIVER_REFERENCES = {"name": ("name", "driver_name"), "externalId": ("external id", "driver_external_id")}
-"""What the hold reason calls a field of a push, and the kind of its mappings."""
+"""The name of a pushed field in the hold reason, and the kind of its mappings."""
 
 
 def _stored_fleet(

@@ -1,4 +1,4 @@
-"""A push supersedes older routes with the same reference, on real PostgreSQL (decisions 5 and 6)."""
+"""A push supersedes older routes with the same reference, on real PostgreSQL (decision 5)."""
 
 from datetime import datetime, timedelta
 
