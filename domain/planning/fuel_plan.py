@@ -22,7 +22,7 @@ from domain.planning.explanation import Explanation, pack_explanation
 from domain.planning.plan_inputs import DEFAULT_MPG, MILE_DECIMALS, PlanInputs
 from domain.planning.relaxation import PlanLimits, RelaxedLimit, least_relaxation
 from domain.planning.rounding import solve_rounded
-from domain.planning.schedule import Waypoint, arrival_times
+from domain.planning.schedule import RoadPoint, arrival_times
 from domain.planning.trips import Candidate, Infeasible, Purchase, Trip, drive_trip
 from domain.stations.offers import Station
 from domain.stations.prices import PRICE_DECIMALS
@@ -237,13 +237,15 @@ def _arrivals(
     road = inputs.road
     point_miles = [round(mile, MILE_DECIMALS) for mile in road.stop_miles]
     miles = [trip.candidates[index].mile for index, _ in purchases]
-    waypoints = [Waypoint(float(np.interp(mile, point_miles, road.stop_hours)), stay=FUEL_STOP_TIME) for mile in miles]
+    road_points = [
+        RoadPoint(float(np.interp(mile, point_miles, road.stop_hours)), stay=FUEL_STOP_TIME) for mile in miles
+    ]
     opens = inputs.opens or [None] * len(road.stop_hours[1:])
     miles += point_miles[1:]
-    waypoints += map(Waypoint, road.stop_hours[1:], opens)
-    driven = sorted(range(len(waypoints)), key=miles.__getitem__)  # at one mile the fuel stop comes first
-    times = dict(zip(driven, arrival_times(inputs.departure, (waypoints[at] for at in driven)), strict=True))
-    ordered = [times[at] for at in range(len(waypoints))]
+    road_points += map(RoadPoint, road.stop_hours[1:], opens)
+    driven = sorted(range(len(road_points)), key=miles.__getitem__)  # at one mile the fuel stop comes first
+    times = dict(zip(driven, arrival_times(inputs.departure, (road_points[at] for at in driven)), strict=True))
+    ordered = [times[at] for at in range(len(road_points))]
     points = map(PlannedPoint, point_miles[1:], ordered[len(purchases) :])
     return tuple(ordered[: len(purchases)]), tuple(points)
 

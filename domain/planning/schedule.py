@@ -16,7 +16,7 @@ REST = timedelta(hours=10)
 LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 
 
-class Waypoint(NamedTuple):
+class RoadPoint(NamedTuple):
     """A place on the way: the hours of driving to it in all, when it opens, and how long the truck stays there."""
 
     driving_hours: float
@@ -24,24 +24,26 @@ class Waypoint(NamedTuple):
     stay: timedelta = timedelta(0)
 
 
-def arrival_times(departure: datetime, waypoints: Iterable[Waypoint]) -> Iterator[datetime | None]:
-    """The arrival at each waypoint, in driving order. An early truck waits, so it arrives at the opening.
+def arrival_times(departure: datetime, road_points: Iterable[RoadPoint]) -> Iterator[datetime | None]:
+    """The arrival at each road point, in driving order. An early truck waits, so it arrives at the opening.
 
     None where that is after the year 9999, the last one of a `datetime`: a window may open that late.
     """
     longest = LAST_MOMENT - departure
     since_departure, hours, hours_since_rest = timedelta(0), 0.0, 0.0
-    for waypoint in waypoints:
-        # waypoints at one rounded mile may be a second out of order
-        leg_hours = max(waypoint.driving_hours - hours, 0.0)
+    for road_point in road_points:
+        # road points at one rounded mile may be a second out of order
+        leg_hours = max(road_point.driving_hours - hours, 0.0)
         while hours_since_rest + leg_hours > MAX_DRIVING_HOURS + 1e-9:
             until_rest = MAX_DRIVING_HOURS - hours_since_rest
             since_departure += timedelta(hours=until_rest) + REST
             leg_hours, hours_since_rest = leg_hours - until_rest, 0.0
         since_departure += timedelta(hours=leg_hours)
-        hours, hours_since_rest = max(waypoint.driving_hours, hours), hours_since_rest + leg_hours
-        arrival = max(since_departure, waypoint.opens - departure) if waypoint.opens is not None else since_departure
+        hours, hours_since_rest = max(road_point.driving_hours, hours), hours_since_rest + leg_hours
+        arrival = (
+            max(since_departure, road_point.opens - departure) if road_point.opens is not None else since_departure
+        )
         yield departure + arrival if arrival <= longest else None
-        if arrival + waypoint.stay - since_departure >= REST:
+        if arrival + road_point.stay - since_departure >= REST:
             hours_since_rest = 0.0
-        since_departure = arrival + waypoint.stay
+        since_departure = arrival + road_point.stay
