@@ -9,8 +9,8 @@ import msgspec
 
 from domain.contract.shapes import Driver, DriverList, DriverQuery, Vehicle, VehicleList, VehicleQuery
 from domain.database import Connection
+from domain.fleet.listings import StoredVehicle
 from domain.fleet.matching import MappingKind, Matched
-from domain.fleet.vehicles import StoredVehicle
 from domain.ids import shown_id, with_shown_ids
 from domain.statements import Statement
 

@@ -4,9 +4,8 @@ Like every change of a fleet, an import holds the lock of the company's row (`lo
 """
 
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 from uuid import UUID
 
 from msgspec import Meta, Struct
@@ -20,6 +19,7 @@ from domain.contract.csvfiles import ImportReport, Progress, read_rows
 from domain.contract.shapes import Reference, ShortText, Text
 from domain.database import Connection
 from domain.fleet.former_names import forget_former_names, keep_stored_names
+from domain.fleet.listings import StoredDriver
 from domain.fleet.merging import Record, merge_rows
 from domain.fleet.records import AlreadyInFleet, FleetTable, require_in_service
 from domain.ids import new_id
@@ -40,18 +40,6 @@ class DriverRow(Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.contact is not None and (fault := fault_of(self.contact)) is not None:
             raise ValueError(f"contact {fault}")
-
-
-class StoredDriver(NamedTuple):
-    """A driver as it is stored, with the contact sealed: the fields of `DriverRow`, between its id and the time when it
-    was retired."""
-
-    id: UUID
-    name: str | None
-    display_name: str | None
-    external_id: str | None
-    contact: str | None
-    retired_at: datetime | None
 
 
 _DRIVERS = FleetTable("drivers", StoredDriver, DriverRow)

@@ -1,8 +1,38 @@
-"""Lists of a company's vehicles and drivers for the console. The API's lists are in `api_lists`."""
+"""Stored vehicles and drivers, and their lists for the console. The API's lists are in `api_lists`."""
 
-from domain.fleet.drivers import StoredDriver
-from domain.fleet.vehicles import StoredVehicle
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
 from domain.listing import Listing
+
+
+class StoredVehicle(NamedTuple):
+    """A vehicle as it is stored: the fields of `VehicleRow`, between its id and the time when it was retired."""
+
+    id: UUID
+    unit_number: str | None
+    vin: str | None
+    license_plate: str | None
+    make: str | None
+    model: str | None
+    year: str | None
+    fuel_tank_capacity_gallons: float | None
+    mpg: float | None
+    retired_at: datetime | None
+
+
+class StoredDriver(NamedTuple):
+    """A driver as it is stored, with the contact sealed: the fields of `DriverRow`, between its id and the time when it
+    was retired."""
+
+    id: UUID
+    name: str | None
+    display_name: str | None
+    external_id: str | None
+    contact: str | None
+    retired_at: datetime | None
+
 
 VEHICLES = Listing(
     StoredVehicle,

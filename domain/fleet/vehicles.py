@@ -4,9 +4,8 @@ Whatever changes a fleet holds the lock of its company's row (`lock_company`), s
 other.
 """
 
-from datetime import datetime
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 from uuid import UUID
 
 from msgspec import Meta, Struct
@@ -17,6 +16,7 @@ from domain.contract.captions import Caption
 from domain.contract.csvfiles import ImportReport, Progress, read_rows
 from domain.contract.shapes import Reference, ShortText, Vin
 from domain.database import Connection
+from domain.fleet.listings import StoredVehicle
 from domain.fleet.merging import Record, merge_rows
 from domain.fleet.records import AlreadyInFleet, FleetTable, require_in_service
 from domain.ids import new_id
@@ -41,21 +41,6 @@ class VehicleRow(Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.unit_number is None and self.vin is None:
             raise ValueError("unit_number or vin is needed")
-
-
-class StoredVehicle(NamedTuple):
-    """A vehicle as it is stored: the fields of `VehicleRow`, between its id and the time when it was retired."""
-
-    id: UUID
-    unit_number: str | None
-    vin: str | None
-    license_plate: str | None
-    make: str | None
-    model: str | None
-    year: str | None
-    fuel_tank_capacity_gallons: float | None
-    mpg: float | None
-    retired_at: datetime | None
 
 
 _VEHICLES = FleetTable("vehicles", StoredVehicle, VehicleRow)

@@ -14,10 +14,11 @@ from msgspec import Struct
 from domain.accounts.users import MAY_EDIT_FLEET, MAY_EDIT_POLICY, MAY_EDIT_STATIONS
 from domain.contract.captions import CaptionedField, captioned_fields
 from domain.fleet import listings as fleet_listings
-from domain.fleet.drivers import DriverRow, StoredDriver
+from domain.fleet.drivers import DriverRow
+from domain.fleet.listings import StoredDriver, StoredVehicle
 from domain.fleet.matching import Matched
 from domain.fleet.records import ID_KIND
-from domain.fleet.vehicles import StoredVehicle, VehicleRow
+from domain.fleet.vehicles import VehicleRow
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Role
 from domain.listing import Listing

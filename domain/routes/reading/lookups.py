@@ -150,50 +150,52 @@ class _Total(NamedTuple):
     total: int
 
 
-_LISTED = """routes r WHERE r.company_id = %(company_id)s AND r.environment = %(environment)s
-    AND (%(status)s::text IS NULL OR r.status = %(status)s)"""
-_DATED = f"""{_LISTED}
-    AND (%(start_from)s::timestamptz IS NULL OR r.scheduled_start >= %(start_from)s)
-    AND (%(start_to)s::timestamptz IS NULL OR r.scheduled_start < %(start_to)s)"""
-_OF_VEHICLE = f"{_DATED} AND r.vehicle_id = %(vehicle_id)s"
-_OF_EXTERNAL_ID = f"""{_DATED}
+_TENANTS_ROUTES = "routes r WHERE r.company_id = %(company_id)s AND r.environment = %(environment)s"
+_BETWEEN = """
+    AND r.scheduled_start >= coalesce(%(start_from)s::timestamptz, '-infinity')
+    AND r.scheduled_start < coalesce(%(start_to)s::timestamptz, 'infinity')"""
+_ANY_STATUS = " AND (%(status)s::text IS NULL OR r.status = %(status)s)"
+_OF_VEHICLE = f"{_TENANTS_ROUTES}{_ANY_STATUS}{_BETWEEN} AND r.vehicle_id = %(vehicle_id)s"
+_OF_EXTERNAL_ID = f"""{_TENANTS_ROUTES}{_ANY_STATUS}{_BETWEEN}
     AND (%(vehicle_id)s::uuid IS NULL OR r.vehicle_id = %(vehicle_id)s)
     AND r.id = (SELECT {_NEWEST.format(external_id="w.external_id")}
                 FROM (SELECT %(company_id)s::uuid, %(environment)s::text, %(external_id)s::text)
                      AS w (company_id, environment, external_id))"""  # noqa: S608 (constants of this module)
-"""The routes of four kinds of list. A filter that is not given costs nothing: PostgreSQL knows the parameters when it
-plans, and drops its clause. An `externalId` names one route, to which the other filters apply."""
+"""The plan of a list by key is made before its parameters are known (`BY_KEY`). So a filter that an index serves stands
+in the text without `OR`: `from` and `to` always, with infinity where they are not given, and the status where it is.
+`IS NULL OR` is for what narrows few routes further. An `externalId` names one route, to which the others apply."""
 
 _DAY_OF_START = "date_bin('1 day', %(start_{end})s::timestamptz, timestamptz 'epoch')"
 _FIRST_DAY, _LAST_DAY = _DAY_OF_START.format(end="from"), _DAY_OF_START.format(end="to")
 _DAY = "interval '24 hours'"
 
-_COUNTED = f"""
-    SELECT day, sum(routes)::int AS routes FROM {COUNTED_COLUMNS} AS parts
-    WHERE company_id = %(company_id)s AND environment = %(environment)s
-      AND (%(status)s::text IS NULL OR status = %(status)s)
-    GROUP BY day
-"""  # noqa: S608 (constants of this module)
-"""The number of listed routes that start on each day."""
 
-_DATED_COUNTED = f"""
+def _counted(status: str) -> str:
+    """The number of listed routes that start on each day."""
+    return f"""
+        SELECT day, sum(routes)::int AS routes FROM {COUNTED_COLUMNS} AS parts
+        WHERE company_id = %(company_id)s AND environment = %(environment)s{status} GROUP BY day
+    """  # noqa: S608 (constants of this module)
+
+
+def _counted_between(status: str) -> str:
+    """The same where `from` or `to` is given. Of the days that they cut through, which may be the same day, the wanted
+    part is counted. Example: from Monday 08:00 to Thursday 17:00; Tuesday and Wednesday need no counting."""
+    listed = f"{_TENANTS_ROUTES}{status}{_BETWEEN}"
+    return f"""
     SELECT day, sum(routes)::int AS routes FROM (
         SELECT day, routes FROM {COUNTED_COLUMNS} AS parts
-        WHERE company_id = %(company_id)s AND environment = %(environment)s
-          AND (%(status)s::text IS NULL OR status = %(status)s)
-          AND (%(start_from)s::timestamptz IS NULL OR day > {_FIRST_DAY})
-          AND (%(start_to)s::timestamptz IS NULL OR day < {_LAST_DAY})
+        WHERE company_id = %(company_id)s AND environment = %(environment)s{status}
+          AND day > coalesce({_FIRST_DAY}, '-infinity') AND day < coalesce({_LAST_DAY}, 'infinity')
         UNION ALL
-        SELECT {_FIRST_DAY}, count(*) FROM {_DATED}
+        SELECT {_FIRST_DAY}, count(*) FROM {listed}
           AND %(start_from)s::timestamptz IS NOT NULL AND r.scheduled_start < {_FIRST_DAY} + {_DAY}
         UNION ALL
-        SELECT {_LAST_DAY}, count(*) FROM {_DATED}
+        SELECT {_LAST_DAY}, count(*) FROM {listed}
           AND %(start_to)s::timestamptz IS NOT NULL
           AND r.scheduled_start >= greatest({_LAST_DAY}, {_FIRST_DAY} + {_DAY})
     ) AS counted WHERE day IS NOT NULL GROUP BY day
-"""  # noqa: S608 (constants of this module)
-"""The same where `from` or `to` is given. Of the days that they cut through, which may be the same day, the wanted part
-is counted. Example: from Monday 08:00 to Thursday 17:00; Tuesday and Wednesday need no counting."""
+    """  # noqa: S608 (constants of this module)
 
 
 class _List(NamedTuple):
@@ -246,14 +248,16 @@ def _long_page(listed: str, counted: str) -> str:
     )
 
 
-_ALL_ROUTES = _List(
-    Statement(RouteRow, _long_page(_LISTED, _COUNTED)),
-    Statement(_Total, _long_total(_COUNTED)),
-)
-_BY_START = _List(
-    Statement(RouteRow, _long_page(_DATED, _DATED_COUNTED)),
-    Statement(_Total, _long_total(_DATED_COUNTED)),
-)
+def _long_list(listed: str, counted: str) -> _List:
+    return _List(Statement(RouteRow, _long_page(listed, counted)), Statement(_Total, _long_total(counted)))
+
+
+_STATUS = {False: "", True: " AND status = %(status)s"}
+_ALL_ROUTES = {given: _long_list(f"{_TENANTS_ROUTES}{status}", _counted(status)) for given, status in _STATUS.items()}
+_BY_START = {
+    given: _long_list(f"{_TENANTS_ROUTES}{status}{_BETWEEN}", _counted_between(status))
+    for given, status in _STATUS.items()
+}
 _BY_VEHICLE = _List(
     Statement(RouteRow, _short_page(_OF_VEHICLE)),
     Statement(_Total, _short_total(_OF_VEHICLE)),
@@ -269,7 +273,8 @@ def _list_for(query: RouteQuery) -> _List:
         return _BY_EXTERNAL_ID
     if query.vehicle_id is not None:
         return _BY_VEHICLE
-    return _ALL_ROUTES if query.start_from is None and query.start_to is None else _BY_START
+    of_kind = _ALL_ROUTES if query.start_from is None and query.start_to is None else _BY_START
+    return of_kind[query.status is not None]
 
 
 _FURTHEST = 2**31 - 1
@@ -280,8 +285,7 @@ _NO_VEHICLE = UUID(int=0)
 
 
 def list_routes(connection: Connection, tenant: Tenant, query: RouteQuery) -> RouteList:
-    """One page, newest scheduled start first, ties by id, and how many routes there are in all, as of one moment. The
-    connection plans with the parameters (`Database.transaction`)."""
+    """One page, newest scheduled start first, ties by id, and how many routes there are in all, as of one moment."""
     parameters = {
         **tenant._asdict(),
         **msgspec.structs.asdict(query),
