@@ -91,7 +91,7 @@ def parameters_of(text: str) -> list[str]:
     return [found["name"] or "" for found in _PLACEHOLDER.finditer(text) if found["kind"] != "%"]
 
 
-def _in_libpq_style(text: str) -> str:
+def in_libpq_style(text: str) -> str:
     """The statement as psycopg sends it, with $1 for %s and %(name)s."""
     numbers: dict[str, int] = {}
 
@@ -106,7 +106,7 @@ def _in_libpq_style(text: str) -> str:
 def columns_of(connection: Connection, statement: Statement[Any]) -> list[Column]:
     """Raises psycopg.Error for what PostgreSQL cannot prepare."""
     server = connection.pgconn
-    for result in (server.prepare(b"", _in_libpq_style(statement.text).encode()), server.describe_prepared(b"")):
+    for result in (server.prepare(b"", in_libpq_style(statement.text).encode()), server.describe_prepared(b"")):
         if result.status != pq.ExecStatus.COMMAND_OK:
             raise psycopg.ProgrammingError(result.get_error_message())
     origins = [(result.ftable(number), result.ftablecol(number)) for number in range(result.nfields)]
@@ -330,8 +330,8 @@ def test_a_faulty_command_is_refused(schema: Connection, text: str, fault: str) 
 def test_named_parameters_and_percent_signs_are_understood() -> None:
     text = "SELECT 7 %% 4, %(b)s, %(a)s, %(b)s"
     assert parameters_of(text) == ["b", "a", "b"]
-    assert _in_libpq_style(text) == "SELECT 7 % 4, $1, $2, $1"
-    assert _in_libpq_style("SELECT %s, %s") == "SELECT $1, $2"
+    assert in_libpq_style(text) == "SELECT 7 % 4, $1, $2, $1"
+    assert in_libpq_style("SELECT %s, %s") == "SELECT $1, $2"
 
 
 _RENAME = Command("UPDATE companies SET name = %(name)s WHERE id = %(id)s")
