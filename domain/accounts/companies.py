@@ -32,7 +32,9 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
     time_zone: Annotated[
         str | None,
         Caption(
-            "Time zone", "for times in messages and the beginning of a day, such as America/Chicago", default="UTC"
+            "Time zone",
+            "for times in messages, and the beginning of a day for deals and taxes, such as America/Chicago",
+            default="UTC",
         ),
     ] = None
     import_window_days: Annotated[
@@ -56,7 +58,12 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
         Caption("Assumed fuel, percent", "the level of a truck that has sent none for 24 hours", default="50"),
     ] = None
     fuel_margin_percent: Annotated[
-        Percent | None, Caption("Margin, percent", "beyond the reserve until the first purchase", default="0")
+        Percent | None,
+        Caption(
+            "Margin, percent",
+            "kept beyond the reserve until the first purchase, in case the gauge shows too much",
+            default="0",
+        ),
     ] = None
     min_purchase_gallons: Annotated[
         Annotated[float, Meta(ge=0, le=1000)] | None, Caption("Smallest purchase, gallons", default="30")
@@ -102,7 +109,9 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
     message_url: Annotated[
         str | None,
         Caption(
-            "Message address", "for drivers without a contact, such as mailtos://user:password@host", is_secret=True
+            "Message address",
+            "an Apprise URL for drivers without a contact, such as mailtos://user:password@host",
+            is_secret=True,
         ),
     ] = None
 
