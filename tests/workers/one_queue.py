@@ -43,7 +43,7 @@ def working(url: str, run: Callable[..., None], *, threads: int = 2) -> Iterator
     try:
         yield worker
     finally:
-        worker.stop(timeout=5_000)
+        worker.stop(timeout=10_000)  # Dramatiq repeats a failed acknowledgement after 5 s
         broker.close()
         broker.client.close()
         broker.waiting_client.close()
