@@ -1,4 +1,4 @@
-"""Superseding (decision 5): a load that comes back under another `externalId` cancels the older route.
+"""Superseding: a load that comes back under another `externalId` cancels the older route.
 
 Where a company has superseding on, and LOAD-1 was pushed with the reference PO-1, a push of LOAD-2 with PO-1 cancels
 LOAD-1 in the same transaction: `Superseded by LOAD-2`.
