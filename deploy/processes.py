@@ -109,7 +109,7 @@ class Child:
             log.seek(max(self.log_offset, self.spec.log.stat().st_size - 20_000))
             lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()]
         # servers say more after the reason of their end, such as "database system is shut down", and PostgreSQL tells
-        # whoever asks too early that it "is starting up", as an error
+        # early clients that it "is starting up", as an error
         errors = (line for line in reversed(lines) if _ERROR.search(line) and not line.endswith("is starting up"))
         return next(errors, lines[-1] if lines else "no output")
 

@@ -120,7 +120,7 @@ def make_database(name: str, *, template: str = "fuelroute") -> str:
             try:
                 connection.execute(f'CREATE DATABASE "{name}" TEMPLATE {template} OWNER fuelroute')
                 break
-            except psycopg.errors.ObjectInUse:  # autovacuum, or whoever has just left the template
+            except psycopg.errors.ObjectInUse:  # autovacuum, or a connection that just ended, still uses the template
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.2)

@@ -107,7 +107,7 @@ class EmbeddedPostgres:
             os.chown(fresh, self._user.pw_uid, self._user.pw_gid)
         self._run(
             "initdb",
-            "--auth=trust",  # whoever reaches the socket, in a folder closed to others, may be anybody
+            "--auth=trust",  # only we can reach the socket: its folder is closed to others
             "--encoding=UTF8",
             # sorts by code point like C, and knows the letters of every alphabet: lower('É') = 'é'
             "--locale=C",

@@ -53,7 +53,7 @@ class TooManyImports(FuelrouteError):
 
 class NoRoom(FuelrouteError):
     def __init__(self) -> None:
-        super().__init__("the console's disk has no room for the file: whoever runs the console has to look at it")
+        super().__init__("the console's disk has no room for the file: ask the people who run the console to make room")
 
 
 class Upload:

@@ -94,7 +94,7 @@ def test_a_restart_between_requests_fails_no_request(stack: tuple[Service, int],
 
 
 def test_a_restart_under_load_fails_only_requests_that_it_cuts_off(stack: tuple[Service, int]) -> None:
-    """One whose statement was cut off is answered with the truth, a 500; whoever comes afterwards notices nothing."""
+    """A request whose statement was cut off is answered 500; later requests notice nothing."""
     service, supervisor = stack
     with service.new_tenant() as client, browser_of(service, client) as browser, ThreadPoolExecutor(8) as threads:
         asks = everything(client, browser)

@@ -117,7 +117,7 @@ def test_a_query_cut_off_by_a_restart_is_repeated_and_nothing_is_stored_twice(ur
 
 
 def test_a_timeout_at_a_busy_pool_does_not_shorten_later_waits(url: str) -> None:
-    """The server answers: whoever comes next waits his time."""
+    """The server answers, so later waits have their whole time."""
     with Database(url, pool_size=1, timeout_seconds=0.5, fail_fast=True) as database, ThreadPoolExecutor(4) as threads:
 
         def work(seconds: float) -> bool:

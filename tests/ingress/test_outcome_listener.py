@@ -1,4 +1,4 @@
-"""Outcomes of imports reach whoever waits for them, also those that come too early, but none of an earlier import."""
+"""Outcomes of imports reach the requests that wait for them, early ones too, but no outcome of an earlier import."""
 
 import asyncio
 import time

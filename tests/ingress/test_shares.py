@@ -26,7 +26,7 @@ MANY = 12
 """More than an ingress process has threads."""
 
 GIVEN_UP = {500}
-"""Whoever waits for others' rows does not wait for long."""
+"""A wait for rows that others have locked is short."""
 
 
 @contextmanager

@@ -144,7 +144,7 @@ def test_a_locked_route_has_not_failed(context: Context, now: datetime, monkeypa
 def test_a_plan_ends_at_the_horizon_and_is_packed_outside_of_transactions(
     one_station: Context, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever cancels the route meanwhile does not wait for it."""
+    """A cancel of the route meanwhile does not wait for it."""
     near = one_station.settings.model_copy(update={"plan_horizon_miles": 100.0})
     broker, context = StubBroker(), Context(near, one_station.database, one_station.jobs)
     plans.register(broker, context)

@@ -75,7 +75,7 @@ def _sign_in(console: Console, request: Request, form: Form) -> Response:
         return console.render(request, "sign_in.html", status=status, email=email, next=next_path, done="", fault=fault)
     log.info("console.signed_in", user_id=answer.user_id, address=network_of_client(request))
     response = see_other(next_path)
-    # a fresh token: whoever knew the browser's earlier one is not signed in with it
+    # a fresh token: the browser's earlier one, which others may know, does not sign in
     set_cookie(request, response, SESSION, answer.session)
     remember_device(request, response, answer.device)
     return response

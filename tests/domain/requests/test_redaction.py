@@ -180,7 +180,7 @@ SENT = (
 
 
 def test_every_text_field_of_the_contract_is_declared_personal_or_not() -> None:
-    """Whoever adds a field to the contract decides here whether it may say who a driver is."""
+    """A new field of the contract needs a decision here: may it say who a driver is?"""
     texts = {
         f"{shape.__name__}.{field.encode_name}"
         for shape in SENT

@@ -192,7 +192,7 @@ def test_an_account_under_attack_lets_its_owner_in(world: World) -> None:
 
     assert known.sign_in(email).status_code == 303
     assert moved.sign_in(email).status_code == 303
-    assert linked.sign_in(email).status_code == 429, "whoever brings nothing waits with the guessers"
+    assert linked.sign_in(email).status_code == 429, "a browser without a cookie waits with those who guess"
     with world.database.transaction() as connection:
         link = make_password_link(connection, find_user(connection, email), now=datetime.now(UTC))
     linked.look(f"/set-password/{link}")

@@ -206,7 +206,7 @@ def test_a_link_sets_the_password_once(world: World) -> None:
     assert browser.submit(path, password="short", again="short").status_code == 400
     assert browser.submit(path, password="another good one", again="another good one").status_code == 303
 
-    assert signed_in.get("/keys").status_code == 303, "whoever knew the old password is out"
+    assert signed_in.get("/keys").status_code == 303, "the session of the old password has ended"
     assert "used already" in browser.look(path, status=404)
     assert browser.submit(path, password="yet another one", again="yet another one").status_code == 404
     assert browser.sign_in(email, PASSWORD).status_code == 403

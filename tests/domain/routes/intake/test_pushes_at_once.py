@@ -116,7 +116,7 @@ def test_batches_with_the_same_references_in_another_order_never_deadlock(
 def test_a_push_locks_the_older_route_before_its_own_as_imports_do(
     database: Database, own_fleet: Callable[..., Fleet], now: datetime, repeated: bool
 ) -> None:
-    """Whoever locks several routes locks them in the order of their ids."""
+    """A transaction locks several routes in the order of their ids."""
     fleet = own_fleet(superseding=True)
     with database.transaction() as connection:
         older = imported(connection, fleet.live, now=now, externalId="A", reference="R")
