@@ -248,14 +248,19 @@ def _long_page(listed: str, counted: str) -> str:
     )
 
 
-def _long_list(listed: str, counted: str) -> _List:
-    return _List(Statement(RouteRow, _long_page(listed, counted)), Statement(_Total, _long_total(counted)))
-
-
 _STATUS = {False: "", True: " AND status = %(status)s"}
-_ALL_ROUTES = {given: _long_list(f"{_TENANTS_ROUTES}{status}", _counted(status)) for given, status in _STATUS.items()}
+_ALL_ROUTES = {
+    given: _List(
+        Statement(RouteRow, _long_page(f"{_TENANTS_ROUTES}{status}", _counted(status))),
+        Statement(_Total, _long_total(_counted(status))),
+    )
+    for given, status in _STATUS.items()
+}
 _BY_START = {
-    given: _long_list(f"{_TENANTS_ROUTES}{status}{_BETWEEN}", _counted_between(status))
+    given: _List(
+        Statement(RouteRow, _long_page(f"{_TENANTS_ROUTES}{status}{_BETWEEN}", _counted_between(status))),
+        Statement(_Total, _long_total(_counted_between(status))),
+    )
     for given, status in _STATUS.items()
 }
 _BY_VEHICLE = _List(
