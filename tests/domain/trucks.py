@@ -10,7 +10,7 @@ from domain.lifecycle import Environment
 from domain.queue.jobs import Job
 from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
-from tests.domain.helpers import deliver, place_of, planned_by_hand, positions_at, post
+from tests.domain.helpers import deliver, imported, place_of, planned_by_hand, positions_at, post
 from tests.factories import JOLIET, Fleet
 from tests.rows import named
 
@@ -53,6 +53,14 @@ def stand_at(
 def activate(connection: Connection, settings: Settings, route_id: UUID, *, now: datetime) -> None:
     """A draft whose truck has arrived becomes planned and active: its message goes to the outbox."""
     deliver(connection, planned_by_hand(connection, route_id, now=now), settings=settings, now=now)
+
+
+def active_route(connection: Connection, settings: Settings, fleet: Fleet, *, now: datetime) -> UUID:
+    """A live route of truck 101 that is active 3 minutes after the truck has come to its first stop, Joliet."""
+    route_id = imported(connection, fleet.live, now=now)
+    stand_at(connection, settings, fleet, JOLIET, now)
+    activate(connection, settings, route_id, now=now + minutes(3))
+    return route_id
 
 
 def dropped(connection: Connection, fleet: Fleet) -> dict[str, int]:

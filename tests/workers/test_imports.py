@@ -35,7 +35,7 @@ def context(settings: Settings, database: Database, jobs: JobQueue) -> Context:
 
 @pytest.fixture
 def undisturbed(context: Context) -> Iterator[Context]:
-    """Without a running service, whose sweep would import what is due."""
+    """A context with a database of its own: the sweep of no running service imports the routes that are due."""
     with own_database("due") as database:
         yield replace(context, database=database)
 

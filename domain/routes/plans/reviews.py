@@ -89,7 +89,7 @@ class Review:
 
     @property
     def is_needed(self) -> bool:
-        """Without a change of fuel or prices a new plan would be the same, unless a dispatcher knows better."""
+        """True when fuel or prices have changed, or a dispatcher asked: otherwise a new plan would be the same."""
         return self.fuel_changed or self.plan.prices_changed or self.plan.review_cause is not None
 
 

@@ -52,7 +52,7 @@ def test_positions_are_kept_by_day_and_dropped_after_the_retention(
 
 
 def test_positions_of_a_day_whose_partition_is_being_made_wait_for_it(now: datetime) -> None:
-    """Without the wait the feed was answered with a 500."""
+    """The feed was answered with a 500 before it waited."""
     with own_database("partitions") as database:
         with database.transaction() as connection:
             fleet = make_fleet(connection)

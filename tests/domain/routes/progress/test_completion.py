@@ -10,7 +10,7 @@ from domain.queue.jobs import build_plan_job, process_positions_job
 from domain.routes import transitions
 from domain.settings import Settings
 from tests.domain.helpers import deliver, imported, planned_by_hand, positions_at, post, route_row, status_of, visits_of
-from tests.domain.trucks import activate, hours, minutes, process, stand_at
+from tests.domain.trucks import activate, active_route, hours, minutes, process, stand_at
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet
 from tests.rows import named
 
@@ -20,9 +20,7 @@ from tests.rows import named
 def test_the_last_stop_completes_an_active_route(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
-    route_id = imported(connection, fleet.live, now=now)
-    stand_at(connection, settings, fleet, JOLIET, now)
-    activate(connection, settings, route_id, now=now + minutes(3))
+    route_id = active_route(connection, settings, fleet, now=now)
 
     stand_at(connection, settings, fleet, NEWARK, now + hours(14))
 
@@ -48,9 +46,7 @@ def test_a_planned_route_completes_only_once_its_message_has_failed_at_least_onc
 def test_late_fixes_from_before_the_start_do_not_complete_an_active_route(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
-    route_id = imported(connection, fleet.live, now=now)
-    stand_at(connection, settings, fleet, JOLIET, now)
-    activate(connection, settings, route_id, now=now + minutes(3))
+    route_id = active_route(connection, settings, fleet, now=now)
 
     buffered = positions_at(NEWARK, now - hours(10), count=3)  # where the truck was in the morning
     post(connection, fleet.live, buffered, now=now + minutes(10))
@@ -62,9 +58,7 @@ def test_late_fixes_from_before_the_start_do_not_complete_an_active_route(
 def test_fresh_fixes_that_come_with_late_ones_are_not_lost(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
-    route_id = imported(connection, fleet.live, now=now)
-    stand_at(connection, settings, fleet, JOLIET, now)
-    activate(connection, settings, route_id, now=now + minutes(3))
+    route_id = active_route(connection, settings, fleet, now=now)
 
     morning, arrival = now - hours(10), now + hours(14)  # a tracker sends all that it has kept
     buffered = [*positions_at(NEWARK, morning), *positions_at(NEWARK, arrival)]
@@ -81,9 +75,7 @@ def test_fresh_fixes_that_come_with_late_ones_are_not_lost(
 def test_a_completed_route_frees_its_truck(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
-    route_id = imported(connection, fleet.live, now=now)
-    stand_at(connection, settings, fleet, JOLIET, now)
-    activate(connection, settings, route_id, now=now + minutes(3))
+    active_route(connection, settings, fleet, now=now)
     stand_at(connection, settings, fleet, NEWARK, now + hours(14))
 
     (track,) = named(connection).execute("SELECT * FROM tracks WHERE vehicle_id = %s", (fleet.trucks[0],)).fetchall()
@@ -93,9 +85,7 @@ def test_a_completed_route_frees_its_truck(
 def test_a_truck_that_stands_where_one_route_ends_and_the_next_begins_arrives_at_the_next(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
-    first = imported(connection, fleet.live, now=now)
-    stand_at(connection, settings, fleet, JOLIET, now)
-    activate(connection, settings, first, now=now + minutes(3))
+    first = active_route(connection, settings, fleet, now=now)
     second = imported(connection, fleet.live, now=now, start=now + hours(15), stops=[NEWARK, PERRYSBURG])
 
     jobs = stand_at(connection, settings, fleet, NEWARK, now + hours(14))

@@ -12,7 +12,7 @@ from domain.routes.intake.imports import import_routes
 from domain.settings import Settings
 from domain.telematics import tracks
 from tests.domain.helpers import imported, positions_at, post, pushed, route_row, visits_of
-from tests.domain.trucks import HOME, activate, dropped, hours, minutes, process, stand_at
+from tests.domain.trucks import HOME, active_route, dropped, hours, minutes, process, stand_at
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet
 from tests.rows import named
 
@@ -242,9 +242,7 @@ def test_a_later_stop_reached_first_starts_the_plan_from_there(
 def test_no_other_route_starts_while_one_is_active(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
-    first = imported(connection, fleet.live, now=now)
-    stand_at(connection, settings, fleet, JOLIET, now)
-    activate(connection, settings, first, now=now + minutes(3))
+    active_route(connection, settings, fleet, now=now)
     second = imported(connection, fleet.live, now=now, start=now - hours(2), stops=[JOLIET, PERRYSBURG])
 
     stand_at(connection, settings, fleet, JOLIET, now + minutes(10))
