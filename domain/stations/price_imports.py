@@ -6,7 +6,7 @@ The rows of a file are first copied into a temporary table. The SQL on that tabl
 constant `Statement`, because the table does not exist when the tests prepare all statements.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import date, datetime
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -23,6 +23,7 @@ from domain.contract.csvfiles import FileRow, ImportReport, Progress, RowShape, 
 from domain.contract.shapes import Latitude, Longitude, Reference, SentMoment, Text, in_utc
 from domain.database import Connection
 from domain.errors import FuelrouteError
+from domain.staging import stage
 from domain.statements import Command, Statement
 
 Words = Annotated[Text, Meta(max_length=400)]
@@ -314,20 +315,16 @@ def _stage(
     lines: Iterable[FileRow[RowShape]],
     values: Callable[[RowShape], tuple[Any, ...]],
 ) -> frozenset[str]:
-    """Copy the rows into a temporary table of the transaction. COPY takes seconds for 100,000 rows. Returns the columns
-    that the file lacks."""
-    staged, names = sql.Identifier(f"staged_{table}"), sql.SQL(", ").join(map(sql.Identifier, columns))
-    connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(staged))  # of an earlier import in this transaction
-    connection.execute(
-        sql.SQL("CREATE TEMP TABLE {} ON COMMIT DROP AS SELECT {} FROM {} LIMIT 0").format(
-            staged, names, sql.Identifier(table)
-        )
-    )
+    """Stage the rows. Returns the columns that the file lacks."""
     absent: frozenset[str] = frozenset()
-    with connection.cursor() as cursor, cursor.copy(sql.SQL("COPY {} FROM STDIN").format(staged)) as copy:
+
+    def rows() -> Iterator[tuple[Any, ...]]:
+        nonlocal absent
         for line in lines:
             absent = line.absent
-            copy.write_row(values(line.row))
+            yield values(line.row)
+
+    stage(connection, table, columns, rows())
     return absent
 
 
