@@ -5,7 +5,7 @@ thread or a worker.
 """
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from domain.database_options import BY_KEY, SERVING, TimeLimits, pool_options
 from domain.psycopg_internals import WaitTimeout
 from domain.settings import Settings
 from domain.statements import Command, Query
+from domain.visibility import NOTHING, Visibility, set_visibility_async
 
 Answer = TypeVar("Answer")
 
@@ -46,7 +47,9 @@ class AsyncDatabase:
     def __init__(
         self, url: str, *, pool_size: int = 8, timeout_seconds: float = 3, limits: TimeLimits = SERVING
     ) -> None:
-        """A caller waits at most `timeout_seconds` for a connection. After one caller has waited in vain, all others
+        """The connections are behind the second wall: a query sees what its caller names, and else nothing.
+
+        A caller waits at most `timeout_seconds` for a connection. After one caller has waited in vain, all others
         wait for hardly a second. So the callers in line do not wait as long again."""
         self._limits = limits
         self._health = ServerHealth()
@@ -56,7 +59,7 @@ class AsyncDatabase:
             max_size=pool_size,
             timeout=timeout_seconds,
             connection_class=AsyncPooledConnection,
-            kwargs=pool_options(limits, BY_KEY),
+            kwargs=pool_options(limits, BY_KEY, as_service=True),
             configure=self._configure,
             check=self._check,  # a restarted server costs nobody a request
             reconnect_timeout=RECONNECT_SECONDS,
@@ -79,29 +82,34 @@ class AsyncDatabase:
     async def __aexit__(self, *_: object) -> None:
         await self._pool.close()
 
-    async def ask(self, query: Query[Answer]) -> Answer:
+    async def ask(self, query: Query[Answer], visible: Visibility = NOTHING) -> Answer:
         """Asks PostgreSQL a query that stores nothing. One that a restart cut off is asked again.
 
         Raises psycopg.OperationalError (PoolTimeout and ServerSilent among them) when PostgreSQL is away, and
         psycopg.errors.LockNotAvailable or QueryCanceled beyond the limits.
         """
         try:
-            return await self.store(query)
+            return await self.store(query, visible)
         except psycopg.OperationalError as error:
             if not is_away(error) or isinstance(error, (PoolTimeout, ServerSilent)):
                 raise
-        return await self.store(query)
+        return await self.store(query, visible)
 
-    async def store(self, query: Query[Answer]) -> Answer:
+    async def store(self, query: Query[Answer], visible: Visibility = NOTHING) -> Answer:
         """Asks PostgreSQL a query that stores something. Raises the same errors as `ask`. When the connection
         broke, the caller does not know whether it is stored."""
         async with self._borrowed() as connection:
-            return await query.on_async(connection)
+            if visible is NOTHING:
+                return await query.on_async(connection)
+            async with connection.pipeline():  # one transaction
+                await set_visibility_async(connection, visible)
+                return await query.on_async(connection)
 
-    async def copy(self, command: Command, lines: str) -> None:
-        """Stores rows in COPY's text format, all or none. Raises psycopg.Error."""
-        async with self._borrowed() as connection, connection.cursor() as cursor, cursor.copy(command.text) as copying:
-            await copying.write(lines)
+    async def execute(self, command: Command, parameters: Sequence[Any], visible: Visibility) -> None:
+        """Executes a command that stores something. Raises psycopg.Error."""
+        async with self._borrowed() as connection, connection.pipeline():  # one transaction
+            await set_visibility_async(connection, visible)
+            await command.execute(connection, parameters)
 
     @asynccontextmanager
     async def _borrowed(self) -> AsyncIterator[AsyncPooledConnection]:

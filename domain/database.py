@@ -35,6 +35,7 @@ from domain.lifecycle import Environment
 from domain.psycopg_internals import WaitTimeout
 from domain.settings import Settings
 from domain.statements import Command, Query, Statement
+from domain.visibility import NOTHING, Visibility, set_visibility
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 """A connection inside a transaction; times come in UTC. Rows are typed by the statements."""
@@ -85,6 +86,8 @@ class PooledConnection(psycopg.Connection[tuple[Any, ...]]):
     url = ""
     patience_seconds = math.inf
     made_at = used_at = 0.0
+    visible = NOTHING
+    """What its statements see outside of transactions, as `by_key` set it last."""
 
     def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
         """Raises ServerSilent and closes the connection: a late answer would belong to no statement any more."""
@@ -122,12 +125,17 @@ class Database:
         timeout_seconds: float = 3,
         limits: TimeLimits = WORKING,
         fail_fast: bool = False,
+        visible: Callable[[], Visibility] | None = None,
     ) -> None:
         """A caller waits `timeout_seconds` for a connection. With `fail_fast`, after one has waited in vain, all others
-        hardly wait for a second, so those that stood in line do not wait as long again."""
+        hardly wait for a second, so those that stood in line do not wait as long again.
+
+        `visible` puts the connections behind the second wall. It tells what a transaction sees that does not say so
+        itself. None: the connections are the owner's and see everything."""
         self.url = url
         self._limits = limits
         self._fail_fast = fail_fast
+        self._visible = visible
         self._health = ServerHealth()
         self._pool, self._pool_by_key = (
             ConnectionPool(
@@ -136,7 +144,7 @@ class Database:
                 max_size=pool_size,
                 timeout=timeout_seconds,
                 connection_class=PooledConnection,
-                kwargs=pool_options(limits, more),
+                kwargs=pool_options(limits, more, as_service=visible is not None),
                 configure=self._configure,
                 check=self._check,  # a restarted server costs nobody a request
                 reconnect_timeout=RECONNECT_SECONDS,
@@ -147,13 +155,21 @@ class Database:
         )
 
     @classmethod
-    def of(cls, settings: Settings, limits: TimeLimits = WORKING, *, fail_fast: bool = False) -> "Database":
+    def of(
+        cls,
+        settings: Settings,
+        limits: TimeLimits = WORKING,
+        *,
+        fail_fast: bool = False,
+        visible: Callable[[], Visibility] | None = None,
+    ) -> "Database":
         return cls(
             settings.require_database_url(),
             pool_size=settings.database_pool_size,
             timeout_seconds=settings.database_timeout_seconds,
             limits=limits,
             fail_fast=fail_fast,
+            visible=visible,
         )
 
     def __enter__(self) -> "Database":
@@ -166,9 +182,11 @@ class Database:
         self._pool.close()
 
     @contextmanager
-    def transaction(self, *, snapshot: bool = False, limits: TimeLimits | None = None) -> Iterator[Connection]:
-        """Commits on leaving, rolls back on an exception. A `snapshot` only reads, all as of one moment. `limits` hold
-        for this transaction alone.
+    def transaction(
+        self, visible: Visibility | None = None, *, snapshot: bool = False, limits: TimeLimits | None = None
+    ) -> Iterator[Connection]:
+        """Commits on leaving, rolls back on an exception. Behind the second wall it sees what is `visible`. A
+        `snapshot` only reads, all as of one moment. `limits` hold for this transaction alone.
 
         Raises psycopg.OperationalError (PoolTimeout and ServerSilent among them) when PostgreSQL is away, and
         psycopg.errors.LockNotAvailable or QueryCanceled beyond the limits.
@@ -178,10 +196,13 @@ class Database:
                 _SNAPSHOT.execute(connection)
             if limits is not None:
                 _limit(connection, limits)
+            self._show(connection, visible)
             yield connection
 
     @contextmanager
-    def transaction_by_key(self, *, snapshot: bool = False, limits: TimeLimits | None = None) -> Iterator[Connection]:
+    def transaction_by_key(
+        self, visible: Visibility | None = None, *, snapshot: bool = False, limits: TimeLimits | None = None
+    ) -> Iterator[Connection]:
         """A transaction of statements that find their rows by key. They go out together until the first result is
         read: fewer round trips, but no COPY. Raises the same errors as `transaction`."""
         with self._borrowed(self._pool_by_key) as connection:
@@ -193,6 +214,7 @@ class Database:
                         _SNAPSHOT.execute(connection)
                     if limits is not None:
                         _limit(connection, limits)
+                    self._show(connection, visible)
                     yield connection
                     _COMMIT.execute(connection)
             except BaseException:
@@ -201,11 +223,25 @@ class Database:
                 raise
 
     @contextmanager
-    def by_key(self) -> Iterator[Connection]:
+    def by_key(self, visible: Visibility | None = None) -> Iterator[Connection]:
         """A connection for single statements by key. Each commits by itself, which saves the two round trips of a
         transaction. Raises the same errors as `transaction`."""
         with self._borrowed(self._pool_by_key) as connection:
+            wanted = self._visibility(visible)
+            if wanted != connection.visible:
+                set_visibility(connection, wanted, local=False)
+                connection.visible = wanted
             yield connection
+
+    def _show(self, connection: PooledConnection, visible: Visibility | None) -> None:
+        wanted = self._visibility(visible)
+        if wanted != connection.visible:
+            set_visibility(connection, wanted)
+
+    def _visibility(self, visible: Visibility | None) -> Visibility:
+        if self._visible is None:
+            return NOTHING  # the owner, who sees everything all the same
+        return self._visible() if visible is None else visible
 
     @contextmanager
     def _borrowed(self, pool: ConnectionPool[PooledConnection]) -> Iterator[PooledConnection]:

@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from domain.visibility import SERVICE_ROLE
+
 
 class TimeLimits(NamedTuple):
     """When the server ends a statement that takes too long (0: never), a wait for a lock that another transaction
@@ -94,11 +96,13 @@ def server_options(limits: TimeLimits, **more: object) -> str:
     return " ".join(f"-c {name}={value}" for name, value in wanted.items())
 
 
-def pool_options(limits: TimeLimits, more: Mapping[str, object]) -> dict[str, Any]:
-    """The arguments with which a pool opens its connections; `more` is ANY_TABLE or BY_KEY."""
+def pool_options(limits: TimeLimits, more: Mapping[str, object], *, as_service: bool = False) -> dict[str, Any]:
+    """The arguments with which a pool opens its connections; `more` is ANY_TABLE or BY_KEY. `as_service` puts them
+    behind the second wall (`domain.visibility`)."""
+    role = {"role": SERVICE_ROLE} if as_service else {}
     return {
         **CLIENT_OPTIONS,
-        "options": server_options(limits, **more),
+        "options": server_options(limits, **more, **role),
         "connect_timeout": CONNECTION_SECONDS,
         "autocommit": True,
     }

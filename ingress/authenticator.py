@@ -1,10 +1,11 @@
 """Keys and rate limits of many requests, checked together."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from domain.accounts.keys import Caller, find_callers, still_valid
 from domain.async_database import AsyncDatabase
+from domain.visibility import EVERYTHING, Visibility, of_tenants
 from ingress.access import AuthResult, Credentials, refusal_of, unauthorized
 from ingress.batching import Batcher, Submission
 from ingress.key_use import KeyUse
@@ -97,7 +98,8 @@ class Authenticator:
         """Settles the requests whose key is not valid any more. Raises psycopg.Error."""
         if not admitted:
             return
-        valid = await self._database.ask(still_valid([one.caller.key_id for one in admitted]))
+        query = still_valid([one.caller.key_id for one in admitted])
+        valid = await self._database.ask(query, of_callers(one.caller for one in admitted))
         for one, is_valid in zip(admitted, valid, strict=True):
             if not is_valid:
                 self.forget(one.asked.item.by)
@@ -131,9 +133,10 @@ class Authenticator:
         return auth_results
 
     async def _leave_valid(self, callers: list[Caller | None]) -> None:
-        known = [(position, caller.key_id) for position, caller in enumerate(callers) if caller is not None]
+        known = [(position, caller) for position, caller in enumerate(callers) if caller is not None]
         if known:
-            valid = await self._database.ask(still_valid([key_id for _, key_id in known]))
+            query = still_valid([caller.key_id for _, caller in known])
+            valid = await self._database.ask(query, of_callers(caller for _, caller in known))
             for (position, _), is_valid in zip(known, valid, strict=True):
                 if not is_valid:
                     callers[position] = None
@@ -141,7 +144,7 @@ class Authenticator:
     async def _look_up(self, credentials: Sequence[Credentials]) -> list[Caller | None]:
         if not credentials:
             return []
-        return await self._database.ask(find_callers([one.key for one in credentials]))
+        return await self._database.ask(find_callers([one.key for one in credentials]), EVERYTHING)
 
     def _remembered(self, credentials: Credentials) -> Caller | None:
         known = self._known.get(credentials.key.hash)
@@ -159,6 +162,11 @@ class Authenticator:
         if known is None and len(self._known) >= _MAX_KNOWN_KEYS:
             self._known.clear()  # those in use come back with their next request
         self._known[key_hash] = KnownKey(caller, caller.company_id.hex, within_limit)
+
+
+def of_callers(callers: Iterable[Caller]) -> Visibility:
+    """The data of these callers."""
+    return of_tenants((caller.company_id, caller.environment) for caller in callers)
 
 
 class Admitted(NamedTuple, Generic[Item, Result]):

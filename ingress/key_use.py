@@ -11,6 +11,7 @@ from psycopg_pool import PoolTimeout
 from domain.accounts.keys import note_use
 from domain.database import Database
 from domain.observability import get_logger
+from domain.visibility import EVERYTHING
 
 log = get_logger(__name__)
 
@@ -53,7 +54,7 @@ class KeyUse:
         if not used:
             return
         try:
-            with self._database.by_key() as connection:
+            with self._database.by_key(EVERYTHING) as connection:
                 note_use(connection, used, now=datetime.now(UTC))
         except (PoolTimeout, psycopg.OperationalError) as error:
             log.warning("keys.use_not_written", keys=len(used), error=str(error))

@@ -25,7 +25,7 @@ from domain.routes.reading.lookups import read_routes
 from ingress.authenticator import Admitted, Authenticator, Submitted
 from ingress.outcome_listener import Expectation, ExpectedOutcome, OutcomeListener
 from ingress.problems import ApiError
-from ingress.push_storage import STORING_SECONDS, PushStorage, Result
+from ingress.push_storage import STORING_SECONDS, PushStorage, Result, of_pushes
 
 log = get_logger(__name__)
 
@@ -120,7 +120,7 @@ class PushPipeline:
         storage = PushStorage(self._database, until=until)
         store = storage.store_together
         try:
-            created = await self._by_key.store(create_routes(pushes, now=datetime.now(UTC)))
+            created = await self._by_key.store(create_routes(pushes, now=datetime.now(UTC)), of_pushes(pushes))
         except psycopg.Error as error:
             if is_away(error):
                 raise
@@ -154,8 +154,9 @@ class PushPipeline:
             [ExpectedOutcome(one.pushed.route_id, one.pushed.revision, one) for one in changed]
         ) as expected:
             route_ids = dict.fromkeys(one.pushed.route_id for one in changed)
+            reply_to, companies = self._outcome_listener.reply_to, {one.push.tenant.company_id for one in changed}
             imports = [
-                import_routes_job(ids, reply_to=self._outcome_listener.reply_to) for ids in in_batches(route_ids)
+                import_routes_job(ids, company_ids=companies, reply_to=reply_to) for ids in in_batches(route_ids)
             ]
             asked = await self._jobs.put(*jobs, *imports)
             await self._read([one for one in stored if one.pushed.effect == "unchanged"])
@@ -182,7 +183,8 @@ class PushPipeline:
         """Answers with the routes as they are now."""
         if not stored:
             return
-        found = await self._by_key.ask(read_routes([(one.push.tenant, one.pushed.route_id) for one in stored]))
+        query = read_routes([(one.push.tenant, one.pushed.route_id) for one in stored])
+        found = await self._by_key.ask(query, of_pushes([one.push for one in stored]))
         for one, versioned in zip(stored, found, strict=True):
             if versioned is None:
                 one.admitted.settle(LookupError(one.pushed.route_id))

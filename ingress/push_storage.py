@@ -4,7 +4,7 @@ Their wait for locks is limited, however many of their routes another transactio
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -17,6 +17,7 @@ from domain.database_options import SERVING, TimeLimits
 from domain.observability import get_logger
 from domain.queue.jobs import Job
 from domain.routes.intake.pushes import Push, Pushed, store_pushes
+from domain.visibility import Visibility, of_tenants
 from ingress.access import unauthorized
 from ingress.problems import ApiError
 
@@ -68,7 +69,7 @@ class PushStorage:
 
     def _store(self, pushes: Sequence[Push], limits: TimeLimits) -> Sequence[Pushed | ApiError]:
         try:
-            with self._database.transaction_by_key(limits=limits) as connection:
+            with self._database.transaction_by_key(of_pushes(pushes), limits=limits) as connection:
                 stored, jobs = store_pushes(connection, pushes, now=self._now)
                 _check_keys_again(connection, pushes)
         except _KeysGone as gone:  # since they were looked at; the batch may have waited for other transactions
@@ -89,6 +90,11 @@ class PushStorage:
             statement_seconds=min(SERVING.statement_seconds, max(left, _MIN_STATEMENT_SECONDS)),
             lock_seconds=min(SERVING.lock_seconds, max(left / shares, _MIN_LOCK_SECONDS)),
         )
+
+
+def of_pushes(pushes: Iterable[Push]) -> Visibility:
+    """The data of the callers of these pushes."""
+    return of_tenants(push.tenant for push in pushes)
 
 
 class _KeysGone(Exception):

@@ -16,9 +16,10 @@ import psycopg
 from domain.async_database import AsyncDatabase
 from domain.contract.shapes import RATE_LIMIT_REQUESTS
 from domain.observability import REQUEST_LOG, get_logger
-from domain.requests.log import COPY_ENTRIES, Entry, lines_of
+from domain.requests.log import WRITE_ENTRIES, Entry, text_of
 from domain.requests.redaction import MOST_BYTES
 from domain.settings import Settings
+from ingress.authenticator import of_callers
 from ingress.request import Answer, Request
 
 log = get_logger(__name__)
@@ -175,7 +176,8 @@ class RequestLog:
             left -= len(batch)
             self._refused.clear()
             try:
-                await self._database.copy(COPY_ENTRIES, lines_of(batch, self._sampled))
+                visible = of_callers(entry.caller for entry in batch)
+                await self._database.execute(WRITE_ENTRIES, [text_of(batch, self._sampled)], visible)
             except psycopg.Error as error:
                 if not self._is_failing:
                     log.warning("request_log.not_written", entries=len(batch), error=str(error))

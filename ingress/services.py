@@ -20,8 +20,17 @@ from domain.queue.redis_clients import async_redis_client, redis_client
 from domain.routes.reading.lookups import Versioned, ask_external_ids, ask_routes, ask_versions
 from domain.settings import Settings
 from domain.statements import Query
+from domain.visibility import NOTHING, of_tenants
 from ingress.access import unauthorized
-from ingress.authenticator import Authenticator, AuthorizedRequest, AuthorizedResponse, Item, Result, Submitted
+from ingress.authenticator import (
+    Authenticator,
+    AuthorizedRequest,
+    AuthorizedResponse,
+    Item,
+    Result,
+    Submitted,
+    of_callers,
+)
 from ingress.batching import Batcher
 from ingress.fair_queue import FairSemaphore
 from ingress.key_use import KeyUse
@@ -41,7 +50,7 @@ class Services:
     def __init__(self, settings: Settings) -> None:
         redis_url = settings.require_redis_url()
         self.settings = settings
-        self.database = Database.of(settings, SERVING, fail_fast=True)
+        self.database = Database.of(settings, SERVING, fail_fast=True, visible=lambda: NOTHING)
         self._by_key = AsyncDatabase.of(settings)
         self._redis = async_redis_client(redis_url)
         circuit = RedisCircuit(redis_client(redis_url))
@@ -102,7 +111,8 @@ class Services:
     def transaction(self, caller: Caller, *, by_key: bool = False) -> Iterator[Connection]:
         """A transaction for a caller who may have waited for it: at its end the key is checked again. Raises ApiError
         401 when it is not valid any more; then nothing is stored. `by_key` uses `transaction_by_key`."""
-        with self.database.transaction_by_key() if by_key else self.database.transaction() as connection:
+        begin = self.database.transaction_by_key if by_key else self.database.transaction
+        with begin(of_tenants([(caller.company_id, caller.environment)])) as connection:
             yield connection
             if not all(still_valid([caller.key_id]).on(connection)):
                 raise unauthorized()
@@ -129,7 +139,8 @@ class Services:
             if not admitted:
                 return
             try:
-                results = await self._by_key.ask(read([(one.caller.key_id, one.asked.item.item) for one in admitted]))
+                query = read([(one.caller.key_id, one.asked.item.item) for one in admitted])
+                results = await self._by_key.ask(query, of_callers(one.caller for one in admitted))
                 missed = [one for one, result in zip(admitted, results, strict=True) if result is None]
                 await self.authenticator.refuse_invalid(missed)
             except Exception as error:

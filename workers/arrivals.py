@@ -40,7 +40,12 @@ def process_batch(context: Context, environment: str, vehicle_ids: Sequence[UUID
         if len(vehicle_ids) > 1:
             log.warning("arrivals.batch_failed", trucks=len(vehicle_ids), exc_info=True)
             jobs = [
-                process_positions_job(environment, [one], key=f"arrivals.process {environment} {one}")
+                process_positions_job(
+                    environment,
+                    [one],
+                    company_ids=context.companies.ids,
+                    key=f"arrivals.process {environment} {one}",
+                )
                 for one in vehicle_ids
             ]
         elif isinstance(error, psycopg.OperationalError):

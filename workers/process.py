@@ -12,6 +12,7 @@ from domain.queue.jobs import QUEUES
 from domain.settings import Settings
 from workers.broker import FuelrouteBroker, FuelrouteWorker
 from workers.context import Context
+from workers.job_companies import JobCompanies
 from workers.presence import Presence
 
 log = get_logger(__name__)
@@ -26,8 +27,10 @@ def run(settings: Settings, queues: Sequence[str] = QUEUES) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     broker = FuelrouteBroker(settings.require_redis_url(), threads=settings.worker_threads)
-    with Database.of(settings) as database:
-        context = Context(settings, database, JobQueue.of(settings))
+    companies = JobCompanies()
+    broker.add_middleware(companies)
+    with Database.of(settings, visible=companies.visible) as database:
+        context = Context(settings, database, JobQueue.of(settings), companies)
         for queue in queues:  # a process loads only what its queues need
             importlib.import_module(f"workers.{queue}").register(broker, context)
         worker = FuelrouteWorker(broker, queues, threads=settings.worker_threads)

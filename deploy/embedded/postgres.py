@@ -15,6 +15,7 @@ import psycopg
 from deploy.embedded.folders import EmbeddedUnavailable, make_closed, make_private, socket_folder
 from deploy.embedded.servers import server_environment, stop_orphan, wheel_folder
 from deploy.processes import Spec
+from domain.visibility import SERVICE_ROLE
 
 POSTGRES_MAJOR = 18
 _POSTGRES_USER = "pgserver"
@@ -192,6 +193,9 @@ class EmbeddedPostgres:
             with psycopg.connect(self.admin_url, autocommit=True, connect_timeout=2) as admin:
                 if admin.execute("SELECT FROM pg_roles WHERE rolname = %s", (_ROLE,)).fetchone() is None:
                     admin.execute(f"CREATE ROLE {_ROLE} LOGIN")
+                if admin.execute("SELECT FROM pg_roles WHERE rolname = %s", (SERVICE_ROLE,)).fetchone() is None:
+                    admin.execute(f"CREATE ROLE {SERVICE_ROLE} NOLOGIN")
+                    admin.execute(f"GRANT {SERVICE_ROLE} TO {_ROLE}")
                 if admin.execute("SELECT FROM pg_database WHERE datname = 'fuelroute'").fetchone() is None:
                     admin.execute(f"CREATE DATABASE fuelroute OWNER {_ROLE}")
         except psycopg.OperationalError:

@@ -1,8 +1,9 @@
 """Jobs as Dramatiq writes them: the message of a job, and a job read from its message."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import dramatiq
 import msgspec
@@ -14,6 +15,16 @@ JOB_ID = "redis_message_id"
 
 COMPANY = "company_id"
 """The option that names the company in whose backlog a job waits."""
+
+
+COMPANIES = "company_ids"
+"""The option that names the companies of a job that waits in no backlog, because it is of several."""
+
+
+def companies_of(options: Mapping[str, Any]) -> list[UUID] | None:
+    """The companies whose data a job touches. None: it is of an earlier release, which did not say."""
+    companies = options.get(COMPANIES) or [options.get(COMPANY)]
+    return [UUID(one) for one in companies] if all(companies) else None
 
 
 class StoredJob(NamedTuple):
@@ -31,12 +42,20 @@ class StoredJob(NamedTuple):
 
 
 def encode_message(
-    queue: str, name: str, payload: Mapping[str, Any], job_id: str, *, company: str | None = None
+    queue: str,
+    name: str,
+    payload: Mapping[str, Any],
+    job_id: str,
+    *,
+    company: str | None = None,
+    companies: Sequence[str] = (),
 ) -> bytes:
     """The message of a job that has not been tried yet."""
-    options = {JOB_ID: job_id}
+    options: dict[str, Any] = {JOB_ID: job_id}
     if company is not None:
         options[COMPANY] = company
+    elif companies:
+        options[COMPANIES] = list(companies)
     message: dramatiq.Message[Any] = dramatiq.Message(queue, name, (), dict(payload), options)
     return message.encode()
 

@@ -129,7 +129,8 @@ def _put_arguments(jobs: Iterable[Job], *, once: bool = False) -> Iterator[_Argu
 def _message(job: Job, job_id: str) -> bytes:
     payload = {name: _as_digits(value) for name, value in job.payload.items()}
     company = job.company_id.hex if job.company_id is not None else None
-    return encode_message(job.queue, job.name, payload, job_id, company=company)
+    companies = [one.hex for one in job.company_ids]
+    return encode_message(job.queue, job.name, payload, job_id, company=company, companies=companies)
 
 
 def _as_digits(value: Any) -> Any:

@@ -4,7 +4,7 @@ A job carries ids, never data, and is only a hint: whatever it asks for can be d
 sweep asks again when a hint is lost.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -32,13 +32,21 @@ class Job:
     """The name of the job's subject, where one job about it is enough."""
     company_id: UUID | None = field(default=None, compare=False)
     """The company in whose backlog the job waits. None: the job is of several companies, or small."""
+    company_ids: Collection[UUID] = field(default=(), compare=False)
+    """All companies whose data the job touches, where it waits in no backlog."""
 
 
 def import_routes_job(
-    route_ids: Sequence[UUID], company_id: UUID | None = None, *, reply_to: str | None = None, key: str | None = None
+    route_ids: Sequence[UUID],
+    company_id: UUID | None = None,
+    *,
+    company_ids: Collection[UUID] = (),
+    reply_to: str | None = None,
+    key: str | None = None,
 ) -> Job:
     """Match these routes, hold or import them; tell the ingress process `reply_to` when it is done."""
-    return Job("imports.run", "imports", {"route_ids": list(route_ids), "reply_to": reply_to}, key, company_id)
+    payload = {"route_ids": list(route_ids), "reply_to": reply_to}
+    return Job("imports.run", "imports", payload, key, company_id, company_ids)
 
 
 def import_due_job(company_id: UUID, portion: int) -> Job:
@@ -49,11 +57,16 @@ def import_due_job(company_id: UUID, portion: int) -> Job:
 
 
 def process_positions_job(
-    environment: str, vehicle_ids: Sequence[UUID], company_id: UUID | None = None, *, key: str | None = None
+    environment: str,
+    vehicle_ids: Sequence[UUID],
+    company_id: UUID | None = None,
+    *,
+    company_ids: Collection[UUID] = (),
+    key: str | None = None,
 ) -> Job:
     """Compare the new positions of these vehicles, at most `JOB_TRUCKS`, with the stops of their routes."""
     payload = {"environment": environment, "vehicle_ids": list(vehicle_ids)}
-    return Job("arrivals.process", "arrivals", payload, key, company_id)
+    return Job("arrivals.process", "arrivals", payload, key, company_id, company_ids)
 
 
 def build_plan_job(route_id: UUID, company_id: UUID | None = None) -> Job:

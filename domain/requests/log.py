@@ -1,7 +1,7 @@
 """Writing entries of the request log, and removing old ones.
 
-An ingress process writes many at a time, with COPY. The entries of a day are in a partition of their own, which is
-dropped as a whole. An entry's time is in its id.
+An ingress process writes many at a time, all as one text: COPY knows no row-level security. The entries of a day are in
+a partition of their own, which is dropped as a whole. An entry's time is in its id.
 """
 
 from collections.abc import Sequence
@@ -51,10 +51,20 @@ class Entry(msgspec.Struct, gc=False):
     """The number of requests that the entry stands for: see `ingress.request_log`."""
 
 
-COPY_ENTRIES = Command(
-    "COPY request_log (company_id, environment, key_id, id, method, path, status, milliseconds, size, times,"
-    " request_id, subject, code, sent, faults) FROM STDIN"
+_BETWEEN_ROWS, _BETWEEN_CELLS = "\x1e", "\x1f"
+"""The separators that ASCII has for this. Texts from outside lose theirs."""
+
+WRITE_ENTRIES = Command(
+    """
+    INSERT INTO request_log (company_id, environment, key_id, id, method, path, status, milliseconds, size, times,
+        request_id, subject, code, sent, faults)
+    SELECT cell[1]::uuid, cell[2], cell[3]::uuid, cell[4]::uuid, cell[5], cell[6], cell[7]::smallint, cell[8]::real,
+        cell[9]::integer, cell[10]::integer, cell[11], cell[12], cell[13], cell[14], cell[15]
+    FROM string_to_table(%s::text, E'\\x1e') AS line
+    CROSS JOIN LATERAL (SELECT string_to_array(line, E'\\x1f', '') AS cell OFFSET 0) AS entry
+    """
 )
+"""Writes the rows of `text_of`; an empty cell is NULL."""
 
 
 class _Problem(msgspec.Struct):
@@ -65,8 +75,8 @@ class _Problem(msgspec.Struct):
 _PROBLEM = msgspec.json.Decoder(_Problem)
 
 
-def lines_of(entries: Sequence[Entry], sampled: set[UUID]) -> str:
-    """The rows for COPY_ENTRIES. Query or body are kept, redacted, with every request that failed, and with one that
+def text_of(entries: Sequence[Entry], sampled: set[UUID]) -> str:
+    """The rows for WRITE_ENTRIES. Query or body are kept, redacted, with every request that failed, and with one that
     succeeded of each key that is not among `sampled` yet."""
     whose: dict[int, str] = {}
     lines = []
@@ -74,7 +84,7 @@ def lines_of(entries: Sequence[Entry], sampled: set[UUID]) -> str:
         caller = entry.caller
         by = whose.get(id(caller))
         if by is None:
-            by = whose[id(caller)] = f"{caller.company_id.hex}\t{caller.environment}\t{caller.key_id.hex}"
+            by = whose[id(caller)] = _BETWEEN_CELLS.join((caller.company_id.hex, caller.environment, caller.key_id.hex))
         kept = _NOTHING_KEPT
         if entry.status >= 400:
             kept = _kept(entry)
@@ -82,17 +92,17 @@ def lines_of(entries: Sequence[Entry], sampled: set[UUID]) -> str:
             sampled.add(caller.key_id)
             kept = _kept(entry)
         lines.append(
-            f"{by}\t{entry.id}\t{entry.method}\t{entry.path}\t{entry.status}\t{entry.milliseconds:.1f}\t{entry.size}"
-            f"\t{entry.times}\t{entry.given_id or _NULL}\t{_cell(_subject_of(entry))}\t{kept}\n"
+            f"{by}\x1f{entry.id}\x1f{entry.method}\x1f{entry.path}\x1f{entry.status}\x1f{entry.milliseconds:.1f}\x1f"
+            f"{entry.size}\x1f{entry.times}\x1f{entry.given_id}\x1f{_cell(_subject_of(entry))}\x1f{kept}"
         )
-    return "".join(lines)
+    return _BETWEEN_ROWS.join(lines)
 
 
 def _kept(entry: Entry) -> str:
     """The cells `code`, `sent` and `faults`."""
     problem = _PROBLEM.decode(entry.problem) if entry.problem else _Problem()
     sent = redacted_body(entry.path, entry.body) if entry.body else redacted_query(entry.path, entry.query)
-    return f"{_cell(problem.code)}\t{_cell(sent)}\t{_cell(_text_of(problem.errors))}"
+    return _BETWEEN_CELLS.join((_cell(problem.code), _cell(sent), _cell(_text_of(problem.errors))))
 
 
 def _subject_of(entry: Entry) -> str:
@@ -110,15 +120,14 @@ def _text_of(faults: list[FieldFault]) -> str:
     return text[:_MOST_OF_FAULTS]
 
 
-_NULL = r"\N"
-_NOTHING_KEPT = "\t".join([_NULL] * 3)
-_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\x00": "\ufffd"})
+_NOTHING_KEPT = _BETWEEN_CELLS * 2
+_REPLACED = str.maketrans(dict.fromkeys(("\x00", _BETWEEN_ROWS, _BETWEEN_CELLS), "\ufffd"))
 
 
 def _cell(text: str | None) -> str:
     if not text:
-        return _NULL
-    return text if text.isprintable() and "\\" not in text else text.translate(_ESCAPES)
+        return ""
+    return text if text.isprintable() else text.translate(_REPLACED)
 
 
 # --- Removing entries --------------------------------------------------------------------------------------------

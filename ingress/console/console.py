@@ -15,6 +15,7 @@ from domain.database_options import SERVING
 from domain.lifecycle import Role
 from domain.queue.job_queue import JobQueue
 from domain.settings import Settings
+from domain.visibility import EVERYTHING, NOTHING
 from ingress.console.browser import SESSION, network_of_client, read_cookie, set_cookie
 from ingress.console.downloads import Downloads
 from ingress.console.fairness import FairThreads, ShareOwners
@@ -39,6 +40,7 @@ class Console:
             timeout_seconds=settings.database_timeout_seconds,
             limits=SERVING,
             fail_fast=True,
+            visible=lambda: NOTHING,
         )
         self.pages = FairThreads("page", at_a_time, of_one=at_a_time // 2, waiting=400)
         self.reports = FairThreads("report", _REPORTS_AT_A_TIME, of_one=1, waiting=40, patience_seconds=30)
@@ -74,7 +76,7 @@ class Console:
         return await self._owners.of(token, look_up) or network
 
     def _look_up_owner(self, token: str) -> str | None:
-        with self.database.transaction() as connection:
+        with self.database.transaction(EVERYTHING) as connection:
             session = find_session(connection, token, now=datetime.now(UTC))
         if session is None:
             return None

@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from uuid import UUID
 
 import psycopg
 import redis
@@ -28,6 +27,7 @@ from domain.operations import csv_imports
 from domain.operations.csv_imports import IMPORTING, StoredImport
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import Job
+from domain.visibility import EVERYTHING, Visibility, of_companies
 from domain.wording import sentence
 from ingress.console.browser import MAX_FILE_BYTES
 from ingress.fair_queue import CapacityTimeout, FairSemaphore
@@ -113,7 +113,7 @@ class Importer:
     def _run(self, stored: StoredImport, upload: Upload) -> None:
         rows, path = _Counter(), upload.path
         try:
-            with self._noting_progress(stored.id, rows), self._turn:
+            with self._noting_progress(stored, rows), self._turn:
                 jobs = self._import(stored, path, rows)
             self._enqueue(jobs)
             log.info("console.imported", kind=stored.kind, company_id=stored.company_id, rows=rows.count)
@@ -133,21 +133,21 @@ class Importer:
             upload.remove()
 
     def _import(self, stored: StoredImport, path: Path, rows: "_Counter") -> list[Job]:
-        with self._database.transaction(limits=IMPORTING) as connection:
+        with self._database.transaction(_visible_to(stored), limits=IMPORTING) as connection:
             return csv_imports.run(
                 connection, stored, path, contacts=self._contacts, now=datetime.now(UTC), progress=rows.add
             )
 
     @contextmanager
-    def _noting_progress(self, import_id: UUID, rows: "_Counter") -> Iterator[None]:
+    def _noting_progress(self, stored: StoredImport, rows: "_Counter") -> Iterator[None]:
         """Note every second that this process lives and how many rows it has read."""
         done = threading.Event()
 
         def note() -> None:
             while not done.wait(_PROGRESS_SECONDS):
                 try:
-                    with self._database.by_key() as connection:
-                        csv_imports.note_progress(connection, import_id, rows_read=rows.count, now=datetime.now(UTC))
+                    with self._database.by_key(_visible_to(stored)) as connection:
+                        csv_imports.note_progress(connection, stored.id, rows_read=rows.count, now=datetime.now(UTC))
                 except psycopg.Error:
                     log.warning("console.import_progress_not_stored", exc_info=True)
 
@@ -167,10 +167,15 @@ class Importer:
 
     def _fail(self, stored: StoredImport, fault: str) -> None:
         try:
-            with self._database.transaction() as connection:
+            with self._database.transaction(_visible_to(stored)) as connection:
                 csv_imports.fail(connection, stored.id, sentence(fault), now=datetime.now(UTC))
         except psycopg.Error:  # its silence tells that it broke off
             log.warning("console.import_fault_not_stored", exc_info=True)
+
+
+def _visible_to(stored: StoredImport) -> Visibility:
+    """The company's rows. New prices of stations and taxes change the plans of all companies."""
+    return EVERYTHING if stored.company_id is None else of_companies([stored.company_id])
 
 
 def remove_left_files() -> None:

@@ -17,6 +17,7 @@ from domain.lifecycle import Role
 from domain.operations import audit
 from domain.operations.audit import Actor
 from domain.queue.jobs import Job
+from domain.visibility import EVERYTHING, of_companies, set_visibility
 from ingress.console.browser import SESSION, Form, read_cookie
 from ingress.console.console import Console, console_of
 from ingress.console.refusals import Refused, not_found
@@ -100,12 +101,13 @@ def see_other(path: str) -> Response:
 def answer_signed_in(
     request: Request, handler: Handler, form: Form, *, by: Collection[Role], is_hidden: bool = False
 ) -> Response:
-    """Run the handler in a transaction, if the person is signed in and has one of the roles `by`.
+    """Run the handler in a transaction, if the person is signed in and has one of the roles `by`. The transaction sees
+    the person's company alone; of an operator, who looks after all companies, it sees everything.
 
     `is_hidden`: for other roles the address does not exist. Raises Refused and whatever the handler raises; the
     transaction is rolled back then."""
     console, token, now = console_of(request), read_cookie(request, SESSION), datetime.now(UTC)
-    with console.database.transaction() as connection:
+    with console.database.transaction(EVERYTHING) as connection:
         session = find_session(connection, token, now=now) if token is not None else None
         if token is None or session is None:
             if token is not None:
@@ -113,6 +115,8 @@ def answer_signed_in(
             return _to_sign_in(request)
         if session.role not in by:
             raise not_found() if is_hidden else _forbidden(session.role)
+        if session.role is not Role.OPERATOR:
+            set_visibility(connection, of_companies(() if session.company_id is None else (session.company_id,)))
         page = Page(console, request, connection, session, token, form, now)
         try:
             response = handler(page)

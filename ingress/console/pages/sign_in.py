@@ -13,6 +13,7 @@ from domain.accounts.users import LINK_HOURS, company_of_user, email_of_link, se
 from domain.observability import get_logger
 from domain.operations import audit
 from domain.operations.audit import Actor
+from domain.visibility import EVERYTHING
 from domain.wording import counted, sentence
 from ingress.console.addresses import action_at, open_page_at
 from ingress.console.browser import (
@@ -49,14 +50,14 @@ async def act(console: Console, request: Request, form: Form) -> Response:
 
 
 def _knows(console: Console, device: str, form: Form) -> bool:
-    with console.database.transaction() as connection:
+    with console.database.transaction(EVERYTHING) as connection:
         return sessions.is_known_device(connection, device, form.text("email"), now=datetime.now(UTC))
 
 
 def _sign_in(console: Console, request: Request, form: Form) -> Response:
     email, next_path = form.text("email"), own_path(form.text("next"))
     answer = sessions.sign_in(
-        console.database.transaction,
+        partial(console.database.transaction, EVERYTHING),
         email=email,
         password=form.secret("password"),
         code=form.text("code"),
@@ -104,7 +105,7 @@ def _signed_out(page: Page, done: str) -> Response:
 
 def show_link(console: Console, request: Request, _: Form) -> Response:
     """Show the form behind a link. The link stays valid: mail programs open links too."""
-    with console.database.transaction() as connection:
+    with console.database.transaction(EVERYTHING) as connection:
         email = email_of_link(connection, request.path_params["token"], now=datetime.now(UTC))
     return _link_page(console, request, email)
 
@@ -116,7 +117,7 @@ async def use_link(console: Console, request: Request, form: Form) -> Response:
 def _use_link(console: Console, request: Request, form: Form) -> Response:
     now, token = datetime.now(UTC), request.path_params["token"]
     fault = "" if form.secret("password") == form.secret("again") else "The two passwords differ."
-    with console.database.transaction() as connection:
+    with console.database.transaction(EVERYTHING) as connection:
         email = email_of_link(connection, token, now=now)
         if email is not None and not fault:
             try:

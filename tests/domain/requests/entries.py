@@ -11,7 +11,7 @@ from domain.database import Connection
 from domain.encoding import write
 from domain.ids import first_id_of, new_id
 from domain.lifecycle import Environment
-from domain.requests.log import COPY_ENTRIES, Entry, lines_of
+from domain.requests.log import WRITE_ENTRIES, Entry, text_of
 
 
 def entry_of(
@@ -56,5 +56,4 @@ def new_caller(connection: Connection, company_id: UUID, environment: Environmen
 def store(connection: Connection, entries: Sequence[Entry], *, as_sent: bool = False) -> None:
     """`as_sent`: what was sent is kept of the first that succeeded of each key, too."""
     sampled = set() if as_sent else {entry.caller.key_id for entry in entries}
-    with connection.cursor() as cursor, cursor.copy(COPY_ENTRIES.text) as copying:
-        copying.write(lines_of(entries, sampled))
+    WRITE_ENTRIES.execute(connection, [text_of(entries, sampled)])

@@ -1,0 +1,42 @@
+"""The policies of row-level security, for migrations; `domain.visibility` says what they are for.
+
+A migration that makes a table of a company's data protects it with `protect`, any other table with `open_to_service`. A
+test finds tables that were forgotten. Migrations that have run are not changed: another condition is another migration.
+"""
+
+from alembic import op
+
+from domain.visibility import SERVICE_ROLE
+
+BY_USER = "EXISTS (SELECT FROM users WHERE users.id = user_id)"
+"""The condition of a table whose rows belong to users: their own policy decides which users are visible."""
+
+
+def visible(*, company: str = "company_id", environment: str | None = None, shared: bool = False) -> str:
+    """The condition that the transaction sees a row's company and environment; both are columns. With `shared`, rows of
+    no company are for all.
+
+    The settings are read once for each statement, not for each row: that is what the inner SELECTs are for.
+    """
+    conditions = [_is_named(company, "fuelroute.companies", "uuid[]", or_null=shared)]
+    if environment is not None:
+        conditions.append(_is_named(environment, "fuelroute.environments", "text[]"))
+    return " AND ".join(conditions)
+
+
+def _is_named(column: str, setting: str, kind: str, *, or_null: bool = False) -> str:
+    value = f"current_setting('{setting}', true)"
+    listed = f"{column} = ANY ((SELECT nullif(nullif({value}, ''), '*')::{kind})::{kind})"
+    return f"({listed} OR (SELECT {value} = '*'){f' OR {column} IS NULL' if or_null else ''})"
+
+
+def protect(table: str, condition: str) -> None:
+    """Let the service read and write the rows of a table that fulfil the condition, and no others."""
+    open_to_service(table)
+    op.execute(f"CREATE POLICY visible ON {table} TO {SERVICE_ROLE} USING ({condition}) WITH CHECK ({condition})")
+    op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
+
+
+def open_to_service(table: str) -> None:
+    """Let the service read and write all rows of a table."""
+    op.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {SERVICE_ROLE}")

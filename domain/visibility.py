@@ -1,0 +1,75 @@
+"""The second wall between companies: row-level security. A transaction of the ingress, the console or a worker sees the
+rows of the companies and environments that it names at its start, and no others. One that names none sees none.
+
+The first wall stands in the statements: each asks for its company. The second one holds where a statement forgets to.
+Every table of a company's data has a policy; see `domain/migrations/row_security.py`. The policies bind `SERVICE_ROLE`,
+the role under which these processes work. They do not bind the owner of the tables: migrations, the scheduler and
+commands work for all companies.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import psycopg
+
+from domain.lifecycle import Environment
+from domain.statements import Statement
+
+SERVICE_ROLE = "fuelroute_service"
+"""The role that the policies bind. It owns nothing and cannot sign in; the role that signs in is a member of it."""
+
+_ALL = "*"
+
+
+class Visibility(NamedTuple):
+    """The values of the two settings that the policies read: lists as PostgreSQL writes arrays, or `*` for all. Empty:
+    none."""
+
+    companies: str
+    environments: str
+
+
+NOTHING = Visibility("", "")
+"""For statements that touch no company's data. It is what a transaction sees that says nothing else."""
+
+EVERYTHING = Visibility(_ALL, _ALL)
+"""For work that cannot name its companies before it reads: finding the key or the session of a request, and pages of
+operators. `tests/domain/test_visibility.py` lists the places."""
+
+
+def of_companies(company_ids: Iterable[UUID]) -> Visibility:
+    """Both environments of these companies."""
+    return Visibility(_array({one.hex for one in company_ids}), _ALL)
+
+
+def of_tenants(tenants: Iterable[tuple[UUID, Environment]]) -> Visibility:
+    """These companies in these environments. A batch that mixes companies and environments sees every combination."""
+    pairs = set(tenants)
+    return Visibility(_array({company.hex for company, _ in pairs}), _array({str(one) for _, one in pairs}))
+
+
+def _array(members: Collection[str]) -> str:
+    return f"{{{','.join(sorted(members))}}}"
+
+
+class _Set(NamedTuple):
+    companies: str
+    environments: str
+
+
+_SET = Statement(
+    _Set,
+    "SELECT set_config('fuelroute.companies', %s, %s) AS companies,"
+    " set_config('fuelroute.environments', %s, %s) AS environments",
+)
+
+
+def set_visibility(connection: psycopg.Connection[Any], visibility: Visibility, *, local: bool = True) -> None:
+    """Change what the open transaction sees, until its end; if not `local`, what later ones see, too."""
+    _SET.execute(connection, (visibility.companies, local, visibility.environments, local))
+
+
+async def set_visibility_async(connection: psycopg.AsyncConnection[Any], visibility: Visibility) -> None:
+    """Change what the open transaction sees, until its end."""
+    await _SET.execute(connection, (visibility.companies, True, visibility.environments, True))

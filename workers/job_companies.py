@@ -1,0 +1,44 @@
+"""The companies of the job that a thread works on: its transactions see their data, and no other company's."""
+
+import threading
+from collections.abc import Collection
+from typing import Any
+from uuid import UUID
+
+import dramatiq
+from dramatiq.middleware import Middleware
+
+from domain.queue.dramatiq_messages import companies_of
+from domain.visibility import EVERYTHING, NOTHING, Visibility, of_companies
+
+
+class JobCompanies(Middleware):
+    """The middleware of one broker. Dramatiq calls it before and after each job, in the thread of the job."""
+
+    def __init__(self) -> None:
+        self._thread = threading.local()
+
+    def before_process_message(self, broker: dramatiq.Broker, message: Any) -> None:
+        companies = companies_of(message.options)
+        self._thread.ids = companies or ()
+        # a job that an earlier release left in the queue names no company
+        self._thread.visible = EVERYTHING if companies is None else of_companies(companies)
+
+    def after_process_message(
+        self, broker: dramatiq.Broker, message: Any, *, result: Any = None, exception: BaseException | None = None
+    ) -> None:
+        self._thread.__dict__.clear()
+
+    def after_skip_message(self, broker: dramatiq.Broker, message: Any) -> None:
+        self._thread.__dict__.clear()
+
+    def visible(self) -> Visibility:
+        """The data that a transaction of this thread sees: nothing between two jobs."""
+        visibility: Visibility = getattr(self._thread, "visible", NOTHING)
+        return visibility
+
+    @property
+    def ids(self) -> Collection[UUID]:
+        """Empty between two jobs, and where the job does not say."""
+        ids: Collection[UUID] = getattr(self._thread, "ids", ())
+        return ids
