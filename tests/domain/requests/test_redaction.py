@@ -208,7 +208,7 @@ def test_the_log_names_a_route_by_the_external_id_or_id_that_was_sent() -> None:
     route_id = f"rte_{new_id().hex}"
     assert cells_of(entry_of(path="/v1/routes/{id}", path_id=route_id))[11] == route_id
     assert cells_of(entry_of(path="/v1/routes/{id}", path_id=f"rte_{MARK}"))[11] == ""
-    assert cells_of(entry_of(write({**VALID, "externalId": "a\tb\\c\nd"})))[11] == r"a\tb\\c\nd"
+    assert cells_of(entry_of(write({**VALID, "externalId": "a\tb\\c\nd"})))[11] == "a\tb\\c\nd"
     assert cells_of(entry_of(write({**VALID, "externalId": "svc_live_abcdefghSECRET"})))[11] == ""
 
 
