@@ -1,6 +1,7 @@
 """Every installed package is pinned by version and hash, and known by name and licence; together they suffice for a
 bare machine."""
 
+import json
 import os
 import re
 import subprocess
@@ -17,6 +18,8 @@ from deploy import notices
 
 REPOSITORY = Path(__file__).parents[2]
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+ONLY_ELSEWHERE = {"async-timeout", "colorama"}
+"""Packages of earlier Pythons or of Windows."""
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 LOCKED = {
     "production": (),
@@ -93,3 +96,13 @@ def test_time_zones_are_known_on_a_machine_without_zone_files() -> None:
 
     assert done.stdout == "2025-12-31 18:00:00-06:00\n", done.stderr
     assert version("tzdata")
+
+
+def test_the_bill_of_materials_lists_what_is_pinned() -> None:
+    """`deploy/audit` writes it."""
+    bill = json.loads((REPOSITORY / "deploy" / "sbom.json").read_text())
+    listed = {canonicalize_name(one["name"]): one["version"] for one in bill["components"]}
+    pinned = pins("embedded")
+    assert listed.items() <= pinned.items()
+    assert set(pinned) - set(listed) <= ONLY_ELSEWHERE
+    assert bill["metadata"]["component"]["version"] == PROJECT["project"]["version"]
