@@ -2,10 +2,13 @@
 returns the counts of the things that it moved."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from uuid import UUID
+
+import redis
 
 from domain.accounts import attempts, companies, sessions
 from domain.accounts.contacts import Contacts
@@ -16,6 +19,7 @@ from domain.housekeeping.sealing import seal_stored
 from domain.messages.due_messages import due_messages
 from domain.observability import get_logger
 from domain.operations import audit, csv_imports
+from domain.queue.heartbeats import forget_worker_heartbeats
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import (
     JOB_ITEMS,
@@ -141,6 +145,8 @@ class Passes:
             )
         self.jobs.put(*jobs)
         forgotten = self._forget(now)
+        with suppress(redis.RedisError):  # the next hour does it
+            forget_worker_heartbeats(self.jobs.client, now=now)
         with self.database.transaction() as connection:
             sealed, unreadable = seal_stored(connection, Contacts.of(self.settings))
         if unreadable:

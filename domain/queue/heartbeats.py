@@ -115,12 +115,18 @@ def record_pass_run(client: redis.Redis, one: PassRun) -> None:
 
 
 def read_worker_heartbeats(client: redis.Redis, *, now: datetime) -> list[WorkerHeartbeat]:
-    """The last heartbeats of workers that lived within the last hour; older ones are forgotten."""
+    """The last heartbeats of workers that lived within the last hour."""
+    found = _read(client, WORKER_HEARTBEATS, WorkerHeartbeat)
+    return sorted((one for one in found if now - one.beat_at <= _FORGET_AFTER), key=lambda one: one.name)
+
+
+def forget_worker_heartbeats(client: redis.Redis, *, now: datetime) -> int:
+    """Forgets workers that were last heard of more than an hour ago. Returns how many. Raises redis.RedisError."""
     found = _read(client, WORKER_HEARTBEATS, WorkerHeartbeat)
     long_gone = [one.id for one in found if now - one.beat_at > _FORGET_AFTER]
     if long_gone:
         client.hdel(WORKER_HEARTBEATS, *long_gone)
-    return sorted((one for one in found if one.id not in long_gone), key=lambda one: one.name)
+    return len(long_gone)
 
 
 def read_last_pass_runs(client: redis.Redis) -> list[PassRun]:
