@@ -24,6 +24,11 @@ _PARTITIONS = Statement(
 )
 
 
+def partition_days(connection: Connection, table: str) -> dict[date, str]:
+    """The days that have a partition of the table, each with the partition's name."""
+    return {date.fromisoformat(row.name[-8:]): row.name for row in _PARTITIONS.all(connection, {"table": table})}
+
+
 def maintain_daily_partitions(
     connection: Connection,
     table: str,
@@ -38,7 +43,7 @@ def maintain_daily_partitions(
 
     The partition of a day is called `TABLE_20260131`. Rows of all other days are in `TABLE_other`.
     """
-    there = {date.fromisoformat(row.name[-8:]): row.name for row in _PARTITIONS.all(connection, {"table": table})}
+    there = partition_days(connection, table)
     for ahead in range(days_before_first, DAYS_AHEAD + 1):
         day = now.date() + timedelta(days=ahead)
         if day not in there:

@@ -59,23 +59,33 @@ _FORGET_EMPTY = Command(
     "DELETE FROM route_counts WHERE ctid = ANY(ARRAY("
     "SELECT ctid FROM route_counts WHERE routes = 0 FOR UPDATE SKIP LOCKED))"
 )
+_DIFFERING = f"""
+        SELECT company_id, environment, status, day, sum(routes) AS routes FROM (
+            SELECT company_id, environment, status, day, -routes AS routes FROM {COUNTED_COLUMNS} AS parts
+            UNION ALL
+            SELECT company_id, environment, status, date_bin('1 day', scheduled_start, timestamptz 'epoch'), count(*)
+            FROM routes GROUP BY 1, 2, 3, 4) AS counted
+        GROUP BY company_id, environment, status, day HAVING sum(routes) <> 0
+"""  # noqa: S608 (constants of this module)
+_BY_STATUS = """
+    SELECT company_id, environment, status, sum(routes)::int8 AS routes FROM differing
+    GROUP BY company_id, environment, status ORDER BY company_id, environment, status
+"""
 _RECONCILE = Statement(
     Difference,
     f"""
-    WITH counted AS (
-        SELECT company_id, environment, status, day, -routes AS routes FROM {COUNTED_COLUMNS} AS parts
-        UNION ALL
-        SELECT company_id, environment, status, date_bin('1 day', scheduled_start, timestamptz 'epoch'), count(*)
-        FROM routes GROUP BY 1, 2, 3, 4
-    ), differing AS (
-        INSERT INTO route_count_deltas (company_id, environment, status, day, routes)
-        SELECT company_id, environment, status, day, sum(routes) FROM counted
-        GROUP BY company_id, environment, status, day HAVING sum(routes) <> 0
+    WITH differing AS (
+        INSERT INTO route_count_deltas (company_id, environment, status, day, routes) {_DIFFERING}
         RETURNING company_id, environment, status, routes)
-    SELECT company_id, environment, status, sum(routes) AS routes FROM differing
-    GROUP BY company_id, environment, status ORDER BY company_id, environment, status
-    """,  # noqa: S608 (constants of this module)
+    {_BY_STATUS}
+    """,
 )
+_COMPARE = Statement(Difference, f"WITH differing AS ({_DIFFERING}) {_BY_STATUS}")
+
+
+def find_differences(connection: Connection) -> list[Difference]:
+    """Counts all routes and returns the differences from the stored counts. Nothing is corrected."""
+    return _COMPARE.all(connection)
 
 
 def reconcile(connection: Connection) -> list[Difference]:

@@ -1,0 +1,51 @@
+"""Differences between a database and the schema that this release expects."""
+
+from typing import Any, NamedTuple
+
+import sqlalchemy
+from alembic import autogenerate
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlmodel import SQLModel
+
+from domain import tables  # noqa: F401  (fills SQLModel.metadata)
+from domain.migrations import alembic_config, engine
+
+
+class SchemaState(NamedTuple):
+    """The revision of a database, None without a schema; the release's own; and the parts that the database lacks."""
+
+    revision: str | None
+    newest: str | None
+    missing: list[str]
+
+
+def is_expected(name: str | None, kind: str, _: object) -> bool:
+    """False for partitions, which housekeeping makes."""
+    return kind != "table" or not str(name).startswith(("positions_", "request_log_"))
+
+
+def read_schema_state(url: str) -> SchemaState:
+    """Read the state of a schema. What a database has beyond the release, such as an index of its own, is left out.
+    Raises DatabaseProblem."""
+    with engine(url).connect() as connection:
+        connection.execute(sqlalchemy.text("SET TRANSACTION READ ONLY"))
+        context = MigrationContext.configure(connection, opts={"include_name": is_expected})
+        revision = context.get_current_revision()
+        newest = ScriptDirectory.from_config(alembic_config(connection)).get_current_head()
+        if revision is None:
+            return SchemaState(None, newest, [])
+        found = autogenerate.compare_metadata(context, SQLModel.metadata)
+        return SchemaState(revision, newest, [text for one in found if (text := _described(one)) is not None])
+
+
+def _described(found: Any) -> str | None:
+    """A difference as Alembic gives it: a tuple, or a list of changes of one column. None for a part too many."""
+    if isinstance(found, list):
+        return ", ".join(f"{change[0].replace('_', ' ')} of {change[2]}.{change[3]}" for change in found)
+    kind, *parts = found
+    if not kind.startswith("add_"):
+        return None
+    part = parts[-1]
+    table = f"{parts[-2]}." if kind == "add_column" else ""
+    return f"{kind.removeprefix('add_').replace('_', ' ')} {table}{getattr(part, 'name', part)}"
