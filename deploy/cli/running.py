@@ -1,6 +1,8 @@
 """The service itself: its processes, its schema, its settings."""
 
 import gc
+import os
+import socket
 from pathlib import Path
 from typing import Annotated
 
@@ -66,7 +68,7 @@ def ingress(
 
     settings = _settings_with(host=host, port=port)
     configure_logging(settings, "ingress")
-    _prepare_to_serve(settings, redis_needed=False)
+    _prepare_to_serve("ingress", settings, redis_needed=False)
     serve_metrics(settings, "ingress")
     raise SystemExit(run(settings))
 
@@ -85,7 +87,7 @@ def console(
 
     settings = _settings_with(console_host=host, console_port=port)
     configure_logging(settings, "console")
-    _prepare_to_serve(settings, redis_needed=False)
+    _prepare_to_serve("console", settings, redis_needed=False)
     serve_metrics(settings, "console")
     raise SystemExit(run(settings))
 
@@ -120,7 +122,7 @@ def workers(
     configure_logging(settings, process)
     from workers.process import run
 
-    _prepare_to_serve(settings)
+    _prepare_to_serve("workers", settings)
     serve_metrics(settings, process)
     raise SystemExit(run(settings, chosen))
 
@@ -135,7 +137,7 @@ def scheduler() -> None:
 
     settings = get_settings()
     configure_logging(settings, "scheduler")
-    _prepare_to_serve(settings, redis_needed=False)
+    _prepare_to_serve("scheduler", settings, redis_needed=False)
     serve_metrics(settings, "scheduler")
     raise SystemExit(run(settings))
 
@@ -150,9 +152,11 @@ _GARBAGE_OBJECTS = 50_000
 that wait for their batch) was searched again and again: a tenth of the processor time, and twice the p99."""
 
 
-def _prepare_to_serve(settings: Settings, *, redis_needed: bool = True) -> None:
-    """Check the servers and tune the garbage collector before a process runs for long. Without `redis_needed` the
-    process starts even if Redis is away, and logs that."""
+def _prepare_to_serve(kind: str, settings: Settings, *, redis_needed: bool = True) -> None:
+    """Name the process for PostgreSQL, check the servers, and tune the garbage collector before a process runs
+    for long. Without `redis_needed` the process starts even if Redis is away, and logs that."""
+    # libpq's: the name of this process in pg_stat_activity, by which `doctor` counts processes of each kind
+    os.environ["PGAPPNAME"] = f"fuelroute {kind} {os.getpid()}@{socket.gethostname()}"
     database.check_server(settings.require_database_url())
     check_redis(settings.require_redis_url(), needed=redis_needed)
     gc.freeze()  # what is imported by now stays, and need not be searched
