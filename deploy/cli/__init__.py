@@ -2,7 +2,21 @@
 
 import typer
 
-from deploy.cli import companies, fleet, ifta, keys, measuring, queues, roads, routes, running, savings, stations, users
+from deploy.cli import (
+    companies,
+    doctor,
+    fleet,
+    ifta,
+    keys,
+    measuring,
+    queues,
+    roads,
+    routes,
+    running,
+    savings,
+    stations,
+    users,
+)
 from deploy.cli.failures import run
 from domain.observability import configure_logging
 from domain.settings import get_settings
@@ -10,11 +24,11 @@ from domain.settings import get_settings
 HELP = """Fuelroute matches dispatch routes to trucks and drivers, plans their fuel, and sends each driver the plan.
 
 Results go to standard output, logs and errors to standard error. The exit status is 0 when all is done, 1 when the
-command failed, and 2 when an argument makes no sense or an import refused some rows.
+command failed or `doctor` found a problem, and 2 when an argument makes no sense or an import refused some rows.
 """
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=HELP)
-for commands in (running.app, routes.app, measuring.app):
+for commands in (running.app, routes.app, doctor.app, measuring.app):
     app.add_typer(commands)  # without a name: its commands become our own
 for name, group in (
     ("companies", companies.app),

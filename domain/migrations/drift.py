@@ -36,7 +36,20 @@ def read_schema_state(url: str) -> SchemaState:
         if revision is None:
             return SchemaState(None, newest, [])
         found = autogenerate.compare_metadata(context, SQLModel.metadata)
-        return SchemaState(revision, newest, [text for one in found if (text := _described(one)) is not None])
+        parts = [text for one in found if (text := _described(one)) is not None]
+        return SchemaState(revision, newest, parts + _missing_checks(connection))
+
+
+def _missing_checks(connection: sqlalchemy.Connection) -> list[str]:
+    """The CHECK constraints that are not there, by name: Alembic does not compare them."""
+    inspector = sqlalchemy.inspect(connection)
+    missing = []
+    for table in SQLModel.metadata.sorted_tables:
+        wanted = {str(one.name) for one in table.constraints if isinstance(one, sqlalchemy.CheckConstraint)}
+        if wanted and inspector.has_table(table.name):
+            there = {one["name"] for one in inspector.get_check_constraints(table.name)}
+            missing += [f"constraint {table.name}.{name}" for name in sorted(wanted - there)]
+    return missing
 
 
 def _described(found: Any) -> str | None:

@@ -103,6 +103,21 @@ def processes_of(data: Path) -> list[str]:
     return found
 
 
+def findings_of_doctor(clone: Path, data: Path) -> list[dict[str, object]]:
+    """The findings about the running stack, without those about the machine."""
+    done = subprocess.run(
+        [str(clone / ".venv" / "bin" / "fuelroute"), "doctor", "--json"],
+        env={**clean_environment(), "FUELROUTE_DATA": str(data)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    document = json.loads(done.stdout)
+    assert [check["unfinished"] for check in document["checks"] if not check["finished"]] == []
+    return [finding for finding in document["findings"] if finding["check"] != "disks"]
+
+
 def test_up_reaches_ready_shows_the_demo_and_stops_twice(clone: Path, tmp_path: Path, ups: list[Up]) -> None:
     data = tmp_path / "data"
     for attempt in ("first", "second"):
@@ -132,6 +147,8 @@ def test_up_reaches_ready_shows_the_demo_and_stops_twice(clone: Path, tmp_path: 
                 f"{url}/v1/routes/{demo['routes'][name]}", headers={"Authorization": f"Bearer {demo[key]}"}
             )
             assert answer.json()["status"] == "completed"
+        if attempt == "first":
+            assert findings_of_doctor(clone, data) == []
         assert up.stop() < 10
         assert up.process.returncode == 0
         assert processes_of(data) == []

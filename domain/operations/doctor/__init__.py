@@ -1,0 +1,1 @@
+"""`fuelroute doctor`: checks servers, settings and the invariants of the data. It reads, and changes nothing."""

@@ -1,0 +1,111 @@
+"""Check of references: a row whose parent is gone, or belongs to another company, is an orphan.
+
+The references are the foreign keys of `domain.tables`, and a few that are declared nowhere because their checks would
+cost too much. References of a route's children are checked with the routes, portion by portion: see `route_facts`.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from sqlalchemy import Column, LargeBinary
+from sqlmodel import SQLModel
+
+from domain import tables  # noqa: F401  (fills SQLModel.metadata)
+from domain.operations.doctor.checks import Examined, Finding, NotFinished, problem
+from domain.statements import Statement
+
+MOST_ORPHANS = 1_000
+"""Orphans of one reference are counted up to this number."""
+
+WHAT_TO_DO = "Report it with the time since when it is so: only a restore or a hand at the tables makes such rows"
+
+
+class ParentReference(NamedTuple):
+    """A column that names a row of another table. `condition` chooses the rows that have such a parent."""
+
+    child: str
+    column: str
+    parent: str
+    key: str
+    condition: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.child}.{self.column}"
+
+
+def declared_references() -> list[ParentReference]:
+    """The foreign keys of all tables."""
+    return [
+        ParentReference(table.name, key.parent.name, key.column.table.name, key.column.name)
+        for table in SQLModel.metadata.sorted_tables
+        for key in sorted(table.foreign_keys, key=lambda one: str(one.parent.name))
+    ]
+
+
+UNDECLARED = (
+    ParentReference("mappings", "target_id", "vehicles", "id", "child.kind IN ('unit_number', 'vin')"),
+    ParentReference("mappings", "target_id", "drivers", "id", "child.kind IN ('driver_name', 'driver_external_id')"),
+    ParentReference("former_names", "driver_id", "drivers", "id"),
+    ParentReference("route_counts", "company_id", "companies", "id"),
+)
+"""References without a foreign key. Those of routes are among the facts of routes."""
+
+CHILDREN_OF_ROUTES = tuple(one for one in declared_references() if one.parent == "routes")
+_LARGE = {"routes", *(one.child for one in CHILDREN_OF_ROUTES)}
+CHECKED_REFERENCES = tuple(one for one in (*declared_references(), *UNDECLARED) if one.child not in _LARGE)
+
+
+class _Orphan(NamedTuple):
+    shown: str
+
+
+def _columns(table: str) -> dict[str, Column[object]]:
+    return {column.name: column for column in SQLModel.metadata.tables[table].columns}
+
+
+def _shown_column(reference: ParentReference) -> str:
+    """The column by which people find the row: its key, if that is no hash."""
+    key = next(iter(SQLModel.metadata.tables[reference.child].primary_key))
+    return reference.column if isinstance(key.type, LargeBinary) else key.name
+
+
+def _of_another_company(reference: ParentReference) -> str:
+    owned = all("company_id" in _columns(table) for table in (reference.child, reference.parent))
+    return " OR parent.company_id <> child.company_id" if owned else ""
+
+
+_ORPHANS = {
+    reference: Statement(
+        _Orphan,
+        f"""
+        SELECT child.{_shown_column(reference)}::text AS shown
+        FROM {reference.child} child
+        LEFT JOIN {reference.parent} parent ON parent.{reference.key} = child.{reference.column}
+        WHERE child.{reference.column} IS NOT NULL AND {reference.condition or "true"}
+          AND (parent.{reference.key} IS NULL{_of_another_company(reference)})
+        LIMIT %s
+        """,  # noqa: S608 (names of the schema)
+    )
+    for reference in CHECKED_REFERENCES
+}
+
+
+def check_references(seen: Examined) -> Iterator[Finding]:
+    for done, (reference, statement) in enumerate(_ORPHANS.items()):
+        if seen.seconds_left() < 0:
+            raise NotFinished(f"{done} of {len(_ORPHANS)} references were checked")
+        rows = statement.all(seen.connection, (MOST_ORPHANS,))
+        if rows:
+            yield orphans(reference, [row.shown for row in rows], seen)
+        seen.told((done + 1) / len(_ORPHANS))
+
+
+def orphans(reference: ParentReference, rows: list[str], seen: Examined) -> Finding:
+    """The finding about the rows of a reference."""
+    count = f"{len(rows):,}{' or more' if len(rows) >= MOST_ORPHANS else ''}"
+    return problem(
+        f"Rows of {reference.name} name a row of {reference.parent} that is gone or another company's: {count}",
+        WHAT_TO_DO,
+        tuple(rows[: seen.most_examples]),
+    )

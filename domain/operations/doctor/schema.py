@@ -1,0 +1,61 @@
+"""Checks of the schema: its revision, parts that are missing, and guards of the data that are switched off."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from domain.migrations.drift import read_schema_state
+from domain.operations.doctor.checks import Examined, Finding, NoSchema, problem
+from domain.statements import Statement
+
+
+class _Guard(NamedTuple):
+    name: str
+
+
+_COUNTING = tuple(f"count_routes_on_{event}" for event in ("insert", "update", "delete", "truncate"))
+"""The triggers that count routes; `routes/reading/counts.py` describes them."""
+
+_MISSING_TRIGGERS = Statement(
+    _Guard,
+    "SELECT expected AS name FROM unnest(%s::text[]) AS expected WHERE NOT EXISTS ("
+    "SELECT FROM pg_trigger WHERE tgrelid = 'routes'::regclass AND tgname = expected) ORDER BY 1",
+)
+_OFF = Statement(
+    _Guard,
+    """
+    SELECT DISTINCT c.relname || ': ' || coalesce(k.conname, t.tgname) AS name
+    FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid LEFT JOIN pg_constraint k ON k.oid = t.tgconstraint
+    WHERE c.relnamespace = 'public'::regnamespace AND t.tgenabled NOT IN ('O', 'A')
+    UNION
+    SELECT conrelid::regclass::text || ': ' || conname FROM pg_constraint
+    WHERE connamespace = 'public'::regnamespace AND NOT convalidated
+    ORDER BY 1
+    """,
+)
+
+
+def check_schema(seen: Examined) -> Iterator[Finding]:
+    """Raises NoSchema for a database without one: then nothing else can be checked."""
+    state = read_schema_state(seen.settings.require_database_url())
+    if state.revision is None:
+        raise NoSchema("the database has no Fuelroute schema: run `fuelroute migrate` first")
+    if state.revision != state.newest:
+        yield problem(
+            f"The schema is at revision {state.revision}, this release expects {state.newest}",
+            "Run `fuelroute migrate`; or run the doctor of the release that serves",
+        )
+    triggers = _MISSING_TRIGGERS.all(seen.connection, (list(_COUNTING),))
+    missing = state.missing + [f"trigger {row.name}" for row in triggers]
+    if missing:
+        yield problem(
+            f"The schema lacks parts that this release expects: {len(missing)}",
+            "Find out who removed them, and make them again as domain/migrations/versions has them",
+            tuple(missing[: seen.most_examples]),
+        )
+    off = _OFF.all(seen.connection)
+    if off:
+        yield problem(
+            "Triggers are disabled, or constraints are not validated: nothing keeps counts and references right",
+            "ALTER TABLE ... ENABLE TRIGGER ALL; ALTER TABLE ... VALIDATE CONSTRAINT ...",
+            tuple(row.name for row in off[: seen.most_examples]),
+        )

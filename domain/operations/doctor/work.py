@@ -1,0 +1,79 @@
+"""Work that does not move: the alerts that `fuelroute queues` shows, and steps that no alert watches."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import NamedTuple, get_args
+from uuid import UUID
+
+import redis
+
+from domain.ids import shown_id
+from domain.operations import overdue
+from domain.operations.alerts import find_alerts
+from domain.operations.doctor.checks import Examined, Finding, problem
+from domain.operations.measuring import measure
+from domain.operations.overdue import Figure
+from domain.statements import Statement
+
+LATE = timedelta(minutes=10)
+
+_ROWS_BEHIND = "/queues/overdue/"
+
+
+def check_alerts(seen: Examined) -> Iterator[Finding]:
+    """Urgent alerts are problems, the others are warnings."""
+    measured = measure(seen.connection, seen.client, now=seen.now)
+    for alert in find_alerts(measured, now=seen.now):
+        figure = next((one for one in get_args(Figure) if alert.path == f"{_ROWS_BEHIND}{one}"), None)
+        examples = _rows_behind(seen, figure) if figure is not None else ()
+        yield Finding(alert.is_urgent, alert.what, alert.what_to_do, examples)
+
+
+def _rows_behind(seen: Examined, figure: Figure) -> tuple[str, ...]:
+    rows = overdue.rows(seen.connection, figure, limit=seen.most_examples, now=seen.now)
+    return tuple(overdue.shown_row_id(figure, row) for row in rows)
+
+
+class _Late(NamedTuple):
+    id: UUID
+    rows: int
+
+
+_LATE_REVIEWS = Statement(
+    _Late,
+    "SELECT id, count(*) OVER () AS rows FROM routes WHERE review_at < %s ORDER BY review_at LIMIT %s",
+)
+_LATE_TRUCKS = Statement(
+    _Late,
+    "SELECT vehicle_id AS id, count(*) OVER () AS rows FROM tracks"
+    " WHERE unprocessed_from IS NOT NULL AND unprocessed_since < %s ORDER BY unprocessed_since LIMIT %s",
+)
+
+
+def check_steps(seen: Examined) -> Iterator[Finding]:
+    """Reviews of plans and positions of trucks that should have been processed long ago."""
+    late: datetime = seen.now - LATE
+    reviews = _LATE_REVIEWS.all(seen.connection, (late, seen.most_examples))
+    if reviews:
+        yield problem(
+            f"Reviews of plans are more than 10 minutes late: {reviews[0].rows:,}",
+            "Check the queue plans and its dead letters: fuelroute queues",
+            tuple(shown_id("rte", row.id) for row in reviews),
+        )
+    trucks = _LATE_TRUCKS.all(seen.connection, (late, seen.most_examples))
+    if trucks:
+        yield problem(
+            f"Positions of trucks have waited more than 10 minutes to be processed: {trucks[0].rows:,} trucks",
+            "Check the queue arrivals and its dead letters: fuelroute queues",
+            tuple(shown_id("veh", row.id) for row in trucks),
+        )
+
+
+def check_redis_answers(seen: Examined) -> Iterator[Finding]:
+    try:
+        seen.client.ping()
+    except redis.RedisError as error:
+        yield problem(
+            f"Redis does not answer ({error})",
+            "Start it, and check FUELROUTE_REDIS_URL; the sweep then enqueues everything that is due",
+        )

@@ -1,0 +1,298 @@
+"""Checks of PostgreSQL, Redis, the schema and the machines, each with its fault planted in real servers."""
+
+import math
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+import redis
+
+from domain.database import LEADER_LOCKS, Connection
+from domain.operations.doctor import machines, postgres
+from domain.operations.doctor.checks import Examined, Finding, NoSchema
+from domain.operations.doctor.redis_server import check_redis_server
+from domain.operations.doctor.schema import check_schema
+from domain.queue.job_queue import JobQueue
+from domain.queue.redis_clients import redis_client
+from domain.settings import Settings
+from tests.conftest import make_database
+from tests.domain.operations.doctor.conftest import Examine
+from tests.servers import own_redis
+from tests.service import eventually
+
+
+def texts(found: list[Finding]) -> list[str]:
+    return [one.what for one in found]
+
+
+@pytest.fixture
+def stranger(own_settings: Settings) -> Iterator[psycopg.Connection]:
+    """Another session in the same database."""
+    with psycopg.connect(own_settings.require_database_url(), application_name="a stranger") as opened:
+        yield opened
+        opened.rollback()
+
+
+# --- Connections and sessions ------------------------------------------------------------------------------------
+
+
+def test_pools_that_the_server_has_no_room_for_are_found(examine: Examine, own_settings: Settings) -> None:
+    names = ("fuelroute ingress 1@alpha", "fuelroute ingress 1@alpha", "fuelroute ingress 2@alpha", "psql")
+    sessions = [psycopg.connect(own_settings.require_database_url(), application_name=name) for name in names]
+    try:
+        assert examine(postgres.check_connections, database_pool_size=8) == []
+
+        (found,) = examine(postgres.check_connections, database_pool_size=50)
+
+        assert found.is_problem
+        assert "(2 ingress) may open 302" in found.what
+        assert "max_connections to 315 or more" in found.what_to_do
+    finally:
+        for session in sessions:
+            session.close()
+
+
+def test_a_missing_scheduler_ingress_and_console_are_told(
+    examine: Examine, own_settings: Settings, stranger: psycopg.Connection
+) -> None:
+    assert [(one.is_problem, one.what.partition(":")[0]) for one in examine(postgres.check_processes)] == [
+        (False, "No process takes routes and positions"),
+        (False, "No process serves the pages for people"),
+        (True, "No scheduler leads"),
+    ]
+    stranger.execute("SELECT pg_advisory_xact_lock(%s, 0)", (LEADER_LOCKS,))
+    stranger.execute("SET application_name = 'fuelroute console 7@alpha'")
+
+    assert texts(examine(postgres.check_processes)) == [
+        "No process takes routes and positions: none has a connection as ingress"
+    ]
+
+
+def test_an_old_transaction_is_found(
+    examine: Examine, stranger: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "OLD_TRANSACTION", timedelta(milliseconds=50))
+    stranger.execute("SELECT 1")
+
+    (found,) = eventually(lambda: examine(postgres.check_transactions), bool)
+
+    assert found.what.startswith("1 transaction open for more than 10 minutes")
+    assert f"pid {stranger.info.backend_pid} a stranger since " in found.examples[0]
+
+
+def test_a_wait_for_a_lock_is_found(
+    examine: Examine, own_settings: Settings, stranger: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "LONG_WAIT", timedelta(0))
+    stranger.execute("LOCK TABLE former_names")
+    with psycopg.connect(own_settings.require_database_url(), application_name="waits") as waiting:
+        pid = waiting.info.backend_pid
+        thread = threading.Thread(target=lambda: waiting.execute("SELECT 1 FROM former_names"))
+        thread.start()
+        try:
+            (found,) = eventually(lambda: examine(postgres.check_transactions), bool)
+        finally:
+            stranger.rollback()
+            thread.join()
+
+    assert found.what == "1 session waits more than 10 s for a lock"
+    assert f"pid {pid} waits" in found.examples[0]
+
+
+# --- Vacuum, indexes, the log ------------------------------------------------------------------------------------
+
+
+def test_a_table_without_autovacuum_is_found(examine: Examine, connection: Connection) -> None:
+    assert examine(postgres.check_vacuum) == []
+    connection.execute("ALTER TABLE mappings SET (autovacuum_enabled = off)")
+
+    (found,) = examine(postgres.check_vacuum)
+
+    assert (found.what, found.examples) == ("Autovacuum is off for tables", ("mappings",))
+
+
+def test_old_transaction_ids_are_found(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres, "MOST_TRANSACTION_AGE", 0)
+    (found,) = examine(postgres.check_vacuum)
+    assert found.what.startswith("The oldest transaction id is ")
+
+
+def test_dead_rows_are_found(
+    examine: Examine, administrator: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "_MANY_DEAD_ROWS", 10)
+    administrator.execute("CREATE TABLE dead_rows WITH (autovacuum_enabled = on) AS SELECT generate_series(1, 40) AS n")
+    try:
+        administrator.execute("DELETE FROM dead_rows")
+        administrator.execute("SELECT pg_stat_force_next_flush()")
+
+        (found,) = eventually(lambda: examine(postgres.check_vacuum), bool)
+
+        assert found.examples == ("dead_rows: 40 dead, 0 live",)
+    finally:
+        administrator.execute("DROP TABLE dead_rows")
+
+
+def test_an_invalid_index_is_found(examine: Examine, administrator: psycopg.Connection) -> None:
+    assert examine(postgres.check_indexes) == []
+    administrator.execute("CREATE TABLE twice AS SELECT 1 AS n FROM generate_series(1, 2)")
+    try:
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            administrator.execute("CREATE UNIQUE INDEX CONCURRENTLY once ON twice (n)")
+
+        (found,) = examine(postgres.check_indexes)
+
+        assert found.examples == ("once",)
+    finally:
+        administrator.execute("DROP TABLE twice")
+
+
+def test_texts_that_sort_otherwise_than_before_are_found(examine: Examine, administrator: psycopg.Connection) -> None:
+    change = "UPDATE pg_database SET datcollversion = {} WHERE datname = current_database()"
+    administrator.execute(change.format("'0'"))
+    try:
+        (found,) = examine(postgres.check_indexes)
+        assert found.what.startswith("The order of texts has changed under the indexes")
+    finally:
+        administrator.execute(change.format("pg_database_collation_actual_version(oid)"))
+
+
+def test_an_old_extension_is_found(examine: Examine, administrator: psycopg.Connection) -> None:
+    administrator.execute("UPDATE pg_extension SET extversion = '0.1' WHERE extname = 'plpgsql'")
+    try:
+        (found,) = examine(postgres.check_indexes)
+        assert (found.is_problem, found.examples) == (False, ("plpgsql 0.1, available is 1.0",))
+    finally:
+        administrator.execute("UPDATE pg_extension SET extversion = '1.0' WHERE extname = 'plpgsql'")
+
+
+def test_a_slot_that_holds_back_the_log_is_found(
+    examine: Examine, administrator: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert examine(postgres.check_log) == []
+    monkeypatch.setattr(postgres, "_HELD_WAL_BYTES", -1)
+    administrator.execute("SELECT pg_create_physical_replication_slot('standby', true)")
+    try:
+        (found,) = examine(postgres.check_log)
+        assert found.examples == ("standby: 0 GiB",)
+    finally:
+        administrator.execute("SELECT pg_drop_replication_slot('standby')")
+
+
+# --- The schema --------------------------------------------------------------------------------------------------
+
+
+_CHANGES = (
+    ("UPDATE alembic_version SET version_num = '20261122b'", "The schema is at revision 20261122b"),
+    ("DROP INDEX routes_external_id", "index routes_external_id"),
+    ("ALTER TABLE routes DROP COLUMN review_cause", "column routes.review_cause"),
+    ("DROP TRIGGER count_routes_on_update ON routes", "trigger count_routes_on_update"),
+    ("ALTER TABLE messages DROP CONSTRAINT status", "constraint messages.status"),
+    ("ALTER TABLE routes DISABLE TRIGGER count_routes_on_insert", "routes: count_routes_on_insert"),
+    (
+        "ALTER TABLE visits DROP CONSTRAINT visits_route_id_fkey, ADD CONSTRAINT visits_route_id_fkey"
+        " FOREIGN KEY (route_id) REFERENCES routes (id) NOT VALID",
+        "visits: visits_route_id_fkey",
+    ),
+)
+
+
+def test_each_change_of_a_schema_is_found(jobs: JobQueue, settings: Settings, now: datetime) -> None:
+    url = make_database("schema")
+    own = settings.model_copy(update={"database_url": url})
+    with psycopg.connect(url, autocommit=True) as session:
+        seen = Examined(session, jobs.client, own, now, math.inf, most_examples=100)
+        assert list(check_schema(seen)) == []
+        for change, _ in _CHANGES:
+            session.execute(change)
+
+        found = list(check_schema(seen))
+
+    assert [(one.is_problem, one.what.partition(" ")[0]) for one in found] == [
+        (True, "The"),
+        (True, "The"),
+        (True, "Triggers"),
+    ]
+    told = [found[0].what.partition(",")[0], *found[1].examples, *found[2].examples]
+    assert sorted(told) == sorted(example for _, example in _CHANGES)
+
+
+def test_a_database_without_a_schema_is_not_examined(jobs: JobQueue, settings: Settings, now: datetime) -> None:
+    url = make_database("empty", template="template1")
+    own = settings.model_copy(update={"database_url": url})
+    with psycopg.connect(url) as session, pytest.raises(NoSchema, match="run `fuelroute migrate` first"):
+        list(check_schema(Examined(session, jobs.client, own, now, math.inf)))
+
+
+# --- Redis and the machines --------------------------------------------------------------------------------------
+
+
+def test_the_settings_and_the_memory_of_redis_are_checked(
+    connection: Connection, own_settings: Settings, now: datetime, tmp_path: Path
+) -> None:
+    with own_redis(tmp_path) as server, redis_client(server.url) as client:
+        seen = Examined(connection, client, own_settings, now, math.inf)
+        assert [one.is_problem for one in check_redis_server(seen)] == [False], "it keeps no append-only file"
+        client.config_set("appendonly", "yes")
+        assert list(check_redis_server(seen)) == []
+
+        client.config_set("maxmemory", int(client.info("memory")["used_memory"] * 1.1))
+        client.config_set("maxmemory-policy", "allkeys-lru")
+
+        policy, memory = check_redis_server(seen)
+        assert policy.what.startswith("Redis runs with maxmemory-policy allkeys-lru")
+        assert memory.what.endswith("when it is full it refuses jobs")
+
+
+def test_a_snapshot_that_redis_cannot_write_is_found(
+    connection: Connection, own_settings: Settings, now: datetime, tmp_path: Path
+) -> None:
+    with own_redis(tmp_path) as server, redis_client(server.url) as client:
+        shutil.rmtree(client.config_get("dir")["dir"])
+        with pytest.raises(redis.RedisError):
+            client.save()
+        client.bgsave()
+        eventually(lambda: client.info("persistence")["rdb_bgsave_in_progress"], lambda running: not running)
+
+        found = list(check_redis_server(Examined(connection, client, own_settings, now, math.inf)))
+
+    assert "Redis cannot write its snapshot" in texts(found)
+
+
+@pytest.mark.parametrize(("ahead", "how"), [(5.0, "behind"), (-5.0, "ahead of")])
+def test_clocks_that_differ_are_found(
+    examine: Examine, monkeypatch: pytest.MonkeyPatch, ahead: float, how: str
+) -> None:
+    assert examine(machines.check_clocks) == []
+    true = time.time
+    monkeypatch.setattr(machines.time, "time", lambda: true() + ahead)  # type: ignore[attr-defined]
+
+    assert texts(examine(machines.check_clocks)) == [
+        f"The clock of {server} is 5.0 s {how} this machine's" for server in ("PostgreSQL", "Redis")
+    ]
+
+
+def test_a_disk_that_is_nearly_full_is_found(examine: Examine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(machines, "LEAST_FREE_PERCENT", 0)
+    monkeypatch.setattr(machines, "LEAST_FREE_BYTES", 0)
+    assert examine(machines.check_disks) == []
+    monkeypatch.setattr(machines, "LEAST_FREE_PERCENT", 101)
+
+    found = examine(machines.check_disks, data=tmp_path)
+
+    assert {one.what.partition(" has ")[0] for one in found} == {
+        "The disk with the folder of temporary files",
+        "The disk with the folder of the embedded stack",
+    }
+
+
+def test_an_old_postgresql_is_found(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert examine(postgres.check_version) == []
+    monkeypatch.setattr(postgres, "MIN_VERSION", 990000)
+    (found,) = examine(postgres.check_version)
+    assert found.what.endswith("is too old")
