@@ -19,7 +19,7 @@ def bench(
     works: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="WORK", help=f"What to measure: {', '.join(known_works())}. All but the soak unless named."
+            metavar="WORK", help=f"What to measure: {', '.join(known_works())}. All but soak and doctor unless named."
         ),
     ] = None,
     file: Annotated[Path, typer.Option("--json", metavar="FILE", help="File for the figures.")] = Path(
@@ -28,7 +28,10 @@ def bench(
     rounds: Annotated[int, typer.Option("--rounds", min=1, metavar="N", help="Rounds of each measurement.")] = 3,
     seconds: Annotated[float, typer.Option("--seconds", min=0.1, metavar="S", help="Length of each measurement.")] = 3,
     routes: Annotated[
-        int, typer.Option("--routes", min=1000, metavar="N", help="Routes in the table that the reads are measured on.")
+        int,
+        typer.Option(
+            "--routes", min=1000, metavar="N", help="Routes in the table that reads and doctor are measured on."
+        ),
     ] = 1_000_000,
     minutes: Annotated[float, typer.Option("--minutes", min=0.1, metavar="M", help="How long the soak runs.")] = 30,
     ingress: Annotated[

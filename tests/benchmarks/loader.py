@@ -16,6 +16,7 @@ from domain.accounts.companies import Policy, create_company
 from domain.accounts.keys import create_key
 from domain.contract.shapes import RATE_LIMIT_REQUESTS, RATE_LIMIT_WINDOW_SECONDS, SCOPES
 from domain.database import Connection, Database
+from domain.database_options import HOUSEKEEPING
 from domain.encoding import write
 from domain.ids import new_id
 from domain.lifecycle import SHOWS_PLAN, Environment, PendingReason, RouteStatus
@@ -67,7 +68,9 @@ class Lot:
     retry_at: datetime | None = None
     """When a pending route's import is due."""
     plans: Sequence[UUID] = field(default=(), repr=False)
-    """Ids from `load_plans`, for the statuses that have one."""
+    """Ids from `load_plans`, for the statuses that have one. None are given to a lot whose routes have `own_plans`."""
+    own_plans: bool = False
+    """Each route names a plan of its own, which is not there yet; `load_facts` makes it."""
 
 
 def load_fleet(connection: Connection, trucks: int, name: str = "Benchmark Freight") -> Fleet:
@@ -98,14 +101,18 @@ def load_keys(connection: Connection, fleet: Fleet, share: float = 1.0) -> list[
 
 def load_routes(database: Database, lots: Sequence[Lot], advance: Callable[[int], object] = lambda _: None) -> None:
     """Adds the routes; `advance` is told of each thousand."""
-    with database.transaction() as connection, _bare_routes(connection), connection.cursor() as cursor:
+    with (
+        database.transaction(limits=HOUSEKEEPING) as connection,
+        _bare_routes(connection),
+        connection.cursor() as cursor,
+    ):
         for lot in lots:
             with cursor.copy(f"COPY routes ({_COLUMNS}) FROM STDIN") as copy:
                 for first in range(0, lot.routes, _LINES_AT_ONCE):
                     count = min(_LINES_AT_ONCE, lot.routes - first)
                     copy.write("".join(_lines(lot, first, count)))
                     advance(count)
-    with database.transaction() as connection:
+    with database.transaction(limits=HOUSEKEEPING) as connection:
         reconcile(connection)  # no trigger has counted them
         fold(connection, limit=1_000_000)
     with psycopg.connect(database.url, autocommit=True) as direct:
@@ -131,7 +138,8 @@ def _bare_routes(connection: Connection) -> Iterator[None]:
 
 _COLUMNS = (
     "id, company_id, environment, external_id, reference, vehicle_unit_number, driver_name, scheduled_start, stops,"
-    " status, pending_reason, pending_detail, vehicle_id, driver_id, imported_at, arrived_at, plan_id, retry_at"
+    " status, pending_reason, pending_detail, vehicle_id, driver_id, imported_at, arrived_at, plan_id, retry_at,"
+    " completed_at, closed_reason"
 )
 _NULL = r"\N"
 
@@ -167,10 +175,18 @@ def _lines(lot: Lot, first: int, count: int) -> Iterator[str]:
             fleet.drivers[truck] if matched else _NULL,
             imported_at,
             start if arrived else _NULL,
-            lot.plans[number % len(lot.plans)] if arrived and lot.plans else _NULL,
+            _plan_id(lot, number) if arrived else _NULL,
             retry_at,
+            start if lot.status is RouteStatus.COMPLETED else _NULL,
+            "Canceled via API" if lot.status is RouteStatus.CANCELED else _NULL,
         )
         yield "\t".join(map(str, fields)) + "\n"
+
+
+def _plan_id(lot: Lot, number: int) -> UUID | str:
+    if lot.own_plans:
+        return new_id()
+    return lot.plans[number % len(lot.plans)] if lot.plans else _NULL
 
 
 def load_plans(connection: Connection, fleet: Fleet) -> list[UUID]:
