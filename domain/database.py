@@ -371,11 +371,10 @@ def _connect(url: str) -> Connection:
         ) from None
 
 
-def open_session(url: str, limits: TimeLimits, *, autocommit: bool = False) -> PooledConnection:
-    """A connection outside of the pools. Raises psycopg.Error."""
-    session = PooledConnection.connect(
-        url, autocommit=autocommit, connect_timeout=5, options=server_options(limits, **ANY_TABLE), **CLIENT_OPTIONS
-    )
+def open_session(url: str, limits: TimeLimits, *, autocommit: bool = False, **more: object) -> PooledConnection:
+    """A connection outside of the pools; `more` are settings of the server for it. Raises psycopg.Error."""
+    options = server_options(limits, **ANY_TABLE, **more)
+    session = PooledConnection.connect(url, autocommit=autocommit, connect_timeout=5, options=options, **CLIENT_OPTIONS)
     session.url, session.patience_seconds = url, limits.patience_seconds
     return session
 

@@ -1,5 +1,6 @@
 """All checks, one after the other, in bounded time."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ import psycopg
 import redis
 
 from domain.database import DatabaseProblem, open_session
-from domain.database_options import COMMANDING, milliseconds
+from domain.database_options import TimeLimits
 from domain.ids import shown_id
 from domain.operations.doctor import machines, partitions, postgres, redis_server, schema, stored_keys, work
 from domain.operations.doctor.checks import Check, Examined, Finding, NoSchema, NotFinished, problem
@@ -20,7 +21,6 @@ from domain.operations.doctor.route_facts import check_routes
 from domain.queue.redis_clients import redis_client
 from domain.routes.reading import counts
 from domain.settings import Settings
-from domain.statements import Statement
 
 
 class CheckResult(NamedTuple):
@@ -74,28 +74,14 @@ ExaminationProgress = Callable[[str, float], None]
 """It is called with the name of the check that runs, and with its part that is done, from 0 to 1."""
 
 
-class _Set(NamedTuple):
-    value: str
-
-
-class _ReadOnly(NamedTuple):
-    read_only: str
-    workers: str
-    memory: str
-    name: str
-
-
-_LIMIT = Statement(_Set, "SELECT set_config('statement_timeout', %s, false) AS value")
-_READ_ONLY = Statement(
-    _ReadOnly,
-    """
-    SELECT set_config('default_transaction_read_only', 'on', false) AS read_only,
-           set_config('max_parallel_workers_per_gather', '0', false) AS workers,
-           set_config('work_mem', '64MB', false) AS memory,
-           set_config('application_name', 'fuelroute doctor', false) AS name
-    """,
-)
-"""One processor of the server at most, however large the tables are."""
+_OPTIONS = {
+    "default_transaction_read_only": "on",
+    "max_parallel_workers_per_gather": 0,
+    "work_mem": "64MB",
+    "application_name": r"fuelroute\ doctor",
+}
+"""The doctor only reads, on one processor of the server. These are sent as the session begins: behind a pooler, a SET
+would stay with a connection that others use next."""
 
 
 def examine(
@@ -113,11 +99,11 @@ def examine(
     Raises NoSchema; DatabaseProblem and psycopg.Error when PostgreSQL cannot be reached.
     """
     ends_at = time.monotonic() + seconds
+    limits = TimeLimits(statement_seconds=seconds, lock_seconds=_LOCK_SECONDS)
     with (
-        open_session(settings.require_database_url(), COMMANDING, autocommit=True) as session,
+        open_session(settings.require_database_url(), limits, autocommit=True, **_OPTIONS) as session,
         redis_client(settings.require_redis_url()) as client,
     ):
-        _READ_ONLY.one(session)
         seen = Examined(session, client, settings, now, ends_at, most_examples, plans)
         results = []
         for check in checks:
@@ -127,6 +113,8 @@ def examine(
             results.append(_made(check, own))
         return results
 
+
+_LOCK_SECONDS = 2.0
 
 _LEAST_SECONDS = 0.2
 """Even when time is over, a check gets so long: many need less."""
@@ -141,10 +129,10 @@ def _made(check: Check, seen: Examined) -> CheckResult:
     started = time.monotonic()
     findings: list[Finding] = []
     unfinished = None
+    stop = threading.Timer(seen.seconds_left(), seen.connection.cancel_safe)
+    stop.start()
     try:
-        _LIMIT.one(seen.connection, (str(milliseconds(seen.seconds_left())),))
-        for finding in check.find(seen):
-            findings.append(finding)
+        findings.extend(check.find(seen))
     except NoSchema:
         raise
     except NotFinished as error:
@@ -158,6 +146,8 @@ def _made(check: Check, seen: Examined) -> CheckResult:
         findings.append(
             problem(f"The check of {check.name} failed: {unfinished}", "See whether the schema is this release's")
         )
+    finally:
+        stop.cancel()
     return CheckResult(check.name, findings, time.monotonic() - started, unfinished)
 
 

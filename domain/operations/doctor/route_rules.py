@@ -153,6 +153,13 @@ ROUTE_RULES = {
         "r.correction_id IS NOT NULL",
         "Routes that have not started have a correction",
     ),
+    "correction-message": RouteRule(
+        frozenset({RouteStatus.ACTIVE}),
+        "r.correction_id IS NOT NULL AND NOT EXISTS ("
+        "SELECT FROM messages c WHERE c.plan_id = r.correction_id AND c.route_id = r.id)",
+        "Corrections of routes have no message, so the driver is never told",
+        _PLAN_AGAIN,
+    ),
     "owners": RouteRule(
         _ALL,
         "(p.company_id, p.environment) <> (r.company_id, r.environment)"

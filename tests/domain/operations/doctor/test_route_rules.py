@@ -108,6 +108,7 @@ PLANTED = [
     Planted("active", "arrival", "DELETE FROM visits WHERE route_id = %(id)s"),
     Planted("active", "stops", "UPDATE visits SET stop = 7 WHERE route_id = %(id)s"),
     Planted("draft", "correction", _ROUTE.format("correction_id = id")),
+    Planted("active", "correction-message", _ROUTE.format("correction_id = id")),
     Planted("active", "owners", "UPDATE plans SET environment = 'sandbox' WHERE route_id = %(id)s"),
     Planted("active", "owners", "UPDATE visits SET company_id = %(stranger)s WHERE route_id = %(id)s"),
     Planted("active", "owners", "UPDATE messages SET company_id = %(stranger)s WHERE route_id = %(id)s"),
