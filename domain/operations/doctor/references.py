@@ -91,6 +91,28 @@ _ORPHANS = {
 }
 
 
+class _Pages(NamedTuple):
+    pages: int
+
+
+_SAMPLED_PAGES = 2_000
+_POSITION_PAGES = Statement(
+    _Pages,
+    "SELECT coalesce(sum(pg_relation_size(relid)), 0)::int8 / current_setting('block_size')::int8 AS pages"
+    " FROM pg_partition_tree('positions') WHERE isleaf",
+)
+_FOREIGN_POSITIONS = Statement(
+    _Orphan,
+    """
+    SELECT DISTINCT child.vehicle_id::text AS shown FROM positions child TABLESAMPLE SYSTEM (%s::float4)
+    WHERE NOT EXISTS (SELECT FROM vehicles v WHERE v.id = child.vehicle_id AND v.company_id = child.company_id)
+    LIMIT %s
+    """,
+)
+POSITIONS = ParentReference("positions", "vehicle_id", "vehicles", "id")
+"""There may be a billion positions, so a sample of their pages is read."""
+
+
 def check_references(seen: Examined) -> Iterator[Finding]:
     for done, (reference, statement) in enumerate(_ORPHANS.items()):
         if seen.seconds_left() < 0:
@@ -99,6 +121,10 @@ def check_references(seen: Examined) -> Iterator[Finding]:
         if rows:
             yield orphans(reference, [row.shown for row in rows], seen)
         seen.told((done + 1) / len(_ORPHANS))
+    pages = max(_POSITION_PAGES.one(seen.connection).pages, 1)
+    foreign = _FOREIGN_POSITIONS.all(seen.connection, (min(100.0, 100 * _SAMPLED_PAGES / pages), MOST_ORPHANS))
+    if foreign:
+        yield orphans(POSITIONS, [row.shown for row in foreign], seen)
 
 
 def orphans(reference: ParentReference, rows: list[str], seen: Examined) -> Finding:

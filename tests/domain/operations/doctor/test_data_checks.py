@@ -43,6 +43,7 @@ def texts(found: list[Finding]) -> list[str]:
         ("tracks.vehicle_id", "UPDATE tracks SET company_id = %(stranger)s"),
         ("mappings.target_id", "UPDATE mappings SET target_id = %(strangers_truck)s WHERE kind = 'unit_number'"),
         ("mappings.target_id", "UPDATE mappings SET target_id = %(nobody)s WHERE kind = 'driver_name'"),
+        ("positions.vehicle_id", "UPDATE positions SET company_id = %(stranger)s"),
         ("route_counts.company_id", "UPDATE route_counts SET company_id = %(nobody)s"),
     ],
 )
