@@ -70,8 +70,8 @@ def stack(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 def use_the_api(client: Client, password: str) -> None:
-    """A route whose message is refused by its gateway, and requests with a key in wrong places. A key in a field that is
-    stored is the route's data: it is left out here."""
+    """A route whose message is refused by its gateway, and requests with a key in wrong places. None is in a field that
+    is stored: there it would be the route's data."""
     now = datetime.now(UTC)
     pushed = client.push(route_body(now + timedelta(minutes=5)))
     assert pushed.status_code == 201, pushed.text
