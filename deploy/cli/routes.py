@@ -1,24 +1,21 @@
-"""Routes: the explanation of their plans, a simulated truck to drive them, and the messages to their drivers."""
+"""Routes: the explanation of their plans, and a simulated truck to drive them."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from deploy.cli.arguments import AsJson, CompanyId, read_secret
+from deploy.cli.arguments import AsJson, read_secret
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import screen, show
 from deploy.cli.storing import transaction
-from domain.accounts import companies
-from domain.ids import read_id, with_shown_ids
-from domain.messages.due_messages import list_messages
+from domain.ids import read_id
 from domain.planning.explanation import MOST_CANDIDATES
 from domain.roads import Point
 from domain.settings import get_settings
 from domain.wording import counted
 
 app = typer.Typer()
-messages_app = typer.Typer(no_args_is_help=True, help="Messages to drivers.")
 
 
 RouteArgument = Annotated[str, typer.Argument(metavar="ROUTE_ID", help="The route's id, as the API shows it.")]
@@ -122,20 +119,3 @@ def drive(
         result,
         lambda: screen.print(f"{counted(result['fixes'], 'position')} posted; the route is {result['status']}"),
     )
-
-
-@messages_app.command("list")
-def messages_list(company_id: CompanyId, as_json: AsJson = False) -> None:
-    """Lists the messages to a company's drivers: status, channel, time and text."""
-    with transaction() as connection:
-        companies.require_company(connection, company_id, even_retired=True)
-        rows = list_messages(connection, company_id)
-    documents = [with_shown_ids(row._asdict(), id="msg") for row in rows]
-
-    def text() -> None:
-        for row in documents:
-            screen.rule(f"{row['status']} ({row['channel'] or 'not tried yet'})  {row['sent_at'] or row['created_at']}")
-            screen.print(row["text"] or "(the text is not kept any more)")
-        screen.print(counted(len(documents), "message"))
-
-    show(as_json, documents, text)

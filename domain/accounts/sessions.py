@@ -270,6 +270,16 @@ def sign_out_everywhere(connection: Connection, user_id: UUID) -> None:
     _END_ALL.execute(connection, (user_id,))
 
 
+_END_EVERY_SESSION = Command("DELETE FROM sessions")
+_END_EVERY_LINK = Command("DELETE FROM password_links")
+
+
+def sign_out_everybody(connection: Connection) -> int:
+    """Ends every session, and every link that sets a password. Returns how many sessions there were."""
+    _END_EVERY_LINK.execute(connection)
+    return _END_EVERY_SESSION.execute(connection).rowcount
+
+
 def count_sessions(connection: Connection, user_id: UUID, *, now: datetime) -> int:
     """The number of browsers in which the user is signed in."""
     return _COUNT.one(connection, {"user_id": user_id, "now": now}).sessions

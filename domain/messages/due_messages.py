@@ -19,7 +19,7 @@ def is_being_sent(connection: Connection, plan_id: UUID, *, now: datetime) -> bo
 _NEXT = Statement(
     OwnedRow,
     "SELECT id, company_id FROM messages WHERE driver_id = %s AND environment = %s AND status = 'pending'"
-    " AND attempts = 0 AND claimed_until IS NULL ORDER BY created_at, id",
+    " AND attempts = 0 AND claimed_until IS NULL AND withheld_since IS NULL ORDER BY created_at, id",
 )
 
 

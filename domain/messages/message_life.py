@@ -117,7 +117,8 @@ _DUE = Statement(
     JOIN routes r ON r.id = m.route_id
     JOIN drivers d ON d.id = m.driver_id
     JOIN companies c ON c.id = m.company_id
-    WHERE m.id = %(id)s AND m.status = 'pending' AND (m.claimed_until IS NULL OR m.claimed_until <= %(now)s)
+    WHERE m.id = %(id)s AND m.status = 'pending' AND m.withheld_since IS NULL
+      AND (m.claimed_until IS NULL OR m.claimed_until <= %(now)s)
       AND (m.attempts = 0 AND m.claimed_until IS NULL OR m.retry_at <= %(now)s)
     FOR UPDATE OF m
     """,  # noqa: S608 (constants of this module)

@@ -10,6 +10,7 @@ from uuid import UUID
 from domain.database import Connection
 from domain.ids import new_id
 from domain.messages.message_text import compose, corrected
+from domain.messages.withholding import withhold_new_message
 from domain.planning.directions import Directions
 from domain.queue.jobs import SWEEP_GRACE
 from domain.statements import Command, Statement
@@ -57,7 +58,8 @@ def queue_message(
     low_fuel: bool = False,
     road_miles: float | None = None,
 ) -> UUID:
-    """Store the message of a fresh plan, to be sent. Returns its id. `compose` describes `road_miles`."""
+    """Store the message of a fresh plan, to be sent, or to be withheld after a restore. Returns its id. `compose`
+    describes `road_miles`."""
     message_id = new_id()
     name = route.reference or route.external_id
     text = compose(
@@ -88,6 +90,7 @@ def queue_message(
             now + SWEEP_GRACE,
         ),
     )
+    withhold_new_message(connection, message_id, now=now)
     return message_id
 
 

@@ -21,6 +21,7 @@ class CannotResend(FuelrouteError):
 
 class _Ended(NamedTuple):
     status: str
+    is_withheld: bool
     has_text: bool
     in_doubt: bool
     """An attempt may have reached the driver."""
@@ -30,13 +31,15 @@ class _Ended(NamedTuple):
 _LOCK = Statement(
     _Ended,
     f"""
-    SELECT m.status, m.text IS NOT NULL AS has_text, m.claimed_until IS NOT NULL AS in_doubt, {WANTED}
+    SELECT m.status, m.withheld_since IS NOT NULL AS is_withheld, m.text IS NOT NULL AS has_text,
+           m.claimed_until IS NOT NULL AS in_doubt, {WANTED}
     FROM messages m JOIN routes r ON r.id = m.route_id
     WHERE m.company_id = %s AND m.environment = %s AND m.route_id = %s AND m.id = %s FOR UPDATE OF m
     """,  # noqa: S608 (a constant of `messages`)
 )
 _REQUEUE = Command(
-    "UPDATE messages SET status = 'pending', attempts = 0, error = NULL, queued_at = %s, retry_at = %s WHERE id = %s"
+    "UPDATE messages SET status = 'pending', attempts = 0, error = NULL, withheld_since = NULL, queued_at = %s,"
+    " retry_at = %s WHERE id = %s"
 )
 
 
@@ -53,6 +56,10 @@ def requeue(
     message = _LOCK.first(connection, (*tenant, route_id, message_id))
     if message is None:
         raise CannotResend("the route has no such message")
+    if message.status == MessageStatus.PENDING and message.is_withheld:
+        raise CannotResend(
+            "the message is withheld after a restore: an operator releases it, `fuelroute messages release`"
+        )
     if message.status == MessageStatus.PENDING:
         raise CannotResend("the message is on its way already, and goes out once")
     if message.status != MessageStatus.FAILED:

@@ -219,6 +219,11 @@ _OVERDUE: Mapping[Figure, tuple[bool, str, str]] = {
     "pending": (True, "Routes wait too long for their import", "Check that the queue imports moves"),
     "unplanned": (True, "Trucks have arrived and have no plan", "Check fuelroute explain and the queue plans"),
     "unsent": (True, "Plans were not sent to their drivers", "Read the gateway's error, and check the queue messages"),
+    "withheld-messages": (
+        True,
+        "Messages are withheld after a restore",
+        "Ask the drivers which they have, then run fuelroute messages release or discard",
+    ),
     "failed-messages": (False, "Messages failed for good within 24 hours", "Call the drivers; correct their contacts"),
     "silent-trucks": (False, "Trucks on a route have sent no position for an hour", "Ask the telematics provider"),
     "held": (False, "Routes are held though their start has passed", "Map their units and drivers in Matching"),

@@ -11,7 +11,16 @@ from domain.ids import first_id_of, shown_id
 from domain.statements import Statement
 from domain.stations.prices import STALE_AFTER
 
-Figure = Literal["pending", "unplanned", "unsent", "failed-messages", "silent-trucks", "held", "stale-prices"]
+Figure = Literal[
+    "pending",
+    "unplanned",
+    "unsent",
+    "withheld-messages",
+    "failed-messages",
+    "silent-trucks",
+    "held",
+    "stale-prices",
+]
 
 COUNTED = 10_000
 """A figure counts up to this number. Larger counts are all shown as "or more"."""
@@ -65,7 +74,14 @@ _TEXTS: Mapping[Figure, str] = {
     "unsent": """
         SELECT route_id::text AS id, company_id, coalesce(channel, '') AS about, created_at AS since,
                coalesce(error, '') AS detail
-        FROM messages WHERE status = 'pending' AND created_at < %(now)s::timestamptz - %(unsent)s::interval
+        FROM messages WHERE status = 'pending' AND withheld_since IS NULL
+          AND created_at < %(now)s::timestamptz - %(unsent)s::interval
+        ORDER BY created_at
+    """,
+    "withheld-messages": """
+        SELECT route_id::text AS id, company_id, coalesce(channel, '') AS about, withheld_since AS since,
+               coalesce(error, '') AS detail
+        FROM messages WHERE status = 'pending' AND withheld_since IS NOT NULL
         ORDER BY created_at
     """,
     "failed-messages": """

@@ -338,7 +338,7 @@ _COMPLETE = Statement(
     WHERE r.id = ANY(%s) AND v.route_id = r.id AND v.stop = jsonb_array_length(r.stops) - 1
       AND (r.status = 'active' OR r.status = 'planned' AND EXISTS (
           SELECT FROM messages m WHERE m.plan_id = r.plan_id
-          AND (m.status = 'failed' OR m.status = 'pending' AND m.attempts > 0)))
+          AND (m.status = 'failed' OR m.status = 'pending' AND (m.attempts > 0 OR m.withheld_since IS NOT NULL))))
     RETURNING r.id
     """,
 )
@@ -346,7 +346,7 @@ _COMPLETE = Statement(
 
 def complete_routes(connection: Connection, route_ids: Iterable[UUID], *, now: datetime) -> list[Job]:
     """Completes those of the routes whose truck has reached the last stop. A planned route must wait until its message
-    was tried at least once.
+    was tried at least once, or is withheld.
 
     Returns the jobs to enqueue after the commit: the truck may already stand at the first stop of its next route.
     """

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Column, Index, SmallInteger, text
+from sqlalchemy import Column, DateTime, Index, SmallInteger, text
 from sqlalchemy.dialects.postgresql import REAL
 from sqlmodel import Field, SQLModel
 
@@ -125,3 +125,15 @@ class CsvImports(SQLModel, table=True):
     """The first of the refused rows: line, message."""
     fault: str | None = None
     """Why nothing was imported."""
+
+
+class Restores(SQLModel, table=True):
+    """The restores of this database from a backup; see `operations/restores.py`."""
+
+    __tablename__ = "restores"
+
+    restored_at: datetime = Field(sa_column=Column(DateTime(timezone=True), primary_key=True))
+    restored_to: datetime = time_column()
+    """The last change that was restored was made then."""
+    withholds_until: datetime | None = time_column(null=True)
+    """Messages of routes that start until then are withheld. NULL: none are."""

@@ -49,6 +49,11 @@ class Messages(SQLModel, table=True):
         Index("messages_due", "retry_at", postgresql_where=text("status = 'pending'")),
         Index("messages_by_company", "company_id", "created_at"),
         Index("messages_by_driver", "driver_id"),
+        Index(
+            "messages_withheld",
+            "created_at",
+            postgresql_where=text("status = 'pending' AND withheld_since IS NOT NULL"),
+        ),
         Index("messages_with_text", "route_id", postgresql_where=text("text IS NOT NULL")),
         CheckConstraint("status IN ('pending', 'sent', 'suppressed', 'failed')", name="status"),
     )
@@ -73,6 +78,9 @@ class Messages(SQLModel, table=True):
     claimed_until: datetime | None = time_column(null=True)
     """Until then a worker may be handing it over. Once that time is past, the result of the attempt is not known."""
     sent_at: datetime | None = time_column(null=True)
+    withheld_since: datetime | None = time_column(null=True)
+    """Since when it is withheld, while it is pending: a person decides whether it goes out. See
+    `messages/withholding.py`."""
 
 
 class Savings(SQLModel, table=True):

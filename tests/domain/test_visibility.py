@@ -26,7 +26,7 @@ from tests.conftest import own_database
 
 LIVE, SANDBOX = Environment.LIVE, Environment.SANDBOX
 
-OF_ALL = {"fuel_taxes", "queue_pauses", "sign_in_attempts", "stations"}
+OF_ALL = {"fuel_taxes", "queue_pauses", "restores", "sign_in_attempts", "stations"}
 """Tables without any company's data: all processes read and write them."""
 
 OF_OWNER = {"erasures"}

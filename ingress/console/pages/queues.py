@@ -36,6 +36,7 @@ FIGURE_NAMES: dict[Figure, str] = {
     "pending": "Waiting too long for their import",
     "unplanned": "Arrived, not planned",
     "unsent": "Planned, not sent",
+    "withheld-messages": "Withheld messages",
     "failed-messages": "Failed messages, 24 hours",
     "silent-trucks": "Silent trucks on a route",
     "held": "Held past their start",

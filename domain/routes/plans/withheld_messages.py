@@ -1,0 +1,49 @@
+"""A person decides on messages that are withheld after a restore: they are released, or discarded."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from domain.database import Connection
+from domain.messages.message_text import corrected
+from domain.messages.withholding import Withheld, discard_message, lock_withheld_messages, release_message
+from domain.queue.jobs import Job, send_message_job
+from domain.routes import transitions
+from domain.routes.plans import replans
+
+
+def release_withheld(
+    connection: Connection,
+    company_id: UUID | None,
+    ids: Sequence[UUID] | None,
+    *,
+    as_corrections: bool,
+    now: datetime,
+) -> tuple[list[Withheld], list[Job]]:
+    """Sends withheld messages: these, or all for None. With `as_corrections` they say that they replace another plan.
+
+    Returns the messages, and the jobs to enqueue after the commit.
+    """
+    messages = lock_withheld_messages(connection, company_id, ids)
+    for message in messages:
+        text = corrected(message.text) if as_corrections and message.text is not None else message.text
+        release_message(connection, message.id, text, now=now)
+    return messages, [send_message_job(message.id, message.company_id) for message in messages]
+
+
+def discard_withheld(
+    connection: Connection, company_id: UUID | None, ids: Sequence[UUID] | None, *, now: datetime
+) -> tuple[list[Withheld], list[Job]]:
+    """Discards withheld messages: these, or all for None. Their routes stay as they are, and can be completed. "Send
+    again" still sends one.
+
+    Returns the messages, and the jobs to enqueue after the commit.
+    """
+    messages = lock_withheld_messages(connection, company_id, ids)
+    jobs: list[Job] = []
+    for message in messages:
+        discard_message(connection, message.id)
+        transitions.message_given_up(connection, message.route_id, message.plan_id)
+        jobs += replans.watch_again(connection, message.route_id, delivered=False, now=now)
+    jobs += transitions.complete_routes(connection, [message.route_id for message in messages], now=now)
+    return messages, jobs
