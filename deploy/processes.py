@@ -169,12 +169,13 @@ class Supervisor:
         elif number == signal.SIGINT and time.monotonic() - self._asked_at > _ECHO_SECONDS:
             self._at_once = True
 
-    def start(self, specs: Sequence[Spec], *, seconds: float = 30.0) -> None:
-        """Starts a group and waits until all of it is ready. Raises StartFailed, StopRequested."""
+    def start(self, specs: Sequence[Spec], *, seconds: float = 30.0, outlives_others: bool = False) -> None:
+        """Starts a group and waits until all of it is ready. A group that `outlives_others` is stopped last. Raises
+        StartFailed, StopRequested."""
         if self.stopping:
             raise StopRequested
         children: list[Child] = []
-        self._groups.append(children)
+        self._groups.insert(0 if outlives_others else len(self._groups), children)
         for spec in specs:
             children.append(Child(spec))
         deadline = time.monotonic() + seconds

@@ -12,6 +12,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
+from deploy.backups.archive import ArchiveUnusable, archive_spec, end_archive, superuser
 from deploy.embedded import DataFolder, EmbeddedPostgres, EmbeddedRedis
 from deploy.processes import Spec, StopRequested, Supervisor
 from deploy.terminal import Terminal
@@ -137,8 +138,30 @@ def _start_servers(
         screen.print(f"{spec.name} runs", highlight=False)
         return server.url
 
-    database_url = settings.database_url or start(EmbeddedPostgres(data))
+    database_url = settings.database_url
+    if database_url is None:
+        postgres = EmbeddedPostgres(data)
+        database_url = start(postgres)
+        _start_archive(settings.archive, postgres, data, supervisor, screen)
+    elif settings.archive is not None:
+        raise ArchiveUnusable(
+            "only the embedded database is archived by `fuelroute up`: unset FUELROUTE_ARCHIVE, and archive the other"
+            " server as deploy/backup.md says"
+        )
     return database_url, settings.redis_url or start(EmbeddedRedis(data))
+
+
+def _start_archive(
+    folder: Path | None, postgres: EmbeddedPostgres, data: Path, supervisor: Supervisor, screen: Terminal
+) -> None:
+    """Archives each change of the embedded database, if there is a folder for that."""
+    if folder is None:
+        with superuser(postgres) as connection:
+            end_archive(connection)
+        return
+    spec = archive_spec(postgres, folder, data / "logs" / "archive.log")
+    supervisor.start([spec], outlives_others=True)  # PostgreSQL gives it the rest of the log when it stops
+    screen.print(f"archive in {folder}", highlight=False, soft_wrap=True)
 
 
 def _free_ports(settings: Settings) -> dict[str, int]:

@@ -54,6 +54,11 @@ class Settings(BaseSettings):
         None, repr=False, description="Valhalla for truck roads; the embedded main roads when not set"
     )
 
+    archive: Path | None = Field(
+        None,
+        description="Folder for backups of the embedded database; `up` archives every change there; none unless set",
+    )
+
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged")
     log_format: Literal["json", "text"] = Field("json", description="JSON lines, or text for people")
 

@@ -3,6 +3,7 @@
 import typer
 
 from deploy.cli import (
+    backups,
     companies,
     doctor,
     fleet,
@@ -29,7 +30,7 @@ command failed or `doctor` found a problem, and 2 when an argument makes no sens
 """
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=HELP)
-for commands in (running.app, routes.app, doctor.app, measuring.app):
+for commands in (running.app, routes.app, backups.app, doctor.app, measuring.app):
     app.add_typer(commands)  # without a name: its commands become our own
 for name, group in (
     ("companies", companies.app),
@@ -46,6 +47,7 @@ for name, group in (
     ("savings", savings.app),
     ("queues", queues.app),
     ("roads", roads.app),
+    ("backup", backups.backup_app),
 ):
     app.add_typer(group, name=name)
 

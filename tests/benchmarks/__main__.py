@@ -9,7 +9,7 @@ from deploy.cli.failures import CommandFailed, run
 from deploy.cli.output import screen
 from domain.observability import configure_logging
 from domain.settings import get_settings
-from tests.benchmarks.run import ALL, known_works, run_benchmarks
+from tests.benchmarks.run import ALL, LONG_WORKS, known_works, run_benchmarks
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -19,7 +19,8 @@ def bench(
     works: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="WORK", help=f"What to measure: {', '.join(known_works())}. All but soak and doctor unless named."
+            metavar="WORK",
+            help=f"What to measure: {', '.join(known_works())}. All but {', '.join(LONG_WORKS)} unless named.",
         ),
     ] = None,
     file: Annotated[Path, typer.Option("--json", metavar="FILE", help="File for the figures.")] = Path(
@@ -30,7 +31,7 @@ def bench(
     routes: Annotated[
         int,
         typer.Option(
-            "--routes", min=1000, metavar="N", help="Routes in the table that reads and doctor are measured on."
+            "--routes", min=1000, metavar="N", help="Routes in the table of reads, restore and doctor."
         ),
     ] = 1_000_000,
     minutes: Annotated[float, typer.Option("--minutes", min=0.1, metavar="M", help="How long the soak runs.")] = 30,

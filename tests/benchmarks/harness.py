@@ -3,6 +3,7 @@
 import itertools
 import os
 import shutil
+import signal
 import socket
 import statistics
 import sys
@@ -200,6 +201,15 @@ class Stack:
         argv = [sys.executable, "-m", *command]
         log = self._logs / f"{name}.log"
         self._supervisor.start([Spec(name, argv, log, env=self._environment(), is_ready=is_ready)])
+
+    def start_spec(self, spec: Spec) -> None:
+        self._supervisor.start([spec])
+
+    def kill(self, *names: str) -> None:
+        """Kills processes at once, as a disaster does. Nobody starts them again."""
+        for child in self._supervisor.children:
+            if child.spec.name in names:
+                child.signal(signal.SIGKILL)
 
     def _start_process(self, name: str, arguments: tuple[str, ...], settings: dict[str, str], url: str = "") -> None:
         environment = self._environment(**settings)

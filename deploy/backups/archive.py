@@ -1,0 +1,182 @@
+"""The continuous archive: `pg_receivewal` copies the write-ahead log (WAL) into a folder, moments after each commit.
+
+A replication slot makes PostgreSQL keep the part of the log that the archive does not have yet, up to
+`max_slot_wal_keep_size`: an archive that cannot be written to does not fill the disk of the database for ever.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import psycopg
+
+from deploy.embedded import EmbeddedPostgres, write_private
+from deploy.embedded.folders import make_closed
+from deploy.embedded.servers import server_environment
+from deploy.processes import Spec
+from domain.errors import FuelrouteError
+from domain.statements import Command, Statement
+
+_SLOT = "fuelroute_archive"
+_IDENTITY = "archive.json"
+_UNFINISHED = ".partial"
+_SEGMENT = re.compile(rf"[0-9A-F]{{24}}({re.escape(_UNFINISHED)})?")
+
+
+class ArchiveUnusable(FuelrouteError):
+    """The archive cannot go on in this folder; the text says what to do."""
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """The database, and its life: each restore begins a new one, which PostgreSQL calls a timeline."""
+
+    system_identifier: str
+    timeline: int
+
+
+class Archived(NamedTuple):
+    """The progress of the running archive."""
+
+    is_running: bool
+    bytes_behind: int | None
+    """The part of the log that PostgreSQL wrote and the archive does not have yet. None: there is no archive."""
+
+
+@contextmanager
+def superuser(postgres: EmbeddedPostgres, name: str = "postgres") -> Iterator[psycopg.Connection]:
+    """A connection of the superuser, to the database `name`, without a transaction."""
+    url = postgres.admin_url.replace("/postgres?", f"/{name}?")
+    with psycopg.connect(url, autocommit=True, connect_timeout=5) as connection:
+        yield connection
+
+
+class _Life(NamedTuple):
+    system_identifier: str
+    timeline: int
+
+
+_LIFE = Statement(
+    _Life,
+    "SELECT system_identifier::text, timeline_id AS timeline FROM pg_control_system(), pg_control_checkpoint()",
+)
+
+
+def identity_of(connection: psycopg.Connection) -> Identity:
+    return Identity(*_LIFE.one(connection))
+
+
+def claim_folder(folder: Path, identity: Identity) -> None:
+    """Makes the folder, which only its owner can enter, and keeps it for this database and this life of it: files of
+    two lives have equal names. Raises ArchiveUnusable."""
+    try:
+        make_closed(folder, folder / "backups", wal_folder(folder))
+        file = folder / _IDENTITY
+        if not file.exists():
+            write_private(file, msgspec.json.encode(identity).decode() + "\n")
+        there = msgspec.json.decode(file.read_bytes(), type=Identity)
+    except OSError as error:
+        raise ArchiveUnusable(f"cannot use {folder} for backups ({error.strerror}): choose another folder") from None
+    except msgspec.MsgspecError:
+        raise ArchiveUnusable(f"{file} is damaged: choose another folder") from None
+    if there != identity:
+        raise ArchiveUnusable(
+            f"{folder} has the backups of another database, or of this one before it was restored: choose a new folder,"
+            " and make a backup there"
+        )
+
+
+def wal_folder(folder: Path) -> Path:
+    return folder / "wal"
+
+
+def wal_files(folder: Path) -> list[Path]:
+    """The files of the archive in the order of the log. Only the last one can be unfinished."""
+    found = wal_folder(folder).glob("*")
+    return sorted(path for path in found if _SEGMENT.fullmatch(path.name))
+
+
+def segment_of(file: Path) -> str:
+    """The name of the piece of the log, whether its file is finished or not."""
+    return file.name.removesuffix(_UNFINISHED)
+
+
+def archive_spec(postgres: EmbeddedPostgres, folder: Path, log: Path) -> Spec:
+    """The process that archives, for a running server. Raises ArchiveUnusable."""
+    folder = folder.absolute()
+    with superuser(postgres) as connection:
+        claim_folder(folder, identity_of(connection))
+        _prepare_slot(connection, folder)
+    return Spec(
+        name="archive",
+        argv=[
+            str(postgres.installed / "pg_receivewal"),
+            f"--directory={wal_folder(folder)}",
+            f"--slot={_SLOT}",
+            f"--dbname={postgres.admin_url}",
+            "--synchronous",  # what it has is on disk at once
+            "--no-password",
+        ],
+        log=log,
+        env=server_environment(),
+        inherits=False,
+    )
+
+
+class _Slot(NamedTuple):
+    is_lost: bool
+    """PostgreSQL has deleted what the archive did not have yet."""
+
+
+_SLOT_STATE = Statement(
+    _Slot,
+    f"SELECT wal_status = 'lost' AS is_lost FROM pg_replication_slots WHERE slot_name = '{_SLOT}'",  # noqa: S608
+)
+_MAKE_SLOT = Command(f"SELECT FROM pg_create_physical_replication_slot('{_SLOT}', true)")
+_DROP_SLOT = Command(
+    f"SELECT FROM pg_replication_slots, pg_drop_replication_slot(slot_name) WHERE slot_name = '{_SLOT}'"
+)
+_SEGMENT_IS_KEPT = Command("SELECT FROM pg_ls_waldir() WHERE name = %s")
+
+
+def _prepare_slot(connection: psycopg.Connection, folder: Path) -> None:
+    """Makes sure that PostgreSQL still has the part of the log at which the archive goes on. Raises ArchiveUnusable."""
+    slot = _SLOT_STATE.first(connection)
+    if slot is not None and slot.is_lost:
+        end_archive(connection)
+    if slot is None or slot.is_lost:
+        _MAKE_SLOT.execute(connection)
+    last = next((segment_of(file) for file in reversed(wal_files(folder))), None)
+    if last is not None and _SEGMENT_IS_KEPT.first(connection, (last,)) is None:
+        raise ArchiveUnusable(
+            f"the archive in {folder} has a gap: it ends at {last}, which PostgreSQL has deleted since. Choose a new"
+            " folder, and make a backup there"
+        )
+
+
+def end_archive(connection: psycopg.Connection) -> None:
+    """Lets PostgreSQL keep nothing for an archive any more."""
+    _DROP_SLOT.execute(connection)
+
+
+_PROGRESS = Statement(
+    Archived,
+    f"""
+    SELECT coalesce(active, false) AS is_running,
+           pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint AS bytes_behind
+    FROM pg_replication_slots WHERE slot_name = '{_SLOT}'
+    """,  # noqa: S608 (a constant of this module)
+)
+
+
+def progress_of_archive(connection: psycopg.Connection) -> Archived:
+    return _PROGRESS.first(connection) or Archived(False, None)
+
+
+def last_archived_at(folder: Path) -> datetime | None:
+    """When the archive was last written to. None: there is no archive in the folder."""
+    files = wal_files(folder)
+    return datetime.fromtimestamp(files[-1].stat().st_mtime, UTC) if files else None

@@ -1,0 +1,208 @@
+"""The way back: a base backup and the archive become a data folder for `fuelroute up`.
+
+Everything is made in a folder beside the new one, which gets its name at the very end: a restore that is cut short
+leaves nothing that looks complete.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from deploy.backups.archive import segment_of, superuser, wal_files
+from deploy.backups.base_backups import CLUSTER, Backup, Progress, list_backups, sync_names
+from deploy.embedded import EmbeddedPostgres, running, write_private
+from deploy.embedded.folders import make_closed
+from deploy.processes import StartFailed
+from domain.accounts.contacts import Contacts
+from domain.errors import FuelrouteError
+from domain.migrations import migrate
+from domain.settings import CONTACT_KEY_FILE
+from domain.statements import Statement
+
+_MANIFEST = "backup_manifest"
+_PORTION_BYTES = 1 << 20
+_LONGEST_RECOVERY_SECONDS = 24 * 3600.0
+
+
+class RestoreFailed(FuelrouteError):
+    """Nothing was restored; the text says why."""
+
+
+class DamagedBackup(RestoreFailed):
+    """A backup is not what it was when it was made."""
+
+    def __init__(self, file: Path, fault: str) -> None:
+        super().__init__(f"the backup is damaged: {file} {fault}. Choose another one with --backup")
+
+
+class Restored(NamedTuple):
+    backup: Backup
+    last_change_at: datetime
+    """When the last change that was restored was committed."""
+
+
+def choose_backup(folder: Path, name: str | None, at: datetime | None) -> Backup:
+    """The backup with that name, else the newest that was finished by `at`. Raises RestoreFailed."""
+    backups = list_backups(folder)
+    if not backups:
+        raise RestoreFailed(f"there is no backup in {folder}")
+    if name is not None:
+        backups = [backup for backup in backups if backup.name == name]
+        if not backups:
+            raise RestoreFailed(f"there is no backup {name} in {folder}: see `fuelroute backup list`")
+    fitting = [backup for backup in backups if at is None or backup.finished_at <= at]
+    if not fitting:
+        raise RestoreFailed(
+            f"no backup was finished by {at}: the earliest time is {backups[0].finished_at} (`fuelroute backup list`)"
+        )
+    return fitting[-1]
+
+
+def check_contact_key(backup: Backup, keys: str | None) -> None:
+    """Raises RestoreFailed unless the first of the keys is the one that contacts were sealed with."""
+    if backup.contact_key is None or backup.contact_key == Contacts(keys).fingerprint:
+        return
+    which = "another key" if keys else "a key that is not in the backup"
+    raise RestoreFailed(
+        f"the drivers' contacts are sealed with {which}: give the copy of {CONTACT_KEY_FILE} with --contact-key FILE."
+        " With --without-contact-key they are restored unreadable, and have to be imported again"
+    )
+
+
+@contextmanager
+def restored_database(
+    folder: Path, data: Path, backup: Backup, *, at: datetime | None, contact_key: str | None, progress: Progress
+) -> Iterator[tuple[str, Restored]]:
+    """Restores into the folder `data`, which must be new or empty. Gives the URL of the restored database, at the
+    current schema, for the block's last changes; after the block the folder is complete.
+
+    Raises RestoreFailed, DamagedBackup.
+    """
+    data = data.absolute()
+    if data.exists() and (not data.is_dir() or any(data.iterdir())):
+        raise RestoreFailed(f"{data} is not empty: choose a new folder, so that nothing is overwritten")
+    data.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f".{data.name}-restoring-", dir=data.parent))
+    try:
+        _copy_cluster(folder / "backups" / backup.name / CLUSTER, fresh / CLUSTER, progress)
+        _copy_log(folder, backup, fresh / CLUSTER, progress)
+        progress("replaying the log", 0, 0)
+        if contact_key is not None:
+            write_private(fresh / CONTACT_KEY_FILE, contact_key)
+        with _recovered(fresh, at) as url:
+            migrate(url)
+            yield url, Restored(backup, _last_change_at(fresh) or backup.finished_at)
+        fresh.rename(data)
+        sync_names(data.parent)
+    except OSError as error:
+        raise RestoreFailed(f"cannot restore into {data}: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _copy_cluster(source: Path, target: Path, progress: Progress) -> None:
+    """Copies the files of a base backup, and compares each with the manifest. Raises DamagedBackup."""
+    files = _manifest(source / _MANIFEST)
+    _copy_folders(source, target)
+    total, done = sum(size for size, _ in files.values()), 0
+    for name, (size, checksum) in files.items():
+        hashed = hashlib.sha256()
+        try:
+            with open(source / name, "rb") as old, open(target / name, "xb") as new:
+                while portion := old.read(_PORTION_BYTES):
+                    hashed.update(portion)
+                    new.write(portion)
+        except FileNotFoundError:
+            raise DamagedBackup(source / name, "is missing") from None
+        if hashed.hexdigest() != checksum:
+            raise DamagedBackup(source / name, "has changed since the backup was made")
+        done += size
+        progress("copying the database", done, total)
+
+
+def _copy_folders(source: Path, target: Path) -> None:
+    target.mkdir()
+    for folder, inner, _ in os.walk(source):
+        for name in inner:
+            (target / Path(folder, name).relative_to(source)).mkdir()
+
+
+def _manifest(file: Path) -> dict[str, tuple[int, str]]:
+    """Size and SHA-256 of each file of a base backup, as PostgreSQL's manifest lists them. Raises DamagedBackup."""
+    try:
+        content = file.read_bytes()
+        manifest = json.loads(content)
+        listed, marker = content[: content.rindex(b'"Manifest-Checksum"')], manifest["Manifest-Checksum"]
+        files = {entry["Path"]: (entry["Size"], entry["Checksum"]) for entry in manifest["Files"]}
+    except FileNotFoundError:
+        raise DamagedBackup(file, "is missing") from None
+    except (ValueError, KeyError, TypeError):
+        raise DamagedBackup(file, "cannot be read") from None
+    if hashlib.sha256(listed).hexdigest() != marker:
+        raise DamagedBackup(file, "has changed since the backup was made")
+    return files
+
+
+def _copy_log(folder: Path, backup: Backup, cluster: Path, progress: Progress) -> None:
+    """Brings the write-ahead log to where PostgreSQL finds it: the part that the base backup brought, and the archive
+    from there on. A piece that both have is taken from where more of it was written."""
+    pieces = list((folder / "backups" / backup.name / CLUSTER / "pg_wal").glob("[0-9A-F]*"))
+    pieces += [file for file in wal_files(folder) if segment_of(file) >= backup.first_segment]
+    written: dict[str, int] = {}
+    for number, piece in enumerate(pieces, 1):
+        content = piece.read_bytes()
+        length = len(content.rstrip(b"\0"))  # what was not written yet is zeros
+        if length >= written.get(segment_of(piece), 0):
+            (cluster / "pg_wal" / segment_of(piece)).write_bytes(content)
+            written[segment_of(piece)] = length
+        progress("copying the log", number * len(content), len(pieces) * len(content))
+
+
+@contextmanager
+def _recovered(data: Path, at: datetime | None) -> Iterator[str]:
+    """Runs PostgreSQL on the copied cluster until it has replayed the log, and for as long as the block. Raises
+    RestoreFailed."""
+    options = {
+        "hot_standby": "off",  # whoever gets a connection gets it to a recovered database
+        "restore_command": "false",  # everything is in `pg_wal` already: its user may have no way to the archive
+        "recovery_target_action": "promote",
+    }
+    if at is not None:
+        options["recovery_target_time"] = at.astimezone(UTC).isoformat()
+    postgres = EmbeddedPostgres(data, options=options)
+    (postgres.folder / "recovery.signal").touch(mode=0o600)
+    for path in (postgres.folder, *postgres.folder.rglob("*")):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+        postgres.hand_over(path)
+    make_closed(data, data / "logs")
+    try:
+        with running(postgres, seconds=_LONGEST_RECOVERY_SECONDS) as url:
+            yield url
+            with superuser(postgres) as connection:
+                connection.execute("CHECKPOINT")  # the end of the block leaves it little to write
+    except StartFailed as failed:
+        if "recovery ended before" in str(failed):
+            raise RestoreFailed(
+                f"the archive ends before {at}: choose an earlier time, or none to restore all"
+            ) from None
+        raise RestoreFailed(f"PostgreSQL could not replay the log: {failed}") from None
+
+
+class _LastChange(NamedTuple):
+    at: datetime | None
+    """None: the log had no change."""
+
+
+_LAST_CHANGE = Statement(_LastChange, "SELECT pg_last_xact_replay_timestamp() AS at")
+
+
+def _last_change_at(data: Path) -> datetime | None:
+    with superuser(EmbeddedPostgres(data)) as connection:
+        return _LAST_CHANGE.one(connection).at
