@@ -7,10 +7,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import psycopg
@@ -55,7 +56,7 @@ class World:
         }
         (folder / "backups").mkdir()
 
-    def command(self, start: str, having: str = "", **values: str) -> str:
+    def command(self, start: str, having: str = "", values: Mapping[str, str] = MappingProxyType({})) -> str:
         """The first command of the document that begins so and has that option."""
         lines = (line.strip() for line in DOCUMENT.read_text().splitlines() if line.startswith("    "))
         line = next(line for line in lines if line.startswith(start) and having in line)
@@ -63,9 +64,17 @@ class World:
             line = line.replace(written, ours)
         return line
 
-    def run(self, start: str, having: str = "", *, more: str = "", data: Path | None = None, **values: str) -> Any:
+    def run(
+        self,
+        start: str,
+        having: str = "",
+        *,
+        more: str = "",
+        data: Path | None = None,
+        values: Mapping[str, str] = MappingProxyType({}),
+    ) -> Any:
         """Runs a command of the document. Gives the JSON that it prints."""
-        done = self.attempt(f"{self.command(start, having, **values)} {more}", data or self.data)
+        done = self.attempt(f"{self.command(start, having, values)} {more}", data or self.data)
         assert done.returncode == 0, done.stdout + done.stderr
         return json.loads(done.stdout) if done.stdout else None
 
@@ -91,7 +100,7 @@ class World:
                 stderr=subprocess.STDOUT,
             )
         try:
-            eventually((data / STACK_FILE).exists, bool, 60, (self.folder / "screen").read_text)
+            eventually((data / STACK_FILE).exists, bool, 60, "the stack")
             stack = json.loads((data / STACK_FILE).read_text())
             settings = Settings(data=data, database_url=stack["database_url"], redis_url=stack["redis_url"])
             with Database.of(settings) as database:
@@ -196,7 +205,7 @@ def test_the_way_back_after_a_disaster(world: World) -> None:
 
 def everything_is_restored(world: World, pushed: list[str], started: str) -> None:
     """Without a time, everything that the archive has."""
-    outcome = world.run("fuelroute restore", more="--json", **{" restored ": f" {world.folder}/all "})
+    outcome = world.run("fuelroute restore", more="--json", values={" restored ": f" {world.folder}/all "})
 
     assert (outcome["ended_sessions"], outcome["withheld_messages"]) == (0, 0)
     with running(EmbeddedPostgres(world.folder / "all")) as url, psycopg.connect(url) as connection:
@@ -217,11 +226,11 @@ def nothing_is_sent_twice(
     held: str,
     started: str,
 ) -> None:
-    """As of the moment before a truck started: it starts again, and its driver is not told again."""
+    """A restore to the moment before a truck started: it starts again, and its driver is not told again."""
     restored = world.folder / "restored"
     time = {"2026-11-23T08:00:00Z": moment.isoformat()}
-    world.run("fuelroute restore", "--at", more="--json", **time)
-    again = world.attempt(world.command("fuelroute restore", "--at", **time), world.data)
+    world.run("fuelroute restore", "--at", more="--json", values=time)
+    again = world.attempt(world.command("fuelroute restore", "--at", time), world.data)
     assert (again.returncode, "is not empty" in again.stderr) == (1, True)
     other = world.attempt(f"fuelroute up --data {restored} --archive {world.folder}/backups/fuelroute", restored)
     assert (other.returncode, "before it was restored" in other.stderr) == (1, True)
@@ -246,7 +255,7 @@ def nothing_is_sent_twice(
         withheld = {row["route_id"]: row["id"] for row in run_messages(world, restored, "withheld", "--json")}
         assert set(withheld) == {started, released}
 
-        run_messages(world, restored, "release", "--json", MESSAGE_ID=withheld[released])
+        run_messages(world, restored, "release", "--json", {"MESSAGE_ID": withheld[released]})
         run_messages(world, restored, "discard", "--json")
         late.wait_for(released, "active")
         assert acme.route(started)["status"] == "planned"
@@ -254,5 +263,7 @@ def nothing_is_sent_twice(
     assert len(gateway.received) == 3, "one for each route"
 
 
-def run_messages(world: World, data: Path, command: str, *more: str, **values: str) -> Any:
-    return world.run(f"fuelroute messages {command}", more=" ".join(more), data=data, **values)
+def run_messages(
+    world: World, data: Path, command: str, more: str, values: Mapping[str, str] = MappingProxyType({})
+) -> Any:
+    return world.run(f"fuelroute messages {command}", more=more, data=data, values=values)

@@ -1,0 +1,155 @@
+"""A restore refuses what it cannot make whole, says what to do, and leaves nothing behind."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from deploy.backups.archive import ArchiveUnusable, Identity, claim_folder, last_archived_at, wal_files
+from deploy.backups.base_backups import Backup, keep_newest, list_backups
+from deploy.backups.restoring import DamagedBackup, RestoreFailed, check_contact_key, choose_backup, restored_database
+from domain.accounts.contacts import Contacts
+
+NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
+LIFE = Identity("7711224323169279137", 1)
+KEY = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+FILES = {"PG_VERSION": b"18\n", "base/1/1259": b"rows" * 1000}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Backups of three days, and an archive that began before them. They look like those of `fuelroute backup`."""
+    folder = tmp_path / "backups"
+    claim_folder(folder, LIFE)
+    for day in range(3):
+        make_backup_of(folder, f"day-{day}", NOON + timedelta(days=day), f"{day * 2 + 2:024X}")
+    for number in range(1, 8):
+        (folder / "wal" / f"{number:024X}").touch()
+    (folder / "wal" / f"{8:024X}.partial").touch()
+    return folder
+
+
+def make_backup_of(folder: Path, name: str, finished_at: datetime, first_segment: str) -> None:
+    cluster = folder / "backups" / f"0-{name}" / "postgres"
+    for file, content in FILES.items():
+        (cluster / file).parent.mkdir(parents=True, exist_ok=True)
+        (cluster / file).write_bytes(content)
+    entries = [
+        {"Path": file, "Size": len(content), "Checksum": hashlib.sha256(content).hexdigest()}
+        for file, content in FILES.items()
+    ]
+    listed = json.dumps({"Files": entries})[:-1].encode() + b",\n"
+    marker = hashlib.sha256(listed).hexdigest()
+    (cluster / "backup_manifest").write_bytes(listed + f'"Manifest-Checksum": "{marker}"}}\n'.encode())
+    backup = Backup(f"0-{name}", finished_at, finished_at, 4003, "20261123d", None, first_segment, LIFE)
+    (cluster.parent / "backup.json").write_bytes(msgspec.json.encode(backup))
+
+
+def test_the_newest_backup_that_was_finished_by_then_is_chosen(folder: Path) -> None:
+    assert choose_backup(folder, None, None).name == "0-day-2"
+    assert choose_backup(folder, None, NOON + timedelta(days=1)).name == "0-day-1"
+    assert choose_backup(folder, "0-day-0", None).name == "0-day-0"
+    for name, at, reason in (
+        (None, NOON - timedelta(seconds=1), "the earliest time is 2026-11-23 12:00:00"),
+        ("0-day-1", NOON, "the earliest time is 2026-11-24 12:00:00"),
+        ("yesterday", None, "no backup yesterday"),
+    ):
+        with pytest.raises(RestoreFailed, match=reason):
+            choose_backup(folder, name, at)
+
+
+def test_a_folder_without_backups_says_so(tmp_path: Path) -> None:
+    with pytest.raises(RestoreFailed, match="there is no backup in"):
+        choose_backup(tmp_path, None, None)
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda cluster: (cluster / "base/1/1259").write_bytes(b"rowz" * 1000), "1259 has changed"),
+        (lambda cluster: (cluster / "base/1/1259").write_bytes(b""), "1259 has changed"),
+        (lambda cluster: (cluster / "PG_VERSION").unlink(), "PG_VERSION is missing"),
+        (lambda cluster: (cluster / "backup_manifest").unlink(), "backup_manifest is missing"),
+        (lambda cluster: (cluster / "backup_manifest").write_bytes(b"{"), "backup_manifest cannot be read"),
+        (
+            lambda cluster: (cluster / "backup_manifest").write_text(
+                (cluster / "backup_manifest").read_text().replace("PG_VERSION", "PG_VERSIOM")
+            ),
+            "backup_manifest has changed",
+        ),
+    ],
+    ids=["changed", "cut short", "file lost", "manifest lost", "manifest cut short", "manifest changed"],
+)
+def test_a_damaged_backup_is_refused_and_nothing_is_left(
+    folder: Path, damage: Callable[[Path], object], reason: str
+) -> None:
+    damage(folder / "backups" / "0-day-2" / "postgres")
+    backup = choose_backup(folder, None, None)
+
+    with (
+        pytest.raises(DamagedBackup, match=reason),
+        restored_database(
+            folder, folder.parent / "new", backup, at=None, contact_key=None, progress=lambda step, done, total: None
+        ),
+    ):
+        pass
+
+    assert list(folder.parent.iterdir()) == [folder]
+
+
+def test_a_folder_that_has_something_in_it_is_not_touched(folder: Path) -> None:
+    data = folder.parent / "data"
+    data.mkdir()
+    (data / "precious").write_text("routes")
+
+    with (
+        pytest.raises(RestoreFailed, match="is not empty"),
+        restored_database(
+            folder,
+            data,
+            choose_backup(folder, None, None),
+            at=None,
+            contact_key=None,
+            progress=lambda step, done, total: None,
+        ),
+    ):
+        pass
+
+    assert (data / "precious").read_text() == "routes"
+
+
+def test_a_restore_needs_the_key_that_contacts_were_sealed_with(folder: Path) -> None:
+    plain = choose_backup(folder, None, None)
+    sealed = msgspec.structs.replace(plain, contact_key=Contacts(KEY).fingerprint)
+
+    check_contact_key(plain, None)
+    check_contact_key(sealed, KEY)
+    check_contact_key(sealed, f"{KEY},another")
+    with pytest.raises(RestoreFailed, match=r"not in the backup: give the copy of contact\.key"):
+        check_contact_key(sealed, None)
+    with pytest.raises(RestoreFailed, match="sealed with another key"):
+        check_contact_key(sealed, KEY.replace("M", "N"))
+
+
+def test_old_backups_go_with_their_part_of_the_archive(folder: Path) -> None:
+    assert [backup.name for backup in keep_newest(folder, 2)] == ["0-day-0"]
+
+    assert [backup.name for backup in list_backups(folder)] == ["0-day-1", "0-day-2"]
+    assert [int(file.name[:24], 16) for file in wal_files(folder)] == [4, 5, 6, 7, 8]
+    assert keep_newest(folder, 2) == []
+
+
+def test_a_folder_belongs_to_one_life_of_one_database(folder: Path) -> None:
+    claim_folder(folder, LIFE)
+    for other in (Identity(LIFE.system_identifier, 2), Identity("1", 1)):
+        with pytest.raises(ArchiveUnusable, match="another database, or of this one before it was restored"):
+            claim_folder(folder, other)
+
+
+def test_a_folder_without_an_archive_was_never_written_to(tmp_path: Path, folder: Path) -> None:
+    assert last_archived_at(tmp_path) is None
+    assert last_archived_at(folder) is not None
