@@ -100,7 +100,7 @@ class World:
                 stderr=subprocess.STDOUT,
             )
         try:
-            eventually((data / STACK_FILE).exists, bool, 60, "the stack")
+            eventually((data / STACK_FILE).exists, bool, 180, f"the stack, see {self.folder / 'screen'}")
             stack = json.loads((data / STACK_FILE).read_text())
             settings = Settings(data=data, database_url=stack["database_url"], redis_url=stack["redis_url"])
             with Database.of(settings) as database:
@@ -108,7 +108,7 @@ class World:
         finally:
             up.terminate()
             try:
-                up.wait(timeout=20)
+                up.wait(timeout=60)
             finally:
                 up.kill()
 
