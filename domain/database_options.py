@@ -41,6 +41,11 @@ LEADING = TimeLimits(statement_seconds=3, lock_seconds=1)
 COMMANDING = TimeLimits(statement_seconds=0, lock_seconds=60)
 """The limits of commands: a person sees how long one takes, and can stop it."""
 
+MIGRATING = TimeLimits(statement_seconds=0, lock_seconds=0.2)
+"""The limits of migrations. A migration takes its time, but while it waits for the lock of a table, requests stand in
+line behind it, and they fail after 1.5 s (`SERVING`). So it gives way and tries again. It may wait for the locks of
+several tables, one after the other, while it holds the first."""
+
 CONNECTION_SECONDS = 2
 
 _SLACK_SECONDS = 0.5

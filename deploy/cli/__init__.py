@@ -11,6 +11,7 @@ from deploy.cli import (
     keys,
     measuring,
     messages,
+    migrating,
     queues,
     roads,
     routes,
@@ -30,7 +31,7 @@ command failed or `doctor` found a problem, and 2 when an argument makes no sens
 """
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=HELP)
-for commands in (running.app, routes.app, backups.app, doctor.app, measuring.app):
+for commands in (running.app, routes.app, backups.app, doctor.app, measuring.app, migrating.app):
     app.add_typer(commands)  # without a name: its commands become our own
 for name, group in (
     ("companies", companies.app),

@@ -171,15 +171,6 @@ def _prepare_to_serve(kind: str, settings: Settings, *, redis_needed: bool = Tru
     gc.set_threshold(_GARBAGE_OBJECTS)
 
 
-@app.command("migrate")
-def migrate_schema(as_json: AsJson = False) -> None:
-    """Creates or updates the tables of the database. It may run twice, even at the same time."""
-    from domain.migrations import migrate  # Alembic is needed here only
-
-    revision = migrate(get_settings().require_database_url())
-    show(as_json, {"revision": revision}, lambda: screen.print(f"the schema is at revision {revision}"))
-
-
 @app.command("settings")
 def list_settings(as_json: AsJson = False) -> None:
     """Lists every setting: its environment variable, its value and its meaning. Passwords are hidden."""

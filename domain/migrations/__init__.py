@@ -1,62 +1,160 @@
-"""The schema's history, and how a database is brought up to date. Alone in importing Alembic."""
+"""The schema's history, and how a database is brought up to date while the service runs. Alone in importing Alembic.
 
-from pathlib import Path
+README.md says how to write a migration.
+"""
 
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import psycopg
 import sqlalchemy
 from alembic import command
-from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
+from psycopg.errors import DeadlockDetected, LockNotAvailable
 
+from domain.backoff import backoff
 from domain.database import MIGRATION_LOCKS, DatabaseProblem, check_server, open_session
-from domain.database_options import TimeLimits
+from domain.database_options import MIGRATING
+from domain.migrations.backfills import Report, SilentReport, run_backfill
+from domain.migrations.rendering import Migration, alembic_config, migrations
+from domain.statements import NotNull, Statement
 
+__all__ = ["alembic_config", "current_revision", "engine", "migrate", "pending"]
+
+PATIENCE_SECONDS = 600.0
+"""After so long without a lock that it needs, `migrate` gives up. The migrations that it has committed stay."""
+
+_TURN_SECONDS = 0.2
+_FIRST_RETRY_SECONDS = 0.2
+_LONGEST_RETRY_SECONDS = 5.0
 _LOCK = f"{MIGRATION_LOCKS}, 0"
-_LIMITS = TimeLimits(statement_seconds=0, lock_seconds=0)  # a migration takes its time, and the next one waits for it
 
 
-def migrate(url: str) -> str:
-    """Brings the schema up to date. Safe to run twice and at the same time: runs wait for one another.
+class _OldestTransaction(NamedTuple):
+    pid: NotNull[int]
+    role: str | None
+    seconds: float
+
+
+_OLDEST_TRANSACTION = Statement(
+    _OldestTransaction,
+    "SELECT pid, usename::text AS role, extract(epoch FROM clock_timestamp() - xact_start)::float8 AS seconds"
+    " FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL"
+    " ORDER BY xact_start LIMIT 1",
+)
+
+
+def migrate(url: str, report: Report | None = None, *, patience_seconds: float = PATIENCE_SECONDS) -> str:
+    """Brings the schema up to date. Safe to run twice and at the same time: runs wait for one another. Safe to stop:
+    the next run goes on from what is committed.
 
     Returns the revision it is at. Raises DatabaseProblem.
     """
+    report = report or SilentReport()
     check_server(url)
     with engine(url).connect() as connection:
-        connection.execute(sqlalchemy.text(f"SELECT pg_advisory_lock({_LOCK})"))
-        connection.commit()  # the lock belongs to the session; the migration has transactions of its own
+        _wait_for_turn(connection, report)
         try:
-            config = alembic_config(connection)
-            _check_release(config, connection)
-            command.upgrade(config, "head")
-            revision = MigrationContext.configure(connection).get_current_revision()
+            everything = migrations()
+            lacking = pending(_current_revision(connection), everything)
+            for migration in everything:
+                if migration in lacking:
+                    _retry(url, report, patience_seconds, partial(_upgrade, connection, migration))
+                if migration.backfill is not None:  # also of an applied one: it may have been stopped
+                    with open_session(url, MIGRATING, autocommit=True) as session:
+                        run_backfill(
+                            session, migration.revision, migration.backfill, report, patience_seconds=patience_seconds
+                        )
+            return str(_current_revision(connection))
+        except (LockNotAvailable, DeadlockDetected):
+            raise DatabaseProblem(
+                f"others held the lock of a table for more than {patience_seconds:.0f} s{_oldest_transaction(url)}: end"
+                " that session, or run migrate again when it is done"
+            ) from None
         finally:
             connection.rollback()
             connection.execute(sqlalchemy.text(f"SELECT pg_advisory_unlock({_LOCK})"))
             connection.commit()
-    return str(revision)
 
 
-def _check_release(config: Config, connection: sqlalchemy.Connection) -> None:
-    """Raises DatabaseProblem for a schema that these migrations know nothing of."""
-    revision = MigrationContext.configure(connection).get_current_revision()
-    connection.commit()
-    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    if revision is not None and revision not in known:
-        raise DatabaseProblem(
-            f"the schema of the database is of another release (revision {revision}): use a database of this release,"
-            " or the release that made this one"
-        )
+def current_revision(url: str) -> str | None:
+    """The revision of the schema. None: the database is empty. Raises DatabaseProblem, also for a schema that these
+    migrations know nothing of."""
+    check_server(url)
+    with engine(url).connect() as connection:
+        return _current_revision(connection)
+
+
+def pending(revision: str | None, everything: list[Migration]) -> list[Migration]:
+    """The migrations that a schema at `revision` lacks, in their order."""
+    return everything[[None, *(migration.revision for migration in everything)].index(revision) :]
 
 
 def engine(url: str) -> sqlalchemy.Engine:
     """SQLAlchemy's view of the same server, for Alembic."""
     return sqlalchemy.create_engine(
-        "postgresql+psycopg://", creator=lambda: open_session(url, _LIMITS), poolclass=sqlalchemy.NullPool
+        "postgresql+psycopg://", creator=lambda: open_session(url, MIGRATING), poolclass=sqlalchemy.NullPool
     )
 
 
-def alembic_config(connection: sqlalchemy.Connection) -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent))
-    config.attributes["connection"] = connection
-    return config
+def _wait_for_turn(connection: sqlalchemy.Connection, report: Report) -> None:
+    """Take the lock of migrations, which belongs to the session. The server is asked again and again: a session that
+    waits inside of a statement keeps `CREATE INDEX CONCURRENTLY` of the run before it waiting, and both fail."""
+    told = False
+    while True:
+        taken = connection.execute(sqlalchemy.text(f"SELECT pg_try_advisory_lock({_LOCK})")).scalar_one()
+        connection.commit()
+        if taken:
+            return
+        if not told:
+            report.tell("another run of migrate is at work: this one waits for it")
+            told = True
+        time.sleep(_TURN_SECONDS)
+
+
+def _current_revision(connection: sqlalchemy.Connection) -> str | None:
+    revision = MigrationContext.configure(connection).get_current_revision()
+    connection.commit()
+    if revision is not None and revision not in {migration.revision for migration in migrations()}:
+        raise DatabaseProblem(
+            f"the schema of the database is of another release (revision {revision}): use a database of this release,"
+            " or the release that made this one"
+        )
+    return revision
+
+
+def _upgrade(connection: sqlalchemy.Connection, migration: Migration) -> None:
+    try:
+        command.upgrade(alembic_config(connection), migration.revision)
+    except sqlalchemy.exc.DBAPIError as error:
+        connection.rollback()
+        if isinstance(error.orig, psycopg.Error):
+            raise error.orig from None
+        raise
+
+
+def _retry(url: str, report: Report, patience_seconds: float, attempt: Callable[[], None]) -> None:
+    """Attempts again when others hold a lock that it needs. Requests that stand behind it wait for no more than one
+    attempt."""
+    began = time.monotonic()
+    failures = 0
+    while True:
+        try:
+            return attempt()
+        except (LockNotAvailable, DeadlockDetected):
+            if time.monotonic() - began > patience_seconds:
+                raise
+            who = _oldest_transaction(url)
+            report.tell(f"others use the table, so this attempt gave way to them{who}; the next one follows")
+        time.sleep(backoff(_FIRST_RETRY_SECONDS, failures, longest=_LONGEST_RETRY_SECONDS))
+        failures += 1
+
+
+def _oldest_transaction(url: str) -> str:
+    with open_session(url, MIGRATING, autocommit=True) as session:
+        found = _OLDEST_TRANSACTION.first(session)
+    if found is None:
+        return ""
+    return f" (the oldest transaction: process {found.pid} of PostgreSQL, role {found.role}, for {found.seconds:.0f} s)"

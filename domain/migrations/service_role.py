@@ -13,6 +13,11 @@ def make_service_role() -> None:
 
     A role belongs to the whole server: other databases of it may use the same one, and may make it at the same time.
     """
+    if op.get_context().as_sql:  # for `migrate --plan`, which asks no server
+        op.execute(f"CREATE ROLE {SERVICE_ROLE} NOLOGIN")
+        op.execute(f"GRANT {SERVICE_ROLE} TO CURRENT_USER")
+        op.execute(f"GRANT USAGE ON SCHEMA public TO {SERVICE_ROLE}")
+        return
     connection = op.get_bind()
     missing = []
     is_member = connection.scalar(

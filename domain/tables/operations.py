@@ -1,10 +1,10 @@
-"""Queue pauses, CSV imports, erasures, and the logs of actions and requests."""
+"""Queue pauses, CSV imports, erasures, back-fills, and the logs of actions and requests."""
 
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Column, DateTime, Index, SmallInteger, text
+from sqlalchemy import BigInteger, Column, DateTime, Index, SmallInteger, text
 from sqlalchemy.dialects.postgresql import REAL
 from sqlmodel import Field, SQLModel
 
@@ -18,6 +18,20 @@ class Erasures(SQLModel, table=True):
 
     subject_id: UUID = Field(primary_key=True)
     erased_at: datetime = time_column()
+
+
+class Backfills(SQLModel, table=True):
+    """A back-fill of a migration, and how far it has come; see `domain/migrations/backfills.py`."""
+
+    __tablename__ = "backfills"
+
+    revision: str = Field(primary_key=True)
+    """The migration's."""
+    last_key: str | None = None
+    """The key of the last row of the last batch."""
+    rows_filled: int = Field(sa_column=Column(BigInteger, nullable=False, server_default=text("0")))
+    started_at: datetime = time_column()
+    finished_at: datetime | None = time_column(null=True)
 
 
 class QueuePauses(SQLModel, table=True):

@@ -45,6 +45,7 @@ OWNERS = {
     "audit_log": "operations",
     "csv_imports": "operations",
     "erasures": "housekeeping",
+    "backfills": "shared",
 }
 WRITES = re.compile(r"\b(?:INSERT INTO|(?<!DO )(?<!KEY )(?<!FOR )UPDATE|DELETE FROM)\s+(\w+)")
 

@@ -29,7 +29,7 @@ LIVE, SANDBOX = Environment.LIVE, Environment.SANDBOX
 OF_ALL = {"fuel_taxes", "queue_pauses", "restores", "sign_in_attempts", "stations"}
 """Tables without any company's data: all processes read and write them."""
 
-OF_OWNER = {"erasures"}
+OF_OWNER = {"backfills", "erasures"}
 """Tables that only commands and the scheduler use."""
 
 SHARED = {"csv_imports", "price_sets"}

@@ -1,0 +1,36 @@
+"""Indexes of tables that are in use: made and dropped without blocking writes."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from alembic import op
+
+
+def create_index_concurrently(name: str, table: str, columns: Sequence[str], **options: Any) -> None:
+    """Creates an index while the table is written. It stands alone in its migration: it has no transaction, so what
+    stands before it would stay when it fails, and what stands after it would be missing.
+
+    A run that was stopped leaves an index behind that is not valid; the next run drops it and begins again.
+    """
+    with _outside_transaction():
+        op.drop_index(name, table, if_exists=True, postgresql_concurrently=True)
+        op.create_index(name, table, columns, postgresql_concurrently=True, **options)
+
+
+def drop_index_concurrently(name: str, table: str) -> None:
+    """Drops an index while the table is written. It stands alone in its migration."""
+    with _outside_transaction():
+        op.drop_index(name, table, if_exists=True, postgresql_concurrently=True)
+
+
+@contextmanager
+def _outside_transaction() -> Iterator[None]:
+    """The limit of waits for locks is lifted: these statements wait for the end of each transaction that uses the
+    table, and nobody waits behind them."""
+    with op.get_context().autocommit_block():
+        op.execute("SET lock_timeout = 0")
+        try:
+            yield
+        finally:
+            op.execute("RESET lock_timeout")

@@ -1,0 +1,67 @@
+"""The migrations in their order, and the SQL of each, rendered without a database."""
+
+import io
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import sqlalchemy
+from alembic.config import Config
+from alembic.operations import Operations
+from alembic.runtime.migration import MigrationContext
+from alembic.script import Script, ScriptDirectory
+
+from domain.migrations.backfills import Backfill
+from domain.migrations.effects import split
+
+VERSIONS: list[Path] = [Path(__file__).parent / "versions"]
+"""The folders of the migrations. Tests add one of their own."""
+
+
+class Migration(NamedTuple):
+    """A module of `versions`."""
+
+    revision: str
+    title: str
+    upgrade: Callable[[], None]
+    backfill: Backfill | None
+    accepted: Mapping[str, str]
+    """Statements that lock long or break the release before, by their first words, and why that is all right."""
+
+    def statements(self) -> list[str]:
+        """The statements that `upgrade` runs, each as SQL. A migration that asks the database is a TypeError."""
+        written: list[str] = []
+        buffer = io.StringIO()
+        buffer.write = written.append  # type: ignore[assignment,method-assign]
+        context = MigrationContext.configure(
+            dialect_name="postgresql", opts={"as_sql": True, "literal_binds": True, "output_buffer": buffer}
+        )
+        with Operations.context(context):
+            self.upgrade()
+        return [statement for text in written for statement in split(text, ";")]
+
+
+def alembic_config(connection: sqlalchemy.Connection | None = None) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent))
+    config.set_main_option("path_separator", "newline")
+    config.set_main_option("version_locations", "\n".join(map(str, VERSIONS)))
+    config.attributes["connection"] = connection
+    return config
+
+
+def migrations() -> list[Migration]:
+    """All of them, the first one first."""
+    scripts = ScriptDirectory.from_config(alembic_config()).walk_revisions()
+    return [_migration(script) for script in reversed(list(scripts))]
+
+
+def _migration(script: Script) -> Migration:
+    module = script.module
+    return Migration(
+        revision=script.revision,
+        title=script.doc,
+        upgrade=module.upgrade,
+        backfill=getattr(module, "backfill", None),
+        accepted=getattr(module, "accepted", {}),
+    )
