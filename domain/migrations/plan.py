@@ -18,7 +18,7 @@ from domain.statements import NotNull, Statement
 BYTES_PER_SECOND = {Work.SCAN: 200e6, Work.INDEX: 40e6, Work.REWRITE: 40e6}
 ROWS_PER_SECOND = {Work.ROWS: 20_000.0}
 BACKFILL_ROWS_PER_SECOND = 5_000.0
-"""Speeds of a small server, rounded down; see `deploy/upgrades.md` for how they were measured."""
+"""Cautious guesses for a small server. They were not measured."""
 
 
 class TableSize(NamedTuple):

@@ -4,8 +4,11 @@ A migration that makes a table of a company's data protects it with `protect`, a
 test finds tables that were forgotten. Migrations that have run are not changed: another condition is another migration.
 """
 
+from functools import partial
+
 from alembic import op
 
+from domain.migrations.transactions import in_own_transaction
 from domain.visibility import SERVICE_ROLE
 
 BY_USER = "EXISTS (SELECT FROM users WHERE users.id = user_id)"
@@ -31,8 +34,14 @@ def _is_named(column: str, setting: str, kind: str, *, or_null: bool = False) ->
 
 
 def protect(table: str, condition: str) -> None:
-    """Let the service read and write the rows of a table that fulfil the condition, and no others."""
+    """Let the service read and write the rows of a table that fulfil the condition, and no others. Each table has a
+    transaction of its own."""
+    in_own_transaction(partial(_protect, table, condition))
+
+
+def _protect(table: str, condition: str) -> None:
     open_to_service(table)
+    op.execute(f"DROP POLICY IF EXISTS visible ON {table}")  # of a run that was stopped
     op.execute(f"CREATE POLICY visible ON {table} TO {SERVICE_ROLE} USING ({condition}) WITH CHECK ({condition})")
     op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
 

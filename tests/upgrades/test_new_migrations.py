@@ -25,6 +25,8 @@ def faults_in(written: Sequence[str], accepted: Mapping[str, str]) -> list[str]:
     statements = [" ".join(one.split()) for one in written if one not in ("BEGIN", "COMMIT")]
     made = {created_table(statement) for statement in statements} - {None}
     found = {statement: reasons for statement in statements if (reasons := list(_faults_of_statement(statement, made)))}
+    for tables in _locked_together(written, made):
+        found[", ".join(tables)] = ["these tables are locked together: give each a transaction (`in_own_transaction`)"]
     concurrent = [one for one in statements if "CONCURRENTLY" in one]
     if concurrent and any("lock_timeout" not in one for one in statements if one not in concurrent):
         found["CONCURRENTLY"] = ["it has no transaction, so it stands alone in its migration"]
@@ -38,6 +40,21 @@ def faults_in(written: Sequence[str], accepted: Mapping[str, str]) -> list[str]:
     unneeded = sorted(accepted.keys() - matched)
     unexplained = [f"{start}: accepted without a reason" for start, why in accepted.items() if not why.strip()]
     return left + unexplained + [f"{start}: accepted, but nothing is wrong with it" for start in unneeded]
+
+
+def _locked_together(written: Sequence[str], made: set[str | None]) -> Iterator[list[str]]:
+    """The tables in use that one transaction keeps from others, where there are several."""
+    tables: set[str] = set()
+    for statement in [*written, "COMMIT"]:
+        if statement == "COMMIT":
+            if len(tables) > 1:
+                yield sorted(tables)
+            tables = set()
+        tables |= {
+            str(effect.table)
+            for effect in effects_of(statement)
+            if effect.table not in made and effect.lock.blocks in ("writes", "reads and writes")
+        }
 
 
 def _faults_of_statement(statement: str, made: set[str | None]) -> Iterator[str]:
@@ -80,15 +97,17 @@ def test_all_migrations_follow_one_another() -> None:
         ("CREATE INDEX i ON routes (a)", "it builds an index while it blocks writes"),
         ("CREATE UNIQUE INDEX CONCURRENTLY i ON routes (a)", "it may write values that are there already"),
         ("ALTER TABLE routes ADD CONSTRAINT c CHECK (a > 0)", "it reads the whole table while it blocks reads"),
-        ("ALTER TABLE routes ADD CONSTRAINT c FOREIGN KEY (a) REFERENCES b (id)", "it reads the whole table"),
+        ("ALTER TABLE routes ADD CONSTRAINT c FOREIGN KEY (a) REFERENCES routes (id)", "it reads the whole table"),
         ("UPDATE routes SET a = 1", "rows are changed by a back-fill"),
+        ("ALTER TABLE a ADD COLUMN b UUID REFERENCES c (id)", "these tables are locked together"),
         ("DO $$ BEGIN END $$", "this statement is not known"),
     ],
 )
 def test_a_statement_that_locks_long_or_breaks_the_last_release_is_refused(statement: str, fault: str) -> None:
     assert any(fault in told for told in faults_in([statement], {}))
-    assert faults_in([statement], {statement[:12]: "a test says so"}) == []
-    assert any("without a reason" in told for told in faults_in([statement], {statement[:12]: " "}))
+    start = statement[:12] if "together" not in fault else "a, c"
+    assert faults_in([statement], {start: "a test says so"}) == []
+    assert any("without a reason" in told for told in faults_in([statement], {start: " "}))
 
 
 @pytest.mark.parametrize(
