@@ -1,5 +1,8 @@
 """The command line `fuelroute`: one module for each group of commands. The work is done in `domain`."""
 
+from importlib import metadata
+from typing import Annotated
+
 import typer
 
 from deploy.cli import (
@@ -21,6 +24,7 @@ from deploy.cli import (
     users,
 )
 from deploy.cli.failures import run
+from deploy.cli.output import screen
 from domain.observability import configure_logging
 from domain.settings import get_settings
 
@@ -58,7 +62,17 @@ def main() -> None:
     run(app)
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        screen.print(f"fuelroute {metadata.version('fuelroute')}", highlight=False)
+        raise typer.Exit
+
+
 @app.callback()
-def prepare() -> None:
+def prepare(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Prints the version and exits.")
+    ] = False,
+) -> None:
     """Sends logs to standard error, whatever the command: standard output is for its result."""
     configure_logging(get_settings(), "command")
