@@ -108,9 +108,15 @@ def eventually(
 
 @contextmanager
 def running_service(
-    settings: Settings, logs: Path, *, processes: tuple[str, ...] = ALL_PROCESSES, **environment: str
+    settings: Settings,
+    logs: Path,
+    *,
+    processes: tuple[str, ...] = ALL_PROCESSES,
+    code: str = "",
+    **environment: str,
 ) -> Iterator[Service]:
-    """The named processes, stopped at the end. `environment` is further settings, such as IMPORT_PASS_SECONDS."""
+    """The named processes, stopped at the end. `environment` is further settings, such as IMPORT_PASS_SECONDS. The
+    folder `code` has the packages of another release, which they run instead of ours."""
     port = free_port("127.0.0.1", 0)
     url = f"http://127.0.0.1:{port}"
     env = {
@@ -119,6 +125,7 @@ def running_service(
         "FUELROUTE_DATA": str(settings.data),
         "FUELROUTE_PORT": str(port),
         **{f"FUELROUTE_{name}": value for name, value in environment.items()},
+        **({"PYTHONPATH": code} if code else {}),
     }
     supervisor = Supervisor(print)
     try:
