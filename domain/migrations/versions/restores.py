@@ -24,9 +24,3 @@ def upgrade() -> None:
     )
     open_to_service("restores")
     op.add_column("messages", sa.Column("withheld_since", sa.DateTime(timezone=True), nullable=True))
-    op.create_index(
-        "messages_withheld",
-        "messages",
-        ["created_at"],
-        postgresql_where=sa.text("status = 'pending' AND withheld_since IS NOT NULL"),
-    )
