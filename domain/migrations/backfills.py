@@ -50,7 +50,7 @@ class Backfill:
 
 
 class BackfillState(NamedTuple):
-    """How far a back-fill has come."""
+    """The progress of a back-fill, as it is stored."""
 
     last_key: str | None
     rows_filled: NotNull[int]

@@ -17,7 +17,7 @@ def new_migrations() -> list[Migration]:
 
 
 def faults_of(migration: Migration) -> list[str]:
-    """What is wrong with a migration, a sentence for each statement that it does not accept."""
+    """The faults of a migration, a sentence for each statement that it does not accept."""
     return faults_in(migration.statements(), migration.accepted)
 
 

@@ -1,4 +1,4 @@
-"""how far each back-fill has come
+"""the progress of each back-fill
 
 Revision ID: 20261124c
 Revises: 20261124b
