@@ -46,6 +46,7 @@ OWNERS = {
     "csv_imports": "operations",
     "erasures": "housekeeping",
     "backfills": "shared",
+    "restores": "operations",
 }
 WRITES = re.compile(r"\b(?:INSERT INTO|(?<!DO )(?<!KEY )(?<!FOR )UPDATE|DELETE FROM)\s+(\w+)")
 
