@@ -6,6 +6,7 @@ This is the only module that knows private names of Dramatiq's broker, consumer 
 version. The keys in Redis are in `domain.queue.redis_layout`.
 """
 
+import threading
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -14,11 +15,11 @@ import dramatiq
 import redis
 from dramatiq import Worker
 from dramatiq.brokers.redis import RedisBroker
-from dramatiq.common import dq_name
 from dramatiq.errors import ConnectionClosed
 from dramatiq.middleware import Callbacks, Retries, ShutdownNotifications
 
 from domain.observability import get_logger
+from domain.queue.dead_workers import SIGN_SECONDS, WorkerWatch
 from domain.queue.dramatiq_messages import COMPANY, JOB_ID
 from domain.queue.redis_clients import redis_client
 from domain.queue.redis_layout import DEAL, GIVE_BACK, NAMESPACE, taken_key, waiting_key
@@ -36,12 +37,13 @@ _PATIENCE_SECONDS = 3
 _LONGEST_BACKOFF_MS = 50
 """The sleep of Dramatiq's consumer after it found no job or is full: 1 s by default, which is all of its latency."""
 
-_HEARTBEAT_TIMEOUT_MS = 15_000
-_ALWAYS = 1_000_000  # of a million commands; the stock 1,000 returns a dead worker's messages only by luck
+_NEVER_MS = 10 * 365 * 86_400_000
+"""Dramatiq does not judge which workers are dead: it compares the clocks of machines. `domain.queue.dead_workers`
+does."""
 
 _RECOVER_SECONDS = 5
-"""The time between two searches of a consumer for lost jobs: jobs of a worker that died, and jobs that Redis gave to
-this process in an answer which got lost."""
+"""The time between two searches of a consumer for lost jobs, which Redis gave to this process in an answer that got
+lost."""
 
 _PAUSED_SECONDS = 0.5
 """The sleep of a paused queue's consumer before it checks again whether the pause is over."""
@@ -115,11 +117,8 @@ class WakingConsumer(dramatiq.Consumer):
                 log.debug("workers.jobs_not_dealt")  # each consumer deals once a second
 
     def _recover_lost_jobs(self) -> None:
-        """Returns two kinds of lost jobs to their queue: jobs of dead workers, and jobs that Redis has noted as ours
-        but that this process does not hold. No other worker would ever run them, and no job of the same key could take
-        their place."""
-        for name in (self._queue_name, dq_name(self._queue_name)):
-            self._broker.caretaker.do_qsize(name)
+        """Returns jobs to their queue that Redis has noted as ours but that this process does not hold. No other worker
+        would ever run them, and no job of the same key could take their place."""
         noted: Any = self._broker.client.smembers(taken_key(self._broker.broker_id, self._queue_name))
         lost = {message_id.decode() for message_id in noted} - self._held.keys()
         if lost:
@@ -163,6 +162,7 @@ class FuelrouteBroker(RedisBroker):
     """The stock broker with the consumer above. Delay queues keep the stock one: their messages are not for now."""
 
     def __init__(self, url: str, *, threads: int = 4) -> None:
+        self.url = url
         self.shares = CompanyShares(threads)
         self.held: dict[str, dict[str, str | None]] = {}
         """Ids of the jobs that this process has taken from each queue, and the company whose share each one uses."""
@@ -172,16 +172,9 @@ class FuelrouteBroker(RedisBroker):
         """Ids of jobs that were skipped because of a pause: they go back to their queue."""
         self.waiting_client = redis_client(url, socket_timeout=_WAIT_SECONDS + _PATIENCE_SECONDS)
         client = redis_client(url, socket_timeout=_PATIENCE_SECONDS)
-        self.caretaker = RedisBroker(
-            client=client,
-            heartbeat_timeout=_HEARTBEAT_TIMEOUT_MS,
-            maintenance_chance=_ALWAYS,
-            middleware=[],
-        )
-        """Each of its commands returns the jobs of dead workers to their queue."""
         super().__init__(  # type: ignore[no-untyped-call]  # dramatiq's brokers carry no types
             client=client,
-            heartbeat_timeout=_HEARTBEAT_TIMEOUT_MS,
+            heartbeat_timeout=_NEVER_MS,
             middleware=[
                 ShutdownNotifications(),  # and no limit of age: a job is a hint, which may come late
                 Callbacks(),
@@ -212,12 +205,36 @@ class FuelrouteBroker(RedisBroker):
 
 
 class FuelrouteWorker(Worker):
-    """The stock worker with a short line of jobs for each thread, and a sign of life."""
+    """The stock worker with a short line of jobs for each thread, and a watch over the other workers."""
 
     def __init__(self, broker: FuelrouteBroker, queues: Iterable[str], *, threads: int) -> None:
         super().__init__(broker, queues=set(queues), worker_threads=threads)
         self.queue_prefetch = threads * _PREFETCH_PER_THREAD
+        self._watch = WorkerWatch(broker.url, broker.broker_id, queues)
+        self._stopped = threading.Event()
+        self._watching = threading.Thread(target=self._watch_others, name="watch", daemon=True)
+
+    def start(self) -> None:
+        self._watching.start()
+        super().start()
+
+    def stop(self, timeout: int = 600_000) -> None:
+        """Finishes the jobs that run, within `timeout` milliseconds, and returns all others to their queues."""
+        super().stop(timeout)
+        self._stopped.set()
+        self._watching.join()
+        self._watch.leave()
+
+    def _watch_others(self) -> None:
+        while True:
+            try:
+                self._watch.look()
+            except redis.RedisError:
+                log.debug("workers.not_watched")  # Redis is away, and every worker knows
+            if self._stopped.wait(SIGN_SECONDS):
+                return
 
     def is_alive(self) -> bool:
-        """False when the thread of a consumer has died: this process takes no more jobs of its queue."""
-        return all(consumer.is_alive() for consumer in self.consumers.values())
+        """False when a thread has died: of a consumer, so that this process takes no more jobs of its queue, or of the
+        watch, so that others take this process for dead."""
+        return self._watching.is_alive() and all(consumer.is_alive() for consumer in self.consumers.values())

@@ -154,7 +154,7 @@ def _silent_worker_alerts(worker: WorkerHeartbeat, holder: Holder | None, path: 
         yield Alert(
             True,
             f"Worker {worker.name} has been silent {silent} and holds {_jobs(holder.jobs)}",
-            "End the process: another worker then takes its jobs within 20 seconds",
+            "End the process: another worker then takes its jobs within 5 seconds",
             path,
         )
     elif holder is not None and now - holder.heartbeat_at < WORKS_STILL:

@@ -21,6 +21,7 @@ Dramatiq's list. The keys of backlogs say `lane`: jobs of an earlier build may w
 | `QUEUE.lanes` | list | companies that have a backlog, the next one first |
 | `QUEUE.laned` | number | jobs in all backlogs of the queue |
 | `fuelroute:rates:MINUTE` | hash | the jobs of a minute: `in NAME`, `done NAME`, `failed NAME` |
+| `fuelroute:alive` | hash | the sign of life of each worker, by its id: its connection, and a number that grows |
 | `fuelroute:beats:workers` | hash | the heartbeat of each worker, by its id |
 | `fuelroute:beats:finished` | hash | when a job of each queue was last finished |
 | `fuelroute:beats:passes` | hash | the last run of each pass of the scheduler, by its name |
@@ -35,6 +36,7 @@ import time
 NAMESPACE = "dramatiq"
 
 DRAMATIQ_HEARTBEATS = f"{NAMESPACE}:__heartbeats__"
+SIGNS_OF_LIFE = "fuelroute:alive"
 WORKER_HEARTBEATS = "fuelroute:beats:workers"
 LAST_FINISHED = "fuelroute:beats:finished"
 SCHEDULER_LAST_RUNS = "fuelroute:beats:passes"
@@ -210,6 +212,32 @@ GIVE_BACK = (
 """Returns a job that a worker has taken to the head of its company's backlog.
 
 Key: the namespace. Arguments: the queue, the worker, the company, the job's id.
+"""
+
+RETURN_JOBS = """
+    if ARGV[2] ~= '' and redis.call('hget', KEYS[2], ARGV[1]) ~= ARGV[2] then
+        return -1
+    end
+    local returned = 0
+    for i = 3, #ARGV do
+        local taken = KEYS[1] .. ':__acks__.' .. ARGV[1] .. '.' .. ARGV[i]
+        for _, id in ipairs(redis.call('smembers', taken)) do
+            if redis.call('hexists', KEYS[1] .. ':' .. ARGV[i] .. '.msgs', id) == 1 then
+                redis.call('rpush', KEYS[1] .. ':' .. ARGV[i], id)
+                returned = returned + 1
+            end
+        end
+        redis.call('del', taken)
+    end
+    redis.call('hdel', KEYS[2], ARGV[1])
+    redis.call('zrem', KEYS[1] .. ':__heartbeats__', ARGV[1])
+    return returned
+"""
+"""Returns the jobs that a worker has taken and not finished to the ends of their queues, and forgets the worker. The
+result is the number of jobs; -1: the worker has shown another sign of life, or is forgotten already.
+
+Keys: the namespace, the signs of life. Arguments: the worker, its last known sign of life (an empty string: whatever it
+is), the queues with their delayed ones.
 """
 
 REPLAY = (

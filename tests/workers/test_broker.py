@@ -139,22 +139,6 @@ def test_a_job_is_run_though_redis_s_answer_to_the_worker_was_lost(server: Serve
     assert (held.kwargs, found.kwargs) == ({"number": 1}, {"number": 2})
 
 
-def test_the_jobs_of_a_worker_that_died_are_run_by_another_one(
-    server: Server, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("workers.broker._HEARTBEAT_TIMEOUT_MS", 500)
-    queue.put_once(Job("tests.run", QUEUE, {"number": 1}, key="one"))
-    dead = FuelrouteBroker(server.url)
-    dead.declare_queue(QUEUE)
-    next(dead.consume(QUEUE))
-    time.sleep(0.6)
-
-    seen: list[int] = []
-    with working(server.url, seen_by(seen)):
-        eventually(lambda: seen, lambda numbers: numbers == [1])
-    assert queue.client.hlen(f"dramatiq:{QUEUE}.msgs") == 0
-
-
 def test_a_consumer_survives_cut_connections(server: Server, queue: JobQueue) -> None:
     seen: list[int] = []
     with working(server.url, seen_by(seen)) as worker:

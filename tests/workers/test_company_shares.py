@@ -142,14 +142,13 @@ def test_jobs_that_wait_in_backlogs_are_counted(queue: JobQueue) -> None:
 def test_jobs_of_a_worker_that_dies_are_run_by_others(
     server: Server, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("workers.broker._HEARTBEAT_TIMEOUT_MS", 500)
+    monkeypatch.setattr("domain.queue.dead_workers.FROZEN_SECONDS", 0.5)
     queue.put(*(job(ONE, number) for number in range(10)))
     dead = FuelrouteBroker(server.url)
     dead.declare_queue(QUEUE)
     consumer = dead.consume(QUEUE, prefetch=8)
     taken = [next(consumer) for _ in range(8)]
     assert len([one for one in taken if one is not None]) == 3, "no more than the company's share"
-    time.sleep(0.6)
 
     work = Work()
     work.released.set()

@@ -53,7 +53,7 @@ class Hanging:
         if self._told:
             self.presence.stop()
         self.broker.close()
-        for client in (self.broker.waiting_client, self.broker.client, self.broker.caretaker.client):
+        for client in (self.broker.waiting_client, self.broker.client):
             client.close()
 
 
