@@ -201,7 +201,7 @@ def _command(*arguments: str) -> list[str]:
 
 def _answers(url: str) -> bool:
     try:
-        with urllib.request.urlopen(f"{url}/healthz", timeout=1) as answer:  # noqa: S310 (our own address)
+        with urllib.request.urlopen(f"{url}/readyz", timeout=2) as answer:  # noqa: S310 (our own address)
             return bool(answer.status == 200)
     except OSError:
         return False

@@ -1,4 +1,4 @@
-"""A process's metrics over HTTP, for Prometheus: on a port of their own, never on the one that strangers reach."""
+"""A process's metrics and health over HTTP: on a port of their own, never on the one that strangers reach."""
 
 import socket
 import socketserver
@@ -9,6 +9,7 @@ from prometheus_client import Gauge
 from prometheus_client.exposition import MetricsHandler
 
 from domain.errors import FuelrouteError
+from domain.health import Health
 from domain.observability import get_logger
 from domain.settings import Settings
 
@@ -25,14 +26,14 @@ class NoMetricsPort(FuelrouteError):
         )
 
 
-def serve_metrics(settings: Settings, process: str) -> int | None:
-    """Serves this process's metrics in a thread, on the first of its ports that is free; returns that port. None: no
-    port is set for them. Raises NoMetricsPort.
+def serve_metrics(settings: Settings, process: str, health: Health) -> int | None:
+    """Serves this process's metrics and health in a thread, on the first of its ports that is free; returns that port.
+    None: no port is set for them. Raises NoMetricsPort.
     """
     reason = "no address"
     for port in settings.metrics_ports():
         try:
-            server = _Server(settings.metrics_host, port)
+            server = _Server(settings.metrics_host, port, health)
         except OSError as error:  # taken by another process, most likely: the next one may be free
             reason = error.strerror or str(error)
             continue
@@ -50,13 +51,28 @@ _MAX_CONNECTIONS = 16
 
 class _Handler(MetricsHandler):
     timeout = 5  # a connection that says nothing
+    server: "_Server"
+
+    def do_GET(self) -> None:
+        reports = {"/healthz": self.server.health.alive, "/readyz": self.server.health.ready}
+        report = reports.get(self.path.partition("?")[0])
+        if report is None:
+            super().do_GET()
+            return
+        found = report()
+        self.send_response(found.status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(found.body)))
+        self.end_headers()
+        self.wfile.write(found.body)
 
 
 class _Server(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
     daemon_threads = True
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, health: Health) -> None:
+        self.health = health
         self.address_family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         self._places = threading.BoundedSemaphore(_MAX_CONNECTIONS)
         super().__init__((host, port), _Handler)

@@ -10,17 +10,21 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Lifespan, Receive, Scope, Send
 
 from domain.encoding import write
+from domain.health import Health
+from domain.operations.server_checks import health_of
 from domain.settings import Settings
 from ingress.api import Api
 from ingress.middleware import ANSWER, RequestMiddleware
 from ingress.openapi import describe
+from ingress.readiness import Readiness
 from ingress.request import REQUEST, Answer, Request
 from ingress.services import Services
 
 
-def create_app(settings: Settings) -> Starlette:
+def create_app(settings: Settings, health: Health | None = None) -> Starlette:
     """The whole HTTP side of one ingress process."""
     services = Services(settings)
+    readiness = Readiness(health or health_of(settings, "ingress", queue_needed=False))
     api = Api(services)
     description = write(describe())
 
@@ -31,6 +35,10 @@ def create_app(settings: Settings) -> Starlette:
 
     async def openapi(_: Request) -> Answer:
         return Answer(200, description)
+
+    async def ready(_: Request) -> Answer:
+        report = await readiness.report()
+        return Answer(report.status, report.body, b"application/json", ((b"cache-control", b"no-store"),))
 
     app = Application(
         services,
@@ -45,6 +53,7 @@ def create_app(settings: Settings) -> Starlette:
             Endpoint("GET", "/v1/drivers", api.list_drivers),
             Endpoint("GET", "/v1/openapi.json", openapi),
             Endpoint("GET", "/healthz", _healthy),
+            Endpoint("GET", "/readyz", ready),
         ],
         lifespan=lifespan,
     )

@@ -10,6 +10,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from domain.errors import FuelrouteError
+from domain.health import Health
 from domain.observability import get_logger
 from domain.settings import Settings
 from ingress.app import create_app
@@ -31,13 +32,14 @@ class PortTaken(FuelrouteError):
         super().__init__(f"cannot listen on {host}:{port} ({reason}): choose another port with {variable}")
 
 
-def run(settings: Settings) -> int:
+def run(settings: Settings, health: Health) -> int:
     """Serves until SIGTERM or SIGINT. Raises PortTaken."""
     listener = listen(settings.host, settings.port)
-    config = server_config(create_app(settings), settings, proxy_headers=False)  # nothing asks who the client is
+    app = create_app(settings, health)
+    config = server_config(app, settings, proxy_headers=False)  # nothing asks who the client is
     if settings.metrics_port is not None:
         QueueGauges.start(settings)
-    return serve("ingress", config, listener)
+    return serve("ingress", config, listener, health)
 
 
 def server_config(app: ASGIApp, settings: Settings, **more: Any) -> uvicorn.Config:
@@ -69,13 +71,23 @@ class _Server(uvicorn.Server):
 
 
 def serve(
-    name: str, config: uvicorn.Config, listener: socket.socket, *, stopping: Callable[[], None] = lambda: None
+    name: str,
+    config: uvicorn.Config,
+    listener: socket.socket,
+    health: Health,
+    *,
+    stopping: Callable[[], None] = lambda: None,
 ) -> int:
     """Serves until SIGTERM or SIGINT, between the log events `NAME.ready` and `NAME.stopped`. `stopping` is called, in
     the event loop, when it begins to stop. Returns the exit status."""
+
+    def stop() -> None:
+        health.note_stopping()
+        stopping()
+
     host, port = listener.getsockname()[:2]
     log.info(f"{name}.ready", host=host, port=port, pid=os.getpid())
-    _Server(config, stopping).run(sockets=[listener])
+    _Server(config, stop).run(sockets=[listener])
     log.info(f"{name}.stopped")
     return 0
 

@@ -14,12 +14,14 @@ import redis
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from domain.database import Database
+from domain.health import Health
 from domain.observability import get_logger
 from domain.queue.heartbeats import PassRun, record_pass_run
 from domain.queue.job_queue import JobQueue
 from domain.settings import Settings
 from scheduler.leader import Leadership, LeadershipLost
 from scheduler.passes import Passes
+from scheduler.state import SchedulerState
 
 log = get_logger(__name__)
 
@@ -29,7 +31,7 @@ _HOUSEKEEPING_SECONDS = 3600.0
 _LATE_TICKS_COUNT = {"coalesce": True, "misfire_grace_time": None, "max_instances": 1}
 
 
-def run(settings: Settings) -> int:
+def run(settings: Settings, health: Health) -> int:
     """Works until SIGTERM or SIGINT. Returns the exit status: 1 when the lead or the database was lost, so that a
     supervisor starts it again."""
     stop = threading.Event()
@@ -40,13 +42,17 @@ def run(settings: Settings) -> int:
     except psycopg.Error as error:
         log.error("scheduler.database_away", error=str(error))
         return 1
+    state = SchedulerState()
+    state.add_checks(health)
     try:
         log.info("scheduler.ready")
         while not leadership.try_to_lead():
+            state.note_asked()
             if stop.wait(_CANDIDATE_SECONDS):
                 return 0
         log.info("scheduler.leads")
-        return _lead(settings, leadership, stop)
+        state.note_lead()
+        return _lead(settings, leadership, state, stop, health)
     except psycopg.Error as error:
         log.error("scheduler.database_lost", error=str(error))
         return 1
@@ -54,9 +60,11 @@ def run(settings: Settings) -> int:
         leadership.close()
 
 
-def _lead(settings: Settings, leadership: Leadership, stop: threading.Event) -> int:
+def _lead(
+    settings: Settings, leadership: Leadership, state: SchedulerState, stop: threading.Event, health: Health
+) -> int:
     jobs = JobQueue.of(settings)
-    leader = _Leader(leadership, jobs, stop)
+    leader = _Leader(leadership, jobs, state, stop)
     with Database.of(settings) as database:
         passes = Passes(settings, database, jobs)
         scheduler = BackgroundScheduler(timezone=UTC, job_defaults=_LATE_TICKS_COUNT)
@@ -65,10 +73,12 @@ def _lead(settings: Settings, leadership: Leadership, stop: threading.Event) -> 
             ("sweep", passes.sweep, settings.sweep_seconds),
             ("housekeeping", passes.housekeeping, _HOUSEKEEPING_SECONDS),
         ):
+            state.note_pass(name, seconds, "began")
             tick = partial(leader.run_pass, name, work, seconds)
             scheduler.add_job(tick, "interval", seconds=seconds, id=name, next_run_time=datetime.now(UTC))
         scheduler.start()
         stop.wait()
+        health.note_stopping()
         scheduler.shutdown(wait=True)
     log.info("scheduler.stopped")
     return 1 if leader.has_lost else 0
@@ -77,10 +87,11 @@ def _lead(settings: Settings, leadership: Leadership, stop: threading.Event) -> 
 class _Leader:
     """Runs passes as long as the lead is held. APScheduler calls it from several threads."""
 
-    def __init__(self, leadership: Leadership, jobs: JobQueue, stop: threading.Event) -> None:
+    def __init__(self, leadership: Leadership, jobs: JobQueue, state: SchedulerState, stop: threading.Event) -> None:
         self.has_lost = False
         self._leadership = leadership
         self._jobs = jobs
+        self._state = state
         self._stop = stop
         self._one_at_a_time = threading.Lock()  # the leader's session is one connection
 
@@ -101,6 +112,7 @@ class _Leader:
         except Exception:  # a failed pass is tried again at its next tick
             log.exception("scheduler.pass_failed", work=name)
             failed = True
+        self._state.note_pass(name, every_seconds, "failed" if failed else "ended")
         run = PassRun(
             name=name.replace("_", " "),
             leader=f"{socket.gethostname()}:{os.getpid()}",

@@ -69,6 +69,13 @@ class WakingConsumer(dramatiq.Consumer):
         self._recover_at = 0.0
 
     def __next__(self) -> Any:
+        self._broker.turned_at[self._queue_name] = time.monotonic()
+        message = self._next()
+        self._broker.asked_at[self._queue_name] = time.monotonic()
+        return message
+
+    def _next(self) -> Any:
+        """The next job, if there is one within a second. Raises ConnectionClosed."""
         try:
             if time.monotonic() >= self._recover_at and not self._stock.message_cache:
                 self._recover_at = time.monotonic() + _RECOVER_SECONDS
@@ -168,6 +175,11 @@ class FuelrouteBroker(RedisBroker):
         """Ids of the jobs that this process has taken from each queue, and the company whose share each one uses."""
         self.paused: frozenset[str] = frozenset()
         """Queues from which this process takes no job."""
+        self.turned_at: dict[str, float] = {}
+        """The time of the monotonic clock at which the consumer of each queue began its last turn. A turn takes seconds
+        at most."""
+        self.asked_at: dict[str, float] = {}
+        """The same for the last turn that Redis did not fail."""
         self.put_back: set[str] = set()
         """Ids of jobs that were skipped because of a pause: they go back to their queue."""
         self.waiting_client = redis_client(url, socket_timeout=_WAIT_SECONDS + _PATIENCE_SECONDS)
@@ -219,7 +231,8 @@ class FuelrouteWorker(Worker):
         super().start()
 
     def stop(self, timeout: int = 600_000) -> None:
-        """Finishes the jobs that run, within `timeout` milliseconds, and returns all others to their queues."""
+        """Returns the jobs that have not begun to their queues, finishes those that run, within `timeout`
+        milliseconds, and returns them too if they take longer."""
         super().stop(timeout)
         self._stopped.set()
         self._watching.join()

@@ -56,6 +56,10 @@ class Presence(Middleware):
         self._read_pauses()
         self._thread.start()
 
+    def is_alive(self) -> bool:
+        """False when its thread has died: no heartbeat is sent and no pause obeyed any more."""
+        return self._thread.is_alive()
+
     def stop(self) -> None:
         self._stop.set()
         self._thread.join(heartbeats.HEARTBEAT_SECONDS)

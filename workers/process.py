@@ -6,12 +6,14 @@ import threading
 from collections.abc import Sequence
 
 from domain.database import Database
+from domain.health import Health
 from domain.observability import get_logger
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import QUEUES
 from domain.settings import Settings
 from workers.broker import FuelrouteBroker, FuelrouteWorker
 from workers.context import Context
+from workers.health import add_worker_checks
 from workers.job_companies import JobCompanies
 from workers.presence import Presence
 
@@ -20,7 +22,7 @@ log = get_logger(__name__)
 _STOP_TIMEOUT_MS = 8_000
 
 
-def run(settings: Settings, queues: Sequence[str] = QUEUES) -> int:
+def run(settings: Settings, health: Health, queues: Sequence[str] = QUEUES) -> int:
     """Works until SIGTERM or SIGINT. Returns the exit status: 1 when a consumer died, so that a supervisor restarts
     the process."""
     stop = threading.Event()
@@ -37,12 +39,14 @@ def run(settings: Settings, queues: Sequence[str] = QUEUES) -> int:
         presence = Presence(broker, database, queues, settings.worker_threads)
         presence.start()
         worker.start()
+        add_worker_checks(health, broker, worker, presence)
         log.info("workers.ready", queues=list(queues), threads=settings.worker_threads)
         alive = True
         while alive and not stop.wait(1):
             alive = worker.is_alive()
         if not alive:
             log.error("workers.consumer_died")
+        health.note_stopping()
         worker.stop(timeout=_STOP_TIMEOUT_MS)
         presence.stop()
         broker.close()

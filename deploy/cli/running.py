@@ -14,6 +14,7 @@ from deploy.cli.output import print_table, screen, show
 from domain import database
 from domain.metrics_ports import serve_metrics
 from domain.observability import configure_logging
+from domain.operations.server_checks import health_of
 from domain.queue.jobs import QUEUES
 from domain.queue.redis_clients import check_redis
 from domain.settings import Settings, get_settings
@@ -77,8 +78,9 @@ def ingress(
     settings = _settings_with(host=host, port=port)
     configure_logging(settings, "ingress")
     _prepare_to_serve("ingress", settings, redis_needed=False)
-    serve_metrics(settings, "ingress")
-    raise SystemExit(run(settings))
+    health = health_of(settings, "ingress", queue_needed=False)
+    serve_metrics(settings, "ingress", health)
+    raise SystemExit(run(settings, health))
 
 
 @app.command()
@@ -96,8 +98,9 @@ def console(
     settings = _settings_with(console_host=host, console_port=port)
     configure_logging(settings, "console")
     _prepare_to_serve("console", settings, redis_needed=False)
-    serve_metrics(settings, "console")
-    raise SystemExit(run(settings))
+    health = health_of(settings, "console", queue_needed=False)
+    serve_metrics(settings, "console", health)
+    raise SystemExit(run(settings, health))
 
 
 @app.command()
@@ -131,8 +134,9 @@ def workers(
     from workers.process import run
 
     _prepare_to_serve("workers", settings)
-    serve_metrics(settings, process)
-    raise SystemExit(run(settings, chosen))
+    health = health_of(settings, process)
+    serve_metrics(settings, process, health)
+    raise SystemExit(run(settings, health, chosen))
 
 
 @app.command()
@@ -146,8 +150,9 @@ def scheduler() -> None:
     settings = get_settings()
     configure_logging(settings, "scheduler")
     _prepare_to_serve("scheduler", settings, redis_needed=False)
-    serve_metrics(settings, "scheduler")
-    raise SystemExit(run(settings))
+    health = health_of(settings, "scheduler", queue_needed=False)
+    serve_metrics(settings, "scheduler", health)
+    raise SystemExit(run(settings, health))
 
 
 def _settings_with(**given: object) -> Settings:

@@ -13,7 +13,9 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from domain.health import Health
 from domain.observability import REQUESTS, get_logger
+from domain.operations.server_checks import health_of
 from domain.settings import Settings
 from ingress.console.browser import protect
 from ingress.console.console import Console
@@ -37,6 +39,7 @@ from ingress.console.pages import (
 )
 from ingress.console.refusals import EXCEPTION_HANDLERS, answer_error
 from ingress.console.rendering import STATIC
+from ingress.readiness import Readiness
 from ingress.request import measured_as
 
 log = get_logger(__name__)
@@ -60,9 +63,10 @@ PAGES = (
 )
 
 
-def create_console(settings: Settings) -> Starlette:
+def create_console(settings: Settings, health: Health | None = None) -> Starlette:
     """Build the console of one process."""
     console = Console(settings)
+    readiness = Readiness(health or health_of(settings, "console", queue_needed=False))
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -71,10 +75,15 @@ def create_console(settings: Settings) -> Starlette:
             yield
             console.close()
 
+    async def ready(_: Request) -> Response:
+        report = await readiness.report()
+        return Response(report.body, report.status, {"Cache-Control": "no-store"}, "application/json")
+
     app = Starlette(
         routes=[
             *(address for page in PAGES for address in page.ADDRESSES),
             Route("/healthz", _healthy),
+            Route("/readyz", ready),
             Mount("/static", StaticFiles(directory=STATIC)),
         ],
         middleware=[Middleware(Guard)],

@@ -1,14 +1,15 @@
 """One console process: uvicorn over the pages."""
 
+from domain.health import Health
 from domain.settings import Settings
 from ingress.console.app import create_console
 from ingress.process import listen, serve, server_config
 
 
-def run(settings: Settings) -> int:
+def run(settings: Settings, health: Health) -> int:
     """Serve until SIGTERM or SIGINT. Raises PortTaken."""
     listener = listen(settings.console_host, settings.console_port_or_next(), "--port or FUELROUTE_CONSOLE_PORT")
-    app = create_console(settings)
+    app = create_console(settings, health)
     config = server_config(
         app,
         settings,
@@ -16,4 +17,4 @@ def run(settings: Settings) -> int:
         proxy_headers=bool(settings.console_proxies),
         forwarded_allow_ips=settings.console_proxies,
     )
-    return serve("console", config, listener, stopping=app.state.console.streams.end)
+    return serve("console", config, listener, health, stopping=app.state.console.streams.end)

@@ -174,6 +174,7 @@ _OTHERS = [one.name for one in SUBJECTS if one.name != "vehicles"]
 NO_PAGES = {
     "/": "leads to the first page",
     "/healthz": "for machines",
+    "/readyz": "for machines",
     "/queues/stream": "events for the page Queues",
     "/queues/workers/{id}": "the jobs that a worker holds, as those that wait",
     "/matching/{subject}/candidates": "a part of Matching and Mappings",

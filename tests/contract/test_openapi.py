@@ -372,7 +372,17 @@ def test_every_answer_has_exactly_the_properties_of_its_schema(
 
 
 @pytest.mark.parametrize(
-    "path", ["/v1/openapi.json", "/v1/me", "/v1/nothing", "/nothing", "/healthz", "/metrics", "/telematics/positions"]
+    "path",
+    [
+        "/v1/openapi.json",
+        "/v1/me",
+        "/v1/nothing",
+        "/nothing",
+        "/healthz",
+        "/readyz",
+        "/metrics",
+        "/telematics/positions",
+    ],
 )
 def test_every_answer_has_a_request_id(anonymous: httpx.Client, path: str) -> None:
     """X-Request-Id stands on every answer, whatever the address."""

@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from domain.health import Health
 from domain.settings import Settings
 from ingress.console.process import run
 from ingress.process import PortTaken
@@ -27,7 +28,7 @@ def test_a_taken_port_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(PortTaken, match=f"cannot listen on 127.0.0.1:{port} .* FUELROUTE_CONSOLE_PORT"):
-            run(Settings(console_port=port))
+            run(Settings(console_port=port), Health("console"))
 
 
 def test_a_body_is_never_read_as_a_request_even_if_another_protocol_is_asked_for(console_url: str) -> None:

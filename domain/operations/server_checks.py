@@ -1,0 +1,118 @@
+"""Health checks of PostgreSQL, its schema and Redis, on connections that belong to no pool: they answer while all
+others are busy."""
+
+import re
+import threading
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import psycopg
+import redis
+from psycopg.errors import UndefinedTable
+
+from domain.database import PooledConnection, open_session
+from domain.database_options import TimeLimits
+from domain.health import Health, Unhealthy
+from domain.observability import get_logger
+from domain.queue.redis_clients import redis_client
+from domain.settings import Settings
+from domain.statements import Statement
+
+log = get_logger(__name__)
+
+_LIMITS = TimeLimits(statement_seconds=1, lock_seconds=0.5)
+
+_MIGRATIONS = Path(__file__).parents[1] / "migrations" / "versions"
+_REVISION = re.compile(r'^(down_)?revision = "(\w+)"', re.MULTILINE)
+
+
+class _Revision(NamedTuple):
+    revision: str
+
+
+_READ_REVISION = Statement(_Revision, "SELECT version_num AS revision FROM alembic_version")
+
+
+def health_of(settings: Settings, process: str, *, queue_needed: bool = True) -> Health:
+    """The health of a process with the checks of its servers. Without `queue_needed` the process is ready while Redis
+    is away."""
+    health = Health(process)
+    health.check_server("database", DatabaseCheck(settings.require_database_url()))
+    health.check_server("queue", QueueCheck(settings.require_redis_url()), needed=queue_needed)
+    return health
+
+
+class DatabaseCheck:
+    """PostgreSQL answers, and its schema is not older than this build."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._session: PooledConnection | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self) -> str:
+        with self._lock:
+            try:
+                try:
+                    return _judge(self._read_revision())
+                except psycopg.OperationalError:  # perhaps a restart has ended the session, and it is back
+                    return _judge(self._read_revision())
+            except UndefinedTable:
+                raise Unhealthy("the database has no tables: run fuelroute migrate") from None
+            except psycopg.Error as error:
+                log.info("health.database_away", error=str(error))
+                raise Unhealthy("PostgreSQL does not answer") from None
+
+    def close(self) -> None:
+        """Ends the session. The next check opens another one."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def _read_revision(self) -> str | None:
+        """The schema's revision. None: there is none yet."""
+        try:
+            if self._session is None:
+                self._session = open_session(self._url, _LIMITS, autocommit=True)
+            row = _READ_REVISION.first(self._session)
+            return row.revision if row is not None else None
+        except psycopg.Error:
+            self.close()
+            raise
+
+
+class QueueCheck:
+    """Redis answers."""
+
+    def __init__(self, url: str) -> None:
+        self._client = redis_client(url)
+
+    def __call__(self) -> str:
+        try:
+            self._client.ping()
+        except redis.RedisError:
+            raise Unhealthy("Redis does not answer") from None
+        return "Redis answers"
+
+
+def _judge(revision: str | None) -> str:
+    """A build serves with the schema of a later release, as during an upgrade. It does not serve with an older one."""
+    newest, known = known_revisions()
+    if revision == newest:
+        return f"the schema is at revision {revision}"
+    if revision is None or revision in known:
+        raise Unhealthy(f"the schema is at revision {revision}, and this build needs {newest}: run fuelroute migrate")
+    return f"the schema is at revision {revision}, of a later release than this build's {newest}"
+
+
+@cache
+def known_revisions() -> tuple[str, frozenset[str]]:
+    """The newest revision of this build, and all of them. They are read from the files of the migrations: Alembic would
+    take a tenth of a process's memory."""
+    found: dict[bool, set[str]] = {False: set(), True: set()}
+    for file in _MIGRATIONS.glob("*.py"):
+        for is_parent, revision in _REVISION.findall(file.read_text()):
+            found[bool(is_parent)].add(revision)
+    (newest,) = found[False] - found[True]
+    return newest, frozenset(found[False])

@@ -1,0 +1,255 @@
+"""`/healthz` and `/readyz` of every process tell the truth, whatever the servers behind do, and quickly."""
+
+import http.client
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import httpx
+import psycopg
+import pytest
+from alembic.script import ScriptDirectory
+
+from deploy.embedded import EmbeddedPostgres, running
+from domain.health import Health, Unhealthy
+from domain.migrations import alembic_config, engine, migrate
+from domain.operations.server_checks import DatabaseCheck, QueueCheck, known_revisions
+from domain.settings import Settings
+from ingress.process import free_port
+from scheduler.state import SchedulerState
+from tests.conftest import make_database
+from tests.deploy.test_metrics_ports import free_ports
+from tests.servers import OwnRedis, own_redis
+from tests.service import Service, eventually, running_service
+from tests.silence import postmaster_of, stopped
+
+PROCESSES = ("ingress", "console", "imports", "scheduler")
+
+
+class Stack(NamedTuple):
+    service: Service
+    redis: OwnRedis
+    urls: dict[str, str]
+    """Where each process tells its health; of the ingress and the console also on their own ports, `... public`."""
+
+    def ask(self, process: str, path: str = "/readyz") -> tuple[int, dict[str, Any]]:
+        """The status, and the checks by their names; everything comes within two seconds."""
+        started = time.monotonic()
+        address = urlsplit(self.urls[process])
+        connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
+        with closing(connection):
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            document = json.loads(answer.read())
+        assert time.monotonic() - started < 2
+        assert document["process"].startswith(process.removesuffix(" public")) or process == "imports"
+        assert document["ready" if path == "/readyz" else "alive"] == (answer.status == 200)
+        return answer.status, document["checks"]
+
+    def wrong(self, process: str, path: str = "/readyz") -> dict[str, str]:
+        """The checks that fail."""
+        return {name: one["detail"] for name, one in self.ask(process, path)[1].items() if not one["ok"]}
+
+    def statuses(self, *without: str) -> set[int]:
+        """The different statuses of all processes, without some."""
+        return {self.ask(process)[0] for process in self.urls if process not in without}
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    """Processes over servers of their own, which the tests may stop."""
+    with (
+        tempfile.TemporaryDirectory(prefix="fuelroute-health-", ignore_cleanup_errors=True) as name,
+        running(EmbeddedPostgres(Path(name), durable=False)) as database_url,
+        own_redis(Path(name)) as redis,
+    ):
+        folder = Path(name)
+        migrate(database_url)
+        settings = Settings(data=folder, database_url=database_url, redis_url=redis.url)
+        first, console = free_ports(len(PROCESSES)), free_port("127.0.0.1", 0)
+        more = {"METRICS_PORT": f"{first}-{first + len(PROCESSES) - 1}", "CONSOLE_PORT": str(console)}
+        more |= {"DATABASE_POOL_SIZE": "2", "SWEEP_SECONDS": "1", "CONSOLE_URL": "http://127.0.0.1"}
+        with running_service(settings, folder, processes=PROCESSES, **more) as service:
+            urls = {"ingress public": service.url, "console public": f"http://127.0.0.1:{console}"}
+            for port in range(first, first + len(PROCESSES)):
+                url = f"http://127.0.0.1:{port}"
+                process = httpx.get(f"{url}/healthz", timeout=10).json()["process"]
+                urls[process.removeprefix("workers-")] = url
+            assert set(PROCESSES) < set(urls)
+            yield Stack(service, redis, urls)
+
+
+def test_every_process_is_alive_and_ready_and_names_its_checks(stack: Stack) -> None:
+    eventually(stack.statuses, lambda found: found == {200})
+    checks = {process: set(stack.ask(process)[1]) for process in stack.urls}
+    servers = {"database", "queue"}
+    assert checks["ingress"] == checks["ingress public"] == checks["console public"] == servers
+    assert checks["imports"] == {*servers, "threads", "consumers", "fetches"}
+    assert checks["scheduler"] == {*servers, "lead", "passes"}
+    assert stack.ask("imports", "/healthz")[1]["threads"]["detail"] == "all threads live"
+    assert stack.ask("scheduler", "/healthz")[1]["lead"]["detail"] == "leads"
+    assert "sweep ended" in stack.ask("scheduler")[1]["passes"]["detail"]
+    assert httpx.get(stack.service.url + "/healthz").text == "ok\n"
+    assert "fuelroute_process" in httpx.get(stack.urls["imports"] + "/metrics").text
+
+
+def test_a_silent_redis_is_reported_and_leaves_the_ingress_ready(stack: Stack) -> None:
+    stack.redis.fall_silent()
+    try:
+        eventually(lambda: stack.ask("imports")[0], lambda status: status == 503)
+        told = eventually(lambda: stack.wrong("ingress public"), bool)
+        assert list(told) == ["queue"]
+        assert stack.ask("ingress public")[0] == stack.ask("console public")[0] == stack.ask("scheduler")[0] == 200
+        eventually(lambda: stack.wrong("imports"), lambda wrong: "fetches" in wrong)
+        assert stack.ask("imports", "/healthz")[0] == 200, "a restart would not bring Redis back"
+    finally:
+        stack.redis.speak_again()
+    eventually(stack.statuses, lambda found: found == {200})
+
+
+def test_the_check_answers_while_every_connection_of_the_pools_is_busy(stack: Stack) -> None:
+    database_url = stack.service.settings.require_database_url()
+    with (
+        stack.service.new_tenant() as client,
+        psycopg.connect(database_url) as stranger,
+        ThreadPoolExecutor(30) as pool,
+    ):
+        stranger.execute("LOCK TABLE routes, api_keys IN ACCESS EXCLUSIVE MODE")
+        busy = [pool.submit(client.get, "/v1/routes") for _ in range(30)]
+        until = time.monotonic() + 1.3  # the requests wait for the lock
+        while time.monotonic() < until:
+            assert stack.ask("ingress public")[0] == 200
+        stranger.rollback()
+        for one in busy:
+            one.result()
+
+
+def test_a_stopped_postgres_makes_every_process_unready_and_none_dead(stack: Stack) -> None:
+    """A scheduler ends by itself then, so this test comes last."""
+    with stopped(postmaster_of(stack.service.settings.require_database_url())):
+        eventually(lambda: stack.statuses("scheduler"), lambda found: found == {503})
+        assert "database" in stack.wrong("ingress public")
+        assert {stack.ask(process, "/healthz")[0] for process in ("ingress", "console", "imports")} == {200}
+        assert httpx.get(stack.service.url + "/healthz").status_code == 200
+        with ThreadPoolExecutor(20) as threads:  # callers wait together, not one after the other
+            assert set(threads.map(lambda _: stack.ask("ingress public")[0], range(40))) == {503}
+    eventually(lambda: stack.statuses("scheduler"), lambda found: found == {200}, seconds=60)
+
+
+def count_connections_of_checks(database_url: str) -> int:
+    with psycopg.connect(database_url) as connection:
+        row = connection.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            " AND query LIKE '%alembic_version%'"
+        ).fetchone()
+        assert row is not None
+        return int(row[0])
+
+
+def test_many_callers_cost_one_connection_and_one_question_a_second() -> None:
+    url = make_database("health")
+    asked: list[float] = []
+    health = Health("test")
+
+    def look() -> str:
+        asked.append(time.monotonic())
+        return check()
+
+    health.check_server("database", look)
+    with closing(DatabaseCheck(url)) as check, ThreadPoolExecutor(20) as threads:
+        assert {report.status for report in threads.map(lambda _: health.ready(), range(500))} == {200}
+        assert len(asked) <= 1 + (time.monotonic() - asked[0])
+        assert count_connections_of_checks(url) == 1
+
+
+@contextmanager
+def schema_at(revision: str) -> Iterator[DatabaseCheck]:
+    url = make_database("revision")
+    with psycopg.connect(url) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = %s", (revision,))
+    with closing(DatabaseCheck(url)) as check:
+        yield check
+
+
+def test_an_older_schema_is_not_ready_and_a_newer_one_is() -> None:
+    newest, known = known_revisions()
+    (older,) = sorted(known - {newest})[:1]
+    with schema_at(newest) as check:
+        assert check() == f"the schema is at revision {newest}"
+    with schema_at(older) as check, pytest.raises(Unhealthy, match=f"at revision {older}.*run fuelroute migrate"):
+        check()
+    with schema_at("29990101a") as check:  # a release must serve while the next one's migrations are there already
+        assert "of a later release" in check()
+
+
+def test_a_database_without_tables_is_not_ready() -> None:
+    bare = DatabaseCheck(make_database("bare", template="template1"))
+    with closing(bare), pytest.raises(Unhealthy, match="no tables: run fuelroute migrate"):
+        bare()
+
+
+def test_the_known_revisions_are_alembics(settings: Settings) -> None:
+    with engine(settings.require_database_url()).connect() as connection:
+        scripts = ScriptDirectory.from_config(alembic_config(connection))
+    assert known_revisions() == (
+        scripts.get_current_head(),
+        frozenset(one.revision for one in scripts.walk_revisions()),
+    )
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        DatabaseCheck("postgresql://fuelroute:secret@127.0.0.1:1/fuelroute"),
+        QueueCheck("redis://user:secret@127.0.0.1:1/0"),
+    ],
+    ids=["PostgreSQL", "Redis"],
+)
+def test_a_server_that_is_away_is_reported_without_its_address(check: DatabaseCheck | QueueCheck) -> None:
+    with pytest.raises(Unhealthy, match=r"^(PostgreSQL|Redis) does not answer$"):
+        check()
+
+
+def test_a_session_that_a_restart_ended_is_opened_again(settings: Settings) -> None:
+    with closing(DatabaseCheck(settings.require_database_url())) as check:
+        first = check()
+        assert check._session is not None
+        with psycopg.connect(settings.require_database_url(), autocommit=True) as connection:
+            connection.execute("SELECT pg_terminate_backend(%s)", (check._session.info.backend_pid,))
+        assert check() == first
+
+
+def test_a_process_that_stops_is_not_ready_and_stays_alive() -> None:
+    health = Health("test")
+    health.check_alive("threads", lambda: "all threads live")
+    assert health.ready().status == 200
+    health.note_stopping()
+    assert (health.ready().status, health.alive().status) == (503, 200)
+
+
+def test_a_check_that_fails_in_an_unforeseen_way_is_not_healthy() -> None:
+    health = Health("test")
+    health.check_alive("broken", lambda: str(1 / 0))
+    assert (health.alive().status, health.ready().status) == (503, 503)
+    assert b"ZeroDivision" not in health.alive().body
+
+
+def test_a_late_pass_and_a_silent_session_make_a_scheduler_unhealthy(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = SchedulerState()
+    assert state.lead().startswith("stands by")
+    assert state.passes() == "none: it does not lead"
+    state.note_pass("sweep", 10, "ended")
+    began = time.monotonic()
+    monkeypatch.setattr("scheduler.state.time.monotonic", lambda: began + 100)
+    with pytest.raises(Unhealthy, match="sweep has not ended for 100 s"):
+        state.passes()
+    with pytest.raises(Unhealthy, match="silent for 100 s"):
+        state.lead()
+    state.note_lead()
+    assert state.lead() == "leads"
