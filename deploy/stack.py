@@ -46,7 +46,7 @@ def run_stack(settings: Settings, *, demo: bool, screen: Terminal) -> int:
         folder = life.enter_context(DataFolder(data))
         supervisor = _supervisor(screen)
         servers: list[EmbeddedServer] = []
-        life.callback(_end, supervisor, servers, screen)
+        life.callback(_end, supervisor, servers, screen, settings)
         _stop_on_signals(supervisor)
         metrics_ports = settings.metrics_ports_of(len(_PROCESSES))
         database_url, redis_url = _start_servers(settings, data, supervisor, servers, screen)
@@ -98,7 +98,7 @@ def run_workers(settings: Settings, queues: Sequence[str], processes: int, *, sc
     except StopRequested:
         pass
     finally:
-        supervisor.stop()
+        supervisor.stop(settings.longest_stop_seconds())
     return 0
 
 
@@ -247,8 +247,8 @@ def _run_demo(supervisor: Supervisor, running: Settings, screen: Terminal) -> No
             screen.print(f"the demo failed: {reason}", style="red", soft_wrap=True)
 
 
-def _end(supervisor: Supervisor, servers: Sequence[EmbeddedServer], screen: Terminal) -> None:
-    supervisor.stop()
+def _end(supervisor: Supervisor, servers: Sequence[EmbeddedServer], screen: Terminal, settings: Settings) -> None:
+    supervisor.stop(1.5 * settings.longest_stop_seconds())  # of which our processes get two thirds
     for server in servers:
         server.leave()
     screen.print("stopped", highlight=False)

@@ -88,6 +88,20 @@ class Settings(BaseSettings):
         75, ge=1, description="How long a connection may rest between requests; longer than a proxy in front lets it"
     )
     answer_timeout_seconds: float = Field(30, gt=0, description="How long a client may leave an answer unread")
+    drain_seconds: float = Field(
+        0,
+        ge=0,
+        le=600,
+        description="How long the ingress and the console go on accepting connections after SIGTERM, while /readyz says"
+        " 503: as long as load balancers take to notice",
+    )
+    stop_seconds: int = Field(
+        5,
+        ge=1,
+        le=600,
+        description="How long a process that was told to stop finishes what it has begun, at most; workers then return"
+        " their jobs. Workers of the messages queue wait for a gateway as long as an attempt may take",
+    )
     database_pool_size: int = Field(
         8,
         ge=2,
@@ -204,6 +218,15 @@ class Settings(BaseSettings):
             return (self.data / CONTACT_KEY_FILE).read_text()
         except OSError:
             return None
+
+    def worker_stop_seconds(self, *, sends_messages: bool) -> float:
+        """How long a worker that was told to stop finishes its jobs. A message whose attempt is cut off may be sent
+        twice, so attempts may end."""
+        return max(self.stop_seconds, self.message_timeout_seconds + 1 if sends_messages else 0)
+
+    def longest_stop_seconds(self) -> float:
+        """The time after which every process of ours has ended that was told to stop."""
+        return max(self.drain_seconds + self.stop_seconds, self.worker_stop_seconds(sends_messages=True)) + 2
 
     @field_validator("metrics_port")
     @classmethod

@@ -60,6 +60,8 @@ class TimedConnection(Protocol):
 
     def check_time(self, now: float) -> None: ...
 
+    def end_after_answer(self) -> None: ...
+
 
 class ConnectionLimiter:
     """Counts the open connections of one event loop, in all and by address, and checks each second which are
@@ -67,6 +69,7 @@ class ConnectionLimiter:
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
+        self.is_draining = False
         self._open = 0
         self._by_address: Counter[str] = Counter()
         self._connections: set[TimedConnection] = set()
@@ -98,6 +101,12 @@ class ConnectionLimiter:
         if not self._is_checking:
             self._is_checking = True
             asyncio.get_running_loop().call_later(_CHECK_SECONDS, self._check_all)
+
+    def drain(self) -> None:
+        """From now on each connection ends with its next answer, which says so."""
+        self.is_draining = True
+        for connection in self._connections:
+            connection.end_after_answer()
 
     def lost(self, connection: TimedConnection) -> None:
         self._connections.discard(connection)

@@ -14,7 +14,8 @@ from domain.health import Health
 from domain.observability import get_logger
 from domain.settings import Settings
 from ingress.app import create_app
-from ingress.connection_limits import Bounds
+from ingress.connection_limits import Bounds, ConnectionLimiter
+from ingress.draining import DrainingServer
 from ingress.queue_gauges import QueueGauges
 from ingress.uvicorn_protocol import bounded_connections
 
@@ -39,7 +40,7 @@ def run(settings: Settings, health: Health) -> int:
     config = server_config(app, settings, proxy_headers=False)  # nothing asks who the client is
     if settings.metrics_port is not None:
         QueueGauges.start(settings)
-    return serve("ingress", config, listener, health)
+    return serve("ingress", config, listener, settings, health)
 
 
 def server_config(app: ASGIApp, settings: Settings, **more: Any) -> uvicorn.Config:
@@ -53,27 +54,16 @@ def server_config(app: ASGIApp, settings: Settings, **more: Any) -> uvicorn.Conf
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=5,
+        timeout_graceful_shutdown=settings.stop_seconds,
         **more,
     )
-
-
-class _Server(uvicorn.Server):
-    """A server that calls `stopping` when it begins to stop: it waits for answers that are under way."""
-
-    def __init__(self, config: uvicorn.Config, stopping: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._stopping = stopping
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._stopping()
-        await super().shutdown(sockets)
 
 
 def serve(
     name: str,
     config: uvicorn.Config,
     listener: socket.socket,
+    settings: Settings,
     health: Health,
     *,
     stopping: Callable[[], None] = lambda: None,
@@ -87,7 +77,8 @@ def serve(
 
     host, port = listener.getsockname()[:2]
     log.info(f"{name}.ready", host=host, port=port, pid=os.getpid())
-    _Server(config, stop).run(sockets=[listener])
+    limiter: ConnectionLimiter = config.http.limiter  # type: ignore[union-attr]  # of `server_config`
+    DrainingServer(config, limiter, drain_seconds=settings.drain_seconds, stopping=stop).run(sockets=[listener])
     log.info(f"{name}.stopped")
     return 0
 

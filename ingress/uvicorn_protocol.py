@@ -242,12 +242,19 @@ class BoundedConnection(HttpToolsProtocol):
         scope["query_string"] = url.query or b""
         self._method = None
         keep_alive = version == "1.1" and method != "CONNECT" and self.parser.should_keep_alive()
+        if self.limiter.is_draining:
+            keep_alive = False
         self.cycle = exchange = Exchange(self, keep_alive=keep_alive)
         if self._is_idle():
             self._start(exchange)
         else:
             self.flow.pause_reading()
             self.pipeline.appendleft((exchange, self.app))
+
+    def end_after_answer(self) -> None:
+        """Answers the requests that have come, the last one with `Connection: close`."""
+        if self.cycle is not None:
+            self.cycle.keep_alive = False
 
     def _start(self, exchange: RequestResponseCycle) -> None:
         self._running = exchange

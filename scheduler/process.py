@@ -1,5 +1,6 @@
 """One scheduler process: waits for the lead, then runs the passes on time until the lead is lost."""
 
+import logging
 import os
 import signal
 import socket
@@ -63,6 +64,8 @@ def run(settings: Settings, health: Health) -> int:
 def _lead(
     settings: Settings, leadership: Leadership, state: SchedulerState, stop: threading.Event, health: Health
 ) -> int:
+    """Runs the passes until `stop` is set. The lead ends at once then: another scheduler need not wait for a pass that
+    is under way, since two passes at a time do no harm."""
     jobs = JobQueue.of(settings)
     leader = _Leader(leadership, jobs, state, stop)
     with Database.of(settings) as database:
@@ -79,9 +82,21 @@ def _lead(
         scheduler.start()
         stop.wait()
         health.note_stopping()
-        scheduler.shutdown(wait=True)
+        leader.resign()
+        _finish(scheduler, settings.stop_seconds)
     log.info("scheduler.stopped")
     return 1 if leader.has_lost else 0
+
+
+def _finish(scheduler: BackgroundScheduler, seconds: float) -> None:
+    """Waits for the passes that run. Ends the process when they take longer: PostgreSQL then rolls them back."""
+    finishing = threading.Thread(target=scheduler.shutdown, name="finishing", daemon=True)
+    finishing.start()
+    finishing.join(seconds)
+    if finishing.is_alive():
+        log.warning("scheduler.pass_cut_off")
+        logging.shutdown()
+        os._exit(0)  # the interpreter would wait for the threads of the passes
 
 
 class _Leader:
@@ -95,10 +110,17 @@ class _Leader:
         self._stop = stop
         self._one_at_a_time = threading.Lock()  # the leader's session is one connection
 
+    def resign(self) -> None:
+        """Gives up the lead. No pass begins any more."""
+        with self._one_at_a_time:
+            self._leadership.close()
+
     def run_pass(self, name: str, work: Callable[[], dict[str, int]], every_seconds: float) -> None:
         """Runs one pass and records the run. Stops the process instead when the lead is lost."""
         try:
             with self._one_at_a_time:
+                if self._stop.is_set():
+                    return
                 self._leadership.check()
         except LeadershipLost as error:
             log.error("scheduler.leadership_lost", error=str(error))

@@ -9,12 +9,14 @@ version. The keys in Redis are in `domain.queue.redis_layout`.
 import threading
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import dramatiq
 import redis
 from dramatiq import Worker
 from dramatiq.brokers.redis import RedisBroker
+from dramatiq.common import iter_queue
 from dramatiq.errors import ConnectionClosed
 from dramatiq.middleware import Callbacks, Retries, ShutdownNotifications
 
@@ -48,6 +50,9 @@ lost."""
 _PAUSED_SECONDS = 0.5
 """The sleep of a paused queue's consumer before it checks again whether the pause is over."""
 
+_RESTING_SECONDS = 0.1
+"""The same of a process that stops."""
+
 _JOB_RETRIES = 3
 """Retries when something around a job fails, such as a database that restarts. Failures of a route are counted and
 retried in the database."""
@@ -77,6 +82,8 @@ class WakingConsumer(dramatiq.Consumer):
     def _next(self) -> Any:
         """The next job, if there is one within a second. Raises ConnectionClosed."""
         try:
+            if self._broker.is_stopping:
+                return self._rest()
             if time.monotonic() >= self._recover_at and not self._stock.message_cache:
                 self._recover_at = time.monotonic() + _RECOVER_SECONDS
                 self._recover_lost_jobs()
@@ -94,6 +101,15 @@ class WakingConsumer(dramatiq.Consumer):
             return self._take()
         except redis.RedisError as error:  # a time-out or a read-only replica would kill the thread
             raise ConnectionClosed(error) from None
+
+    def _rest(self) -> None:
+        """Takes no more jobs, and returns those that have been fetched and not taken."""
+        while self._stock.message_cache:
+            message = next(self._stock)
+            if message is not None:
+                self.requeue([message])
+        time.sleep(_RESTING_SECONDS)
+        self._broker.do_qsize(self._queue_name)  # a heartbeat
 
     def _take(self) -> Any:
         message = next(self._stock)
@@ -173,6 +189,8 @@ class FuelrouteBroker(RedisBroker):
         self.shares = CompanyShares(threads)
         self.held: dict[str, dict[str, str | None]] = {}
         """Ids of the jobs that this process has taken from each queue, and the company whose share each one uses."""
+        self.is_stopping = False
+        """True: this process takes no more jobs."""
         self.paused: frozenset[str] = frozenset()
         """Queues from which this process takes no job."""
         self.turned_at: dict[str, float] = {}
@@ -221,6 +239,7 @@ class FuelrouteWorker(Worker):
 
     def __init__(self, broker: FuelrouteBroker, queues: Iterable[str], *, threads: int) -> None:
         super().__init__(broker, queues=set(queues), worker_threads=threads)
+        self._broker = broker
         self.queue_prefetch = threads * _PREFETCH_PER_THREAD
         self._watch = WorkerWatch(broker.url, broker.broker_id, queues)
         self._stopped = threading.Event()
@@ -233,6 +252,11 @@ class FuelrouteWorker(Worker):
     def stop(self, timeout: int = 600_000) -> None:
         """Returns the jobs that have not begun to their queues, finishes those that run, within `timeout`
         milliseconds, and returns them too if they take longer."""
+        self._broker.is_stopping = True
+        for item in iter_queue(self.work_queue):
+            with suppress(ConnectionClosed):
+                self.consumers[item.message.queue_name].requeue_messages([item.message])
+            self.work_queue.task_done()
         super().stop(timeout)
         self._stopped.set()
         self._watching.join()

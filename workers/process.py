@@ -19,8 +19,6 @@ from workers.presence import Presence
 
 log = get_logger(__name__)
 
-_STOP_TIMEOUT_MS = 8_000
-
 
 def run(settings: Settings, health: Health, queues: Sequence[str] = QUEUES) -> int:
     """Works until SIGTERM or SIGINT. Returns the exit status: 1 when a consumer died, so that a supervisor restarts
@@ -47,7 +45,7 @@ def run(settings: Settings, health: Health, queues: Sequence[str] = QUEUES) -> i
         if not alive:
             log.error("workers.consumer_died")
         health.note_stopping()
-        worker.stop(timeout=_STOP_TIMEOUT_MS)
+        worker.stop(timeout=round(1000 * settings.worker_stop_seconds(sends_messages="messages" in queues)))
         presence.stop()
         broker.close()
     log.info("workers.stopped")

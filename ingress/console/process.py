@@ -17,4 +17,4 @@ def run(settings: Settings, health: Health) -> int:
         proxy_headers=bool(settings.console_proxies),
         forwarded_allow_ips=settings.console_proxies,
     )
-    return serve("console", config, listener, health, stopping=app.state.console.streams.end)
+    return serve("console", config, listener, settings, health, stopping=app.state.console.streams.end)

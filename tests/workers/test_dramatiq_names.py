@@ -12,7 +12,7 @@ from tests.workers.one_queue import QUEUE, job
 
 CONSUMER_FIELDS = ("message_cache", "queued_message_ids", "outstanding_message_count", "prefetch")
 BROKER_FIELDS = ("broker_id", "client", "delay_queues", "namespace", "do_qsize", "do_requeue")
-WORKER_FIELDS = ("consumers", "queue_prefetch")
+WORKER_FIELDS = ("consumers", "queue_prefetch", "work_queue")
 
 
 @pytest.fixture
