@@ -232,7 +232,7 @@ def _in_memory(bench: Bench) -> list[Figure]:
 def _through_a_worker(bench: Bench) -> list[Figure]:
     rates: list[float] = []
     with bench.stack("plan") as stack:
-        _store_stations(stack, stations(STATIONS))
+        store_stations(stack, stations(STATIONS))
         with stack.database.transaction() as connection:
             fleet = load_fleet(connection, ROUTES * (bench.rounds + 1))
         stack.start("workers", "--queues", "plans")
@@ -240,7 +240,7 @@ def _through_a_worker(bench: Bench) -> list[Figure]:
         for number in range(bench.rounds):
             with bench.task(f"plan: {ROUTES} plans through one worker, round {number + 1}"), stack.watched() as shares:
                 rates.append(_plan(stack, fleet, ROUTES * (number + 1), ROUTES))
-        _store_stations(stack, stations(MAX_STATIONS))
+        store_stations(stack, stations(MAX_STATIONS))
         with bench.task(f"plan: {MAX_STATIONS:,} stations"):
             _plan(stack, fleet, 100, 8)
         megabytes = stack.resident_memory()["plans"]
@@ -250,7 +250,7 @@ def _through_a_worker(bench: Bench) -> list[Figure]:
     ]
 
 
-def _store_stations(stack: Stack, rows: Sequence[Station]) -> None:
+def store_stations(stack: Stack, rows: Sequence[Station]) -> None:
     rng = random.Random("prices")
     path = Path(stack.settings.data) / "stations.csv"
     with path.open("w") as file:
@@ -267,14 +267,14 @@ def _store_stations(stack: Stack, rows: Sequence[Station]) -> None:
 def _plan(stack: Stack, fleet: Fleet, first: int, count: int) -> float:
     """Makes plans for routes whose trucks have just arrived. Returns how many a second."""
     with stack.database.transaction() as connection:
-        ids = _arrived_routes(connection, fleet, first, count)
+        ids = arrived_routes(connection, fleet, first, count)
     started = time.perf_counter()
     JobQueue.of(stack.settings).put(*map(build_plan_job, ids))
     stack.wait_until("SELECT NOT EXISTS (SELECT FROM routes WHERE status = 'draft')", seconds=300)
     return count / (time.perf_counter() - started)
 
 
-def _arrived_routes(connection: Connection, fleet: Fleet, first: int, count: int) -> list[UUID]:
+def arrived_routes(connection: Connection, fleet: Fleet, first: int, count: int) -> list[UUID]:
     now = datetime.now(UTC)
     tenant = Tenant(fleet.company_id, Environment.LIVE)
     pushes, starts = [], []

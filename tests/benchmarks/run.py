@@ -33,7 +33,7 @@ WORKS = {
     "console": "console",
 }
 """The module of each work. It is loaded when it is asked for: some need packages that only tests need."""
-LONG_WORKS = {"soak": "soak", "doctor": "doctor", "restore": "restore"}
+LONG_WORKS = {"soak": "soak", "recovery": "recovery", "doctor": "doctor", "restore": "restore"}
 """Not part of `all`."""
 
 
