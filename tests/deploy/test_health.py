@@ -36,7 +36,7 @@ class Stack(NamedTuple):
     service: Service
     redis: OwnRedis
     urls: dict[str, str]
-    """Where each process tells its health; of the ingress and the console also on their own ports, `... public`."""
+    """The addresses at which each process tells its health; of the ingress and the console also on their own ports, `... public`."""
 
     def ask(self, process: str, path: str = "/readyz") -> tuple[int, dict[str, Any]]:
         """The status, and the checks by their names; everything comes within two seconds."""
