@@ -36,7 +36,8 @@ class Stack(NamedTuple):
     service: Service
     redis: OwnRedis
     urls: dict[str, str]
-    """The addresses at which each process tells its health; of the ingress and the console also on their own ports, `... public`."""
+    """The address at which each process tells its health. `... public` is the port of its own of the ingress and of the
+    console."""
 
     def ask(self, process: str, path: str = "/readyz") -> tuple[int, dict[str, Any]]:
         """The status, and the checks by their names; everything comes within two seconds."""
