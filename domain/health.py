@@ -29,7 +29,7 @@ Look = Callable[[], str]
 """A check: it returns what it has found, or raises Unhealthy."""
 
 
-class Finding(NamedTuple):
+class HealthResult(NamedTuple):
     ok: bool
     needed: bool
     """False: the process is ready without it."""
@@ -85,10 +85,10 @@ class Health:
         findings = _look_at({**self._alive, **self._ready})
         findings |= {name: check.finding(until) for name, check in self._servers.items()}
         if self._is_stopping:
-            findings["stopping"] = Finding(False, True, "the process finishes what it has accepted, and ends")
+            findings["stopping"] = HealthResult(False, True, "the process finishes what it has accepted, and ends")
         return self._report("ready", findings)
 
-    def _report(self, what: str, findings: Mapping[str, Finding]) -> HealthReport:
+    def _report(self, what: str, findings: Mapping[str, HealthResult]) -> HealthReport:
         is_good = all(one.ok or not one.needed for one in findings.values())
         checks = {name: one._asdict() for name, one in findings.items()}
         return HealthReport(is_good, write({"process": self._process, what: is_good, "checks": checks}))
@@ -98,7 +98,7 @@ class _ServerCheck:
     def __init__(self, look: Look, needed: bool) -> None:
         self._look = look
         self._lock = threading.Lock()
-        self._finding = Finding(False, needed, "not checked yet")
+        self._finding = HealthResult(False, needed, "not checked yet")
         self._found_at = -math.inf
         self._is_idle = threading.Event()
         self._is_idle.set()
@@ -110,29 +110,29 @@ class _ServerCheck:
                 self._is_idle.clear()
                 threading.Thread(target=self._run, name="health", daemon=True).start()
 
-    def finding(self, until: float) -> Finding:
+    def finding(self, until: float) -> HealthResult:
         if self._is_idle.wait(max(0, until - time.monotonic())):
             return self._finding
         return self._finding._replace(ok=False, detail="no answer within a second")
 
     def _run(self) -> None:
         before = self._finding
-        found = _finding_of(self._look, before.needed)
+        found = _result_of(self._look, before.needed)
         self._finding, self._found_at = found, time.monotonic()
         self._is_idle.set()
         if not found.ok and before.detail != found.detail:
             log.warning("health.check_failed", detail=found.detail)
 
 
-def _look_at(checks: Mapping[str, Look]) -> dict[str, Finding]:
-    return {name: _finding_of(look, True) for name, look in checks.items()}
+def _look_at(checks: Mapping[str, Look]) -> dict[str, HealthResult]:
+    return {name: _result_of(look, True) for name, look in checks.items()}
 
 
-def _finding_of(look: Look, needed: bool) -> Finding:
+def _result_of(look: Look, needed: bool) -> HealthResult:
     try:
-        return Finding(True, needed, look())
+        return HealthResult(True, needed, look())
     except Unhealthy as error:
-        return Finding(False, needed, str(error))
+        return HealthResult(False, needed, str(error))
     except Exception:  # a check that cannot be made must not look well
         log.exception("health.check_broken")
-        return Finding(False, needed, "the check itself failed; see the log")
+        return HealthResult(False, needed, "the check itself failed; see the log")

@@ -30,9 +30,7 @@ def bench(
     seconds: Annotated[float, typer.Option("--seconds", min=0.1, metavar="S", help="Length of each measurement.")] = 3,
     routes: Annotated[
         int,
-        typer.Option(
-            "--routes", min=1000, metavar="N", help="Routes in the table of reads, restore and doctor."
-        ),
+        typer.Option("--routes", min=1000, metavar="N", help="Routes in the table of reads, restore and doctor."),
     ] = 1_000_000,
     minutes: Annotated[float, typer.Option("--minutes", min=0.1, metavar="M", help="How long the soak runs.")] = 30,
     ingress: Annotated[
