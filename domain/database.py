@@ -87,7 +87,7 @@ class PooledConnection(psycopg.Connection[tuple[Any, ...]]):
     patience_seconds = math.inf
     made_at = used_at = 0.0
     visible = NOTHING
-    """What its statements see outside of transactions, as `by_key` set it last."""
+    """The rows that its statements see outside of transactions, as `by_key` set it last."""
 
     def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
         """Raises ServerSilent and closes the connection: a late answer would belong to no statement any more."""

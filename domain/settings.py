@@ -220,8 +220,8 @@ class Settings(BaseSettings):
             return None
 
     def worker_stop_seconds(self, *, sends_messages: bool) -> float:
-        """How long a worker that was told to stop finishes its jobs. A message whose attempt is cut off may be sent
-        twice, so attempts may end."""
+        """The time in which a worker that was told to stop finishes its jobs. A message whose attempt is cut off may be
+        sent twice, so attempts may end."""
         return max(self.stop_seconds, self.message_timeout_seconds + 1 if sends_messages else 0)
 
     def longest_stop_seconds(self) -> float:

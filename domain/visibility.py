@@ -31,11 +31,11 @@ class Visibility(NamedTuple):
 
 
 NOTHING = Visibility("", "")
-"""For statements that touch no company's data. It is what a transaction sees that says nothing else."""
+"""No company's data: what a transaction sees that names nothing."""
 
 EVERYTHING = Visibility(_ALL, _ALL)
-"""For work that cannot name its companies before it reads: finding the key or the session of a request, and pages of
-operators. `tests/domain/test_visibility.py` lists the places."""
+"""All companies' data. It is for work that cannot name its companies before it reads, such as finding the key of a
+request, and for operators. `tests/domain/test_visibility.py` lists the places."""
 
 
 def of_companies(company_ids: Iterable[UUID]) -> Visibility:
