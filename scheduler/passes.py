@@ -84,8 +84,9 @@ class Passes:
             again = retiring.match_again_lately_retired(connection, now=now)
         self._import("pass of retired", again)
         with self.database.transaction() as connection:
-            for company_id in companies.lately_retired_companies(connection, now=now):
-                retiring.close_routes(connection, company_id, now=now, wait=False)
+            retired = companies.lately_retired_companies(connection, now=now)
+        for company_id in retired:
+            self._in_portions(partial(retiring.close_routes, company_id=company_id, now=now, wait=False), limit=1)
         moved = {"movable": len(movable) + len(again), "expired": expired}
         log.info("passes.import_pass_ended", **moved)
         return moved

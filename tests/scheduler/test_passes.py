@@ -14,6 +14,7 @@ from domain.lifecycle import Environment, RouteStatus
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import QUEUES, build_plan_job
 from domain.queue.redis_clients import redis_client
+from domain.routes.intake import retiring
 from domain.routes.intake.fleet_changes import add_mapping
 from domain.routes.plans import first_plan, review_requests
 from domain.routes.progress.tracking import process_vehicles
@@ -226,6 +227,21 @@ def test_the_import_pass_closes_new_routes_of_a_retired_company(
 
     assert in_transaction(passes, lambda connection: status_of(connection, late)) is RouteStatus.CANCELED
     assert enqueued() == []
+
+
+def test_one_import_pass_closes_all_that_a_broken_off_retirement_has_left(
+    passes: Passes, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retiring, "_PORTION", 2)
+    with passes.database.transaction() as connection:
+        fleet = make_fleet(connection)
+        left = [imported(connection, fleet.live, now=now) for _ in range(5)]
+        retire_company(connection, fleet.company_id, now=now)
+
+    passes.import_pass()
+
+    statuses = in_transaction(passes, lambda connection: {status_of(connection, route_id) for route_id in left})
+    assert statuses == {RouteStatus.CANCELED}
 
 
 def test_the_import_pass_matches_new_routes_of_a_retired_vehicle_again(
