@@ -1,0 +1,19 @@
+"""Loads the service once, for all processes that are forked from the one that imports this module. What the service
+loads when it is first needed is loaded here too: the kinds of gateways, and the roads."""
+
+import importlib
+
+import apprise
+
+from domain.queue.jobs import QUEUES
+from domain.roads import Point
+from domain.roads.highways import HighwayRoads
+from tests.factories import JOLIET, NEWARK, PERRYSBURG
+
+for name in (
+    *("deploy.cli", "ingress.process", "ingress.console.process", "scheduler.process", "workers.process"),
+    *(f"workers.{queue}" for queue in QUEUES),
+):
+    importlib.import_module(name)
+apprise.Apprise().add("json://localhost/")
+HighwayRoads().through([Point(stop["latitude"], stop["longitude"]) for stop in (JOLIET, PERRYSBURG, NEWARK)])

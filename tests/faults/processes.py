@@ -1,0 +1,132 @@
+"""A service of a test's own whose processes have fault points, and are started again as soon as they die.
+
+The processes run the real command line. They are forked from a process that has loaded the service already
+(`multiprocessing.forkserver`), so that a start takes a tenth of a second. Waits that a crash makes necessary are
+shortened there; see `SHORTER`.
+"""
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
+
+from domain.settings import Settings
+from ingress.process import free_port
+from tests.faults.points import Point, When, install
+from tests.service import eventually
+
+SHORTER: Mapping[str, Any] = {
+    "domain.queue.jobs:SWEEP_GRACE": timedelta(seconds=1),
+    "domain.messages.message_life:_CLAIM_ATTEMPTS": 1.5,
+    "domain.messages.message_life:_FIRST_RETRY": timedelta(seconds=1),
+    "domain.operations.csv_imports:SILENT_SECONDS": 2,
+    "workers.broker:_RECOVER_SECONDS": 0.5,
+    "scheduler.process:_CANDIDATE_SECONDS": 0.2,
+}
+"""Times of the service that the tests shorten in its processes. Each only says how long the service waits before it
+does something again, so shorter ones make the same steps quicker."""
+
+_LOADED = ["tests.faults.loaded", __name__]
+"""Modules that are loaded before processes are forked: the service, and what runs first in each process."""
+
+
+def run(command: Sequence[str], environment: Mapping[str, str], points: Sequence[Point], folder: Path) -> None:
+    """Runs a command of `fuelroute` with fault points, in a process of its own."""
+    from deploy.cli import main
+
+    threading.Thread(target=_die_with_the_tests, daemon=True).start()
+    with open(folder / f"{command[0]}.log", "ab") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+    os.environ.update(environment)
+    install(folder, points, SHORTER)
+    sys.argv = ["fuelroute", *command]
+    main()
+
+
+def _die_with_the_tests() -> None:
+    tests = multiprocessing.parent_process()
+    assert tests is not None
+    tests.join()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Processes:
+    """Processes of one service, and its settings for them."""
+
+    def __init__(self, settings: Settings, folder: Path, points: Sequence[Point], **environment: str) -> None:
+        self.folder = folder
+        self.ports = {name: free_port("127.0.0.1", 0) for name in ("ingress", "console")}
+        self.deaths: list[tuple[str, int | None]] = []
+        """The processes that died, and how. A process is started again, a command is not."""
+        for name in (*SHORTER, *(point.function for point in points)):
+            resolve_name(name)  # now, since each process would fail at it
+        self._points = points
+        self._settings = settings
+        self._environment = {
+            "FUELROUTE_DATABASE_URL": settings.require_database_url(),
+            "FUELROUTE_REDIS_URL": settings.require_redis_url(),
+            "FUELROUTE_DATA": str(settings.data),
+            "FUELROUTE_PORT": str(self.ports["ingress"]),
+            "FUELROUTE_CONSOLE_PORT": str(self.ports["console"]),
+            **{f"FUELROUTE_{name}": value for name, value in environment.items()},
+        }
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(_LOADED)
+        self._running: dict[str, BaseProcess] = {}
+        self._stopping = threading.Event()
+        self._watch = threading.Thread(target=self._restart_the_dead, daemon=True)
+        self._watch.start()
+
+    def start(self, *names: str) -> None:
+        """Starts those of these processes that do not run yet."""
+        for name in names:
+            if name not in self._running:
+                self._running[name] = self._begin([name])
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._watch.join()
+        for process in self._running.values():
+            process.kill()
+            process.join()
+
+    def command(self, *arguments: str, seconds: float = 60) -> int | None:
+        """Runs a command to its end. Returns its exit status; -9 when it killed itself."""
+        process = self._begin(arguments)
+        process.join(seconds)
+        assert process.exitcode is not None, f"{arguments} has not ended after {seconds} s"
+        if process.exitcode < 0:
+            self.deaths.append((" ".join(arguments), process.exitcode))
+        return process.exitcode
+
+    def arm(self, point: Point, when: When) -> None:
+        """The first process that reaches this point from now on dies there."""
+        (self.folder / "struck").unlink(missing_ok=True)
+        fresh = self.folder / "armed.new"
+        fresh.write_text(f"{when} {point.name}")
+        fresh.rename(self.folder / "armed")
+
+    def wait_for_the_strike(self, seconds: float = 60) -> None:
+        eventually((self.folder / "struck").exists, bool, seconds, "a process that reaches the fault point")
+
+    def _begin(self, command: Sequence[str]) -> BaseProcess:
+        process = self._context.Process(
+            target=run, args=(command, self._environment, self._points, self.folder), daemon=True
+        )
+        process.start()
+        return process
+
+    def _restart_the_dead(self) -> None:
+        while not self._stopping.wait(0.02):
+            for name, process in list(self._running.items()):
+                if process.exitcode is not None:
+                    self.deaths.append((name, process.exitcode))
+                    self._running[name] = self._begin([name])
