@@ -28,6 +28,8 @@ START_FUEL_PERCENT = 25.0
 PLAN_WAIT_SECONDS = 30.0
 NEW_PLAN_WAIT_SECONDS = 5.0
 PASSES_MILES = 10.0
+_LONGEST_DRIVE = timedelta(days=14)
+"""A key that a killed drive leaves behind is valid no longer."""
 
 
 class CannotDrive(FuelrouteError):
@@ -142,6 +144,7 @@ def _feed(
                 name="fuelroute drive",
                 environment=Environment(route.environment),
                 scopes=["positions:write"],
+                expires_at=datetime.now(UTC) + _LONGEST_DRIVE,
             )
     headers = {"Authorization": f"Bearer {key or (made.key if made else '')}"}
     try:
