@@ -23,6 +23,7 @@ from domain.database_options import LEADING, SERVING, WORKING, TimeLimits
 from domain.migrations import engine
 from domain.settings import Settings
 from domain.statements import NotNull, Query, Statement
+from domain.visibility import SERVICE_ROLE
 from ingress.process import free_port
 from scheduler.leader import Leadership, LeadershipLost
 from tests.rows import named
@@ -35,7 +36,7 @@ BRISK = TimeLimits(statement_seconds=0.5, lock_seconds=0.2)
 
 
 class OverTcp(EmbeddedPostgres):
-    """A PostgreSQL that also listens on a loopback port, as one on another machine does."""
+    """A PostgreSQL that also listens on a loopback port, as one on another machine does. It has the service's role."""
 
     def __init__(self, data: Path) -> None:
         super().__init__(data, durable=False)
@@ -48,7 +49,8 @@ class OverTcp(EmbeddedPostgres):
 
     def _listens(self) -> bool:
         try:
-            psycopg.connect(self.urls["tcp"]).close()
+            with psycopg.connect(self.urls["tcp"]) as connection:
+                connection.execute(f"CREATE ROLE {SERVICE_ROLE} NOLOGIN")
         except psycopg.OperationalError:
             return False
         return True

@@ -1,5 +1,6 @@
 """After a restore no driver gets a message twice: what may have been sent since the backup waits for a person."""
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -8,7 +9,7 @@ import pytest
 
 from domain.accounts.sessions import begin_session, find_session
 from domain.accounts.users import create_user, make_password_link, set_password_by_link
-from domain.database import Connection
+from domain.database import Connection, Database
 from domain.lifecycle import Role
 from domain.messages.due_messages import due_messages
 from domain.messages.resending import CannotResend
@@ -19,11 +20,19 @@ from domain.queue.jobs import send_message_job
 from domain.routes.plans.withheld_messages import discard_withheld, release_withheld
 from domain.routes.progress import dispatcher_entries
 from domain.settings import Settings
+from tests.conftest import own_database
 from tests.domain.helpers import DOT, deliver, imported, planned_by_hand, status_of
 from tests.domain.messages.loads import message
 from tests.factories import Fleet
 
 EARLY = timedelta(hours=12)
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[Database]:
+    """A restore concerns all rows that there are."""
+    with own_database("restores") as opened:
+        yield opened
 
 
 def restore(connection: Connection, now: datetime, *, withhold: bool = True) -> AfterRestore:
