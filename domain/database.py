@@ -86,8 +86,8 @@ class PooledConnection(psycopg.Connection[tuple[Any, ...]]):
     url = ""
     patience_seconds = math.inf
     made_at = used_at = 0.0
-    visible = NOTHING
-    """The rows that its statements see outside of transactions, as `by_key` set it last."""
+    visible: Visibility | None = NOTHING
+    """The rows that its statements see outside of transactions, as `by_key` set it last. None: it is not known."""
 
     def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
         """Raises ServerSilent and closes the connection: a late answer would belong to no statement any more."""
@@ -229,6 +229,7 @@ class Database:
         with self._borrowed(self._pool_by_key) as connection:
             wanted = self._visibility(visible)
             if wanted != connection.visible:
+                connection.visible = None  # an interrupted thread must not leave the earlier value
                 set_visibility(connection, wanted, local=False)
                 connection.visible = wanted
             yield connection
