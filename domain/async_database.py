@@ -6,7 +6,7 @@ thread or a worker.
 
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 import psycopg
@@ -98,18 +98,31 @@ class AsyncDatabase:
     async def store(self, query: Query[Answer], visible: Visibility = NOTHING) -> Answer:
         """Asks PostgreSQL a query that stores something. Raises the same errors as `ask`. When the connection
         broke, the caller does not know whether it is stored."""
-        async with self._borrowed() as connection:
-            if visible is NOTHING:
+        if visible is NOTHING:
+            async with self._borrowed() as connection:
                 return await query.on_async(connection)
-            async with connection.pipeline():  # one transaction
-                await set_visibility_async(connection, visible)
-                return await query.on_async(connection)
+        async with self._transaction(visible) as connection:
+            return await query.on_async(connection)
 
     async def execute(self, command: Command, parameters: Sequence[Any], visible: Visibility) -> None:
         """Executes a command that stores something. Raises psycopg.Error."""
-        async with self._borrowed() as connection, connection.pipeline():  # one transaction
-            await set_visibility_async(connection, visible)
+        async with self._transaction(visible) as connection:
             await command.execute(connection, parameters)
+
+    @asynccontextmanager
+    async def _transaction(self, visible: Visibility) -> AsyncIterator[AsyncPooledConnection]:
+        """A connection for statements that go out together: PostgreSQL makes them one transaction."""
+        async with self._borrowed() as connection:
+            try:
+                async with connection.pipeline():
+                    await set_visibility_async(connection, visible)
+                    yield connection
+            except BaseException:
+                # psycopg takes statements for prepared that the server skipped; a rollback makes it forget them all
+                with suppress(psycopg.Error):
+                    async with connection.transaction(force_rollback=True):
+                        pass
+                raise
 
     @asynccontextmanager
     async def _borrowed(self) -> AsyncIterator[AsyncPooledConnection]:

@@ -1,9 +1,11 @@
 """The next borrower of a connection sees what it names, whatever happened to the borrower before: errors, rollbacks,
 time-outs, cancelled tasks, lost connections."""
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -11,11 +13,12 @@ import psycopg
 import pytest
 
 from domain import database as database_module
+from domain.async_database import AsyncDatabase
 from domain.database import Connection, Database, pipelined
 from domain.database_options import SERVING
 from domain.ids import new_id
-from domain.statements import IdRow, Statement
-from domain.visibility import EVERYTHING, NOTHING, of_companies, set_visibility
+from domain.statements import IdRow, Query, Statement
+from domain.visibility import EVERYTHING, NOTHING, Visibility, of_companies, set_visibility
 from tests.conftest import own_database
 
 Begin = Callable[..., AbstractContextManager[Connection]]
@@ -23,6 +26,7 @@ Begin = Callable[..., AbstractContextManager[Connection]]
 WAYS = ("transaction", "transaction_by_key", "by_key")
 
 _COMPANIES = Statement(IdRow, "SELECT id FROM companies ORDER BY id")
+_COMPANIES_LATER = Statement(IdRow, "SELECT id FROM companies, pg_sleep(%s::float8) ORDER BY id")
 
 
 class Trouble(Exception):
@@ -151,3 +155,62 @@ def test_a_thread_that_is_interrupted_while_it_sets_its_view_shows_the_next_one_
         with pytest.raises(error), single.by_key(of_companies([ids[0]])):
             pass
     assert_all_see_what_they_name(single, ids)
+
+
+# --- From an event loop ------------------------------------------------------------------------------------------
+
+
+def ask(*parameters: float) -> Query[list[UUID]]:
+    statement = _COMPANIES_LATER if parameters else _COMPANIES
+    return Query(statement, parameters, lambda rows: [row.id for row in rows])
+
+
+FAILING: Query[Any] = Query(Statement(IdRow, "SELECT id FROM companies WHERE 1 / (random() * 0)::int = 1"), (), list)
+
+
+async def assert_queries_see_what_they_name(database: AsyncDatabase, ids: list[UUID]) -> None:
+    for visible, expected in ((NOTHING, []), (of_companies([ids[1]]), [ids[1]]), (EVERYTHING, ids)):
+        assert await database.ask(ask(), visible) == expected
+        assert await database.store(ask(), visible) == expected
+        assert await database.ask(ask(), Visibility(*NOTHING)) == []
+
+
+def test_failed_and_cancelled_queries_of_an_event_loop_show_the_next_one_nothing(
+    companies: tuple[str, list[UUID]],
+) -> None:
+    url, ids = companies
+
+    async def run() -> None:
+        async with AsyncDatabase(url, pool_size=1) as database:
+            for attempt in range(7):  # psycopg prepares what it has seen five times
+                with pytest.raises(psycopg.errors.DivisionByZero):
+                    await database.store(FAILING, of_companies([ids[0]]))
+                await assert_queries_see_what_they_name(database, ids)
+                task = asyncio.ensure_future(database.ask(ask(1.0), of_companies([ids[0]])))
+                for _ in range(3 * attempt):
+                    await asyncio.sleep(0)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                await assert_queries_see_what_they_name(database, ids)
+
+    asyncio.run(run())
+
+
+def test_a_statement_that_waited_in_vain_to_be_prepared_is_prepared_later(companies: tuple[str, list[UUID]]) -> None:
+    """psycopg took it for prepared, and the connection refused it from then on."""
+    url, ids = companies
+    impatient = SERVING._replace(lock_seconds=0.02)
+
+    async def run() -> None:
+        async with AsyncDatabase(url, pool_size=1, limits=impatient) as database:
+            see = partial(database.store, ask(), EVERYTHING)
+            for _ in range(5):
+                assert await see() == ids
+            with psycopg.connect(url) as stranger:
+                stranger.execute("LOCK companies")
+                with pytest.raises(psycopg.errors.LockNotAvailable):
+                    await see()
+            assert await see() == ids
+
+    asyncio.run(run())
