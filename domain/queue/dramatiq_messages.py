@@ -23,8 +23,8 @@ COMPANIES = "company_ids"
 
 def companies_of(options: Mapping[str, Any]) -> list[UUID] | None:
     """The companies whose data a job touches. None: it is of an earlier release, which did not say."""
-    companies = options.get(COMPANIES) or [options.get(COMPANY)]
-    return [UUID(one) for one in companies] if all(companies) else None
+    companies = [options[COMPANY]] if COMPANY in options else options.get(COMPANIES)
+    return [UUID(one) for one in companies] if companies is not None else None
 
 
 class StoredJob(NamedTuple):
@@ -54,7 +54,7 @@ def encode_message(
     options: dict[str, Any] = {JOB_ID: job_id}
     if company is not None:
         options[COMPANY] = company
-    elif companies:
+    else:
         options[COMPANIES] = list(companies)
     message: dramatiq.Message[Any] = dramatiq.Message(queue, name, (), dict(payload), options)
     return message.encode()

@@ -137,14 +137,15 @@ def test_repeated_and_outdated_jobs_do_nothing(own_settings: Settings, tmp_path:
         (message,) = messages_of(client, route_id)
         queue = JobQueue.of(own_settings)
 
+        company_id = client.fleet.company_id
         for _ in range(3):
             queue.put(
-                import_routes_job([stored_id(route_id), new_id()]),
-                process_positions_job("live", [client.fleet.trucks[0], new_id()]),
-                build_plan_job(stored_id(route_id)),
-                build_plan_job(new_id()),
-                send_message_job(message.id),
-                send_message_job(new_id()),
+                import_routes_job([stored_id(route_id), new_id()], company_id),
+                process_positions_job("live", [client.fleet.trucks[0], new_id()], company_id),
+                build_plan_job(stored_id(route_id), company_id),
+                build_plan_job(new_id(), company_id),
+                send_message_job(message.id, company_id),
+                send_message_job(new_id(), company_id),
             )
         eventually(
             lambda: [queue.backlog(name) for name in ("imports", "arrivals", "plans", "messages")],
