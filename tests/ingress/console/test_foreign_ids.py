@@ -1,0 +1,119 @@
+"""The console answers an id of another company as one that never existed: every address, every kind of id, drawn by
+hypothesis. Nothing of the other company is changed."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from domain.accounts.keys import create_key
+from domain.contract.shapes import SCOPES
+from domain.ids import IdKind, new_id, shown_id
+from domain.lifecycle import Environment, Role
+from domain.operations import csv_imports
+from ingress.console.app import PAGES
+from tests.domain.helpers import imported
+from tests.factories import Fleet
+from tests.ingress.console.conftest import Browser, World
+
+LEFT_OUT = {
+    "/sign-in": "takes no id; each attempt hashes a password",
+    "/set-password/{token}": "takes no id",
+    "/sign-out": "ends the session of the test",
+    "/sign-out-everywhere": "ends the session of the test",
+    "/account": "takes no id; shows a new secret each time",
+    "/account/password": "takes no id; hashes a password",
+}
+ADDRESSES = sorted(
+    (method, route.path)
+    for page in PAGES
+    for route in page.ADDRESSES
+    for method in sorted((route.methods or set()) - {"HEAD"})
+    if route.path not in LEFT_OUT
+)
+FIELDS = ("id", "company", "company_id", "driver", "key", "message", "route", "target_id", "unit", "value")
+"""The fields of forms and addresses that take an id, or a text that names a record."""
+
+_OTHER_PARTS: dict[str, str] = {"subject": "vehicles", "figure": "held", "queue": "imports", "place": "waiting"}
+_CHANGING = re.compile(r'name="form_token" value="\w+"|\b\d+ seconds? ago\b|\bin \d+ seconds?\b|\d\d:\d\d:\d\d')
+
+
+class House(NamedTuple):
+    """A company, an owner's browser, and an id of each kind."""
+
+    fleet: Fleet
+    browser: Browser
+    ids: Mapping[IdKind, UUID]
+
+
+@pytest.fixture
+def houses(world: World) -> tuple[House, House]:
+    return _house(world), _house(world)
+
+
+def _house(world: World) -> House:
+    fleet, now = world.new_fleet(), datetime.now(UTC)
+    with world.database.transaction() as connection:
+        ids: dict[IdKind, UUID] = {
+            "cmp": fleet.company_id,
+            "veh": fleet.trucks[0],
+            "drv": fleet.drivers[0],
+            "rte": imported(connection, fleet.live, now=now),
+            "key": create_key(
+                connection, fleet.company_id, name="k", environment=Environment.LIVE, scopes=list(SCOPES)
+            ).id,
+            "imp": csv_imports.begin(connection, fleet.company_id, "drivers", "a@b.c", rows_total=9, now=now),
+        }
+    return House(fleet, world.browser(Role.OWNER, fleet), ids)
+
+
+def _answer(browser: Browser, method: str, path: str, shown: str, hex: str) -> tuple[int, str, str]:
+    parts = {"id": hex if path.startswith("/requests") else shown, **_OTHER_PARTS}
+    address = re.sub(r"{(\w+)}", lambda part: parts.get(part[1], shown), path)
+    fields: dict[str, Any] = dict.fromkeys(FIELDS, shown)
+    if method == "GET":
+        answer = browser.get(address, params=fields)
+    else:
+        answer = browser.submit(address, **fields, reason="it is a test", kind="unit_number", what="arrival", stop="0")
+    text, location = (
+        _CHANGING.sub("", part).replace(shown, "ID").replace(hex, "ID")
+        for part in (answer.text, answer.headers.get("location", ""))
+    )
+    return answer.status_code, text, location
+
+
+def _rows(world: World, company_id: UUID) -> list[tuple[str]]:
+    """All that the company has and that the console can change."""
+    tables = ("routes", "vehicles", "drivers", "mappings", "api_keys", "csv_imports", "deals", "audit_log")
+    query = " UNION ALL ".join(f"SELECT it::text FROM {table} it WHERE company_id = %(id)s" for table in tables)
+    with world.database.transaction() as connection:
+        return sorted(connection.execute(query, {"id": company_id}).fetchall())
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    address=st.sampled_from(ADDRESSES),
+    kind=st.sampled_from(["cmp", "veh", "drv", "rte", "key", "imp"]),
+    turned=st.booleans(),
+)
+def test_an_id_of_another_company_is_answered_as_one_that_never_existed(
+    world: World, houses: tuple[House, House], address: tuple[str, str], kind: IdKind, turned: bool
+) -> None:
+    own, other = houses[::-1] if turned else houses
+    foreign, unknown = other.ids[kind], new_id()
+    before = _rows(world, other.fleet.company_id)
+    foreign_answer, unknown_answer = (
+        _answer(own.browser, *address, shown_id(kind, one), one.hex) for one in (foreign, unknown)
+    )
+    assert foreign_answer == unknown_answer
+    assert _rows(world, other.fleet.company_id) == before
