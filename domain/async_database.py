@@ -29,6 +29,8 @@ class AsyncPooledConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
 
     patience_seconds = SERVING.patience_seconds
     made_at = used_at = 0.0
+    visible: Visibility | None = NOTHING
+    """What its statements see. None: it is not known."""
 
     async def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
         """Raises ServerSilent and closes the connection: a late answer would belong to no statement any more."""
@@ -98,21 +100,23 @@ class AsyncDatabase:
     async def store(self, query: Query[Answer], visible: Visibility = NOTHING) -> Answer:
         """Asks PostgreSQL a query that stores something. Raises the same errors as `ask`. When the connection
         broke, the caller does not know whether it is stored."""
-        if visible is NOTHING:
-            async with self._borrowed() as connection:
-                return await query.on_async(connection)
-        async with self._transaction(visible) as connection:
+        async with self._showing(visible) as connection:
             return await query.on_async(connection)
 
     async def execute(self, command: Command, parameters: Sequence[Any], visible: Visibility) -> None:
         """Executes a command that stores something. Raises psycopg.Error."""
-        async with self._transaction(visible) as connection:
+        async with self._showing(visible) as connection:
             await command.execute(connection, parameters)
 
     @asynccontextmanager
-    async def _transaction(self, visible: Visibility) -> AsyncIterator[AsyncPooledConnection]:
-        """A connection for statements that go out together: PostgreSQL makes them one transaction."""
+    async def _showing(self, visible: Visibility) -> AsyncIterator[AsyncPooledConnection]:
+        """A connection for one statement, which sees what is `visible`. A connection that shows the same already costs
+        nothing more. Any other is told in the same round trip, and in the same transaction."""
         async with self._borrowed() as connection:
+            if connection.visible == visible:
+                yield connection
+                return
+            connection.visible = None
             try:
                 async with connection.pipeline():
                     await set_visibility_async(connection, visible)
@@ -123,6 +127,7 @@ class AsyncDatabase:
                     async with connection.transaction(force_rollback=True):
                         pass
                 raise
+            connection.visible = visible
 
     @asynccontextmanager
     async def _borrowed(self) -> AsyncIterator[AsyncPooledConnection]:

@@ -71,5 +71,5 @@ def set_visibility(connection: psycopg.Connection[Any], visibility: Visibility, 
 
 
 async def set_visibility_async(connection: psycopg.AsyncConnection[Any], visibility: Visibility) -> None:
-    """Change what the open transaction sees, until its end."""
-    await _SET.execute(connection, (visibility.companies, True, visibility.environments, True))
+    """Change what this transaction and later ones see, if it commits."""
+    await _SET.execute(connection, (visibility.companies, False, visibility.environments, False))
