@@ -5,6 +5,12 @@ The first wall stands in the statements: each asks for its company. The second o
 Every table of a company's data has a policy; see `domain/migrations/row_security.py`. The policies bind `SERVICE_ROLE`,
 the role under which these processes work. They do not bind the owner of the tables: migrations, the scheduler and
 commands work for all companies.
+
+PostgreSQL asks the policy about a row before it asks a condition that could tell of the row's values: a condition with
+a function or an operator that is not leakproof, or with `coalesce`. No index serves such a condition. So a condition
+that needs its index compares a column with another column, a parameter, a CASE, or a SELECT of its own, by `=`, `<` or
+`>`. It does not compare it with `coalesce(...)` or `body->>'name'`. `python -m tests.benchmarks.wall_plans` finds
+statements that lose an index.
 """
 
 from collections.abc import Collection, Iterable

@@ -195,7 +195,8 @@ _FIND = Statement(
     SELECT u.id AS user_id, u.email, u.role, u.totp_secret IS NOT NULL AS has_totp,
            c.id AS company_id, c.name AS company_name, c.time_zone, s.seen_at
     FROM sessions s JOIN users u ON u.id = s.user_id
-         LEFT JOIN companies c ON c.id = coalesce(u.company_id, s.company_id) AND c.retired_at IS NULL
+         LEFT JOIN companies c ON c.id = CASE WHEN u.company_id IS NULL THEN s.company_id ELSE u.company_id END
+             AND c.retired_at IS NULL
     WHERE s.token_hash = %(hash)s AND {_ALIVE} AND (u.company_id IS NULL OR c.id IS NOT NULL)
     """,  # noqa: S608 (constants of this module)
 )

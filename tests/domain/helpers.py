@@ -22,6 +22,7 @@ from domain.routes.plans import delivery
 from domain.routes.plans.delivery import DeliveryOutcome
 from domain.settings import Settings
 from domain.telematics.feed import Feed, store_positions
+from domain.visibility import SERVICE_ROLE, Visibility, set_visibility
 from tests.factories import PLAN, Fleet, route_input
 from tests.rows import named
 
@@ -52,6 +53,12 @@ def imported(
     route_id = pushed(connection, tenant, now=now, start=start or now + timedelta(hours=1), **changes)
     import_routes(connection, [route_id], now=now)
     return route_id
+
+
+def go_behind_the_wall(connection: Connection, visible: Visibility) -> None:
+    """From here on the transaction works as those of the service do."""
+    connection.execute(f"SET LOCAL ROLE {SERVICE_ROLE}")
+    set_visibility(connection, visible)
 
 
 def route_row(connection: Connection, route_id: UUID) -> Any:

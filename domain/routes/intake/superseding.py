@@ -64,14 +64,14 @@ _LOCK_WITH_OLDER = Command(
     f"""
     SELECT FROM routes WHERE id = ANY(ARRAY(
         SELECT r.id
-        FROM jsonb_to_recordset(%(pushed)s) AS pushed (company_id uuid, environment text, body jsonb)
+        FROM jsonb_to_recordset(%(pushed)s) AS pushed (company_id uuid, environment text, "externalId" text)
         JOIN {NAMED_ROUTE}
         UNION ALL
         SELECT old.id
-        FROM jsonb_to_recordset(%(pushed)s) AS pushed (company_id uuid, environment text, body jsonb)
+        FROM jsonb_to_recordset(%(pushed)s) AS pushed (company_id uuid, environment text, reference text)
         JOIN companies c ON c.id = pushed.company_id AND c.superseding
         JOIN routes old ON old.company_id = pushed.company_id AND old.environment = pushed.environment
-             AND old.reference = pushed.body->>'reference' AND old.reference <> '' AND old.{_MAY_BE_SUPERSEDED}))
+             AND old.reference = pushed.reference AND old.reference <> '' AND old.{_MAY_BE_SUPERSEDED}))
     ORDER BY id FOR UPDATE
     """  # noqa: S608 (constants)
 )
@@ -81,7 +81,9 @@ def lock_with_older(connection: Connection, pushed: Sequence[tuple[Tenant, Route
     """Locks the routes that these pushes name, and those that they may supersede, together in the order of their ids,
     like every transaction that locks several routes. Without that, a push that holds its own route and waits for an
     older one, and an import that holds the older one, would wait for each other."""
-    wanted = [{**tenant._asdict(), "body": body} for tenant, body in pushed]
+    wanted = [
+        {**tenant._asdict(), "externalId": body.external_id, "reference": body.reference} for tenant, body in pushed
+    ]
     _LOCK_WITH_OLDER.execute(connection, {"pushed": as_json(wanted)})
 
 

@@ -48,7 +48,8 @@ _LOCK = Statement(
     f"""
     SELECT pushed.position, r.id, r.status, r.revision,
            ROW ({PUSHED_COLUMNS}) IS NOT DISTINCT FROM ROW ({PUSHED_VALUES}) AS same_input
-    FROM jsonb_to_recordset(%s) AS pushed (position int, company_id uuid, environment text, body jsonb)
+    FROM jsonb_to_recordset(%s)
+         AS pushed (position int, company_id uuid, environment text, "externalId" text, body jsonb)
     JOIN {NAMED_ROUTE}
     ORDER BY r.id
     FOR UPDATE OF r
@@ -61,7 +62,8 @@ def lock_current(connection: Connection, pushed: Sequence[tuple[Tenant, RouteInp
     if not pushed:
         return []
     wanted = [
-        {"position": position, **tenant._asdict(), "body": body} for position, (tenant, body) in enumerate(pushed)
+        {"position": position, **tenant._asdict(), "externalId": body.external_id, "body": body}
+        for position, (tenant, body) in enumerate(pushed)
     ]
     found: list[CurrentRoute | None] = [None] * len(pushed)
     for row in _LOCK.all(connection, (as_json(wanted),)):

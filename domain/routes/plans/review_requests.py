@@ -34,7 +34,8 @@ _PLANNED = Statement(
                  WHERE f.vehicle_id = r.vehicle_id AND f.environment = r.environment
                    AND f.recorded_at >= r.arrived_at AND f.fuel_percent IS NOT NULL
                  ORDER BY f.recorded_at DESC LIMIT 2) AS readings
-    FROM routes r JOIN plans p ON p.id = coalesce(r.correction_id, r.plan_id)
+    FROM routes r
+    JOIN plans p ON p.id = CASE WHEN r.correction_id IS NULL THEN r.plan_id ELSE r.correction_id END
     WHERE r.id = ANY(%s) AND r.status IN ('planned', 'active') AND r.corrected_at IS NULL
     """,
 )

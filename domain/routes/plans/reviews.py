@@ -101,7 +101,8 @@ _PLAN_UNDER_REVIEW = Statement(
            (SELECT min(coalesce((departure_evidence->'fixes'->-1->>'recordedAt')::timestamptz, departed_at))
             FROM visits WHERE route_id = r.id AND departed_at IS NOT NULL) AS departed_at,
            (SELECT max(id) FROM price_sets WHERE company_id IS NULL OR company_id = r.company_id) AS newest_price_set
-    FROM routes r JOIN plans p ON p.id = coalesce(r.correction_id, r.plan_id)
+    FROM routes r
+    JOIN plans p ON p.id = CASE WHEN r.correction_id IS NULL THEN r.plan_id ELSE r.correction_id END
     WHERE r.id = %s AND r.arrived_at IS NOT NULL AND r.status IN ('planned', 'active') AND r.review_at IS NOT NULL
       AND r.corrected_at IS NULL
     """,  # noqa: S608 (constants of the package)

@@ -16,7 +16,8 @@ from domain.fleet.matching import GivenReference, Matched, unclear_references, w
 from domain.ids import new_id
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.route_matching import _ATTEMPT_ALL, _ATTEMPT_FREE
-from tests.domain.helpers import pushed, route_row
+from domain.visibility import of_companies
+from tests.domain.helpers import go_behind_the_wall, pushed, route_row
 from tests.factories import Fleet, make_fleet
 
 VINS = ("1XKAD49X0CJ000001", "1XKAD49X0CJ000002")
@@ -210,6 +211,7 @@ def test_a_reference_is_looked_up_by_its_own_index_in_tables_without_statistics(
     route_id = pushed(connection, fleet.live, now=now, start=now, vehicle=vehicle, driver=driver)
     for option in pool_options(SERVING, BY_KEY)["options"].removeprefix("-c ").split(" -c "):
         connection.execute("SELECT set_config(%s, %s, true)", option.split("="))
+    go_behind_the_wall(connection, of_companies([fleet.company_id]))
 
     parameters = {"ids": as_array([route_id]), "visited": False, "now": now}
     cursor = connection.execute("EXPLAIN (ANALYZE, FORMAT JSON) " + _ATTEMPT_ALL.text, parameters)

@@ -1,5 +1,5 @@
 """Lists of routes are read from an index, also where PostgreSQL plans before it knows the parameters, as the API's
-connections have it (`BY_KEY`)."""
+connections have it (`BY_KEY`), and behind the second wall."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -12,7 +12,8 @@ from domain.database import Connection
 from domain.lifecycle import RouteStatus
 from domain.routes.reading.lookups import _list_for
 from domain.tables.routes import Routes
-from tests.domain.helpers import imported
+from domain.visibility import of_tenants
+from tests.domain.helpers import go_behind_the_wall, imported
 from tests.domain.test_statements import in_libpq_style
 from tests.factories import make_fleet
 
@@ -40,7 +41,8 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def test_a_page_of_a_long_list_is_read_in_order_from_an_index(
     connection: Connection, now: datetime, query: RouteQuery
 ) -> None:
-    route_id = imported(connection, make_fleet(connection).live, now=now)
+    fleet = make_fleet(connection)
+    route_id = imported(connection, fleet.live, now=now)
     connection.execute(
         f"INSERT INTO routes (id, external_id, scheduled_start, {COPIED})"
         f" SELECT gen_random_uuid(), 'L' || n, scheduled_start + n * interval '1 min', {COPIED}"
@@ -48,6 +50,7 @@ def test_a_page_of_a_long_list_is_read_in_order_from_an_index(
         (route_id,),
     )
     connection.execute("ANALYZE routes")
+    go_behind_the_wall(connection, of_tenants([fleet.live]))
 
     statement = in_libpq_style(_list_for(query).page.text)
     ((explained,),) = connection.execute(f"EXPLAIN (GENERIC_PLAN, FORMAT JSON) {statement}").fetchall()
