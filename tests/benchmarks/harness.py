@@ -193,7 +193,7 @@ class Stack:
         address = HOST, free_port(HOST, 0)
         command = ["uvicorn", f"tests.benchmarks.{module}:app", "--loop", "uvloop", "--http", "httptools"]
         arguments = ["--port", str(address[1]), "--no-access-log", "--log-level", "warning", "--backlog", "2048"]
-        self.start_module(module, *command, *arguments, is_ready=lambda: _listens(address))
+        self.start_module(module, *command, *arguments, is_ready=lambda: listens(address))
         return address
 
     def start_module(self, name: str, *command: str, is_ready: Callable[[], bool] | None = None) -> None:
@@ -271,6 +271,10 @@ class Stack:
         seconds = time.perf_counter() - started
         shares.update({name: (spent - before[name]) / seconds for name, spent in self.cpu_seconds().items()})
 
+    def pids_of(self, name: str) -> list[int]:
+        """A process that was started here, and its children."""
+        return self._processes()[name]
+
     def _processes(self) -> dict[str, list[int]]:
         children: dict[int, list[int]] = {}
         for entry in Path("/proc").iterdir():
@@ -289,7 +293,7 @@ def busiest(shares: Mapping[str, float]) -> str:
     return "CPU: " + ", ".join(f"{name} {share:.0%}" for name, share in used if share >= 0.02)
 
 
-def _listens(address: Address) -> bool:
+def listens(address: Address) -> bool:
     try:
         socket.create_connection(address, timeout=1).close()
     except OSError:
