@@ -32,7 +32,8 @@ _CLAUSES = re.compile(r"(\w+)(?:\)::\w+)?\s*(=|<|>|<=|>=|@>|&&|\?)")
 class Scan(NamedTuple):
     node: str
     table: str
-    index: str
+    by: str
+    """The index."""
     columns: tuple[str, ...]
     """The columns that the condition of the index compares."""
 
@@ -59,7 +60,7 @@ def lost_columns(owner: dict[str, Any], service: dict[str, Any]) -> list[Scan]:
     return [
         one
         for one in scans(owner)
-        if (same := [it for it in left if it.index == one.index])
+        if (same := [it for it in left if it.by == one.by])
         and not any(set(it.columns) >= set(one.columns) for it in same)
     ]
 

@@ -131,7 +131,7 @@ class Parameter(NamedTuple):
 
 
 _PLACEHOLDER = re.compile(r"%(?:\((?P<name>\w+)\))?[sb]")
-_COMPARED = re.compile(r"(?P<name>\w+)\)?\s*(?P<operator><>|<=|>=|=|<|>)\s*(?:ANY\s*\(|\w+\()?\s*$")
+_COMPARED = re.compile(r"(?P<name>\w+)\)?\s*(?P<operator><>|<=|>=|=|<|>)\s*(?:ANY\s*\(|\(SELECT \w+\(|\w+\()?\s*$")
 _LIMITED = re.compile(r"\b(?P<name>LIMIT|OFFSET)\s+$")
 _ALIGNED = (
     re.compile(r"unnest\((?P<values>[^()]*(?:\([^()]*\)[^()]*)*)\)[\w\s]*? AS \w+ \((?P<names>[^)]*)\)"),
