@@ -30,7 +30,7 @@ class AsyncPooledConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
     patience_seconds = SERVING.patience_seconds
     made_at = used_at = 0.0
     visible: Visibility | None = NOTHING
-    """What its statements see. None: it is not known."""
+    """The rows that its statements see. None: it is not known."""
 
     async def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
         """Raises ServerSilent and closes the connection: a late answer would belong to no statement any more."""

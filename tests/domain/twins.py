@@ -307,4 +307,4 @@ STATES: tuple[tuple[str, ...], ...] = (
     ("UPDATE routes SET status = 'completed', vehicle_id = company_id, driver_id = company_id",),
     tuple(f"UPDATE {table} SET retired_at = '2026-11-02'" for table in ("companies", "vehicles", "drivers")),
 )
-"""What happens to all rows, one change after the other, so that each statement finds something in one of the states."""
+"""Changes of all rows, one after the other, so that each statement finds something in one of the states."""
