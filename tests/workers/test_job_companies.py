@@ -85,6 +85,7 @@ def test_a_job_sees_its_companies_at_every_attempt(server: Server, queue: JobQue
         ({COMPANIES: [ONE.hex, OTHER.hex]}, [ONE, OTHER]),
         ({COMPANIES: []}, []),
     ],
+    ids=["earlier release", "one", "several", "none"],
 )
 def test_only_a_job_of_an_earlier_release_leaves_its_companies_open(
     options: Mapping[str, Any], companies: list[UUID] | None
