@@ -232,7 +232,8 @@ class BoundedConnection(HttpToolsProtocol):
     def _begin_exchange(self) -> None:
         """Answers the request whose head is complete, after those before it. No request becomes anything but HTTP."""
         url, version = httptools.parse_url(self.url), self.parser.get_http_version()
-        if version not in ("1.1", "1.0"):
+        hosts = [name for name, _ in self.headers].count(b"host")
+        if version not in ("1.1", "1.0") or hosts > 1 or (version == "1.1" and not hosts):  # RFC 9112, section 3.2
             self._give_up(MALFORMED)
         scope, path = self.scope, url.path.decode("ascii")
         scope["method"] = method = self._method or self.parser.get_method().decode("ascii")

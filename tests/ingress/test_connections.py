@@ -46,9 +46,9 @@ MIB = 1024 * 1024
 @pytest.mark.parametrize(
     ("beginning", "endless"),
     [
-        (b"GET /healthz HTTP/1.1\r\nX-Long: ", b"x" * 65536),
-        (b"GET /healthz HTTP/1.1\r\n", b"X-Many: 1\r\n" * 1000),
-        (b"GET /healthz HTTP/1.1\r\n", b"x" * 65536),
+        (b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: ", b"x" * 65536),
+        (b"GET /healthz HTTP/1.1\r\nHost: x\r\n", b"X-Many: 1\r\n" * 1000),
+        (b"GET /healthz HTTP/1.1\r\nHost: x\r\n", b"x" * 65536),
         (b"GET /", b"x" * 65536),
         (b"", b"\r\n" * 4096),
         (GET, b"\r\n" * 4096),
@@ -71,21 +71,23 @@ def test_an_endless_head_is_refused_early(stranger: Stranger, beginning: bytes, 
 def test_a_head_within_the_bound_is_read_and_a_larger_one_is_431(service: Service) -> None:
     for size, status in ((30_000, 200), (33_000, 431), (200_000, 431)):
         with Stranger(service) as stranger:
-            stranger.send(b"GET /healthz HTTP/1.1\r\nConnection: close\r\nX-Long: " + b"x" * size + b"\r\n\r\n")
+            stranger.send(
+                b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Long: " + b"x" * size + b"\r\n\r\n"
+            )
             assert stranger.status() == status
 
 
 def test_endless_trailers_are_refused(service: Service, client: Client) -> None:
     with Stranger(service) as stranger:
-        head = f"POST /v1/routes HTTP/1.1\r\nAuthorization: Bearer {client.key}\r\n".encode()
+        head = f"POST /v1/routes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {client.key}\r\n".encode()
         stranger.send(head + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n")
         assert stranger.send_on_and_on(b"X-Trailer: 1\r\n" * 1000, max_bytes=40 * MIB) < 20 * MIB
 
 
 def test_trailers_are_no_headers(service: Service, client: Client) -> None:
     with Stranger(service) as stranger:
-        head = b"POST /v1/routes HTTP/1.1\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
-        stranger.send(head + f"Authorization: Bearer {client.key}\r\n\r\n".encode())
+        head = b"POST /v1/routes HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+        stranger.send(head + b"2\r\n{}\r\n0\r\n" + f"Authorization: Bearer {client.key}\r\n\r\n".encode())
         assert stranger.status() == 401
 
 
@@ -96,7 +98,7 @@ def test_a_silent_connection_is_closed(stranger: Stranger) -> None:
 
 
 def test_a_trickling_head_is_cut_off(stranger: Stranger) -> None:
-    stranger.send(b"GET /healthz HTTP/1.1\r\nX-Slow: ")
+    stranger.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: ")
 
     assert stranger.send_on_and_on(b"x", max_bytes=100, pause=0.1) < 80
 
@@ -123,7 +125,9 @@ def test_many_requests_one_after_the_other_are_served(stranger: Stranger) -> Non
     """More bytes than one head may have, and bodies larger than that."""
     for size in (0, 100_000, 2000):
         for _ in range(20):
-            stranger.send(f"POST /v1/routes HTTP/1.1\r\nContent-Length: {size}\r\n\r\n".encode() + b"x" * size)
+            stranger.send(
+                f"POST /v1/routes HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\n\r\n".encode() + b"x" * size
+            )
             assert stranger.one_answer() == 401
 
 
@@ -145,7 +149,7 @@ def test_a_request_is_answered_once_though_its_body_is_late(stranger: Stranger, 
 
 def test_a_few_pipelined_requests_are_answered_in_order_and_a_flood_is_cut_off(service: Service) -> None:
     with Stranger(service) as stranger:
-        stranger.send(GET * 4 + b"GET /nowhere HTTP/1.1\r\nConnection: close\r\n\r\n")
+        stranger.send(GET * 4 + b"GET /nowhere HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         answer = stranger.answer()
         assert (answer.count(b"HTTP/1.1 200"), answer.count(b"HTTP/1.1 404")) == (4, 1)
     with Stranger(service) as stranger:
@@ -242,7 +246,7 @@ def test_refused_connections_do_not_fill_the_log(service: Service, logs: Path) -
                 assert stranger.status() == 400
     for _ in range(20):
         with Stranger(service) as stranger:
-            stranger.send(b"GET /healthz HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+            stranger.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
             assert stranger.one_answer() == 200
 
     time.sleep(1.5)
@@ -253,9 +257,9 @@ def test_refused_connections_do_not_fill_the_log(service: Service, logs: Path) -
     ("data", "status", "code"),
     [
         (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", 400, "validation_error"),
-        (b"POST /v1/routes HTTP/1.1\r\nContent-Length: x\r\n\r\n", 400, "validation_error"),
+        (b"POST /v1/routes HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n", 400, "validation_error"),
         (b"GET /" + b"x" * 33_000 + b" HTTP/1.1\r\n\r\n", 431, "content_too_large"),
-        (b"GET /healthz HTTP/1.1\r\nX-Slow", 408, "validation_error"),
+        (b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow", 408, "validation_error"),
     ],
     ids=["no HTTP", "no length", "a large head", "a slow head"],
 )

@@ -81,8 +81,8 @@ def test_a_body_that_turns_invalid_counts_as_no_server_error(client: Client, met
     address = urlsplit(client.service.url)
     before = requests(metrics, "/v1/routes", 499)
     with socket.create_connection((address.hostname, address.port), timeout=10) as stranger:
-        head = f"POST /v1/routes HTTP/1.1\r\nAuthorization: Bearer {client.key}\r\nTransfer-Encoding: chunked\r\n\r\n"
-        stranger.sendall(head.encode() + b"1\r\n{\r\n")
+        head = f"POST /v1/routes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {client.key}\r\n".encode()
+        stranger.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n")
         time.sleep(1)  # until its body is waited for
         stranger.sendall(b"nonsense\r\n")
         assert stranger.recv(65536).startswith(b"HTTP/1.1 400 ")

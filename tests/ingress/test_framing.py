@@ -168,27 +168,27 @@ def test_a_connect_request_is_answered_and_ends_the_connection() -> None:
 @pytest.mark.parametrize(
     "head",
     [
-        b"POST /1 HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n",
-        b"POST /1 HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n",
-        b"POST /1 HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 3\r\n",
-        b"POST /1 HTTP/1.1\r\nContent-Length: 3, 3\r\n",
-        b"POST /1 HTTP/1.1\r\nContent-Length: +3\r\n",
-        b"POST /1 HTTP/1.1\r\nContent-Length:\r\n",
-        b"POST /1 HTTP/1.1\r\nContent-Length : 3\r\n",
-        b"POST /1 HTTP/1.1\r\nContent-Length: 0x3\r\n",
-        b"POST /1 HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n",
-        b"POST /1 HTTP/1.1\r\nTransfer-Encoding: xchunked\r\n",
-        b"GET /1 HTTP/1.1\r\nTransfer-Encoding: identity\r\n",
-        b"POST /1 HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n",
-        b"POST /1 HTTP/1.1\r\nTransfer-Encoding: chunked, chunked\r\n",
-        b"POST /1 HTTP/1.1\r\nTransfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n",
-        b"POST /1 HTTP/1.1\r\nTransfer-Encoding:\r\n",
-        b"POST /1 HTTP/1.1\r\nTransfer-Encoding:\r\n chunked\r\n",
-        b"POST /1 HTTP/1.1\r\nTransfer-Encoding: chunked;q=1\r\n",
-        b"POST /1 HTTP/1.1\r\nX: a\r\n b\r\n",
-        b"POST /1 HTTP/1.1\r\nX: a\nContent-Length: 3\r\n",
-        b"POST /1 HTTP/1.1\r\nX: a\rContent-Length: 3\r\n",
-        b"POST /1 HTTP/1.1\r\nX: a\0b\r\n",
+        b"POST /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n",
+        b"POST /1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n",
+        b"POST /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 3\r\n",
+        b"POST /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 3, 3\r\n",
+        b"POST /1 HTTP/1.1\r\nHost: x\r\nContent-Length: +3\r\n",
+        b"POST /1 HTTP/1.1\r\nHost: x\r\nContent-Length:\r\n",
+        b"POST /1 HTTP/1.1\r\nHost: x\r\nContent-Length : 3\r\n",
+        b"POST /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 0x3\r\n",
+        b"POST /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n",
+        b"POST /1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: xchunked\r\n",
+        b"GET /1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: identity\r\n",
+        b"POST /1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n",
+        b"POST /1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, chunked\r\n",
+        b"POST /1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n",
+        b"POST /1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding:\r\n",
+        b"POST /1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding:\r\n chunked\r\n",
+        b"POST /1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked;q=1\r\n",
+        b"POST /1 HTTP/1.1\r\nHost: x\r\nX: a\r\n b\r\n",
+        b"POST /1 HTTP/1.1\r\nHost: x\r\nX: a\nContent-Length: 3\r\n",
+        b"POST /1 HTTP/1.1\r\nHost: x\r\nX: a\rContent-Length: 3\r\n",
+        b"POST /1 HTTP/1.1\r\nHost: x\r\nX: a\0b\r\n",
         b"GET /1 HTTP/0.9\r\nConnection: keep-alive\r\n",
         b"GET /1 HTTP/2.0\r\nConnection: keep-alive\r\n",
         b"GET /1\r\n",
@@ -209,6 +209,35 @@ def test_an_http_1_0_request_closes_its_connection() -> None:
         assert served == Served([Seen("POST", "/1", b"abc")], [200], True)
 
 
+@pytest.mark.parametrize("upgrade", [b"", UPGRADE])
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /1 HTTP/1.1\r\n",
+        b"BREW /1 HTTP/1.1\r\n",
+        b"GET http://x/1 HTTP/1.1\r\n",
+        b"GET /1 HTTP/1.1\r\nHost: x\r\nHost: x\r\n",
+        b"GET /1 HTTP/1.1\r\nHost: x\r\nX: y\r\nhost: z\r\n",
+        b"GET /1 HTTP/1.0\r\nHost: x\r\nHost: z\r\n",
+    ],
+)
+def test_a_request_without_host_or_with_two_is_refused(head: bytes, upgrade: bytes) -> None:
+    """RFC 9112, section 3.2: a proxy before us may have chosen by the one that we do not see."""
+    assert serve([head + upgrade + b"\r\n" + GET % 2]) == Served([], [400], True)
+
+
+def test_a_host_may_be_empty_and_http_1_0_needs_none() -> None:
+    assert serve([b"GET /1 HTTP/1.1\r\nHost:\r\n\r\n"]).statuses == [200]
+    assert serve([b"GET /1 HTTP/1.0\r\n\r\n"]).statuses == [200]
+
+
+def test_a_host_among_trailers_does_not_count() -> None:
+    chunked = b"POST /1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nHost: z\r\n\r\n"
+
+    assert serve([chunked + GET % 2]).statuses == [200, 200]
+    assert serve([chunked + b"GET /2 HTTP/1.1\r\n\r\n"]) == Served([Seen("POST", "/1", b"")], [200], True)
+
+
 # --- Requests before a refused one are answered ------------------------------------------------------------------
 
 
@@ -218,16 +247,16 @@ def test_an_http_1_0_request_closes_its_connection() -> None:
         b"BREW /2 HTTP/1.1\r\nHost: x\r\n\r\n",
         b"\x16\x03\x01",
         b"GET /2 HTTP/1.1\r\nHo st: x\r\n\r\n",
-        b"GET /2 HTTP/1.1\r\nX-Long: " + b"x" * 40_000,
-        b"POST /2 HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-        b"POST /2 HTTP/1.1\r\nTransfer-Encoding: xchunked\r\n\r\nzz\r\n",
-        b"BREW /2 HTTP/1.1\r\n\r\nBREW /3 HTTP/1.1\r\n\r\n",
+        b"GET /2 HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 40_000,
+        b"POST /2 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"POST /2 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: xchunked\r\n\r\nzz\r\n",
+        b"BREW /2 HTTP/1.1\r\nHost: x\r\n\r\nBREW /3 HTTP/1.1\r\nHost: x\r\n\r\n",
     ],
     ids=["unknown method", "no HTTP", "no header", "large head", "no chunk", "no encoding", "two unknown methods"],
 )
 @pytest.mark.parametrize("count", [1, 3])
 def test_bytes_after_a_whole_request_do_not_change_its_answer(behind: bytes, count: int) -> None:
-    whole = b"POST /1 HTTP/1.1\r\n" + with_length(b"abc")
+    whole = b"POST /1 HTTP/1.1\r\nHost: x\r\n" + with_length(b"abc")
 
     assert serve([whole * count + behind[:9], behind[9:]], at_once=True) == Served(
         [Seen("POST", "/1", b"abc")] * count, [200] * count, True
@@ -235,7 +264,7 @@ def test_bytes_after_a_whole_request_do_not_change_its_answer(behind: bytes, cou
 
 
 def test_a_request_is_answered_once_though_its_body_goes_wrong_afterwards() -> None:
-    head = b"POST /1 HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = b"POST /1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 
     assert serve([head, b"zz\r\n"], reads=False) == Served([Seen("POST", "/1", b"")], [200], True)
     assert serve([head, b"zz\r\n"]) == Served([], [400], True)
@@ -254,7 +283,7 @@ def test_a_delete_is_answered_though_its_body_goes_wrong(before: bytes, at_once:
 
 
 def test_a_connection_stays_open_after_a_body_that_no_endpoint_reads() -> None:
-    served = serve([b"POST /1 HTTP/1.1\r\nContent-Length: 6\r\n\r\n", b"abc", b"def" + GET % 2], reads=False)
+    served = serve([b"POST /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\n", b"abc", b"def" + GET % 2], reads=False)
 
     assert [one.path for one in served.seen] == ["/1", "/2"]
     assert not served.closed
@@ -262,7 +291,7 @@ def test_a_connection_stays_open_after_a_body_that_no_endpoint_reads() -> None:
 
 def test_a_client_that_is_answered_before_100_continue_begins_a_new_connection() -> None:
     """Nobody knows whether the next bytes are that body or another request."""
-    head = b"POST /1 HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
+    head = b"POST /1 HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
     smuggled = GET % 666
 
     assert serve([head % len(smuggled), smuggled], reads=False) == Served([Seen("POST", "/1", b"")], [200], True)
