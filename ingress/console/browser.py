@@ -89,7 +89,8 @@ def due_after(size: int, began: float, patience_seconds: float) -> float:
 def declared_bytes(request: Request, most: int) -> int:
     """The size that the body declares; `most` where it declares none. Raises TooLarge."""
     length = request.headers.get("content-length", "")
-    declared = int(length) if length.isascii() and length.isdecimal() else most
+    is_number = length.isascii() and length.isdecimal()
+    declared = int(length.lstrip("0") or "0") if is_number else most  # Python reads no more than 4,300 digits
     if declared > most:
         raise TooLarge(most)
     return declared

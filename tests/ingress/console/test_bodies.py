@@ -103,6 +103,13 @@ def test_a_form_that_never_arrives_is_refused_in_time(
     assert seconds < 2 * SECONDS + 2
 
 
+def test_a_declared_length_may_have_any_number_of_zeros_in_front(hasty: World) -> None:
+    """Python refuses to read a number of more than 4,300 digits."""
+    length = f"Content-Length: {3:05000}"
+    with closing(begun(hasty.browser(), "/sign-in", FORM, length, "Connection: close", body=b"a=1")) as sent:
+        assert answer_of(sent)[0] == 403
+
+
 def test_forms_that_never_arrive_block_no_other_user(hasty: World) -> None:
     email = hasty.new_user()
     crowd = [begun(hasty.browser(), "/sign-in", FORM, "Content-Length: 60000") for _ in range(200)]
