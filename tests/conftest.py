@@ -57,7 +57,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     _servers.close()
 
 
-_NEED_SERVERS = {"chaos", "contract", "faults", "pipeline", "scheduler"}
+_NEED_SERVERS = {"chaos", "contract", "faults", "fuzz", "pipeline", "scheduler"}
 """Folders in which every test needs servers: loading their modules takes longer than the quick tests themselves."""
 
 
