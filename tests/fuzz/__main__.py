@@ -32,7 +32,7 @@ from tests.fuzz.forms import Forms
 from tests.fuzz.stack import Stack, running_stack
 from tests.fuzz.wire import both_servers
 
-SHARES = {"bytes": 0.45, "api": 0.2, "feed": 0.15, "csv": 0.1, "console": 0.1}
+SHARES = {"bytes": 0.6, "api": 0.06, "feed": 0.14, "csv": 0.12, "console": 0.08}
 """The share of each part in all cases. The quick ones get more."""
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

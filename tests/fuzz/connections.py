@@ -20,7 +20,7 @@ _SILENCE_SECONDS = 0.05
 
 
 class Bytes(Part):
-    """Each case goes to both connections; half of them also to a running ingress or console."""
+    """Each case goes to both connections; a quarter of them also to a running ingress or console."""
 
     name = "bytes"
 
@@ -37,11 +37,11 @@ class Bytes(Part):
             raise Fault(found.unexplained)
         for reason in found.reasons or ("equal",):
             self.counts[reason] += 1
-        if self._keys is not None and len(case.data) % 4 == 0:
+        if self._keys is not None and len(case.data) % 8 == 0:
             key = self._keys.next(count=20)
             header = b"Host: x\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\n" % key.encode()
             self._send(self._keys.url, _with_paths(case.data, _API).replace(b"Host: x\r\n", header))
-        elif self._console_url and len(case.data) % 4 == 1:
+        elif self._console_url and len(case.data) % 8 == 1:
             header = b"Host: x\r\nContent-Type: application/x-www-form-urlencoded\r\nCookie: fuelroute=%s\r\n" % (
                 b"a" * 43
             )
