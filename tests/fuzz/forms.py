@@ -1,6 +1,7 @@
 """The part `console`: every form that a page of the console shows, with other values than people type."""
 
 import re
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from domain.ids import new_id
 from domain.lifecycle import Environment, Role
-from tests.browser.pages import PAGES
+from tests.browser.pages import PAGES, Site
 from tests.factories import JOLIET, NEWARK, route_body
 from tests.fuzz.csv_files import cells
 from tests.fuzz.engine import HANG_SECONDS, Fault, Part
@@ -19,7 +20,12 @@ from tests.fuzz.stack import Stack
 from tests.ingress.console.conftest import Browser
 
 _ROLES = (Role.OPERATOR, Role.OWNER, Role.DISPATCHER, Role.VIEWER, None)
-_ENDS_SESSION = ("/sign-out", "/sign-out-everywhere")
+_DRAWN_ROLES = (*_ROLES[:3] * 3, *_ROLES)
+"""Roles with many forms come more often."""
+_MOST_QUERY = 30_000
+"""Characters of a query: a longer head is refused, as the part `bytes` shows."""
+_OF_A_KIND = 3
+"""Pages of one kind, such as of one route each, that are read for their forms."""
 
 
 class Form(NamedTuple):
@@ -70,7 +76,7 @@ _bodies = st.sampled_from([b"", b"&&&", b"=", b"a" * 70_000, b"&".join([b"a=1"] 
 @st.composite
 def sent_forms(draw: st.DrawFn) -> Sent:
     return Sent(
-        draw(st.sampled_from(_ROLES)),
+        draw(st.sampled_from(_DRAWN_ROLES)),
         draw(st.integers(0, 999)),
         draw(st.lists(st.tuples(st.integers(0, 30), st.none() | _values), max_size=4)),
         draw(st.sampled_from(["right"] * 6 + ["wrong", "none"])),
@@ -124,7 +130,8 @@ class Forms(Part):
         self._world = stack.console
         self._fleet = _furnished(stack)
         self._browsers = {role: self._browser(role) for role in _ROLES}
-        self._forms: dict[Role | None, list[Form]] = {}
+        self._forms: dict[Role | None, list[list[Form]]] = {}
+        """The forms of each role, those with one address together."""
         self._read_forms()
 
     def cases(self) -> st.SearchStrategy[Sent]:
@@ -137,24 +144,30 @@ class Forms(Part):
         self._read_forms()
 
     def check(self, case: Sent) -> None:
-        forms = self._forms[case.role]
-        form = forms[case.form % len(forms)]
+        addresses = self._forms[case.role]
+        number, address = divmod(case.form, len(addresses))
+        form = addresses[address][number % len(addresses[address])]
         browser = self._browsers[case.role]
         fields: list[tuple[str, str | bytes | None]] = list(form.fields)
         for at, value in case.changes:
             if fields:
                 name = fields[at % len(fields)][0]
                 fields[at % len(fields)] = (name, value)
+        if case.role is None:
+            browser.look("/sign-in")
         token = {"right": browser.token, "wrong": "0" * 64, "none": None}[case.token]
         pairs = [(name, token if name == "form_token" else value) for name, value in fields]
         text = "&".join(f"{quote(name)}={_quoted(value)}" for name, value in pairs if value is not None)
-        self._send(browser, case, form, text)
-        if form.action in _ENDS_SESSION and case.token == "right":
+        answer = self._send(browser, case, form, text, token)
+        if case.role is not None and "set-cookie" in answer.headers:  # the session has ended
             self._browsers[case.role] = self._browser(case.role)
 
-    def _send(self, browser: Browser, case: Sent, form: Form, text: str) -> None:
+    def _send(self, browser: Browser, case: Sent, form: Form, text: str, token: str | None) -> httpx.Response:
         headers = {"HX-Request": "true"} if case.is_part else {}
-        headers |= {"Content-Type": "application/x-www-form-urlencoded"} if form.method == "POST" else {}
+        if form.action.endswith("/import"):
+            headers |= {"Content-Type": "text/csv", "X-Form-Token": token or ""}
+        elif form.method == "POST":
+            headers["Content-Type"] = "application/x-www-form-urlencoded"
         request: dict[str, Any] = {
             "headers": [(k.encode(), v.encode("latin-1")) for k, v in (headers | dict(case.headers)).items()]
         }
@@ -162,7 +175,7 @@ class Forms(Part):
             request["content"] = text.encode() if case.body is None else case.body
             address = form.action
         else:
-            address = f"{urlsplit(form.action).path}?{text}"
+            address = f"{urlsplit(form.action).path}?{text[:_MOST_QUERY]}"
         what = f"{form.method} {address} as {case.role} {request}"
         try:
             answer = browser.request(form.method, address, timeout=HANG_SECONDS, **request)
@@ -171,10 +184,10 @@ class Forms(Part):
         self.counts[f"{form.method} {answer.status_code}"] += 1
         if answer.status_code >= 500:
             raise Fault(f"{answer.status_code} for {what}"[:3000])
-        if form.method == "POST" and case.token != "right" and answer.status_code < 400:
-            if answer.headers.get("location", "").startswith("/sign-in"):
-                return
+        is_done = answer.status_code < 400 and not answer.headers.get("location", "").startswith("/sign-in")
+        if form.method == "POST" and case.token != "right" and is_done:
             raise Fault(f"{answer.status_code} without the right token for {what}"[:3000])
+        return answer
 
     def _browser(self, role: Role | None) -> Browser:
         browser = self._world.browser(role, self._fleet) if role is not None else self._world.browser()
@@ -184,25 +197,42 @@ class Forms(Part):
 
     def _read_forms(self) -> None:
         for role, browser in self._browsers.items():
-            forms: dict[Form, None] = {}
-            todo = ["/sign-in"] if role is None else [page.address for page in PAGES if "{" not in page.address]
-            todo += ["/matching/vehicles", "/matching/drivers", "/mappings/vehicles", "/mappings/drivers"]
-            seen: set[str] = set()
-            while todo and len(seen) < self._most_pages:
-                path = todo.pop(0)
-                shape = re.sub(r"[0-9a-f]{16,}", "ID", path)
-                if shape in seen or urlsplit(path).path.endswith((".csv", "/stream")):
-                    continue
-                seen.add(shape)
-                answer = browser.get(path, follow_redirects=True)
-                if answer.status_code != 200:
-                    continue
+            if role is None:
+                paths = [
+                    "/sign-in",
+                    Site(self._world.url, self._world.database, self._fleet.company_id).password_link(),
+                ]
+            else:
+                paths = [page.address for page in PAGES if "{" not in page.address and page.role is not None]
+                paths += ["/matching/vehicles", "/matching/drivers", "/mappings/vehicles", "/mappings/drivers"]
+            by_address: dict[str, list[Form]] = {}
+            for form in self._forms_from(browser, paths):
+                by_address.setdefault(_kind_of(form.action), []).append(form)
+            self._forms[role] = list(by_address.values())
+        self.counts["addresses of forms"] = sum(map(len, self._forms.values()))
+
+    def _forms_from(self, browser: Browser, paths: list[str]) -> list[Form]:
+        """The forms of the pages, and of the pages that they lead to."""
+        forms: dict[Form, None] = {}
+        seen: Counter[str] = Counter()
+        while paths and seen.total() < self._most_pages:
+            path = paths.pop(0)
+            kind = _kind_of(path)
+            if seen[kind] >= (_OF_A_KIND if kind != path else 1) or urlsplit(path).path.endswith((".csv", "/stream")):
+                continue
+            seen[kind] += 1
+            answer = browser.get(path, follow_redirects=True)
+            if answer.status_code == 200:
                 reader = _Reader(urlsplit(path).path)
                 reader.feed(answer.text)
                 forms.update(dict.fromkeys(reader.forms))
-                todo += [link for link in reader.links if len(link) < 300]
-            self._forms[role] = list(forms)
-        self.counts["forms"] = sum(map(len, self._forms.values()))
+                paths += [link for link in reader.links if len(link) < 300]
+        return list(forms)
+
+
+def _kind_of(path: str) -> str:
+    """The address without the ids in it."""
+    return re.sub(r"[0-9a-f]{16,}", "ID", path)
 
 
 def _quoted(value: str | bytes) -> str:
