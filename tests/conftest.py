@@ -18,7 +18,6 @@ from uuid import uuid4
 import psycopg
 import pytest
 from hypothesis import settings as hypothesis_settings
-from hypothesis.internal.conjecture import providers as hypothesis_providers
 
 from deploy.embedded import EmbeddedPostgres, EmbeddedRedis, running
 from domain.database import Connection, Database
@@ -27,6 +26,7 @@ from domain.queue.job_queue import JobQueue
 from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
 from tests.factories import Fleet, make_fleet
+from tests.repeatable import draw_the_same_examples
 from tests.servers import own_redis
 from tests.service import Client, Service, running_service
 
@@ -40,8 +40,7 @@ _servers = ExitStack()
 def pytest_configure(config: pytest.Config) -> None:
     """Starts the servers, once: pytest's parallel workers inherit their addresses."""
     if config.getoption("hypothesis_profile", default=None) is None:
-        # it also draws the numbers in the code of all modules loaded by then: after other tests, other examples
-        hypothesis_providers._get_local_constants = lambda: hypothesis_providers._local_constants
+        draw_the_same_examples()
     for name in [name for name in os.environ if name.startswith("FUELROUTE_")]:
         del os.environ[name]  # what is set for a person's own stack must not reach the tests
     if hasattr(config, "workerinput") or config.option.collectonly or "not servers" in config.option.markexpr:

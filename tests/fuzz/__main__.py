@@ -31,6 +31,7 @@ from tests.fuzz.feed import Feed
 from tests.fuzz.forms import Forms
 from tests.fuzz.stack import Stack, running_stack
 from tests.fuzz.wire import both_servers
+from tests.repeatable import draw_the_same_examples
 
 SHARES = {"bytes": 0.6, "api": 0.06, "feed": 0.14, "csv": 0.12, "console": 0.08}
 """The share of each part in all cases. The quick ones get more."""
@@ -68,6 +69,7 @@ def fuzz(
     unknown = sorted(set(chosen) - SHARES.keys())
     if unknown:
         raise CommandFailed(f"no such part: {', '.join(unknown)}; choose from {', '.join(SHARES)}")
+    draw_the_same_examples()
     logging.disable(logging.CRITICAL)  # uvicorn's, which warns of each malformed request
     warnings.simplefilter("ignore", HypothesisWarning)  # of large cases
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
@@ -86,10 +88,11 @@ def fuzz(
             outcomes.append(outcome)
             for finding in outcome.findings:
                 bar.console.print(printable(str(finding), keep="\n"), highlight=False, markup=False, soft_wrap=True)
-    _report(outcomes, time.monotonic() - began)
+    report(outcomes, time.monotonic() - began)
 
 
-def _report(outcomes: list[Outcome], seconds: float) -> None:
+def report(outcomes: list[Outcome], seconds: float) -> None:
+    """Print what the cases came to. Ends the program with status 1 when something was found."""
     for outcome in outcomes:
         found = len(outcome.findings)
         screen.print(f"{outcome.part}: {outcome.cases:,} cases in {outcome.seconds:.0f} s, {found} findings")

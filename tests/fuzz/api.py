@@ -82,9 +82,8 @@ class Api(Part):
             case.validate_response(answer, checks=self._checks)
         except (Failure, FailureGroup) as failure:
             faults = failure.exceptions if isinstance(failure, FailureGroup) else [failure]
-            self.failing = case.as_curl_command()
             said = "; ".join(f"{type(one).__name__}: {one}" for one in faults)
-            raise Fault(f"{said}; {answer.status_code} {answer.text[:500]}") from failure
+            raise Fault(f"{said}; {answer.status_code} {answer.text[:500]} to {case.as_curl_command()}") from failure
         if answer.status_code == 201 and zlib.crc32(answer.content) % 4 == 0:
             self._arrive(answer.json())
 
