@@ -26,7 +26,7 @@ from tests.fuzz.api import Api
 from tests.fuzz.clients import Keys
 from tests.fuzz.connections import Bytes
 from tests.fuzz.csv_files import CsvFiles
-from tests.fuzz.engine import Outcome, Part, run_part
+from tests.fuzz.engine import Finding, Outcome, Part, run_part
 from tests.fuzz.feed import Feed
 from tests.fuzz.forms import Forms
 from tests.fuzz.stack import Stack, running_stack
@@ -75,20 +75,30 @@ def fuzz(
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     whole = sum(SHARES[name] for name in chosen)
     began = time.monotonic()
-    outcomes = []
+    outcomes: list[Outcome] = []
     with running_stack() as stack, ExitStack() as open_until_end, Progress(console=errors) as bar:
         makers = parts_of(stack, open_until_end)
         for name in chosen:
+            if any(outcome.counts["stopped by hand"] for outcome in outcomes):
+                break
             size = max(round(cases * SHARES[name] / whole), 1)
             task = bar.add_task(name, total=size)
             part = makers[name]()
-            outcome = run_part(
-                part, seed=seed, cases=size, advance=partial(bar.advance, task), after=stack.require_no_errors
+            outcomes.append(
+                run_part(
+                    part,
+                    seed=seed,
+                    cases=size,
+                    advance=partial(bar.advance, task),
+                    after=stack.require_no_errors,
+                    tell=partial(_tell, bar),
+                )
             )
-            outcomes.append(outcome)
-            for finding in outcome.findings:
-                bar.console.print(printable(str(finding), keep="\n"), highlight=False, markup=False, soft_wrap=True)
     report(outcomes, time.monotonic() - began)
+
+
+def _tell(bar: Progress, finding: Finding) -> None:
+    bar.console.print(printable(str(finding), keep="\n"), highlight=False, markup=False, soft_wrap=True)
 
 
 def report(outcomes: list[Outcome], seconds: float) -> None:

@@ -11,6 +11,7 @@ import schemathesis
 from hypothesis import seed as seeded
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from hypothesis.errors import FlakyStrategyDefinition
 from hypothesis.stateful import run_state_machine_as_test
 from schemathesis.core.failures import Failure, FailureGroup
 from schemathesis.core.transport import Response
@@ -97,7 +98,11 @@ class Api(Part):
         part = self
 
         class Sequences(self._schema.as_state_machine()):  # type: ignore[misc]  # made from the document
-            """Requests that follow the links of the answers before them."""
+            """Requests that follow the links of the answers before them, each sequence for a company of its own: the
+            same requests get the same answers."""
+
+            def setup(self) -> None:
+                part._keys.begin_anew()
 
             def before_call(self, case: Case[Any]) -> None:
                 give_sense(case)
@@ -112,7 +117,10 @@ class Api(Part):
         settings = hypothesis_settings(
             SETTINGS, max_examples=max((cases - cases // 2) // _STEPS, 1), stateful_step_count=_STEPS
         )
-        run_state_machine_as_test(seeded(seed)(Sequences), settings=settings)
+        try:
+            run_state_machine_as_test(seeded(seed)(Sequences), settings=settings)
+        except FlakyStrategyDefinition:  # an import took longer this time, so that 202 came in place of 201
+            self.counts["blocks of sequences that ended early"] += 1
 
 
 def give_sense(case: Case[Any]) -> None:

@@ -15,18 +15,26 @@ class Keys:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._client = service.new_tenant(Environment.SANDBOX)
-        self._client.timeout = httpx.Timeout(HANG_SECONDS)
+        self._client = self._new_client()
         self._used = 0
         self.url = service.url
-        self.fleet = self._client.fleet
+
+    def _new_client(self) -> Client:
+        client = self._service.new_tenant(Environment.SANDBOX)
+        client.timeout = httpx.Timeout(HANG_SECONDS)
+        return client
+
+    def begin_anew(self) -> None:
+        """Go on with a fresh company."""
+        self._client.close()
+        self._client, self._used = self._new_client(), 0
 
     def next(self, *, count: int = 1) -> str:
         """A key for so many requests."""
         self._used += count
         if self._used > _OF_ONE_KEY:
             self._used = count
-            with self._service.client(self.fleet, Environment.SANDBOX) as fresh:
+            with self._service.client(self._client.fleet, Environment.SANDBOX) as fresh:
                 self._client.key = fresh.key
                 self._client.headers["Authorization"] = f"Bearer {fresh.key}"
         return self._client.key

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from hypothesis import HealthCheck, Phase, given
+from hypothesis import HealthCheck, Phase, Verbosity, given
 from hypothesis import seed as seeded
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -28,6 +28,7 @@ SETTINGS = hypothesis_settings(
     deadline=None,
     derandomize=False,
     print_blob=False,
+    verbosity=Verbosity.quiet,
     report_multiple_bugs=False,
     phases=[Phase.generate, Phase.shrink],
     suppress_health_check=list(HealthCheck),
@@ -90,7 +91,7 @@ class Part(ABC):
 
 
 class Outcome(NamedTuple):
-    """The end of a part."""
+    """The end of a part. `cases` are those that were really checked."""
 
     part: str
     cases: int
@@ -106,23 +107,37 @@ def run_part(
     cases: int,
     advance: Callable[[], object] = lambda: None,
     after: Callable[[], object] = lambda: None,
+    tell: Callable[[Finding], object] = lambda _: None,
 ) -> Outcome:
     """Check as many cases; each block of them has the seed after that of the block before it. `after` each block raises
-    Fault when something went wrong beside the answers, such as a job of a worker."""
+    Fault when something went wrong beside the answers, such as a job of a worker. `tell` gets each finding at once."""
     findings: list[Finding] = []
-    done, began = 0, time.monotonic()
+    done, checked, began = 0, 0, time.monotonic()
+
+    def count() -> None:
+        nonlocal checked
+        checked += 1
+        advance()
+
+    def found(block_seed: int, size: int, fault: str) -> None:
+        findings.append(Finding(part.name, block_seed, size, part.failing, fault))
+        tell(findings[-1])
+
     for number in range(-(-cases // BLOCK)):
         size, block_seed = min(BLOCK, cases - done), seed + number
         done += size
         try:
-            part.search(block_seed, size, advance)
+            part.search(block_seed, size, count)
             part.failing = "(no single one)"
             part.tidy_up()
             after()
         except Fault as fault:
-            findings.append(Finding(part.name, block_seed, size, part.failing, str(fault)))
+            found(block_seed, size, str(fault))
+        except KeyboardInterrupt:
+            part.counts["stopped by hand"] += 1
+            break
         except Flaky as flaky:
-            findings.append(Finding(part.name, block_seed, size, part.failing, f"not every time: {flaky}"))
+            found(block_seed, size, f"not every time: {flaky}")
         if len(findings) >= MOST_FINDINGS:
             break
-    return Outcome(part.name, done, time.monotonic() - began, part.counts, findings)
+    return Outcome(part.name, checked, time.monotonic() - began, part.counts, findings)

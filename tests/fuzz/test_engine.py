@@ -50,6 +50,18 @@ def test_a_part_ends_after_many_findings() -> None:
     assert len(outcome.findings) == MOST_FINDINGS
 
 
+def test_a_part_that_is_stopped_by_hand_reports_what_it_has_done() -> None:
+    part = Numbers(10**9)
+
+    def stop() -> None:
+        if len(part.checked) == 25:
+            raise KeyboardInterrupt
+
+    outcome = run_part(part, seed=0, cases=BLOCK, advance=stop)
+    assert outcome.cases == 26
+    assert outcome.counts["stopped by hand"] == 1
+
+
 def test_what_goes_wrong_beside_the_answers_is_a_finding_too() -> None:
     def after() -> None:
         raise Fault("a worker failed")
