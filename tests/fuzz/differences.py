@@ -38,6 +38,7 @@ _OTHER_METHOD = re.compile(rb"[!#$%&'*+.^`|~\w-]{1,64}(?= )", re.ASCII)
 _UPGRADE = re.compile(rb"(?i)(?<=\n)upgrade(?=:)")
 _ENCODING = re.compile(rb"(?i)\ntransfer-encoding:(?![ \t]*chunked\r\n)")
 _VERSION = re.compile(rb"[^\r\n]* HTTP/1\.[01]\r?\n")
+_HTTP_1_0 = re.compile(rb"[^\r\n]* HTTP/1\.0\r?\n")
 _EXPECT = re.compile(rb"(?i)\nexpect:[ \t]*100-continue")
 _MOST_ANSWERED = 16
 _HOST = re.compile(rb"(?i)(?<=\n)host:")
@@ -176,12 +177,12 @@ class _Reference:
         cuts = sorted(self._cuts | {*self.scan.ends, *unread, len(self.data)})
         return [self.data[start:end] for start, end in pairwise(cuts)]
 
-    def request(self, index: int) -> bytes:
-        """The bytes of a request, as far as they are there. Empty: there is none."""
-        begins = self.scan.begins
+    def head(self, index: int) -> bytes:
+        """The head of a request, as far as it is there. Empty: there is none."""
+        begins, heads = self.scan.begins, self.scan.heads
         if not 0 <= index < len(begins):
             return b""
-        return self.data[begins[index] : begins[index + 1] if index + 1 < len(begins) else None]
+        return self.data[begins[index] : heads[index] if index < len(heads) else None]
 
     def _mend(self) -> bool:
         """Change the first place that uvicorn takes in another way. False: there is none any more."""
@@ -247,7 +248,7 @@ def _reason_to_stop(
     rest: list[_Plain], missed: list[_Plain], done: int, reference: _Reference, *, stops: bool
 ) -> str | None:
     """The reason for which ours goes no further than `done` requests."""
-    last, next_one = reference.request(done - 1), reference.request(done)
+    last, head = reference.head(done - 1), reference.head(done)
     if stops and last.startswith(_STAND_IN) and "CONNECT reaches the application" in reference.reasons:
         return "CONNECT ends the connection"
     if stops and _EXPECT.search(last):
@@ -257,15 +258,14 @@ def _reason_to_stop(
     if done > _MOST_ANSWERED and not rest:
         return "too many requests wait"
     status = rest[0].status if rest else 400
-    head, end, _ = next_one.partition(b"\r\n\r\n")
     if status == 431 and len(head) > MAX_HEAD_BYTES:
         return "a large head"
-    if status == 400 and end:
-        if not _VERSION.match(next_one):
+    if status == 400 and done < len(reference.scan.heads):
+        if not _VERSION.match(head):
             return "another version"
-        if _ENCODING.search(head + b"\r\n"):
+        if _ENCODING.search(head):
             return "another encoding"
         hosts = len(_HOST.findall(head))
-        if hosts > 1 or (hosts == 0 and b" HTTP/1.1\r\n" in next_one):
+        if hosts > 1 or (hosts == 0 and not _HTTP_1_0.match(head)):
             return "Host"
     return None

@@ -49,6 +49,11 @@ def test_a_known_difference_still_occurs(both: Both, reason: str) -> None:
     assert reason in compared.reasons
 
 
+def test_the_place_where_a_head_ends_does_not_hide_the_reason(both: Both) -> None:
+    """The fuzz found it: a request of HTTP/0.9 whose line ends in another way."""
+    assert compare(both, [b"POST /read\n\r\n"]).reasons == {"another version"}
+
+
 def test_our_connections_answer_as_uvicorn_s_do(both: Both) -> None:
     outcome = run_part(Bytes(both), seed=1, cases=150)
 
