@@ -29,6 +29,7 @@ REASONS = {
     "Host": "RFC 9112, 3.2: an HTTP/1.1 request without Host is refused, and each with more than one",
     "a large head": "an address or headers over 32 KiB would fill the memory",
     "too many requests wait": "at most 16 requests wait for their answers",
+    "HTTP/1.0 gets no 100": "RFC 9110, 10.1.1: a server ignores such an expectation, for the client knows no 100",
     "answered before 100-continue": "nobody knows whether the next bytes are the body",
 }
 
@@ -219,6 +220,7 @@ class _Reference:
 
 def _explain(ours: _Connection, wanted: _Connection, reference: _Reference, reasons: set[str]) -> str:
     """Add the reasons for which ours is not as it is wanted. Returns what has no reason."""
+    wanted = _without_100_of_http_1_0(wanted, reference, reasons)
     same = 0
     for one, other in zip(ours.answers, wanted.answers, strict=False):
         if one._replace(closes=other.closes, trailers=other.trailers) != other:
@@ -242,6 +244,18 @@ def _explain(ours: _Connection, wanted: _Connection, reference: _Reference, reas
         return f"ours stops after {done} requests"
     reasons.add(reason)
     return ""
+
+
+def _without_100_of_http_1_0(wanted: _Connection, reference: _Reference, reasons: set[str]) -> _Connection:
+    """The answers that are wanted, without those to the expectations of HTTP/1.0."""
+    kept: list[_Plain] = []
+    for answer in wanted.answers:
+        done = sum(earlier.status != 100 for earlier in kept)
+        if answer.status == 100 and _HTTP_1_0.match(reference.head(done)):
+            reasons.add("HTTP/1.0 gets no 100")
+        else:
+            kept.append(answer)
+    return wanted._replace(answers=kept)
 
 
 def _reason_to_stop(

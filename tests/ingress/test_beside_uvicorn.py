@@ -35,6 +35,7 @@ EXAMPLES = {
     "Host": [b"GET /read HTTP/1.1\r\n\r\n"],
     "a large head": [b"GET /read " + HOST + b"X: " + b"y" * 40_000 + b"\r\n\r\n"],
     "too many requests wait": [(b"GET /late " + HOST + b"\r\n") * 30],
+    "HTTP/1.0 gets no 100": [b"POST /read HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc"],
     "answered before 100-continue": [b"POST /deaf " + HOST + b"Expect: 100-continue\r\nContent-Length: 3\r\n\r\n",
                                      b"abc"],
 }  # fmt: skip
