@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ class Gateway:
     """The requests that it was sent, and its answer to the next one.
 
     `answering`: cleared, it keeps its callers waiting until it is set again. `trickles`: a byte of its answer at a
-    time, for ever.
+    time, for ever. `hangs_up`: it takes the message, and closes the connection without an answer.
     """
 
     url: str = ""
@@ -24,13 +25,17 @@ class Gateway:
     delay_seconds: float = 0
     headers: dict[str, str] = field(default_factory=dict)
     trickles: bool = False
+    hangs_up: bool = False
     body: bytes = b""
     """The body of its answer, again and again where it `floods`."""
     floods: bool = False
     answering: threading.Event = field(default_factory=threading.Event)
     received: list[dict[str, Any]] = field(default_factory=list)
+    received_at: list[float] = field(default_factory=list)
+    """The times of `time.monotonic` at which they came."""
     headers_received: list[dict[str, str]] = field(default_factory=list)
     closing: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def titles(self) -> list[str]:
@@ -45,10 +50,15 @@ def running_gateway() -> Iterator[Gateway]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            state.received.append(json.loads(body or b"{}"))
+            with state.lock:
+                state.received_at.append(time.monotonic())
+                state.received.append(json.loads(body or b"{}"))
             state.headers_received.append(dict(self.headers))
             state.closing.wait(state.delay_seconds)
             state.answering.wait(60)
+            if state.hangs_up:
+                self.close_connection = True
+                return
             with suppress(OSError):  # the caller has gone
                 self.answer()
 
