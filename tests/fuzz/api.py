@@ -69,7 +69,7 @@ class Api(Part):
 
     def call(self, case: Case[Any]) -> Response:
         """The answer to a request. Raises Fault when there is none in time."""
-        key = "unknown" if zlib.crc32(case.formatted_path.encode()) % 16 == 0 else self._keys.next()
+        key = "unknown" if zlib.crc32(f"{case.formatted_path} {case.query}".encode()) % 16 == 0 else self._keys.next()
         headers = {"Authorization": f"Bearer {key}"}
         try:
             return case.call(base_url=self._keys.url, headers=headers, session=self._session, timeout=HANG_SECONDS)
