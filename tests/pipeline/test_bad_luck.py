@@ -108,22 +108,6 @@ def test_requests_store_nothing_while_postgres_is_away_and_succeed_afterwards(tm
         child.kill_group()
 
 
-def test_a_wiped_redis_loses_no_work(own_settings: Settings, tmp_path: Path) -> None:
-    from domain.queue.redis_clients import redis_client
-
-    with (
-        running_service(own_settings, tmp_path, processes=("ingress",), IMPORT_WAIT_SECONDS="0") as service,
-        service.new_tenant() as client,
-    ):
-        store_prices(service)
-        route_id = client.push(route_body(datetime.now(UTC))).json()["id"]
-        client.post_fixes(JOLIET, fuelPercent=60)
-        redis_client(own_settings.require_redis_url()).flushall()
-        with running_service(own_settings, tmp_path, processes=("workers", "scheduler"), SWEEP_SECONDS="1"):
-            client.wait_for(route_id, "active", seconds=40)
-            assert [message.status for message in messages_of(client, route_id)] == ["sent"]
-
-
 def test_repeated_and_outdated_jobs_do_nothing(own_settings: Settings, tmp_path: Path) -> None:
     from domain.ids import new_id
     from domain.queue.job_queue import JobQueue
