@@ -131,7 +131,11 @@ def _two_schedulers(target: Target, random: Random) -> Iterator[Hit]:
 
 @contextmanager
 def _clock_step(target: Target, random: Random) -> Iterator[Hit]:
-    """The clock of one process steps by minutes, and back again."""
+    """The clock of one process steps by minutes, and back again.
+
+    Under libfaketime a thread that sleeps during a step may fail with EINVAL, which ends the process. A kernel does not
+    do that. The process is started again, as a supervisor does.
+    """
     name, minutes = random.choice(PROCESSES), random.choice((-4, -3, -2, 2, 3, 4))
     stack = target.stack
     file = stack.folder / f"clock of {name}"
