@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -131,11 +131,23 @@ def running_service(
     }
     supervisor = Supervisor(print)
     try:
-        supervisor.start([_spec(name, logs, env, url) for name in processes], seconds=60)
+        specs = [_spec(name, logs, env, url) for name in processes]
+        if code:  # an earlier release may have no /readyz
+            specs = [
+                replace(spec, is_ready=lambda: _is_alive(url)) if spec.name == "ingress" else spec for spec in specs
+            ]
+        supervisor.start(specs, seconds=60)
         with Database.of(settings) as database:
             yield Service(url, database, settings)
     finally:
         supervisor.stop()
+
+
+def _is_alive(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/healthz").status_code == 200
+    except httpx.TransportError:
+        return False
 
 
 def _spec(name: str, logs: Path, env: dict[str, str], url: str) -> Spec:

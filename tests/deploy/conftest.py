@@ -25,6 +25,7 @@ def cli(
     monkeypatch.setenv("FUELROUTE_DATABASE_URL", settings.require_database_url())
     monkeypatch.setenv("FUELROUTE_REDIS_URL", settings.require_redis_url())
     monkeypatch.setenv("FUELROUTE_DATA", str(tmp_path))
+    monkeypatch.setenv("PGAPPNAME", "tests")  # processes name themselves there; the name goes with the test
     monkeypatch.setattr(screen, "width", 250)
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # commands configure logging for a whole process
     monkeypatch.setattr(threading, "excepthook", threading.excepthook)

@@ -249,7 +249,7 @@ def test_the_role_of_the_service_owns_its_database_and_nothing_else(tmp_path: Pa
         with psycopg.connect(url) as connection:
             powers = connection.execute(
                 "SELECT rolname, rolsuper, rolcreatedb, rolcreaterole, rolreplication, rolbypassrls,"
-                " (SELECT count(*) FROM pg_auth_members WHERE member = r.oid)"
+                " (SELECT array_agg(roleid::regrole::text) FROM pg_auth_members WHERE member = r.oid)"
                 " FROM pg_roles r WHERE rolname = current_user"
             ).fetchone()
             owned = connection.execute(
@@ -259,7 +259,7 @@ def test_the_role_of_the_service_owns_its_database_and_nothing_else(tmp_path: Pa
                 with pytest.raises(psycopg.errors.InsufficientPrivilege), connection.transaction():
                     connection.execute(forbidden)
 
-    assert powers == ("fuelroute", False, False, False, False, False, 0)
+    assert powers == ("fuelroute", False, False, False, False, False, ["fuelroute_service"])
     assert owned == [("fuelroute",)]
 
 
