@@ -3,7 +3,10 @@ scheduler finds work that nobody asked for."""
 
 from datetime import UTC, datetime, timedelta
 
+import httpx
+
 from domain.fleet.mappings import store_mapping
+from domain.ids import shown_id
 from domain.operations.csv_imports import BROKE_OFF
 from tests.factories import NEWARK, PERRYSBURG, route_body
 from tests.faults.world import KILLED, SECONDS, World, insist, mapping_command
@@ -136,7 +139,10 @@ def import_vehicles_in_the_console(world: World) -> None:
     insist(lambda: browser.get("/vehicles"))
     browser.look("/vehicles")
     world.strike()
-    page = send(browser, "vehicles", "unit_number\nX-77\n")
+    try:
+        page = send(browser, "vehicles", "unit_number\nX-77\n")
+    except httpx.TransportError:  # it died before it had answered
+        page = f"/vehicles/imports/{shown_id('imp', tms.newest_import_id())}"
     world.await_strike()
     ended = eventually(
         lambda: insist(lambda: browser.get(page)).text,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 import httpx
 from redis import Redis
@@ -13,6 +14,7 @@ from redis import Redis
 from domain.lifecycle import Environment, Role
 from domain.messages.due_messages import list_messages
 from domain.operations.audit import AuditRow, search_actions
+from domain.operations.csv_imports import latest_imports
 from domain.queue.jobs import QUEUES
 from domain.queue.redis_clients import redis_client
 from domain.queue.redis_layout import dead_letters_key, messages_key
@@ -205,6 +207,12 @@ class Tms:
     def sent(self, route_id: str) -> list[Any]:
         """The messages of a route that its driver got; in the sandbox, those that the driver would have got."""
         return [one for one in self.messages(route_id) if one.status in ("sent", "suppressed")]
+
+    def newest_import_id(self) -> UUID:
+        """The file of vehicles that the console took last."""
+        with self.client.service.database.transaction() as connection:
+            (newest,) = latest_imports(connection, self.company_id, "vehicles", limit=1)
+        return newest.id
 
     def audited(self, action: str) -> list[AuditRow]:
         with self.client.service.database.transaction() as connection:
