@@ -107,7 +107,7 @@ def running_migrate(url: str, extra: ExtraMigrations) -> Iterator[subprocess.Pop
         process.communicate()
 
 
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL], ids=lambda stop: stop.name)
+@pytest.mark.parametrize("stop", [signal.SIGKILL], ids=lambda stop: stop.name)
 def test_a_back_fill_that_was_stopped_goes_on_where_it_was(
     routes: str, extra: ExtraMigrations, stop: signal.Signals
 ) -> None:
