@@ -110,7 +110,8 @@ def _is_of_company(statement: Statement[Any]) -> bool:
 
 
 _OTHERS = re.compile(
-    rf"\bWITH searched AS\b|UPDATE tracks t SET free_since|v\.stop = jsonb_array_length\(|\b(?:(?:positions|request_log)_\w+|{'|'.join(OF_OWNER)})\b"
+    r"\bWITH searched AS\b|UPDATE tracks t SET free_since|"
+    rf"v\.stop = jsonb_array_length\(|\b(?:(?:positions|request_log)_\w+|{'|'.join(OF_OWNER)})\b"
 )
 """The search of routes is planned when its parameters are known: `coalesce` of a known value is a value. Tables of the
 owner are not for the service. The last stop of a route is found among the visits of that route, which are few."""
