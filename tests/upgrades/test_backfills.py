@@ -41,7 +41,9 @@ def upgrade() -> None:
 """It counts in `attempts` how often a route was filled."""
 
 MIGRATE = """
+import signal
 import sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a run of tests in the background ignores it
 from pathlib import Path
 from domain.migrations.rendering import VERSIONS
 VERSIONS.append(Path(sys.argv.pop(1)))
@@ -107,7 +109,7 @@ def running_migrate(url: str, extra: ExtraMigrations) -> Iterator[subprocess.Pop
         process.communicate()
 
 
-@pytest.mark.parametrize("stop", [signal.SIGKILL], ids=lambda stop: stop.name)
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL], ids=lambda stop: stop.name)
 def test_a_back_fill_that_was_stopped_goes_on_where_it_was(
     routes: str, extra: ExtraMigrations, stop: signal.Signals
 ) -> None:
