@@ -13,6 +13,7 @@ import psycopg
 from psycopg.abc import RV, PQGen
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
+from domain import clock
 from domain.database import RECONNECT_SECONDS
 from domain.database_health import CHECK_SECONDS, IDLE_SECONDS, ServerHealth, ServerSilent, has_unread_data, is_away
 from domain.database_options import BY_KEY, SERVING, TimeLimits, pool_options
@@ -151,10 +152,10 @@ class AsyncDatabase:
 
     async def _check(self, connection: AsyncPooledConnection) -> None:
         now = time.monotonic()
-        if now - connection.used_at > IDLE_SECONDS or has_unread_data(connection):
+        if now - connection.used_at > IDLE_SECONDS or clock.must_be_read() or has_unread_data(connection):
             connection.patience_seconds = CHECK_SECONDS
             try:
-                await AsyncConnectionPool.check_connection(connection)
+                await clock.read_async(connection)  # a question like any other
             except psycopg.OperationalError as error:
                 await self._learn_from(error, connection)
                 raise

@@ -16,6 +16,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.types.json import Jsonb, set_json_dumps, set_json_loads
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from domain import clock
 from domain.database_health import CHECK_SECONDS, IDLE_SECONDS, ServerHealth, ServerSilent, has_unread_data
 from domain.database_options import (
     ANY_TABLE,
@@ -267,10 +268,10 @@ class Database:
 
     def _check(self, connection: PooledConnection) -> None:
         now = time.monotonic()
-        if now - connection.used_at > IDLE_SECONDS or has_unread_data(connection):
+        if now - connection.used_at > IDLE_SECONDS or clock.must_be_read() or has_unread_data(connection):
             connection.patience_seconds = CHECK_SECONDS
             try:
-                ConnectionPool.check_connection(connection)
+                clock.read(connection)  # a question like any other
             except psycopg.OperationalError as error:
                 self._learn_from(error, connection)
                 raise
@@ -375,8 +376,10 @@ def _connect(url: str) -> Connection:
 def open_session(url: str, limits: TimeLimits, *, autocommit: bool = False, **more: object) -> PooledConnection:
     """A connection outside of the pools; `more` are settings of the server for it. Raises psycopg.Error."""
     options = server_options(limits, **ANY_TABLE, **more)
-    session = PooledConnection.connect(url, autocommit=autocommit, connect_timeout=5, options=options, **CLIENT_OPTIONS)
+    session = PooledConnection.connect(url, autocommit=True, connect_timeout=5, options=options, **CLIENT_OPTIONS)
     session.url, session.patience_seconds = url, limits.patience_seconds
+    clock.read(session)
+    session.autocommit = autocommit
     return session
 
 

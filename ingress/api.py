@@ -1,7 +1,7 @@
 """The endpoints: check, store, enqueue, answer. Rules and statements live in `domain`."""
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 from uuid import UUID
@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 from starlette.datastructures import QueryParams
 
+from domain import clock
 from domain.accounts.keys import Caller
 from domain.accounts.me import read_me
 from domain.contract.checking import Invalid, read_body, read_query, read_value
@@ -194,7 +195,7 @@ class Api:
         effect, jobs = await self._read(
             request,
             "routes:write",
-            lambda connection, caller: cancel_route(connection, caller.tenant, route_id, now=datetime.now(UTC)),
+            lambda connection, caller: cancel_route(connection, caller.tenant, route_id, now=clock.now()),
         )
         await self._services.jobs.put(*jobs)
         if effect is None:
@@ -232,7 +233,7 @@ class Api:
     def _store_positions(self, positions: list[tuple[int, Position]], connection: Connection, caller: Caller) -> Feed:
         radius = self._services.settings.arrival_radius_meters
         early = timedelta(hours=self._services.settings.early_arrival_hours)
-        now = datetime.now(UTC)
+        now = clock.now()
         return store_positions(connection, caller.tenant, positions, now=now, near_meters=radius, early=early)
 
 

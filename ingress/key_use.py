@@ -2,12 +2,12 @@
 
 import threading
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from uuid import UUID
 
 import psycopg
 from psycopg_pool import PoolTimeout
 
+from domain import clock
 from domain.accounts.keys import note_use
 from domain.database import Database
 from domain.observability import get_logger
@@ -55,7 +55,7 @@ class KeyUse:
             return
         try:
             with self._database.by_key(EVERYTHING) as connection:
-                note_use(connection, used, now=datetime.now(UTC))
+                note_use(connection, used, now=clock.now())
         except (PoolTimeout, psycopg.OperationalError) as error:
             log.warning("keys.use_not_written", keys=len(used), error=str(error))
             self.note(used)

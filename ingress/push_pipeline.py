@@ -5,12 +5,12 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
 
 import psycopg
 
+from domain import clock
 from domain.async_database import AsyncDatabase
 from domain.contract.shapes import Route, RouteInput
 from domain.database import Database, wait_until_durable
@@ -120,7 +120,7 @@ class PushPipeline:
         storage = PushStorage(self._database, until=until)
         store = storage.store_together
         try:
-            created = await self._by_key.store(create_routes(pushes, now=datetime.now(UTC)), of_pushes(pushes))
+            created = await self._by_key.store(create_routes(pushes, now=clock.now()), of_pushes(pushes))
         except psycopg.Error as error:
             if is_away(error):
                 raise

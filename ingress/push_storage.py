@@ -5,11 +5,11 @@ Their wait for locks is limited, however many of their routes another transactio
 
 import time
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from uuid import UUID
 
 import psycopg
 
+from domain import clock
 from domain.accounts.keys import still_valid
 from domain.database import Connection, Database
 from domain.database_health import is_away
@@ -40,7 +40,7 @@ class PushStorage:
     def __init__(self, database: Database, *, until: float) -> None:
         self.jobs: list[Job] = []
         self._database = database
-        self._now = datetime.now(UTC)
+        self._now = clock.now()
         self._until = until
 
     def store_together(self, pushes: Sequence[Push]) -> Sequence[Result]:

@@ -4,12 +4,13 @@ returns the counts of the things that it moved."""
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from uuid import UUID
 
 import redis
 
+from domain import clock
 from domain.accounts import attempts, companies, sessions
 from domain.accounts.contacts import Contacts
 from domain.database import Connection, Database
@@ -68,7 +69,7 @@ class Passes:
     def import_pass(self) -> dict[str, int]:
         """Imports held routes that can move now, and ends those long past their start in error. It runs every five
         minutes."""
-        now = datetime.now(UTC)
+        now = clock.now()
         with self.database.transaction() as connection:
             expired, jobs = holds.expire_held_routes(
                 connection, expiry_days=self.settings.held_route_expiry_days, now=now
@@ -103,7 +104,7 @@ class Passes:
     def sweep(self) -> dict[str, int]:
         """Enqueues work whose job was lost, or whose next attempt is due, and sums up the changes of counts. It runs
         every few seconds. A job that waits in its queue or runs is not enqueued again, however long it has been due."""
-        now = datetime.now(UTC)
+        now = clock.now()
         with self.database.transaction() as connection:
             pending = holds.count_due_imports(connection, now=now, maximum=_MAX_IMPORT_JOBS * JOB_ITEMS)
             tracks = lost_processing(connection, now=now)
@@ -139,7 +140,7 @@ class Passes:
     def housekeeping(self) -> dict[str, int]:
         """Frees the trucks of started routes without a sign of life, forgets old data, and compares the counts of
         routes with the routes. It runs every hour."""
-        now = datetime.now(UTC)
+        now = clock.now()
         with self.database.transaction() as connection:
             expired, jobs = expire_started_routes(
                 connection, expiry_days=self.settings.active_route_expiry_days, now=now

@@ -14,6 +14,7 @@ import psycopg
 import redis
 from apscheduler.schedulers.background import BackgroundScheduler
 
+from domain import clock
 from domain.database import Database
 from domain.health import Health
 from domain.observability import get_logger
@@ -28,6 +29,7 @@ log = get_logger(__name__)
 
 _CANDIDATE_SECONDS = 2.0
 _HOUSEKEEPING_SECONDS = 3600.0
+_CLOCK_CHECK_SECONDS = 1.0
 
 _LATE_TICKS_COUNT = {"coalesce": True, "misfire_grace_time": None, "max_instances": 1}
 
@@ -80,12 +82,30 @@ def _lead(
             tick = partial(leader.run_pass, name, work, seconds)
             scheduler.add_job(tick, "interval", seconds=seconds, id=name, next_run_time=datetime.now(UTC))
         scheduler.start()
-        stop.wait()
+        _wait_for_stop(scheduler, stop)
         health.note_stopping()
         leader.resign()
         _finish(scheduler, settings.stop_seconds)
     log.info("scheduler.stopped")
     return 1 if leader.has_lost else 0
+
+
+def _wait_for_stop(scheduler: BackgroundScheduler, stop: threading.Event) -> None:
+    """APScheduler times its ticks by this machine's clock. When somebody sets it back by minutes, no pass would run for
+    as long. So all run at once then."""
+    before = _ahead_seconds()
+    while not stop.wait(_CLOCK_CHECK_SECONDS):
+        ahead = _ahead_seconds()
+        if ahead < before - _CLOCK_CHECK_SECONDS:
+            log.warning("scheduler.clock_set_back", seconds=round(before - ahead, 1))
+            for job in scheduler.get_jobs():
+                job.modify(next_run_time=datetime.now(UTC))
+        before = ahead
+
+
+def _ahead_seconds() -> float:
+    """This machine's clock, ahead of the one that nobody sets."""
+    return time.time() - time.monotonic()
 
 
 def _finish(scheduler: BackgroundScheduler, seconds: float) -> None:
@@ -138,7 +158,7 @@ class _Leader:
         run = PassRun(
             name=name.replace("_", " "),
             leader=f"{socket.gethostname()}:{os.getpid()}",
-            ended_at=datetime.now(UTC),
+            ended_at=clock.now(),
             seconds=round(time.monotonic() - started, 3),
             every_seconds=every_seconds,
             failed=failed,

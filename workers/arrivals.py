@@ -1,12 +1,12 @@
 """The arrivals queue: new positions are compared with the stops of the routes that the trucks are on."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from uuid import UUID
 
 import dramatiq
 import psycopg
 
+from domain import clock
 from domain.database_health import is_away
 from domain.observability import get_logger
 from domain.queue.jobs import process_positions_job
@@ -30,7 +30,7 @@ def process_batch(context: Context, environment: str, vehicle_ids: Sequence[UUID
     Raises psycopg.OperationalError when another attempt may soon succeed: another transaction has locked the route of a
     single truck, or PostgreSQL is away.
     """
-    now = datetime.now(UTC)
+    now = clock.now()
     try:
         with context.database.transaction_by_key() as connection:
             jobs = process_vehicles(connection, environment, vehicle_ids, settings=context.settings, now=now)

@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import dramatiq
 import psycopg
 from psycopg.errors import LockNotAvailable
 
+from domain import clock
 from domain.database_health import is_away
 from domain.database_options import ONE_BY_ONE, TimeLimits
 from domain.encoding import write
@@ -43,7 +44,7 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
 
 def import_due(context: Context, company_id: UUID | None = None) -> tuple[dict[UUID, ImportOutcome], list[Job]]:
     """Imports a batch of a company's due routes, without those that another job is importing at this moment."""
-    now = datetime.now(UTC)
+    now = clock.now()
     route_ids: list[UUID] = []
     try:
         with context.database.transaction_by_key() as connection:
@@ -94,7 +95,7 @@ def import_batch(
     Routes that another transaction has locked are left as they are, with `wait` only after the lock's time limit. They
     are still due.
     """
-    now = datetime.now(UTC)
+    now = clock.now()
     database = context.database
     try:
         with database.by_key() if limits is None else database.transaction_by_key(limits=limits) as connection:

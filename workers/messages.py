@@ -1,21 +1,18 @@
 """The messages queue: sends a message to its driver. An attempt is claimed, handed over, settled; see `messages`."""
 
 import time
-from datetime import UTC, datetime
-from typing import NamedTuple
 from uuid import UUID
 
 import dramatiq
 import psycopg
 
-from domain.database import Connection
+from domain import clock
 from domain.messages import message_life
 from domain.messages.gateways import Fault
 from domain.messages.message_life import Claim
 from domain.observability import MESSAGES, get_logger
 from domain.routes.plans import delivery
 from domain.routes.plans.delivery import DeliveryOutcome
-from domain.statements import Statement
 from workers.context import Context
 
 log = get_logger(__name__)
@@ -31,8 +28,7 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
 
     def send_one(message_id: UUID) -> None:
         with context.database.transaction_by_key() as connection:
-            now = _time_of(connection)
-            step = delivery.start_delivery(connection, message_id, settings=context.settings, now=now)
+            step = delivery.start_delivery(connection, message_id, settings=context.settings, now=clock.now())
         if isinstance(step, Claim):
             step = _store(context, step, message_life.hand_over(step, context.settings))
         context.jobs.put(*step.jobs)
@@ -47,22 +43,8 @@ def _store(context: Context, claimed: Claim, fault: Fault | None) -> DeliveryOut
     while True:
         try:
             with context.database.transaction_by_key() as connection:
-                now = _time_of(connection)
-                return delivery.finish_delivery(connection, claimed, fault, settings=context.settings, now=now)
+                return delivery.finish_delivery(connection, claimed, fault, settings=context.settings, now=clock.now())
         except psycopg.OperationalError:
-            if datetime.now(UTC) >= claimed.until:
+            if clock.now() >= claimed.until:
                 raise
             time.sleep(_STORE_AGAIN_SECONDS)
-
-
-class _Time(NamedTuple):
-    now: datetime
-
-
-_TIME = Statement(_Time, "SELECT clock_timestamp() AS now")
-
-
-def _time_of(connection: Connection) -> datetime:
-    """The database's clock, which all workers share. With clocks of their own, a worker whose clock is ahead would take
-    over a message that another one is handing over."""
-    return _TIME.one(connection).now

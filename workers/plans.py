@@ -1,11 +1,12 @@
 """The plans queue: the first fuel plan of a route whose truck has arrived, reviews of plans, and replans on the way."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from uuid import UUID
 
 import dramatiq
 from psycopg.errors import LockNotAvailable
 
+from domain import clock
 from domain.database_health import is_away
 from domain.observability import PLANS_MADE, get_logger
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
@@ -38,7 +39,7 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
 def build_plan(context: Context, route_id: UUID) -> None:
     """Computes and stores the first plan of a route. A failed attempt is counted, and the last one ends the route in
     error."""
-    now = datetime.now(UTC)
+    now = clock.now()
     try:
         with context.database.transaction_by_key() as connection:
             task = load_plan_task(connection, route_id, now=now)
@@ -65,7 +66,7 @@ def build_plan(context: Context, route_id: UUID) -> None:
 def review_plan(context: Context, route_id: UUID) -> None:
     """Replans a route on its way, or reviews its plan. A failed attempt is counted; after the last one the plan
     stays."""
-    now = datetime.now(UTC)
+    now = clock.now()
     try:
         with context.database.transaction_by_key() as connection:
             due = replans.begin_replan(connection, route_id, now=now) or reviews.begin_review(

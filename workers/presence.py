@@ -9,7 +9,7 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal
 
 import dramatiq
@@ -17,6 +17,7 @@ import psycopg
 import redis
 from dramatiq.middleware import Middleware, SkipMessage
 
+from domain import clock
 from domain.database import Database
 from domain.observability import get_logger
 from domain.operations import pauses
@@ -37,7 +38,7 @@ class Presence(Middleware):
         self._database = database
         self._queues = list(queues)
         self._threads = threads
-        self._started_at = datetime.now(UTC)
+        self._started_at = clock.now()
         self._lock = threading.Lock()
         self._running: dict[int, RunningJob] = {}
         self._finished: dict[str, datetime] = {}
@@ -74,12 +75,12 @@ class Presence(Middleware):
             self._broker.put_back.add(message.options[JOB_ID])
             raise SkipMessage
         with self._lock:
-            self._running[threading.get_ident()] = RunningJob(message.queue_name, message.actor_name, datetime.now(UTC))
+            self._running[threading.get_ident()] = RunningJob(message.queue_name, message.actor_name, clock.now())
 
     def after_process_message(
         self, broker: dramatiq.Broker, message: Any, *, result: Any = None, exception: BaseException | None = None
     ) -> None:
-        now = datetime.now(UTC)
+        now = clock.now()
         with self._lock:
             self._running.pop(threading.get_ident(), None)
             self._finished[message.queue_name] = now
@@ -112,7 +113,7 @@ class Presence(Middleware):
     def _send_heartbeat(self) -> None:
         with self._lock:
             ended, self._unsent = self._unsent, Counter()
-        heartbeat, finished = self._heartbeat(datetime.now(UTC))
+        heartbeat, finished = self._heartbeat(clock.now())
         try:
             heartbeats.send_worker_heartbeat(self._broker.client, heartbeat, finished, ended)
         except redis.RedisError:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +18,7 @@ from deploy.cli.failures import CommandFailed
 from deploy.cli.output import errors, print_fields, print_table, screen, show
 from deploy.cli.storing import transaction
 from deploy.embedded import EmbeddedPostgres
-from domain import database
+from domain import clock, database
 from domain.contract.shapes import moment_of
 from domain.operations.restores import AfterRestore, record_restore
 from domain.settings import CONTACT_KEY_FILE, STACK_FILE, Settings, get_settings
@@ -185,7 +185,7 @@ def restored(
 
 def _record(connection: database.Connection, settings: Settings, restored_to: datetime, release: bool) -> AfterRestore:
     early = timedelta(hours=settings.early_arrival_hours)
-    return record_restore(connection, restored_to=restored_to, early=early, withhold=not release, now=datetime.now(UTC))
+    return record_restore(connection, restored_to=restored_to, early=early, withhold=not release, now=clock.now())
 
 
 def _folder(given: Path | None, option: str) -> Path:

@@ -1,6 +1,5 @@
 """Companies: their import and planning policy, and their end."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 from deploy.cli.arguments import AsJson, CompanyArgument, Yes, confirm, read_secret, with_options
 from deploy.cli.output import counting, print_fields, screen, show
 from deploy.cli.storing import transaction
+from domain import clock
 from domain.accounts import companies
 from domain.accounts.companies import Policy
 from domain.accounts.contacts import Contacts
@@ -96,11 +96,11 @@ def companies_set(policy: Policy, company_id: CompanyArgument, name: Name = None
 def companies_retire(company_id: CompanyArgument, as_json: AsJson = False) -> None:
     """Closes a company: refuses its keys at once and ends its unfinished routes. Its history stays."""
     with transaction() as connection:
-        companies.retire_company(connection, company_id, now=datetime.now(UTC))
+        companies.retire_company(connection, company_id, now=clock.now())
     closed = 0
     while True:
         with transaction() as connection:
-            portion = close_routes(connection, company_id, now=datetime.now(UTC))
+            portion = close_routes(connection, company_id, now=clock.now())
         closed += portion
         if portion == 0:
             break
@@ -124,5 +124,5 @@ def companies_erase(
     shown = shown_id("cmp", company_id)
     confirm(yes, f"{shown} and {counted(routes, 'route')} will be removed for good")
     with counting("routes", routes, quiet=as_json) as progress:
-        erasure.erase_company(transaction, company_id, now=datetime.now(UTC), progress=progress)
+        erasure.erase_company(transaction, company_id, now=clock.now(), progress=progress)
     show(as_json, {"id": shown, "erased": True}, lambda: screen.print(f"erased {shown}"))

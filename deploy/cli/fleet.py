@@ -1,6 +1,5 @@
 """Vehicles, drivers, and mappings of names in the TMS to them."""
 
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, cast
 from uuid import UUID
@@ -21,6 +20,7 @@ from deploy.cli.arguments import (
 )
 from deploy.cli.output import finish_import, screen, show
 from deploy.cli.storing import enqueue, transaction
+from domain import clock
 from domain.accounts import companies
 from domain.accounts.contacts import Contacts
 from domain.fleet.drivers import DriverRow
@@ -86,7 +86,7 @@ def drivers_retire(
 
 def _retire(company_id: UUID, kind: Matched, record_id: UUID, force: bool, as_json: bool) -> None:
     with transaction() as connection:
-        done, jobs = retire(connection, company_id, kind, record_id, force=force, now=datetime.now(UTC))
+        done, jobs = retire(connection, company_id, kind, record_id, force=force, now=clock.now())
     enqueue(jobs)
     shown = shown_record(kind, record_id)
     show(
@@ -110,7 +110,7 @@ def drivers_erase(
     """Deletes everything that identifies a driver, for good. Miles, gallons and cost stay. Safe to run again."""
     shown = shown_record("driver", driver_id)
     confirm(yes, f"{shown} will be removed for good, from every route too")
-    routes = erasure.erase_driver(transaction, company_id, driver_id, force=force, now=datetime.now(UTC))
+    routes = erasure.erase_driver(transaction, company_id, driver_id, force=force, now=clock.now())
     show(
         as_json,
         {"id": shown, "erased": True, "routes": routes},

@@ -1,7 +1,6 @@
 """The report of fuel tax by state."""
 
 from dataclasses import asdict, fields
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +10,7 @@ from deploy.cli.arguments import AsJson, CompanyId
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import counting, print_table, screen, show
 from deploy.cli.storing import transaction
+from domain import clock
 from domain.ids import with_shown_ids
 from domain.ifta.driven_routes import find_quarter_routes
 from domain.ifta.quarters import Quarter
@@ -47,7 +47,7 @@ def ifta_report(
     with transaction() as connection:
         driven = find_quarter_routes(connection, company_id, quarter)
         with counting("routes", len(driven.route_ids), quiet=as_json or not driven.route_ids) as progress:
-            report = make_quarter_report(connection, driven, now=datetime.now(UTC), progress=progress)
+            report = make_quarter_report(connection, driven, now=clock.now(), progress=progress)
     if csv_file is not None:
         _write_csv(csv_file, report)
     show(as_json, with_shown_ids(asdict(report)), lambda: _print(report, csv_file))

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -12,6 +11,7 @@ from deploy.cli.arguments import AsJson, CompanyId, acting, read_company_id
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import print_table, screen, show
 from deploy.cli.storing import enqueue, transaction
+from domain import clock
 from domain.accounts import companies
 from domain.database import Connection
 from domain.ids import read_id, with_shown_ids
@@ -81,7 +81,7 @@ def messages_release(
     """Sends withheld messages, once it is known that the drivers do not have them."""
 
     def release(connection: Connection, ids: list[UUID] | None) -> tuple[list[Withheld], list[Job]]:
-        now = datetime.now(UTC)
+        now = clock.now()
         return release_withheld(connection, company_id, ids, as_corrections=as_corrections, now=now)
 
     _decide("release", release, message_ids, every, reason, as_json)
@@ -98,7 +98,7 @@ def messages_discard(
     """Discards withheld messages, where the drivers have them already. They are `failed` then."""
 
     def discard(connection: Connection, ids: list[UUID] | None) -> tuple[list[Withheld], list[Job]]:
-        return discard_withheld(connection, company_id, ids, now=datetime.now(UTC))
+        return discard_withheld(connection, company_id, ids, now=clock.now())
 
     _decide("discard", discard, message_ids, every, reason, as_json)
 
@@ -123,7 +123,7 @@ def _decide(
                 "withheld messages",
                 company_id=company_id,
                 affected=affected,
-                now=datetime.now(UTC),
+                now=clock.now(),
             )
     enqueue(jobs)
     rows: list[dict[str, Any]] = [with_shown_ids(message._asdict(), id="msg") for message in messages]

@@ -2,7 +2,7 @@
 shows the same."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -12,6 +12,7 @@ from deploy.cli.arguments import AsJson, Yes, acting, confirm, read_company_id, 
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import print_table, screen, show
 from deploy.cli.storing import transaction
+from domain import clock
 from domain.ids import read_id, shown_id, with_shown_ids
 from domain.operations import audit, dead_letters, measuring, overdue, pauses
 from domain.operations.alerts import Measured, find_alerts, headline, is_silent, shown_count
@@ -75,7 +76,7 @@ def queues(context: typer.Context, as_json: AsJson = False) -> None:
     one, with what to do about it."""
     if context.invoked_subcommand is not None:
         return
-    now = datetime.now(UTC)
+    now = clock.now()
     with transaction() as connection, redis_client(get_settings().require_redis_url()) as client:
         seen = measuring.measure(connection, client, now=now)
         held = overdue.held_by_reason(connection, now=now)
@@ -170,7 +171,7 @@ def queues_overdue(
     if known is None:
         raise CommandFailed(f"there is no figure {figure!r}; choose from {', '.join(overdue.FIGURES)}")
     with transaction() as connection:
-        found = overdue.rows(connection, known, limit=limit, now=datetime.now(UTC))
+        found = overdue.rows(connection, known, limit=limit, now=clock.now())
     rows = [
         {
             "id": overdue.shown_row_id(known, row),
@@ -216,7 +217,7 @@ def queues_discard(wanted: Filter, reason: Reason, yes: Yes = False, as_json: As
 def queues_pause(queue: QueueArgument, reason: Reason, as_json: AsJson = False) -> None:
     """Pauses a queue: workers take no job from it after a few seconds. Running jobs are finished."""
     with transaction() as connection:
-        changed = pauses.pause(connection, queue, acting(reason), now=datetime.now(UTC))
+        changed = pauses.pause(connection, queue, acting(reason), now=clock.now())
     said = f"{queue} is paused" if changed else f"{queue} was paused already"
     show(as_json, {"queue": queue, "paused": True, "changed": changed}, lambda: screen.print(said))
 
@@ -225,7 +226,7 @@ def queues_pause(queue: QueueArgument, reason: Reason, as_json: AsJson = False) 
 def queues_resume(queue: QueueArgument, reason: Reason, as_json: AsJson = False) -> None:
     """Ends the pause of a queue."""
     with transaction() as connection:
-        changed = pauses.resume(connection, queue, acting(reason), now=datetime.now(UTC))
+        changed = pauses.resume(connection, queue, acting(reason), now=clock.now())
     said = f"{queue} is resumed" if changed else f"{queue} was not paused"
     show(as_json, {"queue": queue, "paused": False, "changed": changed}, lambda: screen.print(said))
 
@@ -250,7 +251,7 @@ def _act(action: Literal["replay", "discard"], wanted: Filter, reason: str, yes:
     if letters:
         confirm(yes, f"{counted(len(letters), 'dead letter')} to {action}")
         with transaction() as connection, redis_client(get_settings().require_redis_url()) as client:
-            taken = act(connection, client, letters, wanted, acting(reason), datetime.now(UTC))
+            taken = act(connection, client, letters, wanted, acting(reason), clock.now())
     done = "replayed" if action == "replay" else "discarded"
     show(
         as_json,

@@ -1,6 +1,5 @@
 """Truck stops with their retail prices, negotiated prices, and diesel taxes."""
 
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -8,6 +7,7 @@ import typer
 from deploy.cli.arguments import AsJson, CompanyId, CsvFile, columns_of
 from deploy.cli.output import counting_lines, finish_import, screen, show
 from deploy.cli.storing import enqueue, transaction
+from domain import clock
 from domain.routes.plans import price_changes
 from domain.stations import price_imports
 from domain.text import printable
@@ -23,7 +23,7 @@ def stations_import(file: CsvFile, as_json: AsJson = False) -> None:
 
     Plans of trucks that are still at their first stop are checked again.
     """
-    now = datetime.now(UTC)
+    now = clock.now()
     with counting_lines("stations", file, quiet=as_json) as progress, transaction() as connection:
         report, jobs = price_changes.import_stations(connection, file, now=now, progress=progress)
     enqueue(jobs)
@@ -33,7 +33,7 @@ def stations_import(file: CsvFile, as_json: AsJson = False) -> None:
 @deals_app.command("import", epilog=columns_of(price_imports.DealRow))
 def deals_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = False) -> None:
     """Adds and updates negotiated prices, by station or brand, with the days they are valid on."""
-    now = datetime.now(UTC)
+    now = clock.now()
     with transaction() as connection:
         report, jobs = price_changes.import_deals(connection, company_id, file, now=now)
     enqueue(jobs)
@@ -46,7 +46,7 @@ def taxes_import(file: CsvFile, as_json: AsJson = False) -> None:
 
     A purchase is credited the rate. A surcharge is owed by miles alone and has a column of its own.
     """
-    now = datetime.now(UTC)
+    now = clock.now()
     with transaction() as connection:
         report, jobs = price_changes.import_taxes(connection, file, now=now)
     enqueue(jobs)
@@ -62,7 +62,7 @@ def stations_retire(
     as_json: AsJson = False,
 ) -> None:
     """Takes truck stops out of use: no plan stops there until an import names them again."""
-    now = datetime.now(UTC)
+    now = clock.now()
     with transaction() as connection:
         jobs = price_changes.retire_stations(connection, station_ids, now=now)
     enqueue(jobs)

@@ -1,6 +1,5 @@
 """People who sign in to the console."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 from uuid import UUID
@@ -10,6 +9,7 @@ import typer
 from deploy.cli.arguments import AsJson, Yes, acting, confirm, read_company_id, read_secret
 from deploy.cli.output import print_table, screen, show
 from deploy.cli.storing import transaction
+from domain import clock
 from domain.accounts import companies, users
 from domain.accounts.contacts import IN_CLEAR
 from domain.database import Connection
@@ -58,7 +58,7 @@ def users_create(
         if company_id is not None:
             companies.require_company(connection, company_id)
         user_id = users.create_user(connection, email=email, role=role, company_id=company_id, password=password)
-        token = None if password is not None else users.make_password_link(connection, user_id, now=datetime.now(UTC))
+        token = None if password is not None else users.make_password_link(connection, user_id, now=clock.now())
         _keep(connection, "users.create", f"{shown_id('usr', user_id)} {role}", company_id)
     _show_link(as_json, {"id": shown_id("usr", user_id), "email": users.tidy_email(email), "role": role}, token)
 
@@ -87,7 +87,7 @@ def users_reset(
         user_id = users.find_user(connection, email)
         if without_codes:
             users.set_totp(connection, user_id, None, contacts=IN_CLEAR)
-        token = users.make_password_link(connection, user_id, now=datetime.now(UTC))
+        token = users.make_password_link(connection, user_id, now=clock.now())
         without = " without codes" if without_codes else ""
         _keep(
             connection, "users.reset", f"{shown_id('usr', user_id)}{without}", users.company_of_user(connection, email)
@@ -111,7 +111,7 @@ def users_remove(email: Email, yes: Yes = False, as_json: AsJson = False) -> Non
 
 
 def _keep(connection: Connection, action: str, subject: str, company_id: UUID | None) -> None:
-    audit.record_action(connection, acting(), action, subject, company_id=company_id, now=datetime.now(UTC))
+    audit.record_action(connection, acting(), action, subject, company_id=company_id, now=clock.now())
 
 
 def _show_link(as_json: bool, document: dict[str, Any], token: str | None) -> None:

@@ -1,12 +1,12 @@
 """The console of one process: what all its requests share, and the shell of every page."""
 
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from domain import clock
 from domain.accounts.contacts import Contacts
 from domain.accounts.sessions import find_session
 from domain.accounts.tokens import form_token, new_token
@@ -77,7 +77,7 @@ class Console:
 
     def _look_up_owner(self, token: str) -> str | None:
         with self.database.transaction(EVERYTHING) as connection:
-            session = find_session(connection, token, now=datetime.now(UTC))
+            session = find_session(connection, token, now=clock.now())
         if session is None:
             return None
         is_operator = session.role is Role.OPERATOR

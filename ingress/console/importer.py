@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 
 import psycopg
 import redis
 from psycopg.errors import LockNotAvailable
 
+from domain import clock
 from domain.accounts.contacts import Contacts
 from domain.contract.csvfiles import UnreadableFile
 from domain.database import Database
@@ -135,7 +135,7 @@ class Importer:
     def _import(self, stored: StoredImport, path: Path, rows: "_Counter") -> list[Job]:
         with self._database.transaction(_visible_to(stored), limits=IMPORTING) as connection:
             return csv_imports.run(
-                connection, stored, path, contacts=self._contacts, now=datetime.now(UTC), progress=rows.add
+                connection, stored, path, contacts=self._contacts, now=clock.now(), progress=rows.add
             )
 
     @contextmanager
@@ -147,7 +147,7 @@ class Importer:
             while not done.wait(_PROGRESS_SECONDS):
                 try:
                     with self._database.by_key(_visible_to(stored)) as connection:
-                        csv_imports.note_progress(connection, stored.id, rows_read=rows.count, now=datetime.now(UTC))
+                        csv_imports.note_progress(connection, stored.id, rows_read=rows.count, now=clock.now())
                 except psycopg.Error:
                     log.warning("console.import_progress_not_stored", exc_info=True)
 
@@ -168,7 +168,7 @@ class Importer:
     def _fail(self, stored: StoredImport, fault: str) -> None:
         try:
             with self._database.transaction(_visible_to(stored)) as connection:
-                csv_imports.fail(connection, stored.id, sentence(fault), now=datetime.now(UTC))
+                csv_imports.fail(connection, stored.id, sentence(fault), now=clock.now())
         except psycopg.Error:  # its silence tells that it broke off
             log.warning("console.import_fault_not_stored", exc_info=True)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, NamedTuple
 from urllib.parse import quote
 from uuid import UUID
@@ -10,6 +10,7 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from domain import clock
 from domain.accounts.sessions import Session, find_session
 from domain.accounts.users import MAY_MANAGE_KEYS, MAY_MATCH, MAY_SEE_REQUESTS
 from domain.database import Connection
@@ -106,7 +107,7 @@ def answer_signed_in(
 
     `is_hidden`: for other roles the address does not exist. Raises Refused and whatever the handler raises; the
     transaction is rolled back then."""
-    console, token, now = console_of(request), read_cookie(request, SESSION), datetime.now(UTC)
+    console, token, now = console_of(request), read_cookie(request, SESSION), clock.now()
     with console.database.transaction(EVERYTHING) as connection:
         session = find_session(connection, token, now=now) if token is not None else None
         if token is None or session is None:

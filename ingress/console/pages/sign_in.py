@@ -1,11 +1,11 @@
 """The pages to sign in and out, and the one-time link that sets a password."""
 
-from datetime import UTC, datetime
 from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from domain import clock
 from domain.accounts import sessions
 from domain.accounts.passwords import MIN_CHARACTERS, UnusablePassword
 from domain.accounts.sessions import DEVICE_DAYS, SignInRefused
@@ -51,7 +51,7 @@ async def act(console: Console, request: Request, form: Form) -> Response:
 
 def _knows(console: Console, device: str, form: Form) -> bool:
     with console.database.transaction(EVERYTHING) as connection:
-        return sessions.is_known_device(connection, device, form.text("email"), now=datetime.now(UTC))
+        return sessions.is_known_device(connection, device, form.text("email"), now=clock.now())
 
 
 def _sign_in(console: Console, request: Request, form: Form) -> Response:
@@ -64,7 +64,7 @@ def _sign_in(console: Console, request: Request, form: Form) -> Response:
         device=read_cookie(request, DEVICE),
         network=network_of_client(request),
         contacts=console.contacts,
-        now=datetime.now(UTC),
+        now=clock.now(),
     )
     if isinstance(answer, SignInRefused):
         fault = "E-mail, password or one-time code is wrong."
@@ -106,7 +106,7 @@ def _signed_out(page: Page, done: str) -> Response:
 def show_link(console: Console, request: Request, _: Form) -> Response:
     """Show the form behind a link. The link stays valid: mail programs open links too."""
     with console.database.transaction(EVERYTHING) as connection:
-        email = email_of_link(connection, request.path_params["token"], now=datetime.now(UTC))
+        email = email_of_link(connection, request.path_params["token"], now=clock.now())
     return _link_page(console, request, email)
 
 
@@ -115,7 +115,7 @@ async def use_link(console: Console, request: Request, form: Form) -> Response:
 
 
 def _use_link(console: Console, request: Request, form: Form) -> Response:
-    now, token = datetime.now(UTC), request.path_params["token"]
+    now, token = clock.now(), request.path_params["token"]
     fault = "" if form.secret("password") == form.secret("again") else "The two passwords differ."
     with console.database.transaction(EVERYTHING) as connection:
         email = email_of_link(connection, token, now=now)

@@ -1,0 +1,70 @@
+"""The time by PostgreSQL's clock, in every process of every machine.
+
+Machines disagree about the time, by minutes when NTP is lost, and a clock that is set again jumps. What one process
+stores as due "in ten seconds" another would find minutes late. So there is one clock, that of the server which keeps
+the data. A process reads it through the connections that it uses anyway, and counts on by the monotonic clock, which
+nobody sets.
+
+Until the first reading it is this machine's clock. Where both clocks agree as far as a reading can tell, it stays so:
+the server's answer is some milliseconds old.
+"""
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import psycopg
+
+from domain.statements import Statement
+
+_VALID_SECONDS = 30.0
+"""A reading is repeated after so long: clocks drift, and PostgreSQL's may be set, too."""
+
+
+class _Time(NamedTuple):
+    at: datetime
+
+
+_ASK = Statement(_Time, "SELECT clock_timestamp() AS at")
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.zero: datetime | None = None
+        """The time at which the monotonic clock was 0."""
+        self.read_at = float("-inf")
+
+    def note(self, server: datetime, asked_at: float) -> None:
+        """Learn from an answer that has just come; `asked_at` is of the monotonic clock."""
+        answered_at, local = time.monotonic(), datetime.now(UTC)
+        round_trip = timedelta(seconds=answered_at - asked_at)
+        at_answer = local if local - round_trip <= server <= local else server + round_trip / 2
+        self.zero, self.read_at = at_answer - timedelta(seconds=answered_at), answered_at
+
+
+_clock = _Clock()
+
+
+def now() -> datetime:
+    """The time in UTC."""
+    zero = _clock.zero
+    return datetime.now(UTC) if zero is None else zero + timedelta(seconds=time.monotonic())
+
+
+def must_be_read() -> bool:
+    """True when the last reading is too old."""
+    return time.monotonic() - _clock.read_at > _VALID_SECONDS
+
+
+def read(connection: psycopg.Connection[Any]) -> None:
+    """Asks PostgreSQL for the time, outside of transactions. Raises psycopg.Error."""
+    asked_at = time.monotonic()
+    _clock.note(_ASK.one(connection).at, asked_at)
+
+
+async def read_async(connection: psycopg.AsyncConnection[Any]) -> None:
+    """Asks PostgreSQL for the time, outside of transactions. Raises psycopg.Error."""
+    asked_at, cursor = time.monotonic(), await _ASK.execute(connection)
+    row = await cursor.fetchone()
+    if row is not None:
+        _clock.note(row.at, asked_at)
