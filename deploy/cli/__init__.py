@@ -1,28 +1,12 @@
 """The command line `fuelroute`: one module for each group of commands. The work is done in `domain`."""
 
-from importlib import metadata
-from typing import Annotated
+from importlib import import_module, metadata
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_group
 
-from deploy.cli import (
-    backups,
-    companies,
-    doctor,
-    fleet,
-    ifta,
-    keys,
-    measuring,
-    messages,
-    migrating,
-    queues,
-    roads,
-    routes,
-    running,
-    savings,
-    stations,
-    users,
-)
 from deploy.cli.failures import run
 from deploy.cli.output import screen
 from domain.observability import configure_logging
@@ -34,27 +18,60 @@ Results go to standard output, logs and errors to standard error. The exit statu
 command failed or `doctor` found a problem, and 2 when an argument makes no sense or an import refused some rows.
 """
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=HELP)
-for commands in (running.app, routes.app, backups.app, doctor.app, measuring.app, migrating.app):
-    app.add_typer(commands)  # without a name: its commands become our own
-for name, group in (
-    ("companies", companies.app),
-    ("keys", keys.app),
-    ("users", users.app),
-    ("vehicles", fleet.vehicles_app),
-    ("drivers", fleet.drivers_app),
-    ("mappings", fleet.mappings_app),
-    ("messages", messages.app),
-    ("stations", stations.stations_app),
-    ("deals", stations.deals_app),
-    ("taxes", stations.taxes_app),
-    ("ifta", ifta.app),
-    ("savings", savings.app),
-    ("queues", queues.app),
-    ("roads", roads.app),
-    ("backup", backups.backup_app),
-):
-    app.add_typer(group, name=name)
+_COMMANDS = {
+    **dict.fromkeys(("up", "ingress", "console", "workers", "scheduler", "settings"), "running"),
+    "explain": "routes",
+    "drive": "routes",
+    "restore": "backups",
+    "restored": "backups",
+    "doctor": "doctor",
+    "bench": "measuring",
+    "migrate": "migrating",
+}
+"""The module of each command that stands alone, in the order of the help."""
+
+_GROUPS = {
+    "companies": "companies.app",
+    "keys": "keys.app",
+    "users": "users.app",
+    "vehicles": "fleet.vehicles_app",
+    "drivers": "fleet.drivers_app",
+    "mappings": "fleet.mappings_app",
+    "messages": "messages.app",
+    "stations": "stations.stations_app",
+    "deals": "stations.deals_app",
+    "taxes": "stations.taxes_app",
+    "ifta": "ifta.app",
+    "savings": "savings.app",
+    "queues": "queues.app",
+    "roads": "roads.app",
+    "backup": "backups.backup_app",
+}
+"""The module of each group of commands, and its name there."""
+
+
+def _module(name: str) -> Any:
+    return import_module(f"{__name__}.{name}")
+
+
+class _Commands(TyperGroup):
+    """Imports the module of the command that runs, and no other: a process of the service starts in half the time."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*_COMMANDS, *_GROUPS]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in _GROUPS:
+            module, _, app_name = _GROUPS[cmd_name].partition(".")
+            group = get_group(getattr(_module(module), app_name))
+            group.name = cmd_name
+            return group
+        if cmd_name in _COMMANDS:
+            return get_group(_module(_COMMANDS[cmd_name]).app).commands[cmd_name]
+        return None
+
+
+app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=HELP)
 
 
 def main() -> None:
