@@ -23,11 +23,11 @@ def run(bench: Bench) -> list[Figure]:
     return [*_throughput(bench), *_workers_stopped(bench)]
 
 
-def pushes(stack: Stack) -> Iterator[bytes]:
-    """Requests of a fresh company's TMS, each a new load with 5 stops, for ever."""
+def pushes(stack: Stack, *, share: float = 1.0) -> Iterator[bytes]:
+    """Requests of a fresh company's TMS, each a new load with 5 stops, for ever: `share` of all requests."""
     with stack.database.transaction() as connection:
         fleet = load_fleet(connection, TRUCKS)
-        keys = load_keys(connection, fleet)
+        keys = load_keys(connection, fleet, share)
     body = write(
         route_body(
             datetime.now(UTC) + timedelta(days=1),

@@ -17,8 +17,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
+from uuid import UUID
 
 from deploy.cli.output import screen
+from domain.accounts.keys import prefix_of
 from domain.ids import shown_id
 from ingress.process import free_port
 from tests.benchmarks.harness import HOST, Bench, Stack, listens, new_progress
@@ -27,7 +29,6 @@ from tests.benchmarks.push import pushes
 from tests.service import eventually
 
 OTHER, OURS = "other", "ours"
-POLLED = 2000
 
 
 class Round(NamedTuple):
@@ -69,12 +70,13 @@ class Turns:
     def __init__(self, stack: Stack, sides: Mapping[str, Side], seconds: float) -> None:
         self._stack, self._sides, self._seconds = stack, sides, seconds
 
-    def measure(self, side: str, requests: Iterator[bytes], expect: int, connections: int) -> Round:
-        one = self._sides[side]
+    def measure(
+        self, side: str, requests: Iterator[bytes], expect: int, connections: int, *, seconds: float | None = None
+    ) -> Round:
+        """One round, of `seconds` or as long as all rounds."""
+        one, seconds = self._sides[side], seconds or self._seconds
         before = self._seconds_of(one)
-        load = drive(
-            send([one.address], requests, expect=expect, seconds=self._seconds, connections=connections, warm_up=0)
-        )
+        load = drive(send([one.address], requests, expect=expect, seconds=seconds, connections=connections, warm_up=0))
         time.sleep(1.2)  # the request log is written a second later
         answers = sum(load.answers.values())
         after = self._seconds_of(one)
@@ -94,12 +96,17 @@ def _seconds_of_pid(pid: int) -> float:
         return 0.0
 
 
-def gets(stack: Stack, keys: Sequence[bytes]) -> Iterator[bytes]:
-    """Polls of routes that were pushed, with each key in turn: its rate is limited."""
-    rows = stack.query("SELECT id FROM routes ORDER BY id LIMIT %s", POLLED)
+def gets(stack: Stack, pushed: Iterator[bytes]) -> Iterator[bytes]:
+    """Polls of routes that were pushed, each with a key of its company, and each key in turn: its rate is limited."""
+    by_prefix = {prefix_of(key.decode()): key for key in map(key_of, itertools.islice(pushed, 4000))}
+    keys: dict[UUID, list[bytes]] = {}
+    for row in stack.query("SELECT prefix, company_id FROM api_keys WHERE prefix = ANY(%s)", [*by_prefix]):
+        keys.setdefault(row.company_id, []).append(by_prefix[row.prefix])
     request = b"GET /v1/routes/%b HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer %b\r\n\r\n"
-    paths = [shown_id("rte", row.id).encode() for row in rows]
-    return (request % one for one in zip(itertools.cycle(paths), itertools.cycle(keys), strict=False))
+    rows = stack.query("SELECT id, company_id FROM routes WHERE company_id = ANY(%s) ORDER BY id LIMIT 2000", [*keys])
+    of_company = {company: itertools.cycle(of_one) for company, of_one in keys.items()}
+    polled = itertools.cycle([(shown_id("rte", row.id).encode(), of_company[row.company_id]) for row in rows])
+    return (request % (path, next(of_one)) for path, of_one in polled)
 
 
 def main(other: Path, rounds: int = 10, seconds: float = 3) -> None:
@@ -113,7 +120,7 @@ def main(other: Path, rounds: int = 10, seconds: float = 3) -> None:
         pushed = pushes(stack)
         for side in sides:
             turns.measure(side, pushed, 201, 32)
-        polled = gets(stack, list({_key_of(one): None for one in itertools.islice(pushed, 2000)}))
+        polled = gets(stack, pushed)
         for number in range(rounds):
             for side in (OTHER, OURS) if number % 2 else (OURS, OTHER):
                 for kind, requests, expect, connections in (
@@ -125,16 +132,21 @@ def main(other: Path, rounds: int = 10, seconds: float = 3) -> None:
                     one = turns.measure(side, requests, expect, connections)
                     results.setdefault((kind, side), []).append(one)
                     print(number, kind, side, f"{one.rate:.0f}/s {one.sum:.0f} us {one.microseconds}", flush=True)
+    report(results, OTHER, OURS)
+
+
+def report(results: Mapping[tuple[str, str], Sequence[Round]], first: str, second: str) -> None:
+    """Prints for each kind of request what the second side costs beside the first: medians and quartiles of pairs."""
     for kind in dict.fromkeys(kind for kind, _ in results):
-        pairs = list(zip(results[kind, OURS], results[kind, OTHER], strict=True))
-        cost = sorted(ours.sum / other.sum for ours, other in pairs)
-        rate = sorted(ours.rate / other.rate for ours, other in pairs)
+        pairs = list(zip(results[kind, second], results[kind, first], strict=True))
+        cost = sorted(after.sum / before.sum for after, before in pairs)
+        rate = sorted(after.rate / before.rate for after, before in pairs)
         print(
             f"{kind}: processor time of a request x {statistics.median(cost):.3f}"
             f" ({cost[len(cost) // 4]:.3f} to {cost[-1 - len(cost) // 4]:.3f}),"
             f" rate x {statistics.median(rate):.3f} ({rate[len(rate) // 4]:.3f} to {rate[-1 - len(rate) // 4]:.3f})"
         )
-        for side in (OTHER, OURS):
+        for side in (first, second):
             of_side = results[kind, side]
             parts = {
                 name: round(statistics.median(one.microseconds[name] for one in of_side))
@@ -143,7 +155,8 @@ def main(other: Path, rounds: int = 10, seconds: float = 3) -> None:
             print(f"  {side}: {statistics.median(one.rate for one in of_side):.0f}/s, microseconds {parts}")
 
 
-def _key_of(request: bytes) -> bytes:
+def key_of(request: bytes) -> bytes:
+    """The key of a request, which holds it as its bearer."""
     return request.split(b"Bearer ", 1)[1].split(b"\r\n", 1)[0]
 
 
