@@ -230,6 +230,9 @@ class Checks:
             return {"draft", "planned", "active", "completed"}
         if journey.leg in ("at last", "none"):
             return {"completed"}
+        if journey.leg == "at first" and journey.place == journey.stops[1].get("name"):
+            # a dispatcher said that it is at the first stop; its positions, which may be later, are at the last one
+            return {"active", "planned", "completed"}
         if journey.leg == "at first":
             return {"active", "planned"} if self._waits_lawfully(journey, row) else {"active"}
         stands_there = journey.place == journey.stops[0].get("name")

@@ -125,7 +125,7 @@ class Traffic:
             account, name, kind, reference = random.choice(earlier)
         else:
             made.append(_Made(account, name, kind, reference))
-        draw = _Draw(account, name, kind, reference, random.random() < 0.75, random.randrange(1 << 30))
+        draw = _Draw(account, name, kind, reference, random.random() < 0.75, random.randrange(1 << 60))
         return self._steps(shape, draw)
 
     def _steps(self, shape: str, draw: "_Draw") -> Step:
