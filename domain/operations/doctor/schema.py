@@ -6,6 +6,7 @@ from typing import NamedTuple
 from domain.migrations.drift import read_schema_state
 from domain.operations.doctor.checks import Examined, Finding, NoSchema, problem
 from domain.statements import Statement
+from domain.visibility import SERVICE_ROLE
 
 
 class _Guard(NamedTuple):
@@ -33,6 +34,16 @@ _OFF = Statement(
     """,
 )
 
+_WITHOUT_WALL = Statement(
+    _Guard,
+    """
+    SELECT p.tablename::text || CASE WHEN c.relrowsecurity THEN ': ' || p.policyname ELSE '' END AS name
+    FROM pg_policies p JOIN pg_class c ON c.oid = format('%%I.%%I', p.schemaname, p.tablename)::regclass
+    WHERE p.schemaname = 'public' AND NOT (c.relrowsecurity AND %s::text = ANY(p.roles::text[]))
+    ORDER BY 1
+    """,
+)
+
 
 def check_schema(seen: Examined) -> Iterator[Finding]:
     """Raises NoSchema for a database without one: then nothing else can be checked."""
@@ -51,6 +62,13 @@ def check_schema(seen: Examined) -> Iterator[Finding]:
             f"The schema lacks parts that this release expects: {len(missing)}",
             "Find out who removed them, and make them again as domain/migrations/versions has them",
             tuple(missing[: seen.most_examples]),
+        )
+    open_tables = _WITHOUT_WALL.all(seen.connection, (SERVICE_ROLE,))
+    if open_tables:
+        yield problem(
+            "Row-level security is switched off: a query that forgets its company would see others' data",
+            f"ALTER TABLE ... ENABLE ROW LEVEL SECURITY; its policies are for the role {SERVICE_ROLE}",
+            tuple(row.name for row in open_tables[: seen.most_examples]),
         )
     off = _OFF.all(seen.connection)
     if off:
