@@ -58,7 +58,7 @@ class _Commands(TyperGroup):
     """Imports the module of the command that runs, and no other: a process of the service starts in half the time."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [*_COMMANDS, *_GROUPS]
+        return [*_COMMANDS, *_GROUPS, *super().list_commands(ctx)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name in _GROUPS:
@@ -68,7 +68,7 @@ class _Commands(TyperGroup):
             return group
         if cmd_name in _COMMANDS:
             return get_group(_module(_COMMANDS[cmd_name]).app).commands[cmd_name]
-        return None
+        return super().get_command(ctx, cmd_name)
 
 
 app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=HELP)

@@ -76,6 +76,10 @@ class Upload:
             self._loop.call_soon_threadsafe(self._give_back)
 
 
+_PLACE_SECONDS = 1.0
+"""An import gives its place back just after its page has said that it is done."""
+
+
 class Importer:
     """Runs the imports that `csv_imports.begin` has stored. Each removes its file at the end."""
 
@@ -89,9 +93,9 @@ class Importer:
 
     async def place(self, owner: str) -> Upload:
         """Take a place. Returns an empty file, which the caller removes or whose import it starts. Raises
-        TooManyImports and NoRoom at once."""
+        TooManyImports after a moment, and NoRoom at once."""
         try:
-            await self._places.take(owner, 1, 0)
+            await self._places.take(owner, 1, _PLACE_SECONDS)
         except CapacityTimeout:
             raise TooManyImports from None
         try:
