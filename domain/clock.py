@@ -9,13 +9,14 @@ Until the first reading it is this machine's clock. Where both clocks agree as f
 the server's answer is some milliseconds old.
 """
 
+import math
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import psycopg
 
-from domain.statements import Statement
+from domain.statements import Query, Statement
 
 _VALID_SECONDS = 30.0
 """A reading is repeated after so long: clocks drift, and PostgreSQL's may be set, too."""
@@ -25,14 +26,15 @@ class _Time(NamedTuple):
     at: datetime
 
 
-_ASK = Statement(_Time, "SELECT clock_timestamp() AS at")
+SERVER_TIME = Query(Statement(_Time, "SELECT clock_timestamp() AS at"), (), lambda rows: rows[0].at)
+"""Asks PostgreSQL for its time."""
 
 
 class _Clock:
     def __init__(self) -> None:
         self.zero: datetime | None = None
         """The time at which the monotonic clock was 0."""
-        self.read_at = float("-inf")
+        self.read_at = -math.inf
 
     def note(self, server: datetime, asked_at: float) -> None:
         """Learn from an answer that has just come; `asked_at` is of the monotonic clock."""
@@ -57,14 +59,12 @@ def must_be_read() -> bool:
 
 
 def read(connection: psycopg.Connection[Any]) -> None:
-    """Asks PostgreSQL for the time, outside of transactions. Raises psycopg.Error."""
+    """Sets the clock by PostgreSQL's, outside of transactions. Raises psycopg.Error."""
     asked_at = time.monotonic()
-    _clock.note(_ASK.one(connection).at, asked_at)
+    _clock.note(SERVER_TIME.on(connection), asked_at)
 
 
 async def read_async(connection: psycopg.AsyncConnection[Any]) -> None:
-    """Asks PostgreSQL for the time, outside of transactions. Raises psycopg.Error."""
-    asked_at, cursor = time.monotonic(), await _ASK.execute(connection)
-    row = await cursor.fetchone()
-    if row is not None:
-        _clock.note(row.at, asked_at)
+    """Sets the clock by PostgreSQL's, outside of transactions. Raises psycopg.Error."""
+    asked_at = time.monotonic()
+    _clock.note(await SERVER_TIME.on_async(connection), asked_at)

@@ -91,8 +91,8 @@ def _lead(
 
 
 def _wait_for_stop(scheduler: BackgroundScheduler, stop: threading.Event) -> None:
-    """APScheduler times its ticks by this machine's clock. When somebody sets it back by minutes, no pass would run for
-    as long. So all run at once then."""
+    """APScheduler times the passes by this machine's clock. When somebody sets it back by minutes, it would wait those
+    minutes before the next pass. So all passes run at once then."""
     before = _ahead_seconds()
     while not stop.wait(_CLOCK_CHECK_SECONDS):
         ahead = _ahead_seconds()
@@ -104,7 +104,7 @@ def _wait_for_stop(scheduler: BackgroundScheduler, stop: threading.Event) -> Non
 
 
 def _ahead_seconds() -> float:
-    """This machine's clock, ahead of the one that nobody sets."""
+    """Seconds by which this machine's clock is ahead of the monotonic one, which nobody sets."""
     return time.time() - time.monotonic()
 
 

@@ -230,11 +230,10 @@ class Checks:
             return {"draft", "planned", "active", "completed"}
         if journey.leg in ("at last", "none"):
             return {"completed"}
-        if journey.leg == "at first" and journey.place == journey.stops[1].get("name"):
-            # a dispatcher said that it is at the first stop; its positions, which may be later, are at the last one
-            return {"active", "planned", "completed"}
         if journey.leg == "at first":
-            return {"active", "planned"} if self._waits_lawfully(journey, row) else {"active"}
+            started = {"active", "planned"} if self._waits_lawfully(journey, row) else {"active"}
+            # a dispatcher may say so while the truck's positions, which may be later, are at the last stop
+            return started | ({"completed"} if journey.place == journey.stops[1].get("name") else set())
         stands_there = journey.place == journey.stops[0].get("name")
         return {"draft", "planned", "active"} if stands_there else {"draft"}
 

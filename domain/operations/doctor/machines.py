@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from domain.clock import SERVER_TIME
 from domain.operations.doctor.checks import Examined, Finding, problem, warning
 from domain.statements import Statement
 
@@ -17,17 +18,10 @@ LEAST_FREE_PERCENT = 10
 LEAST_FREE_BYTES = 1 << 30
 
 
-class _Clock(NamedTuple):
-    now: datetime
-
-
-_CLOCK = Statement(_Clock, "SELECT clock_timestamp() AS now")
-
-
 def check_clocks(seen: Examined) -> Iterator[Finding]:
     """Each server is asked for its time. The middle of the round trip is taken for the moment of the answer."""
     before = time.time()
-    postgres = _CLOCK.one(seen.connection).now.timestamp()
+    postgres = SERVER_TIME.on(seen.connection).timestamp()
     between = time.time()
     seconds, microseconds = _redis_time(seen)
     after = time.time()
