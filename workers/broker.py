@@ -8,6 +8,7 @@ version. The keys in Redis are in `domain.queue.redis_layout`.
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
@@ -60,6 +61,40 @@ retried in the database."""
 _PREFETCH_PER_THREAD = 4
 
 
+class HeldJobs:
+    """Ids of the jobs that this process has taken from one queue and not let go. Threads may use it at the same time.
+
+    A job may be here twice: once Redis knows that it is done it may be put and taken again, before its thread has let
+    the first one go.
+    """
+
+    def __init__(self) -> None:
+        self._copies: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        with self._lock:
+            return self._copies.total()
+
+    def ids(self) -> set[str]:
+        with self._lock:
+            return set(self._copies)
+
+    def take(self, redis_message_id: str) -> None:
+        with self._lock:
+            self._copies[redis_message_id] += 1
+
+    def let_go(self, redis_message_id: str) -> bool:
+        """Forgets a job. False: it was not here."""
+        with self._lock:
+            was_here = redis_message_id in self._copies
+            if was_here:
+                self._copies[redis_message_id] -= 1
+                if not self._copies[redis_message_id]:
+                    del self._copies[redis_message_id]
+            return was_here
+
+
 class WakingConsumer(dramatiq.Consumer):
     """The stock consumer behind a wait inside Redis.
 
@@ -70,7 +105,7 @@ class WakingConsumer(dramatiq.Consumer):
         self._broker = broker
         self._queue_name = queue_name
         self._stock = stock
-        self._held = broker.held.setdefault(queue_name, {})
+        self._held = broker.held.setdefault(queue_name, HeldJobs())
         self._recover_at = 0.0
 
     def __next__(self) -> Any:
@@ -119,7 +154,7 @@ class WakingConsumer(dramatiq.Consumer):
         if company is not None and not self._broker.shares.take(company):
             self._give_back(message, company)
             return None
-        self._held[message.options[JOB_ID]] = company
+        self._held.take(message.options[JOB_ID])
         return message
 
     def _give_back(self, message: Any, company: str) -> None:
@@ -127,11 +162,11 @@ class WakingConsumer(dramatiq.Consumer):
         self._stock.queued_message_ids.discard(message.message_id)
         self._broker.give_back(self._queue_name, company, message.options[JOB_ID])
 
-    def _let_go(self, *redis_message_ids: str) -> None:
+    def _let_go(self, *messages: Any) -> None:
         """Forgets jobs that are no longer here, and gives their threads back. More jobs are dealt when a company had
         used up its share."""
-        companies = [self._held.pop(one, None) for one in redis_message_ids]
-        were_full = [self._broker.shares.give_back(company) for company in companies if company is not None]
+        gone = [message.options for message in messages if self._held.let_go(message.options[JOB_ID])]
+        were_full = [self._broker.shares.give_back(options[COMPANY]) for options in gone if COMPANY in options]
         if any(were_full):
             try:
                 for queue in self._broker.held:
@@ -142,18 +177,19 @@ class WakingConsumer(dramatiq.Consumer):
     def _recover_lost_jobs(self) -> None:
         """Returns jobs to their queue that Redis has noted as ours but that this process does not hold. No other worker
         would ever run them, and no job of the same key could take their place."""
+        held = self._held.ids()  # read first: jobs that are let go now are no longer noted
         noted: Any = self._broker.client.smembers(taken_key(self._broker.broker_id, self._queue_name))
-        lost = {message_id.decode() for message_id in noted} - self._held.keys()
+        lost = {message_id.decode() for message_id in noted} - held
         if lost:
             log.warning("workers.lost_jobs_found", queue=self._queue_name, jobs=len(lost))
-            self._broker.do_requeue(self._queue_name, *lost)  # jobs that ended meanwhile stay ended
+            self._broker.do_requeue(self._queue_name, *lost)
 
     def ack(self, message: Any) -> None:
         if message.options[JOB_ID] in self._broker.put_back:
             self._put_back(message)
             return
         self._settle(self._stock.ack, message)
-        self._let_go(message.options[JOB_ID])
+        self._let_go(message)
 
     def _put_back(self, message: Any) -> None:
         """Returns a job of a paused queue, which was skipped."""
@@ -163,12 +199,12 @@ class WakingConsumer(dramatiq.Consumer):
 
     def nack(self, message: Any) -> None:
         self._settle(self._stock.nack, message)
-        self._let_go(message.options[JOB_ID])
+        self._let_go(message)
 
     def requeue(self, messages: Iterable[Any]) -> None:
         messages = list(messages)
         self._settle(self._stock.requeue, messages)
-        self._let_go(*(message.options[JOB_ID] for message in messages))
+        self._let_go(*messages)
 
     def close(self) -> None:
         self._stock.close()
@@ -187,8 +223,8 @@ class FuelrouteBroker(RedisBroker):
     def __init__(self, url: str, *, threads: int = 4) -> None:
         self.url = url
         self.shares = CompanyShares(threads)
-        self.held: dict[str, dict[str, str | None]] = {}
-        """Ids of the jobs that this process has taken from each queue, and the company whose share each one uses."""
+        self.held: dict[str, HeldJobs] = {}
+        """The jobs that this process has taken from each queue."""
         self.is_stopping = False
         """True: this process takes no more jobs."""
         self.paused: frozenset[str] = frozenset()

@@ -4,6 +4,8 @@ import statistics
 import threading
 import time
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -137,6 +139,35 @@ def test_a_job_is_run_though_redis_s_answer_to_the_worker_was_lost(server: Serve
     assert found is not None
     assert len(lost) == 1
     assert (held.kwargs, found.kwargs) == ({"number": 1}, {"number": 2})
+
+
+def test_a_job_that_is_put_again_before_its_thread_has_let_it_go_keeps_no_share(
+    server: Server, queue: JobQueue
+) -> None:
+    broker = FuelrouteBroker(server.url)
+    broker.declare_queue(QUEUE)
+    consumer: Any = broker.consume(QUEUE, prefetch=4)
+    one = Job("tests.run", QUEUE, {}, key="one", company_id=uuid4())
+    queue.put(one)
+    first = next(consumer)
+    taken = []
+    acknowledge = consumer._stock.ack
+
+    def acknowledge_slowly(message: Any) -> None:
+        acknowledge(message)
+        if not taken:
+            queue.put_once(one)
+            taken.append(next(consumer))
+
+    consumer._stock.ack = acknowledge_slowly
+    consumer.ack(first)
+    assert len(broker.held[QUEUE]) == 1, "the second one runs"
+    consumer._recover_lost_jobs()
+    assert queue.backlog(QUEUE) == 0, "and is not lost"
+
+    consumer.ack(taken[0])
+
+    assert (len(broker.held[QUEUE]), broker.shares.free()) == (0, {})
 
 
 def test_a_consumer_survives_cut_connections(server: Server, queue: JobQueue) -> None:
