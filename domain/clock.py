@@ -38,10 +38,18 @@ class _Clock:
 
     def note(self, server: datetime, asked_at: float) -> None:
         """Learn from an answer that has just come; `asked_at` is of the monotonic clock."""
-        answered_at, local = time.monotonic(), datetime.now(UTC)
+        answered_at, local = _local_time()
         round_trip = timedelta(seconds=answered_at - asked_at)
         at_answer = local if local - round_trip <= server <= local else server + round_trip / 2
         self.zero, self.read_at = at_answer - timedelta(seconds=answered_at), answered_at
+
+
+def _local_time() -> tuple[float, datetime]:
+    """The monotonic clock and this machine's at the same moment. A thread may be paused between two readings, so the
+    closest of three pairs counts."""
+    readings = [(time.monotonic(), datetime.now(UTC), time.monotonic()) for _ in range(3)]
+    before, local, _ = min(readings, key=lambda one: one[2] - one[0])
+    return before, local
 
 
 _clock = _Clock()

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
 import pytest
@@ -44,6 +44,21 @@ def test_a_clock_that_agrees_within_the_round_trip_is_kept() -> None:
     one = _Clock()
     one.note(datetime.now(UTC) - timedelta(seconds=5), time.monotonic() - 10)
     assert abs(time_of(one) - datetime.now(UTC)) < timedelta(seconds=1)
+
+
+def test_a_pause_while_the_clocks_are_read_moves_neither(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses = [0.2, 0]
+
+    class Paused(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+            time.sleep(pauses.pop(0) if pauses else 0)
+            return datetime.now(tz)
+
+    monkeypatch.setattr(clock, "datetime", Paused)
+    one = _Clock()
+    one.note(datetime.now(UTC), time.monotonic() - 10)
+    assert abs(time_of(one) - datetime.now(UTC)) < timedelta(seconds=0.1)
 
 
 def test_without_a_reading_it_is_the_time_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:

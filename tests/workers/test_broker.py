@@ -150,7 +150,7 @@ def test_a_job_that_is_put_again_before_its_thread_has_let_it_go_keeps_no_share(
     one = Job("tests.run", QUEUE, {}, key="one", company_id=uuid4())
     queue.put(one)
     first = next(consumer)
-    taken = []
+    taken: list[Any] = []
     acknowledge = consumer._stock.ack
 
     def acknowledge_slowly(message: Any) -> None:
