@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal, get_args
 from uuid import uuid4
 
 import psycopg
@@ -143,10 +143,14 @@ def settings(worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> Settin
     )
 
 
-def redis_database(worker_id: str, *, running: bool = False) -> str:
-    """A Redis database of a parallel worker: one for its tests, another one for its running service."""
-    number = int(worker_id.removeprefix("gw")) + 1 if worker_id != "master" else 0
-    return os.environ["TEST_REDIS_URL"].replace("db=0", f"db={2 * number + running}")
+RedisUse = Literal["tests", "service", "upgrade"]
+
+
+def redis_database(worker_id: str, use: RedisUse = "tests") -> str:
+    """A Redis database of a parallel worker for its tests, for the running `service`, or for the service that is
+    upgraded. Two running services on one would take each other's jobs."""
+    number, uses = int(worker_id.removeprefix("gw")) + 1 if worker_id != "master" else 0, get_args(RedisUse)
+    return os.environ["TEST_REDIS_URL"].replace("db=0", f"db={len(uses) * number + uses.index(use)}")
 
 
 @pytest.fixture(scope="session")
@@ -189,7 +193,7 @@ def service(settings: Settings, worker_id: str, tmp_path_factory: pytest.TempPat
     A push waits long for its import, so that a busy machine changes no answer.
     """
     logs = tmp_path_factory.mktemp("logs")
-    own = settings.model_copy(update={"redis_url": redis_database(worker_id, running=True)})
+    own = settings.model_copy(update={"redis_url": redis_database(worker_id, "service")})
     with running_service(
         own, logs, IMPORT_PASS_SECONDS="2", SWEEP_SECONDS="1", IMPORT_WAIT_SECONDS="10"
     ) as running_one:

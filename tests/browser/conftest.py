@@ -33,7 +33,7 @@ def console_url(
     chromium_path: str, service: Service, worker_id: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
     """The address of a console beside the running service, whose workers go on with its jobs."""
-    redis_url = redis_database(worker_id, running=True)
+    redis_url = redis_database(worker_id, "service")
     logs = tmp_path_factory.mktemp("logs")
     with running_console(service.settings, redis_url, logs, api_url=service.url) as url:
         yield url

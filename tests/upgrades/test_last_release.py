@@ -84,7 +84,7 @@ def last_settings(last_code: Path, worker_id: str, tmp_path_factory: pytest.Temp
     made = Settings(
         data=tmp_path_factory.mktemp("upgraded"),
         database_url=make_database("upgraded", template="template1"),
-        redis_url=redis_database(worker_id, running=True),
+        redis_url=redis_database(worker_id, "upgrade"),
     )
     program(made, last_code, "-c", ENTRY, "migrate")
     return made

@@ -112,7 +112,7 @@ def world(console_url: str, database: Database) -> Iterator[World]:
 @pytest.fixture(scope="session")
 def console_url(settings: Settings, worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a running console."""
-    with running_console(settings, redis_database(worker_id, running=True), tmp_path_factory.mktemp("logs")) as url:
+    with running_console(settings, redis_database(worker_id, "service"), tmp_path_factory.mktemp("logs")) as url:
         yield url
 
 

@@ -38,7 +38,7 @@ def hasty_url(
     """A console that waits for bodies only briefly."""
     with running_console(
         settings,
-        redis_database(worker_id, running=True),
+        redis_database(worker_id, "service"),
         tmp_path_factory.mktemp("logs"),
         FUELROUTE_BODY_TIMEOUT_SECONDS=str(SECONDS),
         FUELROUTE_HEAD_TIMEOUT_SECONDS=str(SECONDS),
