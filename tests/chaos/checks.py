@@ -46,6 +46,8 @@ _STUCK = {
     "a message is overdue": "SELECT id || ' attempts ' || attempts || ' ' || coalesce(error, '') AS about"
     " FROM messages WHERE status = 'pending' AND (retry_at < now() - interval '2 s')",
     "a review is overdue": "SELECT external_id AS about FROM routes WHERE review_at < now() - interval '2 s'",
+    "a replan is due, and nothing makes it": "SELECT external_id AS about FROM routes"
+    " WHERE replan IS NOT NULL AND review_at IS NULL",
 }
 
 _ALWAYS = {

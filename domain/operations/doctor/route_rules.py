@@ -90,6 +90,12 @@ ROUTE_RULES = {
         "Trucks have arrived, and no time is set for the plan: nothing makes it",
         "Push the route again with a change",
     ),
+    "replan-never-due": RouteRule(
+        frozenset({RouteStatus.ACTIVE}),
+        "r.replan IS NOT NULL AND r.review_at IS NULL",
+        "Trucks have left their plans, and no time is set for new ones: nothing makes them",
+        _PLAN_AGAIN,
+    ),
     "no-plan": RouteRule(
         SHOWS_PLAN, "p.id IS NULL", "Planned or started routes have no plan, or another route's", _PLAN_AGAIN
     ),

@@ -80,21 +80,26 @@ def _load_replan(connection: Connection, route_id: UUID, *, now: datetime) -> Re
     route = route_to_plan(connection, route_id) if due is not None else None
     if due is None or route is None:
         return None
-    task = plan_task_as_of(connection, route, live_now(route, now) or due.at)
-    return Replan(due, task) if task.stops_left else None
+    return Replan(due, plan_task_as_of(connection, route, live_now(route, now) or due.at))
 
 
 _FORGET_WHERE_IMPOSSIBLE = Command(
     "UPDATE routes SET replan = NULL WHERE id = %s AND replan IS NOT NULL"
     " AND (status <> 'active' OR correction_id IS NOT NULL)"
 )
+_FORGET = Command("UPDATE routes SET replan = NULL WHERE id = %s AND replan = %s")
 
 
 def begin_replan(connection: Connection, route_id: UUID, *, now: datetime) -> Replan | None:
-    """The plan of a route that is to be made anew. None where none is: the route has ended, or the driver is just being
-    told of another plan. Once that message has ended, the truck is compared with the road of that plan."""
+    """The plan of a route that is to be made anew. None where none is: the route has ended, the truck has reached the last
+    stop, or the driver is just being told of another plan. Once that message has ended, the truck is compared with the
+    road of that plan."""
     _FORGET_WHERE_IMPOSSIBLE.execute(connection, (route_id,))
-    return _load_replan(connection, route_id, now=now)
+    replan = _load_replan(connection, route_id, now=now)
+    if replan is not None and not replan.task.stops_left:
+        _FORGET.execute(connection, (route_id, as_json(replan.due.replan)))
+        return None
+    return replan
 
 
 _LOCK = Statement(

@@ -175,13 +175,15 @@ def _fuel_changed(connection: Connection, route: RouteToPlan, plan: PlanUnderRev
 
 _END_WHERE_IMPOSSIBLE = Command(
     "UPDATE routes SET review_at = NULL, review_cause = NULL WHERE id = %s AND review_at IS NOT NULL"
-    " AND (status NOT IN ('planned', 'active') OR corrected_at IS NOT NULL)"
+    " AND (status NOT IN ('planned', 'active') OR corrected_at IS NOT NULL) AND replan IS NULL"
 )
-"""The plan is over, or was corrected: without this its review would be due for ever."""
+"""The plan is over, or was corrected: without this its review would be due for ever. A replan that was asked for since
+`begin_replan` found none stays due, here and below."""
 
 _END_REVIEW = Command(
     """
-    UPDATE routes SET attempts = 0, review_at = CASE WHEN review_requests <> %(begun)s THEN review_at END,
+    UPDATE routes SET attempts = 0,
+        review_at = CASE WHEN review_requests <> %(begun)s OR replan IS NOT NULL THEN review_at END,
         review_cause = CASE WHEN review_requests <> %(begun)s THEN review_cause END
     WHERE id = %(id)s AND coalesce(correction_id, plan_id) = %(plan_id)s
     """

@@ -87,6 +87,7 @@ PLANTED = [
     Planted("completed", "vehicle", _ROUTE.format("vehicle_id = id")),
     Planted("draft", "draft-with-plan", _ROUTE.format("plan_id = id")),
     Planted("arrived", "plan-never-due", _ROUTE.format("retry_at = NULL")),
+    Planted("active", "replan-never-due", _ROUTE.format("replan = '{}'")),
     Planted("planned", "no-plan", _ROUTE.format("plan_id = NULL")),
     Planted("active", "no-plan", "UPDATE plans SET route_id = %(other)s WHERE route_id = %(id)s"),
     Planted("active", "plan-of-other-input", _ROUTE.format("revision = 7")),

@@ -1,6 +1,7 @@
 """A plan is made anew on the way: for which trucks, how often, what the driver hears of it; and no step that is
 repeated or late changes anything."""
 
+import dataclasses
 import math
 import random
 from datetime import datetime, timedelta
@@ -17,7 +18,7 @@ from domain.database import Connection
 from domain.planning import stored_plans
 from domain.planning.explanation import unpack_explanation
 from domain.queue.jobs import Job, build_plan_job, review_plan_job
-from domain.routes.plans import reviews
+from domain.routes.plans import replans, reviews
 from domain.routes.plans.deviating_trucks import followed_routes
 from domain.routes.plans.replans import Replan
 from domain.settings import Settings
@@ -241,6 +242,34 @@ def test_a_lost_replan_job_is_enqueued_again(journey: Journey) -> None:
         for job in journey.lost_jobs():
             journey.work(job)
     assert journey.causes() == [None, "off_road"]
+
+
+@pytest.mark.parametrize("corrected", [False, True])
+def test_a_review_that_ends_while_a_replan_is_asked_for_leaves_it_due(journey: Journey, corrected: bool) -> None:
+    """The job of the review had looked for a replan just before."""
+    if corrected:  # before the departure: its plan is reviewed no more
+        journey.connection.execute("UPDATE routes SET corrected_at = %s WHERE id = %s", (journey.now, journey.route_id))
+    for fix in journey.fixes(*AWAY):
+        for job in journey.report([fix]):
+            journey.work(job)
+    assert journey.route.replan is not None
+
+    assert reviews.begin_review(journey.connection, journey.route_id, now=journey.now) is None
+    assert journey.route.review_at is not None
+
+    journey.run([review_plan_job(journey.route_id)])
+    assert journey.causes() == [None, "off_road"]
+
+
+def test_a_replan_of_a_truck_at_its_last_stop_is_forgotten(journey: Journey, monkeypatch: pytest.MonkeyPatch) -> None:
+    for fix in journey.fixes(*AWAY):
+        for job in journey.report([fix]):
+            journey.work(job)
+    load = replans.plan_task_as_of
+    monkeypatch.setattr(replans, "plan_task_as_of", lambda *args: dataclasses.replace(load(*args), stops_left=()))
+
+    assert journey.begun() is None
+    assert (journey.route.replan, journey.route.review_at) == (None, None)
 
 
 def test_no_other_plan_is_made_while_a_correction_is_being_delivered(journey: Journey) -> None:
