@@ -50,12 +50,13 @@ def retire_a_truck(world: World) -> None:
 
 
 def retire_a_company(world: World) -> None:
-    """The command is not given again: the pass closes the routes that it has left."""
+    """The command is not given again: the pass closes the routes that it has left. The pass may even be quicker, and
+    die in its stead."""
     tms = world.tms()
     tms.draft()
     world.strike()
     status = world.processes.command("companies", "retire", tms.shown_company_id)
-    assert status == KILLED
+    assert status in (KILLED, 0)
     if world.point.function.endswith("retire_company") and world.when == "before":
         world.command("companies", "retire", tms.shown_company_id)
     eventually(lambda: tms.statuses(), lambda found: found == ["canceled"], SECONDS, "the end of the routes")
