@@ -1,9 +1,14 @@
-"""A command of `fuelroute` and its outcome, for tests."""
+"""The commands of `fuelroute`, and the outcome of one, for tests."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
+
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from deploy.cli import app
 
 NO_COMPANY = "cmp_" + "0" * 32
 
@@ -33,3 +38,11 @@ class Result:
 
 
 Cli = Callable[..., Result]
+
+
+def commands(command: Any = None, name: str = "fuelroute", context: Any = None) -> Iterator[tuple[str, Any]]:
+    """The command, or else `fuelroute`, and all that are under it, with their names."""
+    command = command or get_command(app)
+    yield name, command
+    for one in command.list_commands(context) if isinstance(command, TyperGroup) else ():
+        yield from commands(command.get_command(context, one), f"{name} {one}")

@@ -5,24 +5,20 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer import Typer
 from typer.core import TyperGroup
-from typer.main import get_command
 
 import deploy.cli
-from deploy.cli import app
 from deploy.stack import process_spec
 from domain.accounts.keys import PresentedKey, find_callers
 from domain.database import Database
 from domain.ids import read_id
 from domain.settings import Settings
-from tests.deploy.commands import NO_COMPANY, Cli
+from tests.deploy.commands import NO_COMPANY, Cli, commands
 from tests.factories import Fleet
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
@@ -153,18 +149,11 @@ def test_a_process_of_the_stack_takes_no_code_from_the_folder_it_is_started_in(t
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def commands(command: Any, name: str = "fuelroute", context: Any = None) -> Iterator[tuple[str, Any]]:
-    """The command and all that are under it, with their names."""
-    yield name, command
-    for one in command.list_commands(context) if isinstance(command, TyperGroup) else ():
-        yield from commands(command.get_command(context, one), f"{name} {one}")
-
-
 def test_every_command_of_every_module_is_reached() -> None:
     """The table of commands is written by hand. A command that it lacks could not be run."""
     modules = [import_module(f"deploy.cli.{path.stem}") for path in Path(deploy.cli.__file__).parent.glob("[a-z]*.py")]
     apps = {id(one): one for module in modules for one in vars(module).values() if isinstance(one, Typer)}
-    reached = [name for name, command in commands(get_command(app)) if not isinstance(command, TyperGroup)]
+    reached = [name for name, command in commands() if not isinstance(command, TyperGroup)]
     assert len(reached) == sum(len(one.registered_commands) for one in apps.values()) > 40
 
 
@@ -175,7 +164,7 @@ def test_a_process_of_the_service_loads_no_other_commands() -> None:
 
 
 def test_every_command_and_option_has_a_help_text() -> None:
-    for name, command in commands(get_command(app)):
+    for name, command in commands():
         assert command.help, name
         assert not re.search("upsert|docstring|module|`domain`", command.help), name
         for parameter in command.params:

@@ -1,0 +1,126 @@
+"""A command that acts for one company treats an id of another company as one that never existed, and changes nothing of
+it."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import pytest
+
+from domain.database import Database
+from domain.ids import IdKind, new_id, shown_id
+from domain.queue.job_queue import JobQueue
+from domain.queue.jobs import build_plan_job
+from domain.queue.redis_layout import dead_letter_messages_key, dead_letters_key, messages_key
+from tests.deploy.commands import Cli, Result, commands
+from tests.domain.helpers import imported, planned_by_hand
+from tests.factories import Fleet, make_fleet
+from tests.rows import named
+
+
+class Foreign(NamedTuple):
+    """A command of one company, and the option or argument that names a record."""
+
+    command: str
+    parameter: str
+    kind: IdKind
+    more: Sequence[str] = ()
+
+
+FOREIGN = (
+    Foreign("vehicles retire", "vehicle_id", "veh"),
+    Foreign("vehicles retire", "vehicle_id", "veh", ["--force"]),
+    Foreign("drivers retire", "driver_id", "drv"),
+    Foreign("drivers erase", "driver_id", "drv", ["--yes", "--force"]),
+    Foreign("mappings add", "target_id", "veh", ["--kind", "unit_number", "--value", "A-1"]),
+    Foreign("mappings add", "target_id", "drv", ["--kind", "driver_name", "--value", "Ann"]),
+    Foreign("messages release", "message_ids", "msg"),
+    Foreign("messages discard", "message_ids", "msg"),
+    Foreign("queues dead", "route_id", "rte"),
+    Foreign("queues replay", "route_id", "rte", ["--yes"]),
+    Foreign("queues discard", "route_id", "rte", ["--yes"]),
+    Foreign("queues dead", "id", "rte"),
+    Foreign("queues replay", "id", "rte", ["--yes"]),
+    Foreign("queues discard", "id", "rte", ["--yes"]),
+)
+
+
+COMMANDS = {name.removeprefix("fuelroute "): command for name, command in commands()}
+
+
+def test_every_command_of_a_company_that_names_a_record_is_tried() -> None:
+    assert {one.command for one in FOREIGN} <= COMMANDS.keys()
+    for name, command in COMMANDS.items():
+        ids = {one.name for one in command.params if "ID" in str(one.metavar)}
+        if "company_id" in ids:
+            assert {one.parameter for one in FOREIGN if one.command == name} == ids - {"company_id"}, name
+
+
+class House(NamedTuple):
+    fleet: Fleet
+    ids: dict[IdKind, UUID]
+    letter_id: str
+
+
+@pytest.fixture
+def houses(database: Database, jobs: JobQueue, now: datetime) -> list[House]:
+    """Two companies, each with a route, a dead letter about it, and a withheld message."""
+    return [_house(database, jobs, now) for _ in range(2)]
+
+
+def _house(database: Database, jobs: JobQueue, now: datetime) -> House:
+    with database.transaction() as connection:
+        fleet = make_fleet(connection)
+        route_id = imported(connection, fleet.live, now=now)
+        message_id = planned_by_hand(connection, route_id, now=now)
+        connection.execute("UPDATE messages SET withheld_since = %s WHERE id = %s", (now, message_id))
+    job = build_plan_job(route_id, fleet.company_id)
+    jobs.put(job)
+    assert job.key is not None
+    message = jobs.client.hget(messages_key("plans"), job.key)
+    assert isinstance(message, bytes)
+    jobs.client.hset(dead_letter_messages_key("plans"), job.key, message)
+    jobs.client.zadd(dead_letters_key("plans"), {job.key: now.timestamp() * 1000})
+    ids: dict[IdKind, UUID] = {
+        "veh": fleet.trucks[0],
+        "drv": fleet.drivers[0],
+        "rte": route_id,
+        "msg": message_id,
+    }
+    return House(fleet, ids, job.key)
+
+
+def state_of(house: House, database: Database, jobs: JobQueue) -> list[Any]:
+    """All that the company has and that commands can change."""
+    tables = ("routes", "vehicles", "drivers", "mappings", "messages", "audit_log")
+    query = " UNION ALL ".join(f"SELECT it::text AS row FROM {table} it WHERE company_id = %(id)s" for table in tables)
+    with database.transaction() as connection:
+        rows = named(connection).execute(query, {"id": house.fleet.company_id}).fetchall()
+    letter = jobs.client.zscore(dead_letters_key("plans"), house.letter_id)
+    return [*sorted(row.row for row in rows), letter]
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
+@pytest.mark.parametrize("foreign", FOREIGN, ids=lambda one: " ".join((one.command, one.parameter, *one.more)))
+def test_an_id_of_another_company_is_as_one_that_never_existed(
+    cli: Cli, houses: list[House], database: Database, jobs: JobQueue, foreign: Foreign, form: tuple[str, ...]
+) -> None:
+    own, other = houses
+    before = state_of(other, database, jobs)
+
+    def answer(text: str) -> Result:
+        (parameter,) = [one for one in COMMANDS[foreign.command].params if one.name == foreign.parameter]
+        option = [parameter.opts[0]] if parameter.param_type_name == "option" else []
+        given = [*foreign.command.split(), "--company", own.fleet.shown_company_id, *option, text, *foreign.more, *form]
+        result = cli(*given)
+        return Result(result.status, result.out.replace(text, "ID"), result.err.replace(text, "ID"))
+
+    if foreign.parameter == "id":
+        texts = other.letter_id, f"plans.build {new_id()}"
+    else:
+        texts = shown_id(foreign.kind, other.ids[foreign.kind]), shown_id(foreign.kind, new_id())
+    answers = [answer(text) for text in texts]
+
+    assert answers[0] == answers[1]
+    assert state_of(other, database, jobs) == before
