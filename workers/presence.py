@@ -21,6 +21,7 @@ from domain import clock
 from domain.database import Database
 from domain.observability import get_logger
 from domain.operations import pauses
+from domain.operations.measuring import database_name
 from domain.queue import heartbeats
 from domain.queue.dramatiq_messages import JOB_ID
 from domain.queue.heartbeats import EndedJobs, RunningJob, WorkerHeartbeat
@@ -48,6 +49,7 @@ class Presence(Middleware):
         self._failed = 0
         self._ended_before = 0
         self._stuck_since: datetime | None = None
+        self._database_name = ""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="presence", daemon=True)
         broker.add_middleware(self)
@@ -102,6 +104,7 @@ class Presence(Middleware):
         """Reads which queues are paused. While the database does not answer, paused queues stay paused."""
         try:
             with self._database.transaction() as connection:
+                self._database_name = self._database_name or database_name(connection)
                 paused = frozenset(pause.queue for pause in pauses.list_pauses(connection))
         except (psycopg.Error, TimeoutError):
             log.warning("workers.pauses_not_read")
@@ -143,5 +146,6 @@ class Presence(Middleware):
                 failed=self._failed,
                 held=held,
                 stuck_since=self._stuck_since,
+                database=self._database_name,
             )
             return heartbeat, dict(self._finished)

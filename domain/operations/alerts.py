@@ -43,6 +43,8 @@ class Measured(NamedTuple):
     rates: Sequence[Rates]
     runs: Sequence[PassRun]
     """The runs of passes that moved something or failed, the newest first."""
+    database: str
+    """The name of our database, as workers name theirs."""
 
 
 class Alert(NamedTuple):
@@ -143,6 +145,13 @@ def _workers_alerts(seen: Measured, now: datetime) -> Iterator[Alert]:
             )
         if is_silent(worker, now):
             yield from _silent_worker_alerts(worker, seen.holders.get(worker.id), path, now)
+        elif worker.database not in ("", seen.database):
+            yield Alert(
+                True,
+                f"Worker {worker.name} belongs to another service, and takes our jobs from the Redis that both use",
+                "Give each service a Redis database of its own: FUELROUTE_REDIS_URL",
+                path,
+            )
         else:
             yield from _stuck_worker_alerts(worker, path, now)
     yield from _unknown_workers_alerts(seen)

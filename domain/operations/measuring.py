@@ -2,6 +2,7 @@
 overdue."""
 
 from datetime import datetime
+from typing import NamedTuple
 
 import redis
 
@@ -9,11 +10,27 @@ from domain.database import Connection
 from domain.operations import overdue, pauses
 from domain.operations.alerts import Measured
 from domain.queue import heartbeats, inspection, rates
+from domain.statements import NotNull, Statement
+
+
+class _Database(NamedTuple):
+    name: NotNull[str]
+
+
+_DATABASE = Statement(
+    _Database, "SELECT current_database() || ' of the server ' || system_identifier AS name FROM pg_control_system()"
+)
+
+
+def database_name(connection: Connection) -> str:
+    """A name that no other database has, on whatever server it is, except a copy of this server's files."""
+    return _DATABASE.one(connection).name
 
 
 def measure(connection: Connection, client: redis.Redis, *, now: datetime) -> Measured:
     stopped = pauses.list_pauses(connection)
     late = overdue.count(connection, now=now)
+    database = database_name(connection)
     try:
         return Measured(
             inspection.read_queues(client),
@@ -24,6 +41,7 @@ def measure(connection: Connection, client: redis.Redis, *, now: datetime) -> Me
             late,
             rates.read_rates(client, now=now),
             heartbeats.read_recent_pass_runs(client),
+            database,
         )
     except redis.RedisError:
-        return Measured(None, [], {}, [], stopped, late, [], [])
+        return Measured(None, [], {}, [], stopped, late, [], [], database)

@@ -54,6 +54,8 @@ class WorkerHeartbeat(msgspec.Struct, frozen=True):
     """Jobs that it has taken from the queues and not finished."""
     stuck_since: datetime | None
     """The time since when it has held jobs and finished none."""
+    database: str = ""
+    """The PostgreSQL database of its routes, as `measuring.database_name` names it; empty: it does not say."""
 
     @property
     def name(self) -> str:

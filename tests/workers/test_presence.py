@@ -15,6 +15,7 @@ from dramatiq import Worker
 from domain.database import Database
 from domain.operations import pauses
 from domain.operations.audit import Actor
+from domain.operations.measuring import database_name
 from domain.queue import heartbeats
 from domain.queue.inspection import jobs_in, read_queues
 from domain.queue.job_queue import JobQueue
@@ -129,6 +130,8 @@ def test_a_heartbeat_tells_which_jobs_run_and_since_when_none_ends(
         )
         assert (beat.done, beat.failed, beat.queues, beat.threads) == (1, 0, ["plans"], 1)
         assert [one.job for one in beat.running] == ["tests.run"]
+        with database.transaction() as connection:
+            assert beat.database == database_name(connection)
         since = beat.stuck_since
         later = eventually(
             lambda: heartbeats.read_worker_heartbeats(jobs.client, now=now)[0], lambda one: one.beat_at > beat.beat_at

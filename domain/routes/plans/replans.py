@@ -91,9 +91,9 @@ _FORGET = Command("UPDATE routes SET replan = NULL WHERE id = %s AND replan = %s
 
 
 def begin_replan(connection: Connection, route_id: UUID, *, now: datetime) -> Replan | None:
-    """The plan of a route that is to be made anew. None where none is: the route has ended, the truck has reached the last
-    stop, or the driver is just being told of another plan. Once that message has ended, the truck is compared with the
-    road of that plan."""
+    """The plan of a route that is to be made anew. None where none is: the route has ended, its truck has reached the
+    last stop, or the driver is just being told of another plan. Once that message has ended, the truck is compared with
+    the road of that plan."""
     _FORGET_WHERE_IMPOSSIBLE.execute(connection, (route_id,))
     replan = _load_replan(connection, route_id, now=now)
     if replan is not None and not replan.task.stops_left:

@@ -60,7 +60,15 @@ def seen(*queues: QueueState, **more: Any) -> Measured:
     """A healthy service, but for what is given."""
     states = {one.queue: one for one in [*map(queue, QUEUES), *queues]}
     healthy = Measured(
-        list(states.values()), [worker()], {}, [sweep()], [], {figure: Count(0, None) for figure in FIGURES}, [], []
+        list(states.values()),
+        [worker()],
+        {},
+        [sweep()],
+        [],
+        {figure: Count(0, None) for figure in FIGURES},
+        [],
+        [],
+        "ours",
     )
     return healthy._replace(**more)
 
@@ -99,6 +107,14 @@ def test_work_that_moves_or_has_just_begun_gives_no_alert(healthy: QueueState) -
 def test_a_queue_that_no_job_ever_left_has_stopped_too() -> None:
     (need,) = needs(queue(waiting=3, oldest_at=ago(minutes=3), last_finished_at=None))
     assert need.what.endswith("none has ended ever")
+
+
+def test_a_worker_of_another_service_on_the_same_redis_is_found() -> None:
+    """Each service takes the other's jobs, finds no such routes, and both wait for their sweeps."""
+    (need,) = needs(workers=[worker(database="ours"), worker(id="w2", pid=9, database="theirs")])
+
+    assert need.is_urgent
+    assert need.what == "Worker alpha:9 belongs to another service, and takes our jobs from the Redis that both use"
 
 
 def test_a_stuck_worker_is_found_though_others_work() -> None:
