@@ -107,14 +107,19 @@ def _starts_servers(module: ModuleType) -> bool:
     return any(value in starters for value in vars(module).values() if callable(value))
 
 
+def as_superuser() -> psycopg.Connection:
+    """A connection to the tests' server, without a transaction."""
+    url = os.environ["TEST_DATABASE_URL"].replace("//fuelroute@/fuelroute?", "//postgres@/postgres?")
+    return psycopg.connect(url, autocommit=True)
+
+
 def make_database(name: str, *, template: str = "fuelroute") -> str:
     """A fresh database with the current schema, or none from the template `template1`. Gives its URL. Its name begins
     with `name`: a fixture of a module may be made more than once."""
     url = os.environ["TEST_DATABASE_URL"]
-    admin = url.replace("//fuelroute@/fuelroute?", "//postgres@/postgres?")  # the service's role makes none
     name = f"{name}_{uuid4().hex}"
     deadline = time.monotonic() + 30
-    with psycopg.connect(admin, autocommit=True) as connection:
+    with as_superuser() as connection:  # the service's role makes none
         while True:
             try:
                 connection.execute(f'CREATE DATABASE "{name}" TEMPLATE {template} OWNER fuelroute')

@@ -9,10 +9,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from deploy.backups import archive
 from deploy.backups.archive import ArchiveUnusable, Identity, claim_folder, last_archived_at, wal_files
 from deploy.backups.base_backups import Backup, keep_newest, list_backups
 from deploy.backups.restoring import DamagedBackup, RestoreFailed, check_contact_key, choose_backup, restored_database
 from domain.accounts.contacts import Contacts
+from domain.accounts.sessions import find_session
+from domain.lifecycle import Role
+from domain.messages.withholding import list_withheld_messages
+from tests.conftest import as_superuser, own_database
+from tests.deploy.commands import Cli
+from tests.domain.helpers import imported, planned_by_hand
+from tests.factories import make_fleet, signed_in
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 LIFE = Identity("7711224323169279137", 1)
@@ -150,6 +158,40 @@ def test_a_folder_belongs_to_one_life_of_one_database(folder: Path) -> None:
             claim_folder(folder, other)
 
 
+@pytest.mark.servers
+def test_an_archive_whose_next_part_is_gone_is_refused(folder: Path) -> None:
+    with as_superuser() as connection:
+        (current,) = connection.execute("SELECT pg_walfile_name(pg_current_wal_lsn())").fetchone() or ()
+        try:
+            (folder / "wal" / f"{current}.partial").touch()
+            archive._prepare_slot(connection, folder)
+            (folder / "wal" / ("F" * 24)).touch()
+            with pytest.raises(ArchiveUnusable, match=f"has a gap: it ends at {'F' * 24}"):
+                archive._prepare_slot(connection, folder)
+        finally:
+            archive.end_archive(connection)
+
+
 def test_a_folder_without_an_archive_was_never_written_to(tmp_path: Path, folder: Path) -> None:
     assert last_archived_at(tmp_path) is None
     assert last_archived_at(folder) is not None
+
+
+@pytest.mark.parametrize("options", [(), ("--release-messages",)])
+def test_a_database_that_other_tools_restored_is_prepared(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    with own_database("restored") as database:
+        with database.transaction() as connection:
+            fleet, now = make_fleet(connection), datetime.now(UTC)
+            token = signed_in(connection, Role.OWNER, fleet.company_id)
+            planned_by_hand(connection, imported(connection, fleet.live, now=now), now=now)
+        monkeypatch.setenv("FUELROUTE_DATABASE_URL", database.url)
+
+        outcome = cli("restored", "--to", now.isoformat(), *options, "--json").document
+
+        with database.transaction() as connection:
+            assert find_session(connection, token, now=now) is None
+            withheld = len(list_withheld_messages(connection, fleet.company_id))
+    assert (outcome["ended_sessions"], outcome["withheld_messages"], withheld) == (1, *[0 if options else 1] * 2)
+    assert "is not a time" in cli("restored", "--to", "yesterday").sentence

@@ -70,13 +70,14 @@ _PROCESSES = Statement(
 
 
 def connections_of(kind: str, settings: Settings) -> int:
-    """The most connections that one process of that kind opens: its pools, and the connections beside them."""
+    """The most connections that one process of that kind opens: its pools, the one of its health checks, and others
+    beside them."""
     size = settings.database_pool_size
     return {
-        "ingress": 3 * size + 1,  # two pools, one of the event loop, one for the request log
-        "console": 2 * max(size, 2),
-        "workers": 2 * size,
-        "scheduler": 2 * size + 1,  # one holds the lead
+        "ingress": 3 * size + 2,  # two pools, one of the event loop, one for the request log
+        "console": 2 * max(size, 2) + 1,
+        "workers": 2 * size + 1,
+        "scheduler": 2 * size + 2,  # one holds the lead
     }.get(kind, 1)
 
 

@@ -50,8 +50,8 @@ def test_pools_that_the_server_has_no_room_for_are_found(examine: Examine, own_s
         (found,) = examine(postgres.check_connections, database_pool_size=50)
 
         assert found.is_problem
-        assert "(2 ingress) may open 302" in found.what
-        assert "max_connections to 315 or more" in found.what_to_do
+        assert "(2 ingress) may open 304" in found.what
+        assert "max_connections to 317 or more" in found.what_to_do
     finally:
         for session in sessions:
             session.close()
