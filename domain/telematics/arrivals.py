@@ -21,12 +21,12 @@ Stops are reached in their order. A stop that was passed over stays unvisited. A
 been is not reached again before another one, so a round trip is not complete at its start.
 
 A trip begins at its first stop also when the truck stands there already. It begins at a later stop only when the
-truck was seen away from that stop first, so a truck at home does not complete its trip home before the trip has
-begun.
+truck was seen away from that stop first and came there after the route was imported. So a truck at home does not
+complete its trip home before the trip has begun, however lately it came home.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
@@ -205,10 +205,12 @@ def process_fixes(
     *,
     radius_meters: float = 250.0,
     last_seen: Fix | None = None,
+    before_import: Collection[datetime] = (),
 ) -> dict[int, Visit]:
     """The visits after these fixes (believed ones, in order of time), by position of the stop.
 
-    `last_seen` is the truck's last fix before these; None: nothing is known of where it was.
+    `last_seen` is the truck's last fix before these; None: nothing is known of where it was. `before_import` has the
+    `recorded_at` of those fixes that came in before the route was imported.
     """
     known = dict(visits)
     places = places_of(stops)
@@ -225,6 +227,8 @@ def process_fixes(
                 _process_departure(place, known, fix, radius_meters)
         here = _place_reached(places, known, fix, radius_meters)
         if not known:  # the trip has not begun
+            if fix.recorded_at in before_import:  # the truck may be where another trip has brought it
+                can_begin_at = {places[0].stops[0]}
             can_begin_at.update(place.stops[0] for place in places if place.is_left_by(fix, radius_meters))
             if here is not None and here.stops[0] not in can_begin_at:
                 here = None

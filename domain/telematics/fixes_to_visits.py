@@ -112,14 +112,18 @@ def visits_after(
                             for stop 0 was reached at 12:00
     """
     standing_since = _standing_since(route, believed)
-    fixes = [received.fix for received in believed if _counts(received, route, track, standing_since, early=early)]
+    counting = [received for received in believed if _counts(received, route, track, standing_since, early=early)]
+    fixes = [received.fix for received in counting]
     if not fixes:
         return dict(before)
     stops = [Point(stop["latitude"], stop["longitude"]) for stop in route.stops]
     last_seen = _last_seen(track, [received.fix for received in believed], fixes)
+    before_import = {received.fix.recorded_at for received in counting if received.received_at < route.imported_at}
 
     def processed(known: Mapping[int, Visit]) -> dict[int, Visit]:
-        return arrivals.process_fixes(stops, known, fixes, radius_meters=radius_meters, last_seen=last_seen)
+        return arrivals.process_fixes(
+            stops, known, fixes, radius_meters=radius_meters, last_seen=last_seen, before_import=before_import
+        )
 
     merged = arrivals.merge_visits(before, processed(_known_by(fixes[0].recorded_at, before)))
     merged = arrivals.merge_visits(merged, processed(merged))

@@ -14,6 +14,7 @@ from tests.factories import JOLIET, NEWARK
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 FIRST_STOP = Point(JOLIET["latitude"], JOLIET["longitude"])
 LAST_STOP = Point(NEWARK["latitude"], NEWARK["longitude"])
+AWAY = Point(41.0, -80.0)
 EARLY = timedelta(hours=12)
 ROUTE_ID, COMPANY_ID, TRUCK_ID = (UUID(int=number) for number in range(1, 4))
 
@@ -70,6 +71,18 @@ def test_a_fix_counts_from_twelve_hours_before_the_start(hours: float, counts: b
 @pytest.mark.parametrize(("hours", "counts"), [(-0.2, True), (-0.3, False)])
 def test_a_fix_from_before_the_import_counts_for_fifteen_minutes(hours: float, counts: bool) -> None:
     assert bool(visited(stay(FIRST_STOP, hours), of=route(imported_at=NOON))) is counts
+
+
+@pytest.mark.parametrize("environment", ["live", "sandbox"])
+def test_a_truck_that_came_to_a_later_stop_before_the_import_begins_no_trip_there(environment: str) -> None:
+    """It stands where its trip before has brought it. The route is imported some minutes later."""
+    came = [*stay(AWAY, -0.2), *stay(LAST_STOP, -0.1)]
+    stands = [*came, *stay(LAST_STOP, 0.1)]
+    imported = route(environment, imported_at=NOON)
+
+    assert visited(came, of=imported) == visited(stands, of=imported) == {}
+    assert visited([*stands, *stay(AWAY, 1), *stay(LAST_STOP, 2)], of=imported) == {1: at(2)}, "it came there again"
+    assert visited([*came[:2], *stay(LAST_STOP, 0.1)], of=imported) == {1: at(0.1)}, "it came after the import"
 
 
 def test_a_fix_that_comes_in_after_the_import_may_be_older() -> None:
