@@ -45,7 +45,7 @@ CompanyId = Annotated[
     typer.Option(
         "--company",
         parser=read_company_id,
-        help="The company's id, as `companies create` printed it.",
+        help="The company's id, as `companies list` shows it.",
         metavar="ID",
     ),
 ]

@@ -1,5 +1,6 @@
 """Companies: their import and planning policy, and their end."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,14 +9,16 @@ import typer
 
 from deploy.cli.arguments import AsJson, CompanyArgument, Yes, confirm, read_secret, with_options
 from deploy.cli.output import counting, print_fields, screen, show
+from deploy.cli.records import Records, add_commands
 from deploy.cli.storing import transaction
 from domain import clock
 from domain.accounts import companies
 from domain.accounts.companies import Policy
 from domain.accounts.contacts import Contacts
+from domain.accounts.listings import COMPANIES
 from domain.contract.captions import CaptionedField, captioned_fields
 from domain.housekeeping import erasure
-from domain.ids import shown_id, with_shown_ids
+from domain.ids import read_id, shown_id, with_shown_ids
 from domain.messages import message_life
 from domain.routes.intake.retiring import close_routes
 from domain.settings import get_settings
@@ -23,6 +26,24 @@ from domain.wording import counted
 
 app = typer.Typer(
     no_args_is_help=True, help="Companies that dispatch with Fuelroute, and their import and planning policy."
+)
+
+add_commands(
+    app,
+    Records(
+        "company",
+        "companies",
+        COMPANIES,
+        ("id", "name", "time_zone", "created_at", "retired_at"),
+        {
+            "id": (
+                Annotated[str, typer.Argument(metavar="ID", help="The company's id, as the list shows it.")],
+                partial(read_id, "cmp"),
+            )
+        },
+        id_kind="cmp",
+        of_company=False,
+    ),
 )
 
 Name = Annotated[str | None, typer.Option("--name", metavar="N", help="The company's name.")]

@@ -1,6 +1,7 @@
 """Vehicles, drivers, and mappings of names in the TMS to them."""
 
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, cast
 from uuid import UUID
 
@@ -19,15 +20,18 @@ from deploy.cli.arguments import (
     read_record_id,
 )
 from deploy.cli.output import finish_import, screen, show
+from deploy.cli.records import Records, add_commands
 from deploy.cli.storing import enqueue, transaction
 from domain import clock
 from domain.accounts import companies
 from domain.accounts.contacts import Contacts
 from domain.fleet.drivers import DriverRow
+from domain.fleet.listings import DRIVERS, VEHICLES
 from domain.fleet.matching import MAPPING_KINDS, MATCHED_BY, MappingKind, Matched
 from domain.fleet.records import shown_record
 from domain.fleet.vehicles import VehicleRow
 from domain.housekeeping import erasure
+from domain.ids import read_id
 from domain.routes.intake import fleet_changes
 from domain.routes.intake.retiring import retire
 from domain.settings import get_settings
@@ -36,6 +40,41 @@ from domain.wording import counted
 vehicles_app = typer.Typer(no_args_is_help=True, help="A company's vehicles.")
 drivers_app = typer.Typer(no_args_is_help=True, help="A company's drivers.")
 mappings_app = typer.Typer(no_args_is_help=True, help="Mappings: the vehicle or driver that a name in the TMS means.")
+
+add_commands(
+    vehicles_app,
+    Records(
+        "vehicle",
+        "vehicles",
+        VEHICLES,
+        ("id", "unit_number", "vin", "license_plate", "make", "model", "fuel_tank_capacity_gallons", "mpg"),
+        {
+            "id": (
+                Annotated[str, typer.Argument(metavar="VEHICLE_ID", help="The vehicle's id, as the list shows it.")],
+                partial(read_id, "veh"),
+            )
+        },
+        id_kind="veh",
+        shape=VehicleRow,
+    ),
+)
+add_commands(
+    drivers_app,
+    Records(
+        "driver",
+        "drivers",
+        DRIVERS,
+        ("id", "name", "display_name", "external_id", "has_contact"),
+        {
+            "id": (
+                Annotated[str, typer.Argument(metavar="DRIVER_ID", help="The driver's id, as the list shows it.")],
+                partial(read_id, "drv"),
+            )
+        },
+        id_kind="drv",
+        shape=DriverRow,
+    ),
+)
 
 
 @vehicles_app.command("import", epilog=columns_of(VehicleRow))

@@ -1,20 +1,85 @@
 """Truck stops with their retail prices, negotiated prices, and diesel taxes."""
 
+from datetime import date
 from typing import Annotated
 
 import typer
 
 from deploy.cli.arguments import AsJson, CompanyId, CsvFile, columns_of
 from deploy.cli.output import counting_lines, finish_import, screen, show
+from deploy.cli.records import Records, add_commands
 from deploy.cli.storing import enqueue, transaction
 from domain import clock
 from domain.routes.plans import price_changes
 from domain.stations import price_imports
+from domain.stations.listings import DEALS, STATIONS, TAXES
 from domain.text import printable
 
 stations_app = typer.Typer(no_args_is_help=True, help="Truck stops and their retail prices.")
 deals_app = typer.Typer(no_args_is_help=True, help="Prices that a company has negotiated.")
 taxes_app = typer.Typer(no_args_is_help=True, help="Diesel taxes of the states.")
+
+
+def _number(text: str) -> int | None:
+    """A deal's id. None: no deal has that one."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
+
+
+def _day(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+add_commands(
+    stations_app,
+    Records(
+        "station",
+        "stations",
+        STATIONS,
+        ("station_id", "name", "brand", "city", "state", "retail_price", "priced_at"),
+        {"id": (Annotated[str, typer.Argument(metavar="STATION_ID", help="The truck stop's id.")], str)},
+        shape=price_imports.StationRow,
+        of_company=False,
+    ),
+)
+add_commands(
+    deals_app,
+    Records(
+        "deal",
+        "deals",
+        DEALS,
+        ("id", "station_id", "brand", "discount_per_gallon", "net_price", "valid_from", "valid_to"),
+        {
+            "id": (
+                Annotated[str, typer.Argument(metavar="DEAL_ID", help="The deal's id, as the list shows it.")],
+                _number,
+            )
+        },
+        shape=price_imports.DealRow,
+        retires=False,
+    ),
+)
+add_commands(
+    taxes_app,
+    Records(
+        "tax",
+        "taxes",
+        TAXES,
+        ("state", "valid_from", "rate_per_gallon", "surcharge_per_gallon"),
+        {
+            "state": (Annotated[str, typer.Argument(metavar="STATE", help="The state, such as OH.")], str),
+            "valid_from": (
+                Annotated[str, typer.Argument(metavar="DAY", help="The first day of the tax, such as 2026-10-01.")],
+                _day,
+            ),
+        },
+        shape=price_imports.TaxRow,
+        of_company=False,
+        retires=False,
+    ),
+)
 
 
 @stations_app.command("import", epilog=columns_of(price_imports.StationRow))

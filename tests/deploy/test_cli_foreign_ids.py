@@ -3,7 +3,7 @@ it."""
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 import pytest
@@ -24,11 +24,14 @@ class Foreign(NamedTuple):
 
     command: str
     parameter: str
-    kind: IdKind
+    kind: IdKind | Literal["letter", "deal"]
     more: Sequence[str] = ()
 
 
 FOREIGN = (
+    Foreign("vehicles show", "id", "veh"),
+    Foreign("drivers show", "id", "drv"),
+    Foreign("deals show", "id", "deal"),
     Foreign("vehicles retire", "vehicle_id", "veh"),
     Foreign("vehicles retire", "vehicle_id", "veh", ["--force"]),
     Foreign("drivers retire", "driver_id", "drv"),
@@ -40,9 +43,9 @@ FOREIGN = (
     Foreign("queues dead", "route_id", "rte"),
     Foreign("queues replay", "route_id", "rte", ["--yes"]),
     Foreign("queues discard", "route_id", "rte", ["--yes"]),
-    Foreign("queues dead", "id", "rte"),
-    Foreign("queues replay", "id", "rte", ["--yes"]),
-    Foreign("queues discard", "id", "rte", ["--yes"]),
+    Foreign("queues dead", "id", "letter"),
+    Foreign("queues replay", "id", "letter", ["--yes"]),
+    Foreign("queues discard", "id", "letter", ["--yes"]),
 )
 
 
@@ -61,6 +64,7 @@ class House(NamedTuple):
     fleet: Fleet
     ids: dict[IdKind, UUID]
     letter_id: str
+    deal_id: int
 
 
 @pytest.fixture
@@ -74,6 +78,11 @@ def _house(database: Database, jobs: JobQueue, now: datetime) -> House:
         fleet = make_fleet(connection)
         route_id = imported(connection, fleet.live, now=now)
         message_id = planned_by_hand(connection, route_id, now=now)
+        deal = connection.execute(
+            "INSERT INTO deals (company_id, brand, net_price) VALUES (%s, 'Roadhawk', 3) RETURNING id",
+            (fleet.company_id,),
+        )
+        (deal_id,) = deal.fetchone() or ()
         connection.execute("UPDATE messages SET withheld_since = %s WHERE id = %s", (now, message_id))
     job = build_plan_job(route_id, fleet.company_id)
     jobs.put(job)
@@ -88,12 +97,12 @@ def _house(database: Database, jobs: JobQueue, now: datetime) -> House:
         "rte": route_id,
         "msg": message_id,
     }
-    return House(fleet, ids, job.key)
+    return House(fleet, ids, job.key, deal_id)
 
 
 def state_of(house: House, database: Database, jobs: JobQueue) -> list[Any]:
     """All that the company has and that commands can change."""
-    tables = ("routes", "vehicles", "drivers", "mappings", "messages", "audit_log")
+    tables = ("routes", "vehicles", "drivers", "deals", "mappings", "messages", "audit_log")
     query = " UNION ALL ".join(f"SELECT it::text AS row FROM {table} it WHERE company_id = %(id)s" for table in tables)
     with database.transaction() as connection:
         rows = named(connection).execute(query, {"id": house.fleet.company_id}).fetchall()
@@ -116,8 +125,10 @@ def test_an_id_of_another_company_is_as_one_that_never_existed(
         result = cli(*given)
         return Result(result.status, result.out.replace(text, "ID"), result.err.replace(text, "ID"))
 
-    if foreign.parameter == "id":
+    if foreign.kind == "letter":
         texts = other.letter_id, f"plans.build {new_id()}"
+    elif foreign.kind == "deal":
+        texts = str(other.deal_id), "987654321"
     else:
         texts = shown_id(foreign.kind, other.ids[foreign.kind]), shown_id(foreign.kind, new_id())
     answers = [answer(text) for text in texts]

@@ -1,0 +1,150 @@
+"""`list`, `show` and `export`: the same commands for each kind of record that people keep."""
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+from uuid import UUID
+
+import typer
+from msgspec import Struct
+
+from deploy.cli.arguments import AsJson, CompanyId
+from deploy.cli.failures import CommandFailed
+from deploy.cli.output import print_fields, print_table, screen, show
+from deploy.cli.storing import transaction
+from domain.accounts import companies
+from domain.contract.csvfiles import write_rows
+from domain.database import Connection
+from domain.ids import IdKind, with_shown_ids
+from domain.listing import MOST_COUNTED, Listing
+from domain.wording import counted
+
+_SECRETS = ("contact", "message_url")
+"""Fields of which a person only sees whether they are there."""
+
+Search = Annotated[str, typer.Option("--search", metavar="TEXT", help="Only those that contain this text.")]
+Retired = Annotated[bool, typer.Option("--retired", help="Those that are retired, instead of the others.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="The most to list.")]
+Offset = Annotated[int, typer.Option("--offset", min=0, metavar="N", help="The number to leave out at the beginning.")]
+ToFile = Annotated[Path, typer.Argument(metavar="FILE.csv", help="The file to write; - is standard output.")]
+
+
+class Records(NamedTuple):
+    """A kind of record, and how its commands show it."""
+
+    one: str
+    many: str
+    listing: Listing[Any]
+    columns: Sequence[str]
+    """The columns of the list for people. JSON has all of them."""
+    keys: Mapping[str, tuple[Any, Any]]
+    """The arguments that name one record: for each its type with its help, and how its text is read (None: it names
+    nothing)."""
+    id_kind: IdKind | None = None
+    shape: type[Struct] | None = None
+    """A row of the file that imports read. None: there is no such file."""
+    of_company: bool = True
+    retires: bool = True
+
+
+def add_commands(app: typer.Typer, records: Records) -> None:
+    """Adds the commands to a group."""
+    company = {"company_id": (CompanyId, ...)} if records.of_company else {}
+    retired = {"retired": (Retired, False)} if records.retires else {}
+
+    def list_records(
+        search: str, limit: int, offset: int, as_json: bool, company_id: UUID | None = None, retired: bool = False
+    ) -> None:
+        with transaction() as connection:
+            scope = _scope(connection, company_id)
+            page = records.listing.find(connection, scope, search, retired=retired, limit=limit, offset=offset)
+        rows = [_document(records, row) for row in page.rows]
+        more_than_counted = page.total > MOST_COUNTED
+
+        def text() -> None:
+            print_table(rows, *records.columns)
+            total = counted(page.total, records.one, records.many)
+            if more_than_counted:
+                total = f"more than {MOST_COUNTED:,} {records.many}"
+            screen.print(f"{len(rows):,} of {total}" if page.has_more or offset else total)
+
+        total = None if more_than_counted else page.total
+        show(as_json, {"data": rows, "total": total, "has_more": page.has_more}, text)
+
+    def show_record(as_json: bool, company_id: UUID | None = None, **named: str) -> None:
+        key = {name: read(named[name]) for name, (_, read) in records.keys.items()}
+        with transaction() as connection:
+            scope = _scope(connection, company_id)
+            row = records.listing.read(connection, scope, **key) if None not in key.values() else None
+        if row is None:
+            where = "the company has" if records.of_company else "there is"
+            raise CommandFailed(
+                f"{where} no {records.one} {' '.join(map(repr, named.values()))}: see `fuelroute {records.many} list`"
+            )
+        document = _document(records, row)
+        show(as_json, document, lambda: print_fields(document))
+
+    columns = records.shape.__struct_fields__ if records.shape is not None else ()
+
+    def export_records(file: Path, company_id: UUID | None = None) -> None:
+        names = [name for name in columns if name not in _SECRETS]
+        with transaction() as connection:
+            rows = records.listing.all(connection, _scope(connection, company_id))
+            lines = ([getattr(row, name) for name in names] for row in rows)
+            try:
+                if str(file) == "-":
+                    write_rows(sys.stdout, names, lines)
+                else:
+                    with file.open("w", newline="", encoding="utf-8") as written:
+                        write_rows(written, names, lines)
+            except OSError as error:
+                raise CommandFailed(f"cannot write {file}: {error.strerror}") from None
+
+    what = f"a company's {records.many}" if records.of_company else records.many
+    paging = {"search": (Search, ""), **retired, "limit": (Limit, 100), "offset": (Offset, 0)}
+    as_json = {"as_json": (AsJson, False)}
+    _command(app, "list", f"Lists {what}.", list_records, {**company, **paging, **as_json})
+    keys = {name: (kind, ...) for name, (kind, _) in records.keys.items()}
+    _command(app, "show", f"Shows one {records.one}.", show_record, {**company, **keys, **as_json})
+    if columns:
+        words = f"Writes {what} to a CSV file, as the import reads it."
+        if "contact" in columns:
+            words += " Contacts are secrets: they are left out, and an import then keeps them."
+        _command(app, "export", words, export_records, {**company, "file": (ToFile, ...)})
+
+
+def _command(
+    app: typer.Typer, name: str, words: str, run: Callable[..., None], parameters: Mapping[str, tuple[Any, Any]]
+) -> None:
+    """Adds a command whose parameters are these: for each its annotated type and its default."""
+
+    def command(**given: Any) -> None:
+        run(**given)
+
+    command.__doc__ = words
+    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(one, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+            if default is not ...
+            else inspect.Parameter(one, inspect.Parameter.KEYWORD_ONLY, annotation=kind)
+            for one, (kind, default) in parameters.items()
+        ]
+    )
+    app.command(name)(command)
+
+
+def _scope(connection: Connection, company_id: UUID | None) -> dict[str, UUID]:
+    """The parameters of the listing's scope. Raises UnknownCompany."""
+    if company_id is None:
+        return {}
+    companies.require_company(connection, company_id, even_retired=True)
+    return {"company_id": company_id}
+
+
+def _document(records: Records, row: Any) -> dict[str, Any]:
+    """A row as it is shown: with its id's prefix, and without secrets."""
+    values = {f"has_{name}" if name in _SECRETS else name: value for name, value in row._asdict().items()}
+    values |= {f"has_{name}": getattr(row, name) is not None for name in _SECRETS if name in row._fields}
+    return with_shown_ids(values, **({"id": records.id_kind} if records.id_kind is not None else {}))

@@ -1,0 +1,14 @@
+"""The list of companies, for operators."""
+
+from domain.accounts.companies import StoredCompany
+from domain.listing import Listing
+
+COMPANIES = Listing(
+    StoredCompany,
+    "companies",
+    scope="true",
+    key="id = %(id)s",
+    order="name, id",
+    searched=("name",),
+    retires=True,
+)
