@@ -148,7 +148,7 @@ def _feed(
             )
     headers = {"Authorization": f"Bearer {key or (made.key if made else '')}"}
     try:
-        with httpx.Client(base_url=settings.http_url(), headers=headers, timeout=30) as client:
+        with httpx.Client(base_url=settings.api_address(), headers=headers, timeout=30) as client:
 
             def post(fixes: list[dict[str, Any]]) -> None:
                 answer = client.post("/telematics/positions", json={"positions": fixes})
@@ -157,7 +157,10 @@ def _feed(
 
             yield post
     except httpx.TransportError as error:
-        raise CannotDrive(f"no answer from {settings.http_url()} ({error}): is the ingress running?") from None
+        raise CannotDrive(
+            f"no answer from {settings.api_address()} ({error}): is the ingress running there? If not, set"
+            " FUELROUTE_API_URL"
+        ) from None
     finally:
         if made is not None:
             with database.transaction() as connection:

@@ -37,6 +37,7 @@ _GROUPS = {
     "vehicles": "fleet.vehicles_app",
     "drivers": "fleet.drivers_app",
     "mappings": "fleet.mappings_app",
+    "routes": "routes.routes_app",
     "messages": "messages.app",
     "stations": "stations.stations_app",
     "deals": "stations.deals_app",

@@ -1,24 +1,192 @@
-"""Routes: the explanation of their plans, and a simulated truck to drive them."""
+"""Routes: their lists, the explanation of their plans, and a simulated truck to drive them."""
 
+import sys
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
+from uuid import UUID
 
+import msgspec
 import typer
 
-from deploy.cli.arguments import AsJson, read_secret
+from deploy.cli.arguments import AsJson, CompanyId, acting, read_secret
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import screen, show
-from deploy.cli.storing import transaction
+from deploy.cli.output import print_fields, print_table, screen, show
+from deploy.cli.records import Limit, Offset
+from deploy.cli.storing import enqueue, transaction
+from domain import clock
+from domain.accounts import companies
+from domain.contract.shapes import Route, StopType
+from domain.database import Tenant
 from domain.ids import read_id
+from domain.lifecycle import Environment, PendingReason, RouteStatus
+from domain.operations.audit import require_reason
 from domain.planning.explanation import MOST_CANDIDATES
 from domain.roads import Point
+from domain.routes.reading.lookups import find_route
+from domain.routes.reading.search import MOST_ROUTES_SEARCHED, RouteSearch, search_routes
+from domain.routes.transitions import cancel_route
 from domain.settings import get_settings
+from domain.text import printable
 from domain.wording import counted
 
 app = typer.Typer()
+routes_app = typer.Typer(no_args_is_help=True, help="Routes, as the API shows them.")
 
+_LOOK_SECONDS = 1.0
+"""The time between two looks at a route that is watched."""
+_ENDED = {RouteStatus.COMPLETED, RouteStatus.CANCELED, RouteStatus.ERROR}
 
 RouteArgument = Annotated[str, typer.Argument(metavar="ROUTE_ID", help="The route's id, as the API shows it.")]
+
+
+@routes_app.command("list")
+def routes_list(
+    company_id: CompanyId,
+    environment: Annotated[
+        Environment, typer.Option("--environment", help="The environment of the routes.")
+    ] = Environment.LIVE,
+    status: Annotated[RouteStatus | None, typer.Option("--status", help="Only routes of this status.")] = None,
+    held: Annotated[PendingReason | None, typer.Option("--held", help="Only routes that are held for this.")] = None,
+    unit: Annotated[
+        str, typer.Option("--unit", metavar="TEXT", help="Only those of trucks with this in the unit number.")
+    ] = "",
+    driver: Annotated[
+        str, typer.Option("--driver", metavar="TEXT", help="Only those of drivers with this in the name.")
+    ] = "",
+    search: Annotated[
+        str,
+        typer.Option(
+            "--search", metavar="TEXT", help="Only those with this in the externalId, the reference or a stop's name."
+        ),
+    ] = "",
+    limit: Limit = 50,
+    offset: Offset = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Lists a company's routes, those that start last first."""
+    wanted = RouteSearch(status=status, held=held, unit=unit, driver=driver, text=search)
+    with transaction() as connection:
+        companies.require_company(connection, company_id, even_retired=True)
+        found = search_routes(connection, Tenant(company_id, environment), wanted, limit=limit, offset=offset)
+
+    def text() -> None:
+        columns = ("id", "external_id", "status", "held", "scheduled_start", "truck", "driver")
+        print_table([_listed(route) for route in found.routes], *columns)
+        total = counted(found.total, "route")
+        shown = total if len(found.routes) == found.total else f"{len(found.routes):,} of {total}"
+        screen.print(shown + (f" among the last {MOST_ROUTES_SEARCHED:,}" if found.is_partial else ""))
+
+    show(as_json, {"data": found.routes, "total": found.total, "is_partial": found.is_partial}, text)
+
+
+def _listed(route: Route) -> dict[str, Any]:
+    return {
+        "id": route.id,
+        "external_id": route.external_id,
+        "status": route.status,
+        "held": route.pending.reason if route.pending is not None else None,
+        "scheduled_start": route.scheduled_start,
+        "truck": route.vehicle.unit_number,
+        "driver": route.driver.name,
+    }
+
+
+@routes_app.command("show")
+def routes_show(route_id: RouteArgument, as_json: AsJson = False) -> None:
+    """Shows a route: its stops, with the times at which the truck was there, and its fuel plan."""
+    _, route = _find(route_id)
+
+    def text() -> None:
+        print_fields({name: "" if value is None else value for name, value in _listed(route).items()})
+        if route.pending is not None:
+            print_fields({"why": route.pending.detail})
+        names = ("sequence", "name", "type", "planned_arrival", "actual_arrival", "actual_departure")
+        print_table([{name: getattr(stop, name) for name in names} for stop in route.stops], *names)
+        plan = route.fuel_plan
+        if plan is not None:
+            screen.print(
+                f"fuel plan ({plan.status}): {plan.total_distance_miles:,.0f} miles, {plan.total_gallons:,.1f} gallons,"
+                f" ${plan.total_cost:,.2f}; why: fuelroute explain {route.id}"
+            )
+
+    show(as_json, route, text)
+
+
+@routes_app.command("cancel")
+def routes_cancel(
+    route_id: RouteArgument,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason; the route keeps it.")],
+    as_json: AsJson = False,
+) -> None:
+    """Cancels a route that has not started, as the API's DELETE does."""
+    by = require_reason(acting(reason))
+    tenant, route = _find(route_id)
+    with transaction() as connection:
+        effect, jobs = cancel_route(
+            connection, tenant, _read(route.id), now=clock.now(), reason=f"Canceled by {by.name}: {by.reason}"
+        )
+    enqueue(jobs)
+    if effect == "refuse":
+        raise CommandFailed(f"the route is {_find(route_id)[1].status}: it can no longer be canceled")
+    what = "canceled" if effect == "cancel" else "was canceled already"
+    show(as_json, {"id": route_id, "status": RouteStatus.CANCELED}, lambda: screen.print(f"{route_id} {what}"))
+
+
+@routes_app.command("watch")
+def routes_watch(route_id: RouteArgument, as_json: AsJson = False) -> None:
+    """Prints what becomes of a route, a line for each change, until it has ended. Ctrl-C ends it earlier."""
+    last: tuple[Any, ...] | None = None
+    while True:
+        _, route = _find(route_id)
+        plan = route.fuel_plan
+        reached = _reached(route)
+        seen = (route.status, route.pending, reached, plan and plan.total_cost)
+        if seen != last:
+            if as_json:
+                sys.stdout.write(msgspec.json.encode(route).decode() + "\n")
+                sys.stdout.flush()
+            else:
+                screen.print(_line(route, reached))
+            last = seen
+        if route.status in _ENDED:
+            return
+        time.sleep(_LOOK_SECONDS)
+
+
+def _reached(route: Route) -> str:
+    stops = [stop for stop in route.stops if stop.type is not StopType.FUEL_STOP]
+    return f"{sum(stop.actual_arrival is not None for stop in stops)} of {len(stops)} stops"
+
+
+def _line(route: Route, reached: str) -> str:
+    plan = route.fuel_plan
+    parts = [
+        f"{clock.now():%H:%M:%SZ}",
+        f"{route.status:<9}",
+        printable(route.pending.detail) if route.pending is not None else reached,
+        f"plan ${plan.total_cost:,.2f}" if plan is not None else "",
+    ]
+    return "  ".join(filter(None, parts))
+
+
+def _find(route_id: str) -> tuple[Tenant, Route]:
+    with transaction() as connection:
+        found = find_route(connection, _read(route_id))
+    if found is None:
+        raise _no_route(route_id)
+    return found
+
+
+def _read(route_id: str) -> UUID:
+    known = read_id("rte", route_id)
+    if known is None:
+        raise _no_route(route_id)
+    return known
+
+
+def _no_route(route_id: str) -> CommandFailed:
+    return CommandFailed(f"there is no route {route_id!r}: see `fuelroute routes list`")
 
 
 @app.command()

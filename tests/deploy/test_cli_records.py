@@ -76,7 +76,9 @@ def test_a_list_is_searched_and_has_pages(cli: Cli, fleet: Fleet) -> None:
 
 
 def test_a_lost_company_is_found_by_its_name(cli: Cli) -> None:
-    made = cli("companies", "create", "--name", "Lost & Found 7", "--message-url", "mailtos://u:secret@example.com", "--json").document
+    made = cli(
+        "companies", "create", "--name", "Lost & Found 7", "--message-url", "mailtos://u:secret@example.com", "--json"
+    ).document
 
     (found,) = cli("companies", "list", "--search", "found 7", "--json").document["data"]
 

@@ -10,6 +10,7 @@ from domain.accounts.keys import VALID
 from domain.contract.shapes import Route, RouteList, RouteQuery
 from domain.database import Connection, Tenant, as_array
 from domain.ids import read_id
+from domain.lifecycle import Environment
 from domain.routes.reading.answers import RouteRow, route_answer
 from domain.routes.reading.counts import COUNTED_COLUMNS
 from domain.statements import Query, Statement
@@ -104,6 +105,12 @@ def read_routes(wanted: Sequence[tuple[Tenant, UUID]]) -> Query[list[Versioned |
         ]
 
     return Query(_OF_TENANTS, (as_array(route_id for _, route_id in wanted),), read)
+
+
+def find_route(connection: Connection, route_id: UUID) -> tuple[Tenant, Route] | None:
+    """A route of any company, for operators."""
+    row = _OF_TENANTS.first(connection, (as_array([route_id]),))
+    return None if row is None else (Tenant(row.company_id, Environment(row.environment)), route_answer(row))
 
 
 def ask_routes(asked: Sequence[tuple[UUID, UUID]]) -> Query[list[Versioned | None]]:
