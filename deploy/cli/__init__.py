@@ -1,6 +1,6 @@
 """The command line `fuelroute`: one module for each group of commands. The work is done in `domain`."""
 
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -20,8 +20,8 @@ command failed or `doctor` found a problem, and 2 when an argument makes no sens
 
 _COMMANDS = {
     **dict.fromkeys(("up", "ingress", "console", "workers", "scheduler", "settings"), "running"),
-    "explain": "routes",
-    "drive": "routes",
+    "explain": "driving",
+    "drive": "driving",
     "restore": "backups",
     "restored": "backups",
     "doctor": "doctor",
@@ -37,7 +37,7 @@ _GROUPS = {
     "vehicles": "fleet.vehicles_app",
     "drivers": "fleet.drivers_app",
     "mappings": "fleet.mappings_app",
-    "routes": "routes.routes_app",
+    "routes": "routes.app",
     "messages": "messages.app",
     "stations": "stations.stations_app",
     "deals": "stations.deals_app",
@@ -82,6 +82,8 @@ def main() -> None:
 
 def _show_version(asked: bool) -> None:
     if asked:
+        from importlib import metadata
+
         screen.print(f"fuelroute {metadata.version('fuelroute')}", highlight=False)
         raise typer.Exit
 

@@ -69,6 +69,7 @@ DriverArgument = Annotated[
         help="The driver's id, as the API shows it.",
     ),
 ]
+RouteArgument = Annotated[str, typer.Argument(metavar="ROUTE_ID", help="The route's id, as the API shows it.")]
 CsvFile = Annotated[
     Path, typer.Argument(metavar="FILE.csv", help="A CSV file in UTF-8. Its first line names the columns.")
 ]

@@ -17,10 +17,7 @@ from domain.accounts.companies import Policy
 from domain.accounts.contacts import Contacts
 from domain.accounts.listings import COMPANIES
 from domain.contract.captions import CaptionedField, captioned_fields
-from domain.housekeeping import erasure
 from domain.ids import read_id, shown_id, with_shown_ids
-from domain.messages import message_life
-from domain.routes.intake.retiring import close_routes
 from domain.settings import get_settings
 from domain.wording import counted
 
@@ -103,19 +100,23 @@ def companies_create(
 @_with_policy
 def companies_set(policy: Policy, company_id: CompanyArgument, name: Name = None, as_json: AsJson = False) -> None:
     """Changes a company's policy. Options that are not given change nothing."""
+    from domain.messages.message_life import channel_of
+
     with transaction() as connection:
         company = companies.set_policy(
             connection, company_id, msgspec.structs.replace(policy, name=name), contacts=Contacts.of(get_settings())
         )
     document = with_shown_ids(company._asdict(), id="cmp")
     url = company.message_url
-    document["message_url"] = f"{message_life.channel_of(url)}://***" if url else None
+    document["message_url"] = f"{channel_of(url)}://***" if url else None
     show(as_json, document, lambda: print_fields(document))
 
 
 @app.command("retire")
 def companies_retire(company_id: CompanyArgument, as_json: AsJson = False) -> None:
     """Closes a company: refuses its keys at once and ends its unfinished routes. Its history stays."""
+    from domain.routes.intake.retiring import close_routes
+
     with transaction() as connection:
         companies.retire_company(connection, company_id, now=clock.now())
     closed = 0
@@ -140,6 +141,8 @@ def companies_erase(
     as_json: AsJson = False,
 ) -> None:
     """Deletes a company with everything that belongs to it, for good. Safe to run again."""
+    from domain.housekeeping import erasure
+
     with transaction() as connection:
         routes = erasure.count_routes(connection, company_id)
     shown = shown_id("cmp", company_id)

@@ -30,10 +30,7 @@ from domain.fleet.listings import DRIVERS, VEHICLES
 from domain.fleet.matching import MAPPING_KINDS, MATCHED_BY, MappingKind, Matched
 from domain.fleet.records import shown_record
 from domain.fleet.vehicles import VehicleRow
-from domain.housekeeping import erasure
 from domain.ids import read_id
-from domain.routes.intake import fleet_changes
-from domain.routes.intake.retiring import retire
 from domain.settings import get_settings
 from domain.wording import counted
 
@@ -83,6 +80,8 @@ def vehicles_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = Fals
 
     An empty cell leaves a value as it is, a `-` removes it.
     """
+    from domain.routes.intake import fleet_changes
+
     with transaction() as connection:
         report, jobs = fleet_changes.import_vehicles(connection, company_id, file)
     enqueue(jobs)
@@ -95,6 +94,8 @@ def drivers_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = False
 
     An empty cell leaves a value as it is, a `-` removes it.
     """
+    from domain.routes.intake import fleet_changes
+
     with transaction() as connection:
         report, jobs = fleet_changes.import_drivers(connection, company_id, file, contacts=Contacts.of(get_settings()))
     enqueue(jobs)
@@ -124,6 +125,8 @@ def drivers_retire(
 
 
 def _retire(company_id: UUID, kind: Matched, record_id: UUID, force: bool, as_json: bool) -> None:
+    from domain.routes.intake.retiring import retire
+
     with transaction() as connection:
         done, jobs = retire(connection, company_id, kind, record_id, force=force, now=clock.now())
     enqueue(jobs)
@@ -147,6 +150,8 @@ def drivers_erase(
     as_json: AsJson = False,
 ) -> None:
     """Deletes everything that identifies a driver, for good. Miles, gallons and cost stay. Safe to run again."""
+    from domain.housekeeping import erasure
+
     shown = shown_record("driver", driver_id)
     confirm(yes, f"{shown} will be removed for good, from every route too")
     routes = erasure.erase_driver(transaction, company_id, driver_id, force=force, now=clock.now())
@@ -171,6 +176,8 @@ def mappings_add(
     as_json: AsJson = False,
 ) -> None:
     """Stores which vehicle or driver a value of the TMS means. Routes that wait for it are imported at once."""
+    from domain.routes.intake import fleet_changes
+
     mapping_kind = cast(MappingKind, kind.value)
     with transaction() as connection:
         companies.require_company(connection, company_id)

@@ -1,15 +1,14 @@
-"""Routes: their lists, the explanation of their plans, and a simulated truck to drive them."""
+"""Routes, as the API shows them."""
 
 import sys
 import time
-from pathlib import Path
 from typing import Annotated, Any
 from uuid import UUID
 
 import msgspec
 import typer
 
-from deploy.cli.arguments import AsJson, CompanyId, acting, read_secret
+from deploy.cli.arguments import AsJson, CompanyId, RouteArgument, acting
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import print_fields, print_table, screen, show
 from deploy.cli.records import Limit, Offset
@@ -21,26 +20,19 @@ from domain.database import Tenant
 from domain.ids import read_id
 from domain.lifecycle import Environment, PendingReason, RouteStatus
 from domain.operations.audit import require_reason
-from domain.planning.explanation import MOST_CANDIDATES
-from domain.roads import Point
 from domain.routes.reading.lookups import find_route
 from domain.routes.reading.search import MOST_ROUTES_SEARCHED, RouteSearch, search_routes
-from domain.routes.transitions import cancel_route
-from domain.settings import get_settings
 from domain.text import printable
 from domain.wording import counted
 
-app = typer.Typer()
-routes_app = typer.Typer(no_args_is_help=True, help="Routes, as the API shows them.")
+app = typer.Typer(no_args_is_help=True, help="Routes, as the API shows them.")
 
 _LOOK_SECONDS = 1.0
 """The time between two looks at a route that is watched."""
 _ENDED = {RouteStatus.COMPLETED, RouteStatus.CANCELED, RouteStatus.ERROR}
 
-RouteArgument = Annotated[str, typer.Argument(metavar="ROUTE_ID", help="The route's id, as the API shows it.")]
 
-
-@routes_app.command("list")
+@app.command("list")
 def routes_list(
     company_id: CompanyId,
     environment: Annotated[
@@ -92,7 +84,7 @@ def _listed(route: Route) -> dict[str, Any]:
     }
 
 
-@routes_app.command("show")
+@app.command("show")
 def routes_show(route_id: RouteArgument, as_json: AsJson = False) -> None:
     """Shows a route: its stops, with the times at which the truck was there, and its fuel plan."""
     _, route = _find(route_id)
@@ -113,13 +105,15 @@ def routes_show(route_id: RouteArgument, as_json: AsJson = False) -> None:
     show(as_json, route, text)
 
 
-@routes_app.command("cancel")
+@app.command("cancel")
 def routes_cancel(
     route_id: RouteArgument,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason; the route keeps it.")],
     as_json: AsJson = False,
 ) -> None:
     """Cancels a route that has not started, as the API's DELETE does."""
+    from domain.routes.transitions import cancel_route
+
     by = require_reason(acting(reason))
     tenant, route = _find(route_id)
     with transaction() as connection:
@@ -133,7 +127,7 @@ def routes_cancel(
     show(as_json, {"id": route_id, "status": RouteStatus.CANCELED}, lambda: screen.print(f"{route_id} {what}"))
 
 
-@routes_app.command("watch")
+@app.command("watch")
 def routes_watch(route_id: RouteArgument, as_json: AsJson = False) -> None:
     """Prints what becomes of a route, a line for each change, until it has ended. Ctrl-C ends it earlier."""
     last: tuple[Any, ...] | None = None
@@ -187,103 +181,3 @@ def _read(route_id: str) -> UUID:
 
 def _no_route(route_id: str) -> CommandFailed:
     return CommandFailed(f"there is no route {route_id!r}: see `fuelroute routes list`")
-
-
-@app.command()
-def explain(
-    route_id: RouteArgument,
-    limit: Annotated[
-        int, typer.Option("--limit", min=1, metavar="N", help="The most truck stops to list.")
-    ] = MOST_CANDIDATES,
-    offset: Annotated[
-        int,
-        typer.Option(
-            "--offset",
-            min=0,
-            metavar="N",
-            help="The truck stops to leave out at the beginning; above 0 the road's line is left out too.",
-        ),
-    ] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Explains a fuel plan: where its inputs come from, and why each truck stop was chosen or not."""
-    from deploy.explain import print_explanation
-    from domain.planning.stored_plans import read_route_explanation
-
-    known = read_id("rte", route_id)
-    with transaction() as connection:
-        explanation = (
-            read_route_explanation(connection, known, limit=limit, offset=offset) if known is not None else None
-        )
-    if explanation is None:
-        raise CommandFailed(
-            f"the route {route_id!r} has no plan to explain: its truck has not arrived, there is no such route, or it"
-            " ended more than FUELROUTE_EXPLANATION_RETENTION_DAYS ago"
-        )
-    show(as_json, explanation, lambda: print_explanation(explanation, screen))
-
-
-Speed = Annotated[
-    float, typer.Option("--speed", min=5, max=100, metavar="MPH", help="Average speed between the stops.")
-]
-FuelPercent = Annotated[
-    float, typer.Option("--fuel-percent", min=0, max=100, metavar="P", help="The fuel level at the first stop.")
-]
-Jump = Annotated[
-    bool, typer.Option("--jump", help="On a live route: appear at each stop instead of driving in real time.")
-]
-ByWayOf = Annotated[
-    tuple[float, float] | None,
-    typer.Option(
-        "--by-way-of",
-        metavar="LATITUDE LONGITUDE",
-        help="Drive by this place before the second stop: the truck leaves the road of its plan.",
-    ),
-]
-Key = Annotated[
-    str | None,
-    typer.Option(
-        "--key",
-        metavar="KEY",
-        envvar="FUELROUTE_DRIVE_KEY",
-        help="A key with the scope positions:write; one is made for the drive unless set. Others on the machine "
-        "can see arguments in the process list: better set the variable, or use --key-file.",
-    ),
-]
-KeyFile = Annotated[
-    Path | None,
-    typer.Option("--key-file", metavar="FILE", help="File with the key on its first line; - is standard input."),
-]
-
-
-@app.command()
-def drive(
-    route_id: RouteArgument,
-    speed: Speed = 60,
-    fuel_percent: FuelPercent = 25,
-    jump: Jump = False,
-    by_way_of: ByWayOf = None,
-    key: Key = None,
-    key_file: KeyFile = None,
-    as_json: AsJson = False,
-) -> None:
-    """Drives a route with a simulated truck, whose positions go through the telematics feed like real ones."""
-    from deploy.drive import drive_route
-
-    if key_file is not None:
-        key = read_secret(key_file)
-    result = drive_route(
-        get_settings(),
-        route_id,
-        speed_mph=speed,
-        fuel_percent=fuel_percent,
-        jump=jump,
-        by_way_of=Point(*by_way_of) if by_way_of is not None else None,
-        key=key,
-        screen=None if as_json else screen,
-    )
-    show(
-        as_json,
-        result,
-        lambda: screen.print(f"{counted(result['fixes'], 'position')} posted; the route is {result['status']}"),
-    )

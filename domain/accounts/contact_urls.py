@@ -12,9 +12,6 @@ import unicodedata
 from functools import cache
 from typing import Any, NamedTuple
 
-import apprise
-from apprise.plugins import url_to_dict
-
 from domain.settings import Settings, get_settings
 
 _GENERAL = frozenset({"to", "from", "name", "user", "pass", "password", "port", "format"})
@@ -137,6 +134,9 @@ class UnusableContact(Exception):
 
 def gateway_of(url: str, allowed: AllowedHosts) -> Any:
     """The Apprise plugin of a contact. Raises UnusableContact."""
+    import apprise  # here, as in `_asset`: it takes long to load, and few commands need it
+    from apprise.plugins import url_to_dict
+
     if not _ONE_URL.fullmatch(url) or url.count("://") > 1:
         raise UnusableContact(f"is not exactly one URL that Apprise can use, {_LIKE}")
     parsed: dict[str, Any] | None = url_to_dict(url)  # type: ignore[no-untyped-call]  # Apprise's carries no types
@@ -157,7 +157,9 @@ def gateway_of(url: str, allowed: AllowedHosts) -> Any:
 
 
 @cache
-def _asset() -> apprise.AppriseAsset:
+def _asset() -> Any:
+    import apprise
+
     # no time limit of its own: it would hand over in a small pool of threads that all share
     return apprise.AppriseAsset(
         app_id="Fuelroute", http_redirects=False, allow_templates=False, service_timeout=0, storage_mode="memory"

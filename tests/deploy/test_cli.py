@@ -163,6 +163,14 @@ def test_a_process_of_the_service_loads_no_other_commands() -> None:
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout.split() == []
 
 
+def test_everyday_commands_load_neither_numerics_nor_gateways() -> None:
+    modules = ("companies", "fleet", "stations", "keys", "users", "savings", "queues", "backups")
+    program = (
+        f"import sys; from deploy.cli import {', '.join(modules)}; print(*{{'apprise', 'numpy'}} & {{*sys.modules}})"
+    )
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "\n"
+
+
 def test_every_command_and_option_has_a_help_text() -> None:
     for name, command in commands():
         assert command.help, name
