@@ -5,7 +5,7 @@ A fault that needs something of the machine, such as root, says why it cannot ha
 
 import signal
 from collections.abc import Callable, Iterator, Set
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from random import Random
@@ -250,8 +250,12 @@ def _hold_locks(target: Target, random: Random) -> Iterator[Hit]:
     """A stranger's transaction holds rows or a whole table."""
     what = random.choice([*_LOCKS])
     with psycopg.connect(target.stack.admin_url, options="-c lock_timeout=3000") as connection:
-        with suppress(psycopg.errors.LockNotAvailable):
-            connection.execute(_LOCKS[what])
+        for _ in range(3):  # the service holds some of them itself, and takes them in an order of its own
+            try:
+                connection.execute(_LOCKS[what])
+                break
+            except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+                connection.rollback()
         yield Hit(what, _AWAY)
 
 
