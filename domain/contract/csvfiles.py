@@ -6,6 +6,7 @@ spreadsheets that it is a text. Reading takes the apostrophe away again, so the 
 
 import csv
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -107,7 +108,8 @@ def _read(
     report: ImportReport,
     progress: Progress,
 ) -> Iterator[FileRow[RowShape]]:
-    reader = csv.reader(file, strict=True)
+    lines = _Lines(file)
+    reader = csv.reader(lines, strict=True)
     header = [name.strip().lower() for name in next(reader, [])]
     missing = required - set(header)
     if missing:
@@ -119,15 +121,19 @@ def _read(
     absent = frozenset(known - set(header))
 
     def numbered() -> Iterator[tuple[int, list[str]]]:
-        """Rows with the line they begin on. A misplaced quote or the like costs its row only."""
+        """Rows with the line they begin on. A quote that is misplaced or never closed, or the like, costs the line
+        where its row begins: the reader goes on with the next one."""
         while True:
-            line = reader.line_num + 1
+            line = lines.begin_row()
             try:
-                yield line, next(reader)
+                cells = next(reader)
             except StopIteration:
                 return
             except csv.Error as error:
                 report.reject(line, str(error))
+                lines.read_again()
+            else:
+                yield line, cells
 
     for line, cells in numbered():
         progress(1)
@@ -145,6 +151,35 @@ def _read(
             yield FileRow(line, read_query(values, shape), cleared, absent)
         except Invalid as invalid:
             report.reject(line, str(invalid))
+
+
+class _Lines:
+    """The lines of a file. Those of a row that cannot be read are read again, without the first."""
+
+    def __init__(self, file: Iterable[str]) -> None:
+        self._file = iter(file)
+        self._again: deque[str] = deque()
+        self._row: list[str] = []
+        self._before = 0
+        """The number of lines before the row."""
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._again.popleft() if self._again else next(self._file)
+        self._row.append(line)
+        return line
+
+    def begin_row(self) -> int:
+        """The number of the row's first line."""
+        self._before += len(self._row)
+        self._row.clear()
+        return self._before + 1
+
+    def read_again(self) -> None:
+        self._again.extendleft(reversed(self._row[1:]))
+        del self._row[1:]
 
 
 def without_repeats(lines: Iterable[FileRow[RowShape]], report: ImportReport, *key: str) -> Iterator[FileRow[RowShape]]:

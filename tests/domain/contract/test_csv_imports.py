@@ -108,6 +108,23 @@ def test_a_misplaced_quote_refuses_only_its_row(connection: Connection, fleet: F
     assert set(rejected(report)) == {3}
 
 
+@pytest.mark.parametrize(
+    "bad",
+    ['"6 inch Jo,D-9', f'"{"y" * 200_000}",D-9', f'{"y" * 200_000},"\r",D-9', '"6 inch Jo,D-9\r"x'],
+    ids=["a quote that is never closed", "a cell too long", "the rest of such a row opens a quote", "two bad lines"],
+)
+def test_a_row_that_cannot_be_read_takes_no_other_with_it(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile, bad: str
+) -> None:
+    path = csv_file("name,external_id", "Cy Oh,D-8", bad, "Di Yu,D-10", '"Lee, Ed",D-11', "Fay Ash,D-12")
+
+    report, _ = import_drivers(connection, fleet.company_id, path)
+
+    assert {"D-8", "D-10", "D-11", "D-12"} <= set(drivers(connection, fleet))
+    assert 3 in rejected(report)
+    assert set(rejected(report)) <= {3, 4}
+
+
 def test_an_import_of_nothing_changes_nothing(connection: Connection, fleet: Fleet, csv_file: CsvFile) -> None:
     report, jobs = import_vehicles(connection, fleet.company_id, csv_file("unit_number"))
 
