@@ -173,7 +173,8 @@ class Model:
             self.statuses[answer.status] = self.statuses.get(answer.status, 0) + 1
 
     def will_push(self, load: Load, mark: str, one: Input) -> None:
-        """Called before each push: from its moment on, older loads with the same reference may be superseded."""
+        """Called before each push: from its moment on, older loads with the same reference may be superseded. So may
+        this one, by a push that is on its way and is stored later."""
         reference = one.body.get("reference")
         with self.lock:
             self.pushes += 1
@@ -183,6 +184,7 @@ class Model:
                 for other in others:
                     if other is not load:
                         other.may_be_superseded = True
+                        load.may_be_superseded = load.may_be_superseded or other.lock.locked() or bool(other.late)
                         self.touched.add((other.account.tag, other.external_id))
                 if load not in others:
                     others.append(load)
