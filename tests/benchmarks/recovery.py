@@ -145,12 +145,12 @@ def _imports(connection: Connection, fleet: Fleet, first: int) -> list[Job]:
         }
         pushes.append(Push(Tenant(fleet.company_id, Environment.LIVE), read_body(write(body), RouteInput)))
     stored, _ = store_pushes(connection, pushes, now=now)
-    return [import_routes_job([one.route_id]) for one in stored]
+    return [import_routes_job([one.route_id], company_ids=[fleet.company_id]) for one in stored]
 
 
 def _plans(connection: Connection, fleet: Fleet, first: int) -> list[Job]:
     ids: list[UUID] = arrived_routes(connection, fleet, first, JOBS)
-    return [build_plan_job(one) for one in ids]
+    return [build_plan_job(one, fleet.company_id) for one in ids]
 
 
 def _is_running(pid: int) -> bool:

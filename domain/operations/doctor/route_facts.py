@@ -16,7 +16,7 @@ from domain.ids import shown_id
 from domain.operations.doctor.checks import Examined, Finding, NotFinished, problem
 from domain.operations.doctor.references import CHILDREN_OF_ROUTES, MOST_ORPHANS, ParentReference, orphans
 from domain.operations.doctor.route_rules import ROUTE_RULES, faults_by_status
-from domain.statements import Statement
+from domain.statements import Command, Statement
 
 PORTION = 50_000
 
@@ -90,6 +90,11 @@ _ORPHANS_IN_PORTION = {
 }
 
 
+_NO_NESTED_LOOPS = Command("SET LOCAL enable_nestloop = off")
+"""PostgreSQL cannot tell how many ids lie between two UUIDs of one bucket of its histogram: in a large table a portion
+is no more than a bucket, and it takes a portion for one row."""
+
+
 def check_routes(seen: Examined) -> Iterator[Finding]:
     found: dict[str, list[str]] = defaultdict(list)
     gone: dict[ParentReference, list[str]] = defaultdict(list)
@@ -116,9 +121,11 @@ def check_routes(seen: Examined) -> Iterator[Finding]:
 def _check_portion(
     seen: Examined, portion: dict[str, UUID], found: dict[str, list[str]], gone: dict[ParentReference, list[str]]
 ) -> None:
-    for row in _FAULTS.all(seen.connection, portion):
-        for fault in row.faults:
-            found[fault].append(shown_id("rte", row.id))
-    for reference, statement in _ORPHANS_IN_PORTION.items():
-        if rows := statement.all(seen.connection, portion):
-            gone[reference] += (row.shown for row in rows)
+    with seen.connection.transaction():
+        _NO_NESTED_LOOPS.execute(seen.connection)
+        for row in _FAULTS.all(seen.connection, portion):
+            for fault in row.faults:
+                found[fault].append(shown_id("rte", row.id))
+        for reference, statement in _ORPHANS_IN_PORTION.items():
+            if rows := statement.all(seen.connection, portion):
+                gone[reference] += (row.shown for row in rows)
