@@ -17,8 +17,9 @@ from domain.contract.shapes import Position
 from domain.database import Connection
 from domain.planning import stored_plans
 from domain.planning.explanation import unpack_explanation
+from domain.planning.plan_tasks import plan_task_as_of
 from domain.queue.jobs import Job, build_plan_job, review_plan_job
-from domain.routes.plans import replans, reviews
+from domain.routes.plans import reviews
 from domain.routes.plans.deviating_trucks import followed_routes
 from domain.routes.plans.replans import Replan
 from domain.settings import Settings
@@ -265,8 +266,10 @@ def test_a_replan_of_a_truck_at_its_last_stop_is_forgotten(journey: Journey, mon
     for fix in journey.fixes(*AWAY):
         for job in journey.report([fix]):
             journey.work(job)
-    load = replans.plan_task_as_of
-    monkeypatch.setattr(replans, "plan_task_as_of", lambda *args: dataclasses.replace(load(*args), stops_left=()))
+    monkeypatch.setattr(
+        "domain.routes.plans.replans.plan_task_as_of",
+        lambda *args: dataclasses.replace(plan_task_as_of(*args), stops_left=()),
+    )
 
     assert journey.begun() is None
     assert (journey.route.replan, journey.route.review_at) == (None, None)
