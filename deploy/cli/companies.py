@@ -15,7 +15,7 @@ from domain import clock
 from domain.accounts import companies
 from domain.accounts.companies import Policy
 from domain.accounts.contacts import Contacts
-from domain.accounts.listings import COMPANIES
+from domain.accounts.listings import ALL_COMPANIES
 from domain.contract.captions import CaptionedField, captioned_fields
 from domain.ids import read_id, shown_id, with_shown_ids
 from domain.settings import get_settings
@@ -30,7 +30,7 @@ add_commands(
     Records(
         "company",
         "companies",
-        COMPANIES,
+        ALL_COMPANIES,
         ("id", "name", "time_zone", "created_at", "retired_at"),
         {
             "id": (

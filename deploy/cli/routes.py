@@ -20,7 +20,7 @@ from domain.database import Tenant
 from domain.ids import read_id
 from domain.lifecycle import Environment, PendingReason, RouteStatus
 from domain.operations.audit import require_reason
-from domain.routes.reading.lookups import find_route
+from domain.routes.reading.lookups import read_any_route
 from domain.routes.reading.search import MOST_ROUTES_SEARCHED, RouteSearch, search_routes
 from domain.text import printable
 from domain.wording import counted
@@ -166,7 +166,7 @@ def _line(route: Route, reached: str) -> str:
 
 def _find(route_id: str) -> tuple[Tenant, Route]:
     with transaction() as connection:
-        found = find_route(connection, _read(route_id))
+        found = read_any_route(connection, _read(route_id))
     if found is None:
         raise _no_route(route_id)
     return found

@@ -3,7 +3,7 @@
 from domain.accounts.companies import StoredCompany
 from domain.listing import Listing
 
-COMPANIES = Listing(
+ALL_COMPANIES = Listing(
     StoredCompany,
     "companies",
     scope="true",

@@ -107,7 +107,7 @@ def read_routes(wanted: Sequence[tuple[Tenant, UUID]]) -> Query[list[Versioned |
     return Query(_OF_TENANTS, (as_array(route_id for _, route_id in wanted),), read)
 
 
-def find_route(connection: Connection, route_id: UUID) -> tuple[Tenant, Route] | None:
+def read_any_route(connection: Connection, route_id: UUID) -> tuple[Tenant, Route] | None:
     """A route of any company, for operators."""
     row = _OF_TENANTS.first(connection, (as_array([route_id]),))
     return None if row is None else (Tenant(row.company_id, Environment(row.environment)), route_answer(row))
