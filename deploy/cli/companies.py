@@ -9,7 +9,7 @@ import typer
 
 from deploy.cli.arguments import AsJson, CompanyArgument, Yes, confirm, read_secret, with_options
 from deploy.cli.output import counting, print_fields, screen, show
-from deploy.cli.records import Records, add_commands
+from deploy.cli.records import Records, add_commands, by_id
 from deploy.cli.storing import transaction
 from domain import clock
 from domain.accounts import companies
@@ -32,12 +32,7 @@ add_commands(
         "companies",
         ALL_COMPANIES,
         ("id", "name", "time_zone", "created_at", "retired_at"),
-        {
-            "id": (
-                Annotated[str, typer.Argument(metavar="ID", help="The company's id, as the list shows it.")],
-                partial(read_id, "cmp"),
-            )
-        },
+        by_id("company", partial(read_id, "cmp")),
         id_kind="cmp",
         of_company=False,
     ),

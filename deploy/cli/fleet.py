@@ -20,7 +20,7 @@ from deploy.cli.arguments import (
     read_record_id,
 )
 from deploy.cli.output import finish_import, screen, show
-from deploy.cli.records import Records, add_commands
+from deploy.cli.records import Records, add_commands, by_id
 from deploy.cli.storing import enqueue, transaction
 from domain import clock
 from domain.accounts import companies
@@ -45,12 +45,7 @@ add_commands(
         "vehicles",
         VEHICLES,
         ("id", "unit_number", "vin", "license_plate", "make", "model", "fuel_tank_capacity_gallons", "mpg"),
-        {
-            "id": (
-                Annotated[str, typer.Argument(metavar="VEHICLE_ID", help="The vehicle's id, as the list shows it.")],
-                partial(read_id, "veh"),
-            )
-        },
+        by_id("vehicle", partial(read_id, "veh")),
         id_kind="veh",
         shape=VehicleRow,
     ),
@@ -62,12 +57,7 @@ add_commands(
         "drivers",
         DRIVERS,
         ("id", "name", "display_name", "external_id", "has_contact"),
-        {
-            "id": (
-                Annotated[str, typer.Argument(metavar="DRIVER_ID", help="The driver's id, as the list shows it.")],
-                partial(read_id, "drv"),
-            )
-        },
+        by_id("driver", partial(read_id, "drv")),
         id_kind="drv",
         shape=DriverRow,
     ),

@@ -3,8 +3,9 @@
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 import typer
@@ -27,8 +28,16 @@ _SECRETS = ("contact", "message_url")
 Search = Annotated[str, typer.Option("--search", metavar="TEXT", help="Only those that contain this text.")]
 Retired = Annotated[bool, typer.Option("--retired", help="Those that are retired, instead of the others.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="The most to list.")]
-Offset = Annotated[int, typer.Option("--offset", min=0, metavar="N", help="The number to leave out at the beginning.")]
+Offset = Annotated[
+    int,
+    typer.Option("--offset", min=0, max=1_000_000_000, metavar="N", help="The number to leave out at the beginning."),
+]
 ToFile = Annotated[Path, typer.Argument(metavar="FILE.csv", help="The file to write; - is standard output.")]
+
+
+Keys: TypeAlias = Mapping[str, tuple[Any, Callable[[str], Any]]]
+"""The arguments that name one record: for each its type with its help, and how its text is read (None: it names
+nothing)."""
 
 
 class Records(NamedTuple):
@@ -39,9 +48,7 @@ class Records(NamedTuple):
     listing: Listing[Any]
     columns: Sequence[str]
     """The columns of the list for people. JSON has all of them."""
-    keys: Mapping[str, tuple[Any, Any]]
-    """The arguments that name one record: for each its type with its help, and how its text is read (None: it names
-    nothing)."""
+    keys: Keys
     id_kind: IdKind | None = None
     shape: type[Struct] | None = None
     """A row of the file that imports read. None: there is no such file."""
@@ -49,70 +56,84 @@ class Records(NamedTuple):
     retires: bool = True
 
 
+def by_id(one: str, read: Callable[[str], Any]) -> Keys:
+    """The argument of a record that is named by its id alone."""
+    argument = typer.Argument(metavar=f"{one.upper()}_ID", help=f"The {one}'s id, as the list shows it.")
+    return {"id": (Annotated[str, argument], read)}
+
+
 def add_commands(app: typer.Typer, records: Records) -> None:
     """Adds the commands to a group."""
     company = {"company_id": (CompanyId, ...)} if records.of_company else {}
     retired = {"retired": (Retired, False)} if records.retires else {}
-
-    def list_records(
-        search: str, limit: int, offset: int, as_json: bool, company_id: UUID | None = None, retired: bool = False
-    ) -> None:
-        with transaction() as connection:
-            scope = _scope(connection, company_id)
-            page = records.listing.find(connection, scope, search, retired=retired, limit=limit, offset=offset)
-        rows = [_document(records, row) for row in page.rows]
-        more_than_counted = page.total > MOST_COUNTED
-
-        def text() -> None:
-            print_table(rows, *records.columns)
-            total = counted(page.total, records.one, records.many)
-            if more_than_counted:
-                total = f"more than {MOST_COUNTED:,} {records.many}"
-            screen.print(f"{len(rows):,} of {total}" if page.has_more or offset else total)
-
-        total = None if more_than_counted else page.total
-        show(as_json, {"data": rows, "total": total, "has_more": page.has_more}, text)
-
-    def show_record(as_json: bool, company_id: UUID | None = None, **named: str) -> None:
-        key = {name: read(named[name]) for name, (_, read) in records.keys.items()}
-        with transaction() as connection:
-            scope = _scope(connection, company_id)
-            row = records.listing.read(connection, scope, **key) if None not in key.values() else None
-        if row is None:
-            where = "the company has" if records.of_company else "there is"
-            raise CommandFailed(
-                f"{where} no {records.one} {' '.join(map(repr, named.values()))}: see `fuelroute {records.many} list`"
-            )
-        document = _document(records, row)
-        show(as_json, document, lambda: print_fields(document))
-
-    columns = records.shape.__struct_fields__ if records.shape is not None else ()
-
-    def export_records(file: Path, company_id: UUID | None = None) -> None:
-        names = [name for name in columns if name not in _SECRETS]
-        with transaction() as connection:
-            rows = records.listing.all(connection, _scope(connection, company_id))
-            lines = ([getattr(row, name) for name in names] for row in rows)
-            try:
-                if str(file) == "-":
-                    write_rows(sys.stdout, names, lines)
-                else:
-                    with file.open("w", newline="", encoding="utf-8") as written:
-                        write_rows(written, names, lines)
-            except OSError as error:
-                raise CommandFailed(f"cannot write {file}: {error.strerror}") from None
-
-    what = f"a company's {records.many}" if records.of_company else records.many
     paging = {"search": (Search, ""), **retired, "limit": (Limit, 100), "offset": (Offset, 0)}
-    as_json = {"as_json": (AsJson, False)}
-    _command(app, "list", f"Lists {what}.", list_records, {**company, **paging, **as_json})
     keys = {name: (kind, ...) for name, (kind, _) in records.keys.items()}
-    _command(app, "show", f"Shows one {records.one}.", show_record, {**company, **keys, **as_json})
-    if columns:
+    as_json = {"as_json": (AsJson, False)}
+    what = f"a company's {records.many}" if records.of_company else records.many
+
+    _command(app, "list", f"Lists {what}.", partial(_list, records), {**company, **paging, **as_json})
+    _command(app, "show", f"Shows one {records.one}.", partial(_show, records), {**company, **keys, **as_json})
+    if records.shape is not None:
         words = f"Writes {what} to a CSV file, as the import reads it."
-        if "contact" in columns:
+        if "contact" in records.shape.__struct_fields__:
             words += " Contacts are secrets: they are left out, and an import then keeps them."
-        _command(app, "export", words, export_records, {**company, "file": (ToFile, ...)})
+        export = partial(_export, records, records.shape.__struct_fields__)
+        _command(app, "export", words, export, {**company, "file": (ToFile, ...)})
+
+
+def _list(
+    records: Records,
+    *,
+    search: str,
+    limit: int,
+    offset: int,
+    as_json: bool,
+    company_id: UUID | None = None,
+    retired: bool = False,
+) -> None:
+    with transaction() as connection:
+        scope = _scope(connection, company_id)
+        page = records.listing.find(connection, scope, search, retired=retired, limit=limit, offset=offset)
+    rows = [_document(records, row) for row in page.rows]
+    total = page.total if page.total <= MOST_COUNTED else None
+
+    def text() -> None:
+        print_table(rows, *records.columns)
+        all_of_them = f"more than {MOST_COUNTED:,} {records.many}"
+        if total is not None:
+            all_of_them = counted(total, records.one, records.many)
+        screen.print(f"{len(rows):,} of {all_of_them}" if page.has_more or offset else all_of_them)
+
+    show(as_json, {"data": rows, "total": total, "has_more": page.has_more}, text)
+
+
+def _show(records: Records, *, as_json: bool, company_id: UUID | None = None, **named: str) -> None:
+    key = {name: read(named[name]) for name, (_, read) in records.keys.items()}
+    with transaction() as connection:
+        scope = _scope(connection, company_id)
+        row = records.listing.read(connection, scope, **key) if None not in key.values() else None
+    if row is None:
+        where = "the company has" if records.of_company else "there is"
+        raise CommandFailed(
+            f"{where} no {records.one} {' '.join(map(repr, named.values()))}: see `fuelroute {records.many} list`"
+        )
+    document = _document(records, row)
+    show(as_json, document, lambda: print_fields(document))
+
+
+def _export(records: Records, columns: Sequence[str], *, file: Path, company_id: UUID | None = None) -> None:
+    names = [name for name in columns if name not in _SECRETS]
+    with transaction() as connection:
+        rows = records.listing.all(connection, _scope(connection, company_id))
+        lines = ([getattr(row, name) for name in names] for row in rows)
+        try:
+            if str(file) == "-":
+                write_rows(sys.stdout, names, lines)
+            else:
+                with file.open("w", newline="", encoding="utf-8") as written:
+                    write_rows(written, names, lines)
+        except OSError as error:
+            raise CommandFailed(f"cannot write {file}: {error.strerror}") from None
 
 
 def _command(

@@ -7,7 +7,7 @@ import typer
 
 from deploy.cli.arguments import AsJson, CompanyId, CsvFile, columns_of
 from deploy.cli.output import counting_lines, finish_import, screen, show
-from deploy.cli.records import Records, add_commands
+from deploy.cli.records import Records, add_commands, by_id
 from deploy.cli.storing import enqueue, transaction
 from domain import clock
 from domain.routes.plans import price_changes
@@ -39,7 +39,7 @@ add_commands(
         "stations",
         STATIONS,
         ("station_id", "name", "brand", "city", "state", "retail_price", "priced_at"),
-        {"id": (Annotated[str, typer.Argument(metavar="STATION_ID", help="The truck stop's id.")], str)},
+        by_id("station", str),
         shape=price_imports.StationRow,
         of_company=False,
     ),
@@ -51,12 +51,7 @@ add_commands(
         "deals",
         DEALS,
         ("id", "station_id", "brand", "discount_per_gallon", "net_price", "valid_from", "valid_to"),
-        {
-            "id": (
-                Annotated[str, typer.Argument(metavar="DEAL_ID", help="The deal's id, as the list shows it.")],
-                _number,
-            )
-        },
+        by_id("deal", _number),
         shape=price_imports.DealRow,
         retires=False,
     ),
