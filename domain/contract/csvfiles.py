@@ -119,23 +119,7 @@ def _read(
         )
 
     absent = frozenset(known - set(header))
-
-    def numbered() -> Iterator[tuple[int, list[str]]]:
-        """Rows with the line they begin on. A quote that is misplaced or never closed, or the like, costs the line
-        where its row begins: the reader goes on with the next one."""
-        while True:
-            line = lines.begin_row()
-            try:
-                cells = next(reader)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                report.reject(line, str(error))
-                lines.read_again()
-            else:
-                yield line, cells
-
-    for line, cells in numbered():
+    for line, cells in _numbered(reader, lines, report):
         progress(1)
         if not any(cell.strip() for cell in cells):
             continue
@@ -151,6 +135,22 @@ def _read(
             yield FileRow(line, read_query(values, shape), cleared, absent)
         except Invalid as invalid:
             report.reject(line, str(invalid))
+
+
+def _numbered(reader: Iterator[list[str]], lines: "_Lines", report: ImportReport) -> Iterator[tuple[int, list[str]]]:
+    """Rows with the line they begin on. A quote that is misplaced or never closed, or the like, costs the line where
+    its row begins: the reader goes on with the next one."""
+    while True:
+        line = lines.begin_row()
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            report.reject(line, str(error))
+            lines.read_again()
+        else:
+            yield line, cells
 
 
 class _Lines:
