@@ -44,7 +44,7 @@ class Measured(NamedTuple):
     runs: Sequence[PassRun]
     """The runs of passes that moved something or failed, the newest first."""
     database: str
-    """The name of our database, as workers name theirs."""
+    """The name of our database, as workers name theirs; empty: it is not known."""
 
 
 class Alert(NamedTuple):
@@ -145,7 +145,7 @@ def _workers_alerts(seen: Measured, now: datetime) -> Iterator[Alert]:
             )
         if is_silent(worker, now):
             yield from _silent_worker_alerts(worker, seen.holders.get(worker.id), path, now)
-        elif worker.database not in ("", seen.database):
+        elif worker.database and seen.database and worker.database != seen.database:
             yield Alert(
                 True,
                 f"Worker {worker.name} belongs to another service, and takes our jobs from the Redis that both use",

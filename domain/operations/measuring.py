@@ -17,14 +17,21 @@ class _Database(NamedTuple):
     name: NotNull[str]
 
 
+class _Permitted(NamedTuple):
+    permitted: NotNull[bool]
+
+
+_PERMITTED = Statement(_Permitted, "SELECT has_function_privilege('pg_control_system()', 'EXECUTE') AS permitted")
+"""A statement of its own: one that names the function fails before it begins when it may not be called."""
 _DATABASE = Statement(
     _Database, "SELECT current_database() || ' of the server ' || system_identifier AS name FROM pg_control_system()"
 )
 
 
 def database_name(connection: Connection) -> str:
-    """A name that no other database has, on whatever server it is, except a copy of this server's files."""
-    return _DATABASE.one(connection).name
+    """A name that no other database has, on whatever server it is, except a copy of this server's files. Empty where
+    the role may not ask for the server's identifier."""
+    return _DATABASE.one(connection).name if _PERMITTED.one(connection).permitted else ""
 
 
 def measure(connection: Connection, client: redis.Redis, *, now: datetime) -> Measured:

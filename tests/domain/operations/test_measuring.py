@@ -3,13 +3,16 @@
 from datetime import datetime
 from uuid import uuid4
 
-from domain.database import Connection
+import psycopg
+
+from domain.database import Connection, Database
 from domain.operations.measuring import measure
 from domain.operations.overdue import FIGURES
 from domain.queue.inspection import jobs_in
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import QUEUES, Job
 from domain.queue.redis_clients import redis_client
+from tests.conftest import make_database
 from tests.dying import kill
 
 
@@ -33,3 +36,18 @@ def test_overdue_work_is_counted_without_redis(connection: Connection, now: date
     with redis_client("redis://127.0.0.1:1") as nobody:
         seen = measure(connection, nobody, now=now)
     assert (seen.queues, seen.workers, set(seen.overdue)) == (None, [], set(FIGURES))
+
+
+def test_a_role_that_may_not_ask_for_the_identifier_of_the_server_measures_all_the_same(now: datetime) -> None:
+    url = make_database("no_identifier")
+    with psycopg.connect(url.replace("//fuelroute@", "//postgres@"), autocommit=True) as superuser:
+        superuser.execute("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")
+
+    with (
+        Database(url) as database,
+        database.transaction() as connection,
+        redis_client("redis://127.0.0.1:1") as nobody,
+    ):
+        seen = measure(connection, nobody, now=now)
+
+    assert seen.database == ""
