@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
+from hashlib import blake2b
 from typing import TypeVar
 from uuid import UUID
 
@@ -30,6 +31,7 @@ from domain.fleet.api_lists import list_drivers, list_vehicles
 from domain.ids import read_id
 from domain.lifecycle import HELD
 from domain.observability import FIXES_RECEIVED
+from domain.routes.reading.changes import follows_changes, list_changes
 from domain.routes.reading.lookups import list_routes
 from domain.routes.transitions import cancel_route
 from domain.telematics.feed import Feed, store_positions
@@ -171,24 +173,25 @@ class Api:
             # how a TMS polls: in batches
             route = await self._ask(request, "routes:read", self._services.finds, query.external_id)
             found = [route] if route is not None else []
-            return json_answer(RouteList(data=found, total=len(found), limit=query.limit, offset=0))
-        return json_answer(
-            await self._read(
-                request, "routes:read", lambda c, caller: list_routes(c, caller.tenant, query), by_key=True
-            )
-        )
+            return _listed(request, RouteList(data=found, total=len(found), limit=query.limit, offset=0))
+
+        def read(connection: Connection, caller: Caller) -> RouteList:
+            if follows_changes(query):
+                return checked(lambda: list_changes(connection, caller.tenant, query), "The query")
+            return list_routes(connection, caller.tenant, query)
+
+        return _listed(request, await self._read(request, "routes:read", read, by_key=True))
 
     async def get_route(self, request: Request) -> Answer:
         route_id = await self._checked(request, "routes:read", lambda: _route_id_of(request))
         if request.if_none_match is not None:
-            known = request.if_none_match.decode("latin-1")
             version = await self._ask(request, "routes:read", self._services.versions, route_id)
-            if version is not None and _names(known, _etag(version)):
-                return Answer(304, headers=((b"etag", _etag(version).encode()),))
+            if version is not None and _is_known(request, _etag(version)):
+                return _not_changed(_etag(version))
         found = await self._ask(request, "routes:read", self._services.reads, route_id)
         if found is None:
             raise ApiError("not_found", _NO_SUCH_ROUTE)
-        return json_answer(found.route, 200, (b"etag", _etag(found.version).encode()))
+        return json_answer(found.route, 200, (b"etag", _etag(found.version)))
 
     async def cancel_route(self, request: Request) -> Answer:
         route_id = await self._checked(request, "routes:write", lambda: _route_id_of(request))
@@ -206,15 +209,13 @@ class Api:
 
     async def list_vehicles(self, request: Request) -> Answer:
         query = await self._checked(request, "vehicles:read", lambda: query_of(request, VehicleQuery))
-        return json_answer(
-            await self._read(request, "vehicles:read", lambda c, caller: list_vehicles(c, caller.company_id, query))
-        )
+        page = await self._read(request, "vehicles:read", lambda c, caller: list_vehicles(c, caller.company_id, query))
+        return _listed(request, page)
 
     async def list_drivers(self, request: Request) -> Answer:
         query = await self._checked(request, "drivers:read", lambda: query_of(request, DriverQuery))
-        return json_answer(
-            await self._read(request, "drivers:read", lambda c, caller: list_drivers(c, caller.company_id, query))
-        )
+        page = await self._read(request, "drivers:read", lambda c, caller: list_drivers(c, caller.company_id, query))
+        return _listed(request, page)
 
     async def post_positions(self, request: Request) -> Answer:
         """Takes positions of trucks. One bad position never costs the others."""
@@ -269,16 +270,27 @@ def _route_id_of(request: Request) -> UUID:
     return route_id
 
 
-def _etag(version: str) -> str:
+def _etag(version: str) -> bytes:
     """The tag of an answer: `version` stands for the data, the digit in front for the shape that this release gives
     it."""
-    return f'"1-{version}"'
+    return f'"1-{version}"'.encode()
 
 
-def _names(header: str, etag: str) -> bool:
-    """True when an If-None-Match header names the tag. The comparison is weak, as in RFC 9110."""
-    tags = [tag.strip().removeprefix("W/") for tag in header.split(",")]
-    return etag in tags or "*" in tags
+def _is_known(request: Request, etag: bytes) -> bool:
+    """True when the request's If-None-Match names the tag. The comparison is weak, as in RFC 9110."""
+    tags = [tag.strip().removeprefix(b"W/") for tag in (request.if_none_match or b"").split(b",")]
+    return etag in tags or b"*" in tags
+
+
+def _not_changed(etag: bytes) -> Answer:
+    return Answer(304, headers=((b"etag", etag),))
+
+
+def _listed(request: Request, page: msgspec.Struct) -> Answer:
+    """A page of a list. Its tag stands for its bytes: it saves the client's reading, not ours."""
+    body = write(page)
+    etag = _etag(blake2b(body, digest_size=16).hexdigest())
+    return _not_changed(etag) if _is_known(request, etag) else Answer(200, body, JSON, ((b"etag", etag),))
 
 
 def _count(accepted: int, dropped: Mapping[str, int], rejected: int) -> None:

@@ -127,28 +127,15 @@ def _one_route() -> Json:
         "description": "The route id returned on push.",
         "schema": {"type": "string"},
     }
-    if_none_match = {
-        "name": "If-None-Match",
-        "in": "header",
-        "required": False,
-        "description": "The `ETag` of an earlier answer: 304 when nothing has changed.",
-        "schema": {"type": "string"},
-    }
     return {
         "parameters": [route_id],
         "get": _operation(
             "getRoute",
             "Read a route and its fuel plan",
             "routes:read",
-            {
-                "200": {
-                    **_json("The route as it is now.", Route),
-                    "headers": {**_rate_headers(), "ETag": {"$ref": "#/components/headers/ETag"}},
-                },
-                "304": {"description": "Not changed since the `ETag` in `If-None-Match`."},
-            },
+            _tagged(_json("The route as it is now.", Route)),
             errors=("not_found",),
-            parameters=[if_none_match],
+            parameters=[_IF_NONE_MATCH],
         ),
         "delete": _operation(
             "cancelRoute",
@@ -165,10 +152,28 @@ def _listing(name: str, summary: str, scope: str, page: type[msgspec.Struct], qu
         name,
         summary,
         scope,
-        {"200": _json("One page.", page)},
+        _tagged(_json("One page.", page)),
         errors=("validation_error",),
-        parameters=_query_parameters(query),
+        parameters=[*_query_parameters(query), _IF_NONE_MATCH],
     )
+
+
+_IF_NONE_MATCH: Json = {
+    "name": "If-None-Match",
+    "in": "header",
+    "required": False,
+    "description": "The `ETag` of an earlier answer: 304 when nothing has changed.",
+    "schema": {"type": "string"},
+}
+
+
+def _tagged(answer: Json) -> Json:
+    """The answers of a read: with its tag, or 304 to a caller who names that tag."""
+    headers = {**answer["headers"], "ETag": {"$ref": "#/components/headers/ETag"}}
+    return {
+        "200": {**answer, "headers": headers},
+        "304": {"description": "Not changed since the `ETag` in `If-None-Match`."},
+    }
 
 
 def _operation(
@@ -237,7 +242,7 @@ def _headers() -> Json:
         "X-RateLimit-Remaining": {"description": "Requests left now.", "schema": integer},
         "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 1}},
         "WWW-Authenticate": {"description": "Always `Bearer`.", "schema": {"type": "string"}},
-        "ETag": {"description": "Changes whenever the route's answer does.", "schema": {"type": "string"}},
+        "ETag": {"description": "Changes whenever the answer does.", "schema": {"type": "string"}},
     }
 
 

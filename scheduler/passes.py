@@ -4,7 +4,7 @@ returns the counts of the things that it moved."""
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
 
@@ -37,7 +37,7 @@ from domain.queue.jobs import (
 from domain.requests import log as requests
 from domain.routes.intake import holds, retiring
 from domain.routes.plans import first_plan, review_requests
-from domain.routes.reading import counts
+from domain.routes.reading import changes, counts
 from domain.routes.transitions import expire_started_routes
 from domain.settings import Settings
 from domain.telematics import position_partitions
@@ -49,6 +49,7 @@ log = get_logger(__name__)
 _MAX_IMPORT_JOBS = 400
 """Jobs of 256 routes each: as many as one worker process does until the next sweep."""
 
+_MARK_EVERY = timedelta(minutes=1)
 _PORTION = 1_000
 _POSITIONS = 20_000
 _REQUESTS = 20_000
@@ -111,6 +112,7 @@ class Passes:
             planless = first_plan.due_plans(connection, now=now)
             doubtful = review_requests.due_reviews(connection, now=now)
             unsent = due_messages(connection, now=now)
+            changes.mark(connection, every=_MARK_EVERY)
         jobs: list[Job] = [
             import_due_job(company_id, portion)
             for company_id, routes in pending.items()
@@ -147,6 +149,8 @@ class Passes:
             )
         self.jobs.put(*jobs)
         forgotten = self._forget(now)
+        with self.database.transaction() as connection:
+            changes.forget_marks(connection, now=now)
         with suppress(redis.RedisError):  # the next hour does it
             forget_worker_heartbeats(self.jobs.client, now=now)
         with self.database.transaction() as connection:

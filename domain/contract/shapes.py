@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
-from msgspec import UNSET, Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from domain.lifecycle import Environment, PendingReason, RouteStatus
 
@@ -193,12 +193,28 @@ class RouteQuery(Paging):
     start_to: Annotated[SentMoment | None, Meta(description="Scheduled start before this time.")] = msgspec.field(
         name="to", default=None
     )
+    updated_since: Annotated[
+        SentMoment | None,
+        Meta(
+            description="Added to version 1.0.0. Routes that have changed at or after this time, in the order of their "
+            "last changes. It goes with `limit` and nothing else; go on with the answer's `nextCursor`."
+        ),
+    ] = None
+    cursor: Annotated[
+        Text | None,
+        Meta(
+            description="Added to version 1.0.0. The `nextCursor` of an earlier answer: the routes that have changed "
+            "since. It goes with `limit` and nothing else."
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         if self.start_from is not None:
             self.start_from = in_utc(self.start_from)
         if self.start_to is not None:
             self.start_to = in_utc(self.start_to)
+        if self.updated_since is not None:
+            self.updated_since = in_utc(self.updated_since)
 
 
 class VehicleQuery(Paging):
@@ -333,7 +349,16 @@ class Page(Shape, Generic[Item]):
 
 
 class RouteList(Page[Route]):
-    """One page of routes, newest scheduled start first."""
+    """One page of routes, newest scheduled start first; with `updatedSince` or `cursor`, in the order of their last
+    changes."""
+
+    next_cursor: Annotated[
+        str | UnsetType,
+        Meta(
+            description="Added to version 1.0.0. Only with `updatedSince` or `cursor`: send it as `cursor` to get the "
+            "next changes. `total` is then the number of changes from here on, 1,000 at most."
+        ),
+    ] = UNSET
 
 
 class VehicleList(Page[Vehicle]):

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any, ClassVar
 from uuid import UUID
 
-from sqlalchemy import CheckConstraint, Column, DateTime, Index, text
+from sqlalchemy import BigInteger, CheckConstraint, Column, DateTime, Index, text
 from sqlmodel import Field, SQLModel
 
 from domain.lifecycle import Environment, PendingReason, RouteStatus
@@ -63,6 +63,7 @@ class Routes(SQLModel, table=True):
                 "reference <> '' AND status IN ('pending','pending_mapping','pending_window','draft','planned')"
             ),
         ),
+        Index("routes_by_change", "company_id", "environment", "changed_in", "id"),
         # indexes of the workers
         Index(
             "routes_to_start",
@@ -156,6 +157,17 @@ class Routes(SQLModel, table=True):
     distance_miles: float | None = None
     created_at: datetime = time_column(now=True)
     updated_at: datetime = time_column(now=True)
+    changed_in: int = with_default("(pg_current_xact_id()::text::int8)", sa_type=BigInteger)
+    """The transaction that last changed it; a trigger keeps it so. See `routes/reading/changes.py`."""
+
+
+class ChangeMarks(SQLModel, table=True):
+    """The oldest transaction that ran at some time; see `routes/reading/changes.py`."""
+
+    __tablename__ = "change_marks"
+
+    marked_at: datetime = Field(sa_column=Column(DateTime(timezone=True), primary_key=True))
+    oldest_transaction: int = Field(sa_column=Column(BigInteger, nullable=False))
 
 
 class RouteCounts(SQLModel, table=True):

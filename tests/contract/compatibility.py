@@ -37,6 +37,8 @@ BOUNDS = (
     Bound("maxLength", True),
     Bound("maxItems", True),
 )
+ON_DEMAND = "304"
+"""A status that only callers get who ask for it, by `If-None-Match`."""
 FIXED = ("format", "pattern", "const")
 """Keywords that may not change, appear or vanish."""
 
@@ -99,7 +101,7 @@ class _Comparison:
                 yield from self._schema(content["schema"], there["schema"], f"{at} body", Direction.REQUEST)
 
     def _answers(self, old: Json, new: Json, at: str) -> Iterator[str]:
-        for status in old.keys() ^ new.keys():
+        for status in (old.keys() ^ new.keys()) - ({ON_DEMAND} - old.keys()):
             yield f"{at}: the status {status} is {'gone' if status in old else 'new'}"
         for status in old.keys() & new.keys():
             before, after = _follow(old[status], self._old), _follow(new[status], self._new)

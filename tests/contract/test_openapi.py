@@ -30,11 +30,11 @@ OPERATIONS: dict[str, tuple[str, str, str | None, set[str], set[str]]] = {
         {"200", "201", "202"},
         {"400", "401", "403", "409", "413", "415", "429"},
     ),
-    "listRoutes": ("get", "/v1/routes", "routes:read", {"200"}, {"400", "401", "403", "429"}),
+    "listRoutes": ("get", "/v1/routes", "routes:read", {"200", "304"}, {"400", "401", "403", "429"}),
     "getRoute": ("get", "/v1/routes/{id}", "routes:read", {"200", "304"}, {"401", "403", "404", "429"}),
     "cancelRoute": ("delete", "/v1/routes/{id}", "routes:write", {"204"}, {"401", "403", "404", "409", "429"}),
-    "listVehicles": ("get", "/v1/vehicles", "vehicles:read", {"200"}, {"400", "401", "403", "429"}),
-    "listDrivers": ("get", "/v1/drivers", "drivers:read", {"200"}, {"400", "401", "403", "429"}),
+    "listVehicles": ("get", "/v1/vehicles", "vehicles:read", {"200", "304"}, {"400", "401", "403", "429"}),
+    "listDrivers": ("get", "/v1/drivers", "drivers:read", {"200", "304"}, {"400", "401", "403", "429"}),
 }
 METHODS = {"get", "put", "post", "delete", "options", "head", "patch", "trace"}
 
@@ -117,7 +117,10 @@ def test_every_path_parameter_is_declared(document: Json) -> None:
 @pytest.mark.parametrize(
     ("path", "names"),
     [
-        ("/v1/routes", {"status", "externalId", "vehicleId", "from", "to", "limit", "offset"}),
+        (
+            "/v1/routes",
+            {"status", "externalId", "vehicleId", "from", "to", "limit", "offset", "updatedSince", "cursor"},
+        ),
         ("/v1/vehicles", {"unitNumber", "vin", "limit", "offset"}),
         ("/v1/drivers", {"name", "limit", "offset"}),
     ],
@@ -126,6 +129,7 @@ def test_list_parameters_carry_their_bounds(document: Json, path: str, names: se
     """Shared query parameters and those of each list: names, types, defaults and bounds."""
     parameters = {parameter["name"]: parameter for parameter in document["paths"][path]["get"]["parameters"]}
 
+    assert parameters.pop("If-None-Match")["in"] == "header"
     assert parameters.keys() == names
     for parameter in parameters.values():
         assert parameter["in"] == "query"
@@ -137,7 +141,7 @@ def test_list_parameters_carry_their_bounds(document: Json, path: str, names: se
     assert (limit["type"], limit["minimum"], limit["maximum"], limit["default"]) == ("integer", 1, 100, 25)
     assert (offset["type"], offset["minimum"], offset["default"]) == ("integer", 0, 0)
     if path == "/v1/routes":
-        for name in ("from", "to"):
+        for name in ("from", "to", "updatedSince"):
             schema = parameters[name]["schema"]
             assert (schema["type"], schema["format"]) == ("string", "date-time")
         status = parameters["status"]["schema"]
@@ -201,12 +205,14 @@ FIELDS = {
     " arrivalFuelPercent estimatedArrival",
     "Vehicle": "id unitNumber vin licensePlate make model year fuelTankCapacityGallons",
     "Driver": "id name displayName externalId",
-    "RouteList": "data total limit offset",
+    "RouteList": "data total limit offset nextCursor",
     "VehicleList": "data total limit offset",
     "DriverList": "data total limit offset",
     "Me": "company key rateLimit",
     "Problem": "type title status code detail errors",
 }
+ADDED = {"RouteList": {"nextCursor"}}
+"""Fields that were added to version 1.0.0: their descriptions say so, and no answer of old has them."""
 REQUIRED_OF_INPUT = {
     "RouteInput": {"externalId", "vehicle", "driver", "scheduledStart", "stops"},
     "VehicleRef": set(),
@@ -227,7 +233,9 @@ def test_every_schema_has_exactly_the_fields_of_the_contract(document: Json, nam
     if name == "Problem":
         assert REQUIRED_OF_INPUT[name] <= required
     else:
-        assert required == REQUIRED_OF_INPUT.get(name, set(FIELDS[name].split()))
+        assert required == REQUIRED_OF_INPUT.get(name, set(FIELDS[name].split()) - ADDED.get(name, set()))
+    for field in ADDED.get(name, ()):
+        assert schema["properties"][field]["description"].startswith("Added to version 1.0.0.")
 
 
 def test_the_limits_of_a_push_are_in_the_schemas(document: Json) -> None:
@@ -364,6 +372,8 @@ def test_every_answer_has_exactly_the_properties_of_its_schema(
     for name in ("listRoutes", "listVehicles", "listDrivers"):
         check_answer(document, name, client.get(OPERATIONS[name][1]))
         check_answer(document, name, client.get(OPERATIONS[name][1], params={"limit": 0}))
+        check_answer(document, name, client.get(OPERATIONS[name][1], headers={"If-None-Match": "*"}))
+    check_answer(document, "listRoutes", client.get("/v1/routes", params={"updatedSince": now.isoformat()}))
     for name, (method, template, scope, *_) in OPERATIONS.items():
         where = template.format(id="x")
         check_answer(document, name, anonymous.request(method, where))

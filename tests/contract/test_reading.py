@@ -1,5 +1,6 @@
 """GET: the exact shape of every resource, routes in every status, and cheap polling."""
 
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -267,3 +268,61 @@ def test_head_answers_like_get_without_a_body(client: Client, polled: str) -> No
 def test_a_read_changes_nothing(client: Client, polled: str) -> None:
     """GET is safe: two answers in a row are equal."""
     assert client.get(polled).content == client.get(polled).content
+
+
+@pytest.mark.parametrize("path", ["/v1/routes", "/v1/routes?status=draft", "/v1/vehicles", "/v1/drivers"])
+def test_an_unchanged_list_is_answered_without_a_body(client: Client, polled: str, path: str) -> None:
+    """Decision 16: ETag and If-None-Match, on lists too."""
+    first = client.get(path)
+    tag = {"If-None-Match": first.headers["ETag"]}
+
+    again = client.get(path, headers=tag)
+    assert (again.status_code, again.content, again.headers["ETag"]) == (304, b"", first.headers["ETag"])
+    if path.startswith("/v1/routes"):
+        assert client.delete(polled).status_code == 204
+        assert client.get(path, headers=tag).status_code == 200
+
+
+def test_a_caller_follows_the_changes_of_routes(client: Client, now: datetime) -> None:
+    """Added to version 1.0.0: `updatedSince`, then `cursor`."""
+    before = (now - timedelta(minutes=1)).isoformat()
+    routes = [accepted(client.push(route_body(now)), 201) for _ in range(3)]
+
+    first = changes(client, 3, updatedSince=before, limit=2)
+    rest = changes(client, 1, cursor=first["nextCursor"])
+    assert sorted(route["id"] for page in (first, rest) for route in page["data"]) == [route["id"] for route in routes]
+
+    assert client.delete(f"/v1/routes/{routes[0]['id']}").status_code == 204
+    (canceled,) = changes(client, 1, cursor=rest["nextCursor"])["data"]
+    assert (canceled["id"], canceled["status"]) == (routes[0]["id"], "canceled")
+
+
+def changes(client: Client, expected: int, **query: Any) -> Any:
+    """A page, once it counts so many changes: transactions of other tests may hold up the last ones."""
+    deadline = time.monotonic() + 60
+    while True:
+        answer = client.get("/v1/routes", params=query)
+        assert answer.status_code == 200, answer.text
+        page = answer.json()
+        if page["total"] == expected:
+            return page
+        assert time.monotonic() < deadline, page
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"updatedSince": "yesterday"}, "updatedSince"),
+        ({"updatedSince": "2026-01-01T00:00:00Z", "status": "draft"}, "updatedSince"),
+        ({"updatedSince": "2026-01-01T00:00:00Z", "offset": "1"}, "updatedSince"),
+        ({"updatedSince": "2026-01-01T00:00:00Z", "cursor": "x"}, "cursor"),
+        ({"cursor": "x"}, "cursor"),
+        ({"cursor": "x", "externalId": "y"}, "cursor"),
+        ({"cursor": ""}, "cursor"),
+    ],
+)
+def test_a_query_of_changes_that_cannot_be_read_is_refused(client: Client, query: dict[str, str], field: str) -> None:
+    """Decision 12: 400 `validation_error` with `field` naming the parameter."""
+    answer = client.get("/v1/routes", params=query)
+    assert (answer.status_code, [fault["field"] for fault in answer.json()["errors"]]) == (400, [field])

@@ -38,6 +38,7 @@ OWNERS = {
     "routes": "routes",
     "route_counts": "routes",
     "route_count_deltas": "routes",
+    "change_marks": "routes",
     "visits": "routes",
     "route_events": "routes",
     "request_log": "requests",

@@ -196,6 +196,7 @@ def test_every_text_field_of_the_contract_is_declared_personal_or_not() -> None:
         "PositionBatch.positions",
         *(f"{query}.{name}" for query in ("RouteQuery", "VehicleQuery", "DriverQuery") for name in ("limit", "offset")),
         *(f"RouteQuery.{name}" for name in ("status", "externalId", "vehicleId", "from", "to")),
+        *("RouteQuery.updatedSince", "RouteQuery.cursor"),
         *("VehicleQuery.unitNumber", "VehicleQuery.vin"),
     }  # fmt: skip
 

@@ -1,0 +1,154 @@
+"""Routes in the order of their last changes, for callers who follow them: `GET /v1/routes?updatedSince=...`.
+
+`routes.changed_in` is the transaction that last changed a route. Transactions get their numbers in order but commit in
+any order. So a list ends before the oldest transaction that still runs (`_SETTLED`): whatever commits later has a
+higher number than every listed route, and the next list has it. A caller who goes on with the cursor of the last answer
+misses no change, whatever commits meanwhile.
+
+A list that begins at a time begins at the newest mark before that time (`mark`). A mark names the oldest transaction
+that ran when it was made, so each change after it belongs to that transaction or a later one.
+"""
+
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+from domain.contract.checking import Invalid
+from domain.contract.shapes import FieldFault, RouteList, RouteQuery
+from domain.database import Connection, Tenant
+from domain.routes.reading.lookups import read_routes
+from domain.statements import Command, NotNull, Statement
+
+MOST_CHANGES_COUNTED = 1_000
+"""A `total` never says more: a caller who comes back after a year would count a million routes on each page."""
+
+MARKS_KEPT_DAYS = 90
+"""A list that begins earlier reads the whole history of the company."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NO_ID = UUID(int=0)
+_CURSOR = re.compile(r"1 (-?\d{1,18}) (\d{1,18}) ([0-9a-f]{32})", re.ASCII)
+"""The version of its form, then `since` in microseconds of Unix time, `transaction`, and the id."""
+
+
+class PlaceInChanges(NamedTuple):
+    """A place in the list of changes: the routes after it come next."""
+
+    since: datetime
+    """Routes that were last changed before this time are left out."""
+    transaction: int
+    id: UUID
+
+
+class _Start(NamedTuple):
+    transaction: NotNull[int]
+
+
+_START = Statement(
+    _Start,
+    """
+    SELECT coalesce((SELECT oldest_transaction FROM change_marks WHERE marked_at <= %s
+                     ORDER BY marked_at DESC LIMIT 1), 0) AS transaction
+    """,
+)
+_SETTLED = "(SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8)"
+_CHANGED = f"""
+    SELECT r.changed_in AS transaction, r.id FROM routes r
+    WHERE r.company_id = %(company_id)s AND r.environment = %(environment)s
+    AND (r.changed_in, r.id) > (%(transaction)s, %(id)s) AND r.changed_in < {_SETTLED} AND r.updated_at >= %(since)s
+    ORDER BY r.changed_in, r.id LIMIT {MOST_CHANGES_COUNTED}
+"""  # noqa: S608 (constants of this module)
+
+
+class _Change(NamedTuple):
+    transaction: int
+    id: UUID
+    total: NotNull[int]
+
+
+_CHANGES = Statement(
+    _Change,
+    f"""
+    WITH changed AS MATERIALIZED ({_CHANGED})
+    SELECT transaction, id, (SELECT count(*) FROM changed) AS total FROM changed
+    ORDER BY transaction, id LIMIT %(limit)s
+    """,  # noqa: S608 (constants of this module)
+)
+_MARK = Command(
+    """
+    INSERT INTO change_marks (marked_at, oldest_transaction)
+    SELECT clock_timestamp(), pg_snapshot_xmin(pg_current_snapshot())::text::int8
+    WHERE NOT EXISTS (SELECT FROM change_marks WHERE marked_at > clock_timestamp() - %s::interval)
+    """
+)
+"""The snapshot is older than the time beside it. So a transaction that changes a route after that time still runs at
+the snapshot or begins later."""
+_FORGET_MARKS = Command("DELETE FROM change_marks WHERE marked_at < %s")
+
+
+def list_changes(connection: Connection, tenant: Tenant, query: RouteQuery) -> RouteList:
+    """The next routes after the query's cursor, or the first since its time, in the order of their last changes.
+
+    Raises Invalid when the cursor cannot be read, or when the query asks for anything else but a limit.
+    """
+    after = _place_of(connection, query)
+    changes = _CHANGES.all(connection, {**tenant._asdict(), **after._asdict(), "limit": query.limit})
+    found = read_routes([(tenant, change.id) for change in changes]).on(connection)
+    if changes:
+        after = after._replace(transaction=changes[-1].transaction, id=changes[-1].id)
+    return RouteList(
+        data=[versioned.route for versioned in found if versioned is not None],
+        total=changes[0].total if changes else 0,
+        limit=query.limit,
+        offset=0,
+        next_cursor=_write(after),
+    )
+
+
+def follows_changes(query: RouteQuery) -> bool:
+    return query.updated_since is not None or query.cursor is not None
+
+
+def mark(connection: Connection, *, every: timedelta) -> None:
+    """Stores which transactions run now, unless a mark is younger than `every`."""
+    _MARK.execute(connection, (every,))
+
+
+def forget_marks(connection: Connection, *, now: datetime) -> None:
+    _FORGET_MARKS.execute(connection, (now - timedelta(days=MARKS_KEPT_DAYS),))
+
+
+def _place_of(connection: Connection, query: RouteQuery) -> PlaceInChanges:
+    alone = RouteQuery(limit=query.limit, updated_since=query.updated_since, cursor=query.cursor)
+    if query != alone:
+        raise _invalid("updatedSince" if query.cursor is None else "cursor", "It goes with `limit` and nothing else")
+    if query.cursor is None:
+        assert query.updated_since is not None  # noqa: S101 (one of the two leads here)
+        start = _START.one(connection, (query.updated_since,)).transaction
+        return PlaceInChanges(query.updated_since, start, _NO_ID)
+    if query.updated_since is not None:
+        raise _invalid("cursor", "Send the cursor alone: it has the time of `updatedSince` in it")
+    return _read(query.cursor)
+
+
+def _write(place: PlaceInChanges) -> str:
+    since = (place.since - _EPOCH) // timedelta(microseconds=1)
+    return urlsafe_b64encode(f"1 {since} {place.transaction} {place.id.hex}".encode()).decode().rstrip("=")
+
+
+def _read(cursor: str) -> PlaceInChanges:
+    try:
+        text = urlsafe_b64decode(f"{cursor}{'=' * (-len(cursor) % 4)}").decode("ascii")
+        parts = _CURSOR.fullmatch(text)
+        if parts is not None:
+            since, transaction, route_id = parts.groups()
+            return PlaceInChanges(_EPOCH + timedelta(microseconds=int(since)), int(transaction), UUID(route_id))
+    except (ValueError, OverflowError):  # no base64, no ASCII, or no time
+        pass
+    raise _invalid("cursor", "It must be the `nextCursor` of an earlier answer") from None
+
+
+def _invalid(name: str, message: str) -> Invalid:
+    return Invalid([FieldFault(field=name, message=message)])
