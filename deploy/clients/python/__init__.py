@@ -1,0 +1,1 @@
+"""The Python client. Fuelroute itself uses it from here: `deploy.clients.python.fuelroute_client`."""

@@ -1,0 +1,71 @@
+"""A client of the Fuelroute API: pushes routes, reads them back, waits for their fuel plans, verifies webhooks."""
+
+from .client import AsyncFuelroute, Fuelroute
+from .errors import (
+    ApiError,
+    FuelrouteError,
+    InvalidWebhook,
+    Misconfigured,
+    RouteEnded,
+    ServiceUnreachable,
+    UnexpectedAnswer,
+    WaitTimeout,
+)
+from .flows import Pushed
+from .models import (
+    ArrivalWindow,
+    Driver,
+    DriverRef,
+    Environment,
+    FieldFault,
+    FuelPlan,
+    FuelPlanStatus,
+    FuelPlanStop,
+    Me,
+    PendingReason,
+    Route,
+    RouteInput,
+    RouteStatus,
+    RouteStop,
+    RouteStopInput,
+    StopType,
+    Vehicle,
+    VehicleRef,
+)
+from .version import __version__
+from .webhooks import WebhookEvent, verify_webhook
+
+__all__ = [
+    "ApiError",
+    "ArrivalWindow",
+    "AsyncFuelroute",
+    "Driver",
+    "DriverRef",
+    "Environment",
+    "FieldFault",
+    "FuelPlan",
+    "FuelPlanStatus",
+    "FuelPlanStop",
+    "Fuelroute",
+    "FuelrouteError",
+    "InvalidWebhook",
+    "Me",
+    "Misconfigured",
+    "PendingReason",
+    "Pushed",
+    "Route",
+    "RouteEnded",
+    "RouteInput",
+    "RouteStatus",
+    "RouteStop",
+    "RouteStopInput",
+    "ServiceUnreachable",
+    "StopType",
+    "UnexpectedAnswer",
+    "Vehicle",
+    "VehicleRef",
+    "WaitTimeout",
+    "WebhookEvent",
+    "__version__",
+    "verify_webhook",
+]
