@@ -214,10 +214,23 @@ def test_pages_hold_each_entry_once(total: int, page_size: int) -> None:
         shown = {"data": everything[start : start + int(query["limit"])], "total": total, "limit": 1, "offset": start}
         with pytest.raises(StopIteration) as done:
             ask.send(answer(200, shown))
-        seen += [driver.id for driver in done.value.value.data]
-        listing = listing.after(done.value.value)
+        drivers, listing = done.value.value
+        seen += [driver.id for driver in drivers]
 
     assert seen == [driver["id"] for driver in everything]
+
+
+def test_a_service_without_changes_is_told(make_world: type[World]) -> None:
+    world = make_world(answer(200, {"data": [], "total": 0, "limit": 100, "offset": 0}))
+
+    with pytest.raises(UnexpectedAnswer, match="too old"):
+        world.run(flows.changes(since=datetime(2026, 12, 1, tzinfo=UTC), cursor=None, page_size=100).read(60))
+
+
+@pytest.mark.parametrize("given", [{}, {"since": datetime(2026, 12, 1, tzinfo=UTC), "cursor": "x"}])
+def test_changes_need_one_place_to_begin(given: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="give `since`"):
+        flows.changes(**{"since": None, "cursor": None, "page_size": 100, **given})
 
 
 def test_filters_are_sent_as_the_api_names_them() -> None:

@@ -90,6 +90,21 @@ def test_lists_go_on_over_pages(fuelroute: Fuelroute) -> None:
     assert len(list(fuelroute.routes(scheduled_from=datetime.now(UTC), page_size=3))) == 5
 
 
+def test_changes_are_followed_from_page_to_page(fuelroute: Fuelroute) -> None:
+    begun = datetime.now(UTC) - timedelta(minutes=1)
+    made = [fuelroute.push_route(body()).route.id for _ in range(5)]
+
+    changes = list(fuelroute.changes(since=begun, page_size=2))
+    fuelroute.cancel_route(made[1])
+    (last,) = fuelroute.changes(cursor=changes[-1].cursor)
+    again = list(fuelroute.changes(cursor=changes[2].cursor, page_size=2))
+
+    assert [change.route.id for change in changes] == made
+    assert (last.route.id, last.route.status) == (made[1], "canceled")
+    assert [change.route.id for change in again] == [*made[2:], made[1]]
+    assert list(fuelroute.changes(cursor=last.cursor)) == []
+
+
 def test_errors_say_what_is_wrong(fuelroute: Fuelroute, client: Client) -> None:
     bad = body(stops=[JOLIET, {**NEWARK, "latitude": 91}])
 
@@ -136,6 +151,10 @@ def test_asyncio_does_the_same(client: Client) -> None:
             route = pushes[0].route
             assert (await fuelroute.wait_until(route.id, "draft")).id == route.id
             await fuelroute.cancel_route(route.id)
+            since = datetime.now(UTC) - timedelta(minutes=1)
+            assert {change.route.id async for change in fuelroute.changes(since=since)} == {
+                one.route.id for one in pushes
+            }
             assert (await fuelroute.get_route(route.id)).status == "canceled"
             found = await fuelroute.find_route(route.external_id)
             assert found is not None

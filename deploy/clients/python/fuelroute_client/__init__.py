@@ -11,7 +11,7 @@ from .errors import (
     UnexpectedAnswer,
     WaitTimeout,
 )
-from .flows import Pushed
+from .flows import Change, Pushed
 from .models import (
     ArrivalWindow,
     Driver,
@@ -39,6 +39,7 @@ __all__ = [
     "ApiError",
     "ArrivalWindow",
     "AsyncFuelroute",
+    "Change",
     "Driver",
     "DriverRef",
     "Environment",

@@ -12,7 +12,7 @@ import httpx
 
 from . import flows
 from .errors import Misconfigured
-from .flows import PAGE_SIZE, Flow, Listing, Pause, Pushed, Reply, Request
+from .flows import PAGE_SIZE, Change, Flow, Pages, Pause, Pushed, Reply, Request
 from .models import Driver, Me, Route, RouteInput, Vehicle
 from .version import __version__
 
@@ -158,6 +158,13 @@ class Fuelroute(_Access):
         """The company's drivers whose full name contains `name`, page by page."""
         return self._items(flows.drivers(name=name, page_size=page_size))
 
+    def changes(
+        self, *, since: datetime | None = None, cursor: str | None = None, page_size: int = PAGE_SIZE
+    ) -> Iterator[Change]:
+        """Routes that have changed since a time, or since a cursor that an earlier change gave, in the order of their
+        last changes. It ends at the present; ask again later with the last `cursor`. No change is missed."""
+        return self._items(flows.changes(since=since, cursor=cursor, page_size=page_size))
+
     def wait_until(
         self,
         route_id: str,
@@ -170,11 +177,10 @@ class Fuelroute(_Access):
         the route's `ETag`, in growing pauses. Raises RouteEnded when it cannot get there any more, and WaitTimeout."""
         return self._run(flows.wait_until(route_id, status, timeout_seconds, self.timeout_seconds, on_change))
 
-    def _items(self, listing: Listing[Result] | None) -> Iterator[Result]:
-        while listing is not None:
-            page = self._run(listing.read(self.timeout_seconds))
-            yield from page.data
-            listing = listing.after(page)
+    def _items(self, pages: Pages[Result] | None) -> Iterator[Result]:
+        while pages is not None:
+            items, pages = self._run(pages.read(self.timeout_seconds))
+            yield from items
 
     def _run(self, flow: Flow[Result]) -> Result:
         reply: Reply = None
@@ -278,6 +284,12 @@ class AsyncFuelroute(_Access):
         """The company's drivers whose full name contains `name`, page by page."""
         return self._items(flows.drivers(name=name, page_size=page_size))
 
+    def changes(
+        self, *, since: datetime | None = None, cursor: str | None = None, page_size: int = PAGE_SIZE
+    ) -> AsyncIterator[Change]:
+        """See `Fuelroute.changes`."""
+        return self._items(flows.changes(since=since, cursor=cursor, page_size=page_size))
+
     async def wait_until(
         self,
         route_id: str,
@@ -289,12 +301,11 @@ class AsyncFuelroute(_Access):
         """See `Fuelroute.wait_until`."""
         return await self._run(flows.wait_until(route_id, status, timeout_seconds, self.timeout_seconds, on_change))
 
-    async def _items(self, listing: Listing[Result] | None) -> AsyncIterator[Result]:
-        while listing is not None:
-            page = await self._run(listing.read(self.timeout_seconds))
-            for item in page.data:
+    async def _items(self, pages: Pages[Result] | None) -> AsyncIterator[Result]:
+        while pages is not None:
+            items, pages = await self._run(pages.read(self.timeout_seconds))
+            for item in items:
                 yield item
-            listing = listing.after(page)
 
     async def _run(self, flow: Flow[Result]) -> Result:
         reply: Reply = None

@@ -196,6 +196,14 @@ class Page(Protocol[Item]):
     def total(self) -> int: ...
 
 
+class Pages(Protocol[Item]):
+    """The rest of a list."""
+
+    def read(self, timeout_seconds: float) -> "Flow[tuple[list[Item], Pages[Item] | None]]":
+        """The entries of the next page, and the pages after it, if there are any."""
+        ...
+
+
 class Listing(NamedTuple, Generic[Result]):
     """The rest of a list, from `offset` on."""
 
@@ -205,15 +213,45 @@ class Listing(NamedTuple, Generic[Result]):
     page_size: int
     offset: int = 0
 
-    def read(self, timeout_seconds: float) -> Flow[Page[Result]]:
-        """The next page."""
+    def read(self, timeout_seconds: float) -> "Flow[tuple[list[Result], Listing[Result] | None]]":
         place = {"limit": str(self.page_size), "offset": str(self.offset)}
-        return _get(self.path, self.shape, timeout_seconds, {**self.query, **place})
-
-    def after(self, page: Page[Result]) -> "Listing[Result] | None":
-        """The rest of the list after the page, if there is any."""
+        page = yield from _get(self.path, self.shape, timeout_seconds, {**self.query, **place})
         offset = self.offset + len(page.data)
-        return self._replace(offset=offset) if page.data and offset < page.total else None
+        return page.data, self._replace(offset=offset) if page.data and offset < page.total else None
+
+
+class Change(NamedTuple):
+    """A route that has changed, as it is now."""
+
+    route: Route
+    cursor: str | None
+    """The place to go on from, once this change is processed: store it. Within a page it leads to the page's start, so
+    that a program which stops there sees some changes again; it is None where the first page has none."""
+
+
+class Changes(NamedTuple):
+    """The changes after a time or a cursor."""
+
+    since: datetime | None
+    cursor: str | None
+    page_size: int
+
+    def read(self, timeout_seconds: float) -> "Flow[tuple[list[Change], Changes | None]]":
+        query = _given(updatedSince=self.since, cursor=self.cursor, limit=str(self.page_size))
+        page = yield from _get("/v1/routes", RouteList, timeout_seconds, query)
+        if not isinstance(page.next_cursor, str):
+            raise UnexpectedAnswer("this service tells no changes of routes: its release is too old")
+        changes = [Change(route, self.cursor) for route in page.data]
+        if changes:
+            changes[-1] = changes[-1]._replace(cursor=page.next_cursor)
+        more = self._replace(since=None, cursor=page.next_cursor) if page.total > page.limit else None
+        return changes, more
+
+
+def changes(*, since: datetime | None, cursor: str | None, page_size: int) -> Changes:
+    if (since is None) == (cursor is None):
+        raise ValueError("give `since` for the first time, and then the last `cursor` alone")
+    return Changes(since, cursor, page_size)
 
 
 def routes(

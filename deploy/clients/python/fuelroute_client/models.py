@@ -178,13 +178,23 @@ class RouteInput(Struct, kw_only=True):
 
 class RouteList(Struct, kw_only=True):
     """
-    One page of routes, newest scheduled start first.
+    One page of routes, newest scheduled start first; with `updatedSince` or `cursor`, in the order of their last
+        changes.
     """
 
     data: list[Route]
     total: int
     limit: int
     offset: int
+    next_cursor: (
+        Annotated[
+            str,
+            Meta(
+                description="Added to version 1.0.0. Only with `updatedSince` or `cursor`: send it as `cursor` to get the next changes. `total` is then the number of changes from here on, 1,000 at most."
+            ),
+        ]
+        | UnsetType
+    ) = field(name="nextCursor", default=UNSET)
 
 
 class RoutePending(Struct, kw_only=True):

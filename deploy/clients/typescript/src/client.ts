@@ -9,7 +9,7 @@ import {
   WaitTimeout,
   retryAfterSeconds,
 } from "./errors.ts";
-import type { Driver, Me, Route, RouteInput, RouteStatus, Vehicle } from "./models.ts";
+import type { Driver, Me, Route, RouteInput, RouteList, RouteStatus, Vehicle } from "./models.ts";
 
 export const VERSION = "1.0.0";
 
@@ -53,6 +53,16 @@ export interface RouteFilter {
   from?: Date | string;
   /** Scheduled start before this time. */
   to?: Date | string;
+}
+
+/** A route that has changed, as it is now. */
+export interface Change {
+  route: Route;
+  /**
+   * The place to go on from, once this change is processed: store it. Within a page it leads to the page's start, so
+   * that a program which stops there sees some changes again; it is undefined where the first page has none.
+   */
+  cursor: string | undefined;
 }
 
 export interface WaitOptions {
@@ -147,6 +157,25 @@ export class Fuelroute {
   /** The company's drivers whose full name contains `name`, page by page. */
   drivers(filter: { name?: string } = {}): AsyncGenerator<Driver, void, void> {
     return this.#items("/v1/drivers", filter);
+  }
+
+  /**
+   * Routes that have changed since a time, or since a cursor that an earlier change gave, in the order of their last
+   * changes. It ends at the present; ask again later with the last `cursor`. No change is missed.
+   */
+  async *changes(from: { since: Date | string } | { cursor: string }): AsyncGenerator<Change, void, void> {
+    let place: Record<string, unknown> = "cursor" in from ? { cursor: from.cursor } : { updatedSince: from.since };
+    for (;;) {
+      const page = await this.#get<RouteList>("/v1/routes", { ...place, limit: 100 });
+      const next = page.nextCursor;
+      if (next === undefined) throw new UnexpectedAnswer("this service tells no changes: its release is too old");
+      const cursor = place["cursor"] as string | undefined;
+      for (const [index, route] of page.data.entries()) {
+        yield { route, cursor: index === page.data.length - 1 ? next : cursor };
+      }
+      if (page.total <= page.limit) return;
+      place = { cursor: next };
+    }
   }
 
   /**

@@ -203,13 +203,16 @@ export type components = {
         };
         /**
          * RouteList
-         * @description One page of routes, newest scheduled start first.
+         * @description One page of routes, newest scheduled start first; with `updatedSince` or `cursor`, in the order of their last
+         *         changes.
          */
         RouteList: {
             data: components["schemas"]["Route"][];
             total: number;
             limit: number;
             offset: number;
+            /** @description Added to version 1.0.0. Only with `updatedSince` or `cursor`: send it as `cursor` to get the next changes. `total` is then the number of changes from here on, 1,000 at most. */
+            nextCursor?: string;
         };
         /**
          * VehicleList

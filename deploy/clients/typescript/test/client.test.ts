@@ -96,6 +96,17 @@ test("key, vehicles, drivers and routes are read, page by page", async () => {
   assert.deepEqual(listed.map((one) => one.id).sort(), ids.sort());
 });
 
+test("changes are followed from page to page", async () => {
+  const since = new Date(Date.now() - 60_000);
+  const { route } = await fuelroute.pushRoute(load());
+  const changes = await all(fuelroute.changes({ since }));
+  assert.ok(changes.length > 100);
+  assert.equal(changes.at(-1)?.route.id, route.id);
+  await fuelroute.cancelRoute(route.id);
+  const [last, ...none] = await all(fuelroute.changes({ cursor: changes.at(-1)?.cursor ?? "" }));
+  assert.deepEqual([last?.route.id, last?.route.status, none], [route.id, "canceled", []]);
+});
+
 test("a driven route becomes active, with its fuel plan", async () => {
   const states: string[] = [];
   const route = await fuelroute.waitUntil(process.env["ROUTE_ID"] ?? "", "active", {
