@@ -2,14 +2,12 @@
 
 Libraries repeat parts of an address that they cannot use, or take a piece of a mistyped password for a host or a port
 and tell that it does not answer. So an address that may be mistyped is refused here, without repeating any of it.
+
+A server's library is loaded with the check of its address: a command that uses neither server starts without them.
 """
 
 import re
 from urllib.parse import SplitResult, urlsplit
-
-import psycopg
-from psycopg.conninfo import conninfo_to_dict
-from redis.connection import parse_url
 
 _IN_PASSWORDS = "in a password write %40 for @, %2F for /, %3A for :, %3F for ?, %23 for #, %25 for %"
 _REDIS_OPTIONS = re.compile(
@@ -24,6 +22,9 @@ def postgres_address(url: str) -> str:
         "this is no address of a PostgreSQL: write postgresql://host:5432/database, and before the host the user, a "
         "colon, the password and an @; " + _IN_PASSWORDS
     )
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+
     try:
         parts = {name: str(value) for name, value in conninfo_to_dict(url).items()}
     except psycopg.Error:
@@ -41,6 +42,8 @@ def redis_address(url: str) -> str:
         "this is no address of a Redis: write redis://host:6379/0, and before the host a colon, the password and an @; "
         + _IN_PASSWORDS
     )
+    from redis.connection import parse_url
+
     parts = _split(url, wrong)
     if parts.scheme == "unix":
         good = parts.path.startswith("/") and (not parts.netloc or parts.netloc.endswith("@"))

@@ -72,7 +72,7 @@ class _Commands(TyperGroup):
         return super().get_command(ctx, cmd_name)
 
 
-app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=HELP)
+app = typer.Typer(cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False, help=HELP)
 
 
 def main() -> None:

@@ -3,9 +3,6 @@
 import sys
 from collections.abc import Callable
 
-import psycopg
-import redis
-
 from deploy.cli.output import errors
 from domain.errors import FuelrouteError
 from domain.text import printable, without_secrets
@@ -19,16 +16,29 @@ def run(program: Callable[[], object]) -> None:
     """Runs a program of the command line: every failure is one sentence that says what to do, and exit status 1."""
     try:
         program()
-    except psycopg.errors.UndefinedTable:
-        _fail("the database has no Fuelroute schema: run `fuelroute migrate` first")
-    except psycopg.OperationalError as error:
-        _fail(f"cannot use PostgreSQL ({_first_line(error)}): check FUELROUTE_DATABASE_URL and that the server runs")
-    except redis.RedisError as error:
-        _fail(f"cannot use Redis ({_first_line(error)}): check FUELROUTE_REDIS_URL and that the server runs")
     except UnicodeError:
         _fail("an argument is not text: give it in UTF-8")
     except (FuelrouteError, PermissionError) as error:
         _fail(str(error))
+    except Exception as error:
+        sentence = _of_server(error)
+        if sentence is None:
+            raise
+        _fail(sentence)
+
+
+def _of_server(error: Exception) -> str | None:
+    """The sentence for an error of PostgreSQL or Redis. Their libraries take a tenth of a second to load: a command
+    that has not loaded one has no error of it."""
+    psycopg, redis = sys.modules.get("psycopg"), sys.modules.get("redis")
+    if psycopg is not None and isinstance(error, psycopg.errors.UndefinedTable):
+        return "the database has no Fuelroute schema: run `fuelroute migrate` first"
+    if psycopg is not None and isinstance(error, psycopg.OperationalError):
+        first = _first_line(error)
+        return f"cannot use PostgreSQL ({first}): check FUELROUTE_DATABASE_URL and that the server runs"
+    if redis is not None and isinstance(error, redis.RedisError):
+        return f"cannot use Redis ({_first_line(error)}): check FUELROUTE_REDIS_URL and that the server runs"
+    return None
 
 
 def _fail(sentence: str) -> None:

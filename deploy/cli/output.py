@@ -8,8 +8,6 @@ from typing import Any
 
 import msgspec
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from deploy.terminal import Terminal
 from domain.contract.csvfiles import ImportReport, count_rows
@@ -30,6 +28,8 @@ def show(as_json: bool, document: Any, text: Callable[[], object]) -> None:
 
 
 def print_table(rows: list[dict[str, Any]], *columns: str) -> None:
+    from rich.table import Table  # loaded by commands that show one
+
     table = Table(box=None, pad_edge=False)
     for number, column in enumerate(columns):
         table.add_column(column.replace("_", " "), no_wrap=number == 0, overflow="fold")  # nothing is cut off
@@ -74,6 +74,8 @@ def counting(what: str, total: int | None, *, quiet: bool) -> Iterator[Callable[
     if quiet:
         yield lambda _: None
         return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=errors) as bar:
         task = bar.add_task(what, total=total)

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 
 from domain import database
 from domain.database import Connection
-from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import Job
 from domain.settings import get_settings
 
@@ -20,4 +19,6 @@ def transaction() -> Iterator[Connection]:
 def enqueue(jobs: list[Job]) -> None:
     """Enqueues hints for the workers. Without Redis the passes find the work."""
     if jobs:
+        from domain.queue.job_queue import JobQueue  # most commands enqueue nothing, and need not load Redis's library
+
         JobQueue.of(get_settings()).put(*jobs)

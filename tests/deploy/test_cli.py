@@ -171,6 +171,34 @@ def test_everyday_commands_load_neither_numerics_nor_gateways() -> None:
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "\n"
 
 
+def test_commands_that_only_read_the_database_load_nothing_of_redis() -> None:
+    modules = ("companies", "keys", "users", "stations", "fleet")
+    program = (
+        f"import sys; from deploy.cli import {', '.join(modules)}; print(*{{'redis', 'numpy'}} & {{*sys.modules}})"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("fuelroute comp", ["companies"]),
+        ("fuelroute companies sh", ["show"]),
+        ("fuelroute companies set --reserve", ["--reserve-percent"]),
+    ],
+)
+def test_a_shell_completes_commands_and_options(words: str, completed: list[str]) -> None:
+    done = subprocess.run(
+        [Path(sys.executable).parent / "fuelroute"],
+        env={"_FUELROUTE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == completed
+
+
 def test_every_command_and_option_has_a_help_text() -> None:
     for name, command in commands():
         assert command.help, name
