@@ -14,6 +14,7 @@ from domain.health import Health
 from domain.operations.server_checks import health_of
 from domain.settings import Settings
 from ingress.api import Api
+from ingress.docs.site import Docs
 from ingress.middleware import ANSWER, RequestMiddleware
 from ingress.openapi import describe
 from ingress.readiness import Readiness
@@ -26,7 +27,9 @@ def create_app(settings: Settings, health: Health | None = None) -> Starlette:
     services = Services(settings)
     readiness = Readiness(health or health_of(settings, "ingress", queue_needed=False))
     api = Api(services)
-    description = write(describe())
+    description = describe()
+    docs = Docs(description)
+    described = write(description)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -34,7 +37,7 @@ def create_app(settings: Settings, health: Health | None = None) -> Starlette:
             yield
 
     async def openapi(_: Request) -> Answer:
-        return Answer(200, description)
+        return Answer(200, described)
 
     async def ready(_: Request) -> Answer:
         report = await readiness.report()
@@ -52,6 +55,10 @@ def create_app(settings: Settings, health: Health | None = None) -> Starlette:
             Endpoint("GET", "/v1/vehicles", api.list_vehicles),
             Endpoint("GET", "/v1/drivers", api.list_drivers),
             Endpoint("GET", "/v1/openapi.json", openapi),
+            Endpoint("GET", "/docs", docs.start_page),
+            Endpoint("GET", "/docs/{id}", docs.page),
+            Endpoint("GET", "/docs/static/{id}", docs.static_file),
+            Endpoint("GET", "/llms.txt", docs.list_for_machines),
             Endpoint("GET", "/healthz", _healthy),
             Endpoint("GET", "/readyz", ready),
         ],

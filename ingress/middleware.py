@@ -116,7 +116,9 @@ def _beyond_limit(request: Request) -> Answer:
 
 
 def _problem(error: ApiError) -> Answer:
-    headers = tuple((name.lower().encode(), value.encode("latin-1")) for name, value in error.headers.items())
+    """The problem document. Its `type` is always `about:blank`, so a header leads to the code's cause and cure."""
+    given = {**error.headers, "Link": f'</docs/errors#{error.code}>; rel="help"'}
+    headers = tuple((name.lower().encode(), value.encode("latin-1")) for name, value in given.items())
     return Answer(KINDS[error.code].status, document_of(error), PROBLEM_TYPE.encode(), headers)
 
 

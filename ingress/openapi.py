@@ -1,5 +1,6 @@
 """The interface description, OpenAPI 3.1, made from the same shapes that check the bodies."""
 
+from importlib import metadata
 from typing import Any
 
 import msgspec
@@ -55,10 +56,12 @@ def describe() -> Json:
         "info": {
             "title": "Dispatch Route and Fuel Plan API",
             "version": API_VERSION,
+            "x-build": metadata.version("fuelroute"),
             "summary": "Push dispatch routes; read back routes, fuel plans, vehicles and drivers.",
             "description": "Every request carries `Authorization: Bearer <API_KEY>`. A key belongs to one company and "
             "one environment, `live` or `sandbox`, and only sees that data. Errors are RFC 9457 problem documents; "
-            f"branch on `code`. The rate limit is {RATE_LIMIT_REQUESTS} requests per minute and key.",
+            f"branch on `code`. The rate limit is {RATE_LIMIT_REQUESTS} requests per minute and key. Guides with "
+            "examples are at [/docs](/docs). `x-build` is the build that answers.",
         },
         "servers": [{"url": "/"}],
         "security": [{"apiKey": []}],
@@ -240,6 +243,7 @@ def _headers() -> Json:
         "X-Request-Id": {"description": "The request's id, as sent or made.", "schema": {"type": "string"}},
         "X-RateLimit-Limit": {"description": "Requests allowed in any minute.", "schema": integer},
         "X-RateLimit-Remaining": {"description": "Requests left now.", "schema": integer},
+        "Link": {"description": "The page that tells the code's cause and cure.", "schema": {"type": "string"}},
         "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 1}},
         "WWW-Authenticate": {"description": "Always `Bearer`.", "schema": {"type": "string"}},
         "ETag": {"description": "Changes whenever the answer does.", "schema": {"type": "string"}},
@@ -248,9 +252,9 @@ def _headers() -> Json:
 
 def _problem_response(code: str) -> Json:
     status, title = KINDS[code]
-    headers = {"X-Request-Id": {"$ref": "#/components/headers/X-Request-Id"}}
+    headers = {name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Request-Id", "Link")}
     if code == "rate_limited":
-        headers = {**_rate_headers(), "Retry-After": {"$ref": "#/components/headers/Retry-After"}}
+        headers |= {**_rate_headers(), "Retry-After": {"$ref": "#/components/headers/Retry-After"}}
     if code == "unauthorized":
         headers["WWW-Authenticate"] = {"$ref": "#/components/headers/WWW-Authenticate"}
     example: Json = {

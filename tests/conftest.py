@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, Literal, get_args
 from uuid import uuid4
 
+import httpx
 import psycopg
 import pytest
 from hypothesis import settings as hypothesis_settings
@@ -209,4 +210,11 @@ def service(settings: Settings, worker_id: str, tmp_path_factory: pytest.TempPat
 def client(service: Service) -> Iterator[Client]:
     """A fresh company's live key with every scope."""
     with service.new_tenant() as one:
+        yield one
+
+
+@pytest.fixture
+def anonymous(service: Service) -> Iterator[httpx.Client]:
+    """A client that sends no key."""
+    with httpx.Client(base_url=service.url, timeout=30) as one:
         yield one

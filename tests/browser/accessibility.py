@@ -1,5 +1,7 @@
 """Pages for everybody: no violation of WCAG 2 A and AA, and nothing beyond the edge of the screen."""
 
+from collections.abc import Callable
+
 from playwright.sync_api import Page
 
 from tests.browser.chromium import THEMES, WIDTHS
@@ -17,8 +19,9 @@ _BEYOND = """() => [...document.querySelectorAll("body *")].filter(element =>
 """The innermost elements that reach beyond the edge, or whose text does."""
 
 
-def assert_accessible(page: Page) -> None:
-    """Judge a page in the light theme on a phone, at a desk, and on the wall.
+def assert_accessible(page: Page, until_shown: Callable[[], object] = lambda: None) -> None:
+    """Judge a page in the light theme on a phone, at a desk, and on the wall. `until_shown` waits for a page that is
+    drawn anew when the theme changes.
 
     The dark theme has other colors in the same places, and is judged at a desk only: judging takes long."""
     faults: dict[str, list[str]] = {}
@@ -28,6 +31,7 @@ def assert_accessible(page: Page) -> None:
             faults[f"beyond the edge at {width}"] = page.evaluate(_BEYOND)
         for theme in THEMES if width == _AT_A_DESK else THEMES[:1]:
             page.emulate_media(color_scheme=theme)
+            until_shown()
             if found := page.evaluate(_AXE):
                 faults[f"{theme}, {width}"] = found
     assert not faults, "\n".join([page.url, *(f"{where}: {what}" for where, all in faults.items() for what in all)])

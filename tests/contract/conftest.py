@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
-import httpx
 import pytest
 
 from domain.lifecycle import Environment
@@ -31,10 +30,3 @@ class Clients:
 def clients(service: Service) -> Iterator[Clients]:
     with ExitStack() as life:
         yield Clients(service, life)
-
-
-@pytest.fixture
-def anonymous(service: Service) -> Iterator[httpx.Client]:
-    """A client that sends no key."""
-    with httpx.Client(base_url=service.url, timeout=30) as one:
-        yield one

@@ -1,0 +1,190 @@
+"""The pages at /docs: guides, the reference of the API, and a search. The same guides as Markdown for machines."""
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from mimetypes import guess_type
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from starlette.datastructures import QueryParams
+
+from ingress.problems import ApiError
+from ingress.request import Answer, Request
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from ingress.docs.guide import Guide, Section
+
+HERE = Path(__file__).parent
+STATIC = HERE / "static"
+CHANGELOG = "changelog"
+
+GUIDES = (
+    "quickstart",
+    "matching",
+    "idempotency",
+    "polling",
+    "errors",
+    "rate-limits",
+    "telematics",
+    "fuel-plans",
+    "clients",
+    "versions",
+    CHANGELOG,
+)
+"""The guides, in the order in which a newcomer reads them. Each is a file in `guides/`."""
+
+MOST_FOUND = 30
+MOST_ASKED = 100
+"""Characters of a question: the rest of a longer one is left out."""
+
+_LINK_TO_FILE = re.compile(r"\[([^]]*)\]\((?!https?:|/)[^)]*\)")
+_PAGE = b"text/html; charset=utf-8"
+_MARKDOWN = b"text/markdown; charset=utf-8"
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'{styles}; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+
+
+def _headers(*, inline_styles: bool = False, max_age_seconds: int = 300) -> tuple[tuple[bytes, bytes], ...]:
+    """Headers of a page. The reference makes its styles as it goes; no page runs scripts but its own files."""
+    policy = _POLICY.format(styles=" 'unsafe-inline'" if inline_styles else "")
+    return (
+        (b"content-security-policy", policy.encode()),
+        (b"x-content-type-options", b"nosniff"),
+        (b"referrer-policy", b"no-referrer"),
+        (b"cache-control", b"public, max-age=%d" % max_age_seconds),
+    )
+
+
+class Docs:
+    """The pages of one process. They are made when the first is asked for, in a thread."""
+
+    def __init__(self, description: Mapping[str, Any]) -> None:
+        self._description = description
+        self._lock = asyncio.Lock()
+
+    async def start_page(self, _: Request) -> Answer:
+        pages = await self._pages()
+        return Answer(200, pages.start, _PAGE, _headers())
+
+    async def page(self, request: Request) -> Answer:
+        """A guide, `reference` or `search`; a guide's name with `.md` is the guide as it was written."""
+        name, pages = request.path_id, await self._pages()
+        if name == "reference":
+            return Answer(200, pages.reference, _PAGE, _headers(inline_styles=True))
+        if name == "search":
+            asked = QueryParams(request.scope["query_string"]).get("q", "")[:MOST_ASKED]
+            return Answer(200, await asyncio.to_thread(pages.search, asked), _PAGE, _headers(max_age_seconds=0))
+        if name in pages.guides:
+            return Answer(200, pages.guides[name], _PAGE, _headers())
+        if name in pages.sources:
+            return Answer(200, pages.sources[name], _MARKDOWN, _headers())
+        raise ApiError("not_found", "There is no such page: see /docs.")
+
+    async def static_file(self, request: Request) -> Answer:
+        kept = (await self._pages()).static.get(request.path_id)
+        if kept is None:
+            raise ApiError("not_found", "There is no such file.")
+        media_type = guess_type(request.path_id)[0] or "text/plain"
+        return Answer(200, kept, media_type.encode(), _headers(max_age_seconds=365 * 24 * 3600))
+
+    async def list_for_machines(self, _: Request) -> Answer:
+        return Answer(200, (await self._pages()).for_machines, _MARKDOWN, _headers())
+
+    async def _pages(self) -> "_Pages":
+        async with self._lock:
+            return await asyncio.to_thread(lambda: self._made)
+
+    @cached_property
+    def _made(self) -> "_Pages":
+        return _make_pages(self._description)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pages:
+    """Every page, ready to be sent."""
+
+    start: bytes
+    guides: Mapping[str, bytes]
+    sources: Mapping[str, bytes]
+    reference: bytes
+    for_machines: bytes
+    static: Mapping[str, bytes]
+    sections: "Sequence[Section]"
+    templates: "Environment"
+
+    def search(self, asked: str) -> bytes:
+        page = self.templates.get_template("search.html")
+        return page.render(name="search", asked=asked, found=list(_find(self.sections, asked))).encode()
+
+
+def _make_pages(description: Mapping[str, Any]) -> _Pages:
+    # most processes never show a page: what makes them is loaded with the first
+    from ingress.docs.guide import operations_of, read_guide
+
+    guides = [read_guide(name, read_source(name)) for name in GUIDES]
+    templates = _make_templates(guides)
+    return _Pages(
+        start=templates.get_template("start.html").render(name="").encode(),
+        guides={
+            guide.name: templates.get_template("guide.html").render(name=guide.name, guide=guide).encode()
+            for guide in guides
+        },
+        sources={f"{guide.name}.md": guide.source.encode() for guide in guides},
+        reference=templates.get_template("reference.html").render(name="reference").encode(),
+        for_machines=templates.get_template("llms.txt").render(guides=guides).encode(),
+        static={path.name: path.read_bytes() for path in STATIC.iterdir()},
+        sections=[*(section for guide in guides for section in guide.sections), *operations_of(dict(description))],
+        templates=templates,
+    )
+
+
+def read_source(name: str) -> str:
+    """The Markdown of a guide. The changelog is the project's own, without its links to files of the project; an
+    installed package has a copy of it."""
+    path = HERE / "guides" / f"{name}.md"
+    if name != CHANGELOG:
+        return path.read_text(encoding="utf-8")
+    changelog = path if path.exists() else HERE.parent.parent / "CHANGELOG.md"
+    return _LINK_TO_FILE.sub(r"\1", changelog.read_text(encoding="utf-8"))
+
+
+def _make_templates(guides: "Sequence[Guide]") -> "Environment":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    templates = Environment(
+        loader=PackageLoader("ingress.docs"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.globals |= {"guides": guides, "static_url": _static_url}
+    return templates
+
+
+def _static_url(name: str) -> str:
+    return f"/docs/static/{name}?v={hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]}"
+
+
+def _find(sections: "Sequence[Section]", asked: str) -> "Iterator[tuple[Section, str]]":
+    """The sections with every asked word, the best first, each with the text around the first word."""
+    words = re.findall(r"\w+", asked.lower())
+    if not words:
+        return
+    found = []
+    for section in sections:
+        heading, text = f"{section.page} {section.heading}".lower(), section.text.lower()
+        if all(word in heading or word in text for word in words):
+            found.append((sum(10 * (word in heading) + text.count(word) for word in words), section))
+    found.sort(key=lambda entry: -entry[0])
+    for _, section in found[:MOST_FOUND]:
+        place = max(section.text.lower().find(words[0]) - 60, 0)
+        yield section, section.text[place : place + 180].strip()
