@@ -1,8 +1,9 @@
 """Drives a route with a simulated truck, whose fixes go through the same feed as those of a real one."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Protocol, TypedDict
 from uuid import UUID
@@ -11,23 +12,24 @@ import httpx
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from deploy.simulated_truck import FIX_SECONDS, Trip, Truck
 from domain.accounts.keys import create_key, revoke_key
+from domain.contract.shapes import Position
 from domain.database import Database
+from domain.documents import FuelPlanDocument, FuelStopDocument
+from domain.encoding import write
 from domain.errors import FuelrouteError
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment, RouteStatus
 from domain.planning.plan_inputs import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
-from domain.roads import Point, Road, default_roads
+from domain.roads import Point, default_roads
+from domain.sandbox.simulated_truck import FIX_SECONDS, Trip, Truck, refuels_on
 from domain.settings import Settings
 from domain.statements import Statement
-from domain.stations.corridor import StationIndex
 from domain.text import printable
 
 START_FUEL_PERCENT = 25.0
 PLAN_WAIT_SECONDS = 30.0
 NEW_PLAN_WAIT_SECONDS = 5.0
-PASSES_MILES = 10.0
 _LONGEST_DRIVE = timedelta(days=14)
 """A key that a killed drive leaves behind is valid no longer."""
 
@@ -58,13 +60,41 @@ def drive_route(
         route, vehicle_id = _load(database, route_id)
         live = route.environment == Environment.LIVE
         with _feed(settings, database, route, key) as post:
-            truck = Truck(shown_id("veh", vehicle_id), post, _start_time(route, live), fuel_percent=fuel_percent)
+            truck = Truck(shown_id("veh", vehicle_id), _start_time(route, live), fuel_percent)
+            tracker = _Tracker(post, real_time=live and not jump)
             if live and jump:
-                _appear_at_stops(database, route, truck, screen)
+                _appear_at_stops(database, route, truck, tracker, screen)
             else:
-                _drive(database, settings, route, truck, speed_mph, by_way_of, real_time=live, screen=screen)
+                _drive(database, settings, route, truck, tracker, speed_mph, by_way_of, screen=screen)
         status = _wait_for(database, route.id, {RouteStatus.COMPLETED, RouteStatus.ERROR})
-    return {"route_id": route_id, "fixes": truck.fixes, "status": status}
+    return {"route_id": route_id, "fixes": tracker.fixes, "status": status}
+
+
+_POSTED_AT_ONCE = 200
+
+
+@dataclass(slots=True)
+class _Tracker:
+    """Posts fixes to the feed, many at once; in real time each when it is due."""
+
+    post: Callable[[list[Position]], None]
+    real_time: bool
+    fixes: int = 0
+    unsent: list[Position] = field(default_factory=list)
+
+    def add(self, fixes: Iterable[Position]) -> None:
+        for fix in fixes:
+            self.unsent.append(fix)
+            if self.real_time or len(self.unsent) >= _POSTED_AT_ONCE:
+                self.send()
+            if self.real_time:
+                time.sleep(FIX_SECONDS)
+
+    def send(self) -> None:
+        if self.unsent:
+            self.post(self.unsent)
+            self.fixes += len(self.unsent)
+            self.unsent = []
 
 
 class _Stop(TypedDict):
@@ -132,7 +162,7 @@ def _start_time(route: _Route, live: bool) -> datetime:
 @contextmanager
 def _feed(
     settings: Settings, database: Database, route: _Route, key: str | None
-) -> Iterator[Callable[[list[dict[str, Any]]], None]]:
+) -> Iterator[Callable[[list[Position]], None]]:
     """Gives a function that posts fixes to the feed. Without a `key` it makes one for the drive, and revokes it
     afterwards."""
     made = None
@@ -150,8 +180,9 @@ def _feed(
     try:
         with httpx.Client(base_url=settings.api_address(), headers=headers, timeout=30) as client:
 
-            def post(fixes: list[dict[str, Any]]) -> None:
-                answer = client.post("/telematics/positions", json={"positions": fixes})
+            def post(fixes: list[Position]) -> None:
+                json = {"content-type": "application/json"}
+                answer = client.post("/telematics/positions", content=write({"positions": fixes}), headers=json)
                 if answer.status_code != 202:
                     raise CannotDrive(f"the feed answered {answer.status_code}: {answer.text[:200]}")
 
@@ -167,14 +198,16 @@ def _feed(
                 revoke_key(connection, made.id)
 
 
-def _appear_at_stops(database: Database, route: _Route, truck: Truck, screen: Console | None) -> None:
+def _appear_at_stops(
+    database: Database, route: _Route, truck: Truck, tracker: _Tracker, screen: Console | None
+) -> None:
     """Posts three agreeing fixes at each stop: the service believes them, wherever the truck was before."""
     for index, stop in enumerate(route.stops):
         for _ in range(3):
             time.sleep(0.2)
             truck.now = datetime.now(UTC)
-            truck.fix(stop["latitude"], stop["longitude"], 0)
-        truck.send()
+            tracker.add([truck.fix(Point(stop["latitude"], stop["longitude"]), 0)])
+        tracker.send()
         if screen is not None:
             screen.print(f"  at {printable(stop['name'])}", style="dim", markup=False)
         if index == 0:
@@ -186,10 +219,10 @@ def _drive(
     settings: Settings,
     route: _Route,
     truck: Truck,
+    tracker: _Tracker,
     speed_mph: float,
     by_way_of: Point | None,
     *,
-    real_time: bool,
     screen: Console | None,
 ) -> None:
     """Stands at each stop for a while and drives the road between, a fix every 30 s."""
@@ -197,18 +230,23 @@ def _drive(
     road = default_roads(settings.valhalla_url).through([stops[0], *filter(None, [by_way_of]), *stops[1:]])
     miles = list(road.stop_miles)
     turn = miles.pop(1) if by_way_of is not None else None
-    trip = Trip(truck, road, speed_mph, route.mpg, route.capacity_gallons, real_time=real_time)
+    trip = Trip(truck, road, route.mpg, route.capacity_gallons, speed_mph)
     with _trip_shown(screen, road.distance_miles) as show:
+
+        def drive_to(mile: float) -> None:
+            while fixes := trip.drive_on(mile):
+                tracker.add(fixes)
+                show(trip.mile)
+
         for index, mile in enumerate(miles):
             if index == 1 and turn is not None:
-                trip.drive(miles[0], turn, show)
-                truck.send()
-                trip.refuels = _refuels_after(turn, road, _wait_for_another_plan(database, route.id))
-                trip.drive(turn, mile, show)
-            elif index > 0:
-                trip.drive(miles[index - 1], mile, show)
+                drive_to(turn)
+                tracker.send()
+                trip.refuels = refuels_on(road, _wait_for_another_plan(database, route.id), after_mile=turn)
+            drive_to(mile)
             show(mile, printable(route.stops[index]["name"]))
-            trip.stand_at(stops[index])
+            tracker.add(truck.stand(stops[index]))
+            tracker.send()
             if index == 0:
                 _wait_for_plan(database, route.id)
                 trip.refuels = [
@@ -239,25 +277,12 @@ def _trip_shown(screen: Console | None, miles: float) -> Iterator[_Show]:
         yield lambda mile, stop=None: bar.update(task, completed=mile, description=stop)
 
 
-class _FuelStop(TypedDict):
-    latitude: float
-    longitude: float
-    milesFromOrigin: float
-    gallonsToFill: float
-
-
-class _FuelPlan(TypedDict):
-    """The contract's FuelPlan, as far as the drive needs it."""
-
-    stops: list[_FuelStop]
-
-
 class _Planned(NamedTuple):
     plan_id: UUID | None
-    document: _FuelPlan | None
+    document: FuelPlanDocument | None
 
     @property
-    def stops(self) -> list[_FuelStop]:
+    def stops(self) -> list[FuelStopDocument]:
         return self.document["stops"] if self.document is not None else []
 
 
@@ -271,7 +296,7 @@ def _plan_of(database: Database, route_id: UUID) -> _Planned:
         return _PLAN.one(connection, (route_id,))
 
 
-def _wait_for_another_plan(database: Database, route_id: UUID) -> list[_FuelStop]:
+def _wait_for_another_plan(database: Database, route_id: UUID) -> list[FuelStopDocument]:
     """Waits some seconds for a new plan, as for a truck that has left its road. Returns the fuel stops of the driver's
     plan, new or not."""
     had = _plan_of(database, route_id)
@@ -279,13 +304,6 @@ def _wait_for_another_plan(database: Database, route_id: UUID) -> list[_FuelStop
     while (plan := _plan_of(database, route_id)).plan_id == had.plan_id and time.monotonic() < deadline:
         time.sleep(0.1)
     return plan.stops
-
-
-def _refuels_after(turn: float, road: Road, stops: list[_FuelStop]) -> list[tuple[float, float]]:
-    """Mile and gallons of each fuel stop that the driven road passes after the turn."""
-    index = StationIndex.build([""] * len(stops), [(stop["latitude"], stop["longitude"]) for stop in stops])
-    passed = {one.station_index: one.mile for one in index.passes(road, PASSES_MILES) if one.mile > turn}
-    return sorted((mile, stops[number]["gallonsToFill"]) for number, mile in passed.items())
 
 
 class _State(NamedTuple):

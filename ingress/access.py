@@ -33,6 +33,15 @@ def unauthorized() -> ApiError:
     )
 
 
+def rate_limited(allowance: Allowance) -> ApiError:
+    seconds = allowance.retry_after_seconds
+    return ApiError(
+        "rate_limited",
+        f"More than {allowance.limit:,} requests in a minute from this key; retry in {seconds} s.",
+        headers={"Retry-After": str(seconds)},
+    )
+
+
 def refusal_of(auth_result: AuthResult, permission: str | None) -> ApiError | None:
     """The refusal of a request: 401 without a valid key, 429 over the limit, 403 without the permission. None: it may
     go on."""
@@ -40,12 +49,7 @@ def refusal_of(auth_result: AuthResult, permission: str | None) -> ApiError | No
     if caller is None:
         return unauthorized()
     if allowance is not None and not allowance.allowed:
-        return ApiError(
-            "rate_limited",
-            f"More than {allowance.limit:,} requests in a minute from this key; retry in "
-            f"{allowance.retry_after_seconds} s.",
-            headers={"Retry-After": str(allowance.retry_after_seconds)},
-        )
+        return rate_limited(allowance)
     if permission is not None and permission not in caller.scopes:
         return ApiError("insufficient_scope", f"The key lacks the scope `{permission}`.")
     return None

@@ -12,9 +12,9 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from domain.observability import REQUESTS, get_logger
-from ingress.access import NOBODY, refusal_of
+from ingress.access import NOBODY, rate_limited, refusal_of
 from ingress.fair_queue import CapacityTimeout
-from ingress.problems import KINDS, PROBLEM_TYPE, ApiError, document_of
+from ingress.problems import KINDS, PROBLEM_TYPE, ApiError, Rehearsed, document_of
 from ingress.rate_limits import Allowance
 from ingress.request import REQUEST, Answer, Request, measured_as
 from ingress.services import Services
@@ -27,6 +27,9 @@ ANSWER = "fuelroute.answer"
 _BROKEN_OFF = 499
 """The status, in measurements only, of a request whose client closed the connection before the whole request had
 come."""
+
+_REHEARSED = "rehearsed"
+"""The status, in measurements only, of an error that a push to the sandbox asked for: no alert on errors counts it."""
 
 
 class RequestMiddleware:
@@ -66,7 +69,7 @@ class RequestMiddleware:
             del scope[REQUEST]  # each knows the other, and would stay until the next search for garbage
             seconds = time.perf_counter() - started
             method, path = measured_as(scope)
-            _measure(method, path, status).observe(seconds)
+            _measure(method, path, _REHEARSED if request.is_rehearsal else status).observe(seconds)
             self._services.request_log.note(request, path, status, seconds, answer)
             if self._tells_each:
                 log.debug("request.done", method=scope["method"], path=path, status=status, seconds=round(seconds, 4))
@@ -84,16 +87,13 @@ class RequestMiddleware:
             return _problem(error.with_traceback(None))  # whose frames hold the error again
         except (HTTPException, CapacityTimeout) as error:
             return _problem(_in_our_words(error, scope))
+        except Rehearsed as error:
+            return _rehearsal(error, request)
         except Exception:
             log.exception("request.failed", method=scope["method"], path=scope["path"])
             if request.auth_result is None:
                 request.auth_result = NOBODY  # what failed is not asked again
-            return _problem(
-                ApiError(
-                    "internal_error",
-                    f"The request failed on our side and needs no change; retry shortly. Request {request.id}.",
-                )
-            )
+            return _failure(request)
 
     async def _allowance(self, request: Request) -> Allowance | None:
         """The requests that a valid key has left. Every answer shows them, even if no endpoint has looked up the
@@ -113,6 +113,21 @@ def _beyond_limit(request: Request) -> Answer:
     refusal = refusal_of(request.auth_result or NOBODY, None)
     assert refusal is not None  # noqa: S101 (it has used up what it may do)
     return _problem(refusal)
+
+
+def _failure(request: Request) -> Answer:
+    detail = f"The request failed on our side and needs no change; retry shortly. Request {request.id}."
+    return _problem(ApiError("internal_error", detail))
+
+
+def _rehearsal(rehearsed: Rehearsed, request: Request) -> Answer:
+    """The error that a push to the sandbox asked for, in the words and with the headers of the real one."""
+    request.is_rehearsal = True
+    if rehearsed.code == "internal_error":
+        return _failure(request)
+    used_up = Allowance(allowed=True, remaining=0, retry_after_seconds=1)
+    request.auth_result = (request.auth_result or NOBODY)._replace(allowance=used_up)
+    return _problem(rate_limited(used_up))
 
 
 def _problem(error: ApiError) -> Answer:
@@ -148,6 +163,6 @@ def _methods_of(routes: list[BaseRoute], path: str) -> str:
 
 
 @functools.cache
-def _measure(method: str, path: str, status: int) -> Histogram:
+def _measure(method: str, path: str, status: int | str) -> Histogram:
     """The histogram of a kind of request. There are few: methods, paths and statuses are the service's own."""
     return REQUESTS.labels(method, path, status)

@@ -7,6 +7,7 @@ import msgspec
 
 from domain.contract.shapes import FieldFault, Problem
 from domain.encoding import write
+from domain.magic_values import RehearsedError
 
 PROBLEM_TYPE = "application/problem+json"
 
@@ -46,6 +47,14 @@ class ApiError(Exception):
         self.detail = detail
         self.errors = errors
         self.headers = dict(headers or {})
+
+
+class Rehearsed(Exception):
+    """A push to the sandbox that asked for an error. It is answered like the real one, and measured as no error."""
+
+    def __init__(self, code: RehearsedError) -> None:
+        super().__init__(code)
+        self.code = code
 
 
 def document_of(error: ApiError) -> bytes:

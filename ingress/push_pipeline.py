@@ -15,7 +15,8 @@ from domain.async_database import AsyncDatabase
 from domain.contract.shapes import Route, RouteInput
 from domain.database import Database, wait_until_durable
 from domain.database_health import is_away
-from domain.lifecycle import PushEffect, RouteStatus
+from domain.lifecycle import Environment, PushEffect, RouteStatus
+from domain.magic_values import rehearsed_error, waits_for_sweep
 from domain.observability import ROUTES_PUSHED, get_logger
 from domain.queue.job_queue import AsyncJobQueue
 from domain.queue.jobs import Job, import_routes_job, in_batches
@@ -24,7 +25,7 @@ from domain.routes.reading.answers import fresh_route
 from domain.routes.reading.lookups import read_routes
 from ingress.authenticator import Admitted, Authenticator, Submitted
 from ingress.outcome_listener import Expectation, ExpectedOutcome, OutcomeListener
-from ingress.problems import ApiError
+from ingress.problems import ApiError, Rehearsed
 from ingress.push_storage import STORING_SECONDS, PushStorage, Result, of_pushes
 
 log = get_logger(__name__)
@@ -86,7 +87,7 @@ class PushPipeline:
 
     async def work(self, batch: Sequence[WaitingPush]) -> None:
         """Settles every push of a batch. Returns when the batch gives up its place."""
-        admitted = await self._authenticator.admit(batch)
+        admitted = _without_rehearsed_errors(await self._authenticator.admit(batch))
         if not admitted:
             return
         pushes = [Push(one.caller.tenant, one.asked.item.item, one.caller.key_id) for one in admitted]
@@ -150,11 +151,12 @@ class PushPipeline:
         for one in stored:
             if one.pushed.effect == "refuse":
                 one.admitted.settle(ApiError("route_active", "The route has started; its stops cannot change."))
+        at_once = [one for one in changed if not _waits_for_sweep(one.push)]
         with self._outcome_listener.expect(
-            [ExpectedOutcome(one.pushed.route_id, one.pushed.revision, one) for one in changed]
+            [ExpectedOutcome(one.pushed.route_id, one.pushed.revision, one) for one in at_once]
         ) as expected:
-            route_ids = dict.fromkeys(one.pushed.route_id for one in changed)
-            reply_to, companies = self._outcome_listener.reply_to, {one.push.tenant.company_id for one in changed}
+            route_ids = dict.fromkeys(one.pushed.route_id for one in at_once)
+            reply_to, companies = self._outcome_listener.reply_to, {one.push.tenant.company_id for one in at_once}
             imports = [
                 import_routes_job(ids, company_ids=companies, reply_to=reply_to) for ids in in_batches(route_ids)
             ]
@@ -190,3 +192,22 @@ class PushPipeline:
                 one.admitted.settle(LookupError(one.pushed.route_id))
             else:
                 one.answer(versioned.route)
+
+
+def _without_rehearsed_errors(
+    admitted: Sequence[Admitted[RouteInput, RouteAnswer]],
+) -> list[Admitted[RouteInput, RouteAnswer]]:
+    """Settles the pushes to the sandbox that ask for an error. Nothing of them is stored. Returns the others."""
+    others = []
+    for one in admitted:
+        sandbox = one.caller.environment is Environment.SANDBOX
+        if sandbox and (code := rehearsed_error(one.asked.item.item.external_id)) is not None:
+            one.settle(Rehearsed(code))
+        else:
+            others.append(one)
+    return others
+
+
+def _waits_for_sweep(push: Push) -> bool:
+    route = push.route
+    return push.tenant.environment is Environment.SANDBOX and waits_for_sweep(route.reference, route.external_id)

@@ -35,6 +35,7 @@ class Request:
         "credentials",
         "id",
         "if_none_match",
+        "is_rehearsal",
         "own_id",
         "received",
         "scope",
@@ -55,6 +56,8 @@ class Request:
         """The key of the request. None: there is none, or it is malformed."""
         self.auth_result: AuthResult | None = None
         """The result of the key's check. None: it was not checked yet."""
+        self.is_rehearsal = False
+        """True where a push to the sandbox asked for the error that it gets."""
         bearer: bytes | None = None
         for name, value in reversed(scope["headers"]):
             if name == b"authorization":

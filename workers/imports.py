@@ -13,10 +13,11 @@ from domain import clock
 from domain.database_health import is_away
 from domain.database_options import ONE_BY_ONE, TimeLimits
 from domain.encoding import write
+from domain.lifecycle import PendingReason
 from domain.observability import ROUTES_IMPORTED, get_logger
 from domain.queue.jobs import Job
 from domain.routes.intake import holds, imports
-from domain.routes.intake.failed_imports import record_failed_import
+from domain.routes.intake.failed_imports import REHEARSED_ATTEMPTS, record_failed_import
 from domain.routes.intake.imports import ImportOutcome
 from workers.context import Context
 
@@ -49,7 +50,8 @@ def import_due(context: Context, company_id: UUID | None = None) -> tuple[dict[U
     try:
         with context.database.transaction_by_key() as connection:
             route_ids = holds.take_due_imports(connection, now=now, company_id=company_id)
-            return imports.import_routes(connection, route_ids, early=_early(context), now=now)
+            attempted = imports.import_routes(connection, route_ids, early=_early(context), now=now)
+        return _with_rehearsed_failures(context, *attempted, now=now)
     except Exception as error:
         if is_away(error):
             raise DatabaseAway from error
@@ -99,7 +101,8 @@ def import_batch(
     database = context.database
     try:
         with database.by_key() if limits is None else database.transaction_by_key(limits=limits) as connection:
-            return imports.import_routes(connection, route_ids, early=_early(context), now=now, wait=wait)
+            attempted = imports.import_routes(connection, route_ids, early=_early(context), now=now, wait=wait)
+        return _with_rehearsed_failures(context, *attempted, now=now)
     except Exception as error:
         if is_away(error):  # no fault of the routes: no attempt is counted
             raise DatabaseAway from error
@@ -135,6 +138,22 @@ def _record_failure(context: Context, route_id: UUID, now: datetime) -> tuple[di
         log.warning("imports.failure_not_recorded", route_id=route_id, error=str(error))
         return {}, []  # the route is still due, so the sweep finds it
     return ({route_id: outcome} if outcome is not None else {}), jobs
+
+
+def _with_rehearsed_failures(
+    context: Context, outcomes: dict[UUID, ImportOutcome], jobs: list[Job], *, now: datetime
+) -> tuple[dict[UUID, ImportOutcome], list[Job]]:
+    """The outcomes, after the failures that the sandbox rehearses are recorded like any others. They are in no log and
+    no alert."""
+    for route_id in [route_id for route_id, outcome in outcomes.items() if outcome.reason is PendingReason.ERROR]:
+        with context.database.transaction() as connection:
+            outcome, more = record_failed_import(
+                connection, route_id, max_attempts=REHEARSED_ATTEMPTS, now=now, detail="the sandbox rehearsed a failure"
+            )
+        del outcomes[route_id]
+        outcomes |= {route_id: outcome} if outcome is not None else {}
+        jobs = [*jobs, *more]
+    return outcomes, jobs
 
 
 def _early(context: Context) -> timedelta:

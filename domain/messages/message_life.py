@@ -20,6 +20,7 @@ from domain.accounts.contacts import Contacts, UnreadableContact, is_sealed
 from domain.backoff import backoff
 from domain.database import Connection
 from domain.lifecycle import Environment
+from domain.magic_values import LATE_MESSAGE, named
 from domain.messages import gateways
 from domain.messages.gateways import Fault
 from domain.messages.message_text import corrected
@@ -36,6 +37,9 @@ _LONGEST_RETRY = timedelta(minutes=30)
 _DOUBT_FACTOR = 3
 """Each wait is so many times longer than the one before, when the message may have gone out or its sender crashed. So
 the driver gets it at most eight times in a day."""
+
+_REHEARSED_DELAY = timedelta(minutes=1)
+"""The time for which the sandbox keeps a route `planned` that asks for it."""
 
 _CLAIM_ATTEMPTS = 4
 """A claim holds for the time of so many attempts. One attempt fits in even with a slow resolver, a slow
@@ -105,6 +109,8 @@ class _Due(NamedTuple):
     queued_at: datetime
     contact: str | None
     message_url: str | None
+    rehearses_delay: bool | None
+    """Its route asks the sandbox to be `planned` for a while."""
     wanted: bool | None
 
 
@@ -112,7 +118,8 @@ _DUE = Statement(
     _Due,
     f"""
     SELECT m.id, m.company_id, m.environment, m.route_id, m.plan_id, m.driver_id, m.text, m.claimed_until,
-           m.attempts, m.error, m.queued_at, d.contact, c.message_url, {WANTED}
+           m.attempts, m.error, m.queued_at, d.contact, c.message_url,
+           m.environment = 'sandbox' AND m.attempts = 0 AND {named(LATE_MESSAGE)} AS rehearses_delay, {WANTED}
     FROM messages m
     JOIN routes r ON r.id = m.route_id
     JOIN drivers d ON d.id = m.driver_id
@@ -152,6 +159,9 @@ def claim(connection: Connection, message_id: UUID, *, settings: Settings, now: 
         # a message without an error: the worker crashed in each attempt
         return _give_up(connection, message, message.error or "no attempt has come to an end")
     text = corrected(message.text) if earlier.sent or earlier.in_doubt else message.text
+    if message.rehearses_delay:
+        _CLAIM.execute(connection, (text, None, now + _REHEARSED_DELAY, message.id))
+        return None
     url = Contacts.of(settings).open_or_keep(message.contact or message.message_url or None)
     needs_gateway = message.environment != Environment.SANDBOX and url is not None
     until = retry_at = None

@@ -56,6 +56,8 @@ class Messages(SQLModel, table=True):
         ),
         Index("messages_with_text", "route_id", postgresql_where=text("text IS NOT NULL")),
         CheckConstraint("status IN ('pending', 'sent', 'suppressed', 'failed')", name="status"),
+        # only a gateway needs a claim
+        CheckConstraint("environment = 'live' OR claimed_until IS NULL", name="no_gateway_for_sandbox"),
     )
 
     id: UUID = Field(primary_key=True)

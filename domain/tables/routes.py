@@ -8,7 +8,14 @@ from sqlalchemy import BigInteger, CheckConstraint, Column, DateTime, Index, tex
 from sqlmodel import Field, SQLModel
 
 from domain.lifecycle import Environment, PendingReason, RouteStatus
+from domain.magic_values import DRIVEN
 from domain.tables.columns import is_one_of, json_column, time_column, with_default
+
+DRAFT_TO_DRIVE = (
+    "environment = 'sandbox' AND status = 'draft' AND arrived_at IS NULL"
+    f" AND (reference ~ '{DRIVEN}' OR external_id ~ '{DRIVEN}')"
+)
+"""The condition of the index of drafts that ask a simulated truck to drive them."""
 
 
 def _waiting_for(kind: str, column: str, reason: PendingReason) -> Index:
@@ -84,6 +91,13 @@ class Routes(SQLModel, table=True):
             "former_vehicle_id",
             "environment",
             postgresql_where=text("status = 'pending' AND arrived_at IS NOT NULL"),
+        ),
+        Index(
+            "routes_to_drive",
+            "vehicle_id",
+            "scheduled_start",
+            "id",
+            postgresql_where=text(DRAFT_TO_DRIVE),
         ),
         Index("routes_pending", "retry_at", postgresql_where=text("status = 'pending'")),
         Index(

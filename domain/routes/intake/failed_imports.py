@@ -37,24 +37,31 @@ _GIVE_UP = Statement(
 )
 
 
+REHEARSED_ATTEMPTS = 2
+"""A failure that the sandbox rehearses ends its route after so many attempts, so that nobody waits for long."""
+
+_LOGGED = "it failed on our side; see the log"
+
+
 def record_failed_import(
-    connection: Connection, route_id: UUID, *, max_attempts: int, now: datetime
+    connection: Connection, route_id: UUID, *, max_attempts: int, now: datetime, detail: str = _LOGGED
 ) -> tuple[ImportOutcome | None, list[Job]]:
-    """An attempt failed unexpectedly: the route waits for the next one, or becomes `error` after the last.
+    """An attempt failed unexpectedly: the route waits for the next one, or becomes `error` after the last. The route's
+    timeline shows the `detail`.
 
     Returns the outcome, which is None when the route was not held any more, and the jobs to enqueue after the commit.
     """
     row = _FAIL.first(connection, {"now": now, "id": route_id})
     if row is None:
         return None, []
-    events.record_event(connection, route_id, "import_failed", "it failed on our side; see the log", now=now)
+    events.record_event(connection, route_id, "import_failed", detail, now=now)
     if row.attempts >= max_attempts:
         reason = f"The import failed {row.attempts} times; see the log. Push the route again to retry."
         _, jobs = end(connection, _GIVE_UP, (reason, route_id), "The route ended before delivery", now=now)
         return ImportOutcome(RouteStatus.ERROR, None, None, None, None, None, None, row.revision), jobs
-    detail = (
+    waiting = (
         f"Import attempt {row.attempts} of {max_attempts} failed on our side; it is retried by itself. Nothing needs to"
         " be resent."
     )
-    _RETRY.execute(connection, (detail, route_id))
-    return ImportOutcome(RouteStatus.PENDING, PendingReason.ERROR, detail, None, None, None, None, row.revision), []
+    _RETRY.execute(connection, (waiting, route_id))
+    return ImportOutcome(RouteStatus.PENDING, PendingReason.ERROR, waiting, None, None, None, None, row.revision), []

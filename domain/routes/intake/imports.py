@@ -13,8 +13,9 @@ import msgspec
 from msgspec import Struct
 
 from domain.database import Connection, as_json, pipelined
-from domain.fleet.matching import GivenReference, MappingKind, why_unclear
-from domain.lifecycle import HELD, PendingReason, RouteStatus
+from domain.fleet.matching import GivenReference, MappingKind, Matched, why_unclear
+from domain.lifecycle import HELD, Environment, PendingReason, RouteStatus
+from domain.magic_values import UNMAPPED
 from domain.queue.jobs import Job, build_plan_job
 from domain.routes.intake.route_matching import AttemptedRoute, match_and_import
 from domain.routes.visits import keep_what_could_begin
@@ -65,6 +66,8 @@ def import_routes(
         outcomes |= {route.id: _imported(route) for route in again if route.reason is None and route.has_visits}
         held += [route for route in again if route.reason is not None]
         jobs += more_jobs
+    outcomes |= {route.id: _failing(route) for route in held if route.reason == PendingReason.ERROR}
+    held = [route for route in held if route.reason != PendingReason.ERROR]
     if held:
         more_outcomes, more_jobs = _hold(connection, held, now=now)
         outcomes |= more_outcomes
@@ -99,10 +102,15 @@ def _imported(route: AttemptedRoute) -> ImportOutcome:
     )
 
 
+def _failing(route: AttemptedRoute) -> ImportOutcome:
+    return ImportOutcome(RouteStatus.PENDING, PendingReason.ERROR, None, None, None, None, None, route.revision)
+
+
 class _Held(Struct):
     """A route that waits for something: the findings of `route_matching`, and the state of the route before."""
 
     updated_at: str
+    environment: str
     status: str
     pending_reason: str | None
     pending_detail: str | None
@@ -113,33 +121,43 @@ class _Held(Struct):
     vehicle_vin: str | None
     driver_name: str | None
     driver_external_id: str | None
-    unit_number_candidates: list[UUID] | None
-    vin_candidates: list[UUID] | None
-    driver_name_candidates: list[UUID] | None
-    driver_external_id_candidates: list[UUID] | None
+    unit_number_ids: list[UUID] | None
+    vin_ids: list[UUID] | None
+    driver_name_ids: list[UUID] | None
+    driver_external_id_ids: list[UUID] | None
     unclear_vehicle: list[MappingKind] | None
     unclear_driver: list[MappingKind] | None
+    rehearsed: str | None
     reason: PendingReason
 
     def reference(self, kind: MappingKind) -> GivenReference:
         named, value, candidates = {
-            "unit_number": ("unit number", self.vehicle_unit_number, self.unit_number_candidates),
-            "vin": ("VIN", self.vehicle_vin, self.vin_candidates),
-            "driver_name": ("name", self.driver_name, self.driver_name_candidates),
-            "driver_external_id": ("external id", self.driver_external_id, self.driver_external_id_candidates),
+            "unit_number": ("unit number", self.vehicle_unit_number, self.unit_number_ids),
+            "vin": ("VIN", self.vehicle_vin, self.vin_ids),
+            "driver_name": ("name", self.driver_name, self.driver_name_ids),
+            "driver_external_id": ("external id", self.driver_external_id, self.driver_external_id_ids),
         }[kind]
         return GivenReference(named, value or "", candidates or ())
 
     def why(self) -> str:
         """The sentence about the missing reference, or about the import window."""
         if self.reason is PendingReason.VEHICLE_UNMAPPED:
-            return why_unclear("vehicle", [self.reference(kind) for kind in self.unclear_vehicle or ()])
+            return self._why_unclear("vehicle", [self.reference(kind) for kind in self.unclear_vehicle or ()])
         if self.reason is PendingReason.DRIVER_UNMAPPED:
-            return why_unclear("driver", [self.reference(kind) for kind in self.unclear_driver or ()])
+            return self._why_unclear("driver", [self.reference(kind) for kind in self.unclear_driver or ()])
+        if self.rehearsed == "FUTURE":
+            return "The sandbox takes the start for one too far ahead, as asked for. The next import pass imports it."
         return (
             f"The scheduled start is more than {self.import_window_days:g} days ahead. The route is imported by itself "
             "when its start enters the import window."
         )
+
+    def _why_unclear(self, subject: Matched, unclear: Sequence[GivenReference]) -> str:
+        if self.environment == Environment.SANDBOX and unclear[0].value == UNMAPPED:
+            return (
+                f"'{UNMAPPED}' matches no {subject} of the sandbox, ever. Push the route again with one of the fleet."
+            )
+        return why_unclear(subject, unclear)
 
 
 class _Change(Struct):

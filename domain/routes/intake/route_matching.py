@@ -7,7 +7,6 @@ reasons of the other routes from the statement's rows.
 
 from collections.abc import Sequence
 from datetime import datetime
-from textwrap import dedent
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -16,6 +15,7 @@ from psycopg import Cursor
 from domain.database import Connection, as_array
 from domain.fleet.matching import MappingKind
 from domain.lifecycle import PendingReason
+from domain.magic_values import REHEARSED_IMPORT, UNMAPPED
 from domain.statements import Statement
 
 
@@ -44,7 +44,7 @@ class AttemptedRoute(NamedTuple):
     id: UUID
     revision: int
     reason: str | None
-    """A `PendingReason`; None when the route waits for nothing."""
+    """A `PendingReason`; None when the route waits for nothing. `error`: the sandbox rehearses a failed import."""
     has_visits: bool
     vehicle_id: UUID | None
     """The vehicle that all references lead to, also while the route waits for something else."""
@@ -56,18 +56,27 @@ class AttemptedRoute(NamedTuple):
 
 
 _CANDIDATES = """
-    CASE WHEN r.{column} IS NOT NULL THEN coalesce(
+    CASE {never} WHEN r.{column} IS NOT NULL THEN coalesce(
         (SELECT ARRAY[target_id] FROM mappings
          WHERE company_id = r.company_id AND kind = '{kind}' AND value = r.{column}),
         ARRAY(SELECT id FROM {table}
               WHERE company_id = r.company_id AND {stored} = r.{column} AND retired_at IS NULL LIMIT 2)
-    ) END AS {kind}_candidates"""
+    ) END AS {kind}_ids"""
 """The target of a value's mapping, else the records that store the value. Two of these show that it is ambiguous."""
 
+_NEVER = f"WHEN r.environment = 'sandbox' AND r.{{column}} = '{UNMAPPED}' THEN ARRAY[]::uuid[]"
+"""The sandbox's magic value means no record."""
+
+
+def _candidates(reference: RouteReference) -> str:
+    never = _NEVER.format(column=reference.column) if reference.kind in ("unit_number", "driver_name") else ""
+    return _CANDIDATES.format(**reference._asdict(), never=never)
+
+
 _UNCLEAR = """
-    CASE WHEN cardinality({one}_candidates) <> 1 THEN ARRAY['{one}']
-         WHEN cardinality({other}_candidates) <> 1 THEN ARRAY['{other}']
-         WHEN {one}_candidates <> {other}_candidates THEN ARRAY['{one}', '{other}']
+    CASE WHEN cardinality({one}_ids) <> 1 THEN ARRAY['{one}']
+         WHEN cardinality({other}_ids) <> 1 THEN ARRAY['{other}']
+         WHEN {one}_ids <> {other}_ids THEN ARRAY['{one}', '{other}']
     END"""
 """The references that prevent a match: the first that fits no record or several, else both when they lead to different
 records. NULL: all that were pushed lead to one record. The candidates of a reference that was not pushed are NULL."""
@@ -77,16 +86,16 @@ records. NULL: all that were pushed lead to one record. The candidates of a refe
 # The text has at most 4,096 characters: psycopg would parse a longer one again for each batch.
 def _attempt(lock: str) -> str:
     """The statement. `lock`: SKIP LOCKED passes over the routes that another transaction has locked."""
-    return dedent(f"""
+    text = f"""
     WITH held AS MATERIALIZED (
-        SELECT r.id, r.revision, r.updated_at, r.status, r.pending_reason, r.pending_detail, r.vehicle_id, r.driver_id,
-               r.scheduled_start, r.arrived_at IS NOT NULL AS has_visits,
-               r.vehicle_unit_number, r.vehicle_vin, r.driver_name, r.driver_external_id,
+        SELECT id, revision, updated_at, environment, status, pending_reason, pending_detail, vehicle_id, driver_id,
+               scheduled_start, arrived_at IS NOT NULL AS has_visits,
+               vehicle_unit_number, vehicle_vin, driver_name, driver_external_id,
                (SELECT import_window_days FROM companies WHERE id = r.company_id AND retired_at IS NULL),
-               {", ".join(_CANDIDATES.format(**reference._asdict()) for reference in REFERENCES)}
+               {REHEARSED_IMPORT}, {", ".join(map(_candidates, REFERENCES))}
         FROM routes r
-        WHERE r.id = ANY(%(ids)s::uuid[]) AND r.status IN ('pending', 'pending_mapping', 'pending_window')
-        ORDER BY r.id FOR UPDATE {lock}
+        WHERE id = ANY(%(ids)s::uuid[]) AND status IN ('pending', 'pending_mapping', 'pending_window')
+        ORDER BY id FOR UPDATE {lock}
     ), compared AS (
         SELECT held.*,
                {_UNCLEAR.format(one="unit_number", other="vin")} AS unclear_vehicle,
@@ -94,8 +103,8 @@ def _attempt(lock: str) -> str:
         FROM held WHERE import_window_days IS NOT NULL
     ), matched AS (
         SELECT compared.*,
-            CASE WHEN unclear_vehicle IS NULL THEN coalesce(unit_number_candidates, vin_candidates) END AS vehicle,
-            CASE WHEN unclear_driver IS NULL THEN coalesce(driver_name_candidates, driver_external_id_candidates) END
+            CASE WHEN unclear_vehicle IS NULL THEN coalesce(unit_number_ids, vin_ids) END AS vehicle,
+            CASE WHEN unclear_driver IS NULL THEN coalesce(driver_name_ids, driver_external_id_ids) END
                 AS driver
         FROM compared
     ), attempted AS MATERIALIZED (
@@ -104,6 +113,8 @@ def _attempt(lock: str) -> str:
                     WHEN driver IS NULL THEN '{PendingReason.DRIVER_UNMAPPED}'
                     WHEN scheduled_start > %(now)s::timestamptz + import_window_days * interval '1 day'
                     THEN '{PendingReason.OUTSIDE_IMPORT_WINDOW}'
+                    WHEN rehearsed = 'FUTURE' AND status = 'pending' THEN '{PendingReason.OUTSIDE_IMPORT_WINDOW}'
+                    WHEN rehearsed = 'IMPORT-ERROR' THEN '{PendingReason.ERROR}'
                END AS reason
         FROM matched
     ), stored AS (
@@ -117,7 +128,8 @@ def _attempt(lock: str) -> str:
            driver[1] AS driver_id, (SELECT d.name FROM drivers d WHERE d.id = driver[1]) AS driver_name,
            CASE WHEN reason IS NOT NULL THEN to_jsonb(attempted) END AS held
     FROM attempted
-    """)  # noqa: S608 (constants of this module)
+    """  # noqa: S608 (constants of this module)
+    return " ".join(text.split())
 
 
 _ATTEMPT_FREE = Statement(AttemptedRoute, _attempt("SKIP LOCKED"))
@@ -131,7 +143,9 @@ def match_and_import(
     if they have visits from before and `visited` is True, or if they have none and it is False.
 
     Vehicle first, then driver, then the window; a start in the past is inside it. A route of an unknown truck that
-    starts in 20 days waits for the mapping of the truck. Once that is made, it waits for its window.
+    starts in 20 days waits for the mapping of the truck. Once that is made, it waits for its window. Only
+    then does a route of the sandbox rehearse what its name asks for; the window that it rehearses opens at the second
+    attempt.
     """
     attempt = _ATTEMPT_ALL if wait else _ATTEMPT_FREE
     return attempt.execute(connection, {"ids": as_array(route_ids), "visited": visited, "now": now})

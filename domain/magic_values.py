@@ -1,0 +1,153 @@
+"""Magic values of the sandbox: fixed texts in a pushed route that rehearse a status, a pending reason or an error.
+
+`MAGIC_VALUES` is the one table of them. With a live key they mean nothing. `domain/sandbox/README.md` describes their
+use.
+"""
+
+import re
+from typing import Literal, NamedTuple
+
+DEFAULT_SPEEDUP = 60
+FASTEST_SPEEDUP = 3600
+"""Seconds of simulated time in a second, at most."""
+
+UNMAPPED = "SANDBOX-UNMAPPED"
+"""A unit number or a driver's name that matches nothing in the sandbox, even where somebody has it."""
+
+_NAME = "reference or externalId"
+
+
+class MagicValue(NamedTuple):
+    """A text that the sandbox knows, the field of a pushed route that holds it, and its effect."""
+
+    where: str
+    value: str
+    effect: str
+
+
+MAGIC_VALUES = (
+    MagicValue(
+        _NAME,
+        "SANDBOX-DRIVE",
+        "A simulated truck drives the route, 60 times as fast as the clock: draft, planned, active, completed."
+        " While it is active, a push or a cancel answers 409 route_active.",
+    ),
+    MagicValue(
+        _NAME,
+        "SANDBOX-DRIVE-300X",
+        "The same at another speed, 1X to 3600X. Each of the next three values takes a speed in the same way.",
+    ),
+    MagicValue(
+        _NAME,
+        "SANDBOX-OFFROUTE",
+        "Drives the route, and leaves the road for 25 miles on its first leg. Where the company replans on the way,"
+        " the plan is made anew.",
+    ),
+    MagicValue(
+        _NAME, "SANDBOX-LOWFUEL", "Drives the route, and starts below the reserve: the message begins with LOW FUEL."
+    ),
+    MagicValue(
+        _NAME,
+        "SANDBOX-EMPTY",
+        "Drives the route, and starts with an empty tank: no station can be reached, the route ends in error.",
+    ),
+    MagicValue(
+        _NAME, "SANDBOX-PLANNED", "Its message is sent a minute late: the route stays planned so long, then is active."
+    ),
+    MagicValue(
+        _NAME,
+        "SANDBOX-PENDING",
+        "202, pending with the reason not_attempted; imported by the sweep some ten seconds later.",
+    ),
+    MagicValue(
+        _NAME,
+        "SANDBOX-FUTURE",
+        "202, pending_window with the reason outside_import_window; imported by the next import pass, within five"
+        " minutes.",
+    ),
+    MagicValue(
+        _NAME,
+        "SANDBOX-IMPORT-ERROR",
+        "202, pending with the reason error, since its import fails; fails again some twenty seconds later, and the"
+        " route ends in error.",
+    ),
+    MagicValue(
+        "vehicle.unitNumber",
+        UNMAPPED,
+        "202, pending_mapping with the reason vehicle_unmapped; never matches, even where a vehicle has it.",
+    ),
+    MagicValue(
+        "driver.name",
+        UNMAPPED,
+        "202, pending_mapping with the reason driver_unmapped; never matches, even where a driver has it.",
+    ),
+    MagicValue("externalId", "SANDBOX-HTTP-429", "429 rate_limited with Retry-After: 1; nothing is stored."),
+    MagicValue("externalId", "SANDBOX-HTTP-500", "500 internal_error; nothing is stored."),
+)
+"""A value also counts at the beginning of a longer text, unless a letter, a digit or an underscore follows:
+`SANDBOX-PENDING-17` is one, `SANDBOX-PENDING17` is not. `SANDBOX-UNMAPPED` is compared whole."""
+
+_PREFIX = "SANDBOX-"
+_ENDS_HERE = "(?![A-Za-z0-9_])"
+
+DRIVEN = f"^SANDBOX-(DRIVE|OFFROUTE|LOWFUEL|EMPTY){_ENDS_HERE}"
+"""Regular expressions that Python and PostgreSQL read alike. This one: the names of driven routes."""
+LATE_MESSAGE = f"^SANDBOX-PLANNED{_ENDS_HERE}"
+_PENDING = re.compile(f"^SANDBOX-PENDING{_ENDS_HERE}")
+_HTTP_ERROR = re.compile(f"^SANDBOX-HTTP-(429|500){_ENDS_HERE}")
+_DRIVEN_AT = re.compile(rf"{DRIVEN}(?:-([0-9]{{1,9}})[Xx]{_ENDS_HERE})?")
+
+
+def named(regex: str, route: str = "r") -> str:
+    """The SQL condition that the reference or the externalId of a `route` fits one of the expressions above."""
+    return f"({route}.reference ~ '{regex}' OR {route}.external_id ~ '{regex}')"
+
+
+_IMPORT = f"^SANDBOX-(FUTURE|IMPORT-ERROR){_ENDS_HERE}"
+REHEARSED_IMPORT = f"""
+    CASE WHEN r.environment = 'sandbox'
+    THEN coalesce(substring(r.reference, '{_IMPORT}'), substring(r.external_id, '{_IMPORT}')) END AS rehearsed"""
+"""The outcome of its import that a route `r` asks for, as a column: `FUTURE` or `IMPORT-ERROR`."""
+
+
+RehearsedError = Literal["rate_limited", "internal_error"]
+
+
+def rehearsed_error(external_id: str) -> RehearsedError | None:
+    """The error that a push to the sandbox asks for. None for nearly all."""
+    if not external_id.startswith(_PREFIX) or (found := _HTTP_ERROR.match(external_id)) is None:
+        return None
+    return "rate_limited" if found[1] == "429" else "internal_error"
+
+
+def waits_for_sweep(reference: str | None, external_id: str) -> bool:
+    """True if a push to the sandbox asks that its import is not attempted at once."""
+    return any(
+        name is not None and name.startswith(_PREFIX) and _PENDING.match(name) is not None
+        for name in (external_id, reference)
+    )
+
+
+class DriveWish(NamedTuple):
+    """How a route asks to be driven by its names."""
+
+    speedup: int
+    """Seconds of simulated time in a second."""
+    leaves_road: bool
+    is_low_on_fuel: bool
+    is_empty: bool
+
+
+def drive_wish(reference: str | None, external_id: str) -> DriveWish | None:
+    """The wish of a route's reference and externalId together. None: it does not ask to be driven."""
+    found = [match for name in (reference, external_id) if name and (match := _DRIVEN_AT.match(name))]
+    if not found:
+        return None
+    speedups = [int(match[2]) for match in found if match[2]]
+    kinds = {match[1] for match in found}
+    return DriveWish(
+        speedup=min(max(speedups[0], 1), FASTEST_SPEEDUP) if speedups else DEFAULT_SPEEDUP,
+        leaves_road="OFFROUTE" in kinds,
+        is_low_on_fuel="LOWFUEL" in kinds,
+        is_empty="EMPTY" in kinds,
+    )

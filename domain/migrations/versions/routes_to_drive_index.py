@@ -1,0 +1,28 @@
+"""an index of drafts that ask a simulated truck to drive them
+
+Revision ID: 20261125u
+Revises: 20261125t
+"""
+
+import sqlalchemy as sa
+
+from domain.migrations.indexes import create_index_concurrently
+
+revision = "20261125u"
+down_revision = "20261125t"
+branch_labels = None
+depends_on = None
+
+_NAME = "^SANDBOX-(DRIVE|OFFROUTE|LOWFUEL|EMPTY)(?![A-Za-z0-9_])"
+
+
+def upgrade() -> None:
+    create_index_concurrently(
+        "routes_to_drive",
+        "routes",
+        ["vehicle_id", "scheduled_start", "id"],
+        postgresql_where=sa.text(
+            "environment = 'sandbox' AND status = 'draft' AND arrived_at IS NULL"
+            f" AND (reference ~ '{_NAME}' OR external_id ~ '{_NAME}')"
+        ),
+    )

@@ -1,0 +1,148 @@
+"""A truck that is only simulated: its place, its fuel, and the fixes that its tracker makes.
+
+It has no clock and no chance: the same truck on the same road makes the same fixes. Noise is drawn from the truck's
+seed and the time of the fix.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from random import Random
+
+import numpy as np
+
+from domain.contract.shapes import Position
+from domain.documents import FuelStopDocument
+from domain.roads import Point, Road
+from domain.roads.sphere import MILES_PER_DEGREE
+from domain.stations.corridor import StationIndex
+
+FIX_SECONDS = 30
+DWELL_FIXES = 10
+"""Five minutes at each stop: longer than any rule of arrivals needs."""
+CRUISING_MPH = 60.0
+
+_PASSES_MILES = 10.0
+_SPREAD_METERS = 6.0
+_FURTHEST_METERS = 25.0
+_SPREAD_MPH = 2.0
+_METERS_PER_DEGREE = MILES_PER_DEGREE * 1609.344
+_LATE_SHARE = 0.02
+_DOUBLED_SHARE = 0.03
+
+
+@dataclass(slots=True)
+class Truck:
+    """A truck with its own time and fuel. `seed` None: its fixes are exact."""
+
+    vehicle_id: str
+    now: datetime
+    fuel_percent: float
+    seed: str | None = None
+
+    def fix(self, place: Point, speed_mph: float) -> Position:
+        """The fix that its tracker makes now."""
+        speed = speed_mph
+        if self.seed is not None:
+            noise = Random(f"{self.seed} {self.now.isoformat()}")  # noqa: S311 (no secret)
+            place = _near(place, noise)
+            speed = max(speed_mph + noise.gauss(0, _SPREAD_MPH), 0) if speed_mph else 0.0
+        return Position(
+            latitude=round(place.latitude, 6),
+            longitude=round(place.longitude, 6),
+            recorded_at=self.now,
+            vehicle_id=self.vehicle_id,
+            speed_mph=round(speed, 1),
+            fuel_percent=round(min(max(self.fuel_percent, 0), 100), 1),
+            accuracy_meters=8,
+        )
+
+    def stand(self, place: Point, fixes: int = DWELL_FIXES) -> list[Position]:
+        """Stands at a place for so many fixes."""
+        return [self._next_fix(place, 0) for _ in range(fixes)]
+
+    def _next_fix(self, place: Point, speed_mph: float) -> Position:
+        fix = self.fix(place, speed_mph)
+        self.now += timedelta(seconds=FIX_SECONDS)
+        return fix
+
+
+@dataclass(slots=True)
+class Trip:
+    """A truck on its road: burns fuel by the mile, and fills up where its plan says."""
+
+    truck: Truck
+    road: Road
+    mpg: float
+    capacity_gallons: float
+    speed_mph: float = CRUISING_MPH
+    mile: float = 0.0
+    refuels: list[tuple[float, float]] = field(default_factory=list)
+    """Mile and gallons of the fuel stops ahead, in order."""
+
+    def drive_on(self, end_mile: float) -> list[Position]:
+        """The fixes of the next 30 seconds of driving, and of a fuel stop on that way. None are left just before
+        `end_mile`, where the truck is then."""
+        miles = self.speed_mph * FIX_SECONDS / 3600
+        if self.mile + miles >= end_mile:
+            self.mile = max(self.mile, end_mile)
+            return []
+        self.mile += miles
+        self.truck.fuel_percent -= self._percent_of_tank(miles / self.mpg)
+        fixes = self._refuel()
+        return [*fixes, self.truck._next_fix(self.place_at(self.mile), self.speed_mph)]
+
+    def _refuel(self) -> list[Position]:
+        """Stands at the pump of each fuel stop passed: a tank that fills on the road is not believed."""
+        fixes: list[Position] = []
+        while self.refuels and self.refuels[0][0] <= self.mile:
+            at, gallons = self.refuels.pop(0)
+            place = self.place_at(at)
+            fixes.append(self.truck._next_fix(place, 0))
+            self.truck.fuel_percent = min(self.truck.fuel_percent + self._percent_of_tank(gallons), 100)
+            fixes += self.truck.stand(place)
+        return fixes
+
+    def _percent_of_tank(self, gallons: float) -> float:
+        return 100 * gallons / self.capacity_gallons
+
+    def place_at(self, mile: float) -> Point:
+        latitudes, longitudes = self.road.line.T
+        return Point(
+            float(np.interp(mile, self.road.line_miles, latitudes)),
+            float(np.interp(mile, self.road.line_miles, longitudes)),
+        )
+
+
+def refuels_on(road: Road, stops: Sequence[FuelStopDocument], *, after_mile: float) -> list[tuple[float, float]]:
+    """Mile and gallons of each fuel stop of a plan that the road passes after a mile. The plan may have been made for
+    another road."""
+    index = StationIndex.build([""] * len(stops), [(stop["latitude"], stop["longitude"]) for stop in stops])
+    passed: dict[int, float] = {}
+    for one in index.passes(road, _PASSES_MILES):
+        if one.mile > after_mile:
+            passed.setdefault(one.station_index, one.mile)
+    return sorted((mile, stops[number]["gallonsToFill"]) for number, mile in passed.items())
+
+
+def as_posted(fixes: Sequence[Position], held: Iterable[Position], seed: str) -> tuple[list[Position], list[Position]]:
+    """The fixes that a real tracker posts of these, and those that it holds back: a few fixes come late, with the next
+    ones, and a few come twice. `held` are those that it held back before."""
+    posted, late = [*held], []
+    for fix in fixes:
+        chance = Random(f"{seed} posts {fix.recorded_at.isoformat()}").random()  # noqa: S311 (no secret)
+        if fix.speed_mph and chance < _LATE_SHARE:
+            late.append(fix)
+        else:
+            posted += [fix, fix] if chance > 1 - _DOUBLED_SHARE else [fix]
+    return posted, late
+
+
+def _near(place: Point, noise: Random) -> Point:
+    """A place some meters away, as satellites see it."""
+    north, east = (
+        max(min(noise.gauss(0, _SPREAD_METERS), _FURTHEST_METERS), -_FURTHEST_METERS) / _METERS_PER_DEGREE
+        for _ in range(2)
+    )
+    east /= max(np.cos(np.radians(place.latitude)), 0.01)
+    return Point(max(min(place.latitude + north, 90.0), -90.0), float((place.longitude + east + 180) % 360 - 180))
