@@ -118,13 +118,17 @@ class _Route(NamedTuple):
     capacity_gallons: float
     newest_at: datetime | None
     """The time of the truck's newest fix."""
+    drives_itself: bool
+    """The scheduler drives its truck in the sandbox."""
 
 
 _ROUTE = Statement(
     _Route,
     """
     SELECT r.id, r.company_id, r.environment, r.status, r.pending_detail, r.vehicle_id, r.scheduled_start, r.stops,
-           coalesce(v.mpg, %s) AS mpg, coalesce(v.fuel_tank_capacity_gallons, %s) AS capacity_gallons, t.newest_at
+           coalesce(v.mpg, %s) AS mpg, coalesce(v.fuel_tank_capacity_gallons, %s) AS capacity_gallons, t.newest_at,
+           EXISTS (SELECT FROM sandbox_drives d WHERE d.vehicle_id = r.vehicle_id AND r.environment = 'sandbox'
+                   AND d.ended_at IS NULL) AS drives_itself
     FROM routes r LEFT JOIN vehicles v ON v.id = r.vehicle_id
     LEFT JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
     WHERE r.id = %s
@@ -143,6 +147,8 @@ def _load(database: Database, route_id: str) -> tuple[_Route, UUID]:
     if route.status != RouteStatus.DRAFT or route.vehicle_id is None:
         why = f": {route.pending_detail}" if route.pending_detail else ""
         raise CannotDrive(f"the route is {route.status}, and only a draft can be driven{why}")
+    if route.drives_itself:
+        raise CannotDrive("its truck drives in the sandbox by itself; wait until it has arrived, or cancel its route")
     return route, route.vehicle_id
 
 

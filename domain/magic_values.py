@@ -8,8 +8,9 @@ import re
 from typing import Literal, NamedTuple
 
 DEFAULT_SPEEDUP = 60
+"""Seconds of simulated time in a second, where neither the route nor its company says."""
 FASTEST_SPEEDUP = 3600
-"""Seconds of simulated time in a second, at most."""
+"""The most of them."""
 
 UNMAPPED = "SANDBOX-UNMAPPED"
 """A unit number or a driver's name that matches nothing in the sandbox, even where somebody has it."""
@@ -35,7 +36,7 @@ MAGIC_VALUES = (
     MagicValue(
         _NAME,
         "SANDBOX-DRIVE-300X",
-        "The same at another speed, 1X to 3600X. Each of the next three values takes a speed in the same way.",
+        "The same at another speed, 1X to 3600X. Each of the next four values takes a speed in the same way.",
     ),
     MagicValue(
         _NAME,
@@ -52,7 +53,9 @@ MAGIC_VALUES = (
         "Drives the route, and starts with an empty tank: no station can be reached, the route ends in error.",
     ),
     MagicValue(
-        _NAME, "SANDBOX-PLANNED", "Its message is sent a minute late: the route stays planned so long, then is active."
+        _NAME,
+        "SANDBOX-PLANNED",
+        "Drives the route, and sends its message a minute late: the route is planned for so long.",
     ),
     MagicValue(
         _NAME,
@@ -90,7 +93,7 @@ MAGIC_VALUES = (
 _PREFIX = "SANDBOX-"
 _ENDS_HERE = "(?![A-Za-z0-9_])"
 
-DRIVEN = f"^SANDBOX-(DRIVE|OFFROUTE|LOWFUEL|EMPTY){_ENDS_HERE}"
+DRIVEN = f"^SANDBOX-(DRIVE|OFFROUTE|LOWFUEL|EMPTY|PLANNED){_ENDS_HERE}"
 """Regular expressions that Python and PostgreSQL read alike. This one: the names of driven routes."""
 LATE_MESSAGE = f"^SANDBOX-PLANNED{_ENDS_HERE}"
 _PENDING = re.compile(f"^SANDBOX-PENDING{_ENDS_HERE}")
@@ -131,8 +134,8 @@ def waits_for_sweep(reference: str | None, external_id: str) -> bool:
 class DriveWish(NamedTuple):
     """How a route asks to be driven by its names."""
 
-    speedup: int
-    """Seconds of simulated time in a second."""
+    speedup: int | None
+    """Seconds of simulated time in a second. None: it names no speed."""
     leaves_road: bool
     is_low_on_fuel: bool
     is_empty: bool
@@ -146,7 +149,7 @@ def drive_wish(reference: str | None, external_id: str) -> DriveWish | None:
     speedups = [int(match[2]) for match in found if match[2]]
     kinds = {match[1] for match in found}
     return DriveWish(
-        speedup=min(max(speedups[0], 1), FASTEST_SPEEDUP) if speedups else DEFAULT_SPEEDUP,
+        speedup=min(max(speedups[0], 1), FASTEST_SPEEDUP) if speedups else None,
         leaves_road="OFFROUTE" in kinds,
         is_low_on_fuel="LOWFUEL" in kinds,
         is_empty="EMPTY" in kinds,

@@ -128,6 +128,10 @@ class Settings(BaseSettings):
     )
     import_pass_seconds: float = Field(300, gt=0, description="Interval of the pass over held routes")
     sweep_seconds: float = Field(10, gt=0, description="Interval of the sweep for lost work")
+    autodrive_seconds: float = Field(2, gt=0, description="Interval of the pass that drives routes of the sandbox")
+    autodrive_routes: int = Field(
+        50, ge=1, le=1000, description="Routes that one such pass drives on at most, the companies in turn"
+    )
     held_route_expiry_days: float = Field(
         7, gt=0, le=MAX_DAYS, description="A held route this far past its start becomes `error`"
     )

@@ -8,12 +8,14 @@ from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
 
+import psycopg
 import redis
 
 from domain import clock
 from domain.accounts import attempts, companies, sessions
 from domain.accounts.contacts import Contacts
 from domain.database import Connection, Database
+from domain.database_health import is_away
 from domain.database_options import HOUSEKEEPING
 from domain.housekeeping import retention
 from domain.housekeeping.sealing import seal_stored
@@ -39,6 +41,7 @@ from domain.routes.intake import holds, retiring
 from domain.routes.plans import first_plan, review_requests
 from domain.routes.reading import changes, counts
 from domain.routes.transitions import expire_started_routes
+from domain.sandbox import drives
 from domain.settings import Settings
 from domain.telematics import position_partitions
 from domain.telematics.tracks import lost_processing
@@ -138,6 +141,28 @@ class Passes:
             log.info("passes.work_enqueued", **moved)
         self._in_portions(partial(counts.fold, limit=_DELTAS), _DELTAS)
         return moved
+
+    def autodrive(self) -> dict[str, int]:
+        """Drives routes of the sandbox: simulated trucks begin, and post the fixes that are due. It runs every few
+        seconds. Each company has a transaction of its own, so that none fails with another."""
+        now = clock.now()
+        early, limit = timedelta(hours=self.settings.early_arrival_hours), self.settings.autodrive_routes
+        with self.database.transaction() as connection:
+            begun = drives.begin_drives(connection, early=early, limit=limit, now=now)
+        with self.database.transaction() as connection:
+            due = drives.due_drives(connection, limit=limit, now=now)
+        radius = self.settings.arrival_radius_meters
+        for company_id, route_ids in due.items():
+            try:
+                with self.database.transaction() as connection:
+                    jobs = drives.drive_on(connection, company_id, route_ids, near_meters=radius, early=early, now=now)
+            except psycopg.Error as error:
+                if is_away(error):
+                    raise
+                log.warning("passes.drives_failed", company_id=company_id, exc_info=True)
+                continue
+            self.jobs.put(*jobs)
+        return {"begun": begun, "driven": sum(map(len, due.values()))}
 
     def housekeeping(self) -> dict[str, int]:
         """Frees the trucks of started routes without a sign of life, forgets old data, and compares the counts of

@@ -76,6 +76,7 @@ def _lead(
         for name, work, seconds in (
             ("import_pass", passes.import_pass, settings.import_pass_seconds),
             ("sweep", passes.sweep, settings.sweep_seconds),
+            ("autodrive", passes.autodrive, settings.autodrive_seconds),
             ("housekeeping", passes.housekeeping, _HOUSEKEEPING_SECONDS),
         ):
             state.note_pass(name, seconds, "began")

@@ -1,5 +1,6 @@
 """Companies, with their import and planning policy."""
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, NamedTuple
@@ -16,7 +17,11 @@ from domain.database import Connection
 from domain.errors import FuelrouteError
 from domain.ids import new_id, shown_id
 from domain.lifecycle import MapLink, Objective
+from domain.magic_values import FASTEST_SPEEDUP
 from domain.statements import Command, IdRow, Statement
+
+AUTODRIVE_OFF = "off"
+_SPEEDUP = re.compile(r"([1-9][0-9]{0,3})x?", re.ASCII | re.IGNORECASE)
 
 Percent = Annotated[float, Meta(ge=0, le=100)]
 
@@ -106,6 +111,14 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
             choices={"false": "keeps its plan", "true": "gets a new plan"},
         ),
     ] = None
+    sandbox_autodrive: Annotated[
+        str | None,
+        Caption(
+            "Simulated trucks in the sandbox",
+            "how much faster than the clock they drive its routes, from 1x to 3600x, such as 60x; off: they do not",
+            default=AUTODRIVE_OFF,
+        ),
+    ] = None
     message_url: Annotated[
         str | None,
         Caption(
@@ -138,6 +151,7 @@ class StoredCompany(NamedTuple):
     fuel_margin_percent: float
     map_link: str
     replan_en_route: bool
+    sandbox_autodrive: str
     retired_at: datetime | None
 
 
@@ -329,6 +343,8 @@ def _checked(policy: Policy, contacts: Contacts) -> dict[str, Any]:
         raise UnusablePolicy(str(error).replace("`$.", "`")) from None
     if "time_zone" in values and values["time_zone"] not in available_timezones():
         raise UnusablePolicy(f"no such time zone: {values['time_zone']!r}; use a name such as America/Chicago")
+    if "sandbox_autodrive" in values:
+        values["sandbox_autodrive"] = _autodrive(values["sandbox_autodrive"])
     if values.get("message_url") == "":  # back to the local outbox
         values["message_url"] = None
     elif "message_url" in values and (fault := fault_of(values["message_url"])) is not None:
@@ -337,3 +353,15 @@ def _checked(policy: Policy, contacts: Contacts) -> dict[str, Any]:
         values["message_url"] = contacts.seal(values["message_url"])
     nothing = dict.fromkeys(Policy.__struct_fields__)
     return {**nothing, **values, "sets_message_url": "message_url" in values}
+
+
+def _autodrive(text: str) -> str:
+    """The setting as it is stored: `off`, or a speed such as `60x`. Raises UnusablePolicy."""
+    if text.strip().lower() == AUTODRIVE_OFF:
+        return AUTODRIVE_OFF
+    given = _SPEEDUP.fullmatch(text.strip())
+    if given is None or int(given[1]) > FASTEST_SPEEDUP:
+        raise UnusablePolicy(
+            f"the speed of simulated trucks is off, or from 1x to {FASTEST_SPEEDUP}x such as 60x, not {text[:20]!r}"
+        )
+    return f"{given[1]}x"

@@ -24,7 +24,7 @@ class SandboxDrives(SQLModel, table=True):
     vehicle_id: UUID
     """A truck drives one route at a time."""
     revision: int
-    """That of the route's input as the drive began. A push that changes the input ends the drive."""
+    """That of the route's input as the drive began. A drive that has ended begins again with another one only."""
     own_speedup: int | None = None
     """Seconds of simulated time in a second, where the route itself asks for it. NULL: the company's setting counts."""
     plan_id: UUID | None = None

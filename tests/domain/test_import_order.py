@@ -26,6 +26,7 @@ ORDER = (
     "messages",
     "savings",
     "routes",
+    "sandbox",
     "ifta",
     "requests",
     "operations",

@@ -41,6 +41,7 @@ OWNERS = {
     "change_marks": "routes",
     "visits": "routes",
     "route_events": "routes",
+    "sandbox_drives": "sandbox",
     "request_log": "requests",
     "queue_pauses": "operations",
     "audit_log": "operations",

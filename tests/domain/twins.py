@@ -298,7 +298,7 @@ STATES: tuple[tuple[str, ...], ...] = (
     ("UPDATE routes SET arrived_at = NULL", "UPDATE messages SET status = 'failed'"),
     (
         "UPDATE routes SET status = 'pending_mapping', pending_reason = 'vehicle_unmapped', vehicle_id = NULL",
-        "UPDATE messages SET status = 'pending', claimed_until = '2026-11-01'",
+        "UPDATE messages SET status = 'pending', claimed_until = '2026-11-01' WHERE environment = 'live'",
     ),
     (
         "UPDATE routes SET pending_reason = 'driver_unmapped', driver_id = NULL, reference = 'x'",

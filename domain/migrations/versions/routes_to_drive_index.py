@@ -13,7 +13,7 @@ down_revision = "20261125t"
 branch_labels = None
 depends_on = None
 
-_NAME = "^SANDBOX-(DRIVE|OFFROUTE|LOWFUEL|EMPTY)(?![A-Za-z0-9_])"
+_NAME = "^SANDBOX-(DRIVE|OFFROUTE|LOWFUEL|EMPTY|PLANNED)(?![A-Za-z0-9_])"
 
 
 def upgrade() -> None:

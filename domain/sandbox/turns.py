@@ -1,0 +1,224 @@
+"""A turn of a drive: the fixes that a simulated truck makes from where it is until now. Rules only: no storage.
+
+A drive goes through these states:
+
+- At the first stop. The truck stands there until the service has seen it, has planned and told the driver, and the
+  route is `active`. Simulated time waits meanwhile, so that a fast drive does not outrun the service.
+- On its road. It drives the road of the plan that it began with, stands at fuel stops and stops, and, where it was
+  asked to, leaves the road and comes back. A plan that is made anew changes where it fuels.
+- Ended: it has stood at the last stop, or the route has ended or has changed.
+
+The same state and the same time give the same turn.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import NamedTuple
+from uuid import UUID
+
+import numpy as np
+from msgspec import Struct
+
+from domain.contract.shapes import Position
+from domain.documents import FuelStopDocument, StopDocument, TimelineEntry
+from domain.ids import shown_id
+from domain.lifecycle import RouteStatus
+from domain.magic_values import DriveWish
+from domain.planning.explanation import unpack_explanation
+from domain.roads import Point, Road
+from domain.sandbox.detours import DETOUR_MILES, detour_mile, with_detour
+from domain.sandbox.simulated_truck import FIX_SECONDS, Trip, Truck, as_posted, refuels_on
+
+START_FUEL_PERCENT = 25.0
+_ABOVE_RESERVE_PERCENT = 10.0
+_BELOW_RESERVE_PERCENT = 5.0
+_LEAST_PERCENT = 2.0
+
+_BEFORE_ACTIVE = (RouteStatus.PENDING, RouteStatus.DRAFT, RouteStatus.PLANNED)
+
+MOST_FIXES = 250
+"""The fixes of one turn, but for a stop at its end. A drive that is late goes on from there: it never catches up."""
+
+_LOOK_AGAIN = timedelta(seconds=1)
+_LOOK_LATER = timedelta(seconds=30)
+"""Whether the route is active by now is asked every second, later every half minute."""
+_PATIENCE = timedelta(minutes=1)
+_STAND_AGAIN = timedelta(seconds=30)
+"""A truck whose arrival nobody saw for so long makes its fixes once more."""
+_REPLAN_WAIT = timedelta(seconds=5)
+"""The time by our clock that a truck off its road leaves the service for a new plan."""
+
+
+class StoredTruck(Struct):
+    """Where a truck is: `sandbox_drives.truck`."""
+
+    fuel_percent: float
+    mile: float = 0.0
+    """On its road, detour included."""
+    next_stop: int = 0
+    stood_at: datetime | None = None
+    """The time by our clock at which it came to the first stop."""
+    was_off_road: bool = False
+    held: list[Position] = []
+    """Fixes that its tracker posts late."""
+
+
+class DrivenRoute(NamedTuple):
+    """A route and its plan, as far as a drive needs them."""
+
+    id: UUID
+    vehicle_id: UUID
+    stops: Sequence[StopDocument]
+    status: str | None
+    """None: it has another truck now."""
+    has_arrived: bool
+    plan_id: UUID | None
+    fuel_stops: Sequence[FuelStopDocument]
+    """Those of the plan that the driver has."""
+    road_plan_id: UUID | None
+    """The plan whose road the truck drives. None: it stands at the first stop."""
+    timeline: Sequence[TimelineEntry]
+    explanation: bytes | None
+    """Those of that plan; at the first stop, of the plan that the driver has."""
+    leaves_road: bool
+    mpg: float
+    capacity_gallons: float
+
+
+class Turn(NamedTuple):
+    """The fixes of a turn, and the drive after it."""
+
+    positions: list[Position]
+    truck: StoredTruck
+    simulated_at: datetime
+    moves_at: datetime
+    plan_id: UUID | None
+    has_ended: bool = False
+
+
+def first_fuel_percent(wish: DriveWish | None, reserve_percent: float) -> float:
+    """The fuel level at the first stop: enough to start, too little for a long trip."""
+    if wish is not None and wish.is_empty:
+        return 0.0
+    if wish is not None and wish.is_low_on_fuel:
+        return max(reserve_percent - _BELOW_RESERVE_PERCENT, _LEAST_PERCENT)
+    return min(max(START_FUEL_PERCENT, reserve_percent + _ABOVE_RESERVE_PERCENT), 95.0)
+
+
+def take_turn(
+    route: DrivenRoute, truck: StoredTruck, simulated_at: datetime, moves_at: datetime, *, speedup: int, now: datetime
+) -> Turn:
+    """The next turn of a drive whose next fix is made at `simulated_at`, by our clock at `moves_at`."""
+    if route.status == RouteStatus.ACTIVE and route.explanation is not None:
+        return _drive(route, truck, simulated_at, moves_at, speedup, now)
+    if route.status in _BEFORE_ACTIVE and route.road_plan_id is None:
+        return _stand_at_first_stop(route, truck, simulated_at, now)
+    return Turn([*truck.held], truck, simulated_at, now, route.road_plan_id, has_ended=True)
+
+
+def _stand_at_first_stop(route: DrivenRoute, truck: StoredTruck, simulated_at: datetime, now: datetime) -> Turn:
+    """Stands there once; and again while nobody has seen it."""
+    tracked = _tracked(route, truck, simulated_at)
+    positions: list[Position] = []
+    is_unseen = route.status == RouteStatus.DRAFT and not route.has_arrived
+    if truck.stood_at is None or (is_unseen and now - truck.stood_at >= _STAND_AGAIN):
+        positions = tracked.stand(_point(route.stops[0]))
+        truck.stood_at = now
+    waited = now - truck.stood_at
+    wait = _LOOK_AGAIN if waited < _PATIENCE else _LOOK_LATER
+    return Turn(positions, truck, tracked.now, now + wait, None)
+
+
+def _drive(
+    route: DrivenRoute, truck: StoredTruck, simulated_at: datetime, moves_at: datetime, speedup: int, now: datetime
+) -> Turn:
+    if route.road_plan_id is None:  # it leaves the first stop now
+        moves_at, truck.next_stop = now, 1
+    tracked = _tracked(route, truck, simulated_at)
+    most = timedelta(seconds=MOST_FIXES * FIX_SECONDS)
+    until = simulated_at + min((now - moves_at) * speedup, most)
+    way = _way_of(route)
+    trip = Trip(
+        tracked, way.road, route.mpg, route.capacity_gallons, mile=truck.mile, refuels=_refuels(route, way, truck)
+    )
+    fixes: list[Position] = []
+    waits = timedelta()
+    while tracked.now <= until and truck.next_stop < len(route.stops) and not waits:
+        off_road = way.far_mile is not None and not truck.was_off_road
+        target = (
+            way.far_mile if off_road and way.far_mile is not None else way.stop_miles.get(truck.next_stop, trip.mile)
+        )
+        if moved := trip.drive_on(target):
+            fixes += moved
+        elif off_road:
+            fixes += tracked.stand(trip.place_at(trip.mile))
+            truck.was_off_road, waits = True, _REPLAN_WAIT
+        else:
+            fixes += tracked.stand(_point(route.stops[truck.next_stop]))
+            truck.next_stop += 1
+    truck.mile, truck.fuel_percent = trip.mile, max(tracked.fuel_percent, 0.0)
+    has_ended = truck.next_stop >= len(route.stops)
+    posted, truck.held = as_posted(fixes, truck.held, str(route.id))
+    if has_ended:
+        posted, truck.held = [*posted, *truck.held], []
+    ahead = max(tracked.now - until, timedelta()) / speedup
+    plan_id = route.road_plan_id or route.plan_id
+    return Turn(posted, truck, tracked.now, now + ahead + waits, plan_id, has_ended)
+
+
+class _Way(NamedTuple):
+    """The road that a truck drives, detour included."""
+
+    road: Road
+    stop_miles: dict[int, float]
+    far_mile: float | None
+    """The far end of the detour. None: there is none."""
+    leaves_at: float
+    """The mile at which the detour begins."""
+
+
+def _way_of(route: DrivenRoute) -> _Way:
+    assert route.explanation is not None  # noqa: S101 (`take_turn` has looked)
+    stop_miles = {entry["stop"]: entry["mile"] for entry in route.timeline if entry["mile"] is not None}
+    road = _road_of(route.explanation)
+    first_leg = min(stop_miles.values(), default=0.0)
+    if not route.leaves_road or first_leg <= 0:
+        return _Way(road, stop_miles, None, 0.0)
+    longer, far_mile = _detoured(route.explanation, first_leg)
+    moved = {stop: mile + 2 * DETOUR_MILES for stop, mile in stop_miles.items()}
+    return _Way(longer, moved, far_mile, detour_mile(first_leg))
+
+
+def _refuels(route: DrivenRoute, way: _Way, truck: StoredTruck) -> list[tuple[float, float]]:
+    """The fuel stops ahead. Those of another plan than the road's are looked for on the road."""
+    if route.road_plan_id not in (None, route.plan_id):
+        return refuels_on(way.road, route.fuel_stops, after_mile=truck.mile)
+    later = 2 * DETOUR_MILES if way.far_mile is not None else 0.0
+    miles = [
+        (stop["milesFromOrigin"] + (later if stop["milesFromOrigin"] > way.leaves_at else 0.0), stop["gallonsToFill"])
+        for stop in route.fuel_stops
+    ]
+    return [(mile, gallons) for mile, gallons in miles if mile > truck.mile]
+
+
+@lru_cache(maxsize=64)
+def _road_of(explanation: bytes) -> Road:
+    """The road of a plan. Each turn needs it, and unpacking takes some milliseconds."""
+    unpacked = unpack_explanation(explanation)
+    line = np.array(unpacked["line"], dtype=np.float64).reshape(-1, 2)
+    line_miles = np.array(unpacked["line_miles"], dtype=np.float64)
+    return Road(float(line_miles[-1]), line, line_miles, (), (), "")
+
+
+@lru_cache(maxsize=16)
+def _detoured(explanation: bytes, first_leg_miles: float) -> tuple[Road, float]:
+    return with_detour(_road_of(explanation), first_leg_miles)
+
+
+def _tracked(route: DrivenRoute, truck: StoredTruck, simulated_at: datetime) -> Truck:
+    return Truck(shown_id("veh", route.vehicle_id), simulated_at, truck.fuel_percent, seed=str(route.id))
+
+
+def _point(stop: StopDocument) -> Point:
+    return Point(stop["latitude"], stop["longitude"])
