@@ -162,7 +162,7 @@ class Passes:
                 log.warning("passes.drives_failed", company_id=company_id, exc_info=True)
                 continue
             self.jobs.put(*jobs)
-        return {"begun": begun, "driven": sum(map(len, due.values()))}
+        return {"drives_begun": begun}
 
     def housekeeping(self) -> dict[str, int]:
         """Frees the trucks of started routes without a sign of life, forgets old data, and compares the counts of
