@@ -20,6 +20,7 @@ from domain.planning.reasons import with_reasons
 from domain.routes.reading.history import History, read_history, read_packed_explanation
 from domain.routes.reading.lookups import read_routes
 from domain.routes.reading.search import MOST_RECORDS, MOST_ROUTES_SEARCHED, RouteSearch, search_routes
+from domain.sandbox.drives import read_drive
 from ingress.console.addresses import page_at
 from ingress.console.drawing import WIDTH, Frame, draw_ground, draw_moving, drawn_candidates
 from ingress.console.refusals import Refused, not_found
@@ -96,6 +97,7 @@ def show_one(page: Page) -> Response:
         "route": versioned.route,
         "stored": history.route,
         "truck": history.truck,
+        "drive": read_drive(page.connection, page.company_id, history.route.id),
         "width": WIDTH,
         "events": timeline(history),
         "version": versioned.version,

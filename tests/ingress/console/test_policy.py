@@ -26,11 +26,13 @@ def test_an_owner_changes_the_policy_and_the_audit_log_says_who(world: World) ->
     choices: Fields = {"superseding": "true", "objective": "tax-adjusted", "map_link": "geo"}
 
     changes = {"reserve_percent": "12.5", "time_zone": "America/Chicago", "max_stops": "3", **choices}
+    changes["sandbox_autodrive"] = "300"
     assert browser.submit("/policy", **fields | changes).headers["location"] == "/policy?done=changed"
 
     page = words(browser.look("/policy?done=changed"))
     assert f"{email} change: Time zone, A newer load with the same reference, Reserve, percent" in page
     columns = ("reserve_percent", "time_zone", "max_stops", "superseding", "objective", "map_link")
+    assert form_of(browser, "/policy")["sandbox_autodrive"] == "300x"
     assert company(world, fleet, *columns) == (12.5, "America/Chicago", 3, True, "tax-adjusted", "geo")
     same = form_of(browser, "/policy") | choices
     assert browser.submit("/policy", **same).headers["location"] == "/policy?done=same"
@@ -49,6 +51,8 @@ def test_an_owner_changes_the_policy_and_the_audit_log_says_who(world: World) ->
         ({"message_url": "ftp://x"}, "The message URL is not a URL that Apprise can use"),
         ({"message_url": "json://127.0.0.1"}, "is not on the public internet"),
         ({"superseding": "perhaps"}, "A newer load with the same reference: Choose one"),
+        ({"sandbox_autodrive": "3601x"}, "The speed of simulated trucks is off, or from 1x to 3600x"),
+        ({"sandbox_autodrive": ""}, "Simulated trucks in the sandbox: It cannot be empty"),
         ({"objective": "fun"}, "Plans compare: Invalid enum value"),
     ],
 )

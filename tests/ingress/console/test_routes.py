@@ -14,6 +14,7 @@ import pytest
 from domain.ids import new_id, shown_id
 from domain.lifecycle import Role, RouteStatus
 from domain.planning.explanation import ExplainedCandidate, ExplainedInputs, Explanation, Sources, pack_explanation
+from domain.sandbox.drives import begin_drives
 from tests.domain.helpers import imported, planned_by_hand, route_row, status_of
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, route_body
 from tests.ingress.console.conftest import Fields, World, words
@@ -332,3 +333,16 @@ def test_a_route_whose_driver_has_the_plan_cannot_be_canceled(world: World) -> N
     answer = browser.submit(f"{page_of(route_id)}/cancel", reason="too late")
     assert answer.status_code == 409
     assert status_now(world, route_id) is RouteStatus.ACTIVE
+
+
+def test_the_page_of_a_driven_route_says_that_its_times_are_simulated(world: World) -> None:
+    fleet = world.new_fleet()
+    route_id = stored(world, fleet, sandbox=True, reference="SANDBOX-DRIVE-300X")
+    browser = world.browser(Role.VIEWER, fleet)
+    assert "simulated" not in words(browser.look(page_of(route_id)))
+
+    with world.database.transaction() as connection:
+        assert begin_drives(connection, early=timedelta(hours=12), limit=1000, now=datetime.now(UTC))
+
+    page = words(browser.look(page_of(route_id)))
+    assert "A simulated truck drives this route at 300x the speed of the clock. Its times are simulated;" in page
