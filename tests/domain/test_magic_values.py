@@ -1,11 +1,13 @@
 """The magic values of the sandbox: each in the table is known, and ordinary names are none."""
 
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import domain.magic_values
 from domain.database import Connection
 from domain.magic_values import (
     DRIVEN,
@@ -73,3 +75,11 @@ def test_python_and_postgresql_know_the_same_names(connection: Connection, name:
         (name, uuid4().hex),
     ).fetchone() or (None,)
     assert found is (drive_wish(name, "x") is not None)
+
+
+def test_the_readme_of_the_sandbox_has_the_table() -> None:
+    readme = Path(domain.magic_values.__file__).with_name("sandbox") / "README.md"
+    rows = [line for line in readme.read_text(encoding="utf-8").splitlines() if "`SANDBOX-" in line and line[0] == "|"]
+    assert [(value.strip(" `"), effect.strip()) for _, _, value, effect, _ in (row.split("|") for row in rows)] == [
+        (one.value, one.effect) for one in MAGIC_VALUES
+    ]
