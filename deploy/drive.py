@@ -22,7 +22,7 @@ from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment, RouteStatus
 from domain.planning.plan_inputs import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
 from domain.roads import Point, default_roads
-from domain.sandbox.simulated_truck import FIX_SECONDS, Trip, Truck, refuels_on
+from domain.sandbox.simulated_truck import FIX_SECONDS, SimulatedTrip, Truck, refuels_on
 from domain.settings import Settings
 from domain.statements import Statement
 from domain.text import printable
@@ -236,7 +236,7 @@ def _drive(
     road = default_roads(settings.valhalla_url).through([stops[0], *filter(None, [by_way_of]), *stops[1:]])
     miles = list(road.stop_miles)
     turn = miles.pop(1) if by_way_of is not None else None
-    trip = Trip(truck, road, route.mpg, route.capacity_gallons, speed_mph)
+    trip = SimulatedTrip(truck, road, route.mpg, route.capacity_gallons, speed_mph)
     with _trip_shown(screen, road.distance_miles) as show:
 
         def drive_to(mile: float) -> None:

@@ -132,7 +132,7 @@ def waits_for_sweep(reference: str | None, external_id: str) -> bool:
 
 
 class DriveWish(NamedTuple):
-    """How a route asks to be driven by its names."""
+    """The drive that a route asks for by its names."""
 
     speedup: int | None
     """Seconds of simulated time in a second. None: it names no speed."""

@@ -23,7 +23,7 @@ from domain.magic_values import DEFAULT_SPEEDUP, DriveWish, drive_wish
 from domain.observability import get_logger
 from domain.planning.plan_inputs import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
 from domain.queue.jobs import Job
-from domain.sandbox.turns import DrivenRoute, StoredTruck, Turn, first_fuel_percent, take_turn
+from domain.sandbox.turns import RouteToDrive, StoredTruck, Turn, first_fuel_percent, take_turn
 from domain.statements import Command, OwnedRow, Statement, in_turns
 from domain.tables.routes import DRAFT_TO_DRIVE
 from domain.telematics.arrivals import STALE_DRAFT_AFTER
@@ -296,7 +296,7 @@ def _turn(drive: _Drive, now: datetime) -> Turn | None:
         return None
     try:
         speedup = drive.own_speedup or int(drive.sandbox_autodrive.removesuffix("x"))
-        route = DrivenRoute(
+        route = RouteToDrive(
             id=drive.route_id,
             vehicle_id=drive.vehicle_id,
             stops=drive.stops,

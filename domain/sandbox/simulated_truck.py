@@ -20,7 +20,7 @@ from domain.stations.corridor import StationIndex
 FIX_SECONDS = 30
 DWELL_FIXES = 10
 """Five minutes at each stop: longer than any rule of arrivals needs."""
-CRUISING_MPH = 60.0
+DRIVING_MPH = 60.0
 
 _PASSES_MILES = 10.0
 _SPREAD_METERS = 6.0
@@ -68,14 +68,14 @@ class Truck:
 
 
 @dataclass(slots=True)
-class Trip:
+class SimulatedTrip:
     """A truck on its road: burns fuel by the mile, and fills up where its plan says."""
 
     truck: Truck
     road: Road
     mpg: float
     capacity_gallons: float
-    speed_mph: float = CRUISING_MPH
+    speed_mph: float = DRIVING_MPH
     mile: float = 0.0
     refuels: list[tuple[float, float]] = field(default_factory=list)
     """Mile and gallons of the fuel stops ahead, in order."""

@@ -28,7 +28,7 @@ from domain.magic_values import DriveWish
 from domain.planning.explanation import unpack_explanation
 from domain.roads import Point, Road
 from domain.sandbox.detours import DETOUR_MILES, detour_mile, with_detour
-from domain.sandbox.simulated_truck import FIX_SECONDS, Trip, Truck, as_posted, refuels_on
+from domain.sandbox.simulated_truck import FIX_SECONDS, SimulatedTrip, Truck, as_posted, refuels_on
 
 START_FUEL_PERCENT = 25.0
 _ABOVE_RESERVE_PERCENT = 10.0
@@ -42,7 +42,7 @@ MOST_FIXES = 250
 
 _LOOK_AGAIN = timedelta(seconds=1)
 _LOOK_LATER = timedelta(seconds=30)
-"""Whether the route is active by now is asked every second, later every half minute."""
+"""The waits before the truck looks again whether its route is active: in the first minute, and later."""
 _PATIENCE = timedelta(minutes=1)
 _STAND_AGAIN = timedelta(seconds=30)
 """A truck whose arrival nobody saw for so long makes its fixes once more."""
@@ -51,7 +51,7 @@ _REPLAN_WAIT = timedelta(seconds=5)
 
 
 class StoredTruck(Struct):
-    """Where a truck is: `sandbox_drives.truck`."""
+    """The state of a truck: `sandbox_drives.truck`."""
 
     fuel_percent: float
     mile: float = 0.0
@@ -64,7 +64,7 @@ class StoredTruck(Struct):
     """Fixes that its tracker posts late."""
 
 
-class DrivenRoute(NamedTuple):
+class RouteToDrive(NamedTuple):
     """A route and its plan, as far as a drive needs them."""
 
     id: UUID
@@ -75,12 +75,12 @@ class DrivenRoute(NamedTuple):
     has_arrived: bool
     plan_id: UUID | None
     fuel_stops: Sequence[FuelStopDocument]
-    """Those of the plan that the driver has."""
+    """The fuel stops of the plan that the driver has."""
     road_plan_id: UUID | None
     """The plan whose road the truck drives. None: it stands at the first stop."""
     timeline: Sequence[TimelineEntry]
     explanation: bytes | None
-    """Those of that plan; at the first stop, of the plan that the driver has."""
+    """Timeline and explanation of that plan; at the first stop, of the plan that the driver has."""
     leaves_road: bool
     mpg: float
     capacity_gallons: float
@@ -107,7 +107,7 @@ def first_fuel_percent(wish: DriveWish | None, reserve_percent: float) -> float:
 
 
 def take_turn(
-    route: DrivenRoute, truck: StoredTruck, simulated_at: datetime, moves_at: datetime, *, speedup: int, now: datetime
+    route: RouteToDrive, truck: StoredTruck, simulated_at: datetime, moves_at: datetime, *, speedup: int, now: datetime
 ) -> Turn:
     """The next turn of a drive whose next fix is made at `simulated_at`, by our clock at `moves_at`."""
     if route.status == RouteStatus.ACTIVE and route.explanation is not None:
@@ -117,7 +117,7 @@ def take_turn(
     return Turn([*truck.held], truck, simulated_at, now, route.road_plan_id, has_ended=True)
 
 
-def _stand_at_first_stop(route: DrivenRoute, truck: StoredTruck, simulated_at: datetime, now: datetime) -> Turn:
+def _stand_at_first_stop(route: RouteToDrive, truck: StoredTruck, simulated_at: datetime, now: datetime) -> Turn:
     """Stands there once; and again while nobody has seen it."""
     tracked = _tracked(route, truck, simulated_at)
     positions: list[Position] = []
@@ -131,7 +131,7 @@ def _stand_at_first_stop(route: DrivenRoute, truck: StoredTruck, simulated_at: d
 
 
 def _drive(
-    route: DrivenRoute, truck: StoredTruck, simulated_at: datetime, moves_at: datetime, speedup: int, now: datetime
+    route: RouteToDrive, truck: StoredTruck, simulated_at: datetime, moves_at: datetime, speedup: int, now: datetime
 ) -> Turn:
     if route.road_plan_id is None:  # it leaves the first stop now
         moves_at, truck.next_stop = now, 1
@@ -139,7 +139,7 @@ def _drive(
     most = timedelta(seconds=MOST_FIXES * FIX_SECONDS)
     until = simulated_at + min((now - moves_at) * speedup, most)
     way = _way_of(route)
-    trip = Trip(
+    trip = SimulatedTrip(
         tracked, way.road, route.mpg, route.capacity_gallons, mile=truck.mile, refuels=_refuels(route, way, truck)
     )
     fixes: list[Position] = []
@@ -178,7 +178,7 @@ class _Way(NamedTuple):
     """The mile at which the detour begins."""
 
 
-def _way_of(route: DrivenRoute) -> _Way:
+def _way_of(route: RouteToDrive) -> _Way:
     assert route.explanation is not None  # noqa: S101 (`take_turn` has looked)
     stop_miles = {entry["stop"]: entry["mile"] for entry in route.timeline if entry["mile"] is not None}
     road = _road_of(route.explanation)
@@ -190,7 +190,7 @@ def _way_of(route: DrivenRoute) -> _Way:
     return _Way(longer, moved, far_mile, detour_mile(first_leg))
 
 
-def _refuels(route: DrivenRoute, way: _Way, truck: StoredTruck) -> list[tuple[float, float]]:
+def _refuels(route: RouteToDrive, way: _Way, truck: StoredTruck) -> list[tuple[float, float]]:
     """The fuel stops ahead. Those of another plan than the road's are looked for on the road."""
     if route.road_plan_id not in (None, route.plan_id):
         return refuels_on(way.road, route.fuel_stops, after_mile=truck.mile)
@@ -216,7 +216,7 @@ def _detoured(explanation: bytes, first_leg_miles: float) -> tuple[Road, float]:
     return with_detour(_road_of(explanation), first_leg_miles)
 
 
-def _tracked(route: DrivenRoute, truck: StoredTruck, simulated_at: datetime) -> Truck:
+def _tracked(route: RouteToDrive, truck: StoredTruck, simulated_at: datetime) -> Truck:
     return Truck(shown_id("veh", route.vehicle_id), simulated_at, truck.fuel_percent, seed=str(route.id))
 
 

@@ -24,7 +24,7 @@ class SandboxDrives(SQLModel, table=True):
     vehicle_id: UUID
     """A truck drives one route at a time."""
     revision: int
-    """That of the route's input as the drive began. A drive that has ended begins again with another one only."""
+    """The revision of the route as the drive began. A drive that has ended begins again with another one only."""
     own_speedup: int | None = None
     """Seconds of simulated time in a second, where the route itself asks for it. NULL: the company's setting counts."""
     plan_id: UUID | None = None
@@ -34,6 +34,6 @@ class SandboxDrives(SQLModel, table=True):
     moves_at: datetime = time_column()
     """The time by our clock at which that fix is due."""
     truck: dict[str, Any] = json_column()
-    """Where it is, and its fuel; see `sandbox/simulated_truck.py`."""
+    """Its place and its fuel; see `StoredTruck` in `sandbox/turns.py`."""
     began_at: datetime = time_column()
     ended_at: datetime | None = time_column(null=True)

@@ -23,7 +23,7 @@ from domain.planning.explanation import pack_explanation
 from domain.roads import Point, Road, great_circle_miles
 from domain.sandbox.detours import with_detour
 from domain.sandbox.simulated_truck import FIX_SECONDS
-from domain.sandbox.turns import MOST_FIXES, DrivenRoute, StoredTruck, Turn, first_fuel_percent, take_turn
+from domain.sandbox.turns import MOST_FIXES, RouteToDrive, StoredTruck, Turn, first_fuel_percent, take_turn
 from domain.telematics.arrivals import FASTEST_TRUCK_MPH
 from tests.factories import PLAN
 
@@ -42,7 +42,7 @@ PLAN_ID, OTHER_PLAN = UUID(int=1), UUID(int=2)
 FUEL_STOP = {**PLAN["stops"][0], "latitude": 41.0, "longitude": -86.0, "milesFromOrigin": 100.0, "gallonsToFill": 100}
 
 
-def route(status: RouteStatus = RouteStatus.ACTIVE, **changes: Any) -> DrivenRoute:
+def route(status: RouteStatus = RouteStatus.ACTIVE, **changes: Any) -> RouteToDrive:
     values: dict[str, Any] = {
         "id": UUID(int=7),
         "vehicle_id": UUID(int=8),
@@ -62,7 +62,7 @@ def route(status: RouteStatus = RouteStatus.ACTIVE, **changes: Any) -> DrivenRou
         "mpg": 6.5,
         "capacity_gallons": 200.0,
     }
-    return DrivenRoute(**values | changes)
+    return RouteToDrive(**values | changes)
 
 
 @dataclass
