@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import NamedTuple
 from uuid import UUID
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 
@@ -110,6 +111,7 @@ def take_turn(
     route: RouteToDrive, truck: StoredTruck, simulated_at: datetime, moves_at: datetime, *, speedup: int, now: datetime
 ) -> Turn:
     """The next turn of a drive whose next fix is made at `simulated_at`, by our clock at `moves_at`."""
+    truck = msgspec.structs.replace(truck)
     if route.status == RouteStatus.ACTIVE and route.explanation is not None:
         return _drive(route, truck, simulated_at, moves_at, speedup, now)
     if route.status in _BEFORE_ACTIVE and route.road_plan_id is None:
@@ -135,36 +137,39 @@ def _drive(
 ) -> Turn:
     if route.road_plan_id is None:  # it leaves the first stop now
         moves_at, truck.next_stop = now, 1
-    tracked = _tracked(route, truck, simulated_at)
     most = timedelta(seconds=MOST_FIXES * FIX_SECONDS)
     until = simulated_at + min((now - moves_at) * speedup, most)
-    way = _way_of(route)
-    trip = SimulatedTrip(
-        tracked, way.road, route.mpg, route.capacity_gallons, mile=truck.mile, refuels=_refuels(route, way, truck)
-    )
+    tracked, way = _tracked(route, truck, simulated_at), _way_of(route)
+    refuels = _refuels(route, way, truck)
+    trip = SimulatedTrip(tracked, way.road, route.mpg, route.capacity_gallons, mile=truck.mile, refuels=refuels)
     fixes: list[Position] = []
     waits = timedelta()
     while tracked.now <= until and truck.next_stop < len(route.stops) and not waits:
-        off_road = way.far_mile is not None and not truck.was_off_road
-        target = (
-            way.far_mile if off_road and way.far_mile is not None else way.stop_miles.get(truck.next_stop, trip.mile)
-        )
-        if moved := trip.drive_on(target):
-            fixes += moved
-        elif off_road:
-            fixes += tracked.stand(trip.place_at(trip.mile))
-            truck.was_off_road, waits = True, _REPLAN_WAIT
-        else:
-            fixes += tracked.stand(_point(route.stops[truck.next_stop]))
-            truck.next_stop += 1
+        more, waits = _go_on(route, way, trip, truck)
+        fixes += more
     truck.mile, truck.fuel_percent = trip.mile, max(tracked.fuel_percent, 0.0)
     has_ended = truck.next_stop >= len(route.stops)
     posted, truck.held = as_posted(fixes, truck.held, str(route.id))
     if has_ended:
         posted, truck.held = [*posted, *truck.held], []
     ahead = max(tracked.now - until, timedelta()) / speedup
-    plan_id = route.road_plan_id or route.plan_id
-    return Turn(posted, truck, tracked.now, now + ahead + waits, plan_id, has_ended)
+    return Turn(posted, truck, tracked.now, now + ahead + waits, route.road_plan_id or route.plan_id, has_ended)
+
+
+def _go_on(
+    route: RouteToDrive, way: "_Way", trip: SimulatedTrip, truck: StoredTruck
+) -> tuple[list[Position], timedelta]:
+    """Drives half a minute further; or stands at the stop, or at the far end of the detour, that is reached. Returns the
+    fixes, and the time by our clock that the truck then waits."""
+    if way.far_mile is not None and not truck.was_off_road:
+        if moved := trip.drive_on(way.far_mile):
+            return moved, timedelta()
+        truck.was_off_road = True
+        return trip.truck.stand(trip.place_at(trip.mile)), _REPLAN_WAIT
+    if moved := trip.drive_on(way.stop_miles.get(truck.next_stop, trip.mile)):
+        return moved, timedelta()
+    truck.next_stop += 1
+    return trip.truck.stand(_point(route.stops[truck.next_stop - 1])), timedelta()
 
 
 class _Way(NamedTuple):
