@@ -159,8 +159,8 @@ def _drive(
 def _go_on(
     route: RouteToDrive, way: "_Way", trip: SimulatedTrip, truck: StoredTruck
 ) -> tuple[list[Position], timedelta]:
-    """Drives half a minute further; or stands at the stop, or at the far end of the detour, that is reached. Returns the
-    fixes, and the time by our clock that the truck then waits."""
+    """Drives half a minute further; or stands at the stop, or at the far end of the detour, that is reached. Returns
+    the fixes, and the time by our clock that the truck then waits."""
     if way.far_mile is not None and not truck.was_off_road:
         if moved := trip.drive_on(way.far_mile):
             return moved, timedelta()
