@@ -43,6 +43,18 @@ def test_a_company_is_created_and_its_policy_set(cli: Cli) -> None:
     assert cli("companies", "set", company["id"], "--no-superseding", "--json").document["superseding"] is False
 
 
+def test_a_sandbox_is_told_to_drive_itself(cli: Cli) -> None:
+    company = cli("companies", "create", "--name", "Acme", "--sandbox-autodrive", "60", "--json").document["id"]
+    show = ("companies", "show", company, "--json")
+    assert cli(*show).document["sandbox_autodrive"] == "60x"
+
+    refused = cli("companies", "set", company, "--sandbox-autodrive", "4000x")
+
+    assert "off, or from 1x to 3600x such as 60x, not '4000x'" in refused.sentence
+    assert cli("companies", "set", company, "--sandbox-autodrive", "off", "--json").status == 0
+    assert cli(*show).document["sandbox_autodrive"] == "off"
+
+
 def test_the_policy_is_printed_as_text_without_json(cli: Cli, fleet: Fleet) -> None:
     result = cli("companies", "set", fleet.shown_company_id, "--stop-cost", "12.5")
 

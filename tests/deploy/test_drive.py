@@ -2,10 +2,13 @@
 
 from datetime import UTC, datetime, timedelta
 
-from deploy.drive import _feed, _load
+import pytest
+
+from deploy.drive import CannotDrive, _feed, _load
 from domain.accounts.keys import list_keys
 from domain.database import Database
 from domain.ids import shown_id
+from domain.sandbox.drives import begin_drives
 from domain.settings import Settings
 from tests.domain.helpers import imported
 from tests.factories import make_fleet
@@ -23,3 +26,14 @@ def test_the_key_of_a_drive_that_is_killed_expires(settings: Settings, database:
 
     assert key.expires_at is not None
     assert key.expires_at < now + timedelta(days=15)
+
+
+def test_a_truck_that_drives_by_itself_is_left_alone(database: Database) -> None:
+    now = datetime.now(UTC)
+    with database.transaction() as connection:
+        fleet = make_fleet(connection, sandbox_autodrive="60x")
+        route_id = imported(connection, fleet.sandbox, now=now)
+        assert begin_drives(connection, early=timedelta(hours=12), limit=1000, now=now)
+
+    with pytest.raises(CannotDrive, match="drives in the sandbox by itself"):
+        _load(database, shown_id("rte", route_id))
