@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
 
-import psycopg
 import redis
 
 from domain import clock
@@ -156,10 +155,10 @@ class Passes:
             try:
                 with self.database.transaction() as connection:
                     jobs = drives.drive_on(connection, company_id, route_ids, near_meters=radius, early=early, now=now)
-            except psycopg.Error as error:
+            except Exception as error:
                 if is_away(error):
                     raise
-                log.warning("passes.drives_failed", company_id=company_id, exc_info=True)
+                log.exception("passes.drives_failed", company_id=company_id)
                 continue
             self.jobs.put(*jobs)
         return {"drives_begun": begun}

@@ -8,11 +8,13 @@ This module alone writes `sandbox_drives`.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
+from psycopg.errors import UniqueViolation
 
 from domain.accounts.companies import AUTODRIVE_OFF
 from domain.contract.shapes import Position
@@ -145,18 +147,17 @@ def begin_drives(connection: Connection, *, early: timedelta, limit: int, now: d
     for route in sorted(_STARTABLE.all(connection, {**times, "limit": limit})):
         wish = drive_wish(route.reference, route.external_id)
         truck = StoredTruck(fuel_percent=first_fuel_percent(wish, route.reserve_percent))
-        begun += _BEGIN.execute(
-            connection,
-            {
-                "id": route.id,
-                "vehicle_id": route.vehicle_id,
-                "revision": route.revision,
-                "speedup": _own_speedup(wish, route.sandbox_autodrive),
-                "simulated_at": route.simulated_at,
-                "truck": as_json(truck),
-                "now": now,
-            },
-        ).rowcount
+        beginning = {
+            "id": route.id,
+            "vehicle_id": route.vehicle_id,
+            "revision": route.revision,
+            "speedup": _own_speedup(wish, route.sandbox_autodrive),
+            "simulated_at": route.simulated_at,
+            "truck": as_json(truck),
+            "now": now,
+        }
+        with suppress(UniqueViolation), connection.transaction():  # another leader has begun a drive of this truck
+            begun += _BEGIN.execute(connection, beginning).rowcount
     return begun
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from domain.lifecycle import Environment
 from domain.queue.jobs import QUEUES
 from domain.settings import Settings
 from ingress.process import free_port
@@ -45,6 +46,15 @@ def test_metrics_count_requests_and_queues(client: Client, metrics: Metrics) -> 
     age = metrics.value("fuelroute_queue_measurement_age_seconds")
     assert age is not None
     assert age < 30
+
+
+def test_rehearsed_errors_are_measured_as_no_errors(service: Service, metrics: Metrics) -> None:
+    with service.new_tenant(Environment.SANDBOX) as sandbox:
+        assert sandbox.push(route_body(datetime.now(UTC), externalId="SANDBOX-HTTP-500")).status_code == 500
+
+    requests = {"method": "POST", "path": "/v1/routes"}
+    assert metrics.value("fuelroute_request_seconds_count", **requests, status="rehearsed") == 1
+    assert metrics.value("fuelroute_request_seconds_count", **requests, status="500") is None
 
 
 def test_metrics_have_no_labels_with_text_of_callers(client: Client, metrics: Metrics) -> None:
