@@ -20,7 +20,7 @@ from domain.accounts.companies import AUTODRIVE_OFF
 from domain.contract.shapes import Position
 from domain.database import Connection, Tenant, as_json
 from domain.documents import FuelPlanDocument, StopDocument, TimelineEntry
-from domain.lifecycle import Environment
+from domain.lifecycle import Environment, RouteStatus
 from domain.magic_values import DEFAULT_SPEEDUP, DriveWish, drive_wish
 from domain.observability import get_logger
 from domain.planning.plan_inputs import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
@@ -323,27 +323,42 @@ def _turn(drive: _Drive, now: datetime) -> Turn | None:
 
 
 class ShownDrive(NamedTuple):
-    """A drive as the console shows it."""
+    """The drive of a route of the sandbox, as the console shows it."""
 
     own_speedup: int | None
     company_speed: str
-    simulated_at: datetime
+    simulated_at: datetime | None
+    """None: it has not begun."""
     ended_at: datetime | None
+    status: str
+    """Status and names of the route."""
+    reference: str | None
+    external_id: str
 
     @property
     def speed(self) -> str:
-        """Such as `60x`; `off`: the drive stands still."""
+        """Such as `60x`; `off`: the truck stands still."""
         return f"{self.own_speedup}x" if self.own_speedup is not None else self.company_speed
+
+    @property
+    def is_awaited(self) -> bool:
+        """A simulated truck drives the route soon, or once an earlier route of its truck has ended."""
+        is_wanted = self.company_speed != AUTODRIVE_OFF or drive_wish(self.reference, self.external_id) is not None
+        return self.simulated_at is None and self.status == RouteStatus.DRAFT and is_wanted
 
 
 _READ = Statement(
     ShownDrive,
-    "SELECT d.own_speedup, c.sandbox_autodrive AS company_speed, d.simulated_at, d.ended_at FROM sandbox_drives d"
-    " JOIN companies c ON c.id = d.company_id"
-    " WHERE d.company_id = %s AND d.environment = 'sandbox' AND d.route_id = %s",
+    """
+    SELECT d.own_speedup, c.sandbox_autodrive AS company_speed, d.simulated_at, d.ended_at, r.status, r.reference,
+           r.external_id
+    FROM routes r JOIN companies c ON c.id = r.company_id LEFT JOIN sandbox_drives d ON d.route_id = r.id
+    WHERE r.company_id = %s AND r.environment = 'sandbox' AND r.id = %s
+    """,
 )
 
 
 def read_drive(connection: Connection, company_id: UUID, route_id: UUID) -> ShownDrive | None:
-    """The drive of a route, under way or ended. None for a route that no simulated truck drives by itself."""
-    return _READ.first(connection, (company_id, route_id))
+    """The drive of a route: awaited, under way or ended. None for a route that no simulated truck drives by itself."""
+    drive = _READ.first(connection, (company_id, route_id))
+    return drive if drive is not None and (drive.simulated_at is not None or drive.is_awaited) else None

@@ -339,7 +339,9 @@ def test_the_page_of_a_driven_route_says_that_its_times_are_simulated(world: Wor
     fleet = world.new_fleet()
     route_id = stored(world, fleet, sandbox=True, reference="SANDBOX-DRIVE-300X")
     browser = world.browser(Role.VIEWER, fleet)
-    assert "simulated" not in words(browser.look(page_of(route_id)))
+    assert "A simulated truck will drive this route" in words(browser.look(page_of(route_id)))
+    ordinary = stored(world, fleet, sandbox=True, vehicle={"unitNumber": "102"})
+    assert "simulated" not in words(browser.look(page_of(ordinary)))
 
     with world.database.transaction() as connection:
         assert begin_drives(connection, early=timedelta(hours=12), limit=1000, now=datetime.now(UTC))
