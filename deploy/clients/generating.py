@@ -23,6 +23,8 @@ TYPESCRIPT_MODELS = TYPESCRIPT / "src" / "models.ts"
 _CHECKED_BY_THE_SERVICE = {"minLength", "maxLength", "pattern", "minimum", "maximum", "minItems", "maxItems"}
 """Limits that a client does not check: a newer service may have others, and tells every fault by name."""
 
+_RENAMED_FIELD = "field_: str = field(name='field')"
+"""The generator keeps away from the name of msgspec's function, which the class does not use."""
 _OPEN_ENUM = "from fuelroute_client.open_values import StrEnum"
 
 
@@ -60,13 +62,17 @@ def python_models() -> str:
         *("--custom-file-header", '"""The shapes of the API. Made by deploy/clients/generate: change nothing here."""'),
         given=msgspec.json.encode(loosened()),
     )
-    relative = made.replace(_OPEN_ENUM, "from .open_values import StrEnum")  # it is imported from two places
-    assert relative != made, f"the generator no longer writes {_OPEN_ENUM!r}"  # noqa: S101
+    for written, wanted in (
+        (_OPEN_ENUM, "from .open_values import StrEnum"),  # it is imported from two places
+        (_RENAMED_FIELD, "field: str"),
+    ):
+        assert written in made, f"the generator no longer writes {written!r}"  # noqa: S101
+        made = made.replace(written, wanted)
     formatted = ("ruff", "format", "--quiet", "--stdin-filename", str(PYTHON_MODELS), "-")
     sorted_imports = ("ruff", "check", "--quiet", "--fix-only", "--stdin-filename", str(PYTHON_MODELS), "-")
     for arguments in (sorted_imports, formatted):
-        relative = _output(sys.executable, "-m", *arguments, given=relative.encode())
-    return relative
+        made = _output(sys.executable, "-m", *arguments, given=made.encode())
+    return made
 
 
 def typescript_models() -> str:

@@ -31,6 +31,7 @@ GUIDES = (
     "polling",
     "errors",
     "rate-limits",
+    "sandbox",
     "telematics",
     "fuel-plans",
     "clients",

@@ -1,13 +1,13 @@
 """no message of the sandbox is claimed for a gateway
 
-Revision ID: 20261125v
-Revises: 20261125u
+Revision ID: 20261125f
+Revises: 20261125e
 """
 
 from alembic import op
 
-revision = "20261125v"
-down_revision = "20261125u"
+revision = "20261125f"
+down_revision = "20261125e"
 branch_labels = None
 depends_on = None
 

@@ -1,13 +1,13 @@
 """the messages of before fulfil that too
 
-Revision ID: 20261125w
-Revises: 20261125v
+Revision ID: 20261125g
+Revises: 20261125f
 """
 
 from alembic import op
 
-revision = "20261125w"
-down_revision = "20261125v"
+revision = "20261125g"
+down_revision = "20261125f"
 branch_labels = None
 depends_on = None
 

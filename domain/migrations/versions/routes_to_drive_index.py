@@ -1,15 +1,15 @@
 """an index of drafts that ask a simulated truck to drive them
 
-Revision ID: 20261125u
-Revises: 20261125t
+Revision ID: 20261125e
+Revises: 20261125d
 """
 
 import sqlalchemy as sa
 
 from domain.migrations.indexes import create_index_concurrently
 
-revision = "20261125u"
-down_revision = "20261125t"
+revision = "20261125e"
+down_revision = "20261125d"
 branch_labels = None
 depends_on = None
 

@@ -1,14 +1,14 @@
 """the speed at which a company's sandbox drives itself
 
-Revision ID: 20261125s
-Revises: 20261124d
+Revision ID: 20261125c
+Revises: 20261125b
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "20261125s"
-down_revision = "20261124d"
+revision = "20261125c"
+down_revision = "20261125b"
 branch_labels = None
 depends_on = None
 

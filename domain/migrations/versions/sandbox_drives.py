@@ -1,7 +1,7 @@
 """drives of simulated trucks in the sandbox
 
-Revision ID: 20261125t
-Revises: 20261125s
+Revision ID: 20261125d
+Revises: 20261125c
 """
 
 import sqlalchemy as sa
@@ -10,8 +10,8 @@ from sqlalchemy.dialects import postgresql
 
 from domain.migrations.row_security import protect, visible
 
-revision = "20261125t"
-down_revision = "20261125s"
+revision = "20261125d"
+down_revision = "20261125c"
 branch_labels = None
 depends_on = None
 

@@ -116,7 +116,7 @@ def test_errors_say_what_is_wrong(fuelroute: Fuelroute, client: Client) -> None:
         stranger.me()
 
     assert (refused.value.status, refused.value.code) == (400, "validation_error")
-    assert [fault.field_ for fault in refused.value.errors] == ["stops[1].latitude"]
+    assert [fault.field for fault in refused.value.errors] == ["stops[1].latitude"]
     assert refused.value.request_id
     assert (unknown.value.status, unknown.value.code) == (404, "not_found")
     assert (strange.value.status, strange.value.code) == (401, "unauthorized")

@@ -38,7 +38,7 @@ class ApiError(FuelrouteError):
         self.retry_after_seconds = retry_after_seconds
 
     def __str__(self) -> str:
-        faults = "".join(f"; {fault.field_ or 'body'}: {fault.message}" for fault in self.errors)
+        faults = "".join(f"; {fault.field or 'body'}: {fault.message}" for fault in self.errors)
         request = f" (request {self.request_id})" if self.request_id else ""
         return f"{self.status} {self.code}: {self.detail}{faults}{request}"
 

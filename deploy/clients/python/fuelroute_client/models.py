@@ -58,7 +58,7 @@ class FieldFault(Struct, kw_only=True):
     One invalid field: a JSON path into the body (`stops[1].latitude`), or a query parameter's name.
     """
 
-    field_: str = field(name="field")
+    field: str
     message: str
 
 
