@@ -25,10 +25,11 @@ def measured(service: Service) -> Measured:
 
 
 def test_a_running_service_has_no_alert(service: Service) -> None:
-    seen = eventually(lambda: measured(service), lambda seen: not find_alerts(seen, now=datetime.now(UTC)))
+    passes = {"import pass", "sweep", "autodrive", "housekeeping"}
+    seen = eventually(lambda: measured(service), lambda seen: {one.name for one in seen.passes} == passes)
 
+    assert eventually(lambda: find_alerts(measured(service), now=datetime.now(UTC)), lambda alerts: not alerts) == []
     assert {queue for worker in seen.workers for queue in worker.queues} == set(QUEUES)
-    assert {one.name for one in seen.passes} == {"import pass", "sweep", "housekeeping"}
     assert not any(one.failed for one in seen.passes)
     later = eventually(lambda: measured(service), lambda later: later.workers[0].beat_at > seen.workers[0].beat_at)
     assert later.workers[0].started_at == seen.workers[0].started_at

@@ -339,7 +339,10 @@ def test_a_correction_that_failed_for_good_does_not_count(trip: Trip) -> None:
 
 
 @pytest.mark.parametrize("sent", [False, True])
-def test_a_plan_whose_message_is_on_its_way_is_reviewed_afterwards(trip: Trip, sent: bool) -> None:
+def test_a_plan_whose_message_is_on_its_way_is_reviewed_afterwards(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, sent: bool
+) -> None:
+    trip = Trip(connection, fleet, settings, now, fleet.live)  # no message of the sandbox is ever claimed
     if sent:
         trip.send()
         trip.report(JOLIET, 70, 70)
