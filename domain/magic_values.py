@@ -30,7 +30,7 @@ MAGIC_VALUES = (
     MagicValue(
         _NAME,
         "SANDBOX-DRIVE",
-        "A simulated truck drives the route, 60 times as fast as the clock: draft, planned, active, completed."
+        "A simulated truck drives the route at the company's speed, else at 60X: draft, planned, active, completed."
         " While it is active, a push or a cancel answers 409 route_active.",
     ),
     MagicValue(
