@@ -10,7 +10,7 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-IdKind = Literal["cmp", "key", "veh", "drv", "rte", "pln", "msg", "usr", "req", "imp"]
+IdKind = Literal["cmp", "key", "veh", "drv", "rte", "pln", "msg", "usr", "req", "imp", "whe", "evt"]
 
 KIND_OF: dict[str, IdKind] = {
     "company_id": "cmp",
@@ -25,6 +25,8 @@ KIND_OF: dict[str, IdKind] = {
     "plan_id": "pln",
     "message_id": "msg",
     "user_id": "usr",
+    "endpoint_id": "whe",
+    "event_id": "evt",
 }
 """The kind of an id, by its name in log events and documents."""
 

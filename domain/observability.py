@@ -22,6 +22,7 @@ ROUTES_IMPORTED = Counter("fuelroute_routes_imported_total", "Import outcomes, b
 FIXES_RECEIVED = Counter("fuelroute_fixes_received_total", "GPS fixes received, by what became of them", ["outcome"])
 PLANS_MADE = Counter("fuelroute_plans_total", "Plans, by outcome", ["outcome"])
 MESSAGES = Counter("fuelroute_messages_total", "Messages to drivers, by outcome", ["outcome"])
+WEBHOOKS = Counter("fuelroute_webhook_attempts_total", "Attempts to deliver webhooks, by outcome", ["outcome"])
 REQUESTS = Histogram(
     "fuelroute_request_seconds",
     "HTTP requests",

@@ -192,6 +192,24 @@ class Settings(BaseSettings):
         "", description="Message gateways inside the network: hosts and networks (CIDR), separated by commas"
     )
 
+    webhook_timeout_seconds: float = Field(
+        10, gt=0, le=600, description="How long one attempt at the delivery of a webhook may take"
+    )
+    webhook_retry_hours: float = Field(
+        24, gt=0, le=24 * MAX_DAYS, description="How long the delivery of a webhook is tried again"
+    )
+    webhook_failing_days: float = Field(
+        5, gt=0, le=MAX_DAYS, description="A webhook endpoint that took nothing for so long is disabled"
+    )
+    webhook_retention_days: float = Field(
+        30, gt=0, le=MAX_DAYS, description="How long webhook events, their payloads and the answers are kept"
+    )
+    webhook_allowed_hosts: str = Field(
+        "",
+        description="Webhook endpoints inside the network: hosts and networks (CIDR), separated by commas. They alone"
+        " may use http://",
+    )
+
     metrics_port: str | None = Field(
         None,
         description="Port for a process's metrics, or ports such as 9100-9119 of which each process takes the first"

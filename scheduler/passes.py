@@ -28,6 +28,7 @@ from domain.queue.jobs import (
     JOB_TRUCKS,
     Job,
     build_plan_job,
+    deliver_webhooks_job,
     import_due_job,
     import_routes_job,
     in_batches,
@@ -44,6 +45,8 @@ from domain.sandbox import drives
 from domain.settings import Settings
 from domain.telematics import position_partitions
 from domain.telematics.tracks import lost_processing
+from domain.webhooks.deliveries import due_endpoints
+from domain.webhooks.delivery_log import forget_events
 
 log = get_logger(__name__)
 
@@ -115,6 +118,7 @@ class Passes:
             doubtful = review_requests.due_reviews(connection, now=now)
             unsent = due_messages(connection, now=now)
             changes.mark(connection, every=_MARK_EVERY)
+            endpoints = due_endpoints(connection, now=now)
         jobs: list[Job] = [
             import_due_job(company_id, portion)
             for company_id, routes in pending.items()
@@ -128,12 +132,14 @@ class Passes:
         jobs += (build_plan_job(route_id, company_id) for route_id, company_id in planless.items())
         jobs += (review_plan_job(route_id, company_id) for route_id, company_id in doubtful.items())
         jobs += (send_message_job(message_id, company_id) for message_id, company_id in unsent.items())
+        jobs += (deliver_webhooks_job(endpoint_id, company_id) for endpoint_id, company_id in endpoints.items())
         moved = {
             "imports": sum(pending.values()),
             "vehicles": sum(map(len, tracks.values())),
             "plans": len(planless),
             "reviews": len(doubtful),
             "messages": len(unsent),
+            "webhook_endpoints": len(endpoints),
         }
         if jobs:
             self.jobs.put_once(*jobs)
@@ -220,6 +226,7 @@ class Passes:
                 settings.request_log_days,
                 _REQUESTS,
             ),
+            ("webhook_events", forget_events, settings.webhook_retention_days, _PORTION),
             ("sessions", sessions.forget_sessions, sessions.LONGEST_DAYS, _PORTION),
             ("audit_entries", audit.forget_entries, settings.audit_retention_days, _PORTION),
             ("sign_in_attempts", attempts.forget_attempts, 0, _PORTION),

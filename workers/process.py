@@ -16,6 +16,7 @@ from workers.context import Context
 from workers.health import add_worker_checks
 from workers.job_companies import JobCompanies
 from workers.presence import Presence
+from workers.webhook_hints import WebhookHints
 
 log = get_logger(__name__)
 
@@ -31,6 +32,7 @@ def run(settings: Settings, health: Health, queues: Sequence[str] = QUEUES) -> i
     broker.add_middleware(companies)
     with Database.of(settings, visible=companies.visible) as database:
         context = Context(settings, database, JobQueue.of(settings), companies)
+        broker.add_middleware(WebhookHints(context))
         for queue in queues:  # a process loads only what its queues need
             importlib.import_module(f"workers.{queue}").register(broker, context)
         worker = FuelrouteWorker(broker, queues, threads=settings.worker_threads)

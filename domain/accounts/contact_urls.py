@@ -5,14 +5,12 @@ parameters listed here are allowed, and no host that is known to be inside our o
 messages over, and looks at the addresses that a host's name resolves to.
 """
 
-import ipaddress
 import re
-import socket
-import unicodedata
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
-from domain.settings import Settings, get_settings
+from domain.accounts.allowed_hosts import AllowedHosts
+from domain.settings import get_settings
 
 _GENERAL = frozenset({"to", "from", "name", "user", "pass", "password", "port", "format"})
 _MAIL = frozenset({"cc", "bcc", "reply", "region", "batch"})
@@ -70,52 +68,6 @@ _LIKE = "such as mailtos://user:password@host"
 NOT_PUBLIC = "is not on the public internet; FUELROUTE_MESSAGE_ALLOWED_HOSTS names the exceptions"
 
 _ONE_URL = re.compile(r"[^\s\x00-\x1f\x7f-\x9f]+")
-_LOCAL_NAMES = ("localhost", "local", "localdomain", "internal", "intranet", "lan", "home.arpa")
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
-_NEVER_PUBLIC = tuple(
-    map(
-        ipaddress.ip_network,
-        (
-            "168.63.129.16/32",  # Azure: metadata and the machine's agent
-            "100.100.100.200/32",  # Alibaba Cloud: metadata
-            "192.0.0.0/24",  # Oracle Cloud has metadata at 192.0.0.192
-            "169.254.0.0/16",  # every other cloud
-            "161.26.0.0/16",  # IBM Cloud: services within its own network
-            "166.8.0.0/14",
-            "192.88.99.0/24",  # relays to IPv6
-            "fd00::/8",  # AWS has metadata at fd00:ec2::254, Google at fd20:ce::254
-            "3fff::/20",  # examples
-        ),
-    )
-)
-"""Addresses that can be reached only from inside some network, whatever this version of Python calls them."""
-
-_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-
-class AllowedHosts(NamedTuple):
-    """The operator's own gateways: they may stand inside the network."""
-
-    names: frozenset[str] = frozenset()
-    networks: tuple[_Network, ...] = ()
-
-    @classmethod
-    def of(cls, settings: Settings) -> "AllowedHosts":
-        names, networks = set(), []
-        for entry in filter(None, map(str.strip, settings.message_allowed_hosts.split(","))):
-            try:
-                networks.append(ipaddress.ip_network(entry, strict=False))
-            except ValueError:
-                names.add(entry.lower().rstrip("."))
-        return cls(frozenset(names), tuple(networks))
-
-    def have(self, host: str) -> bool:
-        return host.lower().rstrip(".") in self.names
-
-    def take(self, address: _Address) -> bool:
-        """True when a connection to this address is allowed."""
-        return any(address in network for network in self.networks) or _is_public(address)
 
 
 def fault_of(url: str, allowed: AllowedHosts | None = None) -> str | None:
@@ -151,7 +103,7 @@ def gateway_of(url: str, allowed: AllowedHosts) -> Any:
     if gateway is None:
         raise UnusableContact(f"is not a URL that Apprise can use, {_LIKE}")
     own_host = _OWN_HOST.fullmatch(parsed["schema"]) and getattr(gateway, "mode", None) != "cloud"
-    if own_host and not _may_be_called(getattr(gateway, "smtp_host", None) or gateway.host or "", allowed):
+    if own_host and not allowed.may_take(getattr(gateway, "smtp_host", None) or gateway.host or ""):
         raise UnusableContact(f"names a host that {NOT_PUBLIC}")
     return gateway
 
@@ -164,38 +116,3 @@ def _asset() -> Any:
     return apprise.AppriseAsset(
         app_id="Fuelroute", http_redirects=False, allow_templates=False, service_timeout=0, storage_mode="memory"
     )
-
-
-def _may_be_called(host: str, allowed: AllowedHosts) -> bool:
-    """Judges a host without resolving it. The host may be written in any way that a resolver understands."""
-    name = unicodedata.normalize("NFKC", host).strip("[]").rstrip(".").lower()
-    if allowed.have(name):
-        return True
-    if (address := literal_address(name)) is not None:
-        return allowed.take(address)
-    return "." in name and not any(name == local or name.endswith(f".{local}") for local in _LOCAL_NAMES)
-
-
-def literal_address(host: str) -> _Address | None:
-    try:
-        return ipaddress.ip_address(host)
-    except ValueError:
-        pass
-    try:
-        return ipaddress.IPv4Address(socket.inet_aton(host))  # 127.1, 0x7f000001, 2130706433, 0177.0.0.1
-    except (OSError, ValueError):
-        return None
-
-
-def _is_public(address: _Address) -> bool:
-    if isinstance(address, ipaddress.IPv6Address):
-        inner = address.ipv4_mapped or address.sixtofour
-        if address in _NAT64:
-            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        if inner is not None:
-            return _is_public(inner)
-        if address.is_site_local or address.teredo is not None:
-            return False
-    if any(address in network for network in _NEVER_PUBLIC):
-        return False
-    return address.is_global and not (address.is_multicast or address.is_reserved)

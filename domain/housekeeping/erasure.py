@@ -76,7 +76,7 @@ _DELETE_OF_COMPANY = [
             "vehicles",
             "drivers",
         ),
-        *("audit_log", "csv_imports"),
+        *("audit_log", "csv_imports", "webhook_events", "webhook_endpoints"),
         *("route_count_deltas", "route_counts"),  # in this order: what is being folded goes from the one to the other
     )
 ]
@@ -177,7 +177,7 @@ def erase_driver(transaction: Transaction, company_id: UUID, driver_id: UUID, *,
     for batch in in_batches([route.id for route in routes], _PORTION):
         with transaction() as connection:
             _blank_routes(connection, batch)
-    for blank in _BLANK_WRITTEN:
+    for blank in (*_BLANK_WRITTEN, _BLANK_PAYLOADS):
         with transaction() as connection:  # of its own: it locks rows here and there
             blank.execute(connection, {"company_id": company_id, "driver_id": driver_id})
     with transaction() as connection:
@@ -217,9 +217,19 @@ _BLANK_WRITTEN = [
         ("routes", "closed_reason"),
         ("route_events", "detail"),
         ("messages", "error"),
+        ("webhook_attempts", "answer"),
     )
 ]
 """Texts that name the driver, also where another one drives. Subjects in the audit log are ids only."""
+_BLANK_PAYLOADS = Command(
+    f"""
+    WITH named AS (
+        SELECT id FROM webhook_events WHERE company_id = %(company_id)s AND {_NAMED_IN.format("payload")}
+        ORDER BY id FOR UPDATE)
+    UPDATE webhook_events it SET payload = NULL FROM named WHERE it.id = named.id
+    """  # noqa: S608 (constants of this module)
+)
+"""A delivery that is still to be made tells of the route as it is then. Workers lock the events in the same order."""
 _DELETE_ENTRIES = Command("DELETE FROM audit_log WHERE company_id = %s AND subject = %s")
 """Deletes the entries about changes of a driver by hand: the reason of a retirement may name the driver."""
 

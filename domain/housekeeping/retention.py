@@ -40,7 +40,7 @@ _LOCK_FINISHED = Statement(
 _DELETE = [
     *(
         Command(f"DELETE FROM {table} WHERE route_id = ANY(%s)")  # noqa: S608
-        for table in ("messages", "route_events", "visits", "savings", "sandbox_drives", "plans")
+        for table in ("webhook_events", "messages", "route_events", "visits", "savings", "sandbox_drives", "plans")
     ),
     Command("DELETE FROM routes WHERE id = ANY(%s)"),
 ]

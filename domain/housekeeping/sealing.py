@@ -1,10 +1,12 @@
-"""Seals stored contacts, and secrets of one-time codes, that are in the clear or under an older key."""
+"""Seals stored contacts, secrets of one-time codes and of webhook endpoints that are in the clear or under an older
+key."""
 
 from domain.accounts.companies import lock_to_seal, seal_message_urls
 from domain.accounts.contacts import Contacts, Sealed
 from domain.accounts.users import seal_totp_secrets
 from domain.database import Connection
 from domain.fleet.drivers import seal_contacts
+from domain.webhooks.endpoints import seal_secrets
 
 
 def seal_stored(connection: Connection, contacts: Contacts) -> Sealed:
@@ -16,6 +18,6 @@ def seal_stored(connection: Connection, contacts: Contacts) -> Sealed:
     urls = seal_message_urls(connection, companies, contacts)
     drivers = seal_contacts(connection, companies, contacts)
     secrets = seal_totp_secrets(connection, contacts)
-    return Sealed(
-        urls.sealed + drivers.sealed + secrets.sealed, urls.unreadable + drivers.unreadable + secrets.unreadable
-    )
+    endpoints = seal_secrets(connection, contacts)
+    all_of_them = (urls, drivers, secrets, endpoints)
+    return Sealed(sum(one.sealed for one in all_of_them), sum(one.unreadable for one in all_of_them))

@@ -22,7 +22,8 @@ import apprise
 import requests
 import urllib3
 
-from domain.accounts.contact_urls import NOT_PUBLIC, AllowedHosts, UnusableContact, gateway_of, literal_address
+from domain.accounts.allowed_hosts import AllowedHosts, literal_address
+from domain.accounts.contact_urls import NOT_PUBLIC, UnusableContact, gateway_of
 
 _MAX_BYTES = 1 << 20
 """So much of a gateway's unpacked answer is read. An answer may have no end, or unpack to far more than was sent."""

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Literal, NamedTuple
 from uuid import UUID
 
-from domain.accounts.contact_urls import AllowedHosts
+from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import Contacts, UnreadableContact, is_sealed
 from domain.backoff import backoff
 from domain.database import Connection

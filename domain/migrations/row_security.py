@@ -36,10 +36,11 @@ def _is_named(column: str, setting: str, kind: str, *, or_null: bool = False) ->
 def protect(table: str, condition: str) -> None:
     """Let the service read and write the rows of a table that fulfil the condition, and no others. Each table has a
     transaction of its own."""
-    in_own_transaction(partial(_protect, table, condition))
+    in_own_transaction(partial(protect_new, table, condition))
 
 
-def _protect(table: str, condition: str) -> None:
+def protect_new(table: str, condition: str) -> None:
+    """The same for a table that this migration makes, in the migration's own transaction."""
     open_to_service(table)
     op.execute(f"DROP POLICY IF EXISTS visible ON {table}")  # of a run that was stopped
     op.execute(f"CREATE POLICY visible ON {table} TO {SERVICE_ROLE} USING ({condition}) WITH CHECK ({condition})")

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
-QUEUES = ("imports", "arrivals", "plans", "messages")
+QUEUES = ("imports", "arrivals", "plans", "messages", "webhooks")
 JOB_ITEMS = 256
 """Ids in one job at most: large enough that a job's fixed cost vanishes, small enough for a short transaction."""
 
@@ -82,6 +82,12 @@ def review_plan_job(route_id: UUID, company_id: UUID | None = None) -> Job:
 def send_message_job(message_id: UUID, company_id: UUID | None = None) -> Job:
     """Send one message to its driver."""
     return Job("messages.send", "messages", {"message_id": message_id}, f"messages.send {message_id}", company_id)
+
+
+def deliver_webhooks_job(endpoint_id: UUID, company_id: UUID) -> Job:
+    """Deliver the events that are due to one endpoint of webhooks."""
+    payload = {"endpoint_id": endpoint_id, "company_id": company_id}
+    return Job("webhooks.deliver", "webhooks", payload, f"webhooks.deliver {endpoint_id}", company_id)
 
 
 Id = TypeVar("Id")

@@ -9,6 +9,6 @@ row of all companies, so keys by id do not contain the company: the entries of t
 third.
 """
 
-from domain.tables import accounts, fleet, operations, plans, routes, sandbox, stations, telematics
+from domain.tables import accounts, fleet, operations, plans, routes, sandbox, stations, telematics, webhooks
 
-__all__ = ["accounts", "fleet", "operations", "plans", "routes", "sandbox", "stations", "telematics"]
+__all__ = ["accounts", "fleet", "operations", "plans", "routes", "sandbox", "stations", "telematics", "webhooks"]

@@ -27,6 +27,7 @@ ORDER = (
     "savings",
     "routes",
     "sandbox",
+    "webhooks",
     "ifta",
     "requests",
     "operations",

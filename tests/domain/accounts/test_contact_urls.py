@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from domain.accounts import contact_urls
-from domain.accounts.contact_urls import AllowedHosts, fault_of
+from domain.accounts.allowed_hosts import AllowedHosts
+from domain.accounts.contact_urls import fault_of
 from domain.settings import Settings
 
 pytestmark = [

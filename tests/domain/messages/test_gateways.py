@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 import requests
 
-from domain.accounts.contact_urls import AllowedHosts, fault_of
+from domain.accounts.allowed_hosts import AllowedHosts
+from domain.accounts.contact_urls import fault_of
 from domain.messages import gateways
 from domain.messages.gateways import Fault, call_gateway
 from tests.gateway import HOST, Gateway, running_gateway

@@ -1,0 +1,109 @@
+"""The hosts that URLs of a company may lead to: contacts of drivers, and endpoints of webhooks.
+
+Companies bring these URLs, so they are treated as hostile: they lead to the public internet, and inside our own network
+only to the hosts that the operator names.
+"""
+
+import ipaddress
+import socket
+import unicodedata
+from typing import NamedTuple
+
+from domain.settings import Settings
+
+_LOCAL_NAMES = ("localhost", "local", "localdomain", "internal", "intranet", "lan", "home.arpa")
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_NEVER_PUBLIC = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "168.63.129.16/32",  # Azure: metadata and the machine's agent
+            "100.100.100.200/32",  # Alibaba Cloud: metadata
+            "192.0.0.0/24",  # Oracle Cloud has metadata at 192.0.0.192
+            "169.254.0.0/16",  # every other cloud
+            "161.26.0.0/16",  # IBM Cloud: services within its own network
+            "166.8.0.0/14",
+            "192.88.99.0/24",  # relays to IPv6
+            "fd00::/8",  # AWS has metadata at fd00:ec2::254, Google at fd20:ce::254
+            "3fff::/20",  # examples
+        ),
+    )
+)
+"""Addresses that can be reached only from inside some network, whatever this version of Python calls them."""
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class AllowedHosts(NamedTuple):
+    """The operator's own hosts: they may stand inside the network."""
+
+    names: frozenset[str] = frozenset()
+    networks: tuple[_Network, ...] = ()
+
+    @classmethod
+    def of(cls, settings: Settings) -> "AllowedHosts":
+        """The exceptions for message gateways."""
+        return cls.read(settings.message_allowed_hosts)
+
+    @classmethod
+    def of_webhooks(cls, settings: Settings) -> "AllowedHosts":
+        """The exceptions for endpoints of webhooks."""
+        return cls.read(settings.webhook_allowed_hosts)
+
+    @classmethod
+    def read(cls, entries: str) -> "AllowedHosts":
+        names, networks = set(), []
+        for entry in filter(None, map(str.strip, entries.split(","))):
+            try:
+                networks.append(ipaddress.ip_network(entry, strict=False))
+            except ValueError:
+                names.add(entry.lower().rstrip("."))
+        return cls(frozenset(names), tuple(networks))
+
+    def have(self, host: str) -> bool:
+        """True when the operator names this host, whatever its address."""
+        return host.lower().rstrip(".") in self.names
+
+    def take(self, address: Address) -> bool:
+        """True when a connection to this address is allowed."""
+        return any(address in network for network in self.networks) or _is_public(address)
+
+    def exempts(self, host: str) -> bool:
+        """True when the operator names this host, or a network that has its literal address."""
+        address = literal_address(host.strip("[]"))
+        return self.have(host) or (address is not None and any(address in network for network in self.networks))
+
+    def may_take(self, host: str) -> bool:
+        """Judges a host without resolving it. The host may be written in any way that a resolver understands."""
+        name = unicodedata.normalize("NFKC", host).strip("[]").rstrip(".").lower()
+        if self.have(name):
+            return True
+        if (address := literal_address(name)) is not None:
+            return self.take(address)
+        return "." in name and not any(name == local or name.endswith(f".{local}") for local in _LOCAL_NAMES)
+
+
+def literal_address(host: str) -> Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        pass
+    try:
+        return ipaddress.IPv4Address(socket.inet_aton(host))  # 127.1, 0x7f000001, 2130706433, 0177.0.0.1
+    except (OSError, ValueError):
+        return None
+
+
+def _is_public(address: Address) -> bool:
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour
+        if address in _NAT64:
+            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        if inner is not None:
+            return _is_public(inner)
+        if address.is_site_local or address.teredo is not None:
+            return False
+    if any(address in network for network in _NEVER_PUBLIC):
+        return False
+    return address.is_global and not (address.is_multicast or address.is_reserved)

@@ -1,0 +1,122 @@
+"""Webhooks: the endpoints of companies, the events that were captured for them, their deliveries, each attempt."""
+
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import BigInteger, CheckConstraint, Column, ForeignKey, Identity, Index, Text, text
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlmodel import Field, SQLModel
+
+from domain.lifecycle import Environment
+from domain.tables.columns import is_one_of, time_column, with_default
+
+
+class WebhookEndpoints(SQLModel, table=True):
+    """A URL of a company that is told of events of one environment."""
+
+    __tablename__ = "webhook_endpoints"
+    __table_args__ = (
+        CheckConstraint(is_one_of("environment", Environment), name="environment"),
+        Index("webhook_endpoints_by_company", "company_id", "environment"),
+    )
+
+    id: UUID = Field(primary_key=True)
+    company_id: UUID = Field(foreign_key="companies.id")
+    environment: str
+    url: str
+    description: str = with_default("''")
+    event_types: list[str] | None = Field(default=None, sa_column=Column(ARRAY(Text)))
+    """The types that it wants; NULL: all."""
+    secret: str
+    """Sealed like contacts; see `accounts/contacts.py`."""
+    former_secret: str | None = None
+    """The secret before the last rotation. It signs beside the new one until `former_secret_until`."""
+    former_secret_until: datetime | None = time_column(null=True)
+    created_at: datetime = time_column(now=True)
+    disabled_at: datetime | None = time_column(null=True)
+    """Since then nothing is captured for it."""
+    disabled_reason: str | None = None
+    failing_since: datetime | None = time_column(null=True)
+    """The first failed attempt since the last delivery."""
+
+
+class WebhookEvents(SQLModel, table=True):
+    """A change of a route that was captured because an enabled endpoint wants to know of it. A trigger on `routes`
+    writes it, in the transaction that changes the route."""
+
+    __tablename__ = "webhook_events"
+
+    id: UUID = Field(primary_key=True)
+    """A UUIDv7, so it tells the event's age."""
+    company_id: UUID = Field(index=True)
+    environment: str
+    route_id: UUID | None = Field(default=None, index=True)
+    """NULL: an event that a person sent as a test."""
+    type: str
+    at: datetime = time_column()
+    payload: str | None = None
+    """The body as it is sent. NULL: not prepared yet, or erased; then the next attempt prepares it."""
+
+
+class WebhookDeliveries(SQLModel, table=True):
+    """An event on its way to an endpoint."""
+
+    __tablename__ = "webhook_deliveries"
+    __table_args__ = (
+        CheckConstraint("status IN ('pending', 'delivered', 'failed')", name="status"),
+        Index("webhook_deliveries_by_event", "event_id", "endpoint_id", unique=True),
+        Index("webhook_deliveries_by_endpoint", "endpoint_id", "number"),
+        Index("webhook_deliveries_due", "endpoint_id", "retry_at", postgresql_where=text("status = 'pending'")),
+        Index(
+            "webhook_deliveries_in_order",
+            "endpoint_id",
+            "route_id",
+            "number",
+            postgresql_where=text("status = 'pending'"),
+        ),
+    )
+
+    number: int | None = Field(default=None, sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
+    """Ascends with the changes of a route: the order in which an endpoint learns of them."""
+    endpoint_id: UUID
+    event_id: UUID = Field(
+        sa_column=Column(ForeignKey("webhook_events.id", ondelete="CASCADE"), nullable=False),
+    )
+    company_id: UUID
+    environment: str
+    route_id: UUID | None = None
+    status: str = with_default("'pending'")
+    attempts: int = with_default("0")
+    failures: int = with_default("0")
+    """Failed attempts since `queued_at`: they decide the wait before the next one."""
+    queued_at: datetime = time_column()
+    """Since when it is tried: since the event, or since it was replayed."""
+    retry_at: datetime = time_column()
+    """When its next attempt is due; of one that is under way, when it is taken for lost."""
+    claimed_until: datetime | None = time_column(null=True)
+    """Until then a worker may be sending it; it names the worker's claim."""
+    ended_at: datetime | None = time_column(null=True)
+    error: str | None = None
+    """Why the last attempt failed, or why it was given up."""
+
+
+class WebhookAttempts(SQLModel, table=True):
+    """One attempt at a delivery, and the endpoint's answer."""
+
+    __tablename__ = "webhook_attempts"
+
+    delivery: int = Field(
+        sa_column=Column(
+            BigInteger, ForeignKey("webhook_deliveries.number", ondelete="CASCADE"), primary_key=True, nullable=False
+        )
+    )
+    attempt: int = Field(primary_key=True)
+    company_id: UUID
+    environment: str
+    at: datetime = time_column()
+    milliseconds: float
+    status: int | None = None
+    """The HTTP status; NULL: there was no answer."""
+    error: str | None = None
+    answer: str | None = None
+    """The beginning of the answer's body. NULL: it was empty, or named a driver who was erased."""

@@ -1,0 +1,307 @@
+"""The life of a delivery: claimed, sent, settled. The functions stand in that order.
+
+A delivery is claimed in one transaction, sent outside any, and settled in another one. A claim holds for a limited
+time, so a worker that crashes keeps no delivery for ever: another one sends it again, with the same id. So an endpoint
+gets each event at least once.
+
+The next event of a route waits until the one before it was delivered or given up. Different routes wait for nothing.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+from domain.accounts.contacts import Contacts, UnreadableContact
+from domain.backoff import backoff
+from domain.database import Connection, Tenant, as_json
+from domain.lifecycle import Environment
+from domain.settings import Settings
+from domain.statements import Command, OwnedRow, Statement
+from domain.webhooks.endpoints import disable_endpoint
+from domain.webhooks.events import CapturedEvent, prepare_payloads
+
+GONE = 410
+"""The status by which an endpoint says that it wants no more events."""
+
+_FIRST_RETRY = timedelta(seconds=5)
+_LONGEST_RETRY = timedelta(hours=3)
+_RETRY_FACTOR = 4
+
+_CLAIM_ATTEMPTS = 2
+_CLAIM_GRACE = timedelta(seconds=5)
+"""A claim holds for the time of so many attempts, and a little longer: one attempt fits in even with a slow
+database."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """The right of one worker to send an event to an endpoint, until `until`."""
+
+    number: int
+    attempt: int
+    event_id: UUID
+    type: str
+    payload: str
+    until: datetime
+    failures: int
+    queued_at: datetime
+
+
+class Batch(NamedTuple):
+    """The deliveries that a worker has claimed, and where and how to send them."""
+
+    url: str
+    secrets: Sequence[str]
+    """Each signs: the current one, and for a day the one before it."""
+    claimed: Sequence[Claimed]
+
+
+class Outcome(NamedTuple):
+    """The end of an attempt. `error` is None when the endpoint took the event."""
+
+    claimed: Claimed
+    at: datetime
+    milliseconds: float
+    status: int | None
+    error: str | None
+    answer: str | None = None
+
+
+# --- Claimed ---------------------------------------------------------------------------------------------------
+
+
+class _Target(NamedTuple):
+    company_id: UUID
+    environment: str
+    url: str
+    secret: str
+    former_secret: str | None
+    former_secret_until: datetime | None
+    failing_since: datetime | None
+
+
+_TARGET = Statement(
+    _Target,
+    "SELECT company_id, environment, url, secret, former_secret, former_secret_until, failing_since"
+    " FROM webhook_endpoints WHERE id = %s AND disabled_at IS NULL",
+)
+
+
+class _Due(NamedTuple):
+    number: int
+    attempts: int
+    failures: int
+    queued_at: datetime
+    event_id: UUID
+    type: str
+    at: datetime
+    route_id: UUID | None
+    payload: str | None
+
+
+_CLAIM = Statement(
+    _Due,
+    """
+    WITH due AS (
+        SELECT number FROM webhook_deliveries it
+        WHERE endpoint_id = %(endpoint_id)s AND status = 'pending' AND retry_at <= %(now)s
+          AND NOT EXISTS (
+              SELECT FROM webhook_deliveries earlier
+              WHERE earlier.endpoint_id = it.endpoint_id AND earlier.route_id = it.route_id
+                AND earlier.number < it.number AND earlier.status = 'pending')
+        ORDER BY retry_at, number LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+    )
+    UPDATE webhook_deliveries d
+    SET attempts = d.attempts + 1, claimed_until = %(until)s, retry_at = %(until)s
+    FROM due, webhook_events e WHERE d.number = due.number AND e.id = d.event_id
+    RETURNING d.number, d.attempts, d.failures, d.queued_at, e.id AS event_id, e.type, e.at, e.route_id, e.payload
+    """,
+)
+_FAIL = Command(
+    "UPDATE webhook_deliveries SET status = 'failed', ended_at = %s, error = %s, claimed_until = NULL"
+    " WHERE number = ANY(%s)"
+)
+
+
+def claim_deliveries(
+    connection: Connection, endpoint_id: UUID, *, most: int, under_way: int = 0, settings: Settings, now: datetime
+) -> Batch | None:
+    """Begins attempts, so that `most` are under way; to an endpoint that failed last one at a time. None: there is
+    nothing to do, or not now."""
+    target = _TARGET.first(connection, (endpoint_id,))
+    if target is None:
+        return None
+    until = now + _CLAIM_ATTEMPTS * timedelta(seconds=settings.webhook_timeout_seconds) + _CLAIM_GRACE
+    limit = (most if target.failing_since is None else 1) - under_way
+    if limit <= 0:
+        return None
+    rows = _CLAIM.all(connection, {"endpoint_id": endpoint_id, "limit": limit, "until": until, "now": now})
+    if not rows:
+        return None
+    unprepared = [CapturedEvent(row.event_id, row.type, row.at, row.route_id) for row in rows if row.payload is None]
+    tenant = Tenant(target.company_id, Environment(target.environment))
+    prepared = prepare_payloads(connection, tenant, unprepared) if unprepared else {}
+    claimed, lost = [], []
+    for row in sorted(rows, key=lambda row: row.number):
+        payload = row.payload or prepared.get(row.event_id)
+        if payload is None:
+            lost.append(row.number)
+        else:
+            claimed.append(
+                Claimed(row.number, row.attempts, row.event_id, row.type, payload, until, row.failures, row.queued_at)
+            )
+    if lost:
+        _FAIL.execute(connection, (now, "The route was deleted before the first attempt", lost))
+    return Batch(target.url, _open_secrets(target, Contacts.of(settings), now), claimed)
+
+
+def _open_secrets(target: _Target, contacts: Contacts, now: datetime) -> list[str]:
+    """The secrets that sign. Empty where the current one cannot be opened."""
+    try:
+        secrets = [contacts.open(target.secret) or ""]
+        if target.former_secret_until is not None and now < target.former_secret_until:
+            secrets.append(contacts.open(target.former_secret) or "")
+    except UnreadableContact:
+        return []
+    return [secret for secret in secrets if secret]
+
+
+# --- Settled ---------------------------------------------------------------------------------------------------
+
+
+class _Failing(NamedTuple):
+    company_id: UUID
+    failing_since: datetime | None
+    disabled_at: datetime | None
+
+
+class Disabled(NamedTuple):
+    """An endpoint that was disabled by its answers, and why."""
+
+    endpoint_id: UUID
+    company_id: UUID
+    reason: str
+
+
+_LOCK_ENDPOINT = Statement(
+    _Failing,
+    "SELECT company_id, failing_since, disabled_at FROM webhook_endpoints WHERE id = %s FOR NO KEY UPDATE",
+)
+_SET_FAILING = Command("UPDATE webhook_endpoints SET failing_since = %s WHERE id = %s")
+_LOG_AND_END = Command(
+    """
+    WITH ended AS (
+        SELECT * FROM jsonb_to_recordset(%s) AS it (
+            number int8, attempt int, until timestamptz, at timestamptz, milliseconds float8, code int, error text,
+            answer text, status text, retry_at timestamptz)
+    ), logged AS (
+        INSERT INTO webhook_attempts (
+            delivery, attempt, company_id, environment, at, milliseconds, status, error, answer)
+        SELECT d.number, ended.attempt, d.company_id, d.environment, ended.at, ended.milliseconds, ended.code,
+               ended.error, ended.answer
+        FROM ended JOIN webhook_deliveries d ON d.number = ended.number
+        ON CONFLICT DO NOTHING
+    )
+    UPDATE webhook_deliveries d
+    SET status = ended.status, claimed_until = NULL, error = ended.error,
+        retry_at = coalesce(ended.retry_at, d.retry_at),
+        ended_at = CASE ended.status WHEN 'pending' THEN NULL ELSE ended.at END,
+        failures = d.failures + (ended.error IS NOT NULL)::int
+    FROM ended WHERE d.number = ended.number AND d.claimed_until = ended.until
+    """
+)
+_DELAY_NEXT = Command(
+    """
+    UPDATE webhook_deliveries d SET retry_at = greatest(d.retry_at, failed.retry_at)
+    FROM webhook_deliveries failed
+    WHERE failed.number = ANY(%s) AND failed.status = 'pending' AND d.endpoint_id = failed.endpoint_id
+      AND d.route_id = failed.route_id AND d.number > failed.number AND d.status = 'pending'
+    """
+)
+"""The next events of the same routes wait as long, so that a claim does not look at them in vain."""
+
+
+def settle_deliveries(
+    connection: Connection, endpoint_id: UUID, outcomes: Sequence[Outcome], *, settings: Settings, now: datetime
+) -> Disabled | None:
+    """Stores how attempts ended. An attempt whose claim has run out is logged, and changes nothing else.
+
+    Returns the endpoint if it is disabled because of its answers: it is gone, or it has taken nothing for days.
+    """
+    endpoint = _LOCK_ENDPOINT.first(connection, (endpoint_id,))
+    documents = [_document(outcome, settings=settings, now=now) for outcome in outcomes]
+    _LOG_AND_END.execute(connection, (as_json(documents),))
+    failed = [outcome.claimed.number for outcome in outcomes if outcome.error is not None]
+    if failed:
+        _DELAY_NEXT.execute(connection, (failed,))
+    if endpoint is None:
+        return None
+    failing_since = None if len(failed) < len(outcomes) else endpoint.failing_since or now
+    if failing_since != endpoint.failing_since and endpoint.disabled_at is None:
+        _SET_FAILING.execute(connection, (failing_since, endpoint_id))
+    reason = _reason_to_disable(outcomes, failing_since, settings, now)
+    if reason is not None and disable_endpoint(connection, endpoint.company_id, endpoint_id, reason, now=now):
+        return Disabled(endpoint_id, endpoint.company_id, reason)
+    return None
+
+
+def _document(outcome: Outcome, *, settings: Settings, now: datetime) -> dict[str, object]:
+    """A row of `_LOG_AND_END`."""
+    claimed = outcome.claimed
+    status, retry_at = "delivered", None
+    if outcome.error is not None:
+        wait = backoff(_FIRST_RETRY, claimed.failures, longest=_LONGEST_RETRY, factor=_RETRY_FACTOR)
+        last_moment = claimed.queued_at + timedelta(hours=settings.webhook_retry_hours)
+        status, retry_at = ("pending", now + wait) if now + wait <= last_moment else ("failed", None)
+    return {
+        "number": claimed.number,
+        "attempt": claimed.attempt,
+        "until": claimed.until,
+        "at": outcome.at,
+        "milliseconds": round(outcome.milliseconds, 1),
+        "code": outcome.status,
+        "error": outcome.error,
+        "answer": outcome.answer,
+        "status": status,
+        "retry_at": retry_at,
+    }
+
+
+def _reason_to_disable(
+    outcomes: Collection[Outcome], failing_since: datetime | None, settings: Settings, now: datetime
+) -> str | None:
+    if any(outcome.status == GONE for outcome in outcomes):
+        return f"it answered {GONE} (Gone)"
+    if failing_since is not None and now - failing_since > timedelta(days=settings.webhook_failing_days):
+        return f"it has taken nothing for {settings.webhook_failing_days:g} days"
+    return None
+
+
+_RELEASE = Command(
+    "UPDATE webhook_deliveries SET claimed_until = NULL, retry_at = %s"
+    " WHERE number = ANY(%s) AND status = 'pending' AND claimed_until IS NOT NULL"
+)
+
+
+def release_claims(connection: Connection, claimed: Sequence[Claimed], *, now: datetime) -> None:
+    """Gives up claims whose attempts were cut off, so that another worker sends them at once."""
+    _RELEASE.execute(connection, (now, [one.number for one in claimed]))
+
+
+# --- Due -------------------------------------------------------------------------------------------------------
+
+_DUE_ENDPOINTS = Statement(
+    OwnedRow,
+    """
+    SELECT e.id, e.company_id FROM webhook_endpoints e
+    WHERE e.disabled_at IS NULL AND EXISTS (
+        SELECT FROM webhook_deliveries d WHERE d.endpoint_id = e.id AND d.status = 'pending' AND d.retry_at <= %s)
+    """,
+)
+
+
+def due_endpoints(connection: Connection, *, now: datetime) -> dict[UUID, UUID]:
+    """Endpoints for which an attempt is due, each with its company."""
+    return dict(_DUE_ENDPOINTS.all(connection, (now,)))

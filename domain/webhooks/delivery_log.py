@@ -1,0 +1,192 @@
+"""The log of deliveries for people: what was sent to an endpoint, when, and what it answered. Deliveries can be
+replayed: they go out again with the same id."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple, get_args
+from uuid import UUID
+
+from domain.database import Connection
+from domain.errors import FuelrouteError
+from domain.ids import first_id_of, new_id, shown_id
+from domain.statements import Command, Statement
+from domain.webhooks.endpoints import Endpoint, UnusableEndpoint, lock_endpoint
+from domain.webhooks.events import TEST, CapturedEvent, payload_of
+
+DeliveryStatus = Literal["pending", "delivered", "failed"]
+DELIVERY_STATUSES: Sequence[DeliveryStatus] = get_args(DeliveryStatus)
+
+
+class Delivery(NamedTuple):
+    """An event on its way to an endpoint."""
+
+    number: int
+    event_id: UUID
+    environment: str
+    type: str
+    route_id: UUID | None
+    at: datetime
+    """When the route changed."""
+    status: str
+    attempts: int
+    retry_at: datetime | None
+    """When the next attempt is due; None: there is none."""
+    ended_at: datetime | None
+    error: str | None
+
+
+class Attempt(NamedTuple):
+    attempt: int
+    at: datetime
+    milliseconds: float
+    status: int | None
+    error: str | None
+    answer: str | None
+
+
+class DeliveryDetails(NamedTuple):
+    delivery: Delivery
+    payload: str | None
+    """None: it is not prepared yet, or it named a driver who was erased."""
+    attempts: list[Attempt]
+
+
+class UnknownDelivery(FuelrouteError):
+    def __init__(self, named: str) -> None:
+        super().__init__(f"the endpoint has no delivery of {named!r}: see `fuelroute webhooks deliveries`")
+
+
+_COLUMNS = """
+    d.number, d.event_id, d.environment, e.type, d.route_id, e.at, d.status, d.attempts,
+    CASE d.status WHEN 'pending' THEN d.retry_at END AS retry_at, d.ended_at, d.error
+"""
+_LIST = Statement(
+    Delivery,
+    f"""
+    SELECT {_COLUMNS} FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id
+    WHERE d.company_id = %(company_id)s AND d.endpoint_id = %(endpoint_id)s AND d.number < %(before)s
+      AND (%(status)s::text IS NULL OR d.status = %(status)s)
+    ORDER BY d.number DESC LIMIT %(limit)s
+    """,  # noqa: S608 (constants of this module)
+)
+_NEWEST = 2**63 - 1
+
+
+def list_deliveries(
+    connection: Connection,
+    company_id: UUID,
+    endpoint_id: UUID,
+    *,
+    status: DeliveryStatus | None = None,
+    before: int = _NEWEST,
+    limit: int,
+) -> list[Delivery]:
+    """The deliveries to an endpoint, newest first, with numbers less than `before`."""
+    parameters = {
+        "company_id": company_id,
+        "endpoint_id": endpoint_id,
+        "before": min(before, _NEWEST),
+        "status": status,
+        "limit": limit,
+    }
+    return _LIST.all(connection, parameters)
+
+
+class _Payload(NamedTuple):
+    payload: str | None
+
+
+_FIND = Statement(
+    Delivery,
+    f"SELECT {_COLUMNS} FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id"  # noqa: S608
+    " WHERE d.company_id = %s AND d.endpoint_id = %s AND d.event_id = %s",
+)
+_PAYLOAD = Statement(_Payload, "SELECT payload FROM webhook_events WHERE company_id = %s AND id = %s")
+_ATTEMPTS = Statement(
+    Attempt,
+    "SELECT attempt, at, milliseconds, status, error, answer FROM webhook_attempts"
+    " WHERE company_id = %s AND delivery = %s ORDER BY attempt",
+)
+
+
+def read_delivery(connection: Connection, company_id: UUID, endpoint_id: UUID, event_id: UUID) -> DeliveryDetails:
+    """One delivery with its payload and each attempt. Raises UnknownDelivery."""
+    delivery = _FIND.first(connection, (company_id, endpoint_id, event_id))
+    if delivery is None:
+        raise UnknownDelivery(shown_id("evt", event_id))
+    payload = _PAYLOAD.one(connection, (company_id, event_id)).payload
+    return DeliveryDetails(delivery, payload, _ATTEMPTS.all(connection, (company_id, delivery.number)))
+
+
+# --- Replayed, tried -------------------------------------------------------------------------------------------
+
+_AGAIN = """
+    status = 'pending', failures = 0, queued_at = %(now)s, retry_at = %(now)s, claimed_until = NULL, ended_at = NULL
+"""
+_REPLAY_ONE = Command(
+    f"UPDATE webhook_deliveries SET {_AGAIN}"  # noqa: S608 (constants of this module)
+    " WHERE company_id = %(company_id)s AND endpoint_id = %(endpoint_id)s AND event_id = %(event_id)s"
+)
+_REPLAY_FAILED = Command(
+    f"UPDATE webhook_deliveries SET {_AGAIN}"  # noqa: S608 (constants of this module)
+    " WHERE company_id = %(company_id)s AND endpoint_id = %(endpoint_id)s AND status = 'failed'"
+    " AND event_id >= %(first_id)s"
+)
+
+
+def replay_delivery(
+    connection: Connection, company_id: UUID, endpoint_id: UUID, event_id: UUID, *, now: datetime
+) -> None:
+    """Sends an event to an endpoint again, whatever came of it before. Raises UnknownEndpoint, UnknownDelivery,
+    UnusableEndpoint."""
+    _require_enabled(lock_endpoint(connection, company_id, endpoint_id))
+    parameters = {"company_id": company_id, "endpoint_id": endpoint_id, "event_id": event_id, "now": now}
+    if _REPLAY_ONE.execute(connection, parameters).rowcount == 0:
+        raise UnknownDelivery(shown_id("evt", event_id))
+
+
+def replay_failed(
+    connection: Connection, company_id: UUID, endpoint_id: UUID, *, since: datetime, now: datetime
+) -> int:
+    """Sends again what failed of the events since then. Returns how many. Raises UnknownEndpoint,
+    UnusableEndpoint."""
+    _require_enabled(lock_endpoint(connection, company_id, endpoint_id))
+    parameters = {"company_id": company_id, "endpoint_id": endpoint_id, "first_id": first_id_of(since), "now": now}
+    return _REPLAY_FAILED.execute(connection, parameters).rowcount
+
+
+_INSERT_TEST = Command(
+    "INSERT INTO webhook_events (id, company_id, environment, type, at, payload) VALUES (%s, %s, %s, %s, %s, %s)"
+)
+_INSERT_DELIVERY = Command(
+    "INSERT INTO webhook_deliveries (endpoint_id, event_id, company_id, environment, queued_at, retry_at)"
+    " VALUES (%s, %s, %s, %s, %s, %s)"
+)
+
+
+def send_test(connection: Connection, company_id: UUID, endpoint_id: UUID, *, now: datetime) -> UUID:
+    """Queues an event that tells of no route. Returns its id. Raises UnknownEndpoint, UnusableEndpoint."""
+    endpoint = lock_endpoint(connection, company_id, endpoint_id)
+    _require_enabled(endpoint)
+    event_id = new_id()
+    payload = payload_of(CapturedEvent(event_id, TEST, now, None), None)
+    _INSERT_TEST.execute(connection, (event_id, company_id, endpoint.environment, TEST, now, payload))
+    _INSERT_DELIVERY.execute(connection, (endpoint_id, event_id, company_id, endpoint.environment, now, now))
+    return event_id
+
+
+def _require_enabled(endpoint: Endpoint) -> None:
+    if endpoint.disabled_at is not None:
+        raise UnusableEndpoint("the endpoint is disabled: enable it first")
+
+
+# --- Forgotten -------------------------------------------------------------------------------------------------
+
+_FORGET = Command(
+    "DELETE FROM webhook_events WHERE id IN (SELECT id FROM webhook_events WHERE id < %s ORDER BY id LIMIT %s)"
+)
+
+
+def forget_events(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
+    """Deletes events with their deliveries and attempts. Returns how many."""
+    return _FORGET.execute(connection, (first_id_of(now - timedelta(days=days)), limit)).rowcount

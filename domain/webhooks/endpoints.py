@@ -1,0 +1,280 @@
+"""Endpoints of webhooks: URLs of companies, the types of events that each wants, and its secrets.
+
+Owners bring the URLs, so they are treated as hostile: `accounts/allowed_hosts.py` has the rule.
+"""
+
+import base64
+import secrets
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+import httpx
+
+from domain.accounts.allowed_hosts import AllowedHosts
+from domain.accounts.companies import lock_company
+from domain.accounts.contacts import Contacts, Sealed, StoredContact
+from domain.database import Connection, Tenant
+from domain.errors import FuelrouteError
+from domain.ids import new_id, shown_id
+from domain.queue.jobs import Job, deliver_webhooks_job
+from domain.statements import Command, OwnedRow, Statement
+from domain.webhooks.events import EVENT_TYPES
+
+MOST_ENDPOINTS = 10
+"""Endpoints of a company in one environment."""
+
+SECRET_OVERLAP = timedelta(hours=24)
+"""The time after a rotation in which the former secret signs, too."""
+
+LONGEST_DESCRIPTION = 200
+_LONGEST_URL = 2_000
+_SECRET_BYTES = 32
+
+NOT_PUBLIC = "is not on the public internet; FUELROUTE_WEBHOOK_ALLOWED_HOSTS names the exceptions"
+
+
+class UnusableEndpoint(FuelrouteError):
+    """A value that cannot be set; the text names it."""
+
+
+class UnknownEndpoint(FuelrouteError):
+    def __init__(self, named: str) -> None:
+        super().__init__(f"there is no webhook endpoint {named!r}: see `fuelroute webhooks list`")
+
+
+class Endpoint(NamedTuple):
+    """An endpoint as people see it: without its secrets."""
+
+    id: UUID
+    company_id: UUID
+    environment: str
+    url: str
+    description: str
+    event_types: list[str] | None
+    """None: all types."""
+    created_at: datetime
+    disabled_at: datetime | None
+    disabled_reason: str | None
+    failing_since: datetime | None
+    former_secret_until: datetime | None
+
+
+class EndpointChanges(NamedTuple):
+    """The values to change; None leaves a value as it is. An empty list of types stands for all types."""
+
+    url: str | None = None
+    description: str | None = None
+    event_types: Sequence[str] | None = None
+
+
+class NewSecret(NamedTuple):
+    """An endpoint with the secret that is shown only now."""
+
+    endpoint: Endpoint
+    secret: str
+
+
+_COLUMNS = ", ".join(Endpoint._fields)
+_INSERT = Statement(
+    Endpoint,
+    "INSERT INTO webhook_endpoints (id, company_id, environment, url, description, event_types, secret)"  # noqa: S608
+    f" VALUES (%s, %s, %s, %s, %s, %s, %s) RETURNING {_COLUMNS}",
+)
+_LIST = Statement(
+    Endpoint,
+    f"SELECT {_COLUMNS} FROM webhook_endpoints WHERE company_id = %s ORDER BY environment, id",  # noqa: S608
+)
+_LOCK = Statement(
+    Endpoint,
+    f"SELECT {_COLUMNS} FROM webhook_endpoints WHERE company_id = %s AND id = %s FOR NO KEY UPDATE",  # noqa: S608
+)
+_SET = Statement(
+    Endpoint,
+    "UPDATE webhook_endpoints SET url = %s, description = %s, event_types = %s, failing_since = NULL"  # noqa: S608
+    f" WHERE company_id = %s AND id = %s RETURNING {_COLUMNS}",
+)
+
+
+def add_endpoint(
+    connection: Connection, tenant: Tenant, values: EndpointChanges, *, allowed: AllowedHosts, contacts: Contacts
+) -> NewSecret:
+    """Stores a new, enabled endpoint. Raises UnusableEndpoint, UnknownCompany, RetiredCompany."""
+    url, description, event_types = _checked(values, allowed)
+    lock_company(connection, tenant.company_id)
+    existing = [one for one in list_endpoints(connection, tenant.company_id) if one.environment == tenant.environment]
+    if len(existing) >= MOST_ENDPOINTS:
+        raise UnusableEndpoint(
+            f"the company has {MOST_ENDPOINTS} webhook endpoints in {tenant.environment}: remove one first"
+        )
+    secret = _new_secret()
+    parameters = (new_id(), *tenant, url or "", description or "", event_types or None, contacts.seal(secret))
+    return NewSecret(_INSERT.one(connection, parameters), secret)
+
+
+def list_endpoints(connection: Connection, company_id: UUID) -> list[Endpoint]:
+    """A company's endpoints in both environments, oldest first."""
+    return _LIST.all(connection, (company_id,))
+
+
+def lock_endpoint(connection: Connection, company_id: UUID, endpoint_id: UUID) -> Endpoint:
+    """The endpoint, locked. Endpoints are locked before their deliveries, deliveries before events. Raises
+    UnknownEndpoint."""
+    row = _LOCK.first(connection, (company_id, endpoint_id))
+    if row is None:
+        raise UnknownEndpoint(shown_id("whe", endpoint_id))
+    return row
+
+
+def change_endpoint(
+    connection: Connection, company_id: UUID, endpoint_id: UUID, values: EndpointChanges, *, allowed: AllowedHosts
+) -> Endpoint:
+    """Raises UnknownEndpoint, UnusableEndpoint."""
+    stored = lock_endpoint(connection, company_id, endpoint_id)
+    url, description, event_types = _checked(
+        values._replace(url=stored.url if values.url is None else values.url), allowed
+    )
+    kept = stored.event_types if event_types is None else event_types or None
+    parameters = (url, stored.description if description is None else description, kept, company_id, endpoint_id)
+    return _SET.one(connection, parameters)
+
+
+_ENABLE = Command("UPDATE webhook_endpoints SET disabled_at = NULL, disabled_reason = NULL WHERE id = %s")
+_DISABLE = Command(
+    "UPDATE webhook_endpoints SET disabled_at = %s, disabled_reason = %s, failing_since = NULL WHERE id = %s"
+)
+_END_PENDING = Command(
+    "UPDATE webhook_deliveries SET status = 'failed', ended_at = %s, error = %s, claimed_until = NULL"
+    " WHERE endpoint_id = %s AND status = 'pending'"
+)
+_REMOVE = Command("DELETE FROM webhook_endpoints WHERE id = %s")
+
+
+def enable_endpoint(connection: Connection, company_id: UUID, endpoint_id: UUID) -> None:
+    """From now on events are captured for it. Those of the time before can be replayed. Raises UnknownEndpoint."""
+    lock_endpoint(connection, company_id, endpoint_id)
+    _ENABLE.execute(connection, (endpoint_id,))
+
+
+def disable_endpoint(
+    connection: Connection, company_id: UUID, endpoint_id: UUID, reason: str, *, now: datetime
+) -> bool:
+    """Ends the deliveries that are under way as failed, and captures nothing more. False: it was disabled already.
+    Raises UnknownEndpoint."""
+    if lock_endpoint(connection, company_id, endpoint_id).disabled_at is not None:
+        return False
+    _DISABLE.execute(connection, (now, reason, endpoint_id))
+    _END_PENDING.execute(connection, (now, f"The endpoint was disabled: {reason}", endpoint_id))
+    return True
+
+
+def remove_endpoint(connection: Connection, company_id: UUID, endpoint_id: UUID, *, now: datetime) -> None:
+    """Removes it for good. Retention forgets its deliveries. Raises UnknownEndpoint."""
+    lock_endpoint(connection, company_id, endpoint_id)
+    _END_PENDING.execute(connection, (now, "The endpoint was removed", endpoint_id))
+    _REMOVE.execute(connection, (endpoint_id,))
+
+
+# --- Secrets ---------------------------------------------------------------------------------------------------
+
+_ROTATE = Statement(
+    Endpoint,
+    "UPDATE webhook_endpoints SET former_secret = secret, former_secret_until = %s, secret = %s"  # noqa: S608
+    f" WHERE company_id = %s AND id = %s RETURNING {_COLUMNS}",
+)
+
+
+def rotate_secret(
+    connection: Connection, company_id: UUID, endpoint_id: UUID, *, contacts: Contacts, now: datetime
+) -> NewSecret:
+    """Gives it a new secret. The former one signs beside it for a day. Raises UnknownEndpoint."""
+    secret = _new_secret()
+    parameters = (now + SECRET_OVERLAP, contacts.seal(secret), company_id, endpoint_id)
+    row = _ROTATE.first(connection, parameters)
+    if row is None:
+        raise UnknownEndpoint(shown_id("whe", endpoint_id))
+    return NewSecret(row, secret)
+
+
+def _new_secret() -> str:
+    return f"whsec_{base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()}"
+
+
+_SECRETS_TO_SEAL = Statement(
+    StoredContact,
+    "SELECT id, secret AS contact FROM webhook_endpoints WHERE NOT starts_with(secret, %s) ORDER BY id"
+    " FOR NO KEY UPDATE",
+)
+_FORMER_TO_SEAL = Statement(
+    StoredContact,
+    "SELECT id, former_secret AS contact FROM webhook_endpoints WHERE NOT starts_with(former_secret, %s) ORDER BY id"
+    " FOR NO KEY UPDATE",
+)
+_SEAL_SECRET = Command("UPDATE webhook_endpoints SET secret = %s WHERE id = %s")
+_SEAL_FORMER = Command("UPDATE webhook_endpoints SET former_secret = %s WHERE id = %s")
+
+
+def seal_secrets(connection: Connection, contacts: Contacts) -> Sealed:
+    """Seals the secrets that are not sealed with the newest key."""
+    sealed, unreadable = 0, 0
+    for find, store in ((_SECRETS_TO_SEAL, _SEAL_SECRET), (_FORMER_TO_SEAL, _SEAL_FORMER)):
+        stored = find.all(connection, (contacts.prefix,))
+        anew = contacts.seal_anew(stored)
+        for parameters in anew:
+            store.execute(connection, parameters)
+        sealed, unreadable = sealed + len(anew), unreadable + len(stored) - len(anew)
+    return Sealed(sealed, unreadable)
+
+
+# --- Hints -----------------------------------------------------------------------------------------------------
+
+_ENABLED = Statement(
+    OwnedRow, "SELECT id, company_id FROM webhook_endpoints WHERE company_id = ANY(%s) AND disabled_at IS NULL"
+)
+
+
+def delivery_jobs(connection: Connection, company_ids: Iterable[UUID]) -> list[Job]:
+    """Jobs to enqueue after a commit that may have changed routes of these companies: one for each enabled endpoint."""
+    return [deliver_webhooks_job(*row) for row in _ENABLED.all(connection, (list(company_ids),))]
+
+
+# --- The rule for values ---------------------------------------------------------------------------------------
+
+
+def _checked(values: EndpointChanges, allowed: AllowedHosts) -> tuple[str | None, str | None, list[str] | None]:
+    """URL, description and types to store. Raises UnusableEndpoint."""
+    url = values.url.strip() if values.url is not None else None
+    if url is not None and (fault := url_fault(url, allowed)) is not None:
+        raise UnusableEndpoint(f"the URL {fault}")
+    description = values.description.strip() if values.description is not None else None
+    if description is not None and (len(description) > LONGEST_DESCRIPTION or not description.isprintable()):
+        raise UnusableEndpoint(f"the description is one line of at most {LONGEST_DESCRIPTION} characters")
+    return url, description, None if values.event_types is None else _checked_types(values.event_types)
+
+
+def _checked_types(types: Collection[str]) -> list[str]:
+    for one in types:
+        if one not in EVENT_TYPES:
+            raise UnusableEndpoint(f"there is no event type {one!r}: use some of {', '.join(EVENT_TYPES)}")
+    return [one for one in EVENT_TYPES if one in types]
+
+
+def url_fault(url: str, allowed: AllowedHosts) -> str | None:
+    """The reason why an endpoint cannot have this URL, as the end of a sentence that names it; None when it can. No
+    name is resolved."""
+    if len(url) > _LONGEST_URL or not url.isprintable() or " " in url:
+        return f"is one line of at most {_LONGEST_URL} characters without spaces"
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL:
+        return "cannot be read: it looks like https://example.com/fuelroute"
+    if parsed.scheme not in ("https", "http") or not parsed.host or "%" in parsed.host:
+        return "names no host by https: it looks like https://example.com/fuelroute"
+    if parsed.userinfo or parsed.fragment:
+        return "has a user, a password or a fragment: leave them out, the signature shows who sends"
+    if not allowed.may_take(parsed.host):
+        return f"names a host that {NOT_PUBLIC}"
+    if parsed.scheme == "http" and not allowed.exempts(parsed.host):
+        return "begins with http://: give one that begins with https://"
+    return None

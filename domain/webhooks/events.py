@@ -1,0 +1,93 @@
+"""Webhook events: their types, and the body that tells of one.
+
+A trigger on `routes` captures them (`migrations/versions/webhook_capture.py`), so no change is missed, whoever makes
+it. Nothing is captured for a company without an enabled endpoint.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from msgspec import Struct
+
+from domain.contract.shapes import Route
+from domain.database import Connection, Tenant
+from domain.encoding import write
+from domain.routes.reading.lookups import read_routes
+from domain.statements import NotNull, Statement
+
+EVENT_TYPES: Mapping[str, str] = {
+    "route.imported": "vehicle and driver are matched, and the route waits for its truck: its status is draft",
+    "route.held": "the route waits for a mapping or for its import window, or for another one than before",
+    "route.planned": "the fuel plan is ready",
+    "route.active": "the plan was sent to the driver",
+    "route.completed": "the truck reached the last stop",
+    "route.canceled": "the route was canceled or superseded",
+    "route.error": "the route ended in an error",
+    "plan.corrected": "the driver got another plan on the way",
+}
+"""Each type that endpoints can choose, and when it is sent."""
+
+TEST = "webhook.test"
+"""The type of the event that a person sends to try an endpoint."""
+
+
+class Body(Struct):
+    """The body of a request to an endpoint."""
+
+    type: str
+    timestamp: datetime
+    """When the route changed."""
+    data: Route | dict[str, Any]
+    """The route as GET /v1/routes/{id} answered it when the first attempt was prepared. Of a test: empty."""
+
+
+class CapturedEvent(NamedTuple):
+    """An event that has no payload yet."""
+
+    id: UUID
+    type: str
+    at: datetime
+    route_id: UUID | None
+
+
+class _Prepared(NamedTuple):
+    id: UUID
+    payload: NotNull[str]
+
+
+_PREPARE = Statement(
+    _Prepared,
+    """
+    WITH given AS (
+        SELECT * FROM unnest(%s::uuid[], %s::text[]) AS given (id, payload)
+    ), locked AS (
+        SELECT id FROM webhook_events WHERE id IN (SELECT id FROM given) ORDER BY id FOR UPDATE
+    )
+    UPDATE webhook_events it SET payload = coalesce(it.payload, given.payload)
+    FROM given JOIN locked ON locked.id = given.id WHERE it.id = given.id
+    RETURNING it.id, it.payload
+    """,
+)
+
+
+def payload_of(event: CapturedEvent, route: Route | None) -> str:
+    return write(Body(event.type, event.at, route if route is not None else {})).decode()
+
+
+def prepare_payloads(connection: Connection, tenant: Tenant, events: Sequence[CapturedEvent]) -> dict[UUID, str]:
+    """Gives each event its payload, with its route as it is now. From then on every attempt sends these bytes. An
+    event whose route is gone gets none."""
+    about = [event for event in events if event.route_id is not None]
+    found = read_routes([(tenant, event.route_id) for event in about if event.route_id is not None]).on(connection)
+    routes = {event.id: versioned.route for event, versioned in zip(about, found, strict=True) if versioned is not None}
+    payloads = {
+        event.id: payload_of(event, routes.get(event.id))
+        for event in events
+        if event.route_id is None or event.id in routes
+    }
+    if not payloads:
+        return {}
+    rows = _PREPARE.all(connection, (list(payloads), list(payloads.values())))
+    return {row.id: row.payload for row in rows}

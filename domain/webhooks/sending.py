@@ -1,0 +1,170 @@
+"""Sends events to endpoints: signed as Standard Webhooks says, and never to an address inside our own network.
+
+A name is resolved once, the addresses are judged, and the connection goes to the judged address. So a name server that
+answers differently the next time gains nothing. Redirects are not followed, proxies of the environment are not used,
+and an attempt ends in time, whatever the endpoint does.
+"""
+
+import asyncio
+import socket
+import ssl
+import time
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from functools import cache
+from typing import Any, NamedTuple
+
+import httpcore
+import httpx
+from standardwebhooks import Webhook
+
+from domain import clock
+from domain.accounts.allowed_hosts import AllowedHosts, literal_address
+from domain.accounts.contacts import UnreadableContact
+from domain.ids import shown_id
+from domain.text import printable, without_secrets
+from domain.webhooks.deliveries import Claimed, Outcome
+from domain.webhooks.endpoints import NOT_PUBLIC
+
+MOST_ANSWER_BYTES = 1 << 10
+"""The beginning of an answer's body, which is kept."""
+
+_MOST_READ_BYTES = 1 << 16
+"""An answer is read so far at most: an answer that goes on costs its connection."""
+
+_IDLE_SECONDS = 15.0
+_USER_AGENT = b"Fuelroute-Webhooks/1"
+
+
+class _Refused(Exception):
+    """An address that must not be called."""
+
+
+class _PublicBackend(httpcore.AnyIOBackend):
+    """Connects to judged addresses only."""
+
+    def __init__(self, allowed: AllowedHosts) -> None:
+        self._allowed = allowed
+
+    async def connect_tcp(self, host: str, port: int, *rest: Any, **more: Any) -> httpcore.AsyncNetworkStream:
+        failure: Exception = httpcore.ConnectError("it has no address")
+        for address in await self._judged(host, port):
+            try:
+                return await super().connect_tcp(address, port, *rest, **more)
+            except httpcore.ConnectError as error:
+                failure = error
+        raise failure
+
+    async def _judged(self, host: str, port: int) -> list[str]:
+        """The addresses of a host. Raises _Refused if one of them must not be called, ConnectError if there is none."""
+        loop = asyncio.get_running_loop()
+        try:
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except OSError:
+            raise httpcore.ConnectError("its name has no address") from None
+        addresses = list(dict.fromkeys(str(one[4][0]) for one in found))
+        for address in addresses if not self._allowed.have(host) else ():
+            known = literal_address(address.partition("%")[0])
+            if known is None or not self._allowed.take(known):
+                raise _Refused
+        return addresses
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    return ssl.create_default_context()
+
+
+class Sender:
+    """The connections to one endpoint, for one event loop."""
+
+    def __init__(self, *, allowed: AllowedHosts, timeout_seconds: float, connections: int) -> None:
+        self._timeout_seconds = timeout_seconds
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=_tls(),
+            max_connections=connections,
+            keepalive_expiry=_IDLE_SECONDS,
+            retries=0,
+            network_backend=_PublicBackend(allowed),
+        )
+
+    async def send(self, url: str, secrets: Sequence[str], claimed: Claimed) -> Outcome:
+        """Makes one attempt. It never raises, unless it is canceled."""
+        at, started = clock.now(), time.perf_counter()
+        status: int | None = None
+        answer: bytes = b""
+        error: str | None = None
+        try:
+            if not secrets:
+                raise UnreadableContact
+            async with asyncio.timeout(self._timeout_seconds):
+                status, answer = await self._post(url, headers_of(claimed, secrets, at), claimed.payload.encode())
+            error = None if 200 <= status < 300 else f"it answered {status}"
+        except TimeoutError:
+            error = f"it did not answer within {self._timeout_seconds:g} s"
+        except _Refused:
+            error = f"its address {NOT_PUBLIC}"
+        except UnreadableContact as unreadable:
+            error = str(unreadable)
+        except Exception as failure:  # whatever an endpoint sends is its failure, not ours
+            error = _sentence(failure)
+        milliseconds = (time.perf_counter() - started) * 1000
+        return Outcome(claimed, at, milliseconds, status, error, shown_answer(answer))
+
+    async def _post(self, url: str, headers: list[tuple[bytes, bytes]], body: bytes) -> tuple[int, bytes]:
+        target = _target(url)
+        request_headers = [(b"Host", target.host), *headers, (b"Content-Length", str(len(body)).encode())]
+        async with self._pool.stream("POST", target.url, headers=request_headers, content=body) as response:
+            beginning, read = b"", 0
+            async for chunk in response.aiter_stream():
+                beginning += chunk[: MOST_ANSWER_BYTES - len(beginning)]
+                read += len(chunk)
+                if read > _MOST_READ_BYTES:
+                    break
+            return response.status, beginning
+
+    async def close(self) -> None:
+        await self._pool.aclose()
+
+
+class _Target(NamedTuple):
+    url: httpcore.URL
+    host: bytes
+    """The header Host."""
+
+
+def _target(url: str) -> _Target:
+    """The parts of a URL that `endpoints.url_fault` has judged, by the same parser."""
+    parsed = httpx.URL(url)
+    core = httpcore.URL(scheme=parsed.raw_scheme, host=parsed.raw_host, port=parsed.port, target=parsed.raw_path)
+    return _Target(core, parsed.netloc)
+
+
+def headers_of(claimed: Claimed, secrets: Iterable[str], at: datetime) -> list[tuple[bytes, bytes]]:
+    """The headers of Standard Webhooks. Each secret signs: a receiver needs to know one of them."""
+    event_id = shown_id("evt", claimed.event_id)
+    signatures = " ".join(Webhook(secret).sign(event_id, at, claimed.payload) for secret in secrets)
+    return [
+        (b"Content-Type", b"application/json"),
+        (b"User-Agent", _USER_AGENT),
+        (b"webhook-id", event_id.encode()),
+        (b"webhook-timestamp", str(int(at.timestamp())).encode()),
+        (b"webhook-signature", signatures.encode()),
+    ]
+
+
+def shown_answer(answer: bytes) -> str | None:
+    """The beginning of an answer, harmless to show, with `***` for what looks like a secret."""
+    return without_secrets(printable(answer.decode(errors="replace"), keep="\n")) or None
+
+
+def _sentence(failure: Exception) -> str:
+    """Why a request got no answer, without anything that the endpoint says."""
+    match failure:
+        case httpcore.ConnectError():
+            return "it could not be connected to"
+        case httpcore.RemoteProtocolError():
+            return "it closed the connection, or did not speak HTTP"
+        case httpcore.ReadError() | httpcore.WriteError():
+            return "the connection broke"
+    return f"the request failed: {type(failure).__name__}"

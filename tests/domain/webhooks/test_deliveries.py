@@ -1,0 +1,432 @@
+"""Deliveries are claimed, sent and settled: in order for each route, at least once, and given up after a day."""
+
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from domain.accounts.contacts import IN_CLEAR
+from domain.database import Connection
+from domain.lifecycle import RouteStatus
+from domain.routes.reading.lookups import read_routes
+from domain.routes.transitions import cancel_route
+from domain.settings import Settings
+from domain.webhooks.deliveries import (
+    Batch,
+    Claimed,
+    Outcome,
+    claim_deliveries,
+    due_endpoints,
+    release_claims,
+    settle_deliveries,
+)
+from domain.webhooks.delivery_log import (
+    UnknownDelivery,
+    forget_events,
+    list_deliveries,
+    read_delivery,
+    replay_delivery,
+    replay_failed,
+    send_test,
+)
+from domain.webhooks.endpoints import (
+    UnknownEndpoint,
+    UnusableEndpoint,
+    delivery_jobs,
+    disable_endpoint,
+    list_endpoints,
+    remove_endpoint,
+    rotate_secret,
+)
+from tests.domain.helpers import imported
+from tests.domain.webhooks.endpoints import events_of, make_endpoint
+from tests.factories import Fleet, make_fleet
+
+MANY = 100
+
+
+def claim(connection: Connection, endpoint_id: UUID, settings: Settings, now: datetime, most: int = MANY) -> Batch:
+    batch = claim_deliveries(connection, endpoint_id, most=most, settings=settings, now=now)
+    return batch or Batch("", [], [])
+
+
+def outcome(claimed: Claimed, now: datetime, status: int | None = 204, answer: str | None = None) -> Outcome:
+    error = None if status is not None and 200 <= status < 300 else f"it answered {status}"
+    return Outcome(claimed, now, 12.3, status, error, answer)
+
+
+def attempt(
+    connection: Connection, endpoint_id: UUID, settings: Settings, now: datetime, status: int | None = 204
+) -> list[str]:
+    """Claims and settles whatever is due, and returns the types of the events."""
+    batch = claim(connection, endpoint_id, settings, now)
+    outcomes = [outcome(one, now, status) for one in batch.claimed]
+    if outcomes:
+        settle_deliveries(connection, endpoint_id, outcomes, settings=settings, now=now)
+    return [one.type for one in batch.claimed]
+
+
+@pytest.fixture
+def endpoint_id(connection: Connection, fleet: Fleet) -> UUID:
+    return make_endpoint(connection, fleet.live).endpoint.id
+
+
+@pytest.fixture
+def later(connection: Connection, now: datetime) -> datetime:
+    """A time at which the events of now are due."""
+    return now + timedelta(minutes=1)
+
+
+def route_with_two_events(connection: Connection, fleet: Fleet, now: datetime) -> UUID:
+    route_id = imported(connection, fleet.live, now=now)
+    cancel_route(connection, fleet.live, route_id, now=now)
+    return route_id
+
+
+def test_the_next_event_of_a_route_waits_for_the_one_before(
+    connection: Connection, fleet: Fleet, endpoint_id: UUID, settings: Settings, now: datetime, later: datetime
+) -> None:
+    routes = [route_with_two_events(connection, fleet, now) for _ in range(3)]
+
+    first = claim(connection, endpoint_id, settings, later)
+    assert [one.type for one in first.claimed] == ["route.imported"] * 3
+    assert claim(connection, endpoint_id, settings, later).claimed == []
+
+    done = [outcome(one, later) for one in first.claimed[:1]]
+    settle_deliveries(connection, endpoint_id, done, settings=settings, now=later)
+    assert [one.type for one in claim(connection, endpoint_id, settings, later).claimed] == ["route.canceled"]
+    assert len(routes) == 3
+
+
+def test_a_failed_event_keeps_the_rest_of_its_route_back_until_it_is_given_up(
+    connection: Connection, fleet: Fleet, endpoint_id: UUID, settings: Settings, now: datetime, later: datetime
+) -> None:
+    route_with_two_events(connection, fleet, now)
+    waits, moment = [], later
+    while (told := attempt(connection, endpoint_id, settings, moment, 500)) == ["route.imported"]:
+        first, second = events_of(connection, endpoint_id)
+        waits.append((first.retry_at - moment).total_seconds())
+        if first.status == "failed":
+            break
+        assert second.retry_at == first.retry_at
+        moment = first.retry_at
+    assert told == ["route.imported"]
+    assert waits[:7] == [5, 20, 80, 320, 1280, 5120, 3 * 3600]
+    assert timedelta(hours=20) < moment - later < timedelta(hours=24)
+    assert first.error == "it answered 500"
+
+    assert attempt(connection, endpoint_id, settings, moment) == ["route.canceled"]
+
+
+def test_the_bytes_of_an_event_never_change(
+    connection: Connection, fleet: Fleet, endpoint_id: UUID, settings: Settings, now: datetime, later: datetime
+) -> None:
+    route_id = imported(connection, fleet.live, now=now)
+    (first,) = claim(connection, endpoint_id, settings, later).claimed
+    settle_deliveries(connection, endpoint_id, [outcome(first, later, 500)], settings=settings, now=later)
+    cancel_route(connection, fleet.live, route_id, now=now)
+
+    (again,) = claim(connection, endpoint_id, settings, later + timedelta(minutes=5)).claimed
+
+    assert (again.event_id, again.payload, again.attempt) == (first.event_id, first.payload, 2)
+    (versioned,) = read_routes([(fleet.live, route_id)]).on(connection)
+    assert versioned is not None
+    assert versioned.route.status is RouteStatus.CANCELED
+    assert '"status":"draft"' in first.payload
+
+
+def test_two_endpoints_get_the_same_bytes(
+    connection: Connection, fleet: Fleet, endpoint_id: UUID, settings: Settings, now: datetime, later: datetime
+) -> None:
+    other = make_endpoint(connection, fleet.live, "https://b.example.com").endpoint
+    imported(connection, fleet.live, now=now)
+
+    (one,) = claim(connection, endpoint_id, settings, later).claimed
+    (two,) = claim(connection, other.id, settings, later).claimed
+
+    assert (one.event_id, one.payload) == (two.event_id, two.payload)
+
+
+def test_a_claim_that_ran_out_is_sent_again_with_the_same_id(
+    connection: Connection, fleet: Fleet, endpoint_id: UUID, settings: Settings, now: datetime, later: datetime
+) -> None:
+    """Its worker was killed after the request."""
+    imported(connection, fleet.live, now=now)
+    (lost,) = claim(connection, endpoint_id, settings, later).claimed
+    assert due_endpoints(connection, now=lost.until - timedelta(seconds=1)).get(endpoint_id) is None
+    assert due_endpoints(connection, now=lost.until)[endpoint_id] == fleet.company_id
+
+    (again,) = claim(connection, endpoint_id, settings, lost.until).claimed
+    assert (again.event_id, again.payload) == (lost.event_id, lost.payload)
+
+    settle_deliveries(connection, endpoint_id, [outcome(lost, later, 500)], settings=settings, now=lost.until)
+    (event,) = events_of(connection, endpoint_id)
+    assert (event.status, event.attempts) == ("pending", 2)  # the late end of the first changed nothing
+    settle_deliveries(connection, endpoint_id, [outcome(again, later)], settings=settings, now=lost.until)
+    (event,) = events_of(connection, endpoint_id)
+    assert event.status == "delivered"
+
+
+def test_a_claim_that_is_released_is_due_at_once(
+    connection: Connection, fleet: Fleet, endpoint_id: UUID, settings: Settings, now: datetime, later: datetime
+) -> None:
+    imported(connection, fleet.live, now=now)
+    batch = claim(connection, endpoint_id, settings, later)
+
+    release_claims(connection, batch.claimed, now=later)
+
+    assert len(claim(connection, endpoint_id, settings, later).claimed) == 1
+
+
+def test_an_endpoint_that_fails_gets_one_attempt_at_a_time(
+    connection: Connection, fleet: Fleet, endpoint_id: UUID, settings: Settings, now: datetime, later: datetime
+) -> None:
+    for _ in range(5):
+        imported(connection, fleet.live, now=now)
+    assert len(attempt(connection, endpoint_id, settings, later, 500)) == 5
+
+    soon = later + timedelta(hours=1)
+    assert len(attempt(connection, endpoint_id, settings, soon, 200)) == 1
+    assert len(attempt(connection, endpoint_id, settings, soon, 200)) == 4
+
+
+def test_an_endpoint_that_is_gone_is_disabled_at_once(
+    connection: Connection, fleet: Fleet, endpoint_id: UUID, settings: Settings, now: datetime, later: datetime
+) -> None:
+    for _ in range(2):
+        imported(connection, fleet.live, now=now)
+    first, second = claim(connection, endpoint_id, settings, later).claimed
+
+    disabled = settle_deliveries(connection, endpoint_id, [outcome(first, later, 410)], settings=settings, now=later)
+
+    assert disabled is not None
+    assert (disabled.company_id, disabled.reason) == (fleet.company_id, "it answered 410 (Gone)")
+    (endpoint,) = list_endpoints(connection, fleet.company_id)
+    assert (endpoint.disabled_at, endpoint.disabled_reason) == (later, "it answered 410 (Gone)")
+    assert {event.status for event in events_of(connection, endpoint_id)} == {"failed"}
+    assert claim(connection, endpoint_id, settings, later + timedelta(days=1)).claimed == []
+    assert delivery_jobs(connection, [fleet.company_id]) == []
+    again = settle_deliveries(connection, endpoint_id, [outcome(second, later, 410)], settings=settings, now=later)
+    assert again is None
+
+
+def test_an_endpoint_that_took_nothing_for_days_is_disabled(
+    connection: Connection, fleet: Fleet, endpoint_id: UUID, settings: Settings, now: datetime, later: datetime
+) -> None:
+    imported(connection, fleet.live, now=now)
+    attempt(connection, endpoint_id, settings, later, None)
+    much_later = later + timedelta(days=5, minutes=1)
+    imported(connection, fleet.live, now=now)
+
+    batch = claim(connection, endpoint_id, settings, much_later)
+    disabled = settle_deliveries(
+        connection, endpoint_id, [outcome(batch.claimed[0], much_later, None)], settings=settings, now=much_later
+    )
+
+    assert disabled is not None
+    assert disabled.reason == "it has taken nothing for 5 days"
+
+
+def test_one_delivery_begins_the_days_anew(
+    connection: Connection, fleet: Fleet, endpoint_id: UUID, settings: Settings, now: datetime, later: datetime
+) -> None:
+    imported(connection, fleet.live, now=now)
+    attempt(connection, endpoint_id, settings, later, 500)
+    attempt(connection, endpoint_id, settings, later + timedelta(hours=1), 200)
+    imported(connection, fleet.live, now=now)
+    attempt(connection, endpoint_id, settings, later + timedelta(days=6), 500)
+
+    (endpoint,) = list_endpoints(connection, fleet.company_id)
+    assert endpoint.disabled_at is None
+    assert endpoint.failing_since == later + timedelta(days=6)
+
+
+def test_both_secrets_sign_for_a_day_after_a_rotation(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, later: datetime
+) -> None:
+    made = make_endpoint(connection, fleet.live)
+    imported(connection, fleet.live, now=now)
+    rotated = rotate_secret(connection, fleet.company_id, made.endpoint.id, contacts=IN_CLEAR, now=later)
+
+    batch = claim(connection, made.endpoint.id, settings, later)
+    assert batch.secrets == [rotated.secret, made.secret]
+    release_claims(connection, batch.claimed, now=later)
+    batch = claim(connection, made.endpoint.id, settings, later + timedelta(hours=24))
+    assert batch.secrets == [rotated.secret]
+
+
+def test_an_event_whose_route_is_gone_fails_with_a_sentence(
+    connection: Connection, fleet: Fleet, endpoint_id: UUID, settings: Settings, now: datetime, later: datetime
+) -> None:
+    route_id = imported(connection, fleet.live, now=now)
+    connection.execute("DELETE FROM routes WHERE id = %s", (route_id,))
+
+    assert claim(connection, endpoint_id, settings, later).claimed == []
+    (event,) = events_of(connection, endpoint_id)
+    assert (event.status, event.error) == ("failed", "The route was deleted before the first attempt")
+
+
+def test_the_log_tells_each_attempt(
+    connection: Connection, fleet: Fleet, endpoint_id: UUID, settings: Settings, now: datetime, later: datetime
+) -> None:
+    imported(connection, fleet.live, now=now)
+    (first,) = claim(connection, endpoint_id, settings, later).claimed
+    failed = outcome(first, later, 503, "busy")
+    settle_deliveries(connection, endpoint_id, [failed], settings=settings, now=later)
+    attempt(connection, endpoint_id, settings, later + timedelta(minutes=1), 201)
+
+    (listed,) = list_deliveries(connection, fleet.company_id, endpoint_id, limit=10)
+    assert (listed.type, listed.status, listed.attempts, listed.error) == ("route.imported", "delivered", 2, None)
+    details = read_delivery(connection, fleet.company_id, endpoint_id, listed.event_id)
+    assert details.payload == first.payload
+    assert [(one.status, one.error, one.answer, one.milliseconds) for one in details.attempts] == [
+        (503, "it answered 503", "busy", 12.3),
+        (201, None, None, 12.3),
+    ]
+    assert list_deliveries(connection, fleet.company_id, endpoint_id, status="failed", limit=10) == []
+    assert list_deliveries(connection, fleet.company_id, endpoint_id, before=listed.number, limit=10) == []
+
+
+def test_a_replay_sends_the_same_event_again(
+    connection: Connection, fleet: Fleet, endpoint_id: UUID, settings: Settings, now: datetime, later: datetime
+) -> None:
+    imported(connection, fleet.live, now=now)
+    (first,) = claim(connection, endpoint_id, settings, later).claimed
+    settle_deliveries(connection, endpoint_id, [outcome(first, later)], settings=settings, now=later)
+    assert claim(connection, endpoint_id, settings, later).claimed == []
+
+    replay_delivery(connection, fleet.company_id, endpoint_id, first.event_id, now=later)
+
+    (again,) = claim(connection, endpoint_id, settings, later).claimed
+    assert (again.event_id, again.payload, again.attempt, again.failures) == (first.event_id, first.payload, 2, 0)
+
+
+def test_what_failed_since_a_time_is_replayed(
+    connection: Connection, fleet: Fleet, endpoint_id: UUID, settings: Settings, now: datetime, later: datetime
+) -> None:
+    for _ in range(3):
+        imported(connection, fleet.live, now=now)
+    attempt(connection, endpoint_id, settings, later, 410)
+    connection.execute("UPDATE webhook_endpoints SET disabled_at = NULL WHERE id = %s", (endpoint_id,))
+
+    company_id = fleet.company_id
+    assert replay_failed(connection, company_id, endpoint_id, since=later + timedelta(days=1), now=later) == 0
+    assert replay_failed(connection, company_id, endpoint_id, since=now - timedelta(days=1), now=later) == 3
+    assert len(attempt(connection, endpoint_id, settings, later, 200)) == 3
+
+
+def test_a_test_event_tells_of_no_route_and_waits_for_none(
+    connection: Connection, fleet: Fleet, endpoint_id: UUID, settings: Settings, now: datetime, later: datetime
+) -> None:
+    event_id = send_test(connection, fleet.company_id, endpoint_id, now=now)
+    second = send_test(connection, fleet.company_id, endpoint_id, now=now)
+
+    batch = claim(connection, endpoint_id, settings, later)
+
+    assert [one.event_id for one in batch.claimed] == [event_id, second]
+    assert batch.claimed[0].payload.startswith('{"type":"webhook.test","timestamp":')
+
+
+def test_another_company_reaches_nothing(
+    connection: Connection, fleet: Fleet, endpoint_id: UUID, settings: Settings, now: datetime, later: datetime
+) -> None:
+    imported(connection, fleet.live, now=now)
+    (event,) = events_of(connection, endpoint_id)
+    stranger = make_fleet(connection).company_id
+
+    assert list_deliveries(connection, stranger, endpoint_id, limit=10) == []
+    with pytest.raises(UnknownDelivery):
+        read_delivery(connection, stranger, endpoint_id, event.id)
+    for act in (
+        lambda: replay_delivery(connection, stranger, endpoint_id, event.id, now=now),
+        lambda: replay_failed(connection, stranger, endpoint_id, since=now, now=now),
+        lambda: send_test(connection, stranger, endpoint_id, now=now),
+        lambda: rotate_secret(connection, stranger, endpoint_id, contacts=IN_CLEAR, now=now),
+        lambda: remove_endpoint(connection, stranger, endpoint_id, now=now),
+        lambda: disable_endpoint(connection, stranger, endpoint_id, "", now=now),
+    ):
+        with pytest.raises(UnknownEndpoint):
+            act()
+
+
+def test_a_disabled_endpoint_is_sent_nothing_by_hand(
+    connection: Connection, fleet: Fleet, endpoint_id: UUID, now: datetime
+) -> None:
+    disable_endpoint(connection, fleet.company_id, endpoint_id, "moved", now=now)
+
+    with pytest.raises(UnusableEndpoint, match="enable it first"):
+        send_test(connection, fleet.company_id, endpoint_id, now=now)
+
+
+def test_a_removed_endpoint_is_gone_with_its_deliveries(
+    connection: Connection, fleet: Fleet, endpoint_id: UUID, settings: Settings, now: datetime, later: datetime
+) -> None:
+    imported(connection, fleet.live, now=now)
+    (lost,) = claim(connection, endpoint_id, settings, later).claimed
+
+    remove_endpoint(connection, fleet.company_id, endpoint_id, now=later)
+    settle_deliveries(connection, endpoint_id, [outcome(lost, later)], settings=settings, now=later)
+
+    assert list_endpoints(connection, fleet.company_id) == []
+    assert events_of(connection, endpoint_id)[0].status == "failed"
+
+
+def test_old_events_are_forgotten_with_their_deliveries(
+    connection: Connection, fleet: Fleet, endpoint_id: UUID, settings: Settings, now: datetime, later: datetime
+) -> None:
+    imported(connection, fleet.live, now=now)
+    attempt(connection, endpoint_id, settings, later)
+
+    forget_events(connection, days=30, now=later + timedelta(days=29), limit=10_000)
+    assert len(events_of(connection, endpoint_id)) == 1
+    forget_events(connection, days=30, now=later + timedelta(days=31), limit=10_000)
+    assert events_of(connection, endpoint_id) == []
+
+
+# --- The law -----------------------------------------------------------------------------------------------------
+
+
+@hypothesis_settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    steps=st.lists(st.sampled_from(["claim", "claim 1", "succeed", "fail", "wait", "lose"]), min_size=5, max_size=40)
+)
+def test_no_event_overtakes_the_one_before_it(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, steps: list[str]
+) -> None:
+    with connection.transaction(force_rollback=True):
+        check_order(connection, fleet, settings, now, steps)
+
+
+def check_order(connection: Connection, fleet: Fleet, settings: Settings, now: datetime, steps: list[str]) -> None:
+    """Whatever happens to attempts, at most one event of a route is under way, and each begins after the end of the
+    one before it."""
+    endpoint_id = make_endpoint(connection, fleet.live).endpoint.id
+    for _ in range(3):
+        route_with_two_events(connection, fleet, now)
+    route_of = {event.number: event.route_id for event in events_of(connection, endpoint_id)}
+    moment = now + timedelta(minutes=1)
+    held: list[Claimed] = []
+    for step in [*steps, "lose", "wait", *["claim", "succeed"] * 12]:
+        if step.startswith("claim"):
+            most = 1 if step == "claim 1" else 100
+            claimed = claim(connection, endpoint_id, settings, moment, most).claimed
+            open_before = {
+                event.number: event for event in events_of(connection, endpoint_id) if event.status == "pending"
+            }
+            for one in claimed:
+                earlier = [n for n in open_before if n < one.number and route_of[n] == route_of[one.number]]
+                assert earlier == []
+            held += claimed
+        elif step == "wait":
+            moment += timedelta(minutes=30)
+        elif step == "lose":
+            held = []
+            moment += timedelta(minutes=1)
+        elif held:
+            one = held.pop(0)
+            status = 200 if step == "succeed" else 500
+            settle_deliveries(connection, endpoint_id, [outcome(one, moment, status)], settings=settings, now=moment)
+    assert {event.status for event in events_of(connection, endpoint_id)} == {"delivered"}

@@ -1,0 +1,300 @@
+"""Lanes deliver over real connections: signed, in order, at least once, and none holds up another."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+from standardwebhooks import WebhookVerificationError
+
+from domain.database import Database
+from domain.queue.job_queue import JobQueue
+from domain.routes.transitions import cancel_route
+from domain.settings import Settings
+from domain.visibility import NOTHING
+from domain.webhooks.deliveries import due_endpoints
+from domain.webhooks.endpoints import NewSecret
+from tests.domain.helpers import imported
+from tests.domain.webhooks.endpoints import events_of, make_endpoint
+from tests.factories import Fleet, make_fleet
+from tests.rows import named
+from tests.service import eventually
+from tests.webhook_receiver import Receiver, running_receiver
+from workers.context import Context
+from workers.webhook_lanes import WebhookLanes
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with running_receiver() as one:
+        yield one
+
+
+@pytest.fixture
+def hooked(settings: Settings) -> Settings:
+    """Settings that let tests receive on this machine."""
+    return settings.model_copy(update={"webhook_allowed_hosts": "127.0.0.0/8", "webhook_timeout_seconds": 2})
+
+
+@pytest.fixture
+def lanes(hooked: Settings) -> Iterator[WebhookLanes]:
+    with running_lanes(hooked) as one:
+        yield one
+
+
+@contextmanager
+def running_lanes(settings: Settings, stop_seconds: float = 5) -> Iterator[WebhookLanes]:
+    """The lanes of a worker process, which sees no company's data unless it says so."""
+    with Database.of(settings, visible=lambda: NOTHING) as database:
+        lanes = WebhookLanes(Context(settings, database, JobQueue.of(settings)))
+        lanes.start()
+        try:
+            yield lanes
+        finally:
+            lanes.stop(stop_seconds)
+
+
+class Company:
+    """A company with an endpoint."""
+
+    def __init__(self, database: Database, url: str, now: datetime) -> None:
+        self.database = database
+        self.now = now
+        with database.transaction() as connection:
+            self.fleet: Fleet = make_fleet(connection)
+        self.made: NewSecret = self.add_endpoint(url)
+
+    @property
+    def endpoint_id(self) -> UUID:
+        return self.made.endpoint.id
+
+    def add_endpoint(self, url: str) -> NewSecret:
+        with self.database.transaction() as connection:
+            return make_endpoint(connection, self.fleet.live, url)
+
+    def import_routes(self, count: int = 1) -> list[UUID]:
+        with self.database.transaction() as connection:
+            return [imported(connection, self.fleet.live, now=self.now) for _ in range(count)]
+
+    def cancel(self, route_id: UUID) -> None:
+        with self.database.transaction() as connection:
+            cancel_route(connection, self.fleet.live, route_id, now=self.now)
+
+    def events(self) -> list[Any]:
+        with self.database.transaction() as connection:
+            return events_of(connection, self.endpoint_id)
+
+    def endpoint(self) -> Any:
+        with self.database.transaction() as connection:
+            query = "SELECT * FROM webhook_endpoints WHERE id = %s"
+            return named(connection).execute(query, (self.endpoint_id,)).fetchone()
+
+    def wake(self, lanes: WebhookLanes) -> None:
+        lanes.wake(self.endpoint_id, self.fleet.company_id)
+
+    def wait_until_settled(self) -> list[Any]:
+        return eventually(self.events, lambda events: all(event.status != "pending" for event in events))
+
+
+@pytest.fixture
+def company(database: Database, receiver: Receiver, now: datetime) -> Company:
+    return Company(database, receiver.url, now)
+
+
+def test_an_event_arrives_signed(company: Company, lanes: WebhookLanes, receiver: Receiver) -> None:
+    (route_id,) = company.import_routes()
+    company.wake(lanes)
+
+    (received,) = receiver.wait_for(1)
+    (event,) = company.wait_until_settled()
+
+    document = received.verify(company.made.secret)
+    assert received.event_id == f"evt_{event.id.hex}"
+    assert received.body.decode() == event.payload
+    assert (document["type"], document["data"]["id"]) == ("route.imported", f"rte_{route_id.hex}")
+    assert document["data"]["status"] == "draft"
+    assert received.headers["content-type"] == "application/json"
+    assert received.headers["host"] == receiver.url.removeprefix("http://").removesuffix("/hooks")
+    with pytest.raises(WebhookVerificationError):
+        received._replace(body=received.body + b" ").verify(company.made.secret)
+    assert (event.status, event.attempts, event.error) == ("delivered", 1, None)
+
+
+def test_the_events_of_each_route_come_in_order(company: Company, lanes: WebhookLanes, receiver: Receiver) -> None:
+    routes = company.import_routes(40)
+    for route_id in routes:
+        company.cancel(route_id)
+    receiver.delay_seconds = 0.02
+    for _ in range(3):
+        company.wake(lanes)
+
+    received = receiver.wait_for(80)
+    company.wait_until_settled()
+
+    told: dict[str, list[str]] = {}
+    for one in received:
+        told.setdefault(one.document["data"]["id"], []).append(one.type)
+    assert set(told) == {f"rte_{route_id.hex}" for route_id in routes}
+    assert set(map(tuple, told.values())) == {("route.imported", "route.canceled")}
+    assert len(receiver.requests) == 80
+    assert 8 < receiver.most_open <= 32
+
+
+def test_a_slow_endpoint_holds_up_no_other(
+    company: Company, lanes: WebhookLanes, receiver: Receiver, database: Database, now: datetime
+) -> None:
+    with running_receiver() as slow:
+        slow.answering.clear()
+        others = [Company(database, slow.url, now) for _ in range(6)]
+        for other in others:
+            other.import_routes(10)
+            other.wake(lanes)
+        slow.wait_for(60)
+        started = time.monotonic()
+
+        company.import_routes(20)
+        company.wake(lanes)
+        receiver.wait_for(20)
+
+        assert time.monotonic() - started < 1.5
+        assert len(slow.requests) == 60
+
+
+def test_a_new_event_does_not_wait_for_a_slow_one(company: Company, lanes: WebhookLanes, receiver: Receiver) -> None:
+    receiver.answering.clear()
+    company.import_routes()
+    company.wake(lanes)
+    receiver.wait_for(1)
+
+    company.import_routes()
+    company.wake(lanes)
+
+    receiver.wait_for(2, seconds=1.5)
+
+
+@pytest.mark.parametrize(
+    ("arrange", "error"),
+    [
+        ({"status": 500, "answer": b"no token=hunter2 today"}, "it answered 500"),
+        ({"status": 302, "headers": {"Location": "http://127.0.0.1:1/"}}, "it answered 302"),
+        ({"delay_seconds": 5.0}, "it did not answer within 2 s"),
+    ],
+    ids=["error", "redirect", "silence"],
+)
+def test_a_failed_attempt_is_kept_and_tried_again(
+    company: Company, lanes: WebhookLanes, receiver: Receiver, arrange: dict[str, Any], error: str
+) -> None:
+    for name, value in arrange.items():
+        setattr(receiver, name, value)
+    company.import_routes()
+    company.wake(lanes)
+
+    (event,) = eventually(company.events, lambda events: events[0].error is not None)
+
+    assert (event.status, event.error, event.attempts) == ("pending", error, 1)
+    assert company.endpoint().failing_since is not None
+    assert len(receiver.requests) == 1
+    with company.database.transaction() as connection:
+        (answer,) = connection.execute(
+            "SELECT answer FROM webhook_attempts WHERE delivery = %s", (event.number,)
+        ).fetchone() or ("",)
+    assert answer == ("no token=*** today" if event.error == "it answered 500" else None)
+
+
+def test_an_answer_without_an_end_is_cut_off(company: Company, lanes: WebhookLanes, receiver: Receiver) -> None:
+    receiver.floods, receiver.status, receiver.answer = True, 200, b"x" * 4096
+    company.import_routes()
+    company.wake(lanes)
+
+    (event,) = company.wait_until_settled()
+
+    assert event.status == "delivered"
+    with company.database.transaction() as connection:
+        (answer,) = connection.execute(
+            "SELECT answer FROM webhook_attempts WHERE delivery = %s", (event.number,)
+        ).fetchone() or ("",)
+    assert answer == "x" * 1024
+
+
+def test_an_endpoint_that_is_gone_is_disabled_and_its_owner_told(
+    company: Company, lanes: WebhookLanes, receiver: Receiver
+) -> None:
+    receiver.status = 410
+    company.import_routes(3)
+    company.wake(lanes)
+
+    endpoint = eventually(company.endpoint, lambda row: row.disabled_at is not None)
+
+    assert endpoint.disabled_reason == "it answered 410 (Gone)"
+    with company.database.transaction() as connection:
+        entry = (
+            named(connection)
+            .execute("SELECT * FROM audit_log WHERE company_id = %s", (company.fleet.company_id,))
+            .fetchone()
+        )
+    assert entry is not None
+    assert (entry.actor, entry.action) == ("Fuelroute", "webhooks.disable")
+    assert entry.subject == f"webhook endpoint whe_{company.endpoint_id.hex}"
+    assert entry.reason == "it answered 410 (Gone)"
+
+
+def test_a_worker_that_stops_gives_back_what_it_could_not_finish(
+    company: Company, hooked: Settings, receiver: Receiver
+) -> None:
+    receiver.answering.clear()
+    company.import_routes()
+    with running_lanes(hooked, stop_seconds=0.2) as lanes:
+        company.wake(lanes)
+        receiver.wait_for(1)
+    receiver.answering.set()
+
+    with running_lanes(hooked) as lanes:
+        company.wake(lanes)
+        first, second = receiver.wait_for(2)
+
+    assert first.event_id == second.event_id
+    assert first.body == second.body
+
+
+def test_a_worker_that_stops_lets_attempts_end(company: Company, hooked: Settings, receiver: Receiver) -> None:
+    receiver.delay_seconds = 0.4
+    company.import_routes(5)
+    with running_lanes(hooked) as lanes:
+        company.wake(lanes)
+        receiver.wait_for(5)
+
+    assert {event.status for event in company.events()} == {"delivered"}
+
+
+def test_a_paused_queue_begins_nothing(company: Company, lanes: WebhookLanes, receiver: Receiver) -> None:
+    lanes.is_paused = lambda: True
+    company.import_routes()
+    company.wake(lanes)
+    time.sleep(0.3)
+    assert receiver.requests == []
+
+    lanes.is_paused = lambda: False
+    with company.database.transaction() as connection:
+        assert company.endpoint_id in due_endpoints(connection, now=company.now.replace(year=2100))
+    company.wake(lanes)
+    receiver.wait_for(1)
+
+
+def test_two_processes_share_the_work(company: Company, hooked: Settings, receiver: Receiver) -> None:
+    routes = company.import_routes(60)
+    for route_id in routes:
+        company.cancel(route_id)
+    with running_lanes(hooked) as one, running_lanes(hooked) as two:
+        company.wake(one)
+        company.wake(two)
+        received = receiver.wait_for(120)
+        company.wait_until_settled()
+
+    assert len(received) == len({one.event_id for one in received}) == 120
+    told: dict[str, list[str]] = {}
+    for item in received:
+        told.setdefault(item.document["data"]["id"], []).append(item.type)
+    assert set(map(tuple, told.values())) == {("route.imported", "route.canceled")}

@@ -1,0 +1,259 @@
+"""Lanes: the deliveries of one process, side by side on one event loop. Each endpoint has a lane of its own.
+
+A lane claims deliveries, sends them, and settles whatever ended while the ones before were being settled. A slow
+endpoint fills its own lane only: no thread waits for it, and no connection of another lane.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
+from uuid import UUID
+
+import dramatiq
+import psycopg
+import uvloop
+from dramatiq.middleware import Middleware
+
+from domain import clock
+from domain.accounts.allowed_hosts import AllowedHosts
+from domain.database import Connection
+from domain.database_health import is_away
+from domain.ids import shown_id
+from domain.observability import WEBHOOKS, get_logger
+from domain.operations.audit import Actor, audit_subject, record_action
+from domain.visibility import of_companies
+from domain.webhooks import deliveries
+from domain.webhooks.deliveries import Batch, Claimed, Disabled, Outcome
+from domain.webhooks.sending import Sender
+from workers.context import Context
+
+log = get_logger(__name__)
+
+QUEUE = "webhooks"
+MOST_OF_LANE = 32
+"""Attempts of one endpoint that a process has under way at a time."""
+
+MOST_OF_PROCESS = 1_024
+"""Attempts of all endpoints together. The lanes that are busy share them."""
+
+_IDLE_SECONDS = 15.0
+"""A lane without work keeps its connections so long."""
+
+_DATABASE_THREADS = 4
+_RESOLVING_THREADS = 64
+"""Names are resolved by the system, in threads: a slow name server holds one of them."""
+
+_STORE_AGAIN_SECONDS = 0.5
+
+Result = TypeVar("Result")
+
+
+class WebhookLanes(Middleware):
+    """The lanes of one process. Dramatiq starts and stops them with its worker."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.is_stopping = False
+        self.is_paused: Callable[[], bool] = lambda: False
+        self.busy = 0
+        """The lanes that have attempts under way."""
+        self._lanes: dict[UUID, Lane] = {}
+        self._database_threads = ThreadPoolExecutor(_DATABASE_THREADS, thread_name_prefix="webhook-storage")
+        self._loop = uvloop.new_event_loop()
+        self._loop.set_default_executor(ThreadPoolExecutor(_RESOLVING_THREADS, thread_name_prefix="webhook-names"))
+        self._thread = threading.Thread(target=self._loop.run_forever, name="webhooks", daemon=True)
+
+    def before_worker_boot(self, broker: dramatiq.Broker, worker: dramatiq.Worker) -> None:
+        self.is_paused = lambda: QUEUE in getattr(broker, "paused", ())
+        self.start()
+
+    def after_worker_shutdown(self, broker: dramatiq.Broker, worker: dramatiq.Worker) -> None:
+        self.stop(self.context.settings.stop_seconds)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, seconds: float) -> None:
+        """Lets attempts that are under way end within the time, and gives up the claims of the others."""
+        asyncio.run_coroutine_threadsafe(self._stop_lanes(seconds), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+        self._database_threads.shutdown()
+
+    def wake(self, endpoint_id: UUID, company_id: UUID) -> None:
+        """Has the endpoint's lane look for due deliveries. Any thread may call it."""
+        self._loop.call_soon_threadsafe(self._wake, endpoint_id, company_id)
+
+    def _wake(self, endpoint_id: UUID, company_id: UUID) -> None:
+        if self.is_stopping:
+            return
+        lane = self._lanes.get(endpoint_id)
+        if lane is None:
+            lane = self._lanes[endpoint_id] = Lane(self, endpoint_id, company_id)
+            lane.task.add_done_callback(lambda _: self._lanes.pop(endpoint_id, None))
+        lane.woken.set()
+
+    async def _stop_lanes(self, seconds: float) -> None:
+        self.is_stopping = True
+        tasks = [lane.task for lane in self._lanes.values()]
+        for lane in self._lanes.values():
+            lane.woken.set()
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=seconds)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    async def in_transaction(self, company_id: UUID, work: Callable[[Connection], Result]) -> Result:
+        """The result of `work` in a transaction that sees this company, in a thread."""
+
+        def run() -> Result:
+            with self.context.database.transaction_by_key(of_companies([company_id])) as connection:
+                return work(connection)
+
+        return await self._loop.run_in_executor(self._database_threads, run)
+
+
+class Lane:
+    """The deliveries to one endpoint. It ends after a while without work."""
+
+    def __init__(self, lanes: WebhookLanes, endpoint_id: UUID, company_id: UUID) -> None:
+        self.woken = asyncio.Event()
+        self._lanes = lanes
+        self._settings = lanes.context.settings
+        self._endpoint_id = endpoint_id
+        self._company_id = company_id
+        self._sending: dict[asyncio.Task[Outcome], Claimed] = {}
+        self._sender = Sender(
+            allowed=AllowedHosts.of_webhooks(self._settings),
+            timeout_seconds=self._settings.webhook_timeout_seconds,
+            connections=MOST_OF_LANE,
+        )
+        self.task = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        try:
+            while await self._is_wanted():
+                self._lanes.busy += 1
+                try:
+                    await self._work()
+                finally:
+                    self._lanes.busy -= 1
+        except asyncio.CancelledError:
+            await self._give_up()
+        except psycopg.Error as error:  # the sweep finds the rest
+            log.warning("webhooks.lane_failed", endpoint_id=self._endpoint_id, error=str(error))
+        except Exception:
+            log.exception("webhooks.lane_failed", endpoint_id=self._endpoint_id)
+        finally:
+            await self._sender.close()
+
+    async def _is_wanted(self) -> bool:
+        """True when the lane was woken; False when it was not for a while, or the process stops."""
+        with suppress(TimeoutError):
+            if not self._lanes.is_stopping:
+                async with asyncio.timeout(_IDLE_SECONDS):
+                    await self.woken.wait()
+        return self.woken.is_set() and not self._lanes.is_stopping
+
+    async def _work(self) -> None:
+        """Delivers until nothing is due. What ends while the ends before are stored is stored together."""
+        while self._sending or self.woken.is_set():
+            most = max(1, min(MOST_OF_LANE, MOST_OF_PROCESS // self._lanes.busy))
+            if len(self._sending) <= most // 2:
+                self.woken.clear()
+                await self._claim(most)
+            ended = await self._ended(may_be_woken=len(self._sending) <= most // 2)
+            if ended:
+                await self._settle([task.result() for task in ended])
+                for task in ended:
+                    del self._sending[task]
+                self.woken.set()  # the next events of these routes are due now
+
+    async def _ended(self, *, may_be_woken: bool) -> list[asyncio.Task[Outcome]]:
+        """Attempts that have ended, at least one, unless nothing is under way or the lane is woken before."""
+        if not self._sending:
+            return []
+        waking = [asyncio.create_task(self.woken.wait())] if may_be_woken else []
+        try:
+            await asyncio.wait([*self._sending, *waking], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waking:
+                task.cancel()
+        return [task for task in self._sending if task.done()]
+
+    async def _claim(self, most: int) -> None:
+        if self._lanes.is_stopping or self._lanes.is_paused():
+            return
+        claim = partial(
+            deliveries.claim_deliveries,
+            endpoint_id=self._endpoint_id,
+            most=most,
+            under_way=len(self._sending),
+            settings=self._settings,
+            now=clock.now(),
+        )
+        batch: Batch | None = await self._lanes.in_transaction(self._company_id, claim)
+        if batch is None:
+            return
+        for claimed in batch.claimed:
+            sending = self._sender.send(batch.url, batch.secrets, claimed)
+            self._sending[asyncio.create_task(sending)] = claimed
+
+    async def _settle(self, outcomes: Sequence[Outcome]) -> None:
+        """Stores how attempts ended. While the database is away it tries again as long as the claims hold: an attempt
+        whose end is not stored is made again."""
+        while True:
+            try:
+                await self._lanes.in_transaction(self._company_id, partial(self._store, outcomes))
+                break
+            except psycopg.Error as error:
+                if not is_away(error) or clock.now() >= min(outcome.claimed.until for outcome in outcomes):
+                    raise
+                await asyncio.sleep(_STORE_AGAIN_SECONDS)
+        for outcome in outcomes:
+            WEBHOOKS.labels("delivered" if outcome.error is None else "failed").inc()
+            log.debug(
+                "webhooks.attempted",
+                endpoint_id=self._endpoint_id,
+                event_id=outcome.claimed.event_id,
+                status=outcome.status,
+                error=outcome.error,
+            )
+
+    def _store(self, outcomes: Sequence[Outcome], connection: Connection) -> None:
+        now = clock.now()
+        disabled = deliveries.settle_deliveries(
+            connection, self._endpoint_id, outcomes, settings=self._settings, now=now
+        )
+        if disabled is not None:
+            _record(connection, disabled)
+            log.warning("webhooks.endpoint_disabled", **disabled._asdict())
+
+    async def _give_up(self) -> None:
+        """Cuts off the attempts that are under way. Their endpoints may have taken them: they get them again."""
+        for task in self._sending:
+            task.cancel()
+        await asyncio.gather(*self._sending, return_exceptions=True)
+        release = partial(deliveries.release_claims, claimed=list(self._sending.values()), now=clock.now())
+        try:
+            await self._lanes.in_transaction(self._company_id, release)
+        except psycopg.Error:
+            log.warning("webhooks.claims_not_released", endpoint_id=self._endpoint_id)  # they run out
+
+
+def _record(connection: Connection, disabled: Disabled) -> None:
+    """Tells the owners in the audit log why their endpoint is disabled."""
+    record_action(
+        connection,
+        Actor("Fuelroute", disabled.reason),
+        "webhooks.disable",
+        audit_subject("webhook endpoint", shown_id("whe", disabled.endpoint_id)),
+        company_id=disabled.company_id,
+        now=clock.now(),
+    )
