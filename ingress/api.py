@@ -29,12 +29,14 @@ from domain.database import Connection
 from domain.encoding import write
 from domain.fleet.api_lists import list_drivers, list_vehicles
 from domain.ids import read_id
-from domain.lifecycle import HELD
+from domain.lifecycle import HELD, CancelEffect
 from domain.observability import FIXES_RECEIVED
+from domain.queue.jobs import Job
 from domain.routes.reading.changes import follows_changes, list_changes
 from domain.routes.reading.lookups import list_routes
 from domain.routes.transitions import cancel_route
 from domain.telematics.feed import Feed, store_positions
+from domain.webhooks.endpoints import delivery_jobs
 from ingress.access import NOBODY, refusal_of, unauthorized
 from ingress.authenticator import AuthorizedRequest, Item, Result
 from ingress.fair_queue import CapacityTimeout, Permit
@@ -195,11 +197,12 @@ class Api:
 
     async def cancel_route(self, request: Request) -> Answer:
         route_id = await self._checked(request, "routes:write", lambda: _route_id_of(request))
-        effect, jobs = await self._read(
-            request,
-            "routes:write",
-            lambda connection, caller: cancel_route(connection, caller.tenant, route_id, now=clock.now()),
-        )
+
+        def cancel(connection: Connection, caller: Caller) -> tuple[CancelEffect | None, list[Job]]:
+            effect, jobs = cancel_route(connection, caller.tenant, route_id, now=clock.now())
+            return effect, jobs + delivery_jobs(connection, [caller.company_id])
+
+        effect, jobs = await self._read(request, "routes:write", cancel)
         await self._services.jobs.put(*jobs)
         if effect is None:
             raise ApiError("not_found", _NO_SUCH_ROUTE)

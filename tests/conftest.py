@@ -201,7 +201,13 @@ def service(settings: Settings, worker_id: str, tmp_path_factory: pytest.TempPat
     logs = tmp_path_factory.mktemp("logs")
     own = settings.model_copy(update={"redis_url": redis_database(worker_id, "service")})
     with running_service(
-        own, logs, IMPORT_PASS_SECONDS="2", SWEEP_SECONDS="1", AUTODRIVE_SECONDS="0.3", IMPORT_WAIT_SECONDS="10"
+        own,
+        logs,
+        IMPORT_PASS_SECONDS="2",
+        SWEEP_SECONDS="1",
+        AUTODRIVE_SECONDS="0.3",
+        IMPORT_WAIT_SECONDS="10",
+        WEBHOOK_ALLOWED_HOSTS="127.0.0.0/8",
     ) as running_one:
         yield running_one
 

@@ -39,6 +39,7 @@ _GROUPS = {
     "mappings": "fleet.mappings_app",
     "routes": "routes.app",
     "messages": "messages.app",
+    "webhooks": "webhooks.app",
     "stations": "stations.stations_app",
     "deals": "stations.deals_app",
     "taxes": "stations.taxes_app",

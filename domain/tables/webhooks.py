@@ -105,11 +105,10 @@ class WebhookAttempts(SQLModel, table=True):
 
     __tablename__ = "webhook_attempts"
 
-    delivery: int = Field(
-        sa_column=Column(
-            BigInteger, ForeignKey("webhook_deliveries.number", ondelete="CASCADE"), primary_key=True, nullable=False
-        )
+    event_id: UUID = Field(
+        sa_column=Column(ForeignKey("webhook_events.id", ondelete="CASCADE"), primary_key=True, nullable=False)
     )
+    endpoint_id: UUID = Field(primary_key=True)
     attempt: int = Field(primary_key=True)
     company_id: UUID
     environment: str

@@ -198,9 +198,9 @@ _LOG_AND_END = Command(
             answer text, status text, retry_at timestamptz)
     ), logged AS (
         INSERT INTO webhook_attempts (
-            delivery, attempt, company_id, environment, at, milliseconds, status, error, answer)
-        SELECT d.number, ended.attempt, d.company_id, d.environment, ended.at, ended.milliseconds, ended.code,
-               ended.error, ended.answer
+            event_id, endpoint_id, attempt, company_id, environment, at, milliseconds, status, error, answer)
+        SELECT d.event_id, d.endpoint_id, ended.attempt, d.company_id, d.environment, ended.at, ended.milliseconds,
+               ended.code, ended.error, ended.answer
         FROM ended JOIN webhook_deliveries d ON d.number = ended.number
         ON CONFLICT DO NOTHING
     )

@@ -105,7 +105,7 @@ _PAYLOAD = Statement(_Payload, "SELECT payload FROM webhook_events WHERE company
 _ATTEMPTS = Statement(
     Attempt,
     "SELECT attempt, at, milliseconds, status, error, answer FROM webhook_attempts"
-    " WHERE company_id = %s AND delivery = %s ORDER BY attempt",
+    " WHERE company_id = %s AND event_id = %s AND endpoint_id = %s ORDER BY attempt",
 )
 
 
@@ -115,7 +115,7 @@ def read_delivery(connection: Connection, company_id: UUID, endpoint_id: UUID, e
     if delivery is None:
         raise UnknownDelivery(shown_id("evt", event_id))
     payload = _PAYLOAD.one(connection, (company_id, event_id)).payload
-    return DeliveryDetails(delivery, payload, _ATTEMPTS.all(connection, (company_id, delivery.number)))
+    return DeliveryDetails(delivery, payload, _ATTEMPTS.all(connection, (company_id, event_id, endpoint_id)))
 
 
 # --- Replayed, tried -------------------------------------------------------------------------------------------

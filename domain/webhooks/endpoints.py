@@ -10,8 +10,6 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-import httpx
-
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.companies import lock_company
 from domain.accounts.contacts import Contacts, Sealed, StoredContact
@@ -32,7 +30,7 @@ LONGEST_DESCRIPTION = 200
 _LONGEST_URL = 2_000
 _SECRET_BYTES = 32
 
-NOT_PUBLIC = "is not on the public internet; FUELROUTE_WEBHOOK_ALLOWED_HOSTS names the exceptions"
+NOT_ON_INTERNET = "is not on the public internet; FUELROUTE_WEBHOOK_ALLOWED_HOSTS names the exceptions"
 
 
 class UnusableEndpoint(FuelrouteError):
@@ -227,6 +225,12 @@ def seal_secrets(connection: Connection, contacts: Contacts) -> Sealed:
     return Sealed(sealed, unreadable)
 
 
+def shown_url(url: str) -> str:
+    """The URL for lists, pages and logs: its query may hold a secret of the receiver."""
+    before, question, _ = url.partition("?")
+    return f"{before}?***" if question else before
+
+
 # --- Hints -----------------------------------------------------------------------------------------------------
 
 _ENABLED = Statement(
@@ -263,6 +267,8 @@ def _checked_types(types: Collection[str]) -> list[str]:
 def url_fault(url: str, allowed: AllowedHosts) -> str | None:
     """The reason why an endpoint cannot have this URL, as the end of a sentence that names it; None when it can. No
     name is resolved."""
+    import httpx  # here: it takes long to load, and few commands need it
+
     if len(url) > _LONGEST_URL or not url.isprintable() or " " in url:
         return f"is one line of at most {_LONGEST_URL} characters without spaces"
     try:
@@ -274,7 +280,7 @@ def url_fault(url: str, allowed: AllowedHosts) -> str | None:
     if parsed.userinfo or parsed.fragment:
         return "has a user, a password or a fragment: leave them out, the signature shows who sends"
     if not allowed.may_take(parsed.host):
-        return f"names a host that {NOT_PUBLIC}"
+        return f"names a host that {NOT_ON_INTERNET}"
     if parsed.scheme == "http" and not allowed.exempts(parsed.host):
         return "begins with http://: give one that begins with https://"
     return None

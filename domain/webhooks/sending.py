@@ -24,7 +24,7 @@ from domain.accounts.contacts import UnreadableContact
 from domain.ids import shown_id
 from domain.text import printable, without_secrets
 from domain.webhooks.deliveries import Claimed, Outcome
-from domain.webhooks.endpoints import NOT_PUBLIC
+from domain.webhooks.endpoints import NOT_ON_INTERNET
 
 MOST_ANSWER_BYTES = 1 << 10
 """The beginning of an answer's body, which is kept."""
@@ -103,7 +103,7 @@ class Sender:
         except TimeoutError:
             error = f"it did not answer within {self._timeout_seconds:g} s"
         except _Refused:
-            error = f"its address {NOT_PUBLIC}"
+            error = f"its address {NOT_ON_INTERNET}"
         except UnreadableContact as unreadable:
             error = str(unreadable)
         except Exception as failure:  # whatever an endpoint sends is its failure, not ours

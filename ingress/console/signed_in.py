@@ -19,6 +19,7 @@ from domain.operations import audit
 from domain.operations.audit import Actor
 from domain.queue.jobs import Job
 from domain.visibility import EVERYTHING, of_companies, set_visibility
+from domain.webhooks.endpoints import delivery_jobs
 from ingress.console.browser import SESSION, Form, read_cookie
 from ingress.console.console import Console, console_of
 from ingress.console.refusals import Refused, not_found
@@ -123,6 +124,8 @@ def answer_signed_in(
             response = handler(page)
         except ChooseCompany:
             return see_other("/companies")
+        if request.method == "POST" and session.company_id is not None:  # it may have changed routes
+            page.jobs += delivery_jobs(connection, [session.company_id])
     if page.jobs:
         console.jobs.put(*page.jobs)
     for call in page.afterwards:

@@ -13,10 +13,19 @@ from domain.ids import IdKind, new_id, shown_id
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import build_plan_job
 from domain.queue.redis_layout import dead_letter_messages_key, dead_letters_key, messages_key
+from domain.webhooks.delivery_log import send_test
 from tests.deploy.commands import Cli, Result, commands
 from tests.domain.helpers import imported, planned_by_hand
+from tests.domain.webhooks.endpoints import make_endpoint
 from tests.factories import Fleet, make_fleet
 from tests.rows import named
+
+OWN_ENDPOINT = "OWN_ENDPOINT"
+"""Stands for the id of the company's own endpoint of webhooks."""
+
+
+MOVED_BY_WORKERS = ["failing_since", "attempts", "failures", "retry_at", "claimed_until", "error"]
+"""Columns that change while a service runs on the same database and tries to deliver webhooks."""
 
 
 class Foreign(NamedTuple):
@@ -40,6 +49,20 @@ FOREIGN = (
     Foreign("mappings add", "target_id", "drv", ["--kind", "driver_name", "--value", "Ann"]),
     Foreign("messages release", "message_ids", "msg"),
     Foreign("messages discard", "message_ids", "msg"),
+    *(
+        Foreign(f"webhooks {command}", "endpoint_id", "whe", more)
+        for command, more in {
+            "show": [],
+            "set": ["--disable"],
+            "remove": ["--yes"],
+            "rotate-secret": [],
+            "test": [],
+            "deliveries": [],
+            "replay": ["--failed-since", "2026-01-01T00:00:00Z"],
+        }.items()
+    ),
+    Foreign("webhooks deliveries", "event_id", "evt", [OWN_ENDPOINT]),
+    Foreign("webhooks replay", "event_id", "evt", [OWN_ENDPOINT]),
     Foreign("queues dead", "route_id", "rte"),
     Foreign("queues replay", "route_id", "rte", ["--yes"]),
     Foreign("queues discard", "route_id", "rte", ["--yes"]),
@@ -78,6 +101,8 @@ def _house(database: Database, jobs: JobQueue, now: datetime) -> House:
         fleet = make_fleet(connection)
         route_id = imported(connection, fleet.live, now=now)
         message_id = planned_by_hand(connection, route_id, now=now)
+        endpoint = make_endpoint(connection, fleet.live).endpoint
+        event_id = send_test(connection, fleet.company_id, endpoint.id, now=now)
         deal = connection.execute(
             "INSERT INTO deals (company_id, brand, net_price) VALUES (%s, 'Roadhawk', 3) RETURNING id",
             (fleet.company_id,),
@@ -96,16 +121,24 @@ def _house(database: Database, jobs: JobQueue, now: datetime) -> House:
         "drv": fleet.drivers[0],
         "rte": route_id,
         "msg": message_id,
+        "whe": endpoint.id,
+        "evt": event_id,
     }
     return House(fleet, ids, job.key, deal_id)
 
 
 def state_of(house: House, database: Database, jobs: JobQueue) -> list[Any]:
     """All that the company has and that commands can change."""
-    tables = ("routes", "vehicles", "drivers", "deals", "mappings", "messages", "audit_log")
-    query = " UNION ALL ".join(f"SELECT it::text AS row FROM {table} it WHERE company_id = %(id)s" for table in tables)
+    tables = (
+        *("routes", "vehicles", "drivers", "deals", "mappings", "messages", "audit_log"),
+        *("webhook_endpoints", "webhook_events", "webhook_deliveries"),
+    )
+    query = " UNION ALL ".join(
+        f"SELECT (to_jsonb(it) - %(moving)s::text[])::text AS row FROM {table} it WHERE company_id = %(id)s"
+        for table in tables
+    )
     with database.transaction() as connection:
-        rows = named(connection).execute(query, {"id": house.fleet.company_id}).fetchall()
+        rows = named(connection).execute(query, {"id": house.fleet.company_id, "moving": MOVED_BY_WORKERS}).fetchall()
     letter = jobs.client.zscore(dead_letters_key("plans"), house.letter_id)
     return [*sorted(row.row for row in rows), letter]
 
@@ -120,8 +153,9 @@ def test_an_id_of_another_company_is_as_one_that_never_existed(
 
     def answer(text: str) -> Result:
         (parameter,) = [one for one in COMMANDS[foreign.command].params if one.name == foreign.parameter]
+        more = [shown_id("whe", own.ids["whe"]) if one == OWN_ENDPOINT else one for one in foreign.more]
         option = [parameter.opts[0]] if parameter.param_type_name == "option" else []
-        given = [*foreign.command.split(), "--company", own.fleet.shown_company_id, *option, text, *foreign.more, *form]
+        given = [*foreign.command.split(), "--company", own.fleet.shown_company_id, *option, text, *more, *form]
         result = cli(*given)
         return Result(result.status, result.out.replace(text, "ID"), result.err.replace(text, "ID"))
 

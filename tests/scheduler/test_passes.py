@@ -19,8 +19,10 @@ from domain.routes.intake.fleet_changes import add_mapping
 from domain.routes.plans import first_plan, review_requests
 from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
+from domain.webhooks.delivery_log import send_test
 from scheduler.passes import Passes
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, pushed, status_of
+from tests.domain.webhooks.endpoints import make_endpoint
 from tests.factories import JOLIET, Fleet, make_fleet
 from tests.rows import named
 from tests.scheduler.jobs import Enqueued, in_transaction
@@ -302,6 +304,8 @@ def test_jobs_of_the_sweep_wait_in_the_backlog_of_their_company(
         post(connection, fleets["arrivals"].live, positions_at(JOLIET, ago), now=ago)
         arrived(connection, fleets["plans"], quiet, ago)
         planned_by_hand(connection, imported(connection, fleets["messages"].live, now=ago), now=ago)
+        endpoint = make_endpoint(connection, fleets["webhooks"].live).endpoint
+        send_test(connection, endpoint.company_id, endpoint.id, now=ago)
 
     passes.sweep()
 

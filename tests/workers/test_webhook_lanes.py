@@ -199,7 +199,7 @@ def test_a_failed_attempt_is_kept_and_tried_again(
     assert len(receiver.requests) == 1
     with company.database.transaction() as connection:
         (answer,) = connection.execute(
-            "SELECT answer FROM webhook_attempts WHERE delivery = %s", (event.number,)
+            "SELECT answer FROM webhook_attempts WHERE event_id = %s", (event.id,)
         ).fetchone() or ("",)
     assert answer == ("no token=*** today" if event.error == "it answered 500" else None)
 
@@ -214,7 +214,7 @@ def test_an_answer_without_an_end_is_cut_off(company: Company, lanes: WebhookLan
     assert event.status == "delivered"
     with company.database.transaction() as connection:
         (answer,) = connection.execute(
-            "SELECT answer FROM webhook_attempts WHERE delivery = %s", (event.number,)
+            "SELECT answer FROM webhook_attempts WHERE event_id = %s", (event.id,)
         ).fetchone() or ("",)
     assert answer == "x" * 1024
 

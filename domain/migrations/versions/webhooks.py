@@ -89,7 +89,8 @@ def _create_deliveries() -> None:
         op.create_index(name, "webhook_deliveries", columns, postgresql_where=sa.text("status = 'pending'"))
     op.create_table(
         "webhook_attempts",
-        sa.Column("delivery", sa.BigInteger(), nullable=False),
+        sa.Column("event_id", sa.Uuid(), nullable=False),
+        sa.Column("endpoint_id", sa.Uuid(), nullable=False),
         sa.Column("attempt", sa.Integer(), nullable=False),
         sa.Column("company_id", sa.Uuid(), nullable=False),
         sa.Column("environment", sa.String(), nullable=False),
@@ -98,6 +99,6 @@ def _create_deliveries() -> None:
         sa.Column("status", sa.Integer(), nullable=True),
         sa.Column("error", sa.String(), nullable=True),
         sa.Column("answer", sa.String(), nullable=True),
-        sa.ForeignKeyConstraint(["delivery"], ["webhook_deliveries.number"], ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("delivery", "attempt"),
+        sa.ForeignKeyConstraint(["event_id"], ["webhook_events.id"], ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("event_id", "endpoint_id", "attempt"),
     )
