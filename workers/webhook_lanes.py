@@ -132,7 +132,6 @@ class Lane:
         self._sender = Sender(
             allowed=AllowedHosts.of_webhooks(self._settings),
             timeout_seconds=self._settings.webhook_timeout_seconds,
-            connections=MOST_OF_LANE,
         )
         self.task = asyncio.get_running_loop().create_task(self._run())
 

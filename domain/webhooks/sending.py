@@ -11,8 +11,8 @@ import ssl
 import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from functools import cache
-from typing import Any, NamedTuple
+from functools import cache, lru_cache
+from typing import Any
 
 import httpcore
 import httpx
@@ -76,17 +76,14 @@ def _tls() -> ssl.SSLContext:
 
 
 class Sender:
-    """The connections to one endpoint, for one event loop."""
+    """The connections to one endpoint, for one event loop. Each carries one request at a time.
 
-    def __init__(self, *, allowed: AllowedHosts, timeout_seconds: float, connections: int) -> None:
+    httpcore's own pool looks at all connections for each request: with 32 of them it takes most of the time."""
+
+    def __init__(self, *, allowed: AllowedHosts, timeout_seconds: float) -> None:
         self._timeout_seconds = timeout_seconds
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=_tls(),
-            max_connections=connections,
-            keepalive_expiry=_IDLE_SECONDS,
-            retries=0,
-            network_backend=_PublicBackend(allowed),
-        )
+        self._backend = _PublicBackend(allowed)
+        self._idle: list[httpcore.AsyncHTTPConnection] = []
 
     async def send(self, url: str, secrets: Sequence[str], claimed: Claimed) -> Outcome:
         """Makes one attempt. It never raises, unless it is canceled."""
@@ -112,32 +109,46 @@ class Sender:
         return Outcome(claimed, at, milliseconds, status, error, shown_answer(answer))
 
     async def _post(self, url: str, headers: list[tuple[bytes, bytes]], body: bytes) -> tuple[int, bytes]:
-        target = _target(url)
-        request_headers = [(b"Host", target.host), *headers, (b"Content-Length", str(len(body)).encode())]
-        async with self._pool.stream("POST", target.url, headers=request_headers, content=body) as response:
-            beginning, read = b"", 0
-            async for chunk in response.aiter_stream():
-                beginning += chunk[: MOST_ANSWER_BYTES - len(beginning)]
-                read += len(chunk)
-                if read > _MOST_READ_BYTES:
-                    break
-            return response.status, beginning
+        target, host = _target(url)
+        request_headers = [(b"Host", host), *headers, (b"Content-Length", str(len(body)).encode())]
+        connection = await self._connection(target.origin)
+        try:
+            async with connection.stream("POST", target, headers=request_headers, content=body) as response:
+                beginning, read = b"", 0
+                async for chunk in response.aiter_stream():
+                    beginning += chunk[: MOST_ANSWER_BYTES - len(beginning)]
+                    read += len(chunk)
+                    if read > _MOST_READ_BYTES:
+                        break
+                return response.status, beginning
+        finally:
+            if connection.is_available():
+                self._idle.append(connection)
+            else:
+                await connection.aclose()
+
+    async def _connection(self, origin: httpcore.Origin) -> httpcore.AsyncHTTPConnection:
+        """The connection that was used last, if its server keeps it open; else a new one."""
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.can_handle_request(origin) and not connection.has_expired():
+                return connection
+            await connection.aclose()
+        return httpcore.AsyncHTTPConnection(
+            origin, ssl_context=_tls(), keepalive_expiry=_IDLE_SECONDS, network_backend=self._backend
+        )
 
     async def close(self) -> None:
-        await self._pool.aclose()
+        while self._idle:
+            await self._idle.pop().aclose()
 
 
-class _Target(NamedTuple):
-    url: httpcore.URL
-    host: bytes
-    """The header Host."""
-
-
-def _target(url: str) -> _Target:
-    """The parts of a URL that `endpoints.url_fault` has judged, by the same parser."""
+@lru_cache(maxsize=4096)
+def _target(url: str) -> tuple[httpcore.URL, bytes]:
+    """A URL that `endpoints.url_fault` has judged, read by the same parser, and its header Host."""
     parsed = httpx.URL(url)
     core = httpcore.URL(scheme=parsed.raw_scheme, host=parsed.raw_host, port=parsed.port, target=parsed.raw_path)
-    return _Target(core, parsed.netloc)
+    return core, parsed.netloc
 
 
 def headers_of(claimed: Claimed, secrets: Iterable[str], at: datetime) -> list[tuple[bytes, bytes]]:

@@ -31,6 +31,7 @@ WORKS = {
     "reads": "reads",
     "fairness": "fairness",
     "console": "console",
+    "webhooks": "webhooks",
 }
 """The module of each work. It is loaded when it is asked for: some need packages that only tests need."""
 LONG_WORKS = {"soak": "soak", "recovery": "recovery", "doctor": "doctor", "restore": "restore"}
