@@ -18,6 +18,7 @@ MAY_MATCH: Collection[Role] = frozenset({Role.DISPATCHER, Role.OWNER, Role.OPERA
 MAY_DISPATCH: Collection[Role] = MAY_MATCH
 MAY_SEE_REQUESTS: Collection[Role] = MAY_MATCH
 MAY_MANAGE_KEYS: Collection[Role] = frozenset({Role.OWNER, Role.OPERATOR})
+MAY_MANAGE_WEBHOOKS: Collection[Role] = MAY_MANAGE_KEYS
 MAY_EDIT_FLEET: Collection[Role] = MAY_MATCH
 MAY_EDIT_POLICY: Collection[Role] = MAY_MANAGE_KEYS
 """These roles may also edit the company's deals."""

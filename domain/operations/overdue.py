@@ -20,6 +20,8 @@ Figure = Literal[
     "silent-trucks",
     "held",
     "stale-prices",
+    "waiting-webhooks",
+    "failing-webhooks",
 ]
 
 COUNTED = 10_000
@@ -30,13 +32,14 @@ UNPLANNED_FOR = timedelta(minutes=10)
 UNSENT_FOR = timedelta(minutes=10)
 TRUCK_SILENT_FOR = timedelta(hours=1)
 FAILED_WITHIN = timedelta(hours=24)
+ENDPOINT_FAILING_FOR = timedelta(hours=1)
 
 
 class Overdue(NamedTuple):
     """One row behind a figure."""
 
     id: str
-    """The id of a route; for stale prices a station's."""
+    """The id of a route; for stale prices a station's, for webhooks an endpoint's."""
     company_id: UUID | None
     about: str
     since: datetime | None
@@ -112,6 +115,24 @@ _TEXTS: Mapping[Figure, str] = {
           AND (priced_at IS NULL OR priced_at < %(now)s::timestamptz - %(stale)s::interval)
         ORDER BY priced_at NULLS FIRST
     """,
+    "waiting-webhooks": """
+        SELECT d.endpoint_id::text AS id, d.company_id, split_part(e.url, '?', 1) AS about, d.retry_at AS since,
+               'attempts: ' || d.attempts AS detail
+        FROM webhook_deliveries d JOIN webhook_endpoints e ON e.id = d.endpoint_id
+        WHERE d.status = 'pending' AND d.retry_at < %(now)s::timestamptz - %(unsent)s::interval
+          AND e.disabled_at IS NULL AND e.failing_since IS NULL
+          AND NOT EXISTS (
+              SELECT FROM webhook_deliveries earlier
+              WHERE earlier.endpoint_id = d.endpoint_id AND earlier.route_id = d.route_id
+                AND earlier.number < d.number AND earlier.status = 'pending')
+        ORDER BY d.retry_at
+    """,
+    "failing-webhooks": """
+        SELECT id::text AS id, company_id, split_part(url, '?', 1) AS about, failing_since AS since,
+               coalesce('disabled: ' || disabled_reason, 'failing') AS detail
+        FROM webhook_endpoints WHERE failing_since < %(now)s::timestamptz - %(endpoint_failing)s::interval
+        ORDER BY failing_since
+    """,
 }
 FIGURES: tuple[Figure, ...] = tuple(_TEXTS)
 
@@ -166,10 +187,18 @@ def _moment(now: datetime, limit: int) -> dict[str, object]:
         "failed": first_id_of(now - FAILED_WITHIN),
         "silent": TRUCK_SILENT_FOR,
         "stale": STALE_AFTER,
+        "endpoint_failing": ENDPOINT_FAILING_FOR,
         "limit": limit,
     }
 
 
 def shown_row_id(figure: Figure, row: Overdue) -> str:
-    """The id as people see it: a route's with its prefix, a station's as it is."""
-    return row.id if figure == "stale-prices" else shown_id("rte", UUID(row.id))
+    """The id as people see it: with its prefix, but a station's as it is."""
+    if figure == "stale-prices":
+        return row.id
+    return shown_id("rte" if is_of_routes(figure) else "whe", UUID(row.id))
+
+
+def is_of_routes(figure: Figure) -> bool:
+    """True when the rows of the figure are routes."""
+    return figure not in ("stale-prices", "waiting-webhooks", "failing-webhooks")

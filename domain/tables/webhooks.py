@@ -37,7 +37,7 @@ class WebhookEndpoints(SQLModel, table=True):
     """Since then nothing is captured for it."""
     disabled_reason: str | None = None
     failing_since: datetime | None = time_column(null=True)
-    """The first failed attempt since the last delivery."""
+    """The first failed attempt since the last delivery. It stays when the endpoint is disabled because of it."""
 
 
 class WebhookEvents(SQLModel, table=True):

@@ -242,7 +242,9 @@ def settle_deliveries(
     if failing_since != endpoint.failing_since and endpoint.disabled_at is None:
         _SET_FAILING.execute(connection, (failing_since, endpoint_id))
     reason = _reason_to_disable(outcomes, failing_since, settings, now)
-    if reason is not None and disable_endpoint(connection, endpoint.company_id, endpoint_id, reason, now=now):
+    if reason is not None and disable_endpoint(
+        connection, endpoint.company_id, endpoint_id, reason, now=now, failing_since=failing_since or now
+    ):
         return Disabled(endpoint_id, endpoint.company_id, reason)
     return None
 

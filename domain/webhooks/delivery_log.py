@@ -69,7 +69,8 @@ _LIST = Statement(
     ORDER BY d.number DESC LIMIT %(limit)s
     """,  # noqa: S608 (constants of this module)
 )
-_NEWEST = 2**63 - 1
+NEWEST = 2**63 - 1
+"""The number before which all deliveries are."""
 
 
 def list_deliveries(
@@ -78,14 +79,14 @@ def list_deliveries(
     endpoint_id: UUID,
     *,
     status: DeliveryStatus | None = None,
-    before: int = _NEWEST,
+    before: int = NEWEST,
     limit: int,
 ) -> list[Delivery]:
     """The deliveries to an endpoint, newest first, with numbers less than `before`."""
     parameters = {
         "company_id": company_id,
         "endpoint_id": endpoint_id,
-        "before": min(before, _NEWEST),
+        "before": min(before, NEWEST),
         "status": status,
         "limit": limit,
     }

@@ -84,6 +84,10 @@ _LIST = Statement(
     Endpoint,
     f"SELECT {_COLUMNS} FROM webhook_endpoints WHERE company_id = %s ORDER BY environment, id",  # noqa: S608
 )
+_READ = Statement(
+    Endpoint,
+    f"SELECT {_COLUMNS} FROM webhook_endpoints WHERE company_id = %s AND id = %s",  # noqa: S608
+)
 _LOCK = Statement(
     Endpoint,
     f"SELECT {_COLUMNS} FROM webhook_endpoints WHERE company_id = %s AND id = %s FOR NO KEY UPDATE",  # noqa: S608
@@ -116,6 +120,14 @@ def list_endpoints(connection: Connection, company_id: UUID) -> list[Endpoint]:
     return _LIST.all(connection, (company_id,))
 
 
+def read_endpoint(connection: Connection, company_id: UUID, endpoint_id: UUID) -> Endpoint:
+    """Raises UnknownEndpoint."""
+    row = _READ.first(connection, (company_id, endpoint_id))
+    if row is None:
+        raise UnknownEndpoint(shown_id("whe", endpoint_id))
+    return row
+
+
 def lock_endpoint(connection: Connection, company_id: UUID, endpoint_id: UUID) -> Endpoint:
     """The endpoint, locked. Endpoints are locked before their deliveries, deliveries before events. Raises
     UnknownEndpoint."""
@@ -138,9 +150,11 @@ def change_endpoint(
     return _SET.one(connection, parameters)
 
 
-_ENABLE = Command("UPDATE webhook_endpoints SET disabled_at = NULL, disabled_reason = NULL WHERE id = %s")
+_ENABLE = Command(
+    "UPDATE webhook_endpoints SET disabled_at = NULL, disabled_reason = NULL, failing_since = NULL WHERE id = %s"
+)
 _DISABLE = Command(
-    "UPDATE webhook_endpoints SET disabled_at = %s, disabled_reason = %s, failing_since = NULL WHERE id = %s"
+    "UPDATE webhook_endpoints SET disabled_at = %s, disabled_reason = %s, failing_since = %s WHERE id = %s"
 )
 _END_PENDING = Command(
     "UPDATE webhook_deliveries SET status = 'failed', ended_at = %s, error = %s, claimed_until = NULL"
@@ -156,13 +170,19 @@ def enable_endpoint(connection: Connection, company_id: UUID, endpoint_id: UUID)
 
 
 def disable_endpoint(
-    connection: Connection, company_id: UUID, endpoint_id: UUID, reason: str, *, now: datetime
+    connection: Connection,
+    company_id: UUID,
+    endpoint_id: UUID,
+    reason: str,
+    *,
+    now: datetime,
+    failing_since: datetime | None = None,
 ) -> bool:
-    """Ends the deliveries that are under way as failed, and captures nothing more. False: it was disabled already.
-    Raises UnknownEndpoint."""
+    """Ends the deliveries that are under way as failed, and captures nothing more. `failing_since` is None where a
+    person asks for it. False: it was disabled already. Raises UnknownEndpoint."""
     if lock_endpoint(connection, company_id, endpoint_id).disabled_at is not None:
         return False
-    _DISABLE.execute(connection, (now, reason, endpoint_id))
+    _DISABLE.execute(connection, (now, reason, failing_since, endpoint_id))
     _END_PENDING.execute(connection, (now, f"The endpoint was disabled: {reason}", endpoint_id))
     return True
 

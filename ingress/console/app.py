@@ -36,6 +36,7 @@ from ingress.console.pages import (
     routes,
     savings,
     sign_in,
+    webhooks,
 )
 from ingress.console.refusals import EXCEPTION_HANDLERS, answer_error
 from ingress.console.rendering import STATIC
@@ -48,6 +49,7 @@ PAGES = (
     sign_in,
     account,
     keys,
+    webhooks,
     matching,
     mappings,
     routes,

@@ -41,6 +41,8 @@ FIGURE_NAMES: dict[Figure, str] = {
     "silent-trucks": "Silent trucks on a route",
     "held": "Held past their start",
     "stale-prices": "Stale prices",
+    "waiting-webhooks": "Webhooks that wait for their attempt",
+    "failing-webhooks": "Webhook endpoints that take nothing",
 }
 _ROWS = 200
 _ENTRIES = 20
@@ -187,7 +189,7 @@ def show_overdue(page: Page) -> Response:
         title=FIGURE_NAMES[figure] + (f": {reason.replace('_', ' ')}" if reason else ""),
         rows=[(overdue.shown_row_id(figure, row), row) for row in rows],
         company_names=names_of(page.connection, (row.company_id for row in rows if row.company_id is not None)),
-        is_of_routes=figure != "stale-prices",
+        is_of_routes=overdue.is_of_routes(figure),
         most=_ROWS,
     )
 

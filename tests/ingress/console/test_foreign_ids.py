@@ -16,8 +16,10 @@ from domain.contract.shapes import SCOPES
 from domain.ids import IdKind, new_id, shown_id
 from domain.lifecycle import Environment, Role
 from domain.operations import csv_imports
+from domain.webhooks.delivery_log import send_test
 from ingress.console.app import PAGES
 from tests.domain.helpers import imported
+from tests.domain.webhooks.endpoints import make_endpoint
 from tests.factories import Fleet
 from tests.ingress.console.conftest import Browser, World
 
@@ -27,6 +29,7 @@ LEFT_OUT = {
     "/sign-out": "ends the session of the test",
     "/sign-out-everywhere": "ends the session of the test",
     "/account": "takes no id; shows a new secret each time",
+    "/account/codes": "takes no id; shows a new secret each time",
     "/account/password": "takes no id; hashes a password",
 }
 ADDRESSES = sorted(
@@ -59,6 +62,7 @@ def houses(world: World) -> tuple[House, House]:
 def _house(world: World) -> House:
     fleet, now = world.new_fleet(), datetime.now(UTC)
     with world.database.transaction() as connection:
+        endpoint = make_endpoint(connection, fleet.live).endpoint
         ids: dict[IdKind, UUID] = {
             "cmp": fleet.company_id,
             "veh": fleet.trucks[0],
@@ -67,6 +71,8 @@ def _house(world: World) -> House:
             "key": create_key(
                 connection, fleet.company_id, name="k", environment=Environment.LIVE, scopes=list(SCOPES)
             ).id,
+            "whe": endpoint.id,
+            "evt": send_test(connection, fleet.company_id, endpoint.id, now=now),
             "imp": csv_imports.begin(connection, fleet.company_id, "drivers", "a@b.c", rows_total=9, now=now),
         }
     return House(fleet, world.browser(Role.OWNER, fleet), ids)
@@ -89,7 +95,17 @@ def _answer(browser: Browser, method: str, path: str, shown: str, hex: str) -> t
 
 def _rows(world: World, company_id: UUID) -> list[tuple[str]]:
     """All that the company has and that the console can change."""
-    tables = ("routes", "vehicles", "drivers", "mappings", "api_keys", "csv_imports", "deals", "audit_log")
+    tables = (
+        "routes",
+        "vehicles",
+        "drivers",
+        "mappings",
+        "api_keys",
+        "csv_imports",
+        "deals",
+        "audit_log",
+        "webhook_events",
+    )
     query = " UNION ALL ".join(f"SELECT it::text FROM {table} it WHERE company_id = %(id)s" for table in tables)
     with world.database.transaction() as connection:
         return sorted(connection.execute(query, {"id": company_id}).fetchall())
@@ -103,7 +119,7 @@ def _rows(world: World, company_id: UUID) -> list[tuple[str]]:
 )
 @given(
     address=st.sampled_from(ADDRESSES),
-    kind=st.sampled_from(["cmp", "veh", "drv", "rte", "key", "imp"]),
+    kind=st.sampled_from(["cmp", "veh", "drv", "rte", "key", "imp", "whe", "evt"]),
     turned=st.booleans(),
 )
 def test_an_id_of_another_company_is_answered_as_one_that_never_existed(

@@ -1,0 +1,279 @@
+"""The pages Webhooks: endpoints, the deliveries to each, and one delivery with its payload and the answers."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import msgspec
+from starlette.responses import Response
+
+from domain.accounts.allowed_hosts import AllowedHosts
+from domain.accounts.users import MAY_MANAGE_WEBHOOKS
+from domain.database import Tenant
+from domain.ids import read_id, shown_id
+from domain.lifecycle import Environment
+from domain.observability import get_logger
+from domain.operations.audit import audit_subject
+from domain.webhooks import delivery_log, endpoints
+from domain.webhooks.delivery_log import DELIVERY_STATUSES, UnknownDelivery
+from domain.webhooks.endpoints import Endpoint, EndpointChanges, NewSecret, UnknownEndpoint, UnusableEndpoint, shown_url
+from domain.webhooks.events import EVENT_TYPES
+from domain.wording import sentence
+from ingress.console.addresses import action_at, page_at
+from ingress.console.refusals import Refused, not_found
+from ingress.console.signed_in import AuditedAction, Page, see_other
+
+log = get_logger(__name__)
+
+PAGE_SIZE = 50
+
+_DONE = {
+    "changed": "The endpoint is changed.",
+    "enabled": "The endpoint is enabled: it is told of everything that happens from now on.",
+    "disabled": "The endpoint is disabled.",
+    "removed": "The endpoint is removed.",
+    "test": "A test event is on its way: load this page again to see the answer.",
+    "replayed": "The events will be sent again, with the same ids.",
+}
+
+
+def show(page: Page) -> Response:
+    return _endpoints(page)
+
+
+def _endpoints(page: Page, *, fault: str = "", status: int = 200) -> Response:
+    return page.render(
+        "webhooks.html",
+        status=status,
+        section="webhooks",
+        endpoints=endpoints.list_endpoints(page.connection, page.company_id),
+        shown_url=shown_url,
+        may_manage=page.session.role in MAY_MANAGE_WEBHOOKS,
+        types=EVENT_TYPES,
+        environments=list(Environment),
+        form=page.form,
+        done=_DONE.get(page.form.text("done"), ""),
+        fault=fault,
+    )
+
+
+def add(page: Page) -> Response:
+    environment = page.form.text("environment")
+    if environment not in list(Environment):
+        return _endpoints(page, fault="Choose an environment.", status=400)
+    values = _values(page)
+    if not values.url:
+        return _endpoints(page, fault="Give the address that receives the events.", status=400)
+    if not page.form.all("type"):
+        return _endpoints(page, fault="Choose at least one type of events.", status=400)
+    settings = page.console.settings
+    try:
+        made = endpoints.add_endpoint(
+            page.connection,
+            Tenant(page.company_id, Environment(environment)),
+            values,
+            allowed=AllowedHosts.of_webhooks(settings),
+            contacts=page.console.contacts,
+        )
+    except UnusableEndpoint as error:
+        return _endpoints(page, fault=sentence(str(error)), status=400)
+    _audit(page, made.endpoint.id)
+    return _made(page, made)
+
+
+def _values(page: Page) -> EndpointChanges:
+    """The values of the form. All boxes ticked stand for every type, also those to come."""
+    types = page.form.all("type")
+    return EndpointChanges(
+        url=page.form.text("url", most=4_000) or None,
+        description=page.form.text("description"),
+        event_types=[] if set(types) == set(EVENT_TYPES) else types,
+    )
+
+
+def _made(page: Page, made: NewSecret) -> Response:
+    """The only page that ever shows the secret. It cannot be loaded again."""
+    return page.render(
+        "webhook_secret.html",
+        section="webhooks",
+        endpoint=made.endpoint,
+        url=shown_url(made.endpoint.url),
+        secret=made.secret,
+    )
+
+
+def show_one(page: Page) -> Response:
+    """An endpoint and the deliveries to it, newest first."""
+    return _endpoint_page(page, _endpoint(page))
+
+
+def _endpoint_page(page: Page, endpoint: Endpoint, *, fault: str = "", status: int = 200) -> Response:
+    wanted = next((one for one in DELIVERY_STATUSES if one == page.form.text("status")), None)
+    before = page.form.text("before")
+    deliveries = delivery_log.list_deliveries(
+        page.connection,
+        page.company_id,
+        endpoint.id,
+        status=wanted,
+        before=int(before) if before.isascii() and before.isdecimal() else delivery_log.NEWEST,
+        limit=PAGE_SIZE + 1,
+    )
+    return page.render(
+        "webhook.html",
+        status=status,
+        section="webhooks",
+        endpoint=endpoint,
+        url=shown_url(endpoint.url),
+        may_manage=page.session.role in MAY_MANAGE_WEBHOOKS,
+        types=EVENT_TYPES,
+        chosen=endpoint.event_types or list(EVENT_TYPES),
+        deliveries=deliveries[:PAGE_SIZE],
+        has_more=len(deliveries) > PAGE_SIZE,
+        statuses=DELIVERY_STATUSES,
+        status_shown=wanted or "",
+        is_first=not before,
+        done=_DONE.get(page.form.text("done"), ""),
+        fault=fault,
+    )
+
+
+def show_delivery(page: Page) -> Response:
+    """One delivery: what was sent, and each answer."""
+    endpoint, event_id = _endpoint(page), _event_id(page)
+    try:
+        details = delivery_log.read_delivery(page.connection, page.company_id, endpoint.id, event_id)
+    except UnknownDelivery:
+        raise not_found() from None
+    return page.render(
+        "webhook_delivery.html",
+        section="webhooks",
+        endpoint=endpoint,
+        url=shown_url(endpoint.url),
+        one=details.delivery,
+        attempts=list(reversed(details.attempts)),
+        payload=msgspec.json.format(details.payload, indent=2) if details.payload is not None else None,
+        may_manage=page.session.role in MAY_MANAGE_WEBHOOKS,
+    )
+
+
+def change(page: Page) -> Response:
+    endpoint = _endpoint(page)
+    if not page.form.all("type"):
+        return _endpoint_page(page, endpoint, fault="Choose at least one type of events.", status=400)
+    try:
+        allowed = AllowedHosts.of_webhooks(page.console.settings)
+        endpoints.change_endpoint(page.connection, page.company_id, endpoint.id, _values(page), allowed=allowed)
+    except UnusableEndpoint as error:
+        return _endpoint_page(page, endpoint, fault=sentence(str(error)), status=400)
+    return _done(page, endpoint, "changed")
+
+
+def enable(page: Page) -> Response:
+    endpoint = _endpoint(page)
+    endpoints.enable_endpoint(page.connection, page.company_id, endpoint.id)
+    return _done(page, endpoint, "enabled")
+
+
+def disable(page: Page) -> Response:
+    endpoint = _endpoint(page)
+    why = page.form.text("reason") or "by hand"
+    endpoints.disable_endpoint(page.connection, page.company_id, endpoint.id, why, now=page.now)
+    return _done(page, endpoint, "disabled")
+
+
+def remove(page: Page) -> Response:
+    endpoint = _endpoint(page)
+    endpoints.remove_endpoint(page.connection, page.company_id, endpoint.id, now=page.now)
+    _audit(page, endpoint.id)
+    return see_other("/webhooks?done=removed")
+
+
+def rotate_secret(page: Page) -> Response:
+    endpoint = _endpoint(page)
+    made = endpoints.rotate_secret(
+        page.connection, page.company_id, endpoint.id, contacts=page.console.contacts, now=page.now
+    )
+    _audit(page, endpoint.id)
+    return _made(page, made)
+
+
+def send_test(page: Page) -> Response:
+    """Raises UnusableEndpoint."""
+    endpoint = _endpoint(page)
+    delivery_log.send_test(page.connection, page.company_id, endpoint.id, now=page.now)
+    return _done(page, endpoint, "test")
+
+
+def replay(page: Page) -> Response:
+    """Raises UnusableEndpoint."""
+    endpoint = _endpoint(page)
+    try:
+        delivery_log.replay_delivery(page.connection, page.company_id, endpoint.id, _event_id(page), now=page.now)
+    except UnknownDelivery:
+        raise not_found() from None
+    return _done(page, endpoint, "replayed")
+
+
+def replay_failed(page: Page) -> Response:
+    """Raises UnusableEndpoint, Refused."""
+    endpoint = _endpoint(page)
+    try:
+        since = datetime.fromisoformat(page.form.text("since"))
+        since = since.replace(tzinfo=ZoneInfo(page.session.time_zone)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise Refused(400, "This is no time", "Go back and say since when.") from None
+    count = delivery_log.replay_failed(page.connection, page.company_id, endpoint.id, since=since, now=page.now)
+    response = _done(page, endpoint, "replayed")
+    page.audited = page.audited._replace(affected=count)
+    return response
+
+
+def _endpoint(page: Page) -> Endpoint:
+    """The endpoint in the address. Raises Refused."""
+    endpoint_id = read_id("whe", page.request.path_params["id"])
+    if endpoint_id is None:
+        raise not_found()
+    read: Callable[..., Endpoint] = endpoints.read_endpoint if page.request.method == "GET" else endpoints.lock_endpoint
+    try:
+        return read(page.connection, page.company_id, endpoint_id)
+    except UnknownEndpoint:
+        raise not_found() from None
+
+
+def _event_id(page: Page) -> UUID:
+    event_id = read_id("evt", page.request.path_params["event"])
+    if event_id is None:
+        raise not_found()
+    return event_id
+
+
+def _audit(page: Page, endpoint_id: UUID) -> None:
+    page.audited = AuditedAction(audit_subject("webhook endpoint", shown_id("whe", endpoint_id)))
+
+
+def _done(page: Page, endpoint: Endpoint, done: str) -> Response:
+    _audit(page, endpoint.id)
+    log.info(f"console.webhook_{done}", endpoint_id=endpoint.id, company_id=page.company_id)
+    return see_other(f"/webhooks/{shown_id('whe', endpoint.id)}?done={done}")
+
+
+ADDRESSES = [
+    page_at("/webhooks", show),
+    action_at("/webhooks", add, by=MAY_MANAGE_WEBHOOKS, audited_as="webhooks.add"),
+    page_at("/webhooks/{id}", show_one),
+    page_at("/webhooks/{id}/{event}", show_delivery),
+    *(
+        action_at(f"/webhooks/{{id}}/{path}", handler, by=MAY_MANAGE_WEBHOOKS, audited_as=f"webhooks.{name}")
+        for path, handler, name in (
+            ("change", change, "change"),
+            ("enable", enable, "enable"),
+            ("disable", disable, "disable"),
+            ("remove", remove, "remove"),
+            ("rotate-secret", rotate_secret, "rotate_secret"),
+            ("test", send_test, "test"),
+            ("replay-failed", replay_failed, "replay"),
+            ("{event}/replay", replay, "replay"),
+        )
+    ),
+]
