@@ -293,14 +293,17 @@ def url_fault(url: str, allowed: AllowedHosts) -> str | None:
         return f"is one line of at most {_LONGEST_URL} characters without spaces"
     try:
         parsed = httpx.URL(url)
-    except httpx.InvalidURL:
+        host = parsed.host
+    except (httpx.InvalidURL, UnicodeError):  # of a host whose letters no name may have
         return "cannot be read: it looks like https://example.com/fuelroute"
-    if parsed.scheme not in ("https", "http") or not parsed.host or "%" in parsed.host:
+    if parsed.scheme not in ("https", "http") or not host or "%" in host:
         return "names no host by https: it looks like https://example.com/fuelroute"
+    if not 0 < (parsed.port or 443) < 1 << 16:
+        return "has a port that there is not: ports are numbers from 1 to 65535"
     if parsed.userinfo or parsed.fragment:
         return "has a user, a password or a fragment: leave them out, the signature shows who sends"
-    if not allowed.may_take(parsed.host):
+    if not allowed.may_take(host):
         return f"names a host that {NOT_ON_INTERNET}"
-    if parsed.scheme == "http" and not allowed.exempts(parsed.host):
+    if parsed.scheme == "http" and not allowed.exempts(host):
         return "begins with http://: give one that begins with https://"
     return None

@@ -15,9 +15,12 @@ from domain.ids import new_id
 from domain.lifecycle import Environment
 from domain.routes.intake.imports import import_routes
 from domain.settings import Settings
+from domain.webhooks.deliveries import Outcome, claim_deliveries, settle_deliveries
+from domain.webhooks.delivery_log import send_test
 from tests.domain.helpers import positions_at, post, pushed
 from tests.domain.housekeeping.traces import COMPANY, PERSON, driven, route_of, traces
 from tests.domain.requests.entries import entry_of, new_caller, push_of, store
+from tests.domain.webhooks.endpoints import make_endpoint
 from tests.factories import JOLIET, Fleet
 from tests.rows import named
 from tests.service import eventually
@@ -117,3 +120,22 @@ def test_a_company_that_a_backup_brought_back_is_erased_again(
 def test_an_unknown_company_cannot_be_erased(database: Database, now: datetime) -> None:
     with pytest.raises(UnknownCompany):
         erase_company(database.transaction, new_id(), now=now)
+
+
+def test_nothing_of_its_webhooks_stays(database: Database, company: Fleet, settings: Settings, now: datetime) -> None:
+    with database.transaction() as connection:
+        endpoint = make_endpoint(connection, company.live, "https://qh.example.com/").endpoint
+        route_of(connection, company.live, now=now)
+        send_test(connection, company.company_id, endpoint.id, now=now)
+        later = now + timedelta(minutes=1)
+        batch = claim_deliveries(connection, endpoint.id, most=9, settings=settings, now=later)
+        assert batch is not None
+        outcomes = [Outcome(one, now, 1.0, 500, "it answered 500", "qh.example.com") for one in batch.claimed]
+        settle_deliveries(connection, endpoint.id, outcomes, settings=settings, now=later)
+        assert len(traces(connection, endpoint.id)) == 3
+
+    erase_company(database.transaction, company.company_id, now=now)
+
+    with database.transaction() as connection:
+        assert traces(connection, endpoint.id, "qh.example.com") == []
+        assert traces(connection, company.company_id) == [("erasures", company.company_id)]

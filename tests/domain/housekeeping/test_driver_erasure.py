@@ -24,8 +24,11 @@ from domain.routes.intake.retiring import StillDriving, retire
 from domain.routes.reading.lookups import read_routes
 from domain.routes.transitions import cancel_route
 from domain.settings import Settings
+from domain.webhooks.deliveries import Outcome, claim_deliveries, settle_deliveries
+from domain.webhooks.delivery_log import read_delivery
 from tests.domain.helpers import planned_by_hand, pushed, route_row, status_of
 from tests.domain.housekeeping.traces import COMPANY, PERSON, driven, route_of, traces
+from tests.domain.webhooks.endpoints import make_endpoint
 from tests.factories import Fleet
 from tests.rows import named
 
@@ -302,3 +305,30 @@ def test_a_driver_of_another_company_cannot_be_erased(database: Database, compan
         other = create_company(connection, Policy(name="Other"))
     with pytest.raises(UnknownTarget):
         erase_driver(database.transaction, other, company.drivers[0], force=True, now=now)
+
+
+def test_a_driver_is_erased_from_webhooks_and_their_answers(
+    database: Database, company: Fleet, settings: Settings, now: datetime
+) -> None:
+    """A delivery that is still to be made tells of the route as it is then."""
+    later = now + timedelta(minutes=1)
+    with database.transaction() as connection:
+        endpoint = make_endpoint(connection, company.live).endpoint
+        route_of(connection, company.live, now=now)
+        batch = claim_deliveries(connection, endpoint.id, most=9, settings=settings, now=later)
+        assert batch is not None
+        (claimed,) = batch.claimed
+        assert "Zoë Quartermain" in claimed.payload
+        echoed = Outcome(claimed, now, 1.0, 500, "it answered 500", "no room for Zoë Quartermain")
+        settle_deliveries(connection, endpoint.id, [echoed], settings=settings, now=later)
+
+    erase_driver(database.transaction, company.company_id, company.drivers[0], force=False, now=now)
+
+    with database.transaction() as connection:
+        assert traces(connection, *PERSON) == []
+        again = claim_deliveries(connection, endpoint.id, most=9, settings=settings, now=later + timedelta(hours=1))
+        assert again is not None
+        assert again.claimed[0].event_id == claimed.event_id
+        assert "Zoë" not in again.claimed[0].payload
+        (attempt,) = read_delivery(connection, company.company_id, endpoint.id, claimed.event_id).attempts
+        assert attempt.answer == erasure.NAMED

@@ -37,6 +37,7 @@ from domain.webhooks.endpoints import (
     UnusableEndpoint,
     delivery_jobs,
     disable_endpoint,
+    enable_endpoint,
     list_endpoints,
     remove_endpoint,
     rotate_secret,
@@ -310,9 +311,9 @@ def test_what_failed_since_a_time_is_replayed(
     for _ in range(3):
         imported(connection, fleet.live, now=now)
     attempt(connection, endpoint_id, settings, later, 410)
-    connection.execute("UPDATE webhook_endpoints SET disabled_at = NULL WHERE id = %s", (endpoint_id,))
-
     company_id = fleet.company_id
+    enable_endpoint(connection, company_id, endpoint_id)
+
     assert replay_failed(connection, company_id, endpoint_id, since=later + timedelta(days=1), now=later) == 0
     assert replay_failed(connection, company_id, endpoint_id, since=now - timedelta(days=1), now=later) == 3
     assert len(attempt(connection, endpoint_id, settings, later, 200)) == 3
