@@ -64,7 +64,6 @@ class WebhookDeliveries(SQLModel, table=True):
     __tablename__ = "webhook_deliveries"
     __table_args__ = (
         CheckConstraint("status IN ('pending', 'delivered', 'failed')", name="status"),
-        Index("webhook_deliveries_by_event", "event_id", "endpoint_id", unique=True),
         Index("webhook_deliveries_by_endpoint", "endpoint_id", "number"),
         Index("webhook_deliveries_due", "endpoint_id", "retry_at", postgresql_where=text("status = 'pending'")),
         Index(
@@ -76,12 +75,12 @@ class WebhookDeliveries(SQLModel, table=True):
         ),
     )
 
-    number: int | None = Field(default=None, sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
-    """Ascends with the changes of a route: the order in which an endpoint learns of them."""
-    endpoint_id: UUID
     event_id: UUID = Field(
-        sa_column=Column(ForeignKey("webhook_events.id", ondelete="CASCADE"), nullable=False),
+        sa_column=Column(ForeignKey("webhook_events.id", ondelete="CASCADE"), primary_key=True, nullable=False)
     )
+    endpoint_id: UUID = Field(primary_key=True)
+    number: int | None = Field(default=None, sa_column=Column(BigInteger, Identity(always=True), nullable=False))
+    """Ascends with the changes of a route: the order in which an endpoint learns of them."""
     company_id: UUID
     environment: str
     route_id: UUID | None = None

@@ -115,13 +115,14 @@ _CLAIM = Statement(
     )
     UPDATE webhook_deliveries d
     SET attempts = d.attempts + 1, claimed_until = %(until)s, retry_at = %(until)s
-    FROM due, webhook_events e WHERE d.number = due.number AND e.id = d.event_id
+    FROM due, webhook_events e
+    WHERE d.endpoint_id = %(endpoint_id)s AND d.number = due.number AND e.id = d.event_id
     RETURNING d.number, d.attempts, d.failures, d.queued_at, e.id AS event_id, e.type, e.at, e.route_id, e.payload
     """,
 )
 _FAIL = Command(
     "UPDATE webhook_deliveries SET status = 'failed', ended_at = %s, error = %s, claimed_until = NULL"
-    " WHERE number = ANY(%s)"
+    " WHERE endpoint_id = %s AND number = ANY(%s)"
 )
 
 
@@ -153,7 +154,7 @@ def claim_deliveries(
                 Claimed(row.number, row.attempts, row.event_id, row.type, payload, until, row.failures, row.queued_at)
             )
     if lost:
-        _FAIL.execute(connection, (now, "The route was deleted before the first attempt", lost))
+        _FAIL.execute(connection, (now, "The route was deleted before the first attempt", endpoint_id, lost))
     return Batch(target.url, _open_secrets(target, Contacts.of(settings), now), claimed)
 
 
@@ -193,7 +194,7 @@ _SET_FAILING = Command("UPDATE webhook_endpoints SET failing_since = %s WHERE id
 _LOG_AND_END = Command(
     """
     WITH ended AS (
-        SELECT * FROM jsonb_to_recordset(%s) AS it (
+        SELECT * FROM jsonb_to_recordset(%(outcomes)s) AS it (
             number int8, attempt int, until timestamptz, at timestamptz, milliseconds float8, code int, error text,
             answer text, status text, retry_at timestamptz)
     ), logged AS (
@@ -201,7 +202,7 @@ _LOG_AND_END = Command(
             event_id, endpoint_id, attempt, company_id, environment, at, milliseconds, status, error, answer)
         SELECT d.event_id, d.endpoint_id, ended.attempt, d.company_id, d.environment, ended.at, ended.milliseconds,
                ended.code, ended.error, ended.answer
-        FROM ended JOIN webhook_deliveries d ON d.number = ended.number
+        FROM ended JOIN webhook_deliveries d ON d.endpoint_id = %(endpoint_id)s AND d.number = ended.number
         ON CONFLICT DO NOTHING
     )
     UPDATE webhook_deliveries d
@@ -209,15 +210,17 @@ _LOG_AND_END = Command(
         retry_at = coalesce(ended.retry_at, d.retry_at),
         ended_at = CASE ended.status WHEN 'pending' THEN NULL ELSE ended.at END,
         failures = d.failures + (ended.error IS NOT NULL)::int
-    FROM ended WHERE d.number = ended.number AND d.claimed_until = ended.until
+    FROM ended
+    WHERE d.endpoint_id = %(endpoint_id)s AND d.number = ended.number AND d.claimed_until = ended.until
     """
 )
 _DELAY_NEXT = Command(
     """
     UPDATE webhook_deliveries d SET retry_at = greatest(d.retry_at, failed.retry_at)
     FROM webhook_deliveries failed
-    WHERE failed.number = ANY(%s) AND failed.status = 'pending' AND d.endpoint_id = failed.endpoint_id
-      AND d.route_id = failed.route_id AND d.number > failed.number AND d.status = 'pending'
+    WHERE failed.endpoint_id = %s AND failed.number = ANY(%s) AND failed.status = 'pending'
+      AND d.endpoint_id = failed.endpoint_id AND d.route_id = failed.route_id
+      AND d.number > failed.number AND d.status = 'pending'
     """
 )
 """The next events of the same routes wait as long, so that a claim does not look at them in vain."""
@@ -232,10 +235,10 @@ def settle_deliveries(
     """
     endpoint = _LOCK_ENDPOINT.first(connection, (endpoint_id,))
     documents = [_document(outcome, settings=settings, now=now) for outcome in outcomes]
-    _LOG_AND_END.execute(connection, (as_json(documents),))
+    _LOG_AND_END.execute(connection, {"endpoint_id": endpoint_id, "outcomes": as_json(documents)})
     failed = [outcome.claimed.number for outcome in outcomes if outcome.error is not None]
     if failed:
-        _DELAY_NEXT.execute(connection, (failed,))
+        _DELAY_NEXT.execute(connection, (endpoint_id, failed))
     if endpoint is None:
         return None
     failing_since = None if len(failed) < len(outcomes) else endpoint.failing_since or now
@@ -283,13 +286,13 @@ def _reason_to_disable(
 
 _RELEASE = Command(
     "UPDATE webhook_deliveries SET claimed_until = NULL, retry_at = %s"
-    " WHERE number = ANY(%s) AND status = 'pending' AND claimed_until IS NOT NULL"
+    " WHERE endpoint_id = %s AND number = ANY(%s) AND status = 'pending' AND claimed_until IS NOT NULL"
 )
 
 
-def release_claims(connection: Connection, claimed: Sequence[Claimed], *, now: datetime) -> None:
+def release_claims(connection: Connection, endpoint_id: UUID, claimed: Sequence[Claimed], *, now: datetime) -> None:
     """Gives up claims whose attempts were cut off, so that another worker sends them at once."""
-    _RELEASE.execute(connection, (now, [one.number for one in claimed]))
+    _RELEASE.execute(connection, (now, endpoint_id, [one.number for one in claimed]))
 
 
 # --- Due -------------------------------------------------------------------------------------------------------

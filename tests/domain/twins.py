@@ -93,6 +93,8 @@ _BY_COLUMN = {
     "deals.station_id": "x",
     "messages.status": "pending",
     "request_log.status": 404,
+    "webhook_attempts.status": 404,
+    "webhook_deliveries.status": "pending",
 }
 
 
@@ -305,6 +307,7 @@ STATES: tuple[tuple[str, ...], ...] = (
         "UPDATE mappings SET kind = 'driver_name'",
     ),
     ("UPDATE routes SET status = 'completed', vehicle_id = company_id, driver_id = company_id",),
+    ("UPDATE webhook_deliveries SET status = 'failed'", "UPDATE webhook_endpoints SET disabled_at = NULL"),
     tuple(f"UPDATE {table} SET retired_at = '2026-11-02'" for table in ("companies", "vehicles", "drivers")),
 )
 """Changes of all rows, one after the other, so that each statement finds something in one of the states."""

@@ -62,9 +62,9 @@ def upgrade() -> None:
 def _create_deliveries() -> None:
     op.create_table(
         "webhook_deliveries",
-        sa.Column("number", sa.BigInteger(), sa.Identity(always=True), nullable=False),
-        sa.Column("endpoint_id", sa.Uuid(), nullable=False),
         sa.Column("event_id", sa.Uuid(), nullable=False),
+        sa.Column("endpoint_id", sa.Uuid(), nullable=False),
+        sa.Column("number", sa.BigInteger(), sa.Identity(always=True), nullable=False),
         sa.Column("company_id", sa.Uuid(), nullable=False),
         sa.Column("environment", sa.String(), nullable=False),
         sa.Column("route_id", sa.Uuid(), nullable=True),
@@ -78,9 +78,8 @@ def _create_deliveries() -> None:
         sa.Column("error", sa.String(), nullable=True),
         sa.CheckConstraint("status IN ('pending', 'delivered', 'failed')", name="status"),
         sa.ForeignKeyConstraint(["event_id"], ["webhook_events.id"], ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("number"),
+        sa.PrimaryKeyConstraint("event_id", "endpoint_id"),
     )
-    op.create_index("webhook_deliveries_by_event", "webhook_deliveries", ["event_id", "endpoint_id"], unique=True)
     op.create_index("webhook_deliveries_by_endpoint", "webhook_deliveries", ["endpoint_id", "number"])
     for name, columns in (
         ("webhook_deliveries_due", ["endpoint_id", "retry_at"]),

@@ -91,6 +91,7 @@ def test_contacts_sealed_with_an_older_key_are_read_and_sealed_with_the_newest(
     set_policy(connection, fleet.company_id, Policy(message_url=URL), contacts=Contacts(old))
     connection.execute("UPDATE drivers SET contact = NULL WHERE id <> %s", (fleet.drivers[0],))
     connection.execute("UPDATE companies SET message_url = NULL WHERE id <> %s", (fleet.company_id,))
+    connection.execute("DELETE FROM webhook_endpoints")
     both = Contacts(f"{new}, {old}")
 
     assert seal_stored(connection, both) == (2, 0)

@@ -177,7 +177,7 @@ def test_a_claim_that_is_released_is_due_at_once(
     imported(connection, fleet.live, now=now)
     batch = claim(connection, endpoint_id, settings, later)
 
-    release_claims(connection, batch.claimed, now=later)
+    release_claims(connection, endpoint_id, batch.claimed, now=later)
 
     assert len(claim(connection, endpoint_id, settings, later).claimed) == 1
 
@@ -254,7 +254,7 @@ def test_both_secrets_sign_for_a_day_after_a_rotation(
 
     batch = claim(connection, made.endpoint.id, settings, later)
     assert batch.secrets == [rotated.secret, made.secret]
-    release_claims(connection, batch.claimed, now=later)
+    release_claims(connection, made.endpoint.id, batch.claimed, now=later)
     batch = claim(connection, made.endpoint.id, settings, later + timedelta(hours=24))
     assert batch.secrets == [rotated.secret]
 

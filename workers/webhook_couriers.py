@@ -1,7 +1,7 @@
-"""Lanes: the deliveries of one process, side by side on one event loop. Each endpoint has a lane of its own.
+"""Couriers: the deliveries of one process, side by side on one event loop. Each endpoint has a courier of its own.
 
-A lane claims deliveries, sends them, and settles whatever ended while the ones before were being settled. A slow
-endpoint fills its own lane only: no thread waits for it, and no connection of another lane.
+A courier claims deliveries, sends them, and settles whatever ended while the ones before were being settled. A slow
+endpoint fills its own courier only: no thread waits for it, and no connection of another courier.
 """
 
 import asyncio
@@ -34,14 +34,14 @@ from workers.context import Context
 log = get_logger(__name__)
 
 QUEUE = "webhooks"
-MOST_OF_LANE = 32
+MOST_OF_COURIER = 32
 """Attempts of one endpoint that a process has under way at a time."""
 
 MOST_OF_PROCESS = 1_024
-"""Attempts of all endpoints together. The lanes that are busy share them."""
+"""Attempts of all endpoints together. The couriers that are busy share them."""
 
 _IDLE_SECONDS = 15.0
-"""A lane without work keeps its connections so long."""
+"""A courier without work keeps its connections so long."""
 
 _DATABASE_THREADS = 4
 _RESOLVING_THREADS = 64
@@ -52,16 +52,16 @@ _STORE_AGAIN_SECONDS = 0.5
 Result = TypeVar("Result")
 
 
-class WebhookLanes(Middleware):
-    """The lanes of one process. Dramatiq starts and stops them with its worker."""
+class WebhookCouriers(Middleware):
+    """The couriers of one process. Dramatiq starts and stops them with its worker."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
         self.is_stopping = False
         self.is_paused: Callable[[], bool] = lambda: False
         self.busy = 0
-        """The lanes that have attempts under way."""
-        self._lanes: dict[UUID, Lane] = {}
+        """The couriers that have attempts under way."""
+        self._couriers: dict[UUID, Courier] = {}
         self._database_threads = ThreadPoolExecutor(_DATABASE_THREADS, thread_name_prefix="webhook-storage")
         self._loop = uvloop.new_event_loop()
         self._loop.set_default_executor(ThreadPoolExecutor(_RESOLVING_THREADS, thread_name_prefix="webhook-names"))
@@ -79,35 +79,38 @@ class WebhookLanes(Middleware):
 
     def stop(self, seconds: float) -> None:
         """Lets attempts that are under way end within the time, and gives up the claims of the others."""
-        asyncio.run_coroutine_threadsafe(self._stop_lanes(seconds), self._loop).result()
+        asyncio.run_coroutine_threadsafe(self._stop_couriers(seconds), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
         self._database_threads.shutdown()
 
     def wake(self, endpoint_id: UUID, company_id: UUID) -> None:
-        """Has the endpoint's lane look for due deliveries. Any thread may call it."""
+        """Has the endpoint's courier look for due deliveries. Any thread may call it."""
         self._loop.call_soon_threadsafe(self._wake, endpoint_id, company_id)
 
     def _wake(self, endpoint_id: UUID, company_id: UUID) -> None:
         if self.is_stopping:
             return
-        lane = self._lanes.get(endpoint_id)
-        if lane is None:
-            lane = self._lanes[endpoint_id] = Lane(self, endpoint_id, company_id)
-            lane.task.add_done_callback(lambda _: self._lanes.pop(endpoint_id, None))
-        lane.woken.set()
+        courier = self._couriers.get(endpoint_id)
+        if courier is None:
+            courier = self._couriers[endpoint_id] = Courier(self, endpoint_id, company_id)
+        courier.woken.set()
 
-    async def _stop_lanes(self, seconds: float) -> None:
+    async def _stop_couriers(self, seconds: float) -> None:
         self.is_stopping = True
-        tasks = [lane.task for lane in self._lanes.values()]
-        for lane in self._lanes.values():
-            lane.woken.set()
+        tasks = [courier.task for courier in self._couriers.values()]
+        for courier in self._couriers.values():
+            courier.woken.set()
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=seconds)
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
+
+    def forget(self, endpoint_id: UUID) -> None:
+        """A courier ends. Whoever wakes the endpoint from now on starts another."""
+        self._couriers.pop(endpoint_id, None)
 
     async def in_transaction(self, company_id: UUID, work: Callable[[Connection], Result]) -> Result:
         """The result of `work` in a transaction that sees this company, in a thread."""
@@ -119,13 +122,13 @@ class WebhookLanes(Middleware):
         return await self._loop.run_in_executor(self._database_threads, run)
 
 
-class Lane:
+class Courier:
     """The deliveries to one endpoint. It ends after a while without work."""
 
-    def __init__(self, lanes: WebhookLanes, endpoint_id: UUID, company_id: UUID) -> None:
+    def __init__(self, couriers: WebhookCouriers, endpoint_id: UUID, company_id: UUID) -> None:
         self.woken = asyncio.Event()
-        self._lanes = lanes
-        self._settings = lanes.context.settings
+        self._couriers = couriers
+        self._settings = couriers.context.settings
         self._endpoint_id = endpoint_id
         self._company_id = company_id
         self._sending: dict[asyncio.Task[Outcome], Claimed] = {}
@@ -138,32 +141,33 @@ class Lane:
     async def _run(self) -> None:
         try:
             while await self._is_wanted():
-                self._lanes.busy += 1
+                self._couriers.busy += 1
                 try:
                     await self._work()
                 finally:
-                    self._lanes.busy -= 1
+                    self._couriers.busy -= 1
         except asyncio.CancelledError:
             await self._give_up()
         except psycopg.Error as error:  # the sweep finds the rest
-            log.warning("webhooks.lane_failed", endpoint_id=self._endpoint_id, error=str(error))
+            log.warning("webhooks.courier_failed", endpoint_id=self._endpoint_id, error=str(error))
         except Exception:
-            log.exception("webhooks.lane_failed", endpoint_id=self._endpoint_id)
+            log.exception("webhooks.courier_failed", endpoint_id=self._endpoint_id)
         finally:
+            self._couriers.forget(self._endpoint_id)
             await self._sender.close()
 
     async def _is_wanted(self) -> bool:
-        """True when the lane was woken; False when it was not for a while, or the process stops."""
+        """True when the courier was woken; False when it was not for a while, or the process stops."""
         with suppress(TimeoutError):
-            if not self._lanes.is_stopping:
+            if not self._couriers.is_stopping:
                 async with asyncio.timeout(_IDLE_SECONDS):
                     await self.woken.wait()
-        return self.woken.is_set() and not self._lanes.is_stopping
+        return self.woken.is_set() and not self._couriers.is_stopping
 
     async def _work(self) -> None:
         """Delivers until nothing is due. What ends while the ends before are stored is stored together."""
         while self._sending or self.woken.is_set():
-            most = max(1, min(MOST_OF_LANE, MOST_OF_PROCESS // self._lanes.busy))
+            most = max(1, min(MOST_OF_COURIER, MOST_OF_PROCESS // self._couriers.busy))
             if len(self._sending) <= most // 2:
                 self.woken.clear()
                 await self._claim(most)
@@ -175,7 +179,7 @@ class Lane:
                 self.woken.set()  # the next events of these routes are due now
 
     async def _ended(self, *, may_be_woken: bool) -> list[asyncio.Task[Outcome]]:
-        """Attempts that have ended, at least one, unless nothing is under way or the lane is woken before."""
+        """Attempts that have ended, at least one, unless nothing is under way or the courier is woken before."""
         if not self._sending:
             return []
         waking = [asyncio.create_task(self.woken.wait())] if may_be_woken else []
@@ -187,7 +191,7 @@ class Lane:
         return [task for task in self._sending if task.done()]
 
     async def _claim(self, most: int) -> None:
-        if self._lanes.is_stopping or self._lanes.is_paused():
+        if self._couriers.is_stopping or self._couriers.is_paused():
             return
         claim = partial(
             deliveries.claim_deliveries,
@@ -197,7 +201,7 @@ class Lane:
             settings=self._settings,
             now=clock.now(),
         )
-        batch: Batch | None = await self._lanes.in_transaction(self._company_id, claim)
+        batch: Batch | None = await self._couriers.in_transaction(self._company_id, claim)
         if batch is None:
             return
         for claimed in batch.claimed:
@@ -209,7 +213,7 @@ class Lane:
         whose end is not stored is made again."""
         while True:
             try:
-                await self._lanes.in_transaction(self._company_id, partial(self._store, outcomes))
+                await self._couriers.in_transaction(self._company_id, partial(self._store, outcomes))
                 break
             except psycopg.Error as error:
                 if not is_away(error) or clock.now() >= min(outcome.claimed.until for outcome in outcomes):
@@ -239,9 +243,14 @@ class Lane:
         for task in self._sending:
             task.cancel()
         await asyncio.gather(*self._sending, return_exceptions=True)
-        release = partial(deliveries.release_claims, claimed=list(self._sending.values()), now=clock.now())
+        release = partial(
+            deliveries.release_claims,
+            endpoint_id=self._endpoint_id,
+            claimed=list(self._sending.values()),
+            now=clock.now(),
+        )
         try:
-            await self._lanes.in_transaction(self._company_id, release)
+            await self._couriers.in_transaction(self._company_id, release)
         except psycopg.Error:
             log.warning("webhooks.claims_not_released", endpoint_id=self._endpoint_id)  # they run out
 

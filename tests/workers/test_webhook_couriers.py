@@ -1,4 +1,4 @@
-"""Lanes deliver over real connections: signed, in order, at least once, and none holds up another."""
+"""Couriers deliver over real connections: signed, in order, at least once, and none holds up another."""
 
 import time
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from tests.rows import named
 from tests.service import eventually
 from tests.webhook_receiver import Receiver, running_receiver
 from workers.context import Context
-from workers.webhook_lanes import WebhookLanes
+from workers.webhook_couriers import WebhookCouriers
 
 
 @pytest.fixture
@@ -40,21 +40,21 @@ def hooked(settings: Settings) -> Settings:
 
 
 @pytest.fixture
-def lanes(hooked: Settings) -> Iterator[WebhookLanes]:
-    with running_lanes(hooked) as one:
+def couriers(hooked: Settings) -> Iterator[WebhookCouriers]:
+    with running_couriers(hooked) as one:
         yield one
 
 
 @contextmanager
-def running_lanes(settings: Settings, stop_seconds: float = 5) -> Iterator[WebhookLanes]:
-    """The lanes of a worker process, which sees no company's data unless it says so."""
+def running_couriers(settings: Settings, stop_seconds: float = 5) -> Iterator[WebhookCouriers]:
+    """The couriers of a worker process, which sees no company's data unless it says so."""
     with Database.of(settings, visible=lambda: NOTHING) as database:
-        lanes = WebhookLanes(Context(settings, database, JobQueue.of(settings)))
-        lanes.start()
+        couriers = WebhookCouriers(Context(settings, database, JobQueue.of(settings)))
+        couriers.start()
         try:
-            yield lanes
+            yield couriers
         finally:
-            lanes.stop(stop_seconds)
+            couriers.stop(stop_seconds)
 
 
 class Company:
@@ -92,8 +92,8 @@ class Company:
             query = "SELECT * FROM webhook_endpoints WHERE id = %s"
             return named(connection).execute(query, (self.endpoint_id,)).fetchone()
 
-    def wake(self, lanes: WebhookLanes) -> None:
-        lanes.wake(self.endpoint_id, self.fleet.company_id)
+    def wake(self, couriers: WebhookCouriers) -> None:
+        couriers.wake(self.endpoint_id, self.fleet.company_id)
 
     def wait_until_settled(self) -> list[Any]:
         return eventually(self.events, lambda events: all(event.status != "pending" for event in events))
@@ -104,9 +104,9 @@ def company(database: Database, receiver: Receiver, now: datetime) -> Company:
     return Company(database, receiver.url, now)
 
 
-def test_an_event_arrives_signed(company: Company, lanes: WebhookLanes, receiver: Receiver) -> None:
+def test_an_event_arrives_signed(company: Company, couriers: WebhookCouriers, receiver: Receiver) -> None:
     (route_id,) = company.import_routes()
-    company.wake(lanes)
+    company.wake(couriers)
 
     (received,) = receiver.wait_for(1)
     (event,) = company.wait_until_settled()
@@ -123,13 +123,15 @@ def test_an_event_arrives_signed(company: Company, lanes: WebhookLanes, receiver
     assert (event.status, event.attempts, event.error) == ("delivered", 1, None)
 
 
-def test_the_events_of_each_route_come_in_order(company: Company, lanes: WebhookLanes, receiver: Receiver) -> None:
+def test_the_events_of_each_route_come_in_order(
+    company: Company, couriers: WebhookCouriers, receiver: Receiver
+) -> None:
     routes = company.import_routes(40)
     for route_id in routes:
         company.cancel(route_id)
     receiver.delay_seconds = 0.02
     for _ in range(3):
-        company.wake(lanes)
+        company.wake(couriers)
 
     received = receiver.wait_for(80)
     company.wait_until_settled()
@@ -144,33 +146,35 @@ def test_the_events_of_each_route_come_in_order(company: Company, lanes: Webhook
 
 
 def test_a_slow_endpoint_holds_up_no_other(
-    company: Company, lanes: WebhookLanes, receiver: Receiver, database: Database, now: datetime
+    company: Company, couriers: WebhookCouriers, receiver: Receiver, database: Database, now: datetime
 ) -> None:
     with running_receiver() as slow:
         slow.answering.clear()
         others = [Company(database, slow.url, now) for _ in range(6)]
         for other in others:
             other.import_routes(10)
-            other.wake(lanes)
+            other.wake(couriers)
         slow.wait_for(60)
         started = time.monotonic()
 
         company.import_routes(20)
-        company.wake(lanes)
+        company.wake(couriers)
         receiver.wait_for(20)
 
         assert time.monotonic() - started < 1.5
         assert len(slow.requests) == 60
 
 
-def test_a_new_event_does_not_wait_for_a_slow_one(company: Company, lanes: WebhookLanes, receiver: Receiver) -> None:
+def test_a_new_event_does_not_wait_for_a_slow_one(
+    company: Company, couriers: WebhookCouriers, receiver: Receiver
+) -> None:
     receiver.answering.clear()
     company.import_routes()
-    company.wake(lanes)
+    company.wake(couriers)
     receiver.wait_for(1)
 
     company.import_routes()
-    company.wake(lanes)
+    company.wake(couriers)
 
     receiver.wait_for(2, seconds=1.5)
 
@@ -185,12 +189,12 @@ def test_a_new_event_does_not_wait_for_a_slow_one(company: Company, lanes: Webho
     ids=["error", "redirect", "silence"],
 )
 def test_a_failed_attempt_is_kept_and_tried_again(
-    company: Company, lanes: WebhookLanes, receiver: Receiver, arrange: dict[str, Any], error: str
+    company: Company, couriers: WebhookCouriers, receiver: Receiver, arrange: dict[str, Any], error: str
 ) -> None:
     for name, value in arrange.items():
         setattr(receiver, name, value)
     company.import_routes()
-    company.wake(lanes)
+    company.wake(couriers)
 
     (event,) = eventually(company.events, lambda events: events[0].error is not None)
 
@@ -204,10 +208,10 @@ def test_a_failed_attempt_is_kept_and_tried_again(
     assert answer == ("no token=*** today" if event.error == "it answered 500" else None)
 
 
-def test_an_answer_without_an_end_is_cut_off(company: Company, lanes: WebhookLanes, receiver: Receiver) -> None:
+def test_an_answer_without_an_end_is_cut_off(company: Company, couriers: WebhookCouriers, receiver: Receiver) -> None:
     receiver.floods, receiver.status, receiver.answer = True, 200, b"x" * 4096
     company.import_routes()
-    company.wake(lanes)
+    company.wake(couriers)
 
     (event,) = company.wait_until_settled()
 
@@ -220,11 +224,11 @@ def test_an_answer_without_an_end_is_cut_off(company: Company, lanes: WebhookLan
 
 
 def test_an_endpoint_that_is_gone_is_disabled_and_its_owner_told(
-    company: Company, lanes: WebhookLanes, receiver: Receiver
+    company: Company, couriers: WebhookCouriers, receiver: Receiver
 ) -> None:
     receiver.status = 410
     company.import_routes(3)
-    company.wake(lanes)
+    company.wake(couriers)
 
     endpoint = eventually(company.endpoint, lambda row: row.disabled_at is not None)
 
@@ -246,13 +250,13 @@ def test_a_worker_that_stops_gives_back_what_it_could_not_finish(
 ) -> None:
     receiver.answering.clear()
     company.import_routes()
-    with running_lanes(hooked, stop_seconds=0.2) as lanes:
-        company.wake(lanes)
+    with running_couriers(hooked, stop_seconds=0.2) as couriers:
+        company.wake(couriers)
         receiver.wait_for(1)
     receiver.answering.set()
 
-    with running_lanes(hooked) as lanes:
-        company.wake(lanes)
+    with running_couriers(hooked) as couriers:
+        company.wake(couriers)
         first, second = receiver.wait_for(2)
 
     assert first.event_id == second.event_id
@@ -262,24 +266,24 @@ def test_a_worker_that_stops_gives_back_what_it_could_not_finish(
 def test_a_worker_that_stops_lets_attempts_end(company: Company, hooked: Settings, receiver: Receiver) -> None:
     receiver.delay_seconds = 0.4
     company.import_routes(5)
-    with running_lanes(hooked) as lanes:
-        company.wake(lanes)
+    with running_couriers(hooked) as couriers:
+        company.wake(couriers)
         receiver.wait_for(5)
 
     assert {event.status for event in company.events()} == {"delivered"}
 
 
-def test_a_paused_queue_begins_nothing(company: Company, lanes: WebhookLanes, receiver: Receiver) -> None:
-    lanes.is_paused = lambda: True
+def test_a_paused_queue_begins_nothing(company: Company, couriers: WebhookCouriers, receiver: Receiver) -> None:
+    couriers.is_paused = lambda: True
     company.import_routes()
-    company.wake(lanes)
+    company.wake(couriers)
     time.sleep(0.3)
     assert receiver.requests == []
 
-    lanes.is_paused = lambda: False
+    couriers.is_paused = lambda: False
     with company.database.transaction() as connection:
         assert company.endpoint_id in due_endpoints(connection, now=company.now.replace(year=2100))
-    company.wake(lanes)
+    company.wake(couriers)
     receiver.wait_for(1)
 
 
@@ -287,7 +291,7 @@ def test_two_processes_share_the_work(company: Company, hooked: Settings, receiv
     routes = company.import_routes(60)
     for route_id in routes:
         company.cancel(route_id)
-    with running_lanes(hooked) as one, running_lanes(hooked) as two:
+    with running_couriers(hooked) as one, running_couriers(hooked) as two:
         company.wake(one)
         company.wake(two)
         received = receiver.wait_for(120)
