@@ -40,6 +40,8 @@ class Lane:
             MESSAGE_TIMEOUT_SECONDS="2",
             MESSAGE_ALLOWED_HOSTS="127.0.0.1",
             DATABASE_POOL_SIZE="4",
+            WEBHOOK_ALLOWED_HOSTS="127.0.0.1",
+            WEBHOOK_TIMEOUT_SECONDS="1",
         )
         self._database = Database.of(settings)
         self._service = Service(f"http://127.0.0.1:{self.processes.ports['ingress']}", self._database, settings)

@@ -11,10 +11,12 @@ from typing import Any
 
 from domain.ids import shown_id
 from domain.lifecycle import Environment
+from tests.domain.webhooks.endpoints import make_endpoint
 from tests.factories import JOLIET, NEWARK, route_body
 from tests.faults.world import SECONDS, Tms, World, insist, mapping_command
 from tests.gateway import Gateway
 from tests.service import eventually
+from tests.webhook_receiver import Receiver
 
 
 def delivered(gateway: Gateway) -> Counter[str]:
@@ -230,3 +232,51 @@ def _expect_correction(world: World, tms: Tms, route_id: str, before: dict[str, 
     assert [message.text.split(" plan")[0] for message in (first, second)] == ["Fuel", "CORRECTED fuel"]
     after = tms.wait_for(route_id, "active")
     assert after["fuelPlan"] != before["fuelPlan"]
+
+
+# --- The company's systems are told -------------------------------------------------------------------------------
+
+
+def tell_an_endpoint(world: World) -> None:
+    """A crash after the endpoint's answer repeats the event, with the same id and the same bytes."""
+    receiver, tms = world.receiver(), world.tms()
+    _add_endpoint(world, tms, receiver)
+    body = route_body(datetime.now(UTC))
+    world.strike()
+    route_id = tms.push(body)
+    tms.wait_for(route_id, "draft")
+    answer = insist(lambda: tms.client.delete(f"/v1/routes/{route_id}"))
+    assert answer.status_code == 204, answer.text
+    world.await_strike()
+    _expect_events(world, receiver, "route.imported", "route.canceled")
+
+
+def tell_an_endpoint_that_refuses_first(world: World) -> None:
+    receiver, tms = world.receiver(), world.tms()
+    _add_endpoint(world, tms, receiver)
+    receiver.status = 503
+    world.strike()
+    route_id = tms.push(route_body(datetime.now(UTC)))
+    tms.wait_for(route_id, "draft")
+    world.await_strike()
+    receiver.status = 204
+    refused = len(receiver.requests)
+    eventually(lambda: len(receiver.requests), lambda count: count > refused, SECONDS, "another attempt")
+    assert len({one.event_id for one in receiver.requests}) == 1
+    assert len({one.body for one in receiver.requests}) == 1
+
+
+def _add_endpoint(world: World, tms: Tms, receiver: Receiver) -> None:
+    with world.service.database.transaction() as connection:
+        make_endpoint(connection, tms.client.fleet.live, receiver.url)
+
+
+def _expect_events(world: World, receiver: Receiver, *types: str) -> None:
+    def told() -> list[str]:
+        return list({one.event_id: one.type for one in receiver.requests}.values())
+
+    assert eventually(told, lambda found: len(found) == len(types), SECONDS, f"{types}") == list(types)
+    assert len({(one.event_id, one.body) for one in receiver.requests}) == len(types)
+    in_doubt = (world.point.function.rpartition(":")[2], world.when)
+    repeated = in_doubt in [("Sender.send", "after"), ("settle_deliveries", "before")]
+    assert len(receiver.requests) == len(types) + repeated

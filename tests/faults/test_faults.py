@@ -46,6 +46,7 @@ _IMPORT = call("domain.routes.intake.imports:import_routes")
 _ARRIVE = commit("domain.routes.progress.tracking:process_vehicles")
 _DELIVER = commit("domain.routes.plans.delivery:start_delivery")
 _SETTLE = commit("domain.routes.plans.delivery:finish_delivery")
+_WEBHOOK_SETTLED = commit("domain.webhooks.deliveries:settle_deliveries")
 _ERASED = "domain.housekeeping.erasure:"
 
 STEPS = (
@@ -101,6 +102,13 @@ STEPS = (
     Step("deals copied", call("domain.stations.price_imports:store_deal_rows"), scenarios.import_deals),
     Step("deals committed", commit("domain.routes.plans.price_changes:import_deals"), scenarios.import_deals),
     Step("reviews of new prices enqueued", enqueued("plans.review"), scenarios.import_deals),
+    # the company's systems are told
+    Step("canceled route captured", commit("domain.routes.transitions:cancel_route"), scenarios.tell_an_endpoint),
+    Step("webhooks enqueued", enqueued("webhooks.deliver"), scenarios.tell_an_endpoint),
+    Step("webhook claimed", commit("domain.webhooks.deliveries:claim_deliveries"), scenarios.tell_an_endpoint),
+    Step("webhook sent", call("domain.webhooks.sending:Sender.send"), scenarios.tell_an_endpoint),
+    Step("webhook settled", _WEBHOOK_SETTLED, scenarios.tell_an_endpoint),
+    Step("webhook's refusal settled", _WEBHOOK_SETTLED, scenarios.tell_an_endpoint_that_refuses_first),
     # the fleet changes
     Step("mapped", commit("domain.fleet.mappings:store_mapping"), fleet_scenarios.map_a_unit_number),
     Step("mapping enqueued", enqueued("imports.run"), fleet_scenarios.map_a_unit_number),

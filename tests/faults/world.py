@@ -26,6 +26,7 @@ from tests.gateway import Gateway, running_gateway
 from tests.ingress.console.conftest import Browser
 from tests.rows import named, stored_id
 from tests.service import Client, Service, eventually
+from tests.webhook_receiver import Receiver, running_receiver
 
 SECONDS = 60
 """The longest time from the death of a process to the end that the route must have."""
@@ -56,6 +57,10 @@ class World:
 
     def gateway(self) -> Gateway:
         return self.open.enter_context(running_gateway())
+
+    def receiver(self) -> Receiver:
+        """An endpoint of webhooks."""
+        return self.open.enter_context(running_receiver())
 
     def browser(self, tms: "Tms") -> Browser:
         """The browser of one of the company's dispatchers, in the console."""
@@ -127,6 +132,7 @@ _LEFT = """
     UNION ALL SELECT 'corrections', count(*) FROM routes WHERE correction_id IS NOT NULL
     UNION ALL SELECT 'trucks', count(*) FROM tracks WHERE unprocessed_from IS NOT NULL
     UNION ALL SELECT 'messages', count(*) FROM messages WHERE status = 'pending'
+    UNION ALL SELECT 'webhooks', count(*) FROM webhook_deliveries WHERE status = 'pending'
     UNION ALL SELECT 'planned routes', count(*) FROM routes WHERE status = 'planned'
     UNION ALL SELECT 'routes with one externalId', count(*) - count(DISTINCT (company_id, environment, external_id))
               FROM routes WHERE status <> 'canceled'
