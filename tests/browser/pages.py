@@ -7,10 +7,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, LiteralString
 from uuid import UUID
 
+from domain.accounts.allowed_hosts import AllowedHosts
+from domain.accounts.contacts import IN_CLEAR
 from domain.accounts.users import create_user, make_password_link
-from domain.database import Database
+from domain.database import Database, Tenant
 from domain.ids import new_id, shown_id
-from domain.lifecycle import Role
+from domain.lifecycle import Environment, Role
+from domain.webhooks.delivery_log import send_test
+from domain.webhooks.endpoints import EndpointChanges, add_endpoint, list_endpoints
 from ingress.console.subjects import SUBJECTS
 from tests.factories import signed_in
 from tests.rows import named
@@ -56,6 +60,24 @@ class Site:
         )
         return f"/requests/{row.id.hex}"
 
+    def webhook(self) -> str:
+        """The page of an endpoint with a delivery. It is made where there is none."""
+        with self.database.transaction() as connection:
+            known = list_endpoints(connection, self.company_id)
+            if not known:
+                tenant = Tenant(self.company_id, Environment.SANDBOX)
+                values = EndpointChanges(url="https://tms.example.com/fuelroute?code=1", description="the TMS")
+                made = add_endpoint(connection, tenant, values, allowed=AllowedHosts(), contacts=IN_CLEAR)
+                send_test(connection, self.company_id, made.endpoint.id, now=datetime.now(UTC))
+                known = [made.endpoint]
+        return f"/webhooks/{shown_id('whe', known[0].id)}"
+
+    def webhook_delivery(self) -> str:
+        """The page of its newest delivery."""
+        path = self.webhook()
+        row = self._first("SELECT event_id AS id FROM webhook_deliveries WHERE company_id = %s ORDER BY number DESC")
+        return f"{path}/{shown_id('evt', row.id)}"
+
     def _first(self, query: LiteralString) -> Any:
         """The row that a query finds for the company, once there is one."""
 
@@ -87,6 +109,12 @@ def make_key(page: "Page") -> None:
     for scope in page.get_by_role("group", name="Scopes").get_by_role("checkbox").all():
         scope.check()
     page.get_by_role("button", name="Create the key").click()
+
+
+def rotate_secret(page: "Page") -> None:
+    """Go from the page of an endpoint to the page that shows its new secret."""
+    page.locator("summary", has_text="Rotate the secret").click()
+    page.get_by_role("button", name="Make a new secret").click()
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +183,10 @@ PAGES = (
     Visit("policy", "/policy"),
     Visit("keys", "/keys"),
     Visit("key-made", "/keys", act=make_key),
+    Visit("webhooks", "/webhooks"),
+    Visit("webhook-secret", "/webhooks/{id}", Site.webhook, act=rotate_secret),
+    Visit("webhook", "/webhooks/{id}", Site.webhook),
+    Visit("webhook-delivery", "/webhooks/{id}/{event}", Site.webhook_delivery),
     Visit("requests", "/requests"),
     Visit("request", "/requests/{id}", Site.request),
     Visit("audit", "/audit"),
