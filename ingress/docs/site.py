@@ -34,6 +34,7 @@ GUIDES = (
     "sandbox",
     "telematics",
     "fuel-plans",
+    "webhooks",
     "clients",
     "versions",
     CHANGELOG,

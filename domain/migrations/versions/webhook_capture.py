@@ -1,13 +1,13 @@
 """changes of routes become webhook events, for companies with an enabled endpoint
 
-Revision ID: 20261125w2
-Revises: 20261125w1
+Revision ID: 20261125i
+Revises: 20261125h
 """
 
 from alembic import op
 
-revision = "20261125w2"
-down_revision = "20261125w1"
+revision = "20261125i"
+down_revision = "20261125h"
 branch_labels = None
 depends_on = None
 

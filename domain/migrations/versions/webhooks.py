@@ -1,7 +1,7 @@
 """endpoints, events, deliveries and attempts of webhooks
 
-Revision ID: 20261125w1
-Revises: 20261124d
+Revision ID: 20261125h
+Revises: 20261125g
 """
 
 import sqlalchemy as sa
@@ -10,8 +10,8 @@ from sqlalchemy.dialects import postgresql
 
 from domain.migrations.row_security import protect_new, visible
 
-revision = "20261125w1"
-down_revision = "20261124d"
+revision = "20261125h"
+down_revision = "20261125g"
 branch_labels = None
 depends_on = None
 

@@ -5,10 +5,12 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import httpx
 import pytest
 
 from deploy.clients.generating import TYPESCRIPT, node, npm_packages
@@ -17,9 +19,11 @@ from domain.lifecycle import Environment
 from domain.routes.intake.fleet_changes import import_drivers, import_vehicles
 from ingress.docs.guide import LANGUAGES
 from ingress.docs.site import GUIDES, read_source
+from ingress.process import free_port
+from tests.domain.webhooks.endpoints import make_endpoint
 from tests.factories import route_body
 from tests.pipeline.world import store_prices
-from tests.service import Client, Service
+from tests.service import Client, Service, eventually
 
 PYTHON_CLIENT = Path(__file__).parents[3] / "deploy" / "clients" / "python"
 
@@ -56,46 +60,90 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("guide", "language"), PROGRAMS)
-def test_the_samples_run(
-    guide: str, language: str, newcomer: Client, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    program = program_of(guide, language)
-    if language == "bash":
-        command = ["bash", "-euo", "pipefail", "-c", program]
-    elif language == "python":
-        command = [sys.executable, "-c", program]
-    else:
-        tmp_path = request.getfixturevalue("packages")
-        (tmp_path / f"{guide}.ts").write_text(program)
-        command = node(tmp_path / f"{guide}.ts")
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The samples of a guide in one language, as a command."""
 
+    command: list[str]
+    folder: Path
+    environment: dict[str, str]
+
+
+@pytest.fixture
+def programs(newcomer: Client, tmp_path: Path, packages: Path) -> Callable[[str, str], Program]:
+    environment = {
+        "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
+        "PYTHONPATH": str(PYTHON_CLIENT),
+        "FUELROUTE_API_URL": newcomer.service.url,
+        "FUELROUTE_API_KEY": newcomer.key,
+    }
+
+    def program(guide: str, language: str) -> Program:
+        text = program_of(guide, language)
+        if language == "bash":
+            return Program(["bash", "-euo", "pipefail", "-c", text], tmp_path, environment)
+        if language == "python":
+            return Program([sys.executable, "-c", text], tmp_path, environment)
+        file = packages / f"{guide}.ts"
+        file.write_text(text)
+        return Program(node(file), packages, environment)
+
+    return program
+
+
+@pytest.mark.parametrize(("guide", "language"), [one for one in PROGRAMS if one[0] != "webhooks"])
+def test_the_samples_run(guide: str, language: str, programs: Callable[[str, str], Program]) -> None:
+    program = programs(guide, language)
     done = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env={
-            "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
-            "PYTHONPATH": str(PYTHON_CLIENT),
-            "FUELROUTE_API_URL": newcomer.service.url,
-            "FUELROUTE_API_KEY": newcomer.key,
-        },
+        program.command,
+        cwd=program.folder,
+        env=program.environment,
         capture_output=True,
         text=True,
         check=False,
         timeout=90,
     )
-
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("language", [language for guide, language in PROGRAMS if guide == "webhooks"])
+def test_the_receivers_of_webhooks_take_what_is_signed(
+    language: str, newcomer: Client, programs: Callable[[str, str], Program]
+) -> None:
+    port = free_port("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{port}/fuelroute"
+    with newcomer.service.database.transaction() as connection:
+        made = make_endpoint(connection, newcomer.fleet.sandbox, url)
+    program = programs("webhooks", language)
+    environment = {**program.environment, "PORT": str(port), "FUELROUTE_WEBHOOK_SECRET": made.secret}
+    with subprocess.Popen(
+        program.command, cwd=program.folder, env=environment, stdout=subprocess.PIPE, text=True
+    ) as receiver:
+        try:
+            eventually(lambda: _forged(url), lambda status: status == 400, 20, "the receiver")
+            newcomer.push(route_body(datetime.now(UTC), externalId="LOAD-1"))
+            assert receiver.stdout is not None
+            assert receiver.stdout.readline() == "route.imported LOAD-1 draft\n"
+        finally:
+            receiver.kill()
+
+
+def _forged(url: str) -> int:
+    """The status that a request gets which anybody could have sent. 0: nobody listens yet."""
+    try:
+        return httpx.post(url, content=b"{}").status_code
+    except httpx.TransportError:
+        return 0
+
+
 def test_the_samples_in_typescript_have_the_right_types(packages: Path) -> None:
-    programs = [packages / f"{guide}.ts" for guide, language in PROGRAMS if language == "typescript"]
-    for program in programs:
+    written = [packages / f"{guide}.ts" for guide, language in PROGRAMS if language == "typescript"]
+    for program in written:
         program.write_text(program_of(program.stem, "typescript"))
     compiler = npm_packages() / "typescript" / "bin" / "tsc"
     options = ("--noEmit", "--strict", "--module", "nodenext", "--target", "es2022", "--types", "node")
     types = ("--typeRoots", npm_packages() / "@types")
 
-    done = subprocess.run(node(compiler, *options, *types, *programs), capture_output=True, text=True, check=False)
+    done = subprocess.run(node(compiler, *options, *types, *written), capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stdout
