@@ -108,7 +108,7 @@ def _house(database: Database, jobs: JobQueue, now: datetime) -> House:
             (fleet.company_id,),
         )
         (deal_id,) = deal.fetchone() or ()
-        connection.execute("UPDATE messages SET withheld_since = %s WHERE id = %s", (now, message_id))
+        connection.execute("UPDATE messages SET withheld_since = %s, retry_at = NULL WHERE id = %s", (now, message_id))
     job = build_plan_job(route_id, fleet.company_id)
     jobs.put(job)
     assert job.key is not None
