@@ -22,6 +22,7 @@ _COMMANDS = {
     **dict.fromkeys(("up", "ingress", "console", "workers", "scheduler", "settings"), "running"),
     "explain": "driving",
     "drive": "driving",
+    "push": "pushing",
     "restore": "backups",
     "restored": "backups",
     "doctor": "doctor",

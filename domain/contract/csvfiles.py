@@ -8,6 +8,7 @@ import csv
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -87,15 +88,31 @@ def read_rows(
     known = {field.encode_name for field in msgspec.structs.fields(shape)}
     required = {field.encode_name for field in msgspec.structs.fields(shape) if field.required}
     clearable = known - required if clearing else set()
+    with opened(path) as file:
+        yield from _read(file, path, shape, known, required, clearable, report, progress)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[TextIO]:
+    """The file, to be read as CSV. Raises UnreadableFile for every fault that is found inside, so only the reader of
+    the file works there."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            yield from _read(file, path, shape, known, required, clearable, report, progress)
+            yield file
     except OSError as error:
         raise UnreadableFile(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise UnreadableFile(f"{path} is not UTF-8 text (byte {error.start}): save it as CSV UTF-8") from None
     except csv.Error as error:
         raise UnreadableFile(f"{path} is not a CSV file: {error}") from None
+
+
+def numbered_rows(file: TextIO, report: ImportReport) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    """The cells of the first line, which names the columns, and those of each row with the line it begins on. Rows that
+    cannot be read go into the report."""
+    lines = _Lines(file)
+    reader = csv.reader(lines, strict=True)
+    return [name.strip() for name in next(reader, [])], _numbered(reader, lines, report)
 
 
 def _read(
@@ -108,9 +125,8 @@ def _read(
     report: ImportReport,
     progress: Progress,
 ) -> Iterator[FileRow[RowShape]]:
-    lines = _Lines(file)
-    reader = csv.reader(lines, strict=True)
-    header = [name.strip().lower() for name in next(reader, [])]
+    names, rows = numbered_rows(file, report)
+    header = [name.lower() for name in names]
     missing = required - set(header)
     if missing:
         raise UnreadableFile(
@@ -119,7 +135,7 @@ def _read(
         )
 
     absent = frozenset(known - set(header))
-    for line, cells in _numbered(reader, lines, report):
+    for line, cells in rows:
         progress(1)
         if not any(cell.strip() for cell in cells):
             continue
@@ -130,7 +146,7 @@ def _read(
             name: cell.strip() for name, cell in zip(header, cells, strict=False) if name in known and cell.strip()
         }
         cleared = frozenset(name for name, cell in given.items() if cell == CLEARED and name in clearable)
-        values = {name: _armed(cell) for name, cell in given.items() if name not in cleared}
+        values = {name: armed(cell) for name, cell in given.items() if name not in cleared}
         try:
             yield FileRow(line, read_query(values, shape), cleared, absent)
         except Invalid as invalid:
@@ -208,8 +224,13 @@ def count_rows(path: Path) -> int:
 
 def write_rows(file: TextIO, columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
     """Writes what `read_rows` reads. `file` is opened with `newline=""`."""
+    csv.writer(file).writerow(columns)
+    append_rows(file, rows)
+
+
+def append_rows(file: TextIO, rows: Iterable[Iterable[object]]) -> None:
+    """Adds rows to a file that `write_rows` began."""
     writer = csv.writer(file)
-    writer.writerow(columns)
     for row in rows:
         writer.writerow([_cell(value) for value in row])
 
@@ -228,6 +249,6 @@ def _cell(value: object) -> str:
     return str(value)
 
 
-def _armed(cell: str) -> str:
-    """The text from which `_cell` made the cell."""
-    return cell[1:] if cell[0] == "'" and _FORMULA.match(cell) else cell
+def armed(cell: str) -> str:
+    """The text from which `write_rows` made the cell."""
+    return cell[1:] if cell[:1] == "'" and _FORMULA.match(cell) else cell

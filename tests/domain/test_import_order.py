@@ -38,6 +38,9 @@ ORDER = (
 SHELVES = ("", "intake", "plans", "progress", "reading")
 """The same of the folders in `domain/routes`; "" is what stands directly in it."""
 
+OWN_DISTRIBUTION = "deploy.clients.python.fuelroute_client"
+"""Its modules import one another relatively: it is installed by another name too."""
+
 
 @cache
 def modules(package: str) -> dict[str, Path]:
@@ -61,6 +64,8 @@ def _imports(package: str) -> Iterator[tuple[str, str]]:
             if isinstance(node, ast.Import):
                 yield from ((module, alias.name) for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
+                if module.startswith(OWN_DISTRIBUTION) and node.level == 1:
+                    continue
                 assert node.level == 0, f"{module} imports relatively"
                 assert node.module is not None
                 for alias in node.names:

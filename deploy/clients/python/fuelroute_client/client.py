@@ -198,7 +198,7 @@ class Fuelroute(_Access):
     def _send(self, request: Request) -> Reply:
         try:
             return self._http.request(**self.request_options(request))
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             return error
 
 
@@ -323,5 +323,5 @@ class AsyncFuelroute(_Access):
     async def _send(self, request: Request) -> Reply:
         try:
             return await self._http.request(**self.request_options(request))
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             return error

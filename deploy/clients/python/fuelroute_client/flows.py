@@ -45,7 +45,7 @@ class Pause(NamedTuple):
     seconds: float
 
 
-Reply: TypeAlias = httpx.Response | httpx.TransportError | None
+Reply: TypeAlias = httpx.Response | httpx.RequestError | None
 """The reply to a request: an answer, or the error in its place. The reply to a pause is None."""
 
 Flow: TypeAlias = Generator[Request | Pause, Reply, Result]
