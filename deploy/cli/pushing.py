@@ -17,8 +17,7 @@ from deploy.cli.arguments import AsJson
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import counting, errors, screen, show
 from domain.contract.csvfiles import count_rows
-from domain.contract.route_files import FileRoute, Layout, RouteFile, open_route_file
-from domain.contract.spreadsheets import is_excel
+from domain.contract.route_files import FileRoute, Layout, RouteFile, format_of, open_route_file
 from domain.settings import get_settings
 from domain.text import printable
 from domain.wording import counted
@@ -309,5 +308,6 @@ def _tell_unused(layout: Layout | None) -> None:
 
 def _progress(what: str, file: Path, *, quiet: bool) -> Any:
     """A bar counts routes. Nobody knows before how many there are in a table with a row for each stop, or in Excel."""
-    total = None if is_excel(file) else count_rows(file) + (file.suffix.lower() != ".csv")
+    kind = format_of(file.name)
+    total = None if kind == "excel" else count_rows(file) + (kind == "jsonl")
     return counting(what, total or None, quiet=quiet)

@@ -6,12 +6,12 @@ each stop, with columns such as `stop_name`. The rows of one route then follow o
 """
 
 import re
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -19,7 +19,7 @@ import msgspec
 from domain.contract.checking import Invalid, read_body
 from domain.contract.csvfiles import ImportReport, UnreadableFile
 from domain.contract.shapes import MAX_BODY_BYTES, RouteInput
-from domain.contract.spreadsheets import Cell, Row, is_excel, read_table
+from domain.contract.spreadsheets import Cell, Row, read_table
 
 MOST_STOPS_READ = 99
 """More stops than a route may have, so that the check tells of too many."""
@@ -98,22 +98,56 @@ class RouteFile:
     """None: JSON lines have no columns."""
 
 
+FileFormat = Literal["jsonl", "csv", "excel"]
+_FORMATS: dict[str, FileFormat] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".xlsx": "excel",
+    ".xlsm": "excel",
+}
+
+
+def format_of(name: str) -> FileFormat:
+    """Raises UnreadableFile for a name that ends otherwise."""
+    found = _FORMATS.get(Path(name).suffix.lower())
+    if found is None:
+        raise UnreadableFile(f"{name}: the file must be .jsonl, .csv or .xlsx")
+    return found
+
+
 @contextmanager
-def open_route_file(path: Path, mapping: Mapping[str, str], zone: ZoneInfo | None) -> Iterator[RouteFile]:
-    """The file's routes, in its order. `mapping` names the column of a field where it has another name. `zone` is that
-    of times without an offset in a table. Raises UnreadableFile, also while the routes are read."""
-    if path.suffix.lower() in (".jsonl", ".ndjson"):
+def open_route_file(
+    path: Path,
+    mapping: Mapping[str, str],
+    zone: ZoneInfo | None,
+    *,
+    names: Sequence[str] | None = None,
+    kind: FileFormat | None = None,
+) -> Iterator[RouteFile]:
+    """The file's routes, in its order. `mapping` names the column of a field where it has another name; `names` stand
+    in place of all names of columns. `zone` is that of times without an offset in a table. The format is that of the
+    path unless given. Raises UnreadableFile, also while the routes are read."""
+    kind = kind or format_of(path.name)
+    if kind == "jsonl":
         if mapping:
             raise UnreadableFile("JSON lines have no columns: a mapping is for CSV and Excel files")
         with closing(_json_routes(path)) as routes:
             yield RouteFile(_without_repeats(routes))
         return
-    if not is_excel(path) and path.suffix.lower() != ".csv":
-        raise UnreadableFile(f"{path.name}: the file must be .jsonl, .csv or .xlsx")
     report = ImportReport()
-    with closing(read_table(path, report)) as rows:
-        layout = layout_of([_text(cell) for cell in next(rows).cells], mapping)
+    with closing(read_table(path, report, is_excel=kind == "excel")) as rows:
+        there = [_text(cell) for cell in next(rows).cells]
+        layout = layout_of(there if names is None else list(names), mapping)
         yield RouteFile(_without_repeats(_table_routes(rows, layout, zone, report)), layout)
+
+
+def read_columns(path: Path, kind: FileFormat) -> list[str]:
+    """The names of a table's columns; none for JSON lines. Raises UnreadableFile."""
+    if kind == "jsonl":
+        return []
+    with closing(read_table(path, ImportReport(), is_excel=kind == "excel")) as rows:
+        return [_text(cell) for cell in next(rows).cells]
 
 
 # --- JSON lines ------------------------------------------------------------------------------------------------
@@ -196,6 +230,12 @@ def _place_of(name: str) -> TableField | None:
     if stop is None or stop[2] not in _PLAIN_STOP_FIELDS or (stop[1] and int(stop[1]) == 0):
         return None
     return TableField(int(stop[1] or 0), _PLAIN_STOP_FIELDS[stop[2]])
+
+
+def field_named(name: str) -> str:
+    """The field that a column of this name is; empty when it is none."""
+    place = _place_of(name)
+    return str(place) if place is not None else ""
 
 
 def _fields_in_words() -> str:

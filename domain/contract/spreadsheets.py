@@ -3,6 +3,7 @@ is held in memory whole."""
 
 import zipfile
 from collections.abc import Generator
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -14,6 +15,8 @@ Cell: TypeAlias = str | int | float | bool | datetime | None
 
 MOST_UNPACKED_BYTES = 512 << 20
 """An Excel file is packed, and a small one may unpack to more than any disk has."""
+MOST_BYTES_IN_MEMORY = 64 << 20
+"""The same for the parts that openpyxl reads at once: the texts that cells share, styles, names."""
 MOST_ROWS, MOST_COLUMNS = 1 << 20, 1 << 14
 """A sheet of Excel has no more. A file may say that it has, and openpyxl would count through them."""
 
@@ -23,14 +26,10 @@ class Row(NamedTuple):
     cells: list[Cell]
 
 
-def is_excel(path: Path) -> bool:
-    return path.suffix.lower() in (".xlsx", ".xlsm")
-
-
-def read_table(path: Path, report: ImportReport) -> Generator[Row]:
+def read_table(path: Path, report: ImportReport, *, is_excel: bool) -> Generator[Row]:
     """The row of the columns' names, which may be empty, and then the rows that are not. Rows of a CSV file that cannot
     be read go into the report. Raises UnreadableFile, also while the rows are read."""
-    return _excel_rows(path) if is_excel(path) else _csv_rows(path, report)
+    return _excel_rows(path) if is_excel else _csv_rows(path, report)
 
 
 def _csv_rows(path: Path, report: ImportReport) -> Generator[Row]:
@@ -48,10 +47,11 @@ def _csv_rows(path: Path, report: ImportReport) -> Generator[Row]:
 def _excel_rows(path: Path) -> Generator[Row]:
     try:
         yield from _sheet_rows(path)
+    except UnreadableFile:
+        raise
     except OSError as error:
         raise UnreadableFile(f"cannot read {path}: {error.strerror or error}") from None
-    except (zipfile.BadZipFile, KeyError, ValueError, TypeError, IndexError, SyntaxError, EOFError) as error:
-        # openpyxl has no error of its own for a broken file; a ParseError of XML is a SyntaxError
+    except Exception as error:  # a broken file may raise anything: openpyxl has no error of its own
         raise UnreadableFile(f"{path} is no Excel file that can be read ({error}): save it as .xlsx or CSV") from None
 
 
@@ -59,8 +59,7 @@ def _sheet_rows(path: Path) -> Generator[Row]:
     import openpyxl  # it takes a fifth of a second, which other commands need not
 
     _check_size(path)
-    book = openpyxl.load_workbook(path, read_only=True, data_only=True, keep_links=False)
-    try:
+    with path.open("rb") as file, closing(openpyxl.load_workbook(file, read_only=True, data_only=True)) as book:
         sheet = book.worksheets[0]
         sheet.reset_dimensions()  # the file may say anything about its size
         names = [_cell(value) for value in next(sheet.iter_rows(max_row=1, max_col=MOST_COLUMNS, values_only=True), ())]
@@ -72,18 +71,15 @@ def _sheet_rows(path: Path) -> Generator[Row]:
                 raise UnreadableFile(f"{path} has more than {MOST_ROWS:,} rows: save it as CSV")
             if any(value not in (None, "") for value in values):
                 yield Row(line, [_cell(value) for value in values])
-    finally:
-        book.close()
 
 
 def _check_size(path: Path) -> None:
     """Raises UnreadableFile. Python's zipfile unpacks no more of a part than the file says here."""
-    with zipfile.ZipFile(path) as parts:
-        size = sum(part.file_size for part in parts.infolist())
-    if size > MOST_UNPACKED_BYTES:
-        raise UnreadableFile(
-            f"{path} unpacks to {size >> 20} MB, and {MOST_UNPACKED_BYTES >> 20} MB are the most: save it as CSV"
-        )
+    with zipfile.ZipFile(path) as file:
+        parts = file.infolist()
+    in_memory = sum(part.file_size for part in parts if not part.filename.startswith("xl/worksheets/"))
+    if sum(part.file_size for part in parts) > MOST_UNPACKED_BYTES or in_memory > MOST_BYTES_IN_MEMORY:
+        raise UnreadableFile(f"{path} unpacks to more than can be read: save it as CSV")
 
 
 def _cell(value: object) -> Cell:

@@ -5,7 +5,7 @@ An import is one transaction. The process that runs it notes its progress every 
 has been silent for `SILENT_SECONDS` is gone, and its transaction with it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from domain.accounts.contacts import IN_CLEAR, Contacts
-from domain.contract.csvfiles import ImportReport, Progress
+from domain.contract.csvfiles import ImportReport, Progress, Rejected
 from domain.database import Connection, as_json
 from domain.database_options import TimeLimits
 from domain.errors import FuelrouteError
@@ -26,6 +26,8 @@ from domain.routes.plans import price_changes
 from domain.statements import Command, Statement
 
 FileKind = Literal["vehicles", "drivers", "stations", "deals", "taxes"]
+RouteKind = Literal["live routes", "sandbox routes"]
+"""Files of routes; see `route_uploads`."""
 
 IMPORTING = TimeLimits(statement_seconds=60, lock_seconds=30, idle_seconds=300)
 """A person watches, and would rather wait for the import before than be refused. While a large file is read, no
@@ -39,6 +41,7 @@ KEPT_DAYS = 90
 SILENT_SECONDS = 30
 
 BROKE_OFF = "The console was stopped in the middle of it. Nothing of the file is imported: send it again."
+ROUTES_BROKE_OFF = "The console was stopped in the middle of it. Send the file again: pushed routes stay as they are."
 
 
 class ImportRunning(FuelrouteError):
@@ -66,7 +69,8 @@ class StoredImport(NamedTuple):
 
 
 _CLOSE_SILENT = Command(
-    "UPDATE csv_imports SET finished_at = %(now)s, fault = %(fault)s"
+    "UPDATE csv_imports SET finished_at = %(now)s,"
+    " fault = CASE WHEN kind IN ('live routes', 'sandbox routes') THEN %(routes_fault)s ELSE %(fault)s END"
     " WHERE finished_at IS NULL AND beat_at < %(silent_since)s"
 )
 _BEGIN = Command(
@@ -82,11 +86,21 @@ _FINISH = Command(
     "UPDATE csv_imports SET finished_at = %s, rows_read = %s, created = %s, updated = %s, unchanged = %s, refused = %s,"
     " rejected = %s WHERE id = %s AND finished_at IS NULL"
 )
+_ADVANCE = Command(
+    "UPDATE csv_imports SET beat_at = %s, rows_read = %s, created = %s, updated = %s, unchanged = %s, refused = %s"
+    " WHERE id = %s AND finished_at IS NULL"
+)
 _FAIL = Command("UPDATE csv_imports SET finished_at = %s, fault = %s WHERE id = %s AND finished_at IS NULL")
 
 
 def begin(
-    connection: Connection, company_id: UUID | None, kind: FileKind, actor: str, *, rows_total: int, now: datetime
+    connection: Connection,
+    company_id: UUID | None,
+    kind: FileKind | RouteKind,
+    actor: str,
+    *,
+    rows_total: int,
+    now: datetime,
 ) -> UUID:
     """Stores that an import begins. `company_id`: None for stations and taxes. A company has one at a time: raises
     ImportRunning."""
@@ -108,7 +122,9 @@ def require_none(connection: Connection, company_id: UUID | None, *, now: dateti
 def close_silent(connection: Connection, *, now: datetime) -> None:
     """Ends the imports whose process is gone."""
     silent_since = now - timedelta(seconds=SILENT_SECONDS)
-    _CLOSE_SILENT.execute(connection, {"now": now, "fault": BROKE_OFF, "silent_since": silent_since})
+    _CLOSE_SILENT.execute(
+        connection, {"now": now, "fault": BROKE_OFF, "routes_fault": ROUTES_BROKE_OFF, "silent_since": silent_since}
+    )
 
 
 def note_progress(connection: Connection, import_id: UUID, *, rows_read: int, now: datetime) -> None:
@@ -134,21 +150,42 @@ def run(
     """Imports the file, in the caller's transaction, and says so in the record. Returns the jobs to enqueue after the
     commit. Raises UnreadableFile, UnknownCompany, RetiredCompany, ImportGone."""
     report, jobs = _importer(connection, stored.kind, stored.company_id, contacts, now)(path, progress=progress)
-    rejected = [row._asdict() for row in sorted(report.rejected)[:MOST_REJECTED]]
-    counts = (report.created, report.updated, report.unchanged, len(report.rejected))
-    rows = sum(counts)
-    if _FINISH.execute(connection, (now, rows, *counts, as_json(rejected), stored.id)).rowcount == 0:
+    counts = Counts(report.created, report.updated, report.unchanged, len(report.rejected))
+    finish(connection, stored, counts, sorted(report.rejected), now=now)
+    return jobs
+
+
+class Counts(NamedTuple):
+    """The rows of a file by what became of them."""
+
+    created: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    refused: int = 0
+
+
+def advance(connection: Connection, stored: StoredImport, counts: Counts, *, now: datetime) -> None:
+    """Notes how far an import of several transactions has come. Raises ImportGone."""
+    if _ADVANCE.execute(connection, (now, sum(counts), *counts, stored.id)).rowcount == 0:
+        raise ImportGone
+
+
+def finish(
+    connection: Connection, stored: StoredImport, counts: Counts, rejected: Sequence[Rejected], *, now: datetime
+) -> None:
+    """Ends the import, with the first of the refused rows. Raises ImportGone."""
+    rows = as_json([row._asdict() for row in rejected[:MOST_REJECTED]])
+    if _FINISH.execute(connection, (now, sum(counts), *counts, rows, stored.id)).rowcount == 0:
         raise ImportGone
     audit.record_action(
         connection,
-        Actor(stored.actor, f"{report.created} added, {report.updated} changed, {len(report.rejected)} refused"),
+        Actor(stored.actor, f"{counts.created} added, {counts.updated} changed, {counts.refused} refused"),
         "import",
         stored.kind,
         company_id=stored.company_id,
-        affected=report.created + report.updated,
+        affected=counts.created + counts.updated,
         now=now,
     )
-    return jobs
 
 
 def _importer(
@@ -203,7 +240,7 @@ def rejected_rows(connection: Connection, stored: StoredImport) -> list[dict[str
 
 
 def latest_imports(
-    connection: Connection, company_id: UUID | None, kind: FileKind, *, limit: int
+    connection: Connection, company_id: UUID | None, kind: FileKind | RouteKind, *, limit: int
 ) -> list[StoredImport]:
     """The newest first."""
     return _LATEST.all(connection, (company_id, kind, limit))

@@ -161,7 +161,7 @@ def upload_at(path: str, take: FileHandler, *, by: Collection[Role], check: Call
             check(page)
             return Response()
 
-        answer = partial(answer_signed_in, request, form=Form(), by=by, is_hidden=True)
+        answer = partial(answer_signed_in, request, form=read_query(request), by=by, is_hidden=True)
         checked = await in_page_threads(request, partial(answer, check_sender))
         if checked.status_code != 200 or "HX-Redirect" in checked.headers:
             return checked

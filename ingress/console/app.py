@@ -33,6 +33,7 @@ from ingress.console.pages import (
     queues,
     requests,
     route_actions,
+    route_files,
     routes,
     savings,
     sign_in,
@@ -60,6 +61,7 @@ PAGES = (
     requests,
     fleet_and_stations,
     csv_files,
+    route_files,
     policy,
     queues,
 )

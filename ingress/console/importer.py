@@ -1,4 +1,4 @@
-"""Imports of CSV files, run in threads of this console process beside the pages.
+"""Imports of files, run in threads of this console process beside the pages: CSV files, and files of routes.
 
 A file has its place from before its first byte is read until its import is done. So the number of places bounds the
 number of files and their size."""
@@ -15,16 +15,18 @@ from pathlib import Path
 
 import psycopg
 import redis
-from psycopg.errors import LockNotAvailable
+from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from domain import clock
 from domain.accounts.contacts import Contacts
-from domain.contract.csvfiles import UnreadableFile
+from domain.contract.csvfiles import Rejected, UnreadableFile
+from domain.contract.route_files import FileRoute, open_route_file
 from domain.database import Database
 from domain.errors import FuelrouteError
 from domain.observability import get_logger
-from domain.operations import csv_imports
-from domain.operations.csv_imports import IMPORTING, StoredImport
+from domain.operations import csv_imports, route_uploads
+from domain.operations.csv_imports import IMPORTING, Counts, StoredImport
+from domain.operations.route_uploads import RouteUpload
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import Job
 from domain.visibility import EVERYTHING, Visibility, of_companies
@@ -76,6 +78,8 @@ class Upload:
             self._loop.call_soon_threadsafe(self._give_back)
 
 
+_TRIES = 3
+"""Attempts at a batch of routes that meets a deadlock."""
 _PLACE_SECONDS = 1.0
 """An import gives its place back just after its page has said that it is done."""
 
@@ -106,20 +110,22 @@ class Importer:
             self._places.give_back(owner, 1)
             raise
 
-    def start(self, stored: StoredImport, upload: Upload) -> None:
-        """Begin the import in a thread and return at once."""
-        self._threads.submit(self._run, stored, upload)
+    def start(self, stored: StoredImport, upload: Upload, routes: RouteUpload | None = None) -> None:
+        """Begin the import in a thread and return at once. `routes`: the file has routes, which are pushed."""
+        self._threads.submit(self._run, stored, upload, routes)
 
     def close(self) -> None:
         """Wait for the imports that run."""
         self._threads.shutdown(wait=True)
 
-    def _run(self, stored: StoredImport, upload: Upload) -> None:
+    def _run(self, stored: StoredImport, upload: Upload, routes: RouteUpload | None) -> None:
         rows, path = _Counter(), upload.path
         try:
             with self._noting_progress(stored, rows), self._turn:
-                jobs = self._import(stored, path, rows)
-            self._enqueue(jobs)
+                if routes is not None:
+                    self._push(stored, routes, rows)
+                else:
+                    self._enqueue(self._import(stored, path, rows))
             log.info("console.imported", kind=stored.kind, company_id=stored.company_id, rows=rows.count)
         except UnreadableFile as error:
             self._fail(stored, str(error).replace(str(path), "the file"))
@@ -141,6 +147,32 @@ class Importer:
             return csv_imports.run(
                 connection, stored, path, contacts=self._contacts, now=clock.now(), progress=rows.add
             )
+
+    def _push(self, stored: StoredImport, upload: RouteUpload, rows: "_Counter") -> None:
+        counts, rejected = Counts(), list[Rejected]()
+        with open_route_file(upload.path, {}, upload.zone, names=upload.names, kind=upload.format) as file:
+            for routes in route_uploads.batches(file.routes):
+                done = self._push_batch(stored, upload, routes, counts)
+                self._enqueue(done.jobs)
+                counts = done.counts
+                rejected += done.rejected[: csv_imports.MOST_REJECTED - len(rejected)]
+                rows.add(len(routes))
+        with self._database.transaction(_visible_to(stored), limits=IMPORTING) as connection:
+            csv_imports.finish(connection, stored, counts, sorted(rejected), now=clock.now())
+
+    def _push_batch(
+        self, stored: StoredImport, upload: RouteUpload, routes: list[FileRoute], before: Counts
+    ) -> route_uploads.Batch:
+        for left in reversed(range(_TRIES)):
+            try:
+                with self._database.transaction(_visible_to(stored), limits=IMPORTING) as connection:
+                    return route_uploads.push_batch(
+                        connection, stored, upload.environment, routes, before, now=clock.now()
+                    )
+            except DeadlockDetected:
+                if left == 0:
+                    raise
+        raise AssertionError  # every turn returns or raises, the last one at any rate
 
     @contextmanager
     def _noting_progress(self, stored: StoredImport, rows: "_Counter") -> Iterator[None]:

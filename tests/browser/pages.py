@@ -157,12 +157,37 @@ def import_vehicles(page: "Page") -> None:
     page.get_by_role("heading", name="Refused rows").wait_for()
 
 
+def preview_routes(page: "Page") -> None:
+    """Look at the columns of a file of routes, one of which has a name of its own, and at its first routes."""
+    columns = "Load No,unitNumber,driverName,scheduledStart,stop1_name,stop1_latitude,stop1_longitude,stop2_name"
+    rows = [
+        f"LOAD-{number},4101,Ann Lee,2026-12-01T08:00:00-06:00,Joliet,41.462,-88.125,Port Newark,{latitude},-74.1"
+        for number, latitude in enumerate(("40.695", "40.7", "407"), start=1)
+    ]
+    text = "\n".join([f"{columns},stop2_latitude,stop2_longitude", *rows, ""]).encode()
+    page.get_by_label("File").set_input_files({"name": "loads.csv", "mimeType": "text/csv", "buffer": text})
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_label("Field of the column Load No").fill("externalId")
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_role("heading", name="The first routes").wait_for()
+
+
+def push_routes(page: "Page") -> None:
+    """Push a file of routes, and go to the page that follows it."""
+    preview_routes(page)
+    page.get_by_label("Environment").select_option("sandbox")
+    page.get_by_role("button", name="Push the routes").click()
+    page.get_by_role("heading", name="Refused rows").wait_for()
+
+
 PAGES = (
     Visit("sign-in", "/sign-in", role=None),
     Visit("set-password", "/set-password/{token}", Site.password_link, role=None),
     Visit("routes", "/routes"),
     Visit("route", "/routes/{id}", Site.route),
     Visit("route-step", "/routes/{id}", Site.open_route, act=open_step),
+    Visit("route-files", "/route-files", act=preview_routes),
+    Visit("route-upload", "/route-files/{id}", "/route-files", act=push_routes),
     Visit("matching", "/matching/{subject}", "/matching/vehicles"),
     Visit("mappings", "/mappings/{subject}", "/mappings/vehicles"),
     Visit("vehicles", "/vehicles"),

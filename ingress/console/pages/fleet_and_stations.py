@@ -247,10 +247,12 @@ def plain_words(message: str) -> str:
     """A fault of a field in words for people who do not write programs."""
     for name, words in (("float", "a number"), ("int", "a whole number"), ("str", "a text"), ("date", "a day")):
         message = message.replace(f"`{name} | null`", words).replace(f"`{name}`", words)
+    message = _ENTRIES_OF_LIST.sub(lambda found: f"{_BOUNDS[found[1]]} {found[2]} entries", message)
     message = _LENGTH.sub(lambda found: f"of {_BOUNDS[found[1]]} {found[2]} characters", message)
     return message.replace(", got a string", "").replace(", got a text", "")
 
 
+_ENTRIES_OF_LIST = re.compile(r"`array` of length ([<>]=) (\d+)")
 _LENGTH = re.compile(r"of length ([<>]=) (\d+)")
 _BOUNDS = {"<=": "at most", ">=": "at least"}
 

@@ -70,13 +70,25 @@ for (const part of document.querySelectorAll("[data-stream]")) {
   open();
 }
 // A file is sent as the body of a request: <form data-upload data-most="BYTES">. The page that follows it is then shown.
+// With data-into="ID" the other fields go into the address, and an answer without a redirect is shown in that element.
+const fieldsOf = (form, submitter) => {
+  const fields = new Map([["filename", form.elements.file.files[0].name]]);
+  for (const field of form.elements) {
+    if (!field.name || ["file", "submit"].includes(field.type) || field.name === "form_token") continue;
+    fields.set(field.name, fields.has(field.name) ? `${fields.get(field.name)},${field.value}` : field.value);
+  }
+  if (submitter?.name) fields.set(submitter.name, submitter.value);
+  return new URLSearchParams([...fields]);
+};
 document.addEventListener("submit", async (event) => {
   const form = event.target;
   if (!form.matches("form[data-upload]")) return;
   event.preventDefault();
   const file = form.elements.file.files[0];
   const notices = document.getElementById("notices");
-  const button = form.querySelector("button");
+  const into = document.getElementById(form.dataset.into);
+  const button = event.submitter ?? form.querySelector("button");
+  const label = button.textContent;
   const say = (text) => {
     const said = document.createElement("p");
     said.className = "notice bad";
@@ -88,17 +100,25 @@ document.addEventListener("submit", async (event) => {
   button.disabled = true;
   button.textContent = "Sending…";
   try {
-    const answer = await fetch(form.action, {
+    const address = into ? `${form.action}?${fieldsOf(form, button)}` : form.action;
+    const answer = await fetch(address, {
       method: "POST",
       body: file,
       headers: { "Content-Type": "text/csv", "X-Form-Token": form.elements.form_token.value, "HX-Request": "true" },
     });
     if (answer.redirected) return location.assign(answer.url);
     if (answer.headers.has("HX-Redirect")) return location.assign(answer.headers.get("HX-Redirect"));
-    notices.innerHTML = await answer.text(); // our own words, escaped where they are made
+    (answer.ok && into ? into : notices).innerHTML = await answer.text(); // our own words, escaped where they are made
+    if (answer.ok) notices.replaceChildren();
   } catch {
     say("The file could not be sent: the console does not answer.");
   }
   button.disabled = false;
-  button.textContent = "Import";
+  button.textContent = label;
+});
+
+// What was shown of another file means nothing for this one.
+document.addEventListener("change", (event) => {
+  const form = event.target.closest("form[data-upload][data-into]");
+  if (form && event.target.type === "file") document.getElementById(form.dataset.into).replaceChildren();
 });

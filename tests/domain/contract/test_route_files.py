@@ -271,11 +271,14 @@ def test_a_sheet_that_claims_to_be_endless_ends(tmp_path: Path, cell: str, said:
     assert said in heard
 
 
-def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("limit", ["MOST_UNPACKED_BYTES", "MOST_BYTES_IN_MEMORY"])
+def test_a_file_that_unpacks_to_too_much_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
     path = excel_file(tmp_path, WIDE, WIDE_ROW)
-    monkeypatch.setattr(spreadsheets, "MOST_UNPACKED_BYTES", 1 << 10)
+    monkeypatch.setattr(spreadsheets, limit, 1 << 10)
 
-    with pytest.raises(UnreadableFile, match="are the most: save it as CSV"):
+    with pytest.raises(UnreadableFile, match="more than can be read: save it as CSV"):
         read(path)
 
 

@@ -1,0 +1,177 @@
+"""Files of routes: a person sends one, looks at its columns and first routes, and has the routes pushed."""
+
+from itertools import islice
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from starlette.responses import Response
+
+from domain.accounts.users import MAY_DISPATCH
+from domain.contract.csvfiles import UnreadableFile, count_rows
+from domain.contract.route_files import (
+    ROUTE_FIELDS,
+    STOP_FIELDS,
+    FileFormat,
+    FileRoute,
+    field_named,
+    format_of,
+    open_route_file,
+    read_columns,
+)
+from domain.ids import read_id, shown_id
+from domain.lifecycle import Environment
+from domain.operations import csv_imports
+from domain.operations.route_uploads import ROUTE_KINDS, RouteUpload
+from domain.wording import sentence
+from ingress.console.addresses import page_at, upload_at
+from ingress.console.browser import MAX_FILE_BYTES
+from ingress.console.importer import Upload
+from ingress.console.pages.fleet_and_stations import plain_words
+from ingress.console.refusals import Refused, not_found
+from ingress.console.signed_in import Page, see_other
+
+_SHOWN_ROUTES = 5
+_SHOWN_STOPS = 3
+"""Stops whose fields are suggested; others can be typed."""
+_UPLOADS = 5
+_LONGEST = 20_000
+"""The fields of all columns, in characters."""
+
+
+def show(page: Page) -> Response:
+    """The form, and the last files of the company."""
+    latest = [
+        (environment, one)
+        for environment, kind in ROUTE_KINDS.items()
+        for one in csv_imports.latest_imports(page.connection, page.company_id, kind, limit=_UPLOADS)
+    ]
+    return page.render(
+        "route_files.html",
+        section="routes",
+        environments=list(Environment),
+        latest=sorted(latest, key=lambda one: one[1].id, reverse=True)[:_UPLOADS],
+        most_megabytes=MAX_FILE_BYTES >> 20,
+        most_bytes=MAX_FILE_BYTES,
+    )
+
+
+def require_no_import(page: Page) -> None:
+    """Refuse a file before it is read, while another import runs. Raises ImportRunning."""
+    csv_imports.require_none(page.connection, page.company_id, now=page.now)
+
+
+def take(page: Page, upload: Upload) -> Response:
+    """Show what is in a file that has arrived, or begin to push its routes. Raises Refused."""
+    wanted = _wanted(page, upload)
+    if page.form.text("act") != "push":
+        response = _preview(page, wanted)
+        page.afterwards.append(upload.remove)
+        return response
+    try:
+        columns = read_columns(wanted.path, wanted.format)
+        with open_route_file(wanted.path, {}, wanted.zone, names=wanted.names, kind=wanted.format):
+            pass  # its columns suffice
+    except UnreadableFile as error:
+        raise _unreadable(error, wanted) from None
+    if wanted.names is not None and len(wanted.names) != len(columns):
+        raise Refused(409, "The fields are those of another file", "Look at the preview of this one first.")
+    kind = ROUTE_KINDS[wanted.environment]
+    rows_total = 0 if wanted.format == "excel" else count_rows(wanted.path)
+    import_id = csv_imports.begin(
+        page.connection, page.company_id, kind, page.session.email, rows_total=rows_total, now=page.now
+    )
+    stored = csv_imports.read_import(page.connection, page.company_id, import_id)
+    assert stored is not None  # noqa: S101 (it was just stored)
+    page.afterwards.append(lambda: page.console.importer.start(stored, upload, wanted))
+    return see_other(f"/route-files/{shown_id('imp', import_id)}")
+
+
+def _wanted(page: Page, upload: Upload) -> RouteUpload:
+    form = page.form
+    environment = Environment.SANDBOX if form.text("environment") == Environment.SANDBOX else Environment.LIVE
+    try:
+        kind = format_of(form.text("filename", most=1_000))
+    except UnreadableFile as error:
+        raise Refused(400, "This file cannot be read", sentence(str(error))) from None
+    typed = form.text("column", most=_LONGEST) if "column" in form.values else None
+    names = [name.strip() for name in typed.split(",")] if typed is not None and kind != "jsonl" else None
+    return RouteUpload(upload.path, kind, names, ZoneInfo(page.session.time_zone), environment)
+
+
+def _unreadable(error: UnreadableFile, wanted: RouteUpload) -> Refused:
+    said = str(error).replace(str(wanted.path), "the file")
+    return Refused(400, "This file cannot be read", sentence(said))
+
+
+def _preview(page: Page, wanted: RouteUpload) -> Response:
+    """The part of the page with the file's columns and its first routes."""
+    try:
+        columns = read_columns(wanted.path, wanted.format)
+    except UnreadableFile as error:
+        raise _unreadable(error, wanted) from None
+    names = wanted.names if wanted.names is not None and len(wanted.names) == len(columns) else None
+    routes: list[FileRoute] = []
+    fault = ""
+    try:
+        with open_route_file(wanted.path, {}, wanted.zone, names=names, kind=wanted.format) as file:
+            routes = list(islice(file.routes, _SHOWN_ROUTES))
+    except UnreadableFile as error:
+        fault = sentence(str(error).replace(str(wanted.path), "the file"))
+    chosen = list(names) if names is not None else [field_named(column) for column in columns]
+    return page.render(
+        "_route_file.html",
+        columns=list(zip(columns, chosen, [_is_field(name) for name in chosen], strict=True)),
+        fields=_suggested(wanted.format),
+        routes=[_shown(one) for one in routes],
+        fault=fault,
+        zone=wanted.zone.key,
+    )
+
+
+def _is_field(name: str) -> bool:
+    return not name or bool(field_named(name))
+
+
+def _suggested(kind: FileFormat) -> list[str]:
+    if kind == "jsonl":
+        return []
+    stops = [f"stop{number}_{name}" for number in ("", *range(1, _SHOWN_STOPS + 1)) for name in STOP_FIELDS]
+    return [*ROUTE_FIELDS, *stops]
+
+
+def _shown(one: FileRoute) -> dict[str, Any]:
+    stops = one.route.stops if one.route is not None else []
+    return {
+        "line": one.line,
+        "external_id": one.external_id,
+        "start": one.route.scheduled_start if one.route is not None else None,
+        "stops": [stop.name for stop in stops],
+        "fault": plain_words(one.fault),
+    }
+
+
+def show_upload(page: Page) -> Response:
+    """The progress and the result; or the part of that page that refreshes itself."""
+    import_id = read_id("imp", page.request.path_params["id"])
+    csv_imports.close_silent(page.connection, now=page.now)
+    stored = csv_imports.read_import(page.connection, page.company_id, import_id) if import_id is not None else None
+    environments = {kind: environment for environment, kind in ROUTE_KINDS.items()}
+    if import_id is None or stored is None or stored.kind not in environments:
+        raise not_found()
+    return page.render(
+        "_route_upload.html" if page.is_fragment else "route_upload.html",
+        section="routes",
+        stored=stored,
+        environment=environments[stored.kind],
+        shown=shown_id("imp", import_id),
+        rejected=[
+            (row["line"], plain_words(row["message"])) for row in csv_imports.rejected_rows(page.connection, stored)
+        ],
+    )
+
+
+ADDRESSES = [
+    page_at("/route-files", show, by=MAY_DISPATCH),
+    upload_at("/route-files", take, by=MAY_DISPATCH, check=require_no_import),
+    page_at("/route-files/{id}", show_upload, by=MAY_DISPATCH),
+]

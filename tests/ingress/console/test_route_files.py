@@ -1,0 +1,254 @@
+"""Files of routes in the console: the preview of their columns, and pushes with progress and a list of refused rows."""
+
+import io
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import httpx
+import openpyxl
+import pytest
+
+from domain.accounts.companies import RetiredCompany, retire_company
+from domain.contract.route_files import FileRoute
+from domain.encoding import write
+from domain.ids import shown_id
+from domain.lifecycle import Environment, Role
+from domain.operations import csv_imports, route_uploads
+from domain.operations.csv_imports import Counts, ImportGone, StoredImport
+from tests.factories import Fleet, route_body, route_input
+from tests.ingress.console.conftest import Browser, World, words
+from tests.ingress.console.records import stored_rows
+from tests.service import eventually
+
+START = datetime.now(UTC) + timedelta(hours=1)
+COLUMNS = "Load No,unit number,driverName,scheduledStart,stop1_name,stop1_latitude,stop1_longitude,"
+COLUMNS += "stop2_name,stop2_latitude,stop2_longitude,Rate"
+FIELDS = COLUMNS.replace("Load No", "externalId").replace("unit number", "unitNumber").replace("Rate", "")
+
+
+def row(load: str, *, start: str = f"{START:%Y-%m-%d %H:%M}", latitude: str = "41.4") -> str:
+    return f"{load},101,Ann Lee,{start},Joliet,{latitude},-88.1,Newark,40.7,-74.1,$900"
+
+
+def send(browser: Browser, body: bytes, name: str = "loads.csv", **fields: str) -> httpx.Response:
+    headers = {"Content-Type": "text/csv", "X-Form-Token": browser.token, "HX-Request": "true"}
+    return browser.post("/route-files", params={"filename": name, **fields}, content=body, headers=headers)
+
+
+def push(browser: Browser, body: bytes, name: str = "loads.csv", **fields: str) -> str:
+    """Sends a file and waits until its routes are pushed. Returns the text of its page."""
+    answer = send(browser, body, name, act="push", **fields)
+    assert answer.status_code == 303, answer.text
+    address = answer.headers["location"]
+    return eventually(lambda: words(browser.look(address)), lambda said: "You may leave this page" not in said)
+
+
+def stored_routes(world: World, fleet: Fleet) -> list[tuple[Any, ...]]:
+    return stored_rows(
+        world,
+        "SELECT external_id, environment, status FROM routes WHERE company_id = %s ORDER BY external_id",
+        fleet.company_id,
+    )
+
+
+def test_lines_of_json_are_pushed_and_bad_ones_are_listed(world: World) -> None:
+    fleet = world.new_fleet()
+    browser = world.browser(Role.DISPATCHER, fleet)
+    good, other = route_body(START, externalId="A"), route_body(START, externalId="B", stops=[])
+    body = b"\n".join([write(good), write(other), b"{", b""])
+
+    said = push(browser, body, "loads.jsonl", environment="sandbox")
+    again = push(browser, body, "loads.jsonl", environment="sandbox")
+
+    assert "1 route created, 0 updated, 0 unchanged; 2 routes are refused" in said
+    assert "2 stops: Expected at least 2 entries" in said
+    assert "3 The body is not JSON" in said
+    assert "0 routes created, 0 updated, 1 unchanged" in again
+    assert stored_routes(world, fleet) == [("A", "sandbox", "pending")]
+    entries = stored_rows(world, "SELECT action, subject FROM audit_log WHERE company_id = %s", fleet.company_id)
+    assert set(entries) == {("import", "sandbox routes")}
+    assert "1 created, 0 updated, 2 refused" in words(browser.look("/route-files"))
+
+
+def test_the_preview_maps_columns_and_stores_nothing(world: World) -> None:
+    fleet = world.new_fleet(time_zone="America/Chicago")
+    browser = world.browser(Role.OWNER, fleet)
+    body = f"{COLUMNS}\n{row('<b>A')}\n{row('B', latitude='410')}\n".encode()
+
+    first = send(browser, body, act="preview")
+    typed = FIELDS.replace("externalId", "loadNumber")
+    wrong = send(browser, body, act="preview", column=typed)
+    mapped = send(browser, body, act="preview", column=FIELDS)
+    refused = send(browser, body, act="push")
+
+    assert "The file lacks columns for externalId; its columns are: Load No, unit number" in words(first.text)
+    fields = re.findall(r'name="column"[^>]*value="(\w*)"', first.text)
+    assert ",".join(fields) == FIELDS.replace("externalId", "")
+    assert "there is no such field" in wrong.text
+    assert "2 &lt;b&gt;A" in words(mapped.text).replace("<b>", "&lt;b&gt;")
+    assert "Times without an offset are those of America/Chicago" in words(mapped.text)
+    assert "stop1_latitude: Expected a number <= 90.0" in words(mapped.text)
+    assert (refused.status_code, "The file lacks columns for externalId" in words(refused.text)) == (400, True)
+    assert stored_routes(world, fleet) == []
+
+
+def test_mapped_columns_are_pushed(world: World) -> None:
+    fleet = world.new_fleet()
+    browser = world.browser(Role.OWNER, fleet)
+
+    said = push(browser, f"{COLUMNS}\n{row('A')}\n{row('B', latitude='410')}\n".encode(), column=FIELDS)
+
+    assert "1 route created, 0 updated, 0 unchanged; 1 route is refused" in said
+    assert stored_routes(world, fleet) == [("A", "live", "pending")]
+
+
+def test_excel_is_pushed(world: World) -> None:
+    fleet = world.new_fleet()
+    book, file = openpyxl.Workbook(), io.BytesIO()
+    book.active.append(FIELDS.split(",")[:-1])
+    for load in range(200):
+        start = START.replace(tzinfo=None, microsecond=0)
+        book.active.append([load, 101, "Ann Lee", start, "Joliet", 41.4, -88.1, "Newark", 40.7, -74.1])
+    book.save(file)
+
+    said = push(world.browser(Role.OWNER, fleet), file.getvalue(), "Loads.XLSX")
+
+    assert "200 routes created" in said
+    assert len(stored_routes(world, fleet)) == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "status", "said"),
+    [
+        ("loads.pdf", b"x", 400, "must be .jsonl, .csv or .xlsx"),
+        ("loads.xlsx", b"PK nothing", 400, "is no Excel file"),
+        ("loads.csv", b"\xff\xfe", 400, "is not UTF-8 text"),
+        ("x" * 2_000, b"x", 400, "Filename is too long"),
+    ],
+)
+@pytest.mark.parametrize("act", ["preview", "push"])
+def test_a_file_that_cannot_be_read_is_told(
+    world: World, act: str, name: str, body: bytes, status: int, said: str
+) -> None:
+    answer = send(world.browser(Role.OWNER), body, name, act=act)
+
+    assert (answer.status_code, said in words(answer.text)) == (status, True), words(answer.text)
+    assert "/tmp/" not in answer.text
+
+
+def test_fields_of_another_file_are_refused(world: World) -> None:
+    answer = send(world.browser(Role.OWNER), f"{COLUMNS}\n".encode(), act="push", column=f"{FIELDS},vin")
+
+    assert answer.status_code == 409
+
+
+def test_only_dispatchers_may_push_files(world: World) -> None:
+    fleet = world.new_fleet()
+    viewer = world.browser(Role.VIEWER, fleet)
+
+    assert viewer.get("/route-files").status_code == 404
+    assert send(viewer, b"", act="push").status_code == 404
+    assert "Push a file" not in viewer.look("/routes")
+    assert "Push a file" in world.browser(Role.DISPATCHER, fleet).look("/routes")
+
+
+def test_a_form_of_another_site_pushes_nothing(world: World) -> None:
+    browser = world.browser(Role.OWNER)
+    browser.token = "0" * 64
+
+    assert send(browser, f"{FIELDS}\n{row('A')}\n".encode(), act="push").status_code == 403
+
+
+# --- Batches -----------------------------------------------------------------------------------------------------
+
+
+def begun(world: World, fleet: Fleet) -> StoredImport:
+    with world.database.transaction() as connection:
+        import_id = csv_imports.begin(
+            connection, fleet.company_id, "live routes", "a@b.c", rows_total=9, now=datetime.now(UTC)
+        )
+        stored = csv_imports.read_import(connection, fleet.company_id, import_id)
+    assert stored is not None
+    return stored
+
+
+def routes_of_file(*external_ids: str) -> list[FileRoute]:
+    return [
+        FileRoute(line, one, {}, route_input(START, externalId=one)) for line, one in enumerate(external_ids, start=2)
+    ]
+
+
+def push_batch(world: World, stored: StoredImport, routes: list[FileRoute], before: Counts) -> route_uploads.Batch:
+    with world.database.transaction() as connection:
+        return route_uploads.push_batch(connection, stored, Environment.LIVE, routes, before, now=datetime.now(UTC))
+
+
+def test_a_batch_counts_its_routes_and_asks_for_their_import(world: World) -> None:
+    fleet = world.new_fleet()
+    stored = begun(world, fleet)
+
+    first = push_batch(world, stored, routes_of_file("A", "B"), Counts())
+    stored_rows_of = "UPDATE routes SET status = 'active' WHERE company_id = %s AND external_id = 'B' RETURNING id"
+    stored_rows(world, stored_rows_of, fleet.company_id)
+    changed = route_input(START + timedelta(hours=1), externalId="A")
+    routes = [*routes_of_file("C", "B"), FileRoute(9, "A", {}, changed), FileRoute(10, "", None, None, "no")]
+    second = push_batch(world, stored, routes, first.counts)
+
+    assert first.counts == Counts(created=2)
+    assert second.counts == Counts(created=3, updated=1, refused=2)
+    assert [(one.line, one.message) for one in second.rejected] == [(10, "no"), (3, route_uploads.STARTED)]
+    assert [job.company_id for job in second.jobs if job.name == "imports.run"] == [fleet.company_id]
+    ((created, refused),) = stored_rows(world, "SELECT created, refused FROM csv_imports WHERE id = %s", stored.id)
+    assert (created, refused) == (3, 2)
+
+
+def test_an_upload_that_was_ended_stores_nothing_more(world: World) -> None:
+    """Its process was silent for long: another console has told its user so."""
+    fleet = world.new_fleet()
+    stored = begun(world, fleet)
+    with world.database.transaction() as connection:
+        csv_imports.fail(connection, stored.id, "gone", now=datetime.now(UTC))
+
+    with pytest.raises(ImportGone):
+        push_batch(world, stored, routes_of_file("A"), Counts())
+
+    assert stored_routes(world, fleet) == []
+
+
+def test_a_company_that_is_erased_gets_no_routes(world: World) -> None:
+    fleet = world.new_fleet()
+    stored = begun(world, fleet)
+    with world.database.transaction() as connection:
+        retire_company(connection, fleet.company_id, now=datetime.now(UTC))
+
+    with pytest.raises(RetiredCompany):
+        push_batch(world, stored, routes_of_file("A"), Counts())
+
+
+def test_a_console_that_dies_leaves_the_pushed_routes_and_says_so(world: World) -> None:
+    fleet = world.new_fleet()
+    stored = begun(world, fleet)
+    push_batch(world, stored, routes_of_file("A", "B"), Counts())
+    stored_rows(
+        world, "UPDATE csv_imports SET beat_at = beat_at - interval '1 hour' WHERE id = %s RETURNING id", stored.id
+    )
+
+    said = words(world.browser(Role.OWNER, fleet).look(f"/route-files/{shown_id('imp', stored.id)}"))
+
+    assert "Stopped after 2 routes. The console was stopped in the middle of it. Send the file again" in said
+    assert len(stored_routes(world, fleet)) == 2
+
+
+def test_another_companys_upload_and_another_kind_are_not_shown(world: World) -> None:
+    fleet, other = world.new_fleet(), world.new_fleet()
+    ids: list[UUID] = [begun(world, other).id]
+    with world.database.transaction() as connection:
+        now = datetime.now(UTC)
+        ids.append(csv_imports.begin(connection, fleet.company_id, "vehicles", "a@b.c", rows_total=1, now=now))
+    browser = world.browser(Role.OWNER, fleet)
+
+    for import_id in ids:
+        browser.look(f"/route-files/{shown_id('imp', import_id)}", status=404)
+    browser.look("/route-files/imp_0", status=404)
