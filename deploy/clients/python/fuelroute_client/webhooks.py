@@ -25,6 +25,7 @@ class WebhookEvent(msgspec.Struct, kw_only=True):
     """Such as `route.planned`; a newer service may send types that you do not know: ignore them."""
     timestamp: datetime
     data: dict[str, Any]
+    """The route; empty in `webhook.test`."""
 
     @property
     def route(self) -> Route:

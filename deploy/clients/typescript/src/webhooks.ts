@@ -12,7 +12,7 @@ export interface WebhookEvent {
   /** Such as `route.planned`; a newer service may send types that you do not know: ignore them. */
   type: string;
   timestamp: string;
-  /** The route, as `GET /v1/routes/{id}` shows it. */
+  /** The route, as `GET /v1/routes/{id}` shows it; empty in `webhook.test`. */
   data: Route;
 }
 
