@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, TextIO
+from typing import Any, BinaryIO, NamedTuple, TextIO
 
 import httpx
 import msgspec
@@ -28,6 +28,7 @@ ANSWER_SECONDS = 1.0
 MOST_PUSHES_OF_A_KEY = 32
 CALL_SECONDS = 180.0
 """A push is tried again for so long while the service is away."""
+_CONNECTIONS = httpx.Limits(max_connections=MOST_PUSHES_OF_A_KEY, max_keepalive_connections=MOST_PUSHES_OF_A_KEY)
 _FIRST_SECONDS = 5.0
 """The same for the first call: a person waits, and the address may be wrong."""
 
@@ -112,16 +113,16 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-class _PacedTransport(httpx.AsyncHTTPTransport):
+class _PacedClient(httpx.AsyncClient):
     """Every request of a key takes its turn, repeated ones too."""
 
     pace: Pace | None = None
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
         if self.pace is None:
-            return await super().handle_async_request(request)
+            return await super().send(request, **options)
         async with self.pace.turn():
-            answer = await super().handle_async_request(request)
+            answer = await super().send(request, **options)
         if answer.status_code == 429 and answer.headers.get("Retry-After", "").isdigit():
             self.pace.hold(float(answer.headers["Retry-After"]))
         return answer
@@ -164,15 +165,14 @@ async def senders(url: str, keys: Sequence[str]) -> AsyncIterator[list[Sender]]:
 
 async def _sender(life: AsyncExitStack, url: str, key: str) -> Sender:
     try:
-        transport = _PacedTransport(limits=httpx.Limits(max_connections=MOST_PUSHES_OF_A_KEY))
-        http = await life.enter_async_context(httpx.AsyncClient(transport=transport))
+        http = await life.enter_async_context(_PacedClient(limits=_CONNECTIONS))
         client = AsyncFuelroute(url, key, timeout_seconds=CALL_SECONDS, http=http)
         me = await AsyncFuelroute(url, key, timeout_seconds=_FIRST_SECONDS, http=http).me()
     except FuelrouteError as error:
         raise CannotPush(f"cannot use a key at {url}: {error}") from None
     if "routes:write" not in me.key.scopes:
         raise CannotPush(f"the key {me.key.prefix}... lacks the scope routes:write")
-    transport.pace = Pace(me.rate_limit.limit, _window_seconds(me.rate_limit.window))
+    http.pace = Pace(me.rate_limit.limit, _window_seconds(me.rate_limit.window))
     return Sender(client, me)
 
 
