@@ -36,6 +36,7 @@ GUIDES = (
     "fuel-plans",
     "webhooks",
     "clients",
+    "bulk-push",
     "versions",
     CHANGELOG,
 )
