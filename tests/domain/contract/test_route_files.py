@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import openpyxl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.contract import spreadsheets
@@ -285,6 +285,7 @@ def test_a_file_that_unpacks_to_too_much_is_refused(
 CELLS = st.text(max_size=12) | st.sampled_from(["2026-12-01 08:00", "41.4", "-200", "101", "'=1", "0" * 300])
 
 
+@settings(deadline=None)  # it writes files
 @given(st.lists(st.lists(CELLS, max_size=len(WIDE) + 1), max_size=4), st.sampled_from([WIDE, LONG]))
 def test_any_table_gives_routes_or_faults(
     tmp_path_factory: pytest.TempPathFactory, rows: list[list[str]], names: list[str]
