@@ -18,6 +18,7 @@ from domain.operations import audit, dead_letters, measuring, overdue, pauses
 from domain.operations.alerts import Measured, find_alerts, headline, is_silent, shown_count
 from domain.operations.dead_letters import DeadLetter, Filter
 from domain.queue.heartbeats import PassRun
+from domain.queue.jobs import QUEUES
 from domain.queue.rates import WINDOWS, shown_rate
 from domain.queue.redis_clients import redis_client
 from domain.settings import get_settings
@@ -35,7 +36,7 @@ def read_route_id(text: str) -> UUID:
     return route_id
 
 
-QueueArgument = Annotated[str, typer.Argument(metavar="QUEUE", help="One of imports, arrivals, plans and messages.")]
+QueueArgument = Annotated[str, typer.Argument(metavar="QUEUE", help=f"One of {', '.join(QUEUES)}.")]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason; the audit log keeps it.")]
 QueueOption = Annotated[str | None, typer.Option("--queue", metavar="QUEUE", help="Only dead letters of this queue.")]
 JobOption = Annotated[

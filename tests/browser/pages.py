@@ -72,6 +72,11 @@ class Site:
                 known = [made.endpoint]
         return f"/webhooks/{shown_id('whe', known[0].id)}"
 
+    def webhooks(self) -> str:
+        """The list of endpoints, with one."""
+        self.webhook()
+        return "/webhooks"
+
     def webhook_delivery(self) -> str:
         """The page of its newest delivery."""
         path = self.webhook()
@@ -208,7 +213,7 @@ PAGES = (
     Visit("policy", "/policy"),
     Visit("keys", "/keys"),
     Visit("key-made", "/keys", act=make_key),
-    Visit("webhooks", "/webhooks"),
+    Visit("webhooks", "/webhooks", Site.webhooks),
     Visit("webhook-secret", "/webhooks/{id}", Site.webhook, act=rotate_secret),
     Visit("webhook", "/webhooks/{id}", Site.webhook),
     Visit("webhook-delivery", "/webhooks/{id}/{event}", Site.webhook_delivery),
