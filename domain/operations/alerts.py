@@ -237,7 +237,11 @@ _OVERDUE: Mapping[Figure, tuple[bool, str, str]] = {
     "silent-trucks": (False, "Trucks on a route have sent no position for an hour", "Ask the telematics provider"),
     "held": (False, "Routes are held though their start has passed", "Map their units and drivers in Matching"),
     "stale-prices": (False, "Stations have prices that are too old for plans", "Import prices again"),
-    "waiting-webhooks": (True, "Webhooks wait too long for their attempt", "Check that the queue webhooks moves"),
+    "waiting-webhooks": (
+        True,
+        "Webhook endpoints wait too long for their events",
+        "Check that the queue webhooks moves",
+    ),
     "failing-webhooks": (
         False,
         "Webhook endpoints take nothing, or were disabled because of that",

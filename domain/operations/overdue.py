@@ -116,15 +116,17 @@ _TEXTS: Mapping[Figure, str] = {
         ORDER BY priced_at NULLS FIRST
     """,
     "waiting-webhooks": """
-        SELECT d.endpoint_id::text AS id, d.company_id, split_part(e.url, '?', 1) AS about, d.retry_at AS since,
+        SELECT e.id::text AS id, e.company_id, split_part(e.url, '?', 1) AS about, d.retry_at AS since,
                'attempts: ' || d.attempts AS detail
-        FROM webhook_deliveries d JOIN webhook_endpoints e ON e.id = d.endpoint_id
-        WHERE d.status = 'pending' AND d.retry_at < %(now)s::timestamptz - %(unsent)s::interval
-          AND e.disabled_at IS NULL AND e.failing_since IS NULL
-          AND NOT EXISTS (
-              SELECT FROM webhook_deliveries earlier
-              WHERE earlier.endpoint_id = d.endpoint_id AND earlier.route_id = d.route_id
-                AND earlier.number < d.number AND earlier.status = 'pending')
+        FROM webhook_endpoints e CROSS JOIN LATERAL (
+            SELECT retry_at, attempts FROM webhook_deliveries it
+            WHERE endpoint_id = e.id AND status = 'pending' AND retry_at < %(now)s::timestamptz - %(unsent)s::interval
+              AND (route_id IS NULL OR number = (
+                  SELECT min(first.number) FROM webhook_deliveries first
+                  WHERE first.endpoint_id = it.endpoint_id AND first.route_id = it.route_id
+                    AND first.status = 'pending'))
+            ORDER BY retry_at, number LIMIT 1) AS d
+        WHERE e.disabled_at IS NULL AND e.failing_since IS NULL
         ORDER BY d.retry_at
     """,
     "failing-webhooks": """

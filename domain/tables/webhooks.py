@@ -65,7 +65,13 @@ class WebhookDeliveries(SQLModel, table=True):
     __table_args__ = (
         CheckConstraint("status IN ('pending', 'delivered', 'failed')", name="status"),
         Index("webhook_deliveries_by_endpoint", "endpoint_id", "number"),
-        Index("webhook_deliveries_due", "endpoint_id", "retry_at", postgresql_where=text("status = 'pending'")),
+        Index(
+            "webhook_deliveries_due",
+            "endpoint_id",
+            "retry_at",
+            "number",
+            postgresql_where=text("status = 'pending'"),
+        ),
         Index(
             "webhook_deliveries_in_order",
             "endpoint_id",

@@ -42,6 +42,7 @@ class Claimed:
     number: int
     attempt: int
     event_id: UUID
+    route_id: UUID | None
     type: str
     payload: str
     until: datetime
@@ -107,19 +108,19 @@ _CLAIM = Statement(
     WITH due AS (
         SELECT number FROM webhook_deliveries it
         WHERE endpoint_id = %(endpoint_id)s AND status = 'pending' AND retry_at <= %(now)s
-          AND NOT EXISTS (
-              SELECT FROM webhook_deliveries earlier
-              WHERE earlier.endpoint_id = it.endpoint_id AND earlier.route_id = it.route_id
-                AND earlier.number < it.number AND earlier.status = 'pending')
+          AND (route_id IS NULL OR number = (
+              SELECT min(first.number) FROM webhook_deliveries first
+              WHERE first.endpoint_id = it.endpoint_id AND first.route_id = it.route_id AND first.status = 'pending'))
         ORDER BY retry_at, number LIMIT %(limit)s FOR UPDATE SKIP LOCKED
     )
     UPDATE webhook_deliveries d
     SET attempts = d.attempts + 1, claimed_until = %(until)s, retry_at = %(until)s
-    FROM due, webhook_events e
-    WHERE d.endpoint_id = %(endpoint_id)s AND d.number = due.number AND e.id = d.event_id
+    FROM webhook_events e
+    WHERE d.endpoint_id = %(endpoint_id)s AND d.number = ANY(ARRAY(SELECT number FROM due)) AND e.id = d.event_id
     RETURNING d.number, d.attempts, d.failures, d.queued_at, e.id AS event_id, e.type, e.at, e.route_id, e.payload
     """,
 )
+"""A join, as of `NOT EXISTS`, would read the whole backlog of an endpoint. This reads indexes, up to the limit."""
 _FAIL = Command(
     "UPDATE webhook_deliveries SET status = 'failed', ended_at = %s, error = %s, claimed_until = NULL"
     " WHERE endpoint_id = %s AND number = ANY(%s)"
@@ -150,12 +151,24 @@ def claim_deliveries(
         if payload is None:
             lost.append(row.number)
         else:
-            claimed.append(
-                Claimed(row.number, row.attempts, row.event_id, row.type, payload, until, row.failures, row.queued_at)
-            )
+            claimed.append(_claimed(row, payload, until))
     if lost:
         _FAIL.execute(connection, (now, "The route was deleted before the first attempt", endpoint_id, lost))
     return Batch(target.url, _open_secrets(target, Contacts.of(settings), now), claimed)
+
+
+def _claimed(row: _Due, payload: str, until: datetime) -> Claimed:
+    return Claimed(
+        number=row.number,
+        attempt=row.attempts,
+        event_id=row.event_id,
+        route_id=row.route_id,
+        type=row.type,
+        payload=payload,
+        until=until,
+        failures=row.failures,
+        queued_at=row.queued_at,
+    )
 
 
 def _open_secrets(target: _Target, contacts: Contacts, now: datetime) -> list[str]:
@@ -202,7 +215,8 @@ _LOG_AND_END = Command(
             event_id, endpoint_id, attempt, company_id, environment, at, milliseconds, status, error, answer)
         SELECT d.event_id, d.endpoint_id, ended.attempt, d.company_id, d.environment, ended.at, ended.milliseconds,
                ended.code, ended.error, ended.answer
-        FROM ended JOIN webhook_deliveries d ON d.endpoint_id = %(endpoint_id)s AND d.number = ended.number
+        FROM ended JOIN webhook_deliveries d ON d.number = ended.number
+        WHERE d.endpoint_id = %(endpoint_id)s AND d.number = ANY(%(numbers)s)
         ON CONFLICT DO NOTHING
     )
     UPDATE webhook_deliveries d
@@ -211,19 +225,15 @@ _LOG_AND_END = Command(
         ended_at = CASE ended.status WHEN 'pending' THEN NULL ELSE ended.at END,
         failures = d.failures + (ended.error IS NOT NULL)::int
     FROM ended
-    WHERE d.endpoint_id = %(endpoint_id)s AND d.number = ended.number AND d.claimed_until = ended.until
+    WHERE d.endpoint_id = %(endpoint_id)s AND d.number = ANY(%(numbers)s) AND d.number = ended.number
+      AND d.claimed_until = ended.until
     """
 )
 _DELAY_NEXT = Command(
-    """
-    UPDATE webhook_deliveries d SET retry_at = greatest(d.retry_at, failed.retry_at)
-    FROM webhook_deliveries failed
-    WHERE failed.endpoint_id = %s AND failed.number = ANY(%s) AND failed.status = 'pending'
-      AND d.endpoint_id = failed.endpoint_id AND d.route_id = failed.route_id
-      AND d.number > failed.number AND d.status = 'pending'
-    """
+    "UPDATE webhook_deliveries SET retry_at = greatest(retry_at, %s)"
+    " WHERE endpoint_id = %s AND route_id = %s AND number > %s AND status = 'pending'"
 )
-"""The next events of the same routes wait as long, so that a claim does not look at them in vain."""
+"""The next events of a route wait as long as the failed one, so that a claim does not look at them in vain."""
 
 
 def settle_deliveries(
@@ -235,13 +245,16 @@ def settle_deliveries(
     """
     endpoint = _LOCK_ENDPOINT.first(connection, (endpoint_id,))
     documents = [_document(outcome, settings=settings, now=now) for outcome in outcomes]
-    _LOG_AND_END.execute(connection, {"endpoint_id": endpoint_id, "outcomes": as_json(documents)})
-    failed = [outcome.claimed.number for outcome in outcomes if outcome.error is not None]
-    if failed:
-        _DELAY_NEXT.execute(connection, (endpoint_id, failed))
+    numbers = [outcome.claimed.number for outcome in outcomes]
+    _LOG_AND_END.execute(connection, {"endpoint_id": endpoint_id, "numbers": numbers, "outcomes": as_json(documents)})
+    for outcome, document in zip(outcomes, documents, strict=True):
+        if document["retry_at"] is not None and outcome.claimed.route_id is not None:
+            claimed = outcome.claimed
+            _DELAY_NEXT.execute(connection, (document["retry_at"], endpoint_id, claimed.route_id, claimed.number))
     if endpoint is None:
         return None
-    failing_since = None if len(failed) < len(outcomes) else endpoint.failing_since or now
+    has_failed = all(outcome.error is not None for outcome in outcomes)
+    failing_since = (endpoint.failing_since or now) if has_failed else None
     if failing_since != endpoint.failing_since and endpoint.disabled_at is None:
         _SET_FAILING.execute(connection, (failing_since, endpoint_id))
     reason = _reason_to_disable(outcomes, failing_since, settings, now)
@@ -301,8 +314,8 @@ _DUE_ENDPOINTS = Statement(
     OwnedRow,
     """
     SELECT e.id, e.company_id FROM webhook_endpoints e
-    WHERE e.disabled_at IS NULL AND EXISTS (
-        SELECT FROM webhook_deliveries d WHERE d.endpoint_id = e.id AND d.status = 'pending' AND d.retry_at <= %s)
+    WHERE e.disabled_at IS NULL AND (
+        SELECT min(d.retry_at) FROM webhook_deliveries d WHERE d.endpoint_id = e.id AND d.status = 'pending') <= %s
     """,
 )
 

@@ -63,10 +63,13 @@ _COLUMNS = """
 _LIST = Statement(
     Delivery,
     f"""
-    SELECT {_COLUMNS} FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id
-    WHERE d.company_id = %(company_id)s AND d.endpoint_id = %(endpoint_id)s AND d.number < %(before)s
-      AND (%(status)s::text IS NULL OR d.status = %(status)s)
-    ORDER BY d.number DESC LIMIT %(limit)s
+    SELECT {_COLUMNS} FROM (
+        SELECT * FROM webhook_deliveries
+        WHERE company_id = %(company_id)s AND endpoint_id = %(endpoint_id)s AND number < %(before)s
+          AND (%(status)s::text IS NULL OR status = %(status)s)
+        ORDER BY number DESC LIMIT %(limit)s) AS d
+    JOIN webhook_events e ON e.id = d.event_id
+    ORDER BY d.number DESC
     """,  # noqa: S608 (constants of this module)
 )
 NEWEST = 2**63 - 1

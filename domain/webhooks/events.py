@@ -60,13 +60,12 @@ class _Prepared(NamedTuple):
 _PREPARE = Statement(
     _Prepared,
     """
-    WITH given AS (
-        SELECT * FROM unnest(%s::uuid[], %s::text[]) AS given (id, payload)
-    ), locked AS (
-        SELECT id FROM webhook_events WHERE id IN (SELECT id FROM given) ORDER BY id FOR UPDATE
+    WITH locked AS MATERIALIZED (
+        SELECT id FROM webhook_events WHERE id = ANY(%(ids)s) ORDER BY id FOR UPDATE
     )
     UPDATE webhook_events it SET payload = coalesce(it.payload, given.payload)
-    FROM given JOIN locked ON locked.id = given.id WHERE it.id = given.id
+    FROM unnest(%(ids)s::uuid[], %(payloads)s::text[]) AS given (id, payload)
+    WHERE it.id = ANY(ARRAY(SELECT id FROM locked)) AND it.id = given.id
     RETURNING it.id, it.payload
     """,
 )
@@ -89,5 +88,5 @@ def prepare_payloads(connection: Connection, tenant: Tenant, events: Sequence[Ca
     }
     if not payloads:
         return {}
-    rows = _PREPARE.all(connection, (list(payloads), list(payloads.values())))
+    rows = _PREPARE.all(connection, {"ids": list(payloads), "payloads": list(payloads.values())})
     return {row.id: row.payload for row in rows}

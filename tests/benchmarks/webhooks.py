@@ -120,7 +120,7 @@ def _deliver(stack: Stack, fleets: list[Fleet], made: list[NewSecret]) -> _Run:
 def _post_bare(stack: Stack, url: str, made: NewSecret) -> _Run:
     """The same client posts signed bodies to the same receiver, and keeps nothing."""
     body = write(route_body(datetime.now(UTC))).decode() * 3  # about as long as a route
-    claimed = Claimed(1, 1, new_id(), "route.imported", body, datetime.now(UTC), 0, datetime.now(UTC))
+    claimed = Claimed(1, 1, new_id(), None, "route.imported", body, datetime.now(UTC), 0, datetime.now(UTC))
 
     async def post() -> float:
         sender = Sender(allowed=AllowedHosts.read(_ALLOWED), timeout_seconds=10)

@@ -82,7 +82,7 @@ def _create_deliveries() -> None:
     )
     op.create_index("webhook_deliveries_by_endpoint", "webhook_deliveries", ["endpoint_id", "number"])
     for name, columns in (
-        ("webhook_deliveries_due", ["endpoint_id", "retry_at"]),
+        ("webhook_deliveries_due", ["endpoint_id", "retry_at", "number"]),
         ("webhook_deliveries_in_order", ["endpoint_id", "route_id", "number"]),
     ):
         op.create_index(name, "webhook_deliveries", columns, postgresql_where=sa.text("status = 'pending'"))

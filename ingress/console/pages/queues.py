@@ -41,7 +41,7 @@ FIGURE_NAMES: dict[Figure, str] = {
     "silent-trucks": "Silent trucks on a route",
     "held": "Held past their start",
     "stale-prices": "Stale prices",
-    "waiting-webhooks": "Webhooks that wait for their attempt",
+    "waiting-webhooks": "Webhook endpoints that wait",
     "failing-webhooks": "Webhook endpoints that take nothing",
 }
 _ROWS = 200

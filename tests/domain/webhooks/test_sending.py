@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 
 
 def a_claim(payload: str = '{"type":"route.imported"}') -> Claimed:
-    return Claimed(1, 1, new_id(), "route.imported", payload, NOW, 0, NOW)
+    return Claimed(1, 1, new_id(), None, "route.imported", payload, NOW, 0, NOW)
 
 
 def run(work: Callable[[Sender], Coroutine[Any, Any, Result]], allowed: AllowedHosts, seconds: float = 2) -> Result:
