@@ -16,7 +16,7 @@ from domain.queue.redis_layout import dead_letter_messages_key, dead_letters_key
 from domain.webhooks.delivery_log import send_test
 from tests.deploy.commands import Cli, Result, commands
 from tests.domain.helpers import imported, planned_by_hand
-from tests.domain.webhooks.endpoints import make_endpoint
+from tests.domain.webhooks.endpoints import end_deliveries, make_endpoint
 from tests.factories import Fleet, make_fleet
 from tests.rows import named
 
@@ -103,6 +103,7 @@ def _house(database: Database, jobs: JobQueue, now: datetime) -> House:
         message_id = planned_by_hand(connection, route_id, now=now)
         endpoint = make_endpoint(connection, fleet.live).endpoint
         event_id = send_test(connection, fleet.company_id, endpoint.id, now=now)
+        end_deliveries(connection, fleet.company_id)
         deal = connection.execute(
             "INSERT INTO deals (company_id, brand, net_price) VALUES (%s, 'Roadhawk', 3) RETURNING id",
             (fleet.company_id,),

@@ -195,6 +195,7 @@ def test_a_detour_goes_as_far_and_as_long_off_the_road_as_deviations_need() -> N
     assert great_circle_miles(Point(*fixes[-1][1:3]), Point(41.0, -85.0)) < 0.05
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.floats(-89, 89), st.floats(-180, 180)), min_size=2, max_size=6),
     st.floats(0, 500),

@@ -40,3 +40,11 @@ def events_of(connection: Connection, endpoint_id: UUID) -> list[Any]:
 
 def types_of(connection: Connection, endpoint_id: UUID) -> list[str]:
     return [event.type for event in events_of(connection, endpoint_id)]
+
+
+def end_deliveries(connection: Connection, company_id: UUID) -> None:
+    """No courier of a running service touches the company's deliveries from now on."""
+    connection.execute(
+        "UPDATE webhook_deliveries SET status = 'failed', ended_at = clock_timestamp() WHERE company_id = %s",
+        (company_id,),
+    )

@@ -19,7 +19,7 @@ from domain.operations import csv_imports
 from domain.webhooks.delivery_log import send_test
 from ingress.console.app import PAGES
 from tests.domain.helpers import imported
-from tests.domain.webhooks.endpoints import make_endpoint
+from tests.domain.webhooks.endpoints import end_deliveries, make_endpoint
 from tests.factories import Fleet
 from tests.ingress.console.conftest import Browser, World
 
@@ -75,6 +75,7 @@ def _house(world: World) -> House:
             "evt": send_test(connection, fleet.company_id, endpoint.id, now=now),
             "imp": csv_imports.begin(connection, fleet.company_id, "drivers", "a@b.c", rows_total=9, now=now),
         }
+        end_deliveries(connection, fleet.company_id)
     return House(fleet, world.browser(Role.OWNER, fleet), ids)
 
 
