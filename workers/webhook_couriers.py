@@ -27,7 +27,7 @@ from domain.observability import WEBHOOKS, get_logger
 from domain.operations.audit import Actor, audit_subject, record_action
 from domain.visibility import of_companies
 from domain.webhooks import deliveries
-from domain.webhooks.deliveries import Batch, Claimed, Disabled, Outcome
+from domain.webhooks.deliveries import Claimed, ClaimedBatch, Disabled, Outcome
 from domain.webhooks.sending import Sender
 from workers.context import Context
 
@@ -201,7 +201,7 @@ class Courier:
             settings=self._settings,
             now=clock.now(),
         )
-        batch: Batch | None = await self._couriers.in_transaction(self._company_id, claim)
+        batch: ClaimedBatch | None = await self._couriers.in_transaction(self._company_id, claim)
         if batch is None:
             return
         for claimed in batch.claimed:

@@ -50,7 +50,7 @@ class Claimed:
     queued_at: datetime
 
 
-class Batch(NamedTuple):
+class ClaimedBatch(NamedTuple):
     """The deliveries that a worker has claimed, and where and how to send them."""
 
     url: str
@@ -129,7 +129,7 @@ _FAIL = Command(
 
 def claim_deliveries(
     connection: Connection, endpoint_id: UUID, *, most: int, under_way: int = 0, settings: Settings, now: datetime
-) -> Batch | None:
+) -> ClaimedBatch | None:
     """Begins attempts, so that `most` are under way; to an endpoint that failed last one at a time. None: there is
     nothing to do, or not now."""
     target = _TARGET.first(connection, (endpoint_id,))
@@ -154,7 +154,7 @@ def claim_deliveries(
             claimed.append(_claimed(row, payload, until))
     if lost:
         _FAIL.execute(connection, (now, "The route was deleted before the first attempt", endpoint_id, lost))
-    return Batch(target.url, _open_secrets(target, Contacts.of(settings), now), claimed)
+    return ClaimedBatch(target.url, _open_secrets(target, Contacts.of(settings), now), claimed)
 
 
 def _claimed(row: _Due, payload: str, until: datetime) -> Claimed:

@@ -15,8 +15,8 @@ from domain.routes.reading.lookups import read_routes
 from domain.routes.transitions import cancel_route
 from domain.settings import Settings
 from domain.webhooks.deliveries import (
-    Batch,
     Claimed,
+    ClaimedBatch,
     Outcome,
     claim_deliveries,
     due_endpoints,
@@ -50,9 +50,11 @@ from tests.rows import rows_read
 MANY = 100
 
 
-def claim(connection: Connection, endpoint_id: UUID, settings: Settings, now: datetime, most: int = MANY) -> Batch:
+def claim(
+    connection: Connection, endpoint_id: UUID, settings: Settings, now: datetime, most: int = MANY
+) -> ClaimedBatch:
     batch = claim_deliveries(connection, endpoint_id, most=most, settings=settings, now=now)
-    return batch or Batch("", [], [])
+    return batch or ClaimedBatch("", [], [])
 
 
 def outcome(claimed: Claimed, now: datetime, status: int | None = 204, answer: str | None = None) -> Outcome:
