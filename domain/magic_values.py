@@ -95,6 +95,11 @@ _ENDS_HERE = "(?![A-Za-z0-9_])"
 
 DRIVEN = f"^SANDBOX-(DRIVE|OFFROUTE|LOWFUEL|EMPTY|PLANNED){_ENDS_HERE}"
 """Regular expressions that Python and PostgreSQL read alike. This one: the names of driven routes."""
+DRAFT_TO_DRIVE = (
+    "environment = 'sandbox' AND status = 'draft' AND arrived_at IS NULL"
+    f" AND (reference ~ '{DRIVEN}' OR external_id ~ '{DRIVEN}')"
+)
+"""The condition of the index of drafts that ask a simulated truck to drive them."""
 LATE_MESSAGE = f"^SANDBOX-PLANNED{_ENDS_HERE}"
 _PENDING = re.compile(f"^SANDBOX-PENDING{_ENDS_HERE}")
 _HTTP_ERROR = re.compile(f"^SANDBOX-HTTP-(429|500){_ENDS_HERE}")

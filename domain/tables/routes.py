@@ -8,14 +8,8 @@ from sqlalchemy import BigInteger, CheckConstraint, Column, DateTime, Index, tex
 from sqlmodel import Field, SQLModel
 
 from domain.lifecycle import Environment, PendingReason, RouteStatus
-from domain.magic_values import DRIVEN
+from domain.magic_values import DRAFT_TO_DRIVE
 from domain.tables.columns import is_one_of, json_column, time_column, with_default
-
-DRAFT_TO_DRIVE = (
-    "environment = 'sandbox' AND status = 'draft' AND arrived_at IS NULL"
-    f" AND (reference ~ '{DRIVEN}' OR external_id ~ '{DRIVEN}')"
-)
-"""The condition of the index of drafts that ask a simulated truck to drive them."""
 
 
 def _waiting_for(kind: str, column: str, reason: PendingReason) -> Index:

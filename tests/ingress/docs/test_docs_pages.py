@@ -86,7 +86,7 @@ def test_an_error_links_to_its_explanation(anonymous: httpx.Client) -> None:
 
 
 def test_samples_of_one_step_come_in_all_languages() -> None:
-    """Where a step has samples in several languages it has them in all, each once, in the same order."""
+    """A step with samples in several languages has one in each, in the same order."""
     for name in GUIDES:
         for group in re.findall(r"((?:^```\w+\n(?:.*\n)*?^```\n)+)", read_source(name), re.M):
             languages = [one for one in re.findall(r"^```(\w+)$", group, re.M) if one in LANGUAGES]
