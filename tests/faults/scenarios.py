@@ -279,4 +279,5 @@ def _expect_events(world: World, receiver: Receiver, *types: str) -> None:
     assert len({(one.event_id, one.body) for one in receiver.requests}) == len(types)
     in_doubt = (world.point.function.rpartition(":")[2], world.when)
     repeated = in_doubt in [("Sender.send", "after"), ("settle_deliveries", "before")]
-    assert len(receiver.requests) == len(types) + repeated
+    may_be_repeated = world.point.job is not None  # the process dies while it may be sending what the sweep has found
+    assert len(types) + repeated <= len(receiver.requests) <= len(types) + (repeated or may_be_repeated)
