@@ -157,7 +157,7 @@ class StoredCompany(NamedTuple):
 
 class UnknownCompany(FuelrouteError):
     def __init__(self, named: str) -> None:
-        super().__init__(f"there is no company {named!r}")
+        super().__init__(f"there is no company {named!r}: see `fuelroute companies list`")
 
 
 class RetiredCompany(FuelrouteError):

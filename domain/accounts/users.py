@@ -30,7 +30,7 @@ MAX_EMAIL_CHARACTERS = 200
 
 class UnknownUser(FuelrouteError):
     def __init__(self, email: str) -> None:
-        super().__init__(f"there is no user {email!r}")
+        super().__init__(f"there is no user {email!r}: see `fuelroute users list`")
 
 
 class UnusableUser(FuelrouteError):

@@ -77,7 +77,7 @@ class FleetTable(Generic[Row]):
 
 class UnknownTarget(FuelrouteError):
     def __init__(self, kind: Matched, named: str) -> None:
-        super().__init__(f"the company has no {kind} with the id {named!r}")
+        super().__init__(f"the company has no {kind} with the id {named!r}: see `fuelroute {kind}s list`")
 
 
 def shown_record(kind: Matched, record_id: UUID) -> str:

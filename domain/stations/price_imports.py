@@ -70,7 +70,7 @@ class DealRow(Struct, frozen=True):
 
 class UnknownStation(FuelrouteError):
     def __init__(self, station_id: str) -> None:
-        super().__init__(f"there is no station {station_id!r}")
+        super().__init__(f"there is no station {station_id!r}: see `fuelroute stations list`")
 
 
 class AlreadyPriced(FuelrouteError):

@@ -149,7 +149,7 @@ def test_the_program_runs_as_a_process_of_its_own(settings: Settings, fleet: Fle
     assert (listed.returncode, json.loads(listed.stdout)) == (0, [])
     failed = run("keys", "list", "--company", NO_COMPANY, "--json")
     assert (failed.returncode, failed.stdout) == (1, "")
-    assert failed.stderr == f"fuelroute: there is no company '{NO_COMPANY}'\n"
+    assert failed.stderr == f"fuelroute: there is no company '{NO_COMPANY}': see `fuelroute companies list`\n"
 
 
 def test_a_process_of_the_stack_takes_no_code_from_the_folder_it_is_started_in(tmp_path: Path) -> None:
