@@ -30,6 +30,7 @@ _POLL_SECONDS = 0.1
 _ECHO_SECONDS = 0.5
 """A second SIGINT so soon is the same Ctrl-C, heard once from the terminal and once from a wrapper."""
 
+_NOT_YET = ("is starting up", "is in recovery mode")
 _ERROR = re.compile(r"\b(FATAL|PANIC|CRITICAL|ERROR|\w*Error|error)\b")
 
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -109,8 +110,8 @@ class Child:
             log.seek(max(self.log_offset, self.spec.log.stat().st_size - 20_000))
             lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()]
         # servers say more after the reason of their end, such as "database system is shut down", and PostgreSQL tells
-        # early clients that it "is starting up", as an error
-        errors = (line for line in reversed(lines) if _ERROR.search(line) and not line.endswith("is starting up"))
+        # early clients that it "is starting up", or what it does then, as an error
+        errors = (line for line in reversed(lines) if _ERROR.search(line) and not line.endswith(_NOT_YET))
         return next(errors, lines[-1] if lines else "no output")
 
     def died(self) -> int | None:

@@ -83,7 +83,10 @@ def running_receiver() -> Iterator[Receiver]:
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            length = int(self.headers.get("Content-Length", 0))
+            body = self.rfile.read(length)
+            if len(body) < length:
+                return  # the sender died in the middle
             received = Received({name.lower(): value for name, value in self.headers.items()}, body, time.monotonic())
             with state.lock:
                 state.requests.append(received)

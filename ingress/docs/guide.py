@@ -70,6 +70,9 @@ def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": True}).enable("table")
     parser.core.ruler.push("anchors", lambda state: _set_anchors(state.tokens))
     parser.add_render_rule("fence", lambda _, tokens, place, *__: _code(tokens[place]))
+    # a wide table is scrolled, by the keyboard too
+    parser.add_render_rule("table_open", lambda *_: '<div class="table" tabindex="0"><table>')
+    parser.add_render_rule("table_close", lambda *_: "</table></div>")
     parser.add_render_rule(_SAMPLES, lambda _, tokens, place, *__: _samples(tokens[place].children or []))
     return parser
 

