@@ -5,7 +5,6 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from mimetypes import guess_type
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,7 +70,8 @@ class Docs:
 
     def __init__(self, description: Mapping[str, Any]) -> None:
         self._description = description
-        self._lock = asyncio.Lock()
+        self._made: _Pages | None = None
+        self._making = asyncio.Lock()
 
     async def start_page(self, _: Request) -> Answer:
         pages = await self._pages()
@@ -102,12 +102,11 @@ class Docs:
         return Answer(200, (await self._pages()).for_machines, _MARKDOWN, _headers())
 
     async def _pages(self) -> "_Pages":
-        async with self._lock:
-            return await asyncio.to_thread(lambda: self._made)
-
-    @cached_property
-    def _made(self) -> "_Pages":
-        return _make_pages(self._description)
+        if self._made is None:
+            async with self._making:
+                if self._made is None:
+                    self._made = await asyncio.to_thread(_make_pages, self._description)
+        return self._made
 
 
 @dataclass(frozen=True, slots=True)
