@@ -58,7 +58,7 @@ _REQUEST_WHERE_STANDING = Statement(
     f"""
     UPDATE routes r SET {_REQUEST}
     FROM (SELECT id FROM routes t
-          WHERE status IN ('planned', 'active') AND corrected_at IS NULL
+          WHERE status IN ('planned', 'active') AND arrived_at IS NOT NULL AND corrected_at IS NULL
             AND (%(company_id)s::uuid IS NULL OR company_id = %(company_id)s)
             AND NOT EXISTS (SELECT FROM visits v WHERE v.route_id = t.id AND v.departed_at IS NOT NULL)
           ORDER BY id FOR UPDATE) AS standing
