@@ -12,6 +12,7 @@ from domain.ids import shown_id
 from domain.settings import Settings
 from domain.visibility import NOTHING
 from domain.webhooks.endpoints import list_endpoints
+from tests.conftest import make_database
 from tests.deploy.commands import Cli
 from tests.domain.helpers import imported
 from tests.domain.webhooks.endpoints import events_of, make_endpoint
@@ -22,6 +23,18 @@ from workers.context import Context
 from workers.webhook_couriers import WebhookCouriers
 
 URL = "https://tms.example.com/hooks?code=receivers-own-secret"
+
+
+@pytest.fixture(scope="module")
+def settings(settings: Settings) -> Settings:
+    """The settings with a database of this module's own: a running service would deliver what its sweep finds."""
+    return settings.model_copy(update={"database_url": make_database("webhooks")})
+
+
+@pytest.fixture(scope="module")
+def database(settings: Settings) -> Iterator[Database]:
+    with Database.of(settings) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from domain.settings import Settings
 from domain.visibility import NOTHING
 from domain.webhooks.deliveries import due_endpoints
 from domain.webhooks.endpoints import NewSecret
+from tests.conftest import make_database
 from tests.domain.helpers import imported
 from tests.domain.webhooks.endpoints import events_of, make_endpoint
 from tests.factories import Fleet, make_fleet
@@ -25,6 +26,18 @@ from tests.service import eventually
 from tests.webhook_receiver import Receiver, running_receiver
 from workers.context import Context
 from workers.webhook_couriers import WebhookCouriers
+
+
+@pytest.fixture(scope="module")
+def settings(settings: Settings) -> Settings:
+    """The settings with a database of this module's own: a running service would deliver what its sweep finds."""
+    return settings.model_copy(update={"database_url": make_database("webhooks")})
+
+
+@pytest.fixture(scope="module")
+def database(settings: Settings) -> Iterator[Database]:
+    with Database.of(settings) as opened:
+        yield opened
 
 
 @pytest.fixture
