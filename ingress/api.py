@@ -30,7 +30,7 @@ from domain.encoding import write
 from domain.fleet.api_lists import list_drivers, list_vehicles
 from domain.ids import read_id
 from domain.lifecycle import HELD, CancelEffect
-from domain.observability import FIXES_RECEIVED
+from domain.metrics import FIXES_RECEIVED
 from domain.queue.jobs import Job
 from domain.routes.reading.changes import follows_changes, list_changes
 from domain.routes.reading.lookups import list_routes

@@ -9,7 +9,8 @@ import time
 from collections import Counter
 from typing import NamedTuple, Protocol
 
-from domain.observability import CONNECTIONS, CONNECTIONS_REFUSED, get_logger
+from domain.metrics import CONNECTIONS, CONNECTIONS_REFUSED
+from domain.observability import get_logger
 from domain.settings import Settings
 
 log = get_logger(__name__)

@@ -11,7 +11,8 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from domain.observability import REQUESTS, get_logger
+from domain.metrics import REQUESTS
+from domain.observability import get_logger
 from ingress.access import NOBODY, rate_limited, refusal_of
 from ingress.fair_queue import CapacityTimeout
 from ingress.problems import KINDS, PROBLEM_TYPE, ApiError, Rehearsed, document_of

@@ -17,7 +17,8 @@ from domain.database import Database, wait_until_durable
 from domain.database_health import is_away
 from domain.lifecycle import Environment, PushEffect, RouteStatus
 from domain.magic_values import rehearsed_error, waits_for_sweep
-from domain.observability import ROUTES_PUSHED, get_logger
+from domain.metrics import ROUTES_PUSHED
+from domain.observability import get_logger
 from domain.queue.job_queue import AsyncJobQueue
 from domain.queue.jobs import Job, import_routes_job, in_batches
 from domain.routes.intake.pushes import Push, Pushed, create_routes

@@ -6,7 +6,8 @@ import time
 
 import redis
 
-from domain.observability import DEAD_LETTERS, QUEUE_AGE, QUEUE_JOBS, get_logger
+from domain.metrics import DEAD_LETTERS, QUEUE_AGE, QUEUE_JOBS
+from domain.observability import get_logger
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import QUEUES
 from domain.settings import Settings

@@ -15,7 +15,8 @@ import psycopg
 
 from domain.async_database import AsyncDatabase
 from domain.contract.shapes import RATE_LIMIT_REQUESTS
-from domain.observability import REQUEST_LOG, get_logger
+from domain.metrics import REQUEST_LOG
+from domain.observability import get_logger
 from domain.requests.log import WRITE_ENTRIES, Entry, text_of
 from domain.requests.redaction import MOST_BYTES
 from domain.settings import Settings

@@ -14,7 +14,8 @@ from domain.database_health import is_away
 from domain.database_options import ONE_BY_ONE, TimeLimits
 from domain.encoding import write
 from domain.lifecycle import PendingReason
-from domain.observability import ROUTES_IMPORTED, get_logger
+from domain.metrics import ROUTES_IMPORTED
+from domain.observability import get_logger
 from domain.queue.jobs import Job
 from domain.routes.intake import holds, imports
 from domain.routes.intake.failed_imports import REHEARSED_ATTEMPTS, record_failed_import

@@ -10,7 +10,8 @@ from domain import clock
 from domain.messages import message_life
 from domain.messages.gateways import Fault
 from domain.messages.message_life import Claim
-from domain.observability import MESSAGES, get_logger
+from domain.metrics import MESSAGES
+from domain.observability import get_logger
 from domain.routes.plans import delivery
 from domain.routes.plans.delivery import DeliveryOutcome
 from workers.context import Context

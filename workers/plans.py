@@ -8,7 +8,8 @@ from psycopg.errors import LockNotAvailable
 
 from domain import clock
 from domain.database_health import is_away
-from domain.observability import PLANS_MADE, get_logger
+from domain.metrics import PLANS_MADE
+from domain.observability import get_logger
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_tasks import PlanTask, load_plan_task, road_ahead
 from domain.planning.relaxation import FURTHEST_DETOUR_MILES

@@ -7,7 +7,8 @@ from typing import Any
 import dramatiq
 from dramatiq.middleware import Middleware
 
-from domain.observability import JOBS, get_logger
+from domain.metrics import JOBS
+from domain.observability import get_logger
 
 log = get_logger(__name__)
 

@@ -23,7 +23,8 @@ from domain.accounts.allowed_hosts import AllowedHosts
 from domain.database import Connection
 from domain.database_health import is_away
 from domain.ids import shown_id
-from domain.observability import WEBHOOKS, get_logger
+from domain.metrics import WEBHOOKS
+from domain.observability import get_logger
 from domain.operations.audit import Actor, audit_subject, record_action
 from domain.visibility import of_companies
 from domain.webhooks import deliveries

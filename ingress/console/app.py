@@ -14,7 +14,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from domain.health import Health
-from domain.observability import REQUESTS, get_logger
+from domain.metrics import REQUESTS
+from domain.observability import get_logger
 from domain.operations.server_checks import health_of
 from domain.settings import Settings
 from ingress.console.browser import protect
