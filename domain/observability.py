@@ -1,48 +1,48 @@
 """Structured logs, the same for every process. Events are static names; ids are fields; secrets are neither."""
 
+import functools
 import logging
 import sys
 import threading
 import traceback
-from collections.abc import Mapping
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
-import structlog
-
-from domain.ids import with_shown_ids
 from domain.settings import Settings
 from domain.text import printable, without_secrets
+
+if TYPE_CHECKING:
+    import structlog
 
 
 def configure_logging(settings: Settings, process: str) -> None:
     """JSON lines (or text) on standard error, from structlog and from every library's logging."""
-    shared: list[structlog.typing.Processor] = [
-        structlog.contextvars.merge_contextvars,
-        _named(process),
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.format_exc_info,
-    ]
-    structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(settings.log_level.upper())),
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        cache_logger_on_first_use=True,
-    )
-    renderer: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer()
-        if settings.log_format == "json"
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
-    )
+    from domain.log_lines import configure_lines
+
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _fit_to_be_read, renderer],
-        )
-    )
+    handler.setFormatter(configure_lines(settings, process))
+    _send_logs_to(handler, settings)
+
+
+def configure_logging_of_a_command(settings: Settings) -> None:
+    """The same as soon as a line is logged: a command that logs nothing does not load structlog."""
+    _send_logs_to(_FirstLine(settings), settings)
+
+
+class _FirstLine(logging.Handler):
+    def __init__(self, settings: Settings) -> None:
+        super().__init__()
+        self._settings = settings
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.configure()
+        logging.getLogger().handle(record)
+
+    def configure(self) -> None:
+        configure_logging(self._settings, "command")
+
+
+def _send_logs_to(handler: logging.Handler, settings: Settings) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(settings.log_level.upper())
@@ -64,35 +64,25 @@ def _print_unforeseen_of_a_thread(failed: threading.ExceptHookArgs) -> None:
         _print_unforeseen(failed.exc_type, failed.exc_value or failed.exc_type(), failed.exc_traceback)
 
 
-def _fit_to_be_read(_: Any, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Errors quote their input. So secrets are masked in every line of the log, and control characters are escaped, so
-    that no input forges a line."""
-    return {
-        name: printable(_fit(value), keep="\n") if name == "exception" else _fit(value, one_line=True)
-        for name, value in with_shown_ids(event).items()
-    }
+class _Logger:
+    """Loads structlog when the first line is logged."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @functools.cached_property
+    def _writer(self) -> "structlog.stdlib.BoundLogger":
+        from domain.log_lines import line_writer
+
+        for handler in logging.getLogger().handlers:
+            if isinstance(handler, _FirstLine):
+                handler.configure()
+        return line_writer(self._name)
+
+    def __getattr__(self, method: str) -> Any:
+        return getattr(self._writer, method)
 
 
-def _fit(value: Any, *, one_line: bool = False) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _fit(each, one_line=one_line) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_fit(each, one_line=one_line) for each in value]
-    if value is None or isinstance(value, int | float):
-        return value
-    text = without_secrets(value if isinstance(value, str) else repr(value))
-    return printable(text) if one_line else text
-
-
-def _named(process: str) -> structlog.typing.Processor:
-    def add_process(_: Any, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-        event["process"] = process
-        return event
-
-    return add_process
-
-
-def get_logger(name: str) -> structlog.stdlib.BoundLogger:
+def get_logger(name: str) -> "structlog.stdlib.BoundLogger":
     """The logger of a module: `log = get_logger(__name__)`."""
-    logger: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger(name)
-    return logger
+    return cast("structlog.stdlib.BoundLogger", _Logger(name))

@@ -22,7 +22,7 @@ from domain.observability import get_logger
 from domain.queue.job_queue import AsyncJobQueue
 from domain.queue.jobs import Job, import_routes_job, in_batches
 from domain.routes.intake.pushes import Push, Pushed, create_routes
-from domain.routes.reading.answers import fresh_route
+from domain.routes.reading.fresh_answers import fresh_route
 from domain.routes.reading.lookups import read_routes
 from ingress.authenticator import Admitted, Authenticator, Submitted
 from ingress.outcome_listener import Expectation, ExpectedOutcome, OutcomeListener

@@ -9,7 +9,7 @@ from typer.main import get_group
 
 from deploy.cli.failures import run
 from deploy.cli.output import screen
-from domain.observability import configure_logging
+from domain.observability import configure_logging_of_a_command
 from domain.settings import get_settings
 
 HELP = """Fuelroute matches dispatch routes to trucks and drivers, plans their fuel, and sends each driver the plan.
@@ -97,4 +97,4 @@ def prepare(
     ] = False,
 ) -> None:
     """Sends logs to standard error, whatever the command: standard output is for its result."""
-    configure_logging(get_settings(), "command")
+    configure_logging_of_a_command(get_settings())

@@ -11,7 +11,6 @@ from deploy.cli.output import screen, show
 from deploy.cli.storing import transaction
 from domain.ids import read_id
 from domain.planning.explanation import MOST_CANDIDATES
-from domain.roads import Point
 from domain.settings import get_settings
 from domain.wording import counted
 
@@ -98,6 +97,7 @@ def drive(
 ) -> None:
     """Drives a route with a simulated truck, whose positions go through the telematics feed like real ones."""
     from deploy.drive import drive_route
+    from domain.roads import Point
 
     if key_file is not None:
         key = read_secret(key_file)

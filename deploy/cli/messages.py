@@ -19,7 +19,6 @@ from domain.messages.due_messages import list_messages
 from domain.messages.withholding import Withheld, list_withheld_messages
 from domain.operations.audit import record_action
 from domain.queue.jobs import Job
-from domain.routes.plans.withheld_messages import discard_withheld, release_withheld
 from domain.wording import counted
 
 app = typer.Typer(no_args_is_help=True, help="Messages to drivers.")
@@ -80,6 +79,8 @@ def messages_release(
 ) -> None:
     """Sends withheld messages, once it is known that the drivers do not have them."""
 
+    from domain.routes.plans.withheld_messages import release_withheld
+
     def release(connection: Connection, ids: list[UUID] | None) -> tuple[list[Withheld], list[Job]]:
         now = clock.now()
         return release_withheld(connection, company_id, ids, as_corrections=as_corrections, now=now)
@@ -96,6 +97,8 @@ def messages_discard(
     as_json: AsJson = False,
 ) -> None:
     """Discards withheld messages, where the drivers have them already. They are `failed` then."""
+
+    from domain.routes.plans.withheld_messages import discard_withheld
 
     def discard(connection: Connection, ids: list[UUID] | None) -> tuple[list[Withheld], list[Job]]:
         return discard_withheld(connection, company_id, ids, now=clock.now())

@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-import dramatiq
 import msgspec
 
 from domain.text import printable, without_secrets
@@ -51,6 +50,8 @@ def encode_message(
     companies: Sequence[str] = (),
 ) -> bytes:
     """The message of a job that has not been tried yet."""
+    import dramatiq  # which commands that only read the queues do not load
+
     options: dict[str, Any] = {JOB_ID: job_id}
     if company is not None:
         options[COMPANY] = company
