@@ -1,16 +1,18 @@
-"""A stored plan is driven again, from what it shows and from the inputs that were kept with it."""
+"""A stored plan is driven again, from what it shows and from the inputs that were kept with it: for its faults, and for
+the fuel in the tank along the road."""
 
 import math
 import zlib
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from typing import NamedTuple
 
 import msgspec
 
 from domain.documents import FuelPlanDocument, FuelStopDocument
-from domain.planning.explanation import ExplainedCandidate, Explanation, unpack_explanation
+from domain.planning.explanation import ExplainedCandidate, Explanation, FullExplanation, unpack_explanation
 from domain.planning.reasons import trip_of
-from domain.planning.trips import BrokenPlan, Purchase, drive_trip, objective_of
+from domain.planning.trips import BrokenPlan, Purchase, drive_trip, fuel_without_purchases, objective_of
 from domain.stations.prices import PRICE_DECIMALS
 
 _CENT = Decimal("0.01")
@@ -74,3 +76,38 @@ def _faults_of_trip(stops: Sequence[FuelStopDocument], explanation: Explanation)
 
 def _shown(one: ExplainedCandidate) -> tuple[float, float, float]:
     return one["mile"], one["gallons"], one["net_price"]
+
+
+class TankLevel(NamedTuple):
+    """The fuel in the tank at a mile of the road."""
+
+    mile: float
+    gallons: float
+
+
+def planned_levels(explanation: Explanation | FullExplanation) -> list[TankLevel]:
+    """The fuel in the tank along the road, as corners of a line: at the start, before and after each purchase, at the
+    plan's end. The way off the road to a station and back is burned at the station's mile."""
+    trip = trip_of(explanation)
+    purchases = [
+        Purchase(index, one["gallons"]) for index, one in enumerate(explanation["candidates"]) if one["gallons"]
+    ]
+    *arriving, last = fuel_without_purchases(trip, purchases)
+    levels, bought = [TankLevel(0.0, trip.start_usable_gallons)], 0.0
+    for (index, gallons), arrival in zip(purchases, arriving, strict=True):
+        mile = trip.candidates[index].mile
+        levels += [TankLevel(mile, arrival + bought), TankLevel(mile, arrival + bought + gallons)]
+        bought += gallons
+    return [*levels, TankLevel(trip.distance_miles, last + bought)]
+
+
+def shown_levels(document: FuelPlanDocument, *, start_gallons: float, mpg: float) -> list[TankLevel]:
+    """The same of a plan of which only what it shows was kept. The ways off the road are left out."""
+    levels, gallons, mile = [TankLevel(0.0, start_gallons)], start_gallons, 0.0
+    for stop in document["stops"]:
+        gallons -= (stop["milesFromOrigin"] - mile) / mpg
+        mile = stop["milesFromOrigin"]
+        levels += [TankLevel(mile, gallons), TankLevel(mile, gallons + stop["gallonsToFill"])]
+        gallons += stop["gallonsToFill"]
+    end = document["totalDistanceMiles"]
+    return [*levels, TankLevel(end, gallons - (end - mile) / mpg)]

@@ -55,6 +55,14 @@ class States:
         miles = np.bincount(self._states(dense), weights, minlength=len(self.names))
         return {self.names[state]: float(miles[state]) for state in np.flatnonzero(miles)}
 
+    def stretches(self, line: Array, line_miles: Array, step_miles: float) -> list[tuple[float, str]]:
+        """The states along the same kind of line, in driving order: the mile where the road comes into each, and its
+        code. The line is looked at every so many miles."""
+        dense, dense_miles = densified(line, line_miles, step_miles)
+        states = self._states(dense)
+        begins = np.flatnonzero(np.diff(states, prepend=-1))
+        return [(float(dense_miles[one]), self.names[int(states[one])]) for one in begins]
+
     def _states(self, places: Array) -> NDArray[np.intp]:
         """The position in `names` of the state of each of (n, 2) places."""
         points = shapely.points(places[:, 1], places[:, 0])

@@ -4,13 +4,17 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
+import numpy as np
+
 from domain.database import Connection, Tenant
-from domain.documents import FuelPlanDocument, PlanCause, StopDocument
+from domain.documents import FuelPlanDocument, PlanCause, StopDocument, TimelineEntry
 from domain.lifecycle import Environment, RouteStatus
-from domain.planning.explanation import StoredExplanation
+from domain.planning.deviations import PlannedWay
+from domain.planning.explanation import Explanation, StoredExplanation
 from domain.routes.events import Event, events_of
 from domain.routes.visits import IMPLIED
 from domain.statements import Statement
+from domain.telematics.readings import read_levels
 
 
 class StoredRoute(NamedTuple):
@@ -56,11 +60,14 @@ class StoredPlan(NamedTuple):
     id: UUID
     revision: int
     generated_at: datetime
+    as_of: datetime | None
+    """The time of the truck's position that it starts from, which may be simulated. Older plans have none."""
     document: FuelPlanDocument | None
     """None where no plan is feasible."""
     fuel_percent: float
     cause: PlanCause | None
     """Why it was made although there was one."""
+    timeline: list[TimelineEntry]
 
 
 class StoredMessage(NamedTuple):
@@ -110,7 +117,7 @@ _VISITS = Statement(
 )
 _PLANS = Statement(
     StoredPlan,
-    "SELECT id, revision, generated_at, document, fuel_percent, cause FROM plans"
+    "SELECT id, revision, generated_at, as_of, document, fuel_percent, cause, timeline FROM plans"
     " WHERE company_id = %s AND route_id = %s ORDER BY generated_at, id",
 )
 _MESSAGES = Statement(
@@ -170,3 +177,31 @@ def read_packed_explanation(connection: Connection, company_id: UUID, route: Sto
     """The inputs of the route's current plan. None before there is one, and once it was forgotten."""
     row = _EXPLANATION.first(connection, (company_id, route.plan_id)) if route.plan_id is not None else None
     return StoredExplanation(row.explanation) if row is not None and row.explanation else None
+
+
+class DrivenLevel(NamedTuple):
+    """A level that the truck sent, at the mile of the plan's road that it had reached."""
+
+    mile: float
+    percent: float
+
+
+def read_driven_levels(
+    connection: Connection, company_id: UUID, history: History, explanation: Explanation
+) -> list[DrivenLevel]:
+    """The levels that the truck sent since the current plan was made, where it was on the plan's road."""
+    route = history.route
+    plan = next((one for one in history.plans if one.id == route.plan_id), None)
+    if plan is None or route.vehicle_id is None or not explanation["line"]:
+        return []
+    tenant = Tenant(company_id, Environment(route.environment))
+    since = plan.as_of or plan.generated_at
+    fixes = read_levels(connection, tenant, route.vehicle_id, since, route.completed_at)
+    miles_of_stops = {entry["stop"]: entry["mile"] for entry in plan.timeline}
+    reached = [(visit.arrived_at, mile) for visit in history.visits if (mile := miles_of_stops.get(visit.stop))]
+    way = PlannedWay(np.array(explanation["line"]), np.array(explanation["line_miles"]), fuel_stops=(), reached=reached)
+    return [
+        DrivenLevel(mile, fix.fuel_percent)
+        for fix, mile in zip(fixes, way.miles_of(fixes), strict=True)
+        if mile is not None and fix.fuel_percent is not None
+    ]

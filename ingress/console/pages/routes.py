@@ -15,14 +15,15 @@ from domain.encoding import write
 from domain.ids import read_id
 from domain.lifecycle import CANCELABLE, Environment, PendingReason, RouteStatus
 from domain.messages.message_life import MessageStatus
-from domain.planning.explanation import FullExplanation, ReasonedCandidate, StoredExplanation
+from domain.planning.explanation import Explanation, FullExplanation, ReasonedCandidate, StoredExplanation
 from domain.planning.reasons import with_reasons
-from domain.routes.reading.history import History, read_history, read_packed_explanation
+from domain.routes.reading.history import History, read_driven_levels, read_history, read_packed_explanation
 from domain.routes.reading.lookups import read_routes
 from domain.routes.reading.search import MOST_RECORDS, MOST_ROUTES_SEARCHED, RouteSearch, search_routes
 from domain.sandbox.drives import read_drive
 from ingress.console.addresses import page_at
 from ingress.console.drawing import WIDTH, Frame, draw_ground, draw_moving, drawn_candidates
+from ingress.console.profile import PLOT, Profile, draw_profile
 from ingress.console.refusals import Refused, not_found
 from ingress.console.signed_in import Page
 from ingress.console.timeline import timeline
@@ -107,7 +108,8 @@ def show_one(page: Page) -> Response:
         drawing = draw_moving(history, Frame.read(page.form.text("frame")))
         return page.render("_route_now.html", **moving, drawing=drawing)
     explanation = read_packed_explanation(page.connection, page.company_id, history.route)
-    ground = draw_ground(history, explanation.part(drawn_candidates(explanation)) if explanation else None)
+    drawn = explanation.part(drawn_candidates(explanation)) if explanation else None
+    ground = draw_ground(history, drawn)
     moving |= {"ground": ground, "drawing": draw_moving(history, ground.frame)}
     if page.is_fragment:
         response = page.render("_route_drawn.html", **moving)
@@ -122,12 +124,19 @@ def show_one(page: Page) -> Response:
         plans=history.plans,
         messages=history.messages,
         explained=_explained(page, explanation) if explanation else None,
+        profile=_profile(page, history, drawn) if drawn else None,
+        plot=PLOT,
         most_compared=MOST_COMPARED,
         api_view=msgspec.json.format(write(versioned.route), indent=2).decode(),
         api_url=page.console.settings.api_address(),
         steps=_steps(page, history),
         done=_DONE.get(page.form.text("done"), ""),
     )
+
+
+def _profile(page: Page, history: History, explanation: Explanation) -> Profile | None:
+    driven = read_driven_levels(page.connection, page.company_id, history, explanation)
+    return draw_profile(history, explanation, driven)
 
 
 class Explained(NamedTuple):

@@ -122,3 +122,9 @@ document.addEventListener("change", (event) => {
   const form = event.target.closest("form[data-upload][data-into]");
   if (form && event.target.type === "file") document.getElementById(form.dataset.into).replaceChildren();
 });
+
+// The plans before in a fuel profile: <input data-shows-version="1"> lays the first one over the current one.
+document.addEventListener("change", (event) => {
+  const number = event.target.dataset.showsVersion;
+  if (number) document.querySelector(`[data-version="${number}"]`).classList.toggle("shown", event.target.checked);
+});

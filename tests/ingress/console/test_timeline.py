@@ -39,7 +39,7 @@ def history(
 def plan(
     id: UUID, hours: int, *, revision: int = 1, document: Any = PLAN, cause: PlanCause | None = None
 ) -> StoredPlan:
-    return StoredPlan(id, revision, NOW + timedelta(hours=hours), document, 40.0, cause)
+    return StoredPlan(id, revision, NOW + timedelta(hours=hours), None, document, 40.0, cause, [])
 
 
 def message(status: str, **changes: Any) -> StoredMessage:
