@@ -15,6 +15,22 @@ from domain.wording import counted
 
 STATIC = Path(__file__).parent / "static"
 
+STATUS_WORDS = {
+    "pending": "being imported",
+    "pending_mapping": "held: not matched",
+    "pending_window": "held: starts later",
+}
+"""What people read where the API's name is none of theirs; the other statuses are words already."""
+
+REASON_WORDS = {
+    "vehicle_unmapped": "its vehicle is not matched",
+    "driver_unmapped": "its driver is not matched",
+    "outside_import_window": "starts beyond the import window",
+    "not_attempted": "waits for its import",
+    "error": "its import failed and is tried again",
+}
+"""The same of the reasons for which a route is held."""
+
 _UNITS = (("day", "days", timedelta(days=1)), ("h", "h", timedelta(hours=1)), ("min", "min", timedelta(minutes=1)))
 
 
@@ -30,13 +46,22 @@ def relative(moment: datetime, now: datetime) -> str:
 
 def when(moment: datetime, now: datetime, time_zone: str) -> Markup:
     """A time for people of the company: relative, and absolute in their zone."""
+    return _time(moment, relative(moment, now), time_zone)
+
+
+def happened(moment: datetime, now: datetime, time_zone: str) -> Markup:
+    """The same of something that has happened. A simulated truck drives ahead of the clock: its times are no future."""
+    return _time(moment, "simulated:" if moment > now + timedelta(minutes=1) else relative(moment, now), time_zone)
+
+
+def _time(moment: datetime, words: str, time_zone: str) -> Markup:
     try:
         local = moment.astimezone(ZoneInfo(time_zone))
     except OverflowError:  # the first and the last day that there are
         local = moment.astimezone(UTC)
     absolute = f"{local:%b} {local.day}, {local:%Y %H:%M %Z}"
     return Markup('<time datetime="{}">{} <span class="absolute">{}</span></time>').format(
-        moment.astimezone(UTC).isoformat(), relative(moment, now), absolute
+        moment.astimezone(UTC).isoformat(), words, absolute
     )
 
 
@@ -57,5 +82,7 @@ def make_templates() -> Environment:
     templates.filters["moment"] = datetime.fromisoformat
     templates.filters["pack"] = partial(quote, safe="")
     templates.filters["shown"] = lambda id, kind: shown_id(kind, id)
+    templates.filters["status_words"] = lambda status: STATUS_WORDS.get(status, str(status))
+    templates.filters["reason_words"] = lambda reason: REASON_WORDS.get(reason, str(reason))
     templates.globals |= {"counted": counted, "static_url": static_url}
     return templates

@@ -23,7 +23,7 @@ from domain.webhooks.endpoints import delivery_jobs
 from ingress.console.browser import SESSION, Form, read_cookie
 from ingress.console.console import Console, console_of
 from ingress.console.refusals import Refused, not_found
-from ingress.console.rendering import when
+from ingress.console.rendering import happened, when
 
 EVERYBODY: Collection[Role] = frozenset(Role)
 OPERATORS: Collection[Role] = frozenset({Role.OPERATOR})
@@ -83,6 +83,7 @@ class Page:
             may_see_requests=self.session.role in MAY_SEE_REQUESTS,
             may_manage_keys=self.session.role in MAY_MANAGE_KEYS,
             when=lambda moment: when(moment, self.now, self.session.time_zone),
+            happened=lambda moment: happened(moment, self.now, self.session.time_zone),
             now=self.now,
             **values,
         )

@@ -8,6 +8,7 @@ from domain.lifecycle import HELD, Environment, RouteStatus
 from domain.routes.events import Event as StoredEvent
 from domain.routes.reading.history import History, StoredMessage, StoredPlan
 from domain.wording import counted
+from ingress.console.rendering import STATUS_WORDS
 
 
 class Event(NamedTuple):
@@ -55,7 +56,7 @@ def _events(history: History) -> Iterator[Event]:
         kind = "bad" if route.status == RouteStatus.ERROR else "warn"
         yield Event(route.updated_at, route.status.capitalize(), route.closed_reason or "no reason is stored", kind)
     if route.status in HELD:
-        yield Event(route.updated_at, f"Waits: {route.status}", route.pending_detail or "", "warn")
+        yield Event(route.updated_at, STATUS_WORDS[route.status].capitalize(), route.pending_detail or "", "warn")
 
 
 def _rule(evidence: dict[str, object] | None) -> str:

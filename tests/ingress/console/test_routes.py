@@ -58,7 +58,7 @@ def test_the_list_shows_one_environment_and_filters(world: World) -> None:
     page = words(browser.look("/routes"))
     assert "2 routes" in page
     assert "LOAD-1" in page
-    assert "vehicle_unmapped" in page
+    assert "held: not matched its vehicle is not matched" in page
     assert "TRIED-3" not in page
     assert 'href="/matching/vehicles">Matching' in browser.look(page_of(waiting)).split("<main")[1]
     assert "TRIED-3" in words(browser.look("/routes", environment="sandbox"))

@@ -105,7 +105,7 @@ def test_the_end_of_a_route_and_the_cause_of_its_waiting_are_shown() -> None:
     assert told(history(status="canceled", closed_reason="Canceled via API"))[-1] == "Canceled: Canceled via API"
     assert told(history(status="error", closed_reason="Expired"))[-1] == "Error: Expired"
     waits = history(status="pending_mapping", pending_detail="No vehicle is called 9")
-    assert told(waits)[-1] == "Waits: pending_mapping: No vehicle is called 9"
+    assert told(waits)[-1] == "Held: not matched: No vehicle is called 9"
 
 
 def test_actions_of_people_and_failures_are_shown_with_their_reasons() -> None:
