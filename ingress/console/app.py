@@ -30,6 +30,7 @@ from ingress.console.pages import (
     keys,
     mappings,
     matching,
+    overview,
     policy,
     queues,
     requests,
@@ -49,6 +50,7 @@ log = get_logger(__name__)
 
 PAGES = (
     sign_in,
+    overview,
     account,
     keys,
     webhooks,

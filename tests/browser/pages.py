@@ -188,6 +188,7 @@ def push_routes(page: "Page") -> None:
 PAGES = (
     Visit("sign-in", "/sign-in", role=None),
     Visit("set-password", "/set-password/{token}", Site.password_link, role=None),
+    Visit("overview", "/overview"),
     Visit("routes", "/routes"),
     Visit("route", "/routes/{id}", Site.route),
     Visit("route-step", "/routes/{id}", Site.open_route, act=open_step),

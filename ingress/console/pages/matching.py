@@ -38,10 +38,6 @@ KIND_NAMES: dict[MappingKind, str] = {
 }
 
 
-def home(_: Page) -> Response:
-    return see_other("/matching/vehicles")
-
-
 def subject_of(page: Page) -> Matched:
     """The subject of an address such as /matching/vehicles. Raises Refused."""
     match page.request.path_params["subject"]:
@@ -235,7 +231,6 @@ def _progress(
 
 
 ADDRESSES = [
-    page_at("/", home),
     page_at("/matching/{subject}", show),
     page_at("/matching/{subject}/candidates", candidates),
     page_at("/matching/{subject}/progress", progress),

@@ -1,0 +1,185 @@
+"""A company's day at a glance: today's routes by status, and what waits for a person."""
+
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple
+from uuid import UUID
+
+from domain.database import Connection, Tenant
+from domain.savings.spans import Span
+from domain.statements import Statement
+from domain.stations.prices import STALE_AFTER
+
+TRUCK_SILENT_AFTER = timedelta(hours=1)
+"""A truck that drives a route and has sent no position for so long is silent. Gateways send one every minute or so."""
+
+RECENT = timedelta(days=7)
+"""Older errors and messages are history: nobody does anything about them."""
+
+MOST_OF_A_NEED = 1_000
+"""No need counts further: the page says `1,000`, and whoever sees that has enough to do."""
+
+MOST_NAMED = 5
+"""So many routes of each need are named; their page lists the others."""
+
+NeedKind = Literal["vehicle_unmapped", "driver_unmapped", "error", "low_fuel", "late", "silent", "message_failed"]
+
+
+class NamedRoute(NamedTuple):
+    """One of the routes of a need. `detail` is the reason, or the name of the stop; `at` the time of it."""
+
+    id: UUID
+    external_id: str
+    at: datetime | None
+    detail: str | None
+    routes: int
+    """The number of routes of the same need, at most MOST_OF_A_NEED."""
+
+
+class Need(NamedTuple):
+    kind: NeedKind
+    named: list[NamedRoute]
+
+    @property
+    def routes(self) -> int:
+        """The number of its routes, at most MOST_OF_A_NEED."""
+        return self.named[0].routes
+
+
+def _need(columns: str, source: str, order: str) -> str:
+    return f"""
+        SELECT id, external_id, at, detail, count(*) OVER () AS routes
+        FROM (SELECT r.id, r.external_id, {columns} {source} LIMIT {MOST_OF_A_NEED}) AS found
+        ORDER BY {order}, id LIMIT {MOST_NAMED}
+    """  # noqa: S608 (constants of this module)
+
+
+_OF_TENANT = "r.company_id = %(company_id)s AND r.environment = %(environment)s"
+_ON_ITS_WAY = "r.status = ANY('{planned,active}')"
+_MESSAGES = f"""
+    FROM messages m JOIN routes r ON r.id = m.route_id AND r.plan_id = m.plan_id
+    WHERE m.company_id = %(company_id)s AND m.created_at > %(recent)s::timestamptz AND {_OF_TENANT}
+"""
+_UNMAPPED = f"""
+    FROM routes r WHERE {_OF_TENANT} AND r.status = 'pending_mapping' AND r.pending_reason
+"""
+
+_NEEDS: dict[NeedKind, Statement[NamedRoute]] = {
+    "vehicle_unmapped": Statement(
+        NamedRoute,
+        _need("r.scheduled_start AS at, r.pending_detail AS detail", f"{_UNMAPPED} = 'vehicle_unmapped'", "at"),
+    ),
+    "driver_unmapped": Statement(
+        NamedRoute,
+        _need("r.scheduled_start AS at, r.pending_detail AS detail", f"{_UNMAPPED} = 'driver_unmapped'", "at"),
+    ),
+    "error": Statement(
+        NamedRoute,
+        _need(
+            "r.updated_at AS at, r.closed_reason AS detail",
+            f"FROM routes r WHERE {_OF_TENANT} AND r.status = 'error' AND r.scheduled_start > %(recent)s::timestamptz",
+            "at DESC",
+        ),
+    ),
+    "low_fuel": Statement(
+        NamedRoute,
+        _need(
+            "m.created_at AS at, split_part(m.text, E'\\n', 1) AS detail",
+            f"{_MESSAGES} AND {_ON_ITS_WAY} AND m.text LIKE 'LOW FUEL%%'",
+            "at DESC",
+        ),
+    ),
+    "late": Statement(
+        NamedRoute,
+        _need(
+            "stop.due AS at, stop.name AS detail",
+            f"""
+        FROM routes r CROSS JOIN LATERAL (
+            SELECT stop.value->>'name' AS name, (stop.value->'arrivalWindow'->>'end')::timestamptz AS due
+            FROM jsonb_array_elements(r.stops) WITH ORDINALITY AS stop (value, number)
+            WHERE NOT EXISTS (SELECT FROM visits v WHERE v.route_id = r.id AND v.stop >= stop.number - 1)
+            ORDER BY stop.number LIMIT 1) AS stop
+        WHERE {_OF_TENANT} AND {_ON_ITS_WAY} AND stop.due < %(now)s::timestamptz
+        """,  # noqa: S608 (constants of this module)
+            "at",
+        ),
+    ),
+    "silent": Statement(
+        NamedRoute,
+        _need(
+            "t.newest_at AS at, v.unit_number AS detail",
+            f"""
+        FROM routes r JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
+        JOIN vehicles v ON v.id = r.vehicle_id
+        WHERE {_OF_TENANT} AND {_ON_ITS_WAY} AND t.newest_at < %(silent)s::timestamptz
+        """,
+            "at",
+        ),
+    ),
+    "message_failed": Statement(
+        NamedRoute,
+        _need(
+            "m.created_at AS at, m.error AS detail",
+            f"{_MESSAGES} AND m.status = 'failed' AND r.status = 'planned'",
+            "at",
+        ),
+    ),
+}
+"""The needs, in the order in which a dispatcher looks at them: first what keeps a route from being driven."""
+
+
+def find_needs(connection: Connection, tenant: Tenant, *, now: datetime) -> list[Need]:
+    """The needs that there are, each with a few of its routes."""
+    asked = {**tenant._asdict(), "now": now, "recent": now - RECENT, "silent": now - TRUCK_SILENT_AFTER}
+    found = (Need(kind, statement.all(connection, asked)) for kind, statement in _NEEDS.items())
+    return [need for need in found if need.named]
+
+
+class StatusCount(NamedTuple):
+    status: str
+    routes: int
+
+
+_BY_STATUS = Statement(
+    StatusCount,
+    """
+    SELECT status, count(*) AS routes FROM routes
+    WHERE company_id = %s AND environment = %s AND scheduled_start >= %s AND scheduled_start < %s GROUP BY status
+    """,
+)
+
+
+def routes_by_status(connection: Connection, tenant: Tenant, span: Span) -> dict[str, int]:
+    """The number of routes of each status that start in the span."""
+    rows = _BY_STATUS.all(connection, (tenant.company_id, tenant.environment, span.start, span.end))
+    return {row.status: row.routes for row in rows}
+
+
+class SetUp(NamedTuple):
+    """What a company has of the things that it needs, in the order in which it makes them."""
+
+    vehicles: bool | None
+    drivers: bool | None
+    stations: bool | None
+    keys: bool | None
+    routes: bool | None
+
+    @property
+    def is_complete(self) -> bool:
+        return all(self)
+
+
+_SET_UP = Statement(
+    SetUp,
+    """
+    SELECT EXISTS (SELECT FROM vehicles WHERE company_id = %(company)s AND retired_at IS NULL) AS vehicles,
+           EXISTS (SELECT FROM drivers WHERE company_id = %(company)s AND retired_at IS NULL) AS drivers,
+           EXISTS (SELECT FROM stations WHERE retired_at IS NULL AND priced_at > %(fresh)s::timestamptz) AS stations,
+           EXISTS (SELECT FROM api_keys WHERE company_id = %(company)s AND revoked_at IS NULL) AS keys,
+           EXISTS (SELECT FROM routes WHERE company_id = %(company)s) AS routes
+    """,
+)
+
+
+def read_set_up(connection: Connection, company_id: UUID, *, now: datetime) -> SetUp:
+    """`stations`: there are fresh prices, without which no plan can be made."""
+    return _SET_UP.one(connection, {"company": company_id, "fresh": now - STALE_AFTER})

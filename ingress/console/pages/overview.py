@@ -1,0 +1,126 @@
+"""The page Overview, the first one after signing in: the day's routes, what needs a person, the month's savings; for a
+company that has nothing yet, the steps to its first route."""
+
+from datetime import timedelta
+from typing import NamedTuple
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
+
+from starlette.responses import Response
+
+from domain.database import Tenant
+from domain.lifecycle import Environment, RouteStatus
+from domain.routes.reading.overview import (
+    MOST_OF_A_NEED,
+    NeedKind,
+    SetUp,
+    find_needs,
+    read_set_up,
+    routes_by_status,
+)
+from domain.savings.report import savings_by_week, total_of
+from domain.savings.spans import Span, month_of
+from ingress.console.addresses import page_at
+from ingress.console.signed_in import Page, see_other
+
+
+class _Words(NamedTuple):
+    """What a need says, and the one step that mends it."""
+
+    one: str
+    several: str
+    action: str
+    path: str
+
+
+_WORDS: dict[NeedKind, _Words] = {
+    "vehicle_unmapped": _Words(
+        "route waits for a vehicle that the fleet does not know",
+        "routes wait for vehicles that the fleet does not know",
+        "Match vehicles",
+        "/matching/vehicles",
+    ),
+    "driver_unmapped": _Words(
+        "route waits for a driver whom the fleet does not know",
+        "routes wait for drivers whom the fleet does not know",
+        "Match drivers",
+        "/matching/drivers",
+    ),
+    "error": _Words("route is in error", "routes are in error", "Look at them", "/routes?status=error"),
+    "low_fuel": _Words(
+        "truck begins its plan low on fuel",
+        "trucks begin their plans low on fuel",
+        "Look at routes on their way",
+        "/routes?status=active",
+    ),
+    "late": _Words(
+        "truck is late at its next stop",
+        "trucks are late at their next stops",
+        "Look at routes on their way",
+        "/routes?status=active",
+    ),
+    "silent": _Words(
+        "truck on its way has sent no position for an hour",
+        "trucks on their way have sent no position for an hour",
+        "Look at routes on their way",
+        "/routes?status=active",
+    ),
+    "message_failed": _Words(
+        "plan could not be sent to its driver",
+        "plans could not be sent to their drivers",
+        "Look at planned routes",
+        "/routes?status=planned",
+    ),
+}
+
+
+class _Step(NamedTuple):
+    """A step of setting up."""
+
+    is_done: bool
+    words: str
+    path: str
+
+
+def show(page: Page) -> Response:
+    live, sandbox = (Tenant(page.company_id, environment) for environment in (Environment.LIVE, Environment.SANDBOX))
+    today = page.now.astimezone(ZoneInfo(page.session.time_zone)).date()
+    month, day = month_of(today, page.session.time_zone), Span(today, today, page.session.time_zone)
+    set_up = read_set_up(page.connection, page.company_id, now=page.now)
+    counts = routes_by_status(page.connection, live, day)
+    return page.render(
+        "_overview.html" if page.is_fragment else "overview.html",
+        section="overview",
+        today=today,
+        statuses=[
+            (status, counts[status], f"/routes?{urlencode({'status': status, 'from': today, 'to': today})}")
+            for status in RouteStatus
+            if status in counts
+        ],
+        sandbox_routes=sum(routes_by_status(page.connection, sandbox, day).values()),
+        needs=find_needs(page.connection, live, now=page.now),
+        words=_WORDS,
+        most_counted=MOST_OF_A_NEED,
+        has_fresh_prices=set_up.stations,
+        month=month,
+        saved=total_of(savings_by_week(page.connection, live, month)),
+        steps=None if set_up.is_complete or set_up.routes else _steps(set_up),
+        tomorrow=today + timedelta(days=1),
+    )
+
+
+def _steps(set_up: SetUp) -> list[_Step]:
+    return [
+        _Step(bool(set_up.vehicles), "Add the vehicles of your fleet, one by one or as a CSV file", "/vehicles"),
+        _Step(bool(set_up.drivers), "Add the drivers, with the address that their messages go to", "/drivers"),
+        _Step(bool(set_up.stations), "See that truck stops have prices of the last seven days", "/stations"),
+        _Step(bool(set_up.keys), "Make an API key for your TMS", "/keys"),
+        _Step(bool(set_up.routes), "Push the first route, or a file of routes", "/route-files"),
+    ]
+
+
+def home(_: Page) -> Response:
+    return see_other("/overview")
+
+
+ADDRESSES = [page_at("/", home), page_at("/overview", show)]

@@ -1,0 +1,47 @@
+"""The page Overview: the first one, with what needs a person; or the steps to the first route."""
+
+from datetime import UTC, datetime, timedelta
+
+from domain.accounts.companies import Policy, create_company
+from domain.ids import new_id
+from domain.lifecycle import Role
+from tests.domain.helpers import imported
+from tests.factories import Fleet
+from tests.ingress.console.conftest import World, words
+
+
+def test_it_is_the_first_page(world: World) -> None:
+    answer = world.browser(Role.VIEWER).get("/")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/overview")
+
+
+def test_it_shows_what_needs_a_person_and_the_step_that_mends_it(world: World) -> None:
+    fleet, now = world.new_fleet(), datetime.now(UTC)
+    with world.database.transaction() as connection:
+        for number in range(2):
+            imported(connection, fleet.live, now=now, externalId=f"LOST-{number}", vehicle={"unitNumber": "<9>"})
+        imported(connection, fleet.sandbox, now=now, start=now, externalId="TRIED")
+    browser = world.browser(Role.DISPATCHER, fleet)
+    html = browser.look("/overview")
+    page = words(html)
+    assert "2 routes wait for vehicles that the fleet does not know Match vehicles" in page
+    assert 'href="/matching/vehicles">Match vehicles' in html
+    assert "LOST-0" in page
+    assert "TRIED" not in page
+    assert "No plan counts in this month yet" in page
+    part = browser.get("/overview", headers={"HX-Request": "true"}).text
+    assert part.startswith('<div id="overview"')
+
+
+def test_a_new_company_sees_the_steps_to_its_first_route(world: World) -> None:
+    with world.database.transaction() as connection:
+        nobody = (new_id(), new_id())
+        empty = Fleet(create_company(connection, Policy(name="New Freight")), nobody, nobody)
+    page = words(world.browser(Role.OWNER, empty).look("/overview"))
+    assert "The steps to your first route 1 Add the vehicles of your fleet" in page
+    fleet, now = world.new_fleet(), datetime.now(UTC)
+    browser = world.browser(Role.OWNER, fleet)
+    assert "✓ Add the vehicles of your fleet, one by one or as a CSV file done" in words(browser.look("/overview"))
+    with world.database.transaction() as connection:
+        imported(connection, fleet.live, now=now, start=now + timedelta(hours=1))
+    assert "The steps to your first route" not in words(browser.look("/overview"))
