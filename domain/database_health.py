@@ -29,6 +29,10 @@ class ServerSilent(psycopg.OperationalError):
     """The server keeps its connections open but does not answer, not even to say that it has ended the statement."""
 
 
+class ServerReadOnly(psycopg.OperationalError):
+    """The server is a standby: it was the primary once, or never. Another one takes the changes now."""
+
+
 _GOES_AWAY = (AdminShutdown, CrashShutdown, CannotConnectNow)
 """The errors of a server that stops or starts, before it closes the connection."""
 

@@ -4,18 +4,14 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing
-from dataclasses import replace
-from pathlib import Path
 from secrets import randbelow
 from typing import NamedTuple, TypeVar
-from urllib.parse import quote
 
 import psycopg
 import pytest
 import sqlalchemy
 
-from deploy.embedded import EmbeddedPostgres, running
-from deploy.processes import Spec
+from deploy.embedded import running
 from domain.async_database import AsyncDatabase
 from domain.database import Connection, Database, DatabaseProblem, connected, open_session
 from domain.database_health import ServerSilent
@@ -23,44 +19,15 @@ from domain.database_options import LEADING, SERVING, WORKING, TimeLimits
 from domain.migrations import engine
 from domain.settings import Settings
 from domain.statements import NotNull, Query, Statement
-from domain.visibility import SERVICE_ROLE
-from ingress.process import free_port
 from scheduler.leader import Leadership, LeadershipLost
 from tests.rows import named
+from tests.servers import OverTcp
 from tests.service import eventually
 from tests.silence import postmaster_of, stopped
 
 Answer = TypeVar("Answer")
 ADDRESSES = ["unix", "tcp"]
 BRISK = TimeLimits(statement_seconds=0.5, lock_seconds=0.2)
-
-
-class OverTcp(EmbeddedPostgres):
-    """A PostgreSQL that also listens on a loopback port, as one on another machine does. It has the service's role."""
-
-    def __init__(self, data: Path) -> None:
-        super().__init__(data, durable=False)
-        self._tcp_port = free_port("127.0.0.1", 0)
-
-    def spec(self) -> Spec:
-        spec = super().spec()
-        more = ("-c", "listen_addresses=127.0.0.1", "-c", f"port={self._tcp_port}")
-        return replace(spec, argv=[*spec.argv, *more], is_ready=self._listens)
-
-    def _listens(self) -> bool:
-        try:
-            with psycopg.connect(self.urls["tcp"]) as connection:
-                connection.execute(f"CREATE ROLE {SERVICE_ROLE} NOLOGIN")
-        except psycopg.OperationalError:
-            return False
-        return True
-
-    @property
-    def urls(self) -> dict[str, str]:
-        return {
-            "tcp": f"postgresql://postgres@127.0.0.1:{self._tcp_port}/postgres",
-            "unix": f"postgresql://postgres@/postgres?host={quote(str(self.sockets))}&port={self._tcp_port}",
-        }
 
 
 @pytest.fixture(scope="module")
