@@ -7,6 +7,7 @@ import redis
 import redis.asyncio
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.asyncio.sentinel import Sentinel as AsyncSentinel
+from redis.asyncio.sentinel import SentinelConnectionPool as AsyncSentinelConnectionPool
 from redis.backoff import NoBackoff
 from redis.connection import parse_url
 from redis.retry import Retry
@@ -30,6 +31,25 @@ _SENTINEL_SECONDS = 0.5
 _RETRIES = 1
 
 
+class _PrimaryPool(SentinelConnectionPool):
+    """redis-py's pool, which closes the connections to the Sentinels with its own."""
+
+    def disconnect(self, inuse_connections: bool = True) -> None:
+        super().disconnect(inuse_connections)
+        if inuse_connections:  # the client is closed; else the primary has moved
+            self.sentinel_manager.close()
+
+
+class _AsyncPrimaryPool(AsyncSentinelConnectionPool):
+    """The same for an event loop."""
+
+    async def disconnect(self, inuse_connections: bool = True) -> None:
+        await super().disconnect(inuse_connections)
+        if inuse_connections:
+            for sentinel in self.sentinel_manager.sentinels:
+                await sentinel.aclose()
+
+
 def redis_client(url: str, *, single_connection_client: bool = False, **options: Any) -> redis.Redis:
     """A client for threads; `options` go to redis-py. Sentinels are asked for the primary at each new connection."""
     retry = Retry(NoBackoff(), _RETRIES, supported_errors=(redis.ConnectionError,))
@@ -40,7 +60,7 @@ def redis_client(url: str, *, single_connection_client: bool = False, **options:
     own, of_sentinels = _options_of(sentinels)
     of_sentinels["retry"] = Retry(NoBackoff(), 0)
     manager = Sentinel(sentinels.hosts, sentinel_kwargs=of_sentinels)  # type: ignore[no-untyped-call]
-    pool: Any = SentinelConnectionPool(sentinels.name, manager, **own, **options)  # type: ignore[no-untyped-call]
+    pool: Any = _PrimaryPool(sentinels.name, manager, **own, **options)  # type: ignore[no-untyped-call]
     client = redis.Redis(connection_pool=pool, single_connection_client=single_connection_client)
     client.auto_close_connection_pool = True
     return client
@@ -56,7 +76,9 @@ def async_redis_client(url: str, **options: Any) -> redis.asyncio.Redis:
     own, of_sentinels = _options_of(sentinels)
     of_sentinels["retry"] = AsyncRetry(NoBackoff(), 0)
     manager = AsyncSentinel(sentinels.hosts, sentinel_kwargs=of_sentinels)  # type: ignore[no-untyped-call]
-    client: redis.asyncio.Redis = manager.master_for(sentinels.name, **own, **options)
+    client: redis.asyncio.Redis = manager.master_for(
+        sentinels.name, connection_pool_class=_AsyncPrimaryPool, **own, **options
+    )
     return client
 
 

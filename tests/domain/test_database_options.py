@@ -43,7 +43,7 @@ class _Setting(NamedTuple):
     setting: NotNull[str]
 
 
-_SETTINGS = Statement(_Setting, "SELECT name::text, setting FROM pg_settings")
+SETTINGS = Statement(_Setting, "SELECT name::text, setting FROM pg_settings")
 
 
 class _Slept(NamedTuple):
@@ -72,7 +72,7 @@ def sessions(url: str) -> Iterator[tuple[str, dict[str, str]]]:
                 yield name, dict(named(connection).execute(query).fetchall())
             with database.by_key() as connection:
                 yield f"{name} by key", dict(named(connection).execute(query).fetchall())
-    yield "serving in an event loop", dict(asked(url, Query(_SETTINGS, (), list)))
+    yield "serving in an event loop", dict(asked(url, Query(SETTINGS, (), list)))
     with connected(url) as connection:
         yield "command", dict(named(connection).execute(query).fetchall())
     with engine(url).connect() as migrating:
@@ -172,7 +172,7 @@ def test_the_idle_connections_of_a_silent_server_are_not_tried_one_after_another
 
 
 def test_an_event_loop_does_not_wait_for_a_silent_server_and_works_when_it_is_back(urls: dict[str, str]) -> None:
-    query = Query(_SETTINGS, (), len)
+    query = Query(SETTINGS, (), len)
 
     async def scenario() -> None:
         async with AsyncDatabase(urls["unix"], limits=BRISK, timeout_seconds=1) as database:
