@@ -41,7 +41,7 @@ def running_program(argv: Sequence[str], port: int, log: Path, *, user: str | No
         account = pwd.getpwnam(user)
         own = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
     with log.open("ab") as output:
-        process = subprocess.Popen(argv, stdout=output, stderr=subprocess.STDOUT, **own)  # type: ignore[call-overload]
+        process = subprocess.Popen(argv, stdout=output, stderr=subprocess.STDOUT, **own)
     try:
         eventually(lambda: process.poll() is not None or accepts(port), bool, 20, f"{argv[0]} on port {port}")
         assert process.poll() is None, log.read_text()[-2000:]

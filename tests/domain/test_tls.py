@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import psycopg
 import pytest
@@ -84,7 +85,7 @@ def postgres(authority: Authority) -> Iterator[int]:
     with TemporaryDirectory(prefix="fuelroute-tls-data-") as name:
         data = Path(name) / "data"
         account = pwd.getpwnam(user) if os.getuid() == 0 else None
-        own = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []} if account else {}
+        own: dict[str, Any] = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []} if account else {}
         if account is not None:
             os.chown(name, account.pw_uid, account.pw_gid)
         subprocess.run(

@@ -52,7 +52,7 @@ class Watched:
 
 def _asked_to_fail_over(sentinel: redis.Redis) -> bool:
     try:
-        return bool(sentinel.execute_command("SENTINEL FAILOVER jobs"))
+        return bool(sentinel.execute_command("SENTINEL FAILOVER jobs"))  # type: ignore[no-untyped-call]
     except redis.ResponseError:  # one is under way, or no good replica is known yet
         return False
 
