@@ -30,14 +30,12 @@ from domain.database_options import (
     ANY_TABLE,
     AS_SERVICE,
     BY_KEY,
-    CLIENT_OPTIONS,
     COMMANDING,
     CONNECTION_SECONDS,
     WORKING,
     TimeLimits,
     milliseconds,
     pool_options,
-    server_options,
     transaction_settings,
 )
 from domain.encoding import write
@@ -425,8 +423,8 @@ def open_session(
     """A connection outside of the pools; `more` are settings of the server for it. One to a pooler gets no settings.
     Raises psycopg.Error."""
     patience = CONNECTION_SECONDS if has_several_hosts(url) else _SESSION_SECONDS
-    options = {} if pooled else {"options": server_options(limits, **ANY_TABLE, **more)}
-    session = PooledConnection.connect(url, autocommit=True, connect_timeout=patience, **options, **CLIENT_OPTIONS)
+    options = pool_options(limits, ANY_TABLE | more, pooled=pooled) | {"connect_timeout": patience}
+    session = PooledConnection.connect(url, **options)
     session.url, session.patience_seconds = url, limits.patience_seconds
     clock.read(session)
     session.autocommit = autocommit

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -322,11 +323,15 @@ def main() -> int:
     if unknown:
         print(f"rehearse: no such fault: {', '.join(unknown)}; choose from {names}", file=sys.stderr)
         return 2
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was made is removed then, too
     folder = Path(tempfile.mkdtemp(prefix="fuelroute-cluster-"))
     folder.chmod(0o755)  # the servers run as users of their own
     try:
         check_programs()
         results = rehearse(arguments.faults or list(FAULTS), folder)
+    except KeyboardInterrupt:
+        print(f"rehearse: interrupted; the logs stay in {folder}", file=sys.stderr)
+        return 130
     except (FuelrouteError, TimeoutError) as error:
         print(f"rehearse: {error}; the logs stay in {folder}", file=sys.stderr)
         return 1
