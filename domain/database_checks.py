@@ -1,4 +1,4 @@
-"""What a process asks of PostgreSQL before it starts: does each address lead to what the process needs there? A fault
+"""The questions of a process to PostgreSQL before it starts: does each address lead to what it needs there? A fault
 ends the start with one sentence that says what to do; what only deserves attention is logged."""
 
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Which of several hosts of a database's address is asked first: the one that took changes last. So a machine that is
+"""The order in which several hosts of an address are asked: first the one that took changes last. So a machine that is
 away costs a process its time-out once, not at each new connection."""
 
 from psycopg import ConnectionInfo

@@ -45,7 +45,7 @@ class Load:
     accepted: set[str] = field(default_factory=set)
     """The externalIds of all pushes that were answered 2xx."""
     journeys: set[str] = field(default_factory=set)
-    """Those whose truck has been seen at the first stop: each driver gets one message."""
+    """The ones whose truck has been seen at the first stop: each driver gets one message."""
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -127,7 +127,7 @@ class Load:
             await asyncio.sleep(1)
 
     def since(self, started: float) -> "Outage":
-        """What the callers met since a time of the monotonic clock."""
+        """The outage that the callers met since a time of the monotonic clock."""
         seen = sorted(one for one in self.answers if one.at >= started)
         good = [started, *(one.at for one in seen if one.status.startswith("2")), time.monotonic()]
         gap = max(later - earlier for earlier, later in itertools.pairwise(good))

@@ -264,7 +264,7 @@ def make_company(cluster: Cluster, message_url: str) -> list[str]:
 
 
 def verdict(here: Rehearsal) -> dict[str, Any]:
-    """What is lost and what came twice, once everything is quiet."""
+    """Count lost and doubled pushes and messages, once everything is quiet."""
     here.until(here.is_empty, "empty queues")
     with psycopg.connect(here.cluster.direct_url) as connection:
         stored = {row[0] for row in connection.execute("SELECT external_id FROM routes").fetchall()}

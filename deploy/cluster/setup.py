@@ -64,13 +64,13 @@ class Cluster:
 
     @property
     def database_url(self) -> str:
-        """Through HAProxy and PgBouncer."""
+        """The way through HAProxy and PgBouncer."""
         user = f"fuelroute:{self.passwords['service_password']}"
         return f"postgresql://{user}@{self.balancer.address}:6432/fuelroute"
 
     @property
     def direct_url(self) -> str:
-        """To the primary among the database machines."""
+        """The primary among the database machines."""
         hosts = ",".join(f"{one.address}:5432" for one in self.databases)
         user = f"fuelroute:{self.passwords['service_password']}"
         return f"postgresql://{user}@{hosts}/fuelroute?target_session_attrs=read-write"
@@ -140,7 +140,7 @@ class Cluster:
             machine.start("sentinel", ["redis-server", str(self.render(machine, "sentinel.conf")), "--sentinel"])
 
     def _make_roles(self) -> None:
-        """What an administrator of the database does once."""
+        """Make the roles and the database, as an administrator does once."""
         primary = self.primary()
         assert primary is not None  # noqa: S101 (the caller has waited for it)
         password = self.passwords["service_password"]
