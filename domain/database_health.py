@@ -37,12 +37,16 @@ _GOES_AWAY = (AdminShutdown, CrashShutdown, CannotConnectNow)
 """The errors of a server that stops or starts, before it closes the connection."""
 
 
+_CONNECTION_LOST = "08"
+"""The class of errors with which a pooler says that it has lost the server, or found none in time."""
+
+
 def is_away(error: BaseException) -> bool:
     """True if the error means that PostgreSQL cannot be reached, stops or is silent, or that the connection broke.
     False where the server itself refused something."""
     return isinstance(error, _GOES_AWAY) or (
         isinstance(error, psycopg.OperationalError)
-        and error.sqlstate is None
+        and (error.sqlstate is None or error.sqlstate.startswith(_CONNECTION_LOST))
         and not isinstance(error, PipelineAborted)  # a statement before it was refused
     )
 

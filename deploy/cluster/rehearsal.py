@@ -309,6 +309,19 @@ def rehearse(names: Sequence[str], folder: Path) -> dict[str, Any]:
     return {**about, "faults": [one._asdict() for one in results], "in_all": found}
 
 
+def as_table(results: dict[str, Any]) -> str:
+    """The results as README.md shows them."""
+    lines = [
+        "| fault | seconds without a 2xx | pushes, of them failed | queues empty after | whole again after mending | |",
+        "|---|---|---|---|---|---|",
+    ]
+    for one in results["faults"]:
+        failed = ", ".join(f"{count} x {status}" for status, count in sorted(one["failures"].items())) or "none"
+        figures = f"{one['seconds_without_2xx']} | {one['pushes']}: {failed} | {one['seconds_until_empty']} s"
+        lines.append(f"| `{one['fault']}` | {figures} | {one['seconds_until_whole']} s | {one['remark']} |")
+    return "\n".join(lines)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="deploy/cluster/rehearse", description=__doc__)
     names = ", ".join(FAULTS)
@@ -335,6 +348,7 @@ def main() -> int:
     except (FuelrouteError, TimeoutError) as error:
         print(f"rehearse: {error}; the logs stay in {folder}", file=sys.stderr)
         return 1
+    print(as_table(results))
     if arguments.output is not None:
         arguments.output.write_text(json.dumps(results, indent=2) + "\n")
     if arguments.keep:

@@ -130,3 +130,9 @@ def test_a_missing_server_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "glob", lambda *_: iter(()))
     with pytest.raises(rehearsal.CannotRehearse, match="apt-get install postgresql"):
         postgres_programs()
+
+
+def test_results_are_a_table() -> None:
+    row = rehearsal.Result("switchover", 1.5, 40, {"503": 2, "500": 1}, 6.0, 0.1, "db1 -> db2")
+    table = rehearsal.as_table({"faults": [row._asdict()]})
+    assert table.splitlines()[2] == "| `switchover` | 1.5 | 40: 1 x 500, 2 x 503 | 6.0 s | 0.1 s | db1 -> db2 |"

@@ -18,6 +18,7 @@ from deploy.embedded import running
 from domain.async_database import AsyncDatabase
 from domain.database import Connection, Database, DatabaseProblem
 from domain.database_checks import check_server, check_servers
+from domain.database_health import is_away
 from domain.database_options import SERVING, TimeLimits
 from domain.lifecycle import Environment
 from domain.migrations import migrate
@@ -199,6 +200,22 @@ def test_a_pooler_that_splits_transactions_is_refused(server: str) -> None:
         pytest.raises(DatabaseProblem, match="FUELROUTE_DATABASE_URL"),
     ):
         check_servers(Pooler(server, port).settings)
+
+
+def test_a_server_that_the_pooler_cannot_reach_in_time_is_away(server: str) -> None:
+    """An import that fails so is no fault of its route."""
+    with (
+        bouncing(server, default_pool_size=1, query_wait_timeout=1) as port,
+        Pooler(server, port).database() as database,
+    ):
+        with database.transaction() as holder:
+            SEEN.one(holder)  # holds the only session
+            with pytest.raises(psycopg.OperationalError) as failure, database.by_key() as connection:
+                SEEN.one(connection)
+        assert failure.value.sqlstate is not None
+        assert is_away(failure.value)
+        with database.by_key() as connection:
+            SEEN.one(connection)
 
 
 def test_the_whole_service_works_behind_a_pooler(server: str, tmp_path: Path) -> None:
