@@ -22,7 +22,7 @@ from deploy.cluster.machines import OUTSIDE
 PUSHES_PER_SECOND = 19
 JOURNEYS_PER_SECOND = 1
 TRUCKS = 2_000
-_ANSWER_SECONDS = 10.0
+ANSWER_SECONDS = 10.0
 _START = {"name": "Joliet terminal", "latitude": 41.462, "longitude": -88.125}
 _END = {"name": "Port Newark", "latitude": 40.695, "longitude": -74.155}
 
@@ -61,7 +61,7 @@ class Load:
 
     async def _run(self) -> None:
         limits = httpx.Limits(max_keepalive_connections=20)
-        async with httpx.AsyncClient(base_url=self.url, timeout=_ANSWER_SECONDS, limits=limits) as client:
+        async with httpx.AsyncClient(base_url=self.url, timeout=ANSWER_SECONDS, limits=limits) as client:
             tasks: set[asyncio.Task[object]] = set()
             began, number = time.monotonic(), 0
             while not self._stop.is_set():

@@ -3,6 +3,7 @@
 Needs root. Everything that is made here has a name that begins with `fr-`, and is removed at the end.
 """
 
+import fcntl
 import os
 import subprocess
 import time
@@ -11,11 +12,19 @@ from contextlib import suppress
 from pathlib import Path
 
 from deploy.processes import Child, Spec
+from domain.errors import FuelrouteError
 
 BRIDGE = "fr-bridge"
 NETWORK = "10.77.0.0/24"
 OUTSIDE = "10.77.0.1"
 """The bridge itself: where the callers stand, and the message gateway."""
+
+
+_LOCK = Path("/run/fuelroute-cluster.lock")
+
+
+class CannotRehearse(FuelrouteError):
+    """Something that the rehearsal needs is missing."""
 
 
 def command(*argv: str, check: bool = True) -> str:
@@ -115,6 +124,12 @@ class Network:
     """The bridge between the machines."""
 
     def __enter__(self) -> "Network":
+        self._lock = _LOCK.open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.close()
+            raise CannotRehearse("another rehearsal runs on this machine: wait for its end") from None
         remove_leftovers()
         command("ip", "link", "add", BRIDGE, "type", "bridge")
         command("ip", "addr", "add", f"{OUTSIDE}/24", "dev", BRIDGE)
@@ -123,6 +138,7 @@ class Network:
 
     def __exit__(self, *_: object) -> None:
         command("ip", "link", "del", BRIDGE, check=False)
+        self._lock.close()
 
 
 def remove_leftovers() -> None:

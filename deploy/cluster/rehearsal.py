@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import psycopg
 import redis
 
-from deploy.cluster.load import TRUCKS, Gateway, Load
-from deploy.cluster.machines import Machine, command, wait_for
-from deploy.cluster.setup import PROCESSES, CannotRehearse, Cluster, check_programs, running_cluster, status_of
+from deploy.cluster.load import ANSWER_SECONDS, TRUCKS, Gateway, Load
+from deploy.cluster.machines import CannotRehearse, Machine, command, wait_for
+from deploy.cluster.setup import PROCESSES, Cluster, check_programs, running_cluster, status_of
 from domain.errors import FuelrouteError
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import QUEUES
@@ -29,6 +29,8 @@ from domain.queue.redis_clients import redis_client
 
 _STEADY_SECONDS = 8
 _LONGEST_SECONDS = 120
+_LEAST_SECONDS = ANSWER_SECONDS + 5
+"""The time after a fault that is looked at: a push that was under way may fail only when its caller's patience ends."""
 _STATIONS = Path(__file__).parents[1] / "demo" / "stations.csv"
 
 
@@ -91,6 +93,7 @@ class Rehearsal:
         self.pause(_STEADY_SECONDS)
         started = time.monotonic()
         remark = fault(self)
+        self.pause(started + _LEAST_SECONDS - time.monotonic())
         self.until(lambda: self.answers_again(started), "answers 2xx")
         outage = self.load.since(started)
         self.until(self.is_empty, "empty queues")
@@ -238,7 +241,7 @@ def _redis_primary(here: Rehearsal, skip: Machine | None = None) -> str:
     for machine in here.cluster.queues:
         if machine is not skip:
             with redis_client(f"redis://{machine.address}:26379") as sentinel, suppress(redis.RedisError):
-                return str(sentinel.sentinel_get_master_addr_by_name("fuelroute")[0])
+                return bytes(sentinel.sentinel_get_master_addr_by_name("fuelroute")[0]).decode()
     return ""
 
 

@@ -14,8 +14,7 @@ from string import Template
 
 import psycopg
 
-from deploy.cluster.machines import NETWORK, Machine, Network, command, wait_for
-from domain.errors import FuelrouteError
+from deploy.cluster.machines import NETWORK, CannotRehearse, Machine, Network, command, wait_for
 from domain.visibility import SERVICE_ROLE
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -35,10 +34,6 @@ PROCESSES: Mapping[str, tuple[str, ...]] = {
     "scheduler": ("scheduler",),
 }
 """The processes of an application machine."""
-
-
-class CannotRehearse(FuelrouteError):
-    """Something that the rehearsal needs is missing."""
 
 
 class Cluster:

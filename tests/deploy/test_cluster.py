@@ -12,6 +12,7 @@ import yaml
 
 from deploy.cluster import rehearsal
 from deploy.cluster.load import Answer, Gateway, Load
+from deploy.cluster.machines import Network
 from deploy.cluster.setup import PROCESSES, TEMPLATES, Cluster, environment_of, postgres_programs
 from domain.addresses import postgres_address, redis_address
 from domain.queue.jobs import QUEUES
@@ -136,3 +137,13 @@ def test_results_are_a_table() -> None:
     row = rehearsal.Result("switchover", 1.5, 40, {"503": 2, "500": 1}, 6.0, 0.1, "db1 -> db2")
     table = rehearsal.as_table({"faults": [row._asdict()]})
     assert table.splitlines()[2] == "| `switchover` | 1.5 | 40: 1 x 500, 2 x 503 | 6.0 s | 0.1 s | db1 -> db2 |"
+
+
+def test_two_rehearsals_do_not_run_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second would take the machines of the first for leftovers."""
+    monkeypatch.setattr("deploy.cluster.machines._LOCK", tmp_path / "lock")
+    monkeypatch.setattr("deploy.cluster.machines.command", lambda *_, **__: "")
+    with Network(), pytest.raises(rehearsal.CannotRehearse, match="another rehearsal runs"), Network():
+        pass
+    with Network():
+        pass
