@@ -16,7 +16,7 @@ from deploy.backups.archive import ArchiveUnusable, archive_spec, end_archive, s
 from deploy.embedded import DataFolder, EmbeddedPostgres, EmbeddedRedis
 from deploy.processes import Spec, StopRequested, Supervisor
 from deploy.terminal import Terminal
-from domain.database import check_server
+from domain.database_checks import check_servers
 from domain.migrations import migrate
 from domain.queue.jobs import QUEUES
 from domain.queue.redis_clients import check_redis
@@ -50,7 +50,7 @@ def run_stack(settings: Settings, *, demo: bool, screen: Terminal) -> int:
         _stop_on_signals(supervisor)
         metrics_ports = settings.metrics_ports_of(len(_PROCESSES))
         database_url, redis_url = _start_servers(settings, data, supervisor, servers, screen)
-        screen.print(f"schema is at revision {migrate(database_url)}", highlight=False)
+        screen.print(f"schema is at revision {migrate(settings.database_direct_url or database_url)}", highlight=False)
         running = settings.model_copy(
             update={"database_url": database_url, "redis_url": redis_url, **_free_ports(settings)}
         )
@@ -126,7 +126,7 @@ def _start_servers(
     """Checks the servers that the settings name, and starts embedded ones where they name none. Each that is started
     is added to `servers`. Returns the URLs of PostgreSQL and Redis."""
     if settings.database_url is not None:
-        check_server(settings.database_url)
+        check_servers(settings)
     if settings.redis_url is not None:
         check_redis(settings.redis_url)
 
@@ -178,7 +178,9 @@ def _environment(running: Settings, data: Path) -> dict[str, str]:
     """The variables by which the processes find the servers and their own ports."""
     return {
         "FUELROUTE_DATABASE_URL": running.require_database_url(),
+        "FUELROUTE_DATABASE_URL_FILE": "",  # read already; a variable and its file exclude each other
         "FUELROUTE_REDIS_URL": running.require_redis_url(),
+        "FUELROUTE_REDIS_URL_FILE": "",
         "FUELROUTE_DATA": str(data),
         "FUELROUTE_HOST": running.host,
         "FUELROUTE_PORT": str(running.port),

@@ -6,14 +6,22 @@ and tell that it does not answer. So an address that may be mistyped is refused 
 A server's library is loaded with the check of its address: a command that uses neither server starts without them.
 """
 
+import ipaddress
 import re
+from contextlib import suppress
+from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 _IN_PASSWORDS = "in a password write %40 for @, %2F for /, %3A for :, %3F for ?, %23 for #, %25 for %"
 _REDIS_OPTIONS = re.compile(
     "connection_class|db|host|port|path|username|password|protocol|client_name|timeout|max_connections|health_check_interval|"
-    "retry_on_timeout|(ssl|socket)_[a-z_]+"
+    "retry_on_timeout|sentinel_(username|password)|(ssl|socket)_[a-z_]+"
 )
+_SENTINELS = re.compile(
+    r"(?P<scheme>rediss?)\+sentinel://(?P<user>[^@/?#]*@)?(?P<hosts>[^@/?#]+)/(?P<name>[\w.:-]+)"
+    r"(?P<database>/\d*)?(?P<query>\?[^#]*)?"
+)
+_SENTINEL_PORT = 26379
 
 
 def postgres_address(url: str) -> str:
@@ -33,17 +41,31 @@ def postgres_address(url: str) -> str:
     ports = parts.get("port", "").split(",")
     if any("@" in part for part in of_the_server) or not all(port.isdecimal() or not port for port in ports):
         raise wrong
+    hosts = (parts.get("host") or parts.get("hostaddr", "")).split(",")
+    if len(hosts) > 1 and len(ports) not in (1, len(hosts)):
+        raise ValueError("give one port for all hosts, or one for each: postgresql://host1:5432,host2:5432/database")
+    if len(hosts) > 1 and parts.get("target_session_attrs") not in ("read-write", "primary"):
+        raise ValueError("an address with several hosts needs target_session_attrs=read-write: only one takes changes")
     return url
 
 
 def redis_address(url: str) -> str:
-    """`url` itself, as redis-py reads it. Raises ValueError."""
+    """`url` itself, as redis-py reads it, or one that names Sentinels. Raises ValueError."""
     wrong = ValueError(
         "this is no address of a Redis: write redis://host:6379/0, and before the host a colon, the password and an @; "
         + _IN_PASSWORDS
     )
     from redis.connection import parse_url
 
+    if "+sentinel:" in url.partition("//")[0]:
+        sentinels = sentinel_address(url)
+        if sentinels is None:
+            raise ValueError(
+                "this is no address of Sentinels: write redis+sentinel://host1:26379,host2:26379/NAME/0, where NAME is"
+                " what they call the primary, and before the hosts a colon, the password and an @; " + _IN_PASSWORDS
+            )
+        redis_address(sentinels.plain)
+        return url
     parts = _split(url, wrong)
     if parts.scheme == "unix":
         good = parts.path.startswith("/") and (not parts.netloc or parts.netloc.endswith("@"))
@@ -59,6 +81,41 @@ def redis_address(url: str) -> str:
     if not good or not all("=" in pair for pair in pairs) or not all(map(_REDIS_OPTIONS.fullmatch, options)):
         raise wrong
     return url
+
+
+class SentinelAddress(NamedTuple):
+    """An address `redis+sentinel://:password@host1:26379,host2:26379/NAME/0`."""
+
+    hosts: list[tuple[str, int]]
+    name: str
+    """The primary's name."""
+    plain: str
+    """The address of the first host as that of a Redis, with password, database and options."""
+
+
+def sentinel_address(url: str) -> SentinelAddress | None:
+    """The parts of an address that names Sentinels. None for any other address."""
+    found = _SENTINELS.fullmatch(url)
+    if found is None:
+        return None
+    hosts = []
+    with suppress(ValueError):
+        for one in found["hosts"].split(","):
+            parts = urlsplit(f"//{one}")
+            if not parts.hostname:
+                return None
+            hosts.append((parts.hostname, parts.port or _SENTINEL_PORT))
+        first = found["hosts"].split(",")[0]
+        rest = f"{found['database'] or ''}{found['query'] or ''}"
+        return SentinelAddress(hosts, found["name"], f"{found['scheme']}://{found['user'] or ''}{first}{rest}")
+    return None
+
+
+def is_local(host: str) -> bool:
+    """True for a socket and for an address of this machine alone."""
+    with suppress(ValueError):
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    return host in ("", "localhost") or host.startswith(("/", "@"))
 
 
 def http_address(url: str) -> str:

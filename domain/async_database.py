@@ -7,20 +7,30 @@ thread or a worker.
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import psycopg
 from psycopg.abc import RV, PQGen
+from psycopg.errors import ReadOnlySqlTransaction
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from domain import clock
 from domain.database import RECONNECT_SECONDS
-from domain.database_health import CHECK_SECONDS, IDLE_SECONDS, ServerHealth, ServerSilent, has_unread_data, is_away
-from domain.database_options import BY_KEY, SERVING, TimeLimits, pool_options
+from domain.database_health import (
+    CHECK_SECONDS,
+    IDLE_SECONDS,
+    ServerHealth,
+    ServerReadOnly,
+    ServerSilent,
+    has_unread_data,
+    is_away,
+)
+from domain.database_hosts import note_primary, primary_first
+from domain.database_options import AS_SERVICE, BY_KEY, SERVING, TimeLimits, pool_options, transaction_settings
 from domain.psycopg_internals import WaitTimeout
 from domain.settings import Settings
 from domain.statements import Command, Query
-from domain.visibility import NOTHING, Visibility, set_visibility_async
+from domain.visibility import NOTHING, Visibility, set_locally_async, set_visibility_async, visibility_settings
 
 Answer = TypeVar("Answer")
 
@@ -32,6 +42,13 @@ class AsyncPooledConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
     made_at = used_at = 0.0
     visible: Visibility | None = NOTHING
     """The rows that its statements see. None: it is not known."""
+
+    @classmethod
+    async def connect(cls, conninfo: str = "", **options: Any) -> Self:
+        """Connects to the first of several hosts that answers, the last primary before the others."""
+        connection = await super().connect(primary_first(conninfo), **options)
+        note_primary(conninfo, connection.info)
+        return connection
 
     async def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
         """Raises ServerSilent and closes the connection: a late answer would belong to no statement any more."""
@@ -48,13 +65,24 @@ class AsyncDatabase:
     """The connections of one event loop to one PostgreSQL."""
 
     def __init__(
-        self, url: str, *, pool_size: int = 8, timeout_seconds: float = 3, limits: TimeLimits = SERVING
+        self,
+        url: str,
+        *,
+        pool_size: int = 8,
+        timeout_seconds: float = 3,
+        limits: TimeLimits = SERVING,
+        pooled: bool = False,
     ) -> None:
         """The connections are behind the second wall: a query sees what its caller names, and else nothing.
 
         A caller waits at most `timeout_seconds` for a connection. After one caller has waited in vain, all others
-        wait for hardly a second. So the callers in line do not wait as long again."""
+        wait for hardly a second. So the callers in line do not wait as long again.
+
+        `pooled`: `url` leads to a pooler in transaction mode."""
         self._limits = limits
+        self._pooled = pooled
+        settings = BY_KEY | AS_SERVICE
+        self._settings = transaction_settings(limits, settings)
         self._health = ServerHealth()
         self._pool = AsyncConnectionPool(
             url,
@@ -62,7 +90,7 @@ class AsyncDatabase:
             max_size=pool_size,
             timeout=timeout_seconds,
             connection_class=AsyncPooledConnection,
-            kwargs=pool_options(limits, BY_KEY, as_service=True),
+            kwargs=pool_options(limits, settings, pooled=pooled),
             configure=self._configure,
             check=self._check,  # a restarted server costs nobody a request
             reconnect_timeout=RECONNECT_SECONDS,
@@ -71,11 +99,12 @@ class AsyncDatabase:
         )
 
     @classmethod
-    def of(cls, settings: Settings) -> "AsyncDatabase":
+    def of(cls, settings: Settings, *, pool_size: int | None = None) -> "AsyncDatabase":
         return cls(
             settings.require_database_url(),
-            pool_size=settings.database_pool_size,
+            pool_size=pool_size or settings.database_pool_size,
             timeout_seconds=settings.database_timeout_seconds,
+            pooled=settings.is_pooled,
         )
 
     async def __aenter__(self) -> "AsyncDatabase":
@@ -114,6 +143,12 @@ class AsyncDatabase:
         """A connection for one statement, which sees what is `visible`. A connection that shows the same already costs
         nothing more. Any other is told in the same round trip, and in the same transaction."""
         async with self._borrowed() as connection:
+            if self._pooled:
+                # the transaction brings its settings along; it outlives the pipeline, see `Database`
+                async with connection.transaction(), connection.pipeline():
+                    await set_locally_async(connection, self._settings | visibility_settings(visible))
+                    yield connection
+                return
             if connection.visible == visible:
                 yield connection
                 return
@@ -138,6 +173,10 @@ class AsyncDatabase:
             async with self._pool.connection(timeout=seconds) as connection:
                 try:
                     yield connection
+                except ReadOnlySqlTransaction as error:
+                    await connection.close()
+                    await self._learn_from(ServerReadOnly(str(error)), connection)
+                    raise ServerReadOnly(str(error)) from error
                 except psycopg.OperationalError as error:
                     await self._learn_from(error, connection)
                     raise

@@ -2,33 +2,41 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 from uuid import UUID
 
 import msgspec
 import psycopg
 from psycopg.abc import RV, PQGen
-from psycopg.errors import LockNotAvailable
+from psycopg.errors import LockNotAvailable, ReadOnlySqlTransaction
 from psycopg.pq import TransactionStatus
 from psycopg.types.json import Jsonb, set_json_dumps, set_json_loads
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from domain import clock
-from domain.database_health import CHECK_SECONDS, IDLE_SECONDS, ServerHealth, ServerSilent, has_unread_data
+from domain.database_health import (
+    CHECK_SECONDS,
+    IDLE_SECONDS,
+    ServerHealth,
+    ServerReadOnly,
+    ServerSilent,
+    has_unread_data,
+)
+from domain.database_hosts import has_several_hosts, note_primary, primary_first, this_server
 from domain.database_options import (
     ANY_TABLE,
+    AS_SERVICE,
     BY_KEY,
-    CLIENT_OPTIONS,
     COMMANDING,
     CONNECTION_SECONDS,
     WORKING,
     TimeLimits,
     milliseconds,
     pool_options,
-    server_options,
+    transaction_settings,
 )
 from domain.encoding import write
 from domain.errors import FuelrouteError
@@ -36,7 +44,7 @@ from domain.lifecycle import Environment
 from domain.psycopg_internals import WaitTimeout
 from domain.settings import Settings
 from domain.statements import Command, Query, Statement
-from domain.visibility import NOTHING, Visibility, set_visibility
+from domain.visibility import NOTHING, Visibility, set_locally, set_visibility, visibility_settings
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 """A connection inside a transaction; times come in UTC. Rows are typed by the statements."""
@@ -51,9 +59,6 @@ class Tenant(NamedTuple):
 
     company_id: UUID
     environment: Environment
-
-
-MIN_VERSION = 150000  # NULLS NOT DISTINCT
 
 
 MIGRATION_LOCKS = 0x66756C01
@@ -71,6 +76,9 @@ set_json_loads(msgspec.json.decode)
 RECONNECT_SECONDS = 0.25
 """A server that refuses connections is asked again after so long, while a caller waits."""
 
+
+_SESSION_SECONDS = 5
+"""The time that opening a session of its own may take, where there is only one host to ask."""
 
 _PROBE_SECONDS = 5.0
 """After so long a wait, another connection is opened to see whether the server answers at all."""
@@ -90,6 +98,13 @@ class PooledConnection(psycopg.Connection[tuple[Any, ...]]):
     visible: Visibility | None = NOTHING
     """The rows that its statements see outside of transactions, as `by_key` set it last. None: it is not known."""
 
+    @classmethod
+    def connect(cls, conninfo: str = "", **options: Any) -> Self:
+        """Connects to the first of several hosts that answers, the last primary before the others."""
+        connection = super().connect(primary_first(conninfo), **options)
+        note_primary(conninfo, connection.info)
+        return connection
+
     def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
         """Raises ServerSilent and closes the connection: a late answer would belong to no statement any more."""
         if timeout is not None:
@@ -107,7 +122,7 @@ class PooledConnection(psycopg.Connection[tuple[Any, ...]]):
 
     def _server_answers(self) -> bool:
         try:
-            psycopg.connect(self.url, connect_timeout=CONNECTION_SECONDS).close()
+            psycopg.connect(this_server(self.url, self.info), connect_timeout=CONNECTION_SECONDS).close()
         except psycopg.errors.ConnectionTimeout:
             return False
         except psycopg.Error:  # a refusal is an answer
@@ -127,13 +142,19 @@ class Database:
         limits: TimeLimits = WORKING,
         fail_fast: bool = False,
         visible: Callable[[], Visibility] | None = None,
+        pooled: bool = False,
     ) -> None:
         """A caller waits `timeout_seconds` for a connection. With `fail_fast`, after one has waited in vain, all others
         hardly wait for a second, so those that stood in line do not wait as long again.
 
         `visible` puts the connections behind the second wall. It tells what a transaction sees that does not say so
-        itself. None: the connections are the owner's and see everything."""
+        itself. None: the connections are the owner's and see everything.
+
+        `pooled`: `url` leads to a pooler in transaction mode."""
         self.url = url
+        self._pooled = pooled
+        service = {} if visible is None else AS_SERVICE
+        self._any_table, self._by_key = ANY_TABLE | service, BY_KEY | service
         self._limits = limits
         self._fail_fast = fail_fast
         self._visible = visible
@@ -145,14 +166,14 @@ class Database:
                 max_size=pool_size,
                 timeout=timeout_seconds,
                 connection_class=PooledConnection,
-                kwargs=pool_options(limits, more, as_service=visible is not None),
+                kwargs=pool_options(limits, more, pooled=pooled),
                 configure=self._configure,
                 check=self._check,  # a restarted server costs nobody a request
                 reconnect_timeout=RECONNECT_SECONDS,
                 reconnect_failed=_connect_again,
                 open=False,
             )
-            for more in (ANY_TABLE, BY_KEY)
+            for more in (self._any_table, self._by_key)
         )
 
     @classmethod
@@ -163,14 +184,17 @@ class Database:
         *,
         fail_fast: bool = False,
         visible: Callable[[], Visibility] | None = None,
+        pool_size: int | None = None,
     ) -> "Database":
+        """The owner of the tables gets sessions of its own; only connections behind the second wall may be pooled."""
         return cls(
-            settings.require_database_url(),
-            pool_size=settings.database_pool_size,
+            settings.require_direct_url() if visible is None else settings.require_database_url(),
+            pool_size=pool_size or settings.database_pool_size,
             timeout_seconds=settings.database_timeout_seconds,
             limits=limits,
             fail_fast=fail_fast,
             visible=visible,
+            pooled=visible is not None and settings.is_pooled,
         )
 
     def __enter__(self) -> "Database":
@@ -193,11 +217,7 @@ class Database:
         psycopg.errors.LockNotAvailable or QueryCanceled beyond the limits.
         """
         with self._borrowed(self._pool) as connection, connection.transaction():
-            if snapshot:
-                _SNAPSHOT.execute(connection)
-            if limits is not None:
-                _limit(connection, limits)
-            self._show(connection, visible)
+            self._prepare(connection, self._any_table, visible, snapshot, limits)
             yield connection
 
     @contextmanager
@@ -207,15 +227,18 @@ class Database:
         """A transaction of statements that find their rows by key. They go out together until the first result is
         read: fewer round trips, but no COPY. Raises the same errors as `transaction`."""
         with self._borrowed(self._pool_by_key) as connection:
+            if self._pooled:
+                # psycopg ends a pipeline with a Flush. PgBouncer gives a session of the server to whoever sends one
+                # outside of a transaction, and keeps it there: there is no answer that would end it
+                with connection.transaction(), connection.pipeline():
+                    self._prepare(connection, self._by_key, visible, snapshot, limits)
+                    yield connection
+                return
             try:
                 with connection.pipeline():
                     # psycopg's own transaction would wait for an answer before the first statement and after the last
                     _BEGIN.execute(connection)
-                    if snapshot:
-                        _SNAPSHOT.execute(connection)
-                    if limits is not None:
-                        _limit(connection, limits)
-                    self._show(connection, visible)
+                    self._prepare(connection, self._by_key, visible, snapshot, limits)
                     yield connection
                     _COMMIT.execute(connection)
             except BaseException:
@@ -226,7 +249,11 @@ class Database:
     @contextmanager
     def by_key(self, visible: Visibility | None = None) -> Iterator[Connection]:
         """A connection for single statements by key. Each commits by itself, which saves the two round trips of a
-        transaction. Raises the same errors as `transaction`."""
+        transaction. Behind a pooler they are one. Raises the same errors as `transaction`."""
+        if self._pooled:
+            with self.transaction_by_key(visible) as connection:
+                yield connection
+            return
         with self._borrowed(self._pool_by_key) as connection:
             wanted = self._visibility(visible)
             if wanted != connection.visible:
@@ -235,8 +262,27 @@ class Database:
                 connection.visible = wanted
             yield connection
 
-    def _show(self, connection: PooledConnection, visible: Visibility | None) -> None:
+    def _prepare(
+        self,
+        connection: PooledConnection,
+        settings: Mapping[str, object],
+        visible: Visibility | None,
+        snapshot: bool,
+        limits: TimeLimits | None,
+    ) -> None:
+        """Set up the transaction that has just begun."""
         wanted = self._visibility(visible)
+        if snapshot:
+            _SNAPSHOT.execute(connection)
+        if limits is not None:
+            connection.patience_seconds = limits.patience_seconds
+        if self._pooled:
+            set_locally(
+                connection, transaction_settings(limits or self._limits, settings) | visibility_settings(wanted)
+            )
+            return
+        if limits is not None:
+            _limit(connection, limits)
         if wanted != connection.visible:
             set_visibility(connection, wanted)
 
@@ -253,6 +299,10 @@ class Database:
             with pool.connection(timeout=seconds) as connection:
                 try:
                     yield connection
+                except ReadOnlySqlTransaction as error:
+                    connection.close()
+                    self._learn_from(ServerReadOnly(str(error)), connection)
+                    raise ServerReadOnly(str(error)) from error
                 except psycopg.OperationalError as error:
                     self._learn_from(error, connection)
                     raise
@@ -312,7 +362,6 @@ _LIMIT = Statement(
 
 def _limit(connection: PooledConnection, limits: TimeLimits) -> None:
     """Set the limits of the open transaction."""
-    connection.patience_seconds = limits.patience_seconds
     seconds = (limits.statement_seconds, limits.lock_seconds, limits.idle_seconds)
     _LIMIT.execute(connection, [str(milliseconds(one)) for one in seconds])
 
@@ -355,28 +404,27 @@ def connected(url: str) -> Iterator[Connection]:
         raise DatabaseProblem("something else is at work on the same data: try again when it is done") from None
 
 
-def check_server(url: str) -> None:
-    """Raises DatabaseProblem, with one sentence that says what to do, unless `url` leads to a usable PostgreSQL."""
-    with _connect(url) as connection:
-        version = connection.info.server_version
-    if version < MIN_VERSION:
-        raise DatabaseProblem(f"PostgreSQL {version // 10000} is too old: Fuelroute needs version 15 or later")
-
-
 def _connect(url: str) -> Connection:
     try:
         return open_session(url, COMMANDING)
     except psycopg.Error as error:
-        reason = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise DatabaseProblem(
-            f"cannot reach PostgreSQL ({reason}): check FUELROUTE_DATABASE_URL and that the server runs"
-        ) from None
+        raise unreachable(error) from None
 
 
-def open_session(url: str, limits: TimeLimits, *, autocommit: bool = False, **more: object) -> PooledConnection:
-    """A connection outside of the pools; `more` are settings of the server for it. Raises psycopg.Error."""
-    options = server_options(limits, **ANY_TABLE, **more)
-    session = PooledConnection.connect(url, autocommit=True, connect_timeout=5, options=options, **CLIENT_OPTIONS)
+def unreachable(error: psycopg.Error, variable: str = "FUELROUTE_DATABASE_URL") -> DatabaseProblem:
+    """The problem of an address that leads to no usable PostgreSQL."""
+    reason = str(error).strip().partition("\n")[0] or type(error).__name__
+    return DatabaseProblem(f"cannot reach PostgreSQL ({reason}): check {variable} and that the server runs")
+
+
+def open_session(
+    url: str, limits: TimeLimits, *, autocommit: bool = False, pooled: bool = False, **more: object
+) -> PooledConnection:
+    """A connection outside of the pools; `more` are settings of the server for it. One to a pooler gets no settings.
+    Raises psycopg.Error."""
+    patience = CONNECTION_SECONDS if has_several_hosts(url) else _SESSION_SECONDS
+    options = pool_options(limits, ANY_TABLE | more, pooled=pooled) | {"connect_timeout": patience}
+    session = PooledConnection.connect(url, **options)
     session.url, session.patience_seconds = url, limits.patience_seconds
     clock.read(session)
     session.autocommit = autocommit

@@ -29,8 +29,16 @@ class ServerSilent(psycopg.OperationalError):
     """The server keeps its connections open but does not answer, not even to say that it has ended the statement."""
 
 
+class ServerReadOnly(psycopg.OperationalError):
+    """The server is a standby: it was the primary once, or never. Another one takes the changes now."""
+
+
 _GOES_AWAY = (AdminShutdown, CrashShutdown, CannotConnectNow)
 """The errors of a server that stops or starts, before it closes the connection."""
+
+
+_CONNECTION_LOST = "08"
+"""The class of errors with which a pooler says that it has lost the server, or found none in time."""
 
 
 def is_away(error: BaseException) -> bool:
@@ -38,7 +46,7 @@ def is_away(error: BaseException) -> bool:
     False where the server itself refused something."""
     return isinstance(error, _GOES_AWAY) or (
         isinstance(error, psycopg.OperationalError)
-        and error.sqlstate is None
+        and (error.sqlstate is None or error.sqlstate.startswith(_CONNECTION_LOST))
         and not isinstance(error, PipelineAborted)  # a statement before it was refused
     )
 

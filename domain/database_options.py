@@ -81,33 +81,42 @@ A table that was empty then is also read whole for each row of a batch, if the p
 batch from its own side: by LATERAL with OFFSET 0, or, where a statement updates, with `key = ANY(...)` beside it."""
 
 
-def server_options(limits: TimeLimits, **more: object) -> str:
-    """The settings that a connection asks of the server. A machine that vanishes closes nothing: the server notices
-    within 25 s (`tcp_*`), in the middle of a statement too (`client_connection_check_interval`), and frees its locks.
-    """
+def transaction_settings(limits: TimeLimits, more: Mapping[str, object]) -> dict[str, str]:
+    """The server's settings for a transaction. They mean the same whether they are set for it or for its session."""
     wanted = {
         "timezone": "UTC",
         "jit": "off",  # no statement here runs long enough to be worth compiling
         "statement_timeout": milliseconds(limits.statement_seconds),
         "lock_timeout": milliseconds(limits.lock_seconds),
         "idle_in_transaction_session_timeout": milliseconds(limits.idle_seconds),
+        **more,
+    }
+    return {name: str(value) for name, value in wanted.items()}
+
+
+def server_options(limits: TimeLimits, **more: object) -> str:
+    """The settings that a connection asks of the server. A machine that vanishes closes nothing: the server notices
+    within 25 s (`tcp_*`), in the middle of a statement too (`client_connection_check_interval`), and frees its locks.
+    """
+    wanted = {
+        **transaction_settings(limits, more),
         "client_connection_check_interval": milliseconds(5),
         "tcp_keepalives_idle": 10,
         "tcp_keepalives_interval": 5,
         "tcp_keepalives_count": 3,
         "tcp_user_timeout": milliseconds(25),
-        **more,
     }
     return " ".join(f"-c {name}={value}" for name, value in wanted.items())
 
 
-def pool_options(limits: TimeLimits, more: Mapping[str, object], *, as_service: bool = False) -> dict[str, Any]:
-    """The arguments with which a pool opens its connections; `more` is ANY_TABLE or BY_KEY. `as_service` puts them
-    behind the second wall (`domain.visibility`)."""
-    role = {"role": SERVICE_ROLE} if as_service else {}
-    return {
-        **CLIENT_OPTIONS,
-        "options": server_options(limits, **more, **role),
-        "connect_timeout": CONNECTION_SECONDS,
-        "autocommit": True,
-    }
+AS_SERVICE = {"role": SERVICE_ROLE}
+"""Puts a transaction or a session behind the second wall (`domain.visibility`)."""
+
+
+def pool_options(limits: TimeLimits, more: Mapping[str, object], *, pooled: bool = False) -> dict[str, Any]:
+    """The arguments with which a pool opens its connections; `more` is ANY_TABLE or BY_KEY, with or without AS_SERVICE.
+
+    `pooled`: a pooler in transaction mode stands between. The next statement may meet another session, so nothing
+    is asked of the session and nothing is prepared in it: each transaction brings its settings along."""
+    session = {"prepare_threshold": None} if pooled else {"options": server_options(limits, **more)}
+    return {**CLIENT_OPTIONS, **session, "connect_timeout": CONNECTION_SECONDS, "autocommit": True}

@@ -2,12 +2,15 @@
 
 import base64
 import functools
+import ipaddress
 import json
+import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import AfterValidator, Field, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from domain.addresses import http_address, postgres_address, redis_address
 from domain.errors import FuelrouteError
@@ -21,6 +24,20 @@ MAX_DAYS = 36_500
 
 CONTACT_KEY_FILE = "contact.key"
 """The key that contacts are sealed with. `fuelroute up` makes it in its data folder, for the embedded database."""
+
+
+SECRETS = ("database_url", "database_direct_url", "redis_url", "valhalla_url", "contact_key")
+"""Settings that hold passwords or keys. `FUELROUTE_<NAME>_FILE` names a file with the value."""
+
+
+def proxy_networks(proxies: str) -> str:
+    """`proxies` itself: addresses and networks of IP, separated by commas. Raises ValueError."""
+    for one in filter(None, map(str.strip, proxies.split(","))):
+        try:
+            ipaddress.ip_network(one)
+        except ValueError:
+            raise ValueError("give addresses or networks separated by commas, such as 10.0.0.5,10.1.0.0/16") from None
+    return proxies
 
 
 class MissingServer(FuelrouteError):
@@ -37,18 +54,62 @@ class UnusableSetting(FuelrouteError):
     """A variable that cannot be understood; the text names it."""
 
 
+class FilesOfSecrets(PydanticBaseSettingsSource):
+    """Reads a secret from the file that `FUELROUTE_<NAME>_FILE` names, as containers and systemd hand secrets over: the
+    list of processes and the environment of children do not show it. Raises UnusableSetting."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        variable = f"FUELROUTE_{field_name.upper()}"
+        name = os.environ.get(f"{variable}_FILE") if field_name in SECRETS else None
+        if not name:
+            return None, field_name, False
+        if os.environ.get(variable):
+            raise UnusableSetting(f"{variable}_FILE and {variable} are both set: unset one of them")
+        try:
+            secret = Path(name).read_text().strip()
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is no text"
+            raise UnusableSetting(f"{variable}_FILE: cannot read {name} ({reason})") from None
+        if not secret:
+            raise UnusableSetting(f"{variable}_FILE: {name} is empty")
+        return secret, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        values = {name: self.get_field_value(field, name)[0] for name, field in self.settings_cls.model_fields.items()}
+        return {name: value for name, value in values.items() if value is not None}
+
+
 class Settings(BaseSettings):
     """One field is one variable: `import_wait_seconds` is `FUELROUTE_IMPORT_WAIT_SECONDS`."""
 
     # what is refused may be a mistyped password: it is not repeated
     model_config = SettingsConfigDict(env_prefix="FUELROUTE_", env_ignore_empty=True, hide_input_in_errors=True)
 
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, FilesOfSecrets(settings_cls)
+
     data: Path = Field(Path(".fuelroute"), description="Folder of the embedded stack; other commands find it there")
     database_url: Annotated[str, AfterValidator(postgres_address)] | None = Field(
         None, repr=False, description="PostgreSQL 15 or later; the embedded one when not set"
     )
+    database_direct_url: Annotated[str, AfterValidator(postgres_address)] | None = Field(
+        None,
+        repr=False,
+        description="The same database without a pooler, where FUELROUTE_DATABASE_URL leads to one in transaction mode:"
+        " for the scheduler, migrations and commands",
+    )
     redis_url: Annotated[str, AfterValidator(redis_address)] | None = Field(
-        None, repr=False, description="Redis 6.2 or later, or Valkey; the embedded one when not set"
+        None,
+        repr=False,
+        description="Redis 6.2 or later, or Valkey; redis+sentinel:// names Sentinels; the embedded one when not set",
     )
     valhalla_url: Annotated[str, AfterValidator(http_address)] | None = Field(
         None, repr=False, description="Valhalla for truck roads; the embedded main roads when not set"
@@ -68,10 +129,13 @@ class Settings(BaseSettings):
     console_port: int | None = Field(
         None, ge=0, le=65535, description="Port the console listens on; the one after the ingress's unless set"
     )
-    console_proxies: str = Field(
+    proxies: Annotated[str, AfterValidator(proxy_networks)] = Field(
         "",
-        description="Proxies in front of the console, addresses or networks separated by commas: what they say of the"
-        " client's address and of https is believed",
+        description="Proxies in front of the ingress and the console, addresses or networks separated by commas: what"
+        " they say of the client's address and of https is believed",
+    )
+    console_proxies: Annotated[str, AfterValidator(proxy_networks)] = Field(
+        "", description="More proxies, in front of the console alone; its name before FUELROUTE_PROXIES"
     )
     console_url: Annotated[str, AfterValidator(http_address)] | None = Field(
         None, description="The console's address for people, as links in it begin; its own host and port when not set"
@@ -81,7 +145,10 @@ class Settings(BaseSettings):
     )
     connections: int = Field(4096, ge=0, description="Connections to one ingress process, at most; 0 is no bound")
     connections_per_address: int = Field(
-        2048, ge=0, description="Of them from one address, such as a proxy's, at most; 0 is no bound"
+        2048,
+        ge=0,
+        description="Of them from one address, at most; 0 is no bound. Behind FUELROUTE_PROXIES it bounds the requests"
+        " of one client that are under way",
     )
     head_timeout_seconds: float = Field(10, gt=0, description="How long the headers of a request may take to arrive")
     keep_alive_seconds: int = Field(
@@ -286,6 +353,22 @@ class Settings(BaseSettings):
         url = self.database_url or self._of_running_stack("database_url")
         if url is None:
             raise MissingServer("PostgreSQL", "FUELROUTE_DATABASE_URL", self.data)
+        return url
+
+    def require_direct_url(self) -> str:
+        """The database's address for what needs a session of its own."""
+        return self.database_direct_url or self.require_database_url()
+
+    @property
+    def is_pooled(self) -> bool:
+        """True when a pooler in transaction mode stands before the database."""
+        return self.database_direct_url is not None
+
+    @field_validator("database_direct_url")
+    @classmethod
+    def _stands_beside_the_pooler(cls, url: str | None, info: ValidationInfo) -> str | None:
+        if url is not None and not info.data.get("database_url"):
+            raise ValueError("set FUELROUTE_DATABASE_URL too, to the pooler's address")
         return url
 
     def require_redis_url(self) -> str:

@@ -13,14 +13,14 @@ that needs its index compares a column with another column, a parameter, a CASE,
 statements that lose an index.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import psycopg
 
 from domain.lifecycle import Environment
-from domain.statements import Statement
+from domain.statements import NotNull, Statement
 
 SERVICE_ROLE = "fuelroute_service"
 """The role that the policies bind. It owns nothing and cannot sign in; the role that signs in is a member of it."""
@@ -69,6 +69,31 @@ _SET = Statement(
     "SELECT set_config('fuelroute.companies', %s, %s) AS companies,"
     " set_config('fuelroute.environments', %s, %s) AS environments",
 )
+
+
+def visibility_settings(visibility: Visibility) -> dict[str, str]:
+    """The same as settings of the server by name, for a transaction that sets others too."""
+    return {"fuelroute.companies": visibility.companies, "fuelroute.environments": visibility.environments}
+
+
+class _SetSetting(NamedTuple):
+    value: NotNull[str]
+
+
+_SET_LOCALLY = Statement(
+    _SetSetting,
+    "SELECT set_config(name, value, true) AS value FROM unnest(%s::text[], %s::text[]) AS wanted (name, value)",
+)
+
+
+def set_locally(connection: psycopg.Connection[Any], settings: Mapping[str, str]) -> None:
+    """Change settings of the server until the end of the open transaction."""
+    _SET_LOCALLY.execute(connection, (list(settings), list(settings.values())))
+
+
+async def set_locally_async(connection: psycopg.AsyncConnection[Any], settings: Mapping[str, str]) -> None:
+    """Change settings of the server until the end of the open transaction."""
+    await _SET_LOCALLY.execute(connection, (list(settings), list(settings.values())))
 
 
 def set_visibility(connection: psycopg.Connection[Any], visibility: Visibility, *, local: bool = True) -> None:

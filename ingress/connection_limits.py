@@ -7,6 +7,7 @@ import asyncio
 import ipaddress
 import time
 from collections import Counter
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from domain.metrics import CONNECTIONS, CONNECTIONS_REFUSED
@@ -19,6 +20,37 @@ _CHECK_SECONDS = 1.0
 _LOG_SECONDS = 10.0
 
 
+class ProxyNetworks:
+    """The proxies that are believed: addresses and networks, separated by commas."""
+
+    def __init__(self, proxies: str = "") -> None:
+        named = [ipaddress.ip_network(one) for one in filter(None, map(str.strip, proxies.split(",")))]
+        # a listener on :: sees an address of IPv4 as one of IPv6
+        mapped = [
+            ipaddress.ip_network(f"::ffff:{one.network_address}/{96 + one.prefixlen}")
+            for one in named
+            if isinstance(one, ipaddress.IPv4Network)
+        ]
+        self._networks = (*named, *mapped)
+        self._contains = lru_cache(maxsize=4096)(self._search)
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self._networks))
+
+    def __bool__(self) -> bool:
+        return bool(self._networks)
+
+    def __contains__(self, host: str) -> bool:
+        return bool(self._networks) and self._contains(host)
+
+    def _search(self, host: str) -> bool:
+        try:
+            address = ipaddress.ip_address(host)
+        except ValueError:
+            return False
+        return any(address in network for network in self._networks)
+
+
 class Bounds(NamedTuple):
     """The bounds of connections; 0 is no bound."""
 
@@ -26,6 +58,8 @@ class Bounds(NamedTuple):
     connections_per_address: int
     head_seconds: float
     answer_seconds: float
+    proxies: ProxyNetworks = ProxyNetworks()
+    """Their connections are those of many clients, so they have no bound of one address."""
 
     @classmethod
     def of(cls, settings: Settings) -> "Bounds":
@@ -34,6 +68,7 @@ class Bounds(NamedTuple):
             settings.connections_per_address,
             settings.head_timeout_seconds,
             settings.answer_timeout_seconds,
+            ProxyNetworks(settings.proxies),
         )
 
 
@@ -78,12 +113,13 @@ class ConnectionLimiter:
         self._logged_at = 0.0
         self._is_checking = False
 
-    def enter(self, address: str) -> Refusal | None:
+    def enter(self, address: str, *, is_proxy: bool = False) -> Refusal | None:
         """Takes a place. Returns the refusal when there is none left."""
         bounds = self.bounds
+        most = 0 if is_proxy else bounds.connections_per_address
         if bounds.connections and self._open >= bounds.connections:
             return FULL
-        if bounds.connections_per_address and self._by_address[address] >= bounds.connections_per_address:
+        if most and self._by_address[address] >= most:
             return FULL_FOR_ADDRESS
         self._open += 1
         self._by_address[address] += 1

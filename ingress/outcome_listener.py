@@ -13,6 +13,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from domain.observability import get_logger
+from domain.queue.redis_clients import async_redis_client
 from domain.queue.redis_layout import outcomes_channel
 from domain.routes.intake.imports import ImportOutcome
 
@@ -113,15 +114,11 @@ class OutcomeListener:
 
     async def listen(self) -> None:
         """Runs as long as the process; connects again when Redis was away, or silent."""
+        options = {"socket_timeout": _SILENCE_SECONDS, "socket_connect_timeout": _SILENCE_SECONDS}
         while True:
             try:
                 async with (
-                    redis.asyncio.Redis.from_url(
-                        self._url,
-                        socket_timeout=_SILENCE_SECONDS,
-                        socket_connect_timeout=_SILENCE_SECONDS,
-                        retry=Retry(NoBackoff(), 0),
-                    ) as client,
+                    async_redis_client(self._url, **options, retry=Retry(NoBackoff(), 0)) as client,
                     client.pubsub() as channel,
                 ):
                     await channel.subscribe(outcomes_channel(self.reply_to))

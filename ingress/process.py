@@ -4,7 +4,6 @@ import os
 import resource
 import socket
 from collections.abc import Callable
-from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -14,8 +13,9 @@ from domain.health import Health
 from domain.observability import get_logger
 from domain.settings import Settings
 from ingress.app import create_app
-from ingress.connection_limits import Bounds, ConnectionLimiter
+from ingress.connection_limits import Bounds, ConnectionLimiter, ProxyNetworks
 from ingress.draining import DrainingServer
+from ingress.proxies import behind_proxies
 from ingress.queue_gauges import QueueGauges
 from ingress.uvicorn_protocol import bounded_connections
 
@@ -37,25 +37,28 @@ def run(settings: Settings, health: Health) -> int:
     """Serves until SIGTERM or SIGINT. Raises PortTaken."""
     listener = listen(settings.host, settings.port)
     app = create_app(settings, health)
-    config = server_config(app, settings, proxy_headers=False)  # nothing asks who the client is
+    config = server_config(app, settings)
     if settings.metrics_port is not None:
         QueueGauges.start(settings)
     return serve("ingress", config, listener, settings, health)
 
 
-def server_config(app: ASGIApp, settings: Settings, **more: Any) -> uvicorn.Config:
-    """The configuration of uvicorn for each of our applications; `more` goes to `uvicorn.Config`."""
+def server_config(app: ASGIApp, settings: Settings, *, more_proxies: str = "") -> uvicorn.Config:
+    """The configuration of uvicorn for each of our applications."""
+    proxies = ProxyNetworks(",".join(filter(None, (settings.proxies, more_proxies))))
+    connections = bounded_connections(within_open_files(Bounds.of(settings)._replace(proxies=proxies)))
+    app, options = behind_proxies(app, proxies, connections.limiter)
     return uvicorn.Config(
         app,
         loop="uvloop",
-        http=bounded_connections(within_open_files(Bounds.of(settings))),
+        http=connections,
         ws="none",
         timeout_keep_alive=settings.keep_alive_seconds,
         log_config=None,
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=settings.stop_seconds,
-        **more,
+        **options,
     )
 
 

@@ -47,9 +47,7 @@ class RequestLog:
 
     def __init__(self, settings: Settings) -> None:
         self._is_on = settings.request_log_days > 0
-        self._database = AsyncDatabase(
-            settings.require_database_url(), pool_size=1, timeout_seconds=settings.database_timeout_seconds
-        )
+        self._database = AsyncDatabase.of(settings, pool_size=1)
         self._entries: deque[Entry] = deque()
         self._held = 0
         self._many = asyncio.Event()

@@ -148,7 +148,8 @@ class BoundedConnection(HttpToolsProtocol):
         super().connection_made(transport)
         self.limiter.watch(self)
         address = address_of(self.client[0]) if self.client else ""
-        refused = self.limiter.enter(address)
+        is_proxy = self.client is not None and self.client[0] in self.limiter.bounds.proxies
+        refused = self.limiter.enter(address, is_proxy=is_proxy)
         if refused is None:
             self._address = address
             self._head_due = time.monotonic() + self.limiter.bounds.head_seconds
@@ -353,7 +354,7 @@ class BoundedConnection(HttpToolsProtocol):
         self.transport.close()
 
 
-def bounded_connections(bounds: Bounds) -> type[HttpToolsProtocol]:
+def bounded_connections(bounds: Bounds) -> type[BoundedConnection]:
     """The connections of one process, as uvicorn wants them: a class."""
 
     class Connection(BoundedConnection):
@@ -370,9 +371,13 @@ def _parser(connection: BoundedConnection) -> httptools.HttpRequestParser:
 
 
 def _answer(status: int, refusal: Refusal) -> bytes:
-    """A problem document, as every error is."""
-    phrase = http.HTTPStatus(status).phrase
-    faults = [FieldFault(field="", message=refusal.text)] if refusal.code == "validation_error" else msgspec.UNSET
-    body = write(Problem(title=phrase, status=status, code=refusal.code, detail=refusal.text, errors=faults))
+    phrase, body = http.HTTPStatus(status).phrase, document_of_refusal(status, refusal)
     head = f"HTTP/1.1 {status} {phrase}\r\nContent-Type: {PROBLEM_TYPE}\r\nContent-Length: {len(body)}\r\n"
     return f"{head}Connection: close\r\n\r\n".encode() + body
+
+
+def document_of_refusal(status: int, refusal: Refusal) -> bytes:
+    """A problem document, as every error is."""
+    faults = [FieldFault(field="", message=refusal.text)] if refusal.code == "validation_error" else msgspec.UNSET
+    title = http.HTTPStatus(status).phrase
+    return write(Problem(title=title, status=status, code=refusal.code, detail=refusal.text, errors=faults))

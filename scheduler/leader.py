@@ -1,7 +1,7 @@
 """One of any number of schedulers leads: the one that holds an advisory lock of the database.
 
-The lock belongs to a session of its own, so that it goes with the process, the machine or the connection. (A pooler
-in transaction mode would break that: give the scheduler a direct address.)
+The lock belongs to a session of its own, so that it goes with the process, the machine or the connection. A pooler in
+transaction mode would break that, so the session is on the direct address.
 """
 
 from typing import NamedTuple

@@ -41,7 +41,7 @@ def run(settings: Settings, health: Health) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     try:
-        leadership = Leadership(settings.require_database_url())
+        leadership = Leadership(settings.require_direct_url())
     except psycopg.Error as error:
         log.error("scheduler.database_away", error=str(error))
         return 1

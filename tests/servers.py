@@ -1,4 +1,4 @@
-"""Servers of a test's own that fall silent without closing their connections, as a machine does that vanishes."""
+"""Servers of a test's own. Some fall silent without closing their connections, as a machine does that vanishes."""
 
 import os
 import signal
@@ -6,12 +6,45 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
-from deploy.embedded import EmbeddedRedis, running
+import psycopg
+
+from deploy.embedded import EmbeddedPostgres, EmbeddedRedis, running
+from deploy.processes import Spec
 from domain.queue.redis_clients import redis_client
+from domain.visibility import SERVICE_ROLE
+from ingress.process import free_port
+
+
+class OverTcp(EmbeddedPostgres):
+    """A PostgreSQL that also listens on a loopback port, as one on another machine does. It has the service's role."""
+
+    def __init__(self, data: Path) -> None:
+        super().__init__(data, durable=False)
+        self._tcp_port = free_port("127.0.0.1", 0)
+
+    def spec(self) -> Spec:
+        spec = super().spec()
+        more = ("-c", "listen_addresses=127.0.0.1", "-c", f"port={self._tcp_port}")
+        return replace(spec, argv=[*spec.argv, *more], is_ready=self._listens)
+
+    def _listens(self) -> bool:
+        try:
+            with psycopg.connect(self.urls["tcp"]) as connection:
+                connection.execute(f"CREATE ROLE {SERVICE_ROLE} NOLOGIN")
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    @property
+    def urls(self) -> dict[str, str]:
+        return {
+            "tcp": f"postgresql://postgres@127.0.0.1:{self._tcp_port}/postgres",
+            "unix": f"postgresql://postgres@/postgres?host={quote(str(self.sockets))}&port={self._tcp_port}",
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ def migrate_schema(
     from domain.migrations import migrate  # Alembic is needed here only
     from domain.migrations.plan import plan_migrations
 
-    url = get_settings().require_database_url()
+    url = get_settings().require_direct_url()
     if plan:
         planned = plan_migrations(url)
         show(as_json, planned.as_json(), lambda: _print_plan(planned))

@@ -11,7 +11,7 @@ import typer
 from deploy.cli.arguments import AsJson
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import print_table, screen, show
-from domain import database
+from domain.database_checks import check_servers
 from domain.metrics_ports import serve_metrics
 from domain.observability import configure_logging
 from domain.operations.server_checks import health_of
@@ -170,7 +170,7 @@ def _prepare_to_serve(kind: str, settings: Settings, *, redis_needed: bool = Tru
     for long. Without `redis_needed` the process starts even if Redis is away, and logs that."""
     # libpq's: the name of this process in pg_stat_activity, by which `doctor` counts processes of each kind
     os.environ["PGAPPNAME"] = f"fuelroute {kind} {os.getpid()}@{socket.gethostname()}"
-    database.check_server(settings.require_database_url())
+    check_servers(settings)
     check_redis(settings.require_redis_url(), needed=redis_needed)
     gc.freeze()  # what is imported by now stays, and need not be searched
     gc.set_threshold(_GARBAGE_OBJECTS)

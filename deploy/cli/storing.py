@@ -12,7 +12,7 @@ from domain.settings import get_settings
 @contextmanager
 def transaction() -> Iterator[Connection]:
     """One transaction of a command."""
-    with database.connected(get_settings().require_database_url()) as connection:
+    with database.connected(get_settings().require_direct_url()) as connection:
         yield connection
 
 

@@ -15,7 +15,8 @@ from alembic.runtime.migration import MigrationContext
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from domain.backoff import backoff
-from domain.database import MIGRATION_LOCKS, DatabaseProblem, check_server, open_session
+from domain.database import MIGRATION_LOCKS, DatabaseProblem, open_session
+from domain.database_checks import check_server
 from domain.database_options import MIGRATING
 from domain.migrations.backfills import Report, SilentReport, run_backfill
 from domain.migrations.rendering import Migration, alembic_config, migrations

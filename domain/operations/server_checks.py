@@ -38,7 +38,7 @@ def health_of(settings: Settings, process: str, *, queue_needed: bool = True) ->
     """The health of a process with the checks of its servers. Without `queue_needed` the process is ready while Redis
     is away."""
     health = Health(process)
-    health.check_server("database", DatabaseCheck(settings.require_database_url()))
+    health.check_server("database", DatabaseCheck(settings.require_database_url(), pooled=settings.is_pooled))
     health.check_server("queue", QueueCheck(settings.require_redis_url()), needed=queue_needed)
     return health
 
@@ -46,8 +46,9 @@ def health_of(settings: Settings, process: str, *, queue_needed: bool = True) ->
 class DatabaseCheck:
     """PostgreSQL answers, and its schema is not older than this build."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, pooled: bool = False) -> None:
         self._url = url
+        self._pooled = pooled
         self._session: PooledConnection | None = None
         self._lock = threading.Lock()
 
@@ -74,7 +75,7 @@ class DatabaseCheck:
         """The schema's revision. None: there is none yet."""
         try:
             if self._session is None:
-                self._session = open_session(self._url, _LIMITS, autocommit=True)
+                self._session = open_session(self._url, _LIMITS, autocommit=True, pooled=self._pooled)
             row = _READ_REVISION.first(self._session)
             return row.revision if row is not None else None
         except psycopg.Error:

@@ -1,13 +1,19 @@
 """Connections to Redis with short, bounded waits, and a check of the server."""
 
 from typing import Any
+from urllib.parse import urlsplit
 
 import redis
 import redis.asyncio
 from redis.asyncio.retry import Retry as AsyncRetry
+from redis.asyncio.sentinel import Sentinel as AsyncSentinel
+from redis.asyncio.sentinel import SentinelConnectionPool as AsyncSentinelConnectionPool
 from redis.backoff import NoBackoff
+from redis.connection import parse_url
 from redis.retry import Retry
+from redis.sentinel import Sentinel, SentinelConnectionPool
 
+from domain.addresses import SentinelAddress, is_local, sentinel_address
 from domain.errors import FuelrouteError
 from domain.observability import get_logger
 
@@ -15,29 +21,78 @@ log = get_logger(__name__)
 
 MIN_REDIS = (6, 2)  # BLMOVE
 
-_TIMEOUT_SECONDS = 1
+_TIMEOUTS = {"socket_timeout": 1, "socket_connect_timeout": 1}
 
 
-def redis_client(url: str, **options: Any) -> redis.Redis:
-    """A client for threads; `options` go to redis-py."""
-    options = {
-        "socket_timeout": _TIMEOUT_SECONDS,
-        "socket_connect_timeout": _TIMEOUT_SECONDS,
-        # once, for a connection that a restarted server has closed; a silent server is not waited for twice
-        "retry": Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
-        **options,
-    }
-    return redis.Redis.from_url(url, **options)
+_SENTINEL_SECONDS = 0.5
+"""A Sentinel that is away delays a connection by so much; the next one is asked then."""
+
+# once, for a connection that a restarted server has closed; a silent server is not waited for twice
+_RETRIES = 1
 
 
-def async_redis_client(url: str) -> redis.asyncio.Redis:
-    """A client for an event loop."""
-    return redis.asyncio.Redis.from_url(
-        url,
-        socket_timeout=_TIMEOUT_SECONDS,
-        socket_connect_timeout=_TIMEOUT_SECONDS,
-        retry=AsyncRetry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
+class _PrimaryPool(SentinelConnectionPool):
+    """redis-py's pool, which closes the connections to the Sentinels with its own."""
+
+    def disconnect(self, inuse_connections: bool = True) -> None:
+        super().disconnect(inuse_connections)
+        if inuse_connections:  # the client is closed; else the primary has moved
+            self.sentinel_manager.close()
+
+
+class _AsyncPrimaryPool(AsyncSentinelConnectionPool):
+    """The same for an event loop."""
+
+    async def disconnect(self, inuse_connections: bool = True) -> None:
+        await super().disconnect(inuse_connections)
+        if inuse_connections:
+            for sentinel in self.sentinel_manager.sentinels:
+                await sentinel.aclose()
+
+
+def redis_client(url: str, *, single_connection_client: bool = False, **options: Any) -> redis.Redis:
+    """A client for threads; `options` go to redis-py. Sentinels are asked for the primary at each new connection."""
+    retry = Retry(NoBackoff(), _RETRIES, supported_errors=(redis.ConnectionError,))
+    options = {**_TIMEOUTS, "retry": retry, **options}
+    sentinels = sentinel_address(url)
+    if sentinels is None:
+        return redis.Redis.from_url(url, single_connection_client=single_connection_client, **options)
+    own, of_sentinels = _options_of(sentinels)
+    of_sentinels["retry"] = Retry(NoBackoff(), 0)
+    manager = Sentinel(sentinels.hosts, sentinel_kwargs=of_sentinels)  # type: ignore[no-untyped-call]
+    pool: Any = _PrimaryPool(sentinels.name, manager, **own, **options)  # type: ignore[no-untyped-call]
+    client = redis.Redis(connection_pool=pool, single_connection_client=single_connection_client)
+    client.auto_close_connection_pool = True
+    return client
+
+
+def async_redis_client(url: str, **options: Any) -> redis.asyncio.Redis:
+    """The same for an event loop."""
+    retry = AsyncRetry(NoBackoff(), _RETRIES, supported_errors=(redis.ConnectionError,))
+    options = {**_TIMEOUTS, "retry": retry, **options}
+    sentinels = sentinel_address(url)
+    if sentinels is None:
+        return redis.asyncio.Redis.from_url(url, **options)
+    own, of_sentinels = _options_of(sentinels)
+    of_sentinels["retry"] = AsyncRetry(NoBackoff(), 0)
+    manager = AsyncSentinel(sentinels.hosts, sentinel_kwargs=of_sentinels)  # type: ignore[no-untyped-call]
+    client: redis.asyncio.Redis = manager.master_for(
+        sentinels.name, connection_pool_class=_AsyncPrimaryPool, **own, **options
     )
+    return client
+
+
+def _options_of(sentinels: SentinelAddress) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options of the address for the Redis servers, and those for the Sentinels. With TLS both have it."""
+    own: dict[str, Any] = parse_url(sentinels.plain)  # type: ignore[no-untyped-call]
+    for name in ("host", "port"):
+        own.pop(name, None)
+    if own.pop("connection_class", None) is not None:
+        own["ssl"] = True
+    of_sentinels = {name.removeprefix("sentinel_"): own.pop(name) for name in list(own) if name.startswith("sentinel_")}
+    tls = {name: value for name, value in own.items() if name.startswith("ssl")}
+    timeouts = {"socket_timeout": _SENTINEL_SECONDS, "socket_connect_timeout": _SENTINEL_SECONDS}
+    return own, timeouts | tls | of_sentinels
 
 
 class RedisProblem(FuelrouteError):
@@ -48,6 +103,7 @@ def check_redis(url: str, *, needed: bool = True) -> None:
     """Raises RedisProblem unless `url` leads to a usable Redis. Unless it is `needed`, a Redis that is merely away is
     only logged: the process can do without it for a while.
     """
+    _warn_of_plain_text(url)
     try:
         version = redis_client(url).info("server")["redis_version"]
     except ValueError:
@@ -61,3 +117,15 @@ def check_redis(url: str, *, needed: bool = True) -> None:
         return
     if tuple(int(part) for part in version.split(".")[:2]) < MIN_REDIS:
         raise RedisProblem(f"Redis {version} is too old: Fuelroute needs Redis 6.2 or later, or Valkey")
+
+
+def _warn_of_plain_text(url: str) -> None:
+    """Log when the way to another machine is open to others, or leads to whoever answers there."""
+    sentinels = sentinel_address(url)
+    parts = urlsplit(url if sentinels is None else sentinels.plain)
+    if parts.scheme == "unix" or is_local(parts.hostname or ""):
+        return
+    if parts.scheme != "rediss":
+        log.warning("queue.unencrypted", variable="FUELROUTE_REDIS_URL", host=parts.hostname)
+    elif "ssl_cert_reqs=none" in parts.query or "ssl_check_hostname=false" in parts.query.lower():
+        log.warning("queue.unverified", variable="FUELROUTE_REDIS_URL", host=parts.hostname)

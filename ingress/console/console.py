@@ -34,14 +34,8 @@ class Console:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         at_a_time = max(2, settings.database_pool_size - _OTHER_CONNECTIONS)  # each works with a connection
-        self.database = Database(
-            settings.require_database_url(),
-            pool_size=at_a_time + _OTHER_CONNECTIONS,
-            timeout_seconds=settings.database_timeout_seconds,
-            limits=SERVING,
-            fail_fast=True,
-            visible=lambda: NOTHING,
-        )
+        pool_size = at_a_time + _OTHER_CONNECTIONS
+        self.database = Database.of(settings, SERVING, fail_fast=True, visible=lambda: NOTHING, pool_size=pool_size)
         self.pages = FairThreads("page", at_a_time, of_one=at_a_time // 2, waiting=400)
         self.reports = FairThreads("report", _REPORTS_AT_A_TIME, of_one=1, waiting=40, patience_seconds=30)
         """Threads for work that takes seconds. Other pages are answered meanwhile."""

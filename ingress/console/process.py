@@ -10,11 +10,6 @@ def run(settings: Settings, health: Health) -> int:
     """Serve until SIGTERM or SIGINT. Raises PortTaken."""
     listener = listen(settings.console_host, settings.console_port_or_next(), "--port or FUELROUTE_CONSOLE_PORT")
     app = create_console(settings, health)
-    config = server_config(
-        app,
-        settings,
-        # the client's address slows down who guesses passwords; https makes cookies secure
-        proxy_headers=bool(settings.console_proxies),
-        forwarded_allow_ips=settings.console_proxies,
-    )
+    # the client's address slows down who guesses passwords; https makes cookies secure
+    config = server_config(app, settings, more_proxies=settings.console_proxies)
     return serve("console", config, listener, settings, health, stopping=app.state.console.streams.end)

@@ -4,18 +4,14 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing
-from dataclasses import replace
-from pathlib import Path
 from secrets import randbelow
 from typing import NamedTuple, TypeVar
-from urllib.parse import quote
 
 import psycopg
 import pytest
 import sqlalchemy
 
-from deploy.embedded import EmbeddedPostgres, running
-from deploy.processes import Spec
+from deploy.embedded import running
 from domain.async_database import AsyncDatabase
 from domain.database import Connection, Database, DatabaseProblem, connected, open_session
 from domain.database_health import ServerSilent
@@ -23,44 +19,15 @@ from domain.database_options import LEADING, SERVING, WORKING, TimeLimits
 from domain.migrations import engine
 from domain.settings import Settings
 from domain.statements import NotNull, Query, Statement
-from domain.visibility import SERVICE_ROLE
-from ingress.process import free_port
 from scheduler.leader import Leadership, LeadershipLost
 from tests.rows import named
+from tests.servers import OverTcp
 from tests.service import eventually
 from tests.silence import postmaster_of, stopped
 
 Answer = TypeVar("Answer")
 ADDRESSES = ["unix", "tcp"]
 BRISK = TimeLimits(statement_seconds=0.5, lock_seconds=0.2)
-
-
-class OverTcp(EmbeddedPostgres):
-    """A PostgreSQL that also listens on a loopback port, as one on another machine does. It has the service's role."""
-
-    def __init__(self, data: Path) -> None:
-        super().__init__(data, durable=False)
-        self._tcp_port = free_port("127.0.0.1", 0)
-
-    def spec(self) -> Spec:
-        spec = super().spec()
-        more = ("-c", "listen_addresses=127.0.0.1", "-c", f"port={self._tcp_port}")
-        return replace(spec, argv=[*spec.argv, *more], is_ready=self._listens)
-
-    def _listens(self) -> bool:
-        try:
-            with psycopg.connect(self.urls["tcp"]) as connection:
-                connection.execute(f"CREATE ROLE {SERVICE_ROLE} NOLOGIN")
-        except psycopg.OperationalError:
-            return False
-        return True
-
-    @property
-    def urls(self) -> dict[str, str]:
-        return {
-            "tcp": f"postgresql://postgres@127.0.0.1:{self._tcp_port}/postgres",
-            "unix": f"postgresql://postgres@/postgres?host={quote(str(self.sockets))}&port={self._tcp_port}",
-        }
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +43,7 @@ class _Setting(NamedTuple):
     setting: NotNull[str]
 
 
-_SETTINGS = Statement(_Setting, "SELECT name::text, setting FROM pg_settings")
+SETTINGS = Statement(_Setting, "SELECT name::text, setting FROM pg_settings")
 
 
 class _Slept(NamedTuple):
@@ -105,7 +72,7 @@ def sessions(url: str) -> Iterator[tuple[str, dict[str, str]]]:
                 yield name, dict(named(connection).execute(query).fetchall())
             with database.by_key() as connection:
                 yield f"{name} by key", dict(named(connection).execute(query).fetchall())
-    yield "serving in an event loop", dict(asked(url, Query(_SETTINGS, (), list)))
+    yield "serving in an event loop", dict(asked(url, Query(SETTINGS, (), list)))
     with connected(url) as connection:
         yield "command", dict(named(connection).execute(query).fetchall())
     with engine(url).connect() as migrating:
@@ -205,7 +172,7 @@ def test_the_idle_connections_of_a_silent_server_are_not_tried_one_after_another
 
 
 def test_an_event_loop_does_not_wait_for_a_silent_server_and_works_when_it_is_back(urls: dict[str, str]) -> None:
-    query = Query(_SETTINGS, (), len)
+    query = Query(SETTINGS, (), len)
 
     async def scenario() -> None:
         async with AsyncDatabase(urls["unix"], limits=BRISK, timeout_seconds=1) as database:

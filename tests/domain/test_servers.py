@@ -2,8 +2,9 @@
 
 import pytest
 
-from domain import database
-from domain.database import DatabaseProblem, check_server
+from domain import database_checks
+from domain.database import DatabaseProblem
+from domain.database_checks import check_server
 from domain.queue import redis_clients
 from domain.queue.redis_clients import RedisProblem, check_redis
 from domain.settings import Settings
@@ -15,7 +16,7 @@ def test_the_servers_of_the_tests_are_good_enough(settings: Settings) -> None:
 
 
 def test_a_postgres_below_the_least_version_is_too_old(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "MIN_VERSION", 990000)
+    monkeypatch.setattr(database_checks, "MIN_VERSION", 990000)
 
     with pytest.raises(DatabaseProblem, match="PostgreSQL 18 is too old: Fuelroute needs version 15 or later"):
         check_server(settings.require_database_url())

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import cast
 
 import pytest
 import uvicorn
@@ -15,7 +14,7 @@ from uvicorn.server import ServerState
 
 from domain.settings import Settings
 from ingress.connection_limits import Bounds
-from ingress.uvicorn_protocol import BoundedConnection, bounded_connections
+from ingress.uvicorn_protocol import bounded_connections
 from tests.ingress.strangers import (
     ANSWER_SECONDS,
     GET,
@@ -196,7 +195,7 @@ def test_a_slow_reader_gets_more_time_and_a_client_that_reads_nothing_gets_none(
         connections = bounded_connections(Bounds(0, 0, head_seconds=10, answer_seconds=30))
         config = uvicorn.Config(lambda: None, log_config=None)
         config.load()
-        connection = cast(BoundedConnection, connections(config, ServerState(), {}))
+        connection = connections(config, ServerState(), {})
         transport = Slow()
         connection.connection_made(transport)
         connection.on_message_begin()

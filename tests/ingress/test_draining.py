@@ -210,7 +210,7 @@ def test_a_connection_that_the_system_has_established_is_answered(sent: bytes) -
 
     async def scenario() -> bytes:
         listener = listen("127.0.0.1", 0)
-        server = DrainingServer(config, http_class.limiter, drain_seconds=0, stopping=lambda: None)  # type: ignore[attr-defined]
+        server = DrainingServer(config, http_class.limiter, drain_seconds=0, stopping=lambda: None)
         server.lifespan = config.lifespan_class(config)
         await server.startup([listener])
         client = socket.create_connection(listener.getsockname())

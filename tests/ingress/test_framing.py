@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import pytest
 import uvicorn
@@ -61,7 +61,7 @@ def connect(app: ASGIApp) -> tuple[BoundedConnection, Wire]:
     config = uvicorn.Config(app, log_config=None, interface="asgi3", lifespan="off")
     config.load()
     connections = bounded_connections(Bounds(0, 0, head_seconds=10, answer_seconds=30))
-    connection, wire = cast(BoundedConnection, connections(config, ServerState(), {})), Wire()
+    connection, wire = connections(config, ServerState(), {}), Wire()
     connection.connection_made(wire)
     return connection, wire
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import psycopg
 import redis
@@ -74,7 +74,7 @@ ExaminationProgress = Callable[[str, float], None]
 """It is called with the name of the check that runs, and with its part that is done, from 0 to 1."""
 
 
-_OPTIONS = {
+_OPTIONS: dict[str, Any] = {
     "default_transaction_read_only": "on",
     "max_parallel_workers_per_gather": 0,
     "work_mem": "64MB",
@@ -101,7 +101,7 @@ def examine(
     ends_at = time.monotonic() + seconds
     limits = TimeLimits(statement_seconds=seconds, lock_seconds=_LOCK_SECONDS)
     with (
-        open_session(settings.require_database_url(), limits, autocommit=True, **_OPTIONS) as session,
+        open_session(settings.require_direct_url(), limits, autocommit=True, **_OPTIONS) as session,
         redis_client(settings.require_redis_url()) as client,
     ):
         seen = Examined(session, client, settings, now, ends_at, most_examples, plans)

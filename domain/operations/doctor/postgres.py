@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from domain.database import LEADER_LOCKS, MIN_VERSION
+from domain.database import LEADER_LOCKS
+from domain.database_checks import MIN_VERSION
 from domain.operations.doctor.checks import Examined, Finding, problem, warning
 from domain.settings import Settings
 from domain.statements import NotNull, Statement

@@ -47,7 +47,7 @@ _WITHOUT_WALL = Statement(
 
 def check_schema(seen: Examined) -> Iterator[Finding]:
     """Raises NoSchema for a database without one: then nothing else can be checked."""
-    state = read_schema_state(seen.settings.require_database_url())
+    state = read_schema_state(seen.settings.require_direct_url())
     if state.revision is None:
         raise NoSchema("the database has no Fuelroute schema: run `fuelroute migrate` first")
     if state.revision != state.newest:

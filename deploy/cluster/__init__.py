@@ -1,0 +1,1 @@
+"""The reference set-up on several machines, and its rehearsal: README.md."""
