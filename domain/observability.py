@@ -12,7 +12,7 @@ import structlog
 
 from domain.ids import with_shown_ids
 from domain.settings import Settings
-from domain.text import printable, without_secrets
+from domain.text import Harmless, printable, without_secrets
 
 
 def configure_logging(settings: Settings, process: str) -> None:
@@ -78,7 +78,7 @@ def _fit(value: Any, *, one_line: bool = False) -> Any:
         return {name: _fit(each, one_line=one_line) for name, each in value.items()}
     if isinstance(value, list | tuple):
         return [_fit(each, one_line=one_line) for each in value]
-    if value is None or isinstance(value, int | float):
+    if value is None or isinstance(value, int | float | Harmless):
         return value
     text = without_secrets(value if isinstance(value, str) else repr(value))
     return printable(text) if one_line else text

@@ -41,6 +41,7 @@ from ingress.access import NOBODY, refusal_of, unauthorized
 from ingress.authenticator import AuthorizedRequest, Item, Result
 from ingress.fair_queue import CapacityTimeout, Permit
 from ingress.problems import ApiError
+from ingress.push_pipeline import ReceivedPush
 from ingress.request import JSON, Answer, Request
 from ingress.services import Batches, Services
 
@@ -161,7 +162,9 @@ class Api:
             async with self._body_permit(request, owner):
                 body = await request.body(self._services.settings.body_timeout_seconds)
                 route = checked(lambda: read_body(body, RouteInput), "The body")
-                pushed = await self._ask(request, "routes:write", self._services.pushes, route)
+                pushed = await self._ask(
+                    request, "routes:write", self._services.pushes, ReceivedPush(route, request.trace)
+                )
         except (ApiError, CapacityTimeout):
             await self._admit(request, "routes:write")
             raise

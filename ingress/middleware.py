@@ -4,13 +4,13 @@ import functools
 import logging
 import time
 
-import structlog
 from prometheus_client import Histogram
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from domain import tracing
 from domain.metrics import REQUESTS
 from domain.observability import get_logger
 from ingress.access import NOBODY, rate_limited, refusal_of
@@ -48,7 +48,7 @@ class RequestMiddleware:
             return
         started = time.perf_counter()
         request = scope[REQUEST] = Request(scope, receive)
-        structlog.contextvars.bind_contextvars(request_id=request.id)  # of this request's own task
+        tracing.bind(request.trace)  # of this request's own task
         status, answer = 500, None
         try:
             answer = await self._answer(request, receive, send)

@@ -24,10 +24,11 @@ from domain.queue.jobs import Job, import_routes_job, in_batches
 from domain.routes.intake.pushes import Push, Pushed, create_routes
 from domain.routes.reading.answers import fresh_route
 from domain.routes.reading.lookups import read_routes
+from domain.tracing import Trace
 from ingress.authenticator import Admitted, Authenticator, Submitted
 from ingress.outcome_listener import Expectation, ExpectedOutcome, OutcomeListener
 from ingress.problems import ApiError, Rehearsed
-from ingress.push_storage import STORING_SECONDS, PushStorage, Result, of_pushes
+from ingress.push_storage import STORING_SECONDS, PushStorage, Result, of_pushes, request_ids
 
 log = get_logger(__name__)
 
@@ -38,6 +39,13 @@ has kept its place in vain, no batch does until an outcome comes again."""
 _STORING_THREADS = 2
 
 
+class ReceivedPush(NamedTuple):
+    """The body of a push, and its trace."""
+
+    route: RouteInput
+    trace: Trace
+
+
 class RouteAnswer(NamedTuple):
     """The answer to a push."""
 
@@ -45,13 +53,13 @@ class RouteAnswer(NamedTuple):
     route: Route
 
 
-WaitingPush = Submitted[RouteInput, RouteAnswer]
+WaitingPush = Submitted[ReceivedPush, RouteAnswer]
 
 
 class _Stored(NamedTuple):
     """A push that is stored and waits for its answer."""
 
-    admitted: Admitted[RouteInput, RouteAnswer]
+    admitted: Admitted[ReceivedPush, RouteAnswer]
     push: Push
     pushed: Pushed
 
@@ -91,7 +99,10 @@ class PushPipeline:
         admitted = _without_rehearsed_errors(await self._authenticator.admit(batch))
         if not admitted:
             return
-        pushes = [Push(one.caller.tenant, one.asked.item.item, one.caller.key_id) for one in admitted]
+        pushes = [
+            Push(one.caller.tenant, one.asked.item.item.route, one.caller.key_id, one.asked.item.item.trace)
+            for one in admitted
+        ]
         try:
             results, jobs = await self._store(pushes)
         except Exception as error:
@@ -126,7 +137,7 @@ class PushPipeline:
         except psycopg.Error as error:
             if is_away(error):
                 raise
-            log.warning("push.batch_failed", routes=len(pushes), error=str(error))
+            log.warning("push.batch_failed", request_ids=request_ids(pushes), error=str(error))
             created = [None] * len(pushes)
             store = partial(storage.store_apart, failure=error)
         results: list[Result | None] = [*created]
@@ -196,13 +207,13 @@ class PushPipeline:
 
 
 def _without_rehearsed_errors(
-    admitted: Sequence[Admitted[RouteInput, RouteAnswer]],
-) -> list[Admitted[RouteInput, RouteAnswer]]:
+    admitted: Sequence[Admitted[ReceivedPush, RouteAnswer]],
+) -> list[Admitted[ReceivedPush, RouteAnswer]]:
     """Settles the pushes to the sandbox that ask for an error. Nothing of them is stored. Returns the others."""
     others = []
     for one in admitted:
         sandbox = one.caller.environment is Environment.SANDBOX
-        if sandbox and (code := rehearsed_error(one.asked.item.item.external_id)) is not None:
+        if sandbox and (code := rehearsed_error(one.asked.item.item.route.external_id)) is not None:
             one.settle(Rehearsed(code))
         else:
             others.append(one)

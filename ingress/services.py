@@ -4,6 +4,7 @@ Every company has its turn in the batches, and its share of the threads.
 """
 
 import asyncio
+import contextvars
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -11,7 +12,7 @@ from uuid import UUID
 
 from domain.accounts.keys import Caller, still_valid
 from domain.async_database import AsyncDatabase
-from domain.contract.shapes import Route, RouteInput
+from domain.contract.shapes import Route
 from domain.database import Connection, Database
 from domain.database_options import SERVING
 from domain.queue.circuit import RedisCircuit
@@ -36,7 +37,7 @@ from ingress.fair_queue import FairSemaphore
 from ingress.key_use import KeyUse
 from ingress.outcome_listener import OutcomeListener
 from ingress.problems import ApiError
-from ingress.push_pipeline import PushPipeline, RouteAnswer
+from ingress.push_pipeline import PushPipeline, ReceivedPush, RouteAnswer
 from ingress.rate_limits import RateLimiter
 from ingress.request_log import RequestLog
 
@@ -73,7 +74,7 @@ class Services:
             self._outcome_listener,
             settings.import_wait_seconds,
         )
-        self.pushes: Batches[RouteInput, RouteAnswer] = Batcher(
+        self.pushes: Batches[ReceivedPush, RouteAnswer] = Batcher(
             self._push_pipeline.work, max_items=settings.push_batch_routes
         )
         self.reads: Batches[UUID, Versioned | None] = self._reader(ask_routes)
@@ -105,7 +106,8 @@ class Services:
     async def in_thread(self, caller: Caller, work: Callable[[], Result]) -> Result:
         """Does `work` in one of the threads, of which a company has half at most."""
         async with self._thread_permits.permit(caller.company_id.hex):
-            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+            in_context = contextvars.copy_context().run  # the log lines of the thread name the request
+            return await asyncio.get_running_loop().run_in_executor(self._threads, in_context, work)
 
     @contextmanager
     def transaction(self, caller: Caller, *, by_key: bool = False) -> Iterator[Connection]:

@@ -121,6 +121,7 @@ def show_one(page: Page) -> Response:
         visits=history.visits,
         plans=history.plans,
         messages=history.messages,
+        of_present_input={plan.id for plan in history.plans if plan.revision == history.route.revision},
         explained=_explained(page, explanation) if explanation else None,
         most_compared=MOST_COMPARED,
         api_view=msgspec.json.format(write(versioned.route), indent=2).decode(),
