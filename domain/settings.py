@@ -47,6 +47,14 @@ class Settings(BaseSettings):
     database_url: Annotated[str, AfterValidator(postgres_address)] | None = Field(
         None, repr=False, description="PostgreSQL 15 or later; the embedded one when not set"
     )
+    database_replica_url: Annotated[str, AfterValidator(postgres_address)] | None = Field(
+        None,
+        repr=False,
+        description="Replica of the database that the API reads routes from, or several: host1,host2; none unless set",
+    )
+    database_replica_lag_seconds: float = Field(
+        2, gt=0, description="A replica that is further behind is not read from"
+    )
     redis_url: Annotated[str, AfterValidator(redis_address)] | None = Field(
         None, repr=False, description="Redis 6.2 or later, or Valkey; the embedded one when not set"
     )

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
@@ -29,6 +29,7 @@ from ingress.authenticator import Admitted, Authenticator, Submitted
 from ingress.outcome_listener import Expectation, ExpectedOutcome, OutcomeListener
 from ingress.problems import ApiError, Rehearsed
 from ingress.push_storage import STORING_SECONDS, PushStorage, Result, of_pushes, request_ids
+from ingress.replica import ReplicaReads
 
 log = get_logger(__name__)
 
@@ -78,6 +79,7 @@ class PushPipeline:
         jobs: AsyncJobQueue,
         outcome_listener: OutcomeListener,
         import_wait_seconds: float,
+        replica: ReplicaReads | None = None,
     ) -> None:
         self._authenticator = authenticator
         self._by_key = by_key
@@ -85,6 +87,7 @@ class PushPipeline:
         self._jobs = jobs
         self._outcome_listener = outcome_listener
         self._import_wait_seconds = import_wait_seconds
+        self._replica = replica
         self._threads = ThreadPoolExecutor(_STORING_THREADS, thread_name_prefix="push-storage")
         self._workers_answer = True
         self._answering: set[asyncio.Task[None]] = set()
@@ -185,6 +188,7 @@ class PushPipeline:
         """Answers pushes until the time is over. It leaves those whose import failed and is tried again."""
         async for received in expected.outcomes(self._import_wait_seconds):
             self._workers_answer = True
+            await self._note_writes(one for one, _ in received)
             unknown = []
             for one, outcome in received:
                 if outcome is None or (one.pushed.effect == "replace" and outcome.status != RouteStatus.PENDING):
@@ -193,10 +197,16 @@ class PushPipeline:
                     one.answer(fresh_route(one.push, one.pushed, outcome))
             await self._read(unknown)
 
+    async def _note_writes(self, stored: Iterable[_Stored]) -> None:
+        """After the commit and before the answer: from here on no replica answers that has replayed less."""
+        if self._replica is not None:
+            await self._replica.note_writes(one.push.tenant for one in stored)
+
     async def _read(self, stored: Sequence[_Stored]) -> None:
         """Answers with the routes as they are now."""
         if not stored:
             return
+        await self._note_writes(stored)
         query = read_routes([(one.push.tenant, one.pushed.route_id) for one in stored])
         found = await self._by_key.ask(query, of_pushes([one.push for one in stored]))
         for one, versioned in zip(stored, found, strict=True):

@@ -7,7 +7,7 @@ import asyncio
 import contextvars
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from uuid import UUID
 
 from domain.accounts.keys import Caller, still_valid
@@ -21,7 +21,7 @@ from domain.queue.redis_clients import async_redis_client, redis_client
 from domain.routes.reading.lookups import Versioned, ask_external_ids, ask_routes, ask_versions
 from domain.settings import Settings
 from domain.statements import Query
-from domain.visibility import NOTHING, of_tenants
+from domain.visibility import NOTHING, Visibility, of_tenants
 from ingress.access import unauthorized
 from ingress.authenticator import (
     Authenticator,
@@ -39,6 +39,7 @@ from ingress.outcome_listener import OutcomeListener
 from ingress.problems import ApiError
 from ingress.push_pipeline import PushPipeline, ReceivedPush, RouteAnswer
 from ingress.rate_limits import RateLimiter
+from ingress.replica import ReplicaReads
 from ingress.request_log import RequestLog
 
 Batches = Batcher[AuthorizedRequest[Item], AuthorizedResponse[Result]]
@@ -65,6 +66,11 @@ class Services:
         self._key_use = KeyUse(self.database)
         self.request_log = RequestLog(settings)
         self.authenticator = Authenticator(self._by_key, self._limiter, self._key_use)
+        self.replica = (
+            ReplicaReads(settings, settings.database_replica_url, self._by_key)
+            if settings.database_replica_url is not None
+            else None
+        )
         self._outcome_listener = OutcomeListener(redis_url)
         self._push_pipeline = PushPipeline(
             self.authenticator,
@@ -73,6 +79,7 @@ class Services:
             self.jobs,
             self._outcome_listener,
             settings.import_wait_seconds,
+            self.replica,
         )
         self.pushes: Batches[ReceivedPush, RouteAnswer] = Batcher(
             self._push_pipeline.work, max_items=settings.push_batch_routes
@@ -93,7 +100,7 @@ class Services:
         """Opens the connections, and closes them after the batches in flight."""
         listening = asyncio.get_running_loop().create_task(self._outcome_listener.listen())
         with self.database, self._key_use:
-            async with self._by_key, self._redis, self.request_log:
+            async with self._by_key, self._redis, self.request_log, self.replica or nullcontext():
                 yield
                 for batches in (self.authenticator.batches, self.pushes, self.reads, self.finds, self.versions):
                     await batches.close()
@@ -141,8 +148,8 @@ class Services:
             if not admitted:
                 return
             try:
-                query = read([(one.caller.key_id, one.asked.item.item) for one in admitted])
-                results = await self._by_key.ask(query, of_callers(one.caller for one in admitted))
+                asked = [(one.caller.key_id, one.asked.item.item) for one in admitted]
+                results = await self._results(read, asked, of_callers(one.caller for one in admitted))
                 missed = [one for one, result in zip(admitted, results, strict=True) if result is None]
                 await self.authenticator.refuse_invalid(missed)
             except Exception as error:
@@ -153,3 +160,20 @@ class Services:
                 one.settle(result)
 
         return Batcher(work, at_once=1)
+
+    async def _results(
+        self,
+        read: Callable[[Sequence[tuple[UUID, Item]]], Query[list[Result | None]]],
+        asked: Sequence[tuple[UUID, Item]],
+        visible: Visibility,
+    ) -> list[Result | None]:
+        """What was asked with each key, in order; from a replica what that may answer. Raises psycopg.Error."""
+        if self.replica is None:
+            return await self._by_key.ask(read(asked), visible)
+        results = await self.replica.read(read, asked, visible)
+        left = [position for position, result in enumerate(results) if result is None]
+        if left:
+            of_primary = await self._by_key.ask(read([asked[position] for position in left]), visible)
+            for position, result in zip(left, of_primary, strict=True):
+                results[position] = result
+        return results

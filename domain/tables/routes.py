@@ -173,6 +173,21 @@ class Routes(SQLModel, table=True):
     """The transaction that last changed it; a trigger keeps it so. See `routes/reading/changes.py`."""
 
 
+class LastWrites(SQLModel, table=True):
+    """The last write of a tenant's callers of the API; see `routes/reading/last_writes.py`. It is not logged."""
+
+    __tablename__ = "last_writes"
+    __table_args__ = (
+        # each write changes its row: with room beside it, its index entry stays as it is
+        {"prefixes": ["UNLOGGED"], "postgresql_with": {"fillfactor": 50}},
+    )
+
+    company_id: UUID = Field(primary_key=True)
+    environment: str = Field(primary_key=True)
+    lsn: int = Field(sa_column=Column(BigInteger, nullable=False))
+    """The place in PostgreSQL's write-ahead log up to which a replica must have replayed."""
+
+
 class ChangeMarks(SQLModel, table=True):
     """The oldest transaction that ran at some time; see `routes/reading/changes.py`."""
 

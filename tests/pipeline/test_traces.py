@@ -20,6 +20,7 @@ from tests.factories import JOLIET, NEWARK, route_body
 from tests.gateway import HOST, Gateway, running_gateway
 from tests.pipeline.world import store_prices
 from tests.rows import stored_id
+from tests.servers import own_redis
 from tests.service import Client, Service, eventually, running_service
 from tests.webhook_receiver import Receiver, running_receiver
 
@@ -41,16 +42,20 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def own_service(settings: Settings, logs: Path, roads: Gateway) -> Iterator[Service]:
-    own = settings.model_copy(update={"database_url": make_database("traces")})
-    with running_service(
-        own,
-        logs,
-        IMPORT_WAIT_SECONDS="10",
-        MESSAGE_ALLOWED_HOSTS=HOST,
-        WEBHOOK_ALLOWED_HOSTS="127.0.0.0/8",
-        VALHALLA_URL=re.sub(r"^json://", "http://", roads.url),
-    ) as service:
+def own_service(
+    settings: Settings, logs: Path, roads: Gateway, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
+    with (
+        own_redis(tmp_path_factory.mktemp("redis")) as redis,
+        running_service(
+            settings.model_copy(update={"database_url": make_database("traces"), "redis_url": redis.url}),
+            logs,
+            IMPORT_WAIT_SECONDS="10",
+            MESSAGE_ALLOWED_HOSTS=HOST,
+            WEBHOOK_ALLOWED_HOSTS="127.0.0.0/8",
+            VALHALLA_URL=re.sub(r"^json://", "http://", roads.url),
+        ) as service,
+    ):
         store_prices(service)
         yield service
 
