@@ -17,16 +17,8 @@ from domain.text import Harmless, printable, without_secrets
 
 def configure_logging(settings: Settings, process: str) -> None:
     """JSON lines (or text) on standard error, from structlog and from every library's logging."""
-    shared: list[structlog.typing.Processor] = [
-        structlog.contextvars.merge_contextvars,
-        _named(process),
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.format_exc_info,
-    ]
     structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=[*_shared(process), structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(settings.log_level.upper())),
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
@@ -37,12 +29,7 @@ def configure_logging(settings: Settings, process: str) -> None:
         else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     )
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _fit_to_be_read, renderer],
-        )
-    )
+    handler.setFormatter(_formatter(process, renderer))
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(settings.log_level.upper())
@@ -51,6 +38,30 @@ def configure_logging(settings: Settings, process: str) -> None:
         logging.getLogger(talkative).setLevel(max(logging.WARNING, root.level))
     sys.excepthook = _print_unforeseen
     threading.excepthook = _print_unforeseen_of_a_thread
+
+
+def json_formatter(process: str) -> logging.Formatter:
+    """Formats a line of the log as the JSON of `configure_logging`."""
+    return _formatter(process, structlog.processors.JSONRenderer())
+
+
+def _formatter(process: str, renderer: structlog.typing.Processor) -> logging.Formatter:
+    return structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=_shared(process),
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _fit_to_be_read, renderer],
+    )
+
+
+def _shared(process: str) -> list[structlog.typing.Processor]:
+    """The steps of each line, of structlog and of a library's logging."""
+    return [
+        structlog.contextvars.merge_contextvars,
+        _named(process),
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
 
 
 def _print_unforeseen(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -39,18 +39,25 @@ class Trace(NamedTuple):
 NO_TRACE = Trace()
 
 
-class Span(Protocol):
+class TraceSpan(Protocol):
     """A piece of work that is under way."""
 
     @property
     def traceparent(self) -> str:
         """The trace context of what the work calls."""
 
-    def end(self, *, failed: str | None = None, attributes: Mapping[str, str | int] | None = None) -> None:
-        """`failed` is the kind of an error: its text may quote what nobody else may read."""
+    def end(
+        self,
+        *,
+        name: str | None = None,
+        failed: str | None = None,
+        attributes: Mapping[str, str | int] | None = None,
+    ) -> None:
+        """`name` replaces the first one. `failed` is the kind of an error: its text may quote what nobody else may
+        read."""
 
 
-class Spans(Protocol):
+class TraceSpans(Protocol):
     """Makes spans and exports them."""
 
     def start(
@@ -62,10 +69,10 @@ class Spans(Protocol):
         links: Iterable[str] = (),
         since_nanoseconds: int | None = None,
         attributes: Mapping[str, str | int] | None = None,
-    ) -> Span: ...
+    ) -> TraceSpan: ...
 
 
-spans: Spans | None = None
+spans: TraceSpans | None = None
 """None, unless OpenTelemetry is turned on for this process."""
 
 _current: ContextVar[str | None] = ContextVar("traceparent", default=None)
@@ -100,6 +107,10 @@ def bind(trace: Trace) -> None:
 def unbind() -> None:
     _current.set(None)
     structlog.contextvars.clear_contextvars()
+
+
+def current_traceparent() -> str | None:
+    return _current.get()
 
 
 def outgoing_headers() -> dict[str, str]:
