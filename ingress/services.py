@@ -167,7 +167,7 @@ class Services:
         asked: Sequence[tuple[UUID, Item]],
         visible: Visibility,
     ) -> list[Result | None]:
-        """What was asked with each key, in order; from a replica what that may answer. Raises psycopg.Error."""
+        """The results in order, from a replica as far as that may answer. Raises psycopg.Error."""
         if self.replica is None:
             return await self._by_key.ask(read(asked), visible)
         results = await self.replica.read(read, asked, visible)

@@ -72,7 +72,7 @@ class Context:
         return self._ask(lambda connection: traces_of(connection, route_ids)) or {}
 
     def _ask(self, read: Callable[[Connection], Found]) -> Found | None:
-        """What the trace is, or None: no work fails because its trace cannot be read."""
+        """The result of `read`. None where the database fails: no work fails because its trace cannot be read."""
         try:
             with self.database.by_key() as connection:
                 return read(connection)
