@@ -72,17 +72,20 @@ class AsyncDatabase:
         timeout_seconds: float = 3,
         limits: TimeLimits = SERVING,
         pooled: bool = False,
+        is_replica: bool = False,
     ) -> None:
         """The connections are behind the second wall: a query sees what its caller names, and else nothing.
 
         A caller waits at most `timeout_seconds` for a connection. After one caller has waited in vain, all others
         wait for hardly a second. So the callers in line do not wait as long again.
 
-        `pooled`: `url` leads to a pooler in transaction mode."""
+        `pooled`: `url` leads to a pooler in transaction mode. The clock is not set by a replica: time is the
+        primary's."""
         self._limits = limits
         self._pooled = pooled
         settings = BY_KEY | AS_SERVICE
         self._settings = transaction_settings(limits, settings)
+        self._is_replica = is_replica
         self._health = ServerHealth()
         self._pool = AsyncConnectionPool(
             url,
@@ -191,10 +194,11 @@ class AsyncDatabase:
 
     async def _check(self, connection: AsyncPooledConnection) -> None:
         now = time.monotonic()
-        if now - connection.used_at > IDLE_SECONDS or clock.must_be_read() or has_unread_data(connection):
+        reads_clock = clock.must_be_read() and not self._is_replica
+        if now - connection.used_at > IDLE_SECONDS or reads_clock or has_unread_data(connection):
             connection.patience_seconds = CHECK_SECONDS
-            try:
-                await clock.read_async(connection)  # a question like any other
+            try:  # the time is a question like any other
+                await (clock.SERVER_TIME.on_async if self._is_replica else clock.read_async)(connection)
             except psycopg.OperationalError as error:
                 await self._learn_from(error, connection)
                 raise

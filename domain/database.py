@@ -143,6 +143,7 @@ class Database:
         fail_fast: bool = False,
         visible: Callable[[], Visibility] | None = None,
         pooled: bool = False,
+        is_replica: bool = False,
     ) -> None:
         """A caller waits `timeout_seconds` for a connection. With `fail_fast`, after one has waited in vain, all others
         hardly wait for a second, so those that stood in line do not wait as long again.
@@ -150,7 +151,8 @@ class Database:
         `visible` puts the connections behind the second wall. It tells what a transaction sees that does not say so
         itself. None: the connections are the owner's and see everything.
 
-        `pooled`: `url` leads to a pooler in transaction mode."""
+        `pooled`: `url` leads to a pooler in transaction mode. The clock is not set by a replica: time is the
+        primary's."""
         self.url = url
         self._pooled = pooled
         service = {} if visible is None else AS_SERVICE
@@ -158,6 +160,7 @@ class Database:
         self._limits = limits
         self._fail_fast = fail_fast
         self._visible = visible
+        self._is_replica = is_replica
         self._health = ServerHealth()
         self._pool, self._pool_by_key = (
             ConnectionPool(
@@ -318,10 +321,11 @@ class Database:
 
     def _check(self, connection: PooledConnection) -> None:
         now = time.monotonic()
-        if now - connection.used_at > IDLE_SECONDS or clock.must_be_read() or has_unread_data(connection):
+        reads_clock = clock.must_be_read() and not self._is_replica
+        if now - connection.used_at > IDLE_SECONDS or reads_clock or has_unread_data(connection):
             connection.patience_seconds = CHECK_SECONDS
-            try:
-                clock.read(connection)  # a question like any other
+            try:  # the time is a question like any other
+                (clock.SERVER_TIME.on if self._is_replica else clock.read)(connection)
             except psycopg.OperationalError as error:
                 self._learn_from(error, connection)
                 raise

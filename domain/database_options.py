@@ -46,6 +46,9 @@ MIGRATING = TimeLimits(statement_seconds=0, lock_seconds=0.2)
 line behind it, and they fail after 1.5 s (`SERVING`). So it gives way and tries again. It may wait for the locks of
 several tables, one after the other, while it holds the first."""
 
+REPLICA = TimeLimits(statement_seconds=0.5, lock_seconds=0.5, idle_seconds=10)
+"""The limits of a replica, so short because the primary is asked within the same request where a replica fails."""
+
 CONNECTION_SECONDS = 2
 
 _SLACK_SECONDS = 0.5

@@ -11,21 +11,13 @@ import structlog
 
 from domain.ids import with_shown_ids
 from domain.settings import Settings
-from domain.text import printable, without_secrets
+from domain.text import Harmless, printable, without_secrets
 
 
 def configure_lines(settings: Settings, process: str) -> logging.Formatter:
     """Tells structlog what a line of this process holds; returns what writes them, and those of every library."""
-    shared: list[structlog.typing.Processor] = [
-        structlog.contextvars.merge_contextvars,
-        _named(process),
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.format_exc_info,
-    ]
     structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=[*_shared(process), structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(settings.log_level.upper())),
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
@@ -35,10 +27,31 @@ def configure_lines(settings: Settings, process: str) -> logging.Formatter:
         if settings.log_format == "json"
         else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     )
+    return _formatter(process, renderer)
+
+
+def json_formatter(process: str) -> logging.Formatter:
+    """Formats a line of the log as the JSON of `configure_lines`."""
+    return _formatter(process, structlog.processors.JSONRenderer())
+
+
+def _formatter(process: str, renderer: structlog.typing.Processor) -> logging.Formatter:
     return structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=shared,
+        foreign_pre_chain=_shared(process),
         processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _fit_to_be_read, renderer],
     )
+
+
+def _shared(process: str) -> list[structlog.typing.Processor]:
+    """The steps of each line, of structlog and of a library's logging."""
+    return [
+        structlog.contextvars.merge_contextvars,
+        _named(process),
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
 
 
 def line_writer(name: str) -> structlog.stdlib.BoundLogger:
@@ -61,7 +74,7 @@ def _fit(value: Any, *, one_line: bool = False) -> Any:
         return {name: _fit(each, one_line=one_line) for name, each in value.items()}
     if isinstance(value, list | tuple):
         return [_fit(each, one_line=one_line) for each in value]
-    if value is None or isinstance(value, int | float):
+    if value is None or isinstance(value, int | float | Harmless):
         return value
     text = without_secrets(value if isinstance(value, str) else repr(value))
     return printable(text) if one_line else text

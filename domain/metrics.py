@@ -17,6 +17,9 @@ REQUESTS = Histogram(
 REQUEST_LOG = Counter(
     "fuelroute_request_log_entries_total", "Entries of the request log, by what became of them", ["outcome"]
 )
+ROUTE_READS = Counter(
+    "fuelroute_route_reads_total", "Reads of routes where there is a replica, by the server that answered", ["server"]
+)
 CONNECTIONS = Gauge("fuelroute_connections", "Open connections of an ingress process")
 CONNECTIONS_REFUSED = Counter("fuelroute_connections_refused_total", "Connections ended by a bound", ["reason"])
 QUEUE_JOBS = Gauge("fuelroute_queue_jobs", "Jobs that wait in a queue", ["queue"])

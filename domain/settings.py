@@ -106,6 +106,14 @@ class Settings(BaseSettings):
         description="The same database without a pooler, where FUELROUTE_DATABASE_URL leads to one in transaction mode:"
         " for the scheduler, migrations and commands",
     )
+    database_replica_url: Annotated[str, AfterValidator(postgres_address)] | None = Field(
+        None,
+        repr=False,
+        description="Replica of the database that the API reads routes from, or several: host1,host2; none unless set",
+    )
+    database_replica_lag_seconds: float = Field(
+        2, gt=0, description="A replica that is further behind is not read from"
+    )
     redis_url: Annotated[str, AfterValidator(redis_address)] | None = Field(
         None,
         repr=False,

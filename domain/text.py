@@ -5,6 +5,13 @@ import re
 _STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 """Control characters, ends of lines, and marks that turn the direction of writing."""
 
+
+class Harmless(str):
+    """Text of the service's own making, such as an id: logs print it as it is, without looking for secrets in it."""
+
+    __slots__ = ()
+
+
 _WORD = re.compile(r"[^\s'\"]+")
 _SECRETS = (
     (

@@ -41,6 +41,7 @@ from ingress.access import NOBODY, refusal_of, unauthorized
 from ingress.authenticator import AuthorizedRequest, Item, Result
 from ingress.fair_queue import CapacityTimeout, Permit
 from ingress.problems import ApiError
+from ingress.push_pipeline import ReceivedPush
 from ingress.request import JSON, Answer, Request
 from ingress.services import Batches, Services
 
@@ -122,6 +123,20 @@ class Api:
 
         return await self._work(request, permission, in_transaction)
 
+    async def _read_replica(
+        self, request: Request, permission: str, read: Callable[[Connection, Caller], Read]
+    ) -> Read | None:
+        """The result of `read` on a replica. None: the primary is to be asked, which also refuses a key that is not
+        valid any more. Raises ApiError like `_admit`."""
+        replica = self._services.replica
+        if replica is None:
+            return None
+        caller = await self._admit(request, permission)
+        found = await self._services.in_thread(
+            caller, lambda: replica.read_in_thread(caller, lambda connection: read(connection, caller))
+        )
+        return found[1] if found is not None and await replica.judge_one(caller, found[0]) else None
+
     async def _work(self, request: Request, permission: str | None, work: Callable[[Caller], Read]) -> Read:
         """The result of `work` in a thread. Raises ApiError like `_admit`, and every error of the work."""
         caller = await self._admit(request, permission)
@@ -161,7 +176,9 @@ class Api:
             async with self._body_permit(request, owner):
                 body = await request.body(self._services.settings.body_timeout_seconds)
                 route = checked(lambda: read_body(body, RouteInput), "The body")
-                pushed = await self._ask(request, "routes:write", self._services.pushes, route)
+                pushed = await self._ask(
+                    request, "routes:write", self._services.pushes, ReceivedPush(route, request.trace)
+                )
         except (ApiError, CapacityTimeout):
             await self._admit(request, "routes:write")
             raise
@@ -182,7 +199,10 @@ class Api:
                 return checked(lambda: list_changes(connection, caller.tenant, query), "The query")
             return list_routes(connection, caller.tenant, query)
 
-        return _listed(request, await self._read(request, "routes:read", read, by_key=True))
+        page = None if follows_changes(query) else await self._read_replica(request, "routes:read", read)
+        if page is None:
+            page = await self._read(request, "routes:read", read, by_key=True)
+        return _listed(request, page)
 
     async def get_route(self, request: Request) -> Answer:
         route_id = await self._checked(request, "routes:read", lambda: _route_id_of(request))
@@ -203,6 +223,8 @@ class Api:
             return effect, jobs + delivery_jobs(connection, [caller.company_id])
 
         effect, jobs = await self._read(request, "routes:write", cancel)
+        if effect == "cancel" and self._services.replica is not None:
+            await self._services.replica.note_writes([(await self._admit(request)).tenant])
         await self._services.jobs.put(*jobs)
         if effect is None:
             raise ApiError("not_found", _NO_SUCH_ROUTE)

@@ -4,6 +4,7 @@ Where more has arrived than goes into a batch, owners take turns.
 """
 
 import asyncio
+import contextvars
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
@@ -84,7 +85,8 @@ class Batcher(Generic[Item, Result]):
             if self._recent and len(self._waiting) < self._most_items:
                 return
             batch = [self._waiting.take() for _ in range(min(len(self._waiting), self._most_items))]
-            task = loop.create_task(self._run(batch))
+            # its log lines are not those of the request that happens to come first
+            task = loop.create_task(self._run(batch), context=contextvars.Context())
             self._running.add(task)
             self._recent.add(task)
             task.add_done_callback(self._batch_ended)

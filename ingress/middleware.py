@@ -4,13 +4,13 @@ import functools
 import logging
 import time
 
-import structlog
 from prometheus_client import Histogram
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from domain import tracing
 from domain.metrics import REQUESTS
 from domain.observability import get_logger
 from ingress.access import NOBODY, rate_limited, refusal_of
@@ -33,6 +33,9 @@ _REHEARSED = "rehearsed"
 """The status, in measurements only, of an error that a push to the sandbox asked for: no alert on errors counts it."""
 
 
+_PROBES = ("/healthz", "/readyz")
+
+
 class RequestMiddleware:
     """Gives each request an id, measures it and sends its answer; an error of an endpoint becomes a problem
     document."""
@@ -48,7 +51,8 @@ class RequestMiddleware:
             return
         started = time.perf_counter()
         request = scope[REQUEST] = Request(scope, receive)
-        structlog.contextvars.bind_contextvars(request_id=request.id)  # of this request's own task
+        span = _begin_span(request) if tracing.spans is not None else None
+        tracing.bind(request.trace)  # of this request's own task
         status, answer = 500, None
         try:
             answer = await self._answer(request, receive, send)
@@ -71,6 +75,8 @@ class RequestMiddleware:
             seconds = time.perf_counter() - started
             method, path = measured_as(scope)
             _measure(method, path, _REHEARSED if request.is_rehearsal else status).observe(seconds)
+            if span is not None:
+                _end_span(span, request, method, path, status)
             self._services.request_log.note(request, path, status, seconds, answer)
             if self._tells_each:
                 log.debug("request.done", method=scope["method"], path=path, status=status, seconds=round(seconds, 4))
@@ -108,6 +114,26 @@ class RequestMiddleware:
                 log.warning("request.not_counted", exc_info=True)
                 return None
         return request.auth_result.allowance
+
+
+def _begin_span(request: Request) -> tracing.TraceSpan | None:
+    """The span of a request. From here on it is the one that the route keeps and that calls are made for."""
+    if tracing.spans is None or request.scope["path"] in _PROBES:
+        return None
+    span = tracing.spans.start("request", "server", parent=request.trace.traceparent)
+    request.trace = request.trace._replace(traceparent=span.traceparent)
+    return span
+
+
+def _end_span(span: tracing.TraceSpan, request: Request, method: str, path: str, status: int) -> None:
+    """Names the span by the address without its parameters, which may hold anything."""
+    attributes: dict[str, str | int] = {
+        "http.request.method": method if method != "-" else "_OTHER",
+        "http.route": path,
+        "http.response.status_code": status,
+        "request_id": request.id,
+    }
+    span.end(name=f"{method} {path}", failed=str(status) if status >= 500 else None, attributes=attributes)
 
 
 def _beyond_limit(request: Request) -> Answer:

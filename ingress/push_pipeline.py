@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
@@ -24,10 +24,12 @@ from domain.queue.jobs import Job, import_routes_job, in_batches
 from domain.routes.intake.pushes import Push, Pushed, create_routes
 from domain.routes.reading.fresh_answers import fresh_route
 from domain.routes.reading.lookups import read_routes
+from domain.tracing import Trace
 from ingress.authenticator import Admitted, Authenticator, Submitted
 from ingress.outcome_listener import Expectation, ExpectedOutcome, OutcomeListener
 from ingress.problems import ApiError, Rehearsed
-from ingress.push_storage import STORING_SECONDS, PushStorage, Result, of_pushes
+from ingress.push_storage import STORING_SECONDS, PushStorage, Result, of_pushes, request_ids
+from ingress.replica import ReplicaReads
 
 log = get_logger(__name__)
 
@@ -38,6 +40,13 @@ has kept its place in vain, no batch does until an outcome comes again."""
 _STORING_THREADS = 2
 
 
+class ReceivedPush(NamedTuple):
+    """The body of a push, and its trace."""
+
+    route: RouteInput
+    trace: Trace
+
+
 class RouteAnswer(NamedTuple):
     """The answer to a push."""
 
@@ -45,13 +54,13 @@ class RouteAnswer(NamedTuple):
     route: Route
 
 
-WaitingPush = Submitted[RouteInput, RouteAnswer]
+WaitingPush = Submitted[ReceivedPush, RouteAnswer]
 
 
 class _Stored(NamedTuple):
     """A push that is stored and waits for its answer."""
 
-    admitted: Admitted[RouteInput, RouteAnswer]
+    admitted: Admitted[ReceivedPush, RouteAnswer]
     push: Push
     pushed: Pushed
 
@@ -70,6 +79,7 @@ class PushPipeline:
         jobs: AsyncJobQueue,
         outcome_listener: OutcomeListener,
         import_wait_seconds: float,
+        replica: ReplicaReads | None = None,
     ) -> None:
         self._authenticator = authenticator
         self._by_key = by_key
@@ -77,6 +87,7 @@ class PushPipeline:
         self._jobs = jobs
         self._outcome_listener = outcome_listener
         self._import_wait_seconds = import_wait_seconds
+        self._replica = replica
         self._threads = ThreadPoolExecutor(_STORING_THREADS, thread_name_prefix="push-storage")
         self._workers_answer = True
         self._answering: set[asyncio.Task[None]] = set()
@@ -91,7 +102,10 @@ class PushPipeline:
         admitted = _without_rehearsed_errors(await self._authenticator.admit(batch))
         if not admitted:
             return
-        pushes = [Push(one.caller.tenant, one.asked.item.item, one.caller.key_id) for one in admitted]
+        pushes = [
+            Push(one.caller.tenant, one.asked.item.item.route, one.caller.key_id, one.asked.item.item.trace)
+            for one in admitted
+        ]
         try:
             results, jobs = await self._store(pushes)
         except Exception as error:
@@ -126,7 +140,7 @@ class PushPipeline:
         except psycopg.Error as error:
             if is_away(error):
                 raise
-            log.warning("push.batch_failed", routes=len(pushes), error=str(error))
+            log.warning("push.batch_failed", request_ids=request_ids(pushes), error=str(error))
             created = [None] * len(pushes)
             store = partial(storage.store_apart, failure=error)
         results: list[Result | None] = [*created]
@@ -174,6 +188,7 @@ class PushPipeline:
         """Answers pushes until the time is over. It leaves those whose import failed and is tried again."""
         async for received in expected.outcomes(self._import_wait_seconds):
             self._workers_answer = True
+            await self._note_writes(one for one, _ in received)
             unknown = []
             for one, outcome in received:
                 if outcome is None or (one.pushed.effect == "replace" and outcome.status != RouteStatus.PENDING):
@@ -182,10 +197,16 @@ class PushPipeline:
                     one.answer(fresh_route(one.push, one.pushed, outcome))
             await self._read(unknown)
 
+    async def _note_writes(self, stored: Iterable[_Stored]) -> None:
+        """After the commit and before the answer: from here on no replica answers that has replayed less."""
+        if self._replica is not None:
+            await self._replica.note_writes(one.push.tenant for one in stored)
+
     async def _read(self, stored: Sequence[_Stored]) -> None:
         """Answers with the routes as they are now."""
         if not stored:
             return
+        await self._note_writes(stored)
         query = read_routes([(one.push.tenant, one.pushed.route_id) for one in stored])
         found = await self._by_key.ask(query, of_pushes([one.push for one in stored]))
         for one, versioned in zip(stored, found, strict=True):
@@ -196,13 +217,13 @@ class PushPipeline:
 
 
 def _without_rehearsed_errors(
-    admitted: Sequence[Admitted[RouteInput, RouteAnswer]],
-) -> list[Admitted[RouteInput, RouteAnswer]]:
+    admitted: Sequence[Admitted[ReceivedPush, RouteAnswer]],
+) -> list[Admitted[ReceivedPush, RouteAnswer]]:
     """Settles the pushes to the sandbox that ask for an error. Nothing of them is stored. Returns the others."""
     others = []
     for one in admitted:
         sandbox = one.caller.environment is Environment.SANDBOX
-        if sandbox and (code := rehearsed_error(one.asked.item.item.external_id)) is not None:
+        if sandbox and (code := rehearsed_error(one.asked.item.item.route.external_id)) is not None:
             one.settle(Rehearsed(code))
         else:
             others.append(one)

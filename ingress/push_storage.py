@@ -50,7 +50,7 @@ class PushStorage:
         except psycopg.Error as error:
             if len(pushes) == 1 or is_away(error):
                 return [error] * len(pushes)
-            log.warning("push.batch_failed", routes=len(pushes), error=str(error))
+            log.warning("push.batch_failed", request_ids=request_ids(pushes), error=str(error))
             return self.store_apart(pushes, error)
 
     def store_apart(self, pushes: Sequence[Push], failure: BaseException) -> Sequence[Result]:
@@ -95,6 +95,11 @@ class PushStorage:
 def of_pushes(pushes: Iterable[Push]) -> Visibility:
     """The data of the callers of these pushes."""
     return of_tenants(push.tenant for push in pushes)
+
+
+def request_ids(pushes: Iterable[Push]) -> list[str]:
+    """The requests of these pushes, for the log."""
+    return [push.trace.request_id for push in pushes if push.trace.request_id is not None]
 
 
 class _KeysGone(Exception):

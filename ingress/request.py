@@ -10,6 +10,7 @@ from uuid_utils import uuid7
 
 from domain.accounts.keys import PresentedKey
 from domain.contract.shapes import MAX_BODY_BYTES, FieldFault
+from domain.tracing import Trace, read_traceparent
 from ingress.access import AuthResult, Credentials
 from ingress.problems import ApiError
 from ingress.rate_limits import Counted
@@ -21,7 +22,8 @@ REQUEST = "fuelroute.request"
 JSON = b"application/json"
 
 _BEARER = re.compile(r"bearer +(\S+) *", re.IGNORECASE)
-_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_REQUEST_ID = re.compile(r"(?!.*svc_(?:live|test)_)[A-Za-z0-9._-]{1,128}")
+"""An id that holds a key is not used: the id is shown, and passed on."""
 
 
 class Request:
@@ -39,6 +41,7 @@ class Request:
         "own_id",
         "received",
         "scope",
+        "trace",
     )
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
@@ -59,6 +62,7 @@ class Request:
         self.is_rehearsal = False
         """True where a push to the sandbox asked for the error that it gets."""
         bearer: bytes | None = None
+        traceparents: list[bytes] = []
         for name, value in reversed(scope["headers"]):
             if name == b"authorization":
                 bearer = value
@@ -72,8 +76,13 @@ class Request:
                     self.id = given
             elif name == b"if-none-match":
                 self.if_none_match = value
+            elif name == b"traceparent":
+                traceparents.append(value)
         if bearer is not None:
             self.credentials = _credentials(scope["path"], bearer)
+        traceparent = read_traceparent(traceparents[0].decode("latin-1")) if len(traceparents) == 1 else None
+        self.trace = Trace(self.id, traceparent)
+        """Its id, and the trace context that it came with: one at most, as the standard asks."""
 
     @property
     def path_id(self) -> str:

@@ -4,14 +4,15 @@ Every company has its turn in the batches, and its share of the threads.
 """
 
 import asyncio
+import contextvars
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from uuid import UUID
 
 from domain.accounts.keys import Caller, still_valid
 from domain.async_database import AsyncDatabase
-from domain.contract.shapes import Route, RouteInput
+from domain.contract.shapes import Route
 from domain.database import Connection, Database
 from domain.database_options import SERVING
 from domain.queue.circuit import RedisCircuit
@@ -20,7 +21,7 @@ from domain.queue.redis_clients import async_redis_client, redis_client
 from domain.routes.reading.lookups import Versioned, ask_external_ids, ask_routes, ask_versions
 from domain.settings import Settings
 from domain.statements import Query
-from domain.visibility import NOTHING, of_tenants
+from domain.visibility import NOTHING, Visibility, of_tenants
 from ingress.access import unauthorized
 from ingress.authenticator import (
     Authenticator,
@@ -36,8 +37,9 @@ from ingress.fair_queue import FairSemaphore
 from ingress.key_use import KeyUse
 from ingress.outcome_listener import OutcomeListener
 from ingress.problems import ApiError
-from ingress.push_pipeline import PushPipeline, RouteAnswer
+from ingress.push_pipeline import PushPipeline, ReceivedPush, RouteAnswer
 from ingress.rate_limits import RateLimiter
+from ingress.replica import ReplicaReads
 from ingress.request_log import RequestLog
 
 Batches = Batcher[AuthorizedRequest[Item], AuthorizedResponse[Result]]
@@ -64,6 +66,11 @@ class Services:
         self._key_use = KeyUse(self.database)
         self.request_log = RequestLog(settings)
         self.authenticator = Authenticator(self._by_key, self._limiter, self._key_use)
+        self.replica = (
+            ReplicaReads(settings, settings.database_replica_url, self._by_key)
+            if settings.database_replica_url is not None
+            else None
+        )
         self._outcome_listener = OutcomeListener(redis_url)
         self._push_pipeline = PushPipeline(
             self.authenticator,
@@ -72,8 +79,9 @@ class Services:
             self.jobs,
             self._outcome_listener,
             settings.import_wait_seconds,
+            self.replica,
         )
-        self.pushes: Batches[RouteInput, RouteAnswer] = Batcher(
+        self.pushes: Batches[ReceivedPush, RouteAnswer] = Batcher(
             self._push_pipeline.work, max_items=settings.push_batch_routes
         )
         self.reads: Batches[UUID, Versioned | None] = self._reader(ask_routes)
@@ -92,7 +100,7 @@ class Services:
         """Opens the connections, and closes them after the batches in flight."""
         listening = asyncio.get_running_loop().create_task(self._outcome_listener.listen())
         with self.database, self._key_use:
-            async with self._by_key, self._redis, self.request_log:
+            async with self._by_key, self._redis, self.request_log, self.replica or nullcontext():
                 yield
                 for batches in (self.authenticator.batches, self.pushes, self.reads, self.finds, self.versions):
                     await batches.close()
@@ -105,7 +113,8 @@ class Services:
     async def in_thread(self, caller: Caller, work: Callable[[], Result]) -> Result:
         """Does `work` in one of the threads, of which a company has half at most."""
         async with self._thread_permits.permit(caller.company_id.hex):
-            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+            in_context = contextvars.copy_context().run  # the log lines of the thread name the request
+            return await asyncio.get_running_loop().run_in_executor(self._threads, in_context, work)
 
     @contextmanager
     def transaction(self, caller: Caller, *, by_key: bool = False) -> Iterator[Connection]:
@@ -139,8 +148,8 @@ class Services:
             if not admitted:
                 return
             try:
-                query = read([(one.caller.key_id, one.asked.item.item) for one in admitted])
-                results = await self._by_key.ask(query, of_callers(one.caller for one in admitted))
+                asked = [(one.caller.key_id, one.asked.item.item) for one in admitted]
+                results = await self._results(read, asked, of_callers(one.caller for one in admitted))
                 missed = [one for one, result in zip(admitted, results, strict=True) if result is None]
                 await self.authenticator.refuse_invalid(missed)
             except Exception as error:
@@ -151,3 +160,20 @@ class Services:
                 one.settle(result)
 
         return Batcher(work, at_once=1)
+
+    async def _results(
+        self,
+        read: Callable[[Sequence[tuple[UUID, Item]]], Query[list[Result | None]]],
+        asked: Sequence[tuple[UUID, Item]],
+        visible: Visibility,
+    ) -> list[Result | None]:
+        """The results in order, from a replica as far as that may answer. Raises psycopg.Error."""
+        if self.replica is None:
+            return await self._by_key.ask(read(asked), visible)
+        results = await self.replica.read(read, asked, visible)
+        left = [position for position, result in enumerate(results) if result is None]
+        if left:
+            of_primary = await self._by_key.ask(read([asked[position] for position in left]), visible)
+            for position, result in zip(left, of_primary, strict=True):
+                results[position] = result
+        return results

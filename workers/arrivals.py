@@ -9,9 +9,10 @@ import psycopg
 from domain import clock
 from domain.database_health import is_away
 from domain.observability import get_logger
-from domain.queue.jobs import process_positions_job
+from domain.queue.jobs import Job, process_positions_job
 from domain.routes.progress.tracking import process_vehicles
 from domain.telematics.tracks import record_failed_processing
+from domain.tracing import NO_TRACE
 from workers.context import Context
 
 log = get_logger(__name__)
@@ -56,5 +57,13 @@ def process_batch(context: Context, environment: str, vehicle_ids: Sequence[UUID
                 record_failed_processing(connection, environment, vehicle_ids[0], now=now)
             return
     context.jobs.put(*jobs)
+    _tell(context, jobs)
+
+
+def _tell(context: Context, jobs: Sequence[Job]) -> None:
+    """A log line for each job that follows, with the request that its route came with."""
+    route_ids = [job.payload["route_id"] for job in jobs if "route_id" in job.payload]
+    traces = context.traces_of(route_ids) if route_ids else {}
     for job in jobs:
-        log.info("arrivals.enqueued", job=job.name, **job.payload)
+        trace = traces.get(job.payload["route_id"], NO_TRACE) if "route_id" in job.payload else NO_TRACE
+        log.info("arrivals.enqueued", enqueued=job.name, request_id=trace.request_id, **job.payload)

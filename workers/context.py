@@ -1,17 +1,32 @@
-"""The context of a worker process's actors: one database, one job queue, its settings, roads, truck stops."""
+"""The context of a worker process's actors: one database, one job queue, its settings, roads, truck stops; and the
+traces of the routes that they work on."""
 
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+from uuid import UUID
 
-from domain.database import Database
+import psycopg
+
+from domain import tracing
+from domain.database import Connection, Database
+from domain.ids import shown_id
+from domain.observability import get_logger
 from domain.queue.job_queue import JobQueue
+from domain.routes.traces import trace_of_message, traces_of
 from domain.settings import Settings
+from domain.tracing import Trace
 from workers.job_companies import JobCompanies
 
 if TYPE_CHECKING:
     from domain.roads import Roads
     from domain.stations.corridor_offers import StationPlaces
+
+log = get_logger(__name__)
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -35,3 +50,32 @@ class Context:
         from domain.stations.corridor_offers import StationPlaces
 
         return StationPlaces()
+
+    @contextmanager
+    def about_route(self, job: str, route_id: UUID) -> Iterator[None]:
+        """The work of a job about one route, as a part of the trace of its push."""
+        trace = self.traces_of([route_id]).get(route_id)
+        with tracing.working(job, "consumer", trace, route_id=shown_id("rte", route_id)):
+            yield
+
+    @contextmanager
+    def about_message(self, job: str, message_id: UUID) -> Iterator[None]:
+        """The same of a job about one message."""
+        found = self._ask(lambda connection: trace_of_message(connection, message_id))
+        attributes = {"message_id": shown_id("msg", message_id)}
+        if found is not None:
+            attributes["route_id"] = shown_id("rte", found[0])
+        with tracing.working(job, "consumer", found[1] if found is not None else None, **attributes):
+            yield
+
+    def traces_of(self, route_ids: Iterable[UUID]) -> dict[UUID, Trace]:
+        return self._ask(lambda connection: traces_of(connection, route_ids)) or {}
+
+    def _ask(self, read: Callable[[Connection], Found]) -> Found | None:
+        """The result of `read`. None where the database fails: no work fails because its trace cannot be read."""
+        try:
+            with self.database.by_key() as connection:
+                return read(connection)
+        except psycopg.Error as error:
+            log.warning("traces.not_read", error=str(error))
+            return None

@@ -1,5 +1,7 @@
 """The imports queue: match, hold or import a batch of routes, and announce the outcomes."""
 
+import logging
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -9,10 +11,11 @@ import dramatiq
 import psycopg
 from psycopg.errors import LockNotAvailable
 
-from domain import clock
+from domain import clock, tracing
 from domain.database_health import is_away
 from domain.database_options import ONE_BY_ONE, TimeLimits
 from domain.encoding import write
+from domain.ids import shown_id
 from domain.lifecycle import PendingReason
 from domain.metrics import ROUTES_IMPORTED
 from domain.observability import get_logger
@@ -20,6 +23,8 @@ from domain.queue.jobs import Job
 from domain.routes.intake import holds, imports
 from domain.routes.intake.failed_imports import REHEARSED_ATTEMPTS, record_failed_import
 from domain.routes.intake.imports import ImportOutcome
+from domain.text import Harmless
+from domain.tracing import NO_TRACE
 from workers.context import Context
 
 log = get_logger(__name__)
@@ -28,20 +33,25 @@ log = get_logger(__name__)
 def register(broker: dramatiq.Broker, context: Context) -> None:
     @dramatiq.actor(broker=broker, actor_name="imports.run", queue_name="imports")
     def run(route_ids: list[str], reply_to: str | None = None) -> None:
+        started = time.monotonic()
         ids = [UUID(route_id) for route_id in route_ids]
         outcomes, jobs = import_batch(context, ids)
         if outcomes:
             report(context, list(outcomes), outcomes, jobs, reply_to)
+            trace(context, outcomes, seconds=time.monotonic() - started)
         others = [route_id for route_id in ids if route_id not in outcomes]
         if others:  # not held any more, or another transaction had them locked
             outcomes, jobs = import_batch(context, others, wait=True)
             report(context, others, outcomes, jobs, reply_to)
+            trace(context, outcomes, seconds=time.monotonic() - started)
 
     @dramatiq.actor(broker=broker, actor_name="imports.due", queue_name="imports")
     def due(portion: int, company_id: str | None = None) -> None:
         """Imports due routes. Jobs of an earlier release name no company."""
+        started = time.monotonic()
         outcomes, jobs = import_due(context, UUID(company_id) if company_id is not None else None)
         report(context, list(outcomes), outcomes, jobs, None)
+        trace(context, outcomes, seconds=time.monotonic() - started)
 
 
 def import_due(context: Context, company_id: UUID | None = None) -> tuple[dict[UUID, ImportOutcome], list[Job]]:
@@ -75,7 +85,24 @@ def report(
     context.jobs.put(*jobs)
     for status, count in Counter(outcome.status for outcome in outcomes.values()).items():
         ROUTES_IMPORTED.labels(status).inc(count)
-    log.debug("routes.imported", routes=len(outcomes), first_route_id=route_ids[0] if route_ids else None)
+
+
+def trace(context: Context, outcomes: Mapping[UUID, ImportOutcome], *, seconds: float) -> None:
+    """One log line for all imported routes, with the request that each came with. It follows the announcement, so that
+    no push waits for it."""
+    if not outcomes or not log.is_enabled_for(logging.INFO):
+        return
+    traces = context.traces_of(outcomes)
+    log.info(
+        "routes.imported",
+        routes={
+            shown_id("rte", route_id): Harmless(traces.get(route_id, NO_TRACE).request_id or "")
+            for route_id in outcomes
+        },
+        outcomes=dict(Counter(outcome.status for outcome in outcomes.values())),
+        seconds=round(seconds, 4),
+    )
+    tracing.record("imports.run", traces.values(), seconds=seconds, routes=len(outcomes))
 
 
 def _announced(

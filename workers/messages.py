@@ -25,7 +25,8 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
     @dramatiq.actor(broker=broker, actor_name="messages.send", queue_name="messages")
     def send(message_id: str, called_after: int | None = None) -> None:
         """Sends a message. Jobs of an earlier release carry `called_after`, which is not used any more."""
-        send_one(UUID(message_id))
+        with context.about_message("messages.send", UUID(message_id)):
+            send_one(UUID(message_id))
 
     def send_one(message_id: UUID) -> None:
         with context.database.transaction_by_key() as connection:

@@ -30,11 +30,13 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
 
     @dramatiq.actor(broker=broker, actor_name="plans.build", queue_name="plans")
     def build(route_id: str) -> None:
-        build_plan(context, UUID(route_id))
+        with context.about_route("plans.build", UUID(route_id)):
+            build_plan(context, UUID(route_id))
 
     @dramatiq.actor(broker=broker, actor_name="plans.review", queue_name="plans")
     def review(route_id: str) -> None:
-        review_plan(context, UUID(route_id))
+        with context.about_route("plans.review", UUID(route_id)):
+            review_plan(context, UUID(route_id))
 
 
 def build_plan(context: Context, route_id: UUID) -> None:

@@ -1,12 +1,14 @@
-"""One measurement for each job, and one log line for each job that fails."""
+"""One measurement for each job, and one log line for each job that fails. Every log line of a job names it."""
 
 import threading
 import time
 from typing import Any
 
 import dramatiq
+import structlog
 from dramatiq.middleware import Middleware
 
+from domain import tracing
 from domain.metrics import JOBS
 from domain.observability import get_logger
 
@@ -21,6 +23,7 @@ class JobTelemetry(Middleware):
 
     def before_process_message(self, broker: dramatiq.Broker, message: Any) -> None:
         self._thread.started = time.monotonic()
+        structlog.contextvars.bind_contextvars(job=message.actor_name)
 
     def after_process_message(
         self,
@@ -33,4 +36,8 @@ class JobTelemetry(Middleware):
         seconds = time.monotonic() - self._thread.started
         JOBS.labels(message.actor_name, "done" if exception is None else "failed").observe(seconds)
         if exception is not None:
-            log.warning("job.failed", job=message.actor_name, error=repr(exception), seconds=round(seconds, 4))
+            log.warning("job.failed", error=repr(exception), seconds=round(seconds, 4))
+        tracing.unbind()
+
+    def after_skip_message(self, broker: dramatiq.Broker, message: Any) -> None:
+        tracing.unbind()

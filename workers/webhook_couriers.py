@@ -226,6 +226,8 @@ class Courier:
                 "webhooks.attempted",
                 endpoint_id=self._endpoint_id,
                 event_id=outcome.claimed.event_id,
+                route_id=outcome.claimed.route_id,
+                request_id=outcome.claimed.trace.request_id,
                 status=outcome.status,
                 error=outcome.error,
             )

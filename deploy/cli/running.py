@@ -133,7 +133,7 @@ def workers(
     configure_logging(settings, process)
     from workers.process import run
 
-    _prepare_to_serve("workers", settings)
+    _prepare_to_serve("workers", settings, process=process)
     health = health_of(settings, process)
     serve_metrics(settings, process, health)
     raise SystemExit(run(settings, health, chosen))
@@ -165,13 +165,17 @@ _GARBAGE_OBJECTS = 50_000
 that wait for their batch) was searched again and again: a tenth of the processor time, and twice the p99."""
 
 
-def _prepare_to_serve(kind: str, settings: Settings, *, redis_needed: bool = True) -> None:
-    """Name the process for PostgreSQL, check the servers, and tune the garbage collector before a process runs
-    for long. Without `redis_needed` the process starts even if Redis is away, and logs that."""
+def _prepare_to_serve(kind: str, settings: Settings, *, process: str = "", redis_needed: bool = True) -> None:
+    """Name the process for PostgreSQL, check the servers, export telemetry where that is asked for, and tune the
+    garbage collector before a process runs for long. `process` is its name in traces and logs, where that is not
+    `kind`. Without `redis_needed` the process starts even if Redis is away, and logs that."""
     # libpq's: the name of this process in pg_stat_activity, by which `doctor` counts processes of each kind
     os.environ["PGAPPNAME"] = f"fuelroute {kind} {os.getpid()}@{socket.gethostname()}"
     check_servers(settings)
     check_redis(settings.require_redis_url(), needed=redis_needed)
+    from domain.telemetry_export import export_telemetry
+
+    export_telemetry(process or kind)
     gc.freeze()  # what is imported by now stays, and need not be searched
     gc.set_threshold(_GARBAGE_OBJECTS)
 

@@ -77,6 +77,7 @@ _DELETE_OF_COMPANY = [
             "drivers",
         ),
         *("audit_log", "csv_imports", "webhook_events", "webhook_endpoints"),
+        "last_writes",
         *("route_count_deltas", "route_counts"),  # in this order: what is being folded goes from the one to the other
     )
 ]

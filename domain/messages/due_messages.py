@@ -59,12 +59,15 @@ class Message(NamedTuple):
     created_at: datetime
     retry_at: datetime | None
     sent_at: datetime | None
+    request_id: str | None
+    """The request whose push brought the present input of its route."""
 
 
 _LIST = Statement(
     Message,
-    "SELECT id, environment, route_id, driver_id, status, channel, text, attempts, error, created_at, retry_at,"
-    " sent_at FROM messages WHERE company_id = %s ORDER BY created_at, id",
+    "SELECT m.id, m.environment, m.route_id, m.driver_id, m.status, m.channel, m.text, m.attempts, m.error,"
+    " m.created_at, m.retry_at, m.sent_at, r.request_id FROM messages m JOIN routes r ON r.id = m.route_id"
+    " WHERE m.company_id = %s ORDER BY m.created_at, m.id",
 )
 
 

@@ -22,6 +22,7 @@ import apprise
 import requests
 import urllib3
 
+from domain import tracing
 from domain.accounts.allowed_hosts import AllowedHosts, literal_address
 from domain.accounts.contact_urls import NOT_PUBLIC, UnusableContact, gateway_of
 
@@ -162,6 +163,7 @@ class _Session(requests.Session):
         self.trust_env = False
 
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
+        request.headers.update(tracing.outgoing_headers())
         options |= {"allow_redirects": False, "stream": True, "verify": os.environ.get("REQUESTS_CA_BUNDLE") or True}
         response = super().send(request, **options)
         with closing(response.raw) as raw:

@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Literal, NamedTuple
 from uuid import UUID
 
+from domain import tracing
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import Contacts, UnreadableContact, is_sealed
 from domain.backoff import backoff
@@ -186,9 +187,10 @@ def hand_over(claimed: Claim, settings: Settings) -> Fault | None:
         return Fault(str(UnreadableContact()))
     title, _, body = claimed.text.partition("\n")
     allowed = AllowedHosts.of(settings)
-    return gateways.call_gateway(
-        claimed.url, title, body, allowed=allowed, timeout_seconds=settings.message_timeout_seconds
-    )
+    with tracing.working("messages.hand_over", "client"):
+        return gateways.call_gateway(
+            claimed.url, title, body, allowed=allowed, timeout_seconds=settings.message_timeout_seconds
+        )
 
 
 # --- Settled ---------------------------------------------------------------------------------------------------

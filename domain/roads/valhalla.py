@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import numpy as np
 
+from domain import tracing
 from domain.observability import get_logger
 from domain.roads import Leg, Point, Road, Roads, great_circle_miles
 from domain.roads.sphere import Array, segment_miles
@@ -135,7 +136,9 @@ class ValhallaRoads:
             raise ValhallaFailed("valhalla took too long")
         timeout = httpx.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds))
         try:
-            answer = self._client.post("/route", json=request, timeout=timeout)
+            with tracing.working("POST /route", "client"):
+                headers = tracing.outgoing_headers()
+                answer = self._client.post("/route", json=request, timeout=timeout, headers=headers)
         except httpx.TimeoutException as error:
             raise ValhallaFailedForNow("valhalla timed out") from error
         except httpx.HTTPError as error:

@@ -165,8 +165,27 @@ class Routes(SQLModel, table=True):
     distance_miles: float | None = None
     created_at: datetime = time_column(now=True)
     updated_at: datetime = time_column(now=True)
+    request_id: str | None = None
+    """The request whose push brought the present input; see `tracing.py`. NULL: it did not come through the API."""
+    traceparent: str | None = None
+    """The trace context of that request."""
     changed_in: int = with_default("(pg_current_xact_id()::text::int8)", sa_type=BigInteger)
     """The transaction that last changed it; a trigger keeps it so. See `routes/reading/changes.py`."""
+
+
+class LastWrites(SQLModel, table=True):
+    """The last write of a tenant's callers of the API; see `routes/reading/last_writes.py`. It is not logged."""
+
+    __tablename__ = "last_writes"
+    __table_args__ = (
+        # each write changes its row: with room beside it, its index entry stays as it is
+        {"prefixes": ["UNLOGGED"], "postgresql_with": {"fillfactor": 50}},
+    )
+
+    company_id: UUID = Field(primary_key=True)
+    environment: str = Field(primary_key=True)
+    lsn: int = Field(sa_column=Column(BigInteger, nullable=False))
+    """The place in PostgreSQL's write-ahead log up to which a replica must have replayed."""
 
 
 class ChangeMarks(SQLModel, table=True):

@@ -7,7 +7,7 @@ gets each event at least once.
 The next event of a route waits until the one before it was delivered or given up. Different routes wait for nothing.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -17,8 +17,10 @@ from domain.accounts.contacts import Contacts, UnreadableContact
 from domain.backoff import backoff
 from domain.database import Connection, Tenant, as_json
 from domain.lifecycle import Environment
+from domain.routes.traces import traces_of
 from domain.settings import Settings
 from domain.statements import Command, OwnedRow, Statement
+from domain.tracing import NO_TRACE, Trace
 from domain.webhooks.endpoints import disable_endpoint
 from domain.webhooks.events import CapturedEvent, prepare_payloads
 
@@ -48,6 +50,8 @@ class Claimed:
     until: datetime
     failures: int
     queued_at: datetime
+    trace: Trace = NO_TRACE
+    """The push whose input the route has."""
 
 
 class ClaimedBatch(NamedTuple):
@@ -145,19 +149,20 @@ def claim_deliveries(
     unprepared = [CapturedEvent(row.event_id, row.type, row.at, row.route_id) for row in rows if row.payload is None]
     tenant = Tenant(target.company_id, Environment(target.environment))
     prepared = prepare_payloads(connection, tenant, unprepared) if unprepared else {}
+    traces = traces_of(connection, {row.route_id for row in rows if row.route_id is not None})
     claimed, lost = [], []
     for row in sorted(rows, key=lambda row: row.number):
         payload = row.payload or prepared.get(row.event_id)
         if payload is None:
             lost.append(row.number)
         else:
-            claimed.append(_claimed(row, payload, until))
+            claimed.append(_claimed(row, payload, until, traces))
     if lost:
         _FAIL.execute(connection, (now, "The route was deleted before the first attempt", endpoint_id, lost))
     return ClaimedBatch(target.url, _open_secrets(target, Contacts.of(settings), now), claimed)
 
 
-def _claimed(row: _Due, payload: str, until: datetime) -> Claimed:
+def _claimed(row: _Due, payload: str, until: datetime, traces: Mapping[UUID, Trace]) -> Claimed:
     return Claimed(
         number=row.number,
         attempt=row.attempts,
@@ -168,6 +173,7 @@ def _claimed(row: _Due, payload: str, until: datetime) -> Claimed:
         until=until,
         failures=row.failures,
         queued_at=row.queued_at,
+        trace=traces.get(row.route_id, NO_TRACE) if row.route_id is not None else NO_TRACE,
     )
 
 

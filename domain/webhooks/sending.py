@@ -18,7 +18,7 @@ import httpcore
 import httpx
 from standardwebhooks import Webhook
 
-from domain import clock
+from domain import clock, tracing
 from domain.accounts.allowed_hosts import AllowedHosts, literal_address
 from domain.accounts.contacts import UnreadableContact
 from domain.ids import shown_id
@@ -87,6 +87,10 @@ class Sender:
 
     async def send(self, url: str, secrets: Sequence[str], claimed: Claimed) -> Outcome:
         """Makes one attempt. It never raises, unless it is canceled."""
+        with tracing.working("webhooks.send", "client", claimed.trace):
+            return await self._attempt(url, secrets, claimed)
+
+    async def _attempt(self, url: str, secrets: Sequence[str], claimed: Claimed) -> Outcome:
         at, started = clock.now(), time.perf_counter()
         status: int | None = None
         answer: bytes = b""
@@ -152,7 +156,8 @@ def _target(url: str) -> tuple[httpcore.URL, bytes]:
 
 
 def headers_of(claimed: Claimed, secrets: Iterable[str], at: datetime) -> list[tuple[bytes, bytes]]:
-    """The headers of Standard Webhooks. Each secret signs: a receiver needs to know one of them."""
+    """The headers of Standard Webhooks, and the trace that is bound. Each secret signs: a receiver needs to know one of
+    them."""
     event_id = shown_id("evt", claimed.event_id)
     signatures = " ".join(Webhook(secret).sign(event_id, at, claimed.payload) for secret in secrets)
     return [
@@ -161,6 +166,7 @@ def headers_of(claimed: Claimed, secrets: Iterable[str], at: datetime) -> list[t
         (b"webhook-id", event_id.encode()),
         (b"webhook-timestamp", str(int(at.timestamp())).encode()),
         (b"webhook-signature", signatures.encode()),
+        *((name.encode(), value.encode()) for name, value in tracing.outgoing_headers().items()),
     ]
 
 

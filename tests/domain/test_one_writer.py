@@ -39,6 +39,7 @@ OWNERS = {
     "route_counts": "routes",
     "route_count_deltas": "routes",
     "change_marks": "routes",
+    "last_writes": "routes",
     "visits": "routes",
     "route_events": "routes",
     "sandbox_drives": "sandbox",

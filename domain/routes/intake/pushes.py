@@ -14,12 +14,13 @@ from domain.database import Connection, Tenant, as_json
 from domain.ids import new_id
 from domain.lifecycle import PushEffect, effect_of_push
 from domain.queue.jobs import SWEEP_GRACE, Job
-from domain.routes.intake.pushed_columns import PUSHED_COLUMNS, PUSHED_VALUES
+from domain.routes.intake.pushed_columns import PUSHED_COLUMNS, PUSHED_VALUES, TRACE_COLUMNS, TRACE_VALUES
 from domain.routes.intake.superseding import lock_references, lock_with_older, supersede
 from domain.routes.intake.updates import Update, lock_current, store_updates
 from domain.routes.transitions import NOT_ATTEMPTED
 from domain.statements import Query, Statement
 from domain.telematics.rechecks import recheck_trucks
+from domain.tracing import NO_TRACE, Trace
 
 
 class Push(NamedTuple):
@@ -29,6 +30,7 @@ class Push(NamedTuple):
     route: RouteInput
     key_id: UUID | None = None
     """The API key that it came with. The ingress checks the key again as it stores the push."""
+    trace: Trace = NO_TRACE
 
     @property
     def identity(self) -> tuple[Tenant, str]:
@@ -123,7 +125,7 @@ def _store_round(
             continue
         effect = effect_of_push(route.status, same_input=route.same_input)
         if effect == "replace":
-            updates.append(Update(route.id, body))
+            updates.append(Update(route.id, body, pushes[position].trace))
         stored[position] = Pushed(route.id, effect, revision=route.revision + (effect == "replace"))
     store_updates(connection, updates, now=now)
     return stored
@@ -135,13 +137,14 @@ class _Created(NamedTuple):
 
 
 _NEW_ROUTES = f"""
-    INSERT INTO routes (id, company_id, environment, {PUSHED_COLUMNS}, status, pending_reason, pending_detail, retry_at,
-                        created_at)
-    SELECT pushed.id, pushed.company_id, pushed.environment, {PUSHED_VALUES},
+    INSERT INTO routes (id, company_id, environment, {PUSHED_COLUMNS}, {TRACE_COLUMNS}, status, pending_reason,
+                        pending_detail, retry_at, created_at)
+    SELECT pushed.id, pushed.company_id, pushed.environment, {PUSHED_VALUES}, {TRACE_VALUES},
            'pending', 'not_attempted', '{NOT_ATTEMPTED}', %s,
            statement_timestamp() + ordinal * interval '1 microsecond'
     FROM jsonb_to_recordset(%s)
-         AS pushed (id uuid, ordinal int, company_id uuid, environment text, key_id uuid, body jsonb){{more}}
+         AS pushed (id uuid, ordinal int, company_id uuid, environment text, key_id uuid, request_id text,
+                    traceparent text, body jsonb){{more}}
     ON CONFLICT (company_id, environment, external_id) WHERE status <> 'canceled' DO NOTHING
     RETURNING id, created_at
 """  # noqa: S608 (constants)
@@ -166,6 +169,8 @@ def _insert(insert: Statement[_Created], pushes: Sequence[Push], *, now: datetim
             "company_id": push.tenant.company_id,
             "environment": push.tenant.environment,
             "key_id": push.key_id,
+            "request_id": push.trace.request_id,
+            "traceparent": push.trace.traceparent,
             "body": push.route,
         }
         # in one order everywhere, so that two processes that create the same routes never deadlock

@@ -13,9 +13,10 @@ from domain.lifecycle import RouteStatus
 from domain.messages.discarding import discard_messages
 from domain.planning.stored_plans import move_stops
 from domain.queue.jobs import SWEEP_GRACE
-from domain.routes.intake.pushed_columns import NAMED_ROUTE, PUSHED_COLUMNS, PUSHED_VALUES
+from domain.routes.intake.pushed_columns import NAMED_ROUTE, PUSHED_COLUMNS, PUSHED_VALUES, TRACE_COLUMNS, TRACE_VALUES
 from domain.routes.transitions import START_OVER
 from domain.statements import Command, Statement
+from domain.tracing import NO_TRACE, Trace
 
 
 class CurrentRoute(NamedTuple):
@@ -33,6 +34,7 @@ class Update(NamedTuple):
 
     route_id: UUID
     body: RouteInput
+    trace: Trace = NO_TRACE
 
 
 class _LockedRow(NamedTuple):
@@ -73,8 +75,9 @@ def lock_current(connection: Connection, pushed: Sequence[tuple[Tenant, RouteInp
 
 _REPLACE = Command(
     f"""
-    UPDATE routes r SET ({PUSHED_COLUMNS}) = ROW ({PUSHED_VALUES}), {START_OVER}
-    FROM jsonb_to_recordset(%s) AS pushed (id uuid, body jsonb)
+    UPDATE routes r SET ({PUSHED_COLUMNS}, {TRACE_COLUMNS}) = ROW ({PUSHED_VALUES}, {TRACE_VALUES}),
+                        {START_OVER}
+    FROM jsonb_to_recordset(%s) AS pushed (id uuid, request_id text, traceparent text, body jsonb)
     WHERE r.id = pushed.id
     """  # noqa: S608 (constants)
 )
@@ -86,7 +89,7 @@ def store_updates(connection: Connection, updates: Sequence[Update], *, now: dat
         return
     for update in updates:
         _keep_visits(connection, update)
-    replaced = [{"id": route_id, "body": body} for route_id, body in updates]
+    replaced = [{"id": one.route_id, **one.trace._asdict(), "body": one.body} for one in updates]
     _REPLACE.execute(connection, (now + SWEEP_GRACE, as_json(replaced)))
     discard_messages(connection, [update.route_id for update in updates], "The route was updated before delivery")
 
@@ -111,7 +114,7 @@ _MOVE_BACK = Command("UPDATE visits SET stop = -1 - stop WHERE route_id = %s AND
 def _keep_visits(connection: Connection, update: Update) -> None:
     """The visits of the stops that stay move to the stops' new positions. The others are forgotten. The import decides
     later which of the remaining visits could have begun the route as it is now, because it knows the truck."""
-    route_id, new = update
+    route_id, new = update.route_id, update.body
     old = _VISITED.first(connection, (route_id,))
     if old is None:
         return

@@ -15,6 +15,7 @@ from domain.routes.events import Event, events_of
 from domain.routes.visits import IMPLIED
 from domain.statements import Statement
 from domain.telematics.readings import read_levels
+from domain.tracing import trace_id_of
 
 
 class StoredRoute(NamedTuple):
@@ -39,6 +40,13 @@ class StoredRoute(NamedTuple):
     corrected_at: datetime | None
     created_at: datetime
     updated_at: datetime
+    request_id: str | None
+    """The request whose push brought its present input."""
+    traceparent: str | None
+
+    @property
+    def trace_id(self) -> str | None:
+        return trace_id_of(self.traceparent)
 
 
 class StoredVisit(NamedTuple):
@@ -108,7 +116,7 @@ _ROUTE = Statement(
     StoredRoute,
     "SELECT id, environment, external_id, status, revision, pending_reason, pending_detail, closed_reason, attempts,"
     " retry_at, vehicle_id, scheduled_start, stops, imported_at, arrived_at, completed_at, plan_id, correction_id,"
-    " corrected_at, created_at, updated_at FROM routes WHERE company_id = %s AND id = %s",
+    " corrected_at, created_at, updated_at, request_id, traceparent FROM routes WHERE company_id = %s AND id = %s",
 )
 _VISITS = Statement(
     StoredVisit,

@@ -348,3 +348,31 @@ def test_the_page_of_a_driven_route_says_that_its_times_are_simulated(world: Wor
 
     page = words(browser.look(page_of(route_id)))
     assert "A simulated truck drives this route at 300x the speed of the clock. Its times are simulated;" in page
+
+
+def test_a_route_its_message_and_its_request_lead_to_each_other(world: World, service: Service) -> None:
+    store_prices(service)
+    request_id, trace_id = f"tms-{new_id().hex}", new_id().hex
+    with service.new_tenant() as client:
+        headers = {"X-Request-Id": request_id, "traceparent": f"00-{trace_id}-b7ad6b7169203331-01"}
+        body = route_body(datetime.now(UTC), stops=[JOLIET, NEWARK])
+        route_id = client.post("/v1/routes", json=body, headers=headers).json()["id"]
+        client.post_fixes(JOLIET, fuelPercent=60)
+        client.wait_for(route_id, "active")
+        browser = world.browser(Role.OWNER, client.fleet)
+
+        html = browser.look(f"/routes/{route_id}")
+        assert html.count(f'href="/requests?q={request_id}"') == 2  # of the route, and of its message
+        assert trace_id in html
+        listed = eventually(lambda: browser.look("/requests", q=request_id), lambda page: "POST /v1/routes" in page)
+        (request,) = set(re.findall(r'href="(/requests/[0-9a-f]{32})"', listed))
+        assert f'href="/routes/{route_id}#messages"' in browser.look(request)
+
+        of_viewer = world.browser(Role.VIEWER, client.fleet).look(f"/routes/{route_id}")
+        assert request_id in of_viewer
+        assert "/requests?q=" not in of_viewer
+
+
+def test_a_route_that_came_by_no_request_names_none(world: World) -> None:
+    fleet = world.new_fleet()
+    assert "pushed by request" not in world.browser(Role.OWNER, fleet).look(page_of(stored(world, fleet)))
