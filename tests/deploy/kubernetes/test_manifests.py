@@ -105,7 +105,7 @@ def test_a_pod_has_time_to_stop(overlay: str) -> None:
     for name, pod in pods(overlay).items():
         if name == "migrate":
             continue
-        plain = {
+        plain: dict[str, Any] = {
             key.removeprefix("FUELROUTE_").lower(): value
             for key, value in variables(overlay, pod).items()
             if not key.endswith("_FILE")
