@@ -35,7 +35,7 @@ def test_what_a_command_makes_is_what_the_manifests_name(command: str, tmp_path:
     name = made["metadata"]["name"]
     if made["kind"] == "Namespace":
         assert name in of_kind("small", "Namespace")
-    elif made["type"] == "kubernetes.io/tls":
+    elif made.get("type") == "kubernetes.io/tls":
         (public,) = of_kind("small", "Ingress").values()
         assert name == public["spec"]["tls"][0]["secretName"]
     else:
