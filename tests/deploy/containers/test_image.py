@@ -5,6 +5,7 @@ Each has the rights, mounts and health check that compose.yaml gives it.
 
 import base64
 import os
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -182,6 +183,26 @@ def test_every_container_says_that_it_is_healthy_and_ready(world: World) -> None
                 60,
                 f"{name}: {one.logs()[-2000:]}",
             )
+
+
+def test_a_migration_that_waits_ends_on_sigterm(image: str, tmp_path: Path) -> None:
+    """As process number 1 it would ignore the signal and be killed at the end of the grace period."""
+    silent = socket.create_server(("127.0.0.1", 0))
+    (tmp_path / "database-url").write_text(f"postgresql://fuelroute@127.0.0.1:{silent.getsockname()[1]}/fuelroute")
+    (tmp_path / "database-url").chmod(0o644)
+    service = our_services()["migrate"] | {"secrets": ["database-url"]}
+    names = {"FUELROUTE_DATABASE_URL_FILE": service["environment"]["FUELROUTE_DATABASE_URL_FILE"]}
+    waiting = Container(image, service | {"environment": names}, {}, tmp_path)
+    try:
+        silent.settimeout(30)
+        held, _ = silent.accept()
+
+        with held:
+            assert waiting.stop(30) == 1
+        assert "stopped; the next `fuelroute migrate` goes on" in waiting.logs()
+    finally:
+        waiting.remove()
+        silent.close()
 
 
 def test_a_route_of_the_demo_is_driven_to_its_end(world: World) -> None:
