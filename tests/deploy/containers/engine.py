@@ -65,7 +65,7 @@ class Container:
         return podman("exec", self.name, *command, check=check)
 
     def document(self, *arguments: str) -> Any:
-        """What a command of `fuelroute` answers with --json."""
+        """The answer of a command of `fuelroute` with --json."""
         return json.loads(self.run("fuelroute", *arguments, "--json").stdout)
 
     def wait(self) -> int:

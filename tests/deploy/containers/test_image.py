@@ -94,7 +94,7 @@ def test_its_user_has_no_rights_and_can_write_nowhere(image: str) -> None:
 
 
 def test_it_compiles_nothing_at_its_start(image: str) -> None:
-    """With a root that cannot be written, Python would compile each module at each start."""
+    """Python would compile each module at each start, since it cannot store what it compiled."""
     code = (
         "import sys, pathlib\n"
         "import deploy.stack, ingress.app, workers.process, scheduler.process\n"
@@ -186,7 +186,7 @@ def test_every_container_says_that_it_is_healthy_and_ready(world: World) -> None
 
 
 def test_a_migration_that_waits_ends_on_sigterm(image: str, tmp_path: Path) -> None:
-    """As process number 1 it would ignore the signal and be killed at the end of the grace period."""
+    """Process number 1 would ignore the signal, and be killed at the end of the grace period."""
     silent = socket.create_server(("127.0.0.1", 0))
     (tmp_path / "database-url").write_text(f"postgresql://fuelroute@127.0.0.1:{silent.getsockname()[1]}/fuelroute")
     (tmp_path / "database-url").chmod(0o644)
