@@ -26,6 +26,7 @@ _COMMANDS = {
     "restore": "backups",
     "restored": "backups",
     "doctor": "doctor",
+    "health": "health",
     "bench": "measuring",
     "migrate": "migrating",
 }

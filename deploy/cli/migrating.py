@@ -1,5 +1,7 @@
 """`fuelroute migrate`: what it would do, and doing it."""
 
+import os
+import signal
 from contextlib import ExitStack
 from typing import Annotated
 
@@ -25,8 +27,8 @@ def migrate_schema(
 ) -> None:
     """Creates or updates the tables of the database, while the service runs. It may run twice, even at the same time.
 
-    Ctrl-C stops it between two batches of a back-fill, or takes the migration back that was running; the next run goes
-    on from there.
+    Ctrl-C, or SIGTERM in a container, stops it between two batches of a back-fill, or takes the migration back that was
+    running; the next run goes on from there.
     """
     from domain.migrations import migrate  # Alembic is needed here only
     from domain.migrations.plan import plan_migrations
@@ -36,6 +38,8 @@ def migrate_schema(
         planned = plan_migrations(url)
         show(as_json, planned.as_json(), lambda: _print_plan(planned))
         return
+    if os.getpid() == 1:  # of a container: SIGTERM would be ignored, and the migration killed in the end
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     with _Progress(quiet=as_json) as progress:
         try:
             revision = migrate(url, progress)

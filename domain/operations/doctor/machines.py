@@ -50,7 +50,8 @@ def check_disks(seen: Examined) -> Iterator[Finding]:
         folders[seen.settings.data.absolute()] = "the embedded stack"
     for folder, kept in folders.items():
         usage = shutil.disk_usage(folder)
-        if usage.free < max(LEAST_FREE_BYTES, usage.total * LEAST_FREE_PERCENT / 100):
+        # half of a small one is enough, such as of a container's /tmp
+        if usage.free < max(min(LEAST_FREE_BYTES, usage.total / 2), usage.total * LEAST_FREE_PERCENT / 100):
             yield problem(
                 f"The disk with the folder of {kept} has {usage.free / 2**30:.1f} GiB free of"
                 f" {usage.total / 2**30:.0f} GiB",

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -292,6 +293,17 @@ def test_a_disk_that_is_nearly_full_is_found(examine: Examine, monkeypatch: pyte
         "The disk with the folder of temporary files",
         "The disk with the folder of the embedded stack",
     }
+
+
+@pytest.mark.parametrize(("free_megabytes", "is_full"), [(60, False), (20, True)])
+def test_a_small_disk_is_judged_by_its_half(
+    examine: Examine, monkeypatch: pytest.MonkeyPatch, free_megabytes: int, is_full: bool
+) -> None:
+    """A container's /tmp is a tmpfs of 64 MB: less than the bytes that are asked of larger disks."""
+    small = SimpleNamespace(total=64 << 20, free=free_megabytes << 20)
+    monkeypatch.setattr(machines.shutil, "disk_usage", lambda _: small)  # type: ignore[attr-defined]
+
+    assert bool(examine(machines.check_disks)) is is_full
 
 
 def test_an_old_postgresql_is_found(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
