@@ -17,6 +17,7 @@ from domain import clock
 from domain.database import RECONNECT_SECONDS
 from domain.database_health import CHECK_SECONDS, IDLE_SECONDS, ServerHealth, ServerSilent, has_unread_data, is_away
 from domain.database_options import BY_KEY, SERVING, TimeLimits, pool_options
+from domain.database_pools import note_pool
 from domain.psycopg_internals import WaitTimeout
 from domain.settings import Settings
 from domain.statements import Command, Query
@@ -80,6 +81,7 @@ class AsyncDatabase:
 
     async def __aenter__(self) -> "AsyncDatabase":
         await self._pool.open()
+        note_pool(self._pool, "event_loop")
         return self
 
     async def __aexit__(self, *_: object) -> None:
