@@ -5,7 +5,7 @@ Counters and histograms of all processes of a kind may be summed up. A gauge of 
 processes or by the leading scheduler alone: take its maximum. `deploy/monitoring/README.md` lists every metric.
 """
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import REGISTRY, Counter, Gauge, Histogram
 
 _QUICK = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
 _JOBS = (*_QUICK, 30)
@@ -25,7 +25,7 @@ REQUESTS = Histogram("fuelroute_request_seconds", "HTTP requests", ["method", "p
 REQUEST_LOG = Counter(
     "fuelroute_request_log_entries_total", "Entries of the request log, by what became of them", ["outcome"]
 )
-CONNECTIONS = Gauge("fuelroute_connections", "Open connections of an ingress process")
+CONNECTIONS = Gauge("fuelroute_connections", "Open connections of an ingress process", registry=None)
 CONNECTIONS_REFUSED = Counter("fuelroute_connections_refused_total", "Connections ended by a bound", ["reason"])
 BATCH_ITEMS = Histogram("fuelroute_batch_items", "Items of a batch", ["batch"], buckets=_ITEMS)
 BATCH_WAITS = Histogram(
@@ -42,7 +42,7 @@ QUEUE_OLDEST = Gauge(
 )
 QUEUE_WORKERS = Gauge("fuelroute_queue_workers", "Worker processes that serve a queue, by their heartbeats", ["queue"])
 DEAD_LETTERS = Gauge("fuelroute_dead_letters", "Jobs that failed for good and are kept for people", ["queue"])
-QUEUE_AGE = Gauge("fuelroute_queue_measurement_age_seconds", "How old the gauges of the queues are")
+QUEUE_AGE = Gauge("fuelroute_queue_measurement_age_seconds", "How old the gauges of the queues are", registry=None)
 
 # workers
 JOBS = Histogram("fuelroute_job_seconds", "Background jobs", ["queue", "job", "outcome"], buckets=_JOBS)
@@ -62,11 +62,12 @@ MESSAGES = Counter("fuelroute_messages_total", "Attempts at messages to drivers,
 WEBHOOKS = Counter("fuelroute_webhook_attempts_total", "Attempts to deliver webhooks, by outcome", ["outcome"])
 
 # the leading scheduler
-LEADS = Gauge("fuelroute_scheduler_leads", "1: this scheduler leads; 0: it stands by")
+LEADS = Gauge("fuelroute_scheduler_leads", "1: this scheduler leads; 0: it stands by", registry=None)
 PASSES = Histogram("fuelroute_pass_seconds", "Runs of the scheduler's passes", ["pass", "outcome"], buckets=_PASSES)
 PASS_MOVED = Counter("fuelroute_pass_moved_total", "Things that passes moved", ["pass", "what"])
 PASS_SUCCEEDED = Gauge("fuelroute_pass_last_success_timestamp_seconds", "When a pass last ended well", ["pass"])
 PASS_EVERY = Gauge("fuelroute_pass_interval_seconds", "How often a pass is due", ["pass"])
+UNREADABLE_CONTACTS = Gauge("fuelroute_unreadable_contacts", "Contacts and message URLs that no configured key opens, at the last housekeeping", registry=None)
 HELD_ROUTES = Gauge("fuelroute_held_routes", "Held routes, up to 10,000 of a status", ["reason"])
 HELD_OLDEST = Gauge("fuelroute_held_oldest_age_seconds", "Age of the route that has been held longest", ["reason"])
 OVERDUE = Gauge("fuelroute_overdue_items", "Overdue work, up to 10,000, as `fuelroute queues` shows it", ["figure"])
@@ -76,7 +77,17 @@ QUEUE_LARGEST_BACKLOG = Gauge(
     "fuelroute_queue_largest_backlog_jobs", "Jobs of the company with the most in a queue", ["queue"]
 )
 PAUSED = Gauge("fuelroute_queue_paused", "1: a person has paused the queue", ["queue"])
-DATABASE_STARTED = Gauge("fuelroute_database_start_timestamp_seconds", "When the PostgreSQL that leads was started")
-DISK_FREE = Gauge("fuelroute_data_disk_free_bytes", "Free space where the data folder lies, if this machine has one")
-DISK_SIZE = Gauge("fuelroute_data_disk_size_bytes", "Size of the file system where the data folder lies")
-SERVICE_AGE = Gauge("fuelroute_service_measurement_age_seconds", "How old the leading scheduler's gauges are")
+DATABASE_STARTED = Gauge("fuelroute_database_start_timestamp_seconds", "When the PostgreSQL that leads was started", registry=None)
+DISK_FREE = Gauge("fuelroute_data_disk_free_bytes", "Free space where the data folder lies, if this machine has one", registry=None)
+DISK_SIZE = Gauge("fuelroute_data_disk_size_bytes", "Size of the file system where the data folder lies", registry=None)
+SERVICE_AGE = Gauge("fuelroute_service_measurement_age_seconds", "How old the leading scheduler's gauges are", registry=None)
+
+_exposed: set[Gauge] = set()
+
+
+def expose(*gauges: Gauge) -> None:
+    """Gauges without labels are served by the processes that call this alone: in all others they would be 0."""
+    for gauge in gauges:
+        if gauge not in _exposed:
+            _exposed.add(gauge)
+            REGISTRY.register(gauge)

@@ -14,6 +14,7 @@ from domain.metrics import (
     QUEUE_JOBS,
     QUEUE_OLDEST,
     QUEUE_WORKERS,
+    expose,
 )
 from domain.observability import get_logger
 from domain.operations.alerts import is_silent
@@ -37,6 +38,7 @@ class QueueGauges:
     def __init__(self, jobs: JobQueue) -> None:
         self._jobs = jobs
         self._measured_at = -math.inf
+        expose(QUEUE_AGE)
         QUEUE_AGE.set_function(lambda: time.monotonic() - self._measured_at)
 
     @classmethod

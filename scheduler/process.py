@@ -17,7 +17,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from domain import clock
 from domain.database import Database
 from domain.health import Health
-from domain.metrics import LEADS, PASS_EVERY, PASS_MOVED, PASS_SUCCEEDED, PASSES
+from domain.metrics import LEADS, PASS_EVERY, PASS_MOVED, PASS_SUCCEEDED, PASSES, expose
 from domain.observability import get_logger
 from domain.queue.heartbeats import PassRun, record_pass_run
 from domain.queue.job_queue import JobQueue
@@ -49,6 +49,7 @@ def run(settings: Settings, health: Health) -> int:
         return 1
     state = SchedulerState()
     state.add_checks(health)
+    expose(LEADS)
     LEADS.set(0)
     try:
         log.info("scheduler.ready")
@@ -85,6 +86,8 @@ def _lead(
         ):
             state.note_pass(name, seconds, "began")
             PASS_EVERY.labels(name).set(seconds)
+            for outcome in ("done", "failed"):
+                PASSES.labels(name, outcome)  # so that the first run counts as an increase
             tick = partial(leader.run_pass, name, work, seconds)
             scheduler.add_job(tick, "interval", seconds=seconds, id=name, next_run_time=datetime.now(UTC))
         if settings.metrics_port is not None:

@@ -42,6 +42,7 @@ class ServiceGauges:
         self._redis = client
         self._data = data
         self._measured_at = -math.inf
+        metrics.expose(metrics.SERVICE_AGE)
         metrics.SERVICE_AGE.set_function(lambda: time.monotonic() - self._measured_at)
 
     def measure(self) -> None:
@@ -73,6 +74,7 @@ class ServiceGauges:
             disk = shutil.disk_usage(self._data)
         except OSError:  # the servers run elsewhere: this machine has no such folder
             return
+        metrics.expose(metrics.DISK_FREE, metrics.DISK_SIZE)
         metrics.DISK_FREE.set(disk.free)
         metrics.DISK_SIZE.set(disk.total)
 
@@ -91,6 +93,7 @@ def _show(state: ServiceState, now: datetime) -> None:
         metrics.STATIONS_BY_PRICE.labels(price).set(stations.get(price, 0))
     for queue in QUEUES:
         metrics.PAUSED.labels(queue).set(queue in state.paused)
+    metrics.expose(metrics.DATABASE_STARTED)
     metrics.DATABASE_STARTED.set(state.database_started_at.timestamp())
 
 
