@@ -67,7 +67,11 @@ PASSES = Histogram("fuelroute_pass_seconds", "Runs of the scheduler's passes", [
 PASS_MOVED = Counter("fuelroute_pass_moved_total", "Things that passes moved", ["pass", "what"])
 PASS_SUCCEEDED = Gauge("fuelroute_pass_last_success_timestamp_seconds", "When a pass last ended well", ["pass"])
 PASS_EVERY = Gauge("fuelroute_pass_interval_seconds", "How often a pass is due", ["pass"])
-UNREADABLE_CONTACTS = Gauge("fuelroute_unreadable_contacts", "Contacts and message URLs that no configured key opens, at the last housekeeping", registry=None)
+UNREADABLE_CONTACTS = Gauge(
+    "fuelroute_unreadable_contacts",
+    "Contacts and message URLs that no configured key opens, at the last housekeeping",
+    registry=None,
+)
 HELD_ROUTES = Gauge("fuelroute_held_routes", "Held routes, up to 10,000 of a status", ["reason"])
 HELD_OLDEST = Gauge("fuelroute_held_oldest_age_seconds", "Age of the route that has been held longest", ["reason"])
 OVERDUE = Gauge("fuelroute_overdue_items", "Overdue work, up to 10,000, as `fuelroute queues` shows it", ["figure"])
@@ -77,10 +81,16 @@ QUEUE_LARGEST_BACKLOG = Gauge(
     "fuelroute_queue_largest_backlog_jobs", "Jobs of the company with the most in a queue", ["queue"]
 )
 PAUSED = Gauge("fuelroute_queue_paused", "1: a person has paused the queue", ["queue"])
-DATABASE_STARTED = Gauge("fuelroute_database_start_timestamp_seconds", "When the PostgreSQL that leads was started", registry=None)
-DISK_FREE = Gauge("fuelroute_data_disk_free_bytes", "Free space where the data folder lies, if this machine has one", registry=None)
+DATABASE_STARTED = Gauge(
+    "fuelroute_database_start_timestamp_seconds", "When the PostgreSQL that leads was started", registry=None
+)
+DISK_FREE = Gauge(
+    "fuelroute_data_disk_free_bytes", "Free space where the data folder lies, if this machine has one", registry=None
+)
 DISK_SIZE = Gauge("fuelroute_data_disk_size_bytes", "Size of the file system where the data folder lies", registry=None)
-SERVICE_AGE = Gauge("fuelroute_service_measurement_age_seconds", "How old the leading scheduler's gauges are", registry=None)
+SERVICE_AGE = Gauge(
+    "fuelroute_service_measurement_age_seconds", "How old the leading scheduler's gauges are", registry=None
+)
 
 _exposed: set[Gauge] = set()
 

@@ -35,7 +35,7 @@ def documented() -> list[Documented]:
 def declared() -> list[Documented]:
     """Every metric that the code has."""
     plain = [
-        Documented(_full(one._name, one._type), one._type, tuple(one._labelnames))
+        Documented(_full(one._name, str(one._type)), str(one._type), tuple(one._labelnames))
         for one in vars(metrics).values()
         if isinstance(one, MetricWrapperBase)
     ]

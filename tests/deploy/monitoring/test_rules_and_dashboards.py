@@ -1,10 +1,12 @@
 """The rules, the panels, the table of metrics and the runbook belong together."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from deploy.monitoring import dashboards
 from tests.deploy.monitoring.names import (
@@ -23,6 +25,7 @@ from tests.deploy.monitoring.names import (
 from tests.deploy.test_readmes import anchors
 
 RUNBOOK = MONITORING.parent / "runbook.md"
+ALERTMANAGER = MONITORING / "alertmanager" / "alertmanager.yml"
 OF_PROMETHEUS = {"instance", "job", "le"}
 
 
@@ -75,12 +78,13 @@ def test_two_alerts_have_two_names() -> None:
     assert len(set(names)) == len(names)
 
 
-def check(program: str, *arguments: str | Path) -> None:
+def check(program: str, *arguments: str | Path) -> str:
     """Runs a program of Prometheus. Debian: apt-get install prometheus prometheus-alertmanager."""
     if shutil.which(program) is None:
         pytest.skip(f"{program} is not installed: it comes with Prometheus")
     ran = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
 
 
 def test_promtool_takes_the_configuration_and_the_rules() -> None:
@@ -93,4 +97,33 @@ def test_the_rules_pass_their_own_tests() -> None:
 
 
 def test_amtool_takes_the_configuration_of_alertmanager() -> None:
-    check("amtool", "check-config", MONITORING / "alertmanager" / "alertmanager.yml")
+    check("amtool", "check-config", ALERTMANAGER)
+
+
+def test_every_alert_has_a_test_in_which_it_fires() -> None:
+    (path,) = (MONITORING / "prometheus" / "tests").glob("*.yml")
+    fired = {
+        judged["alertname"]
+        for test in yaml.safe_load(path.read_text())["tests"]
+        for judged in test["alert_rule_test"]
+        if judged.get("exp_alerts")
+    }
+
+    assert {str(alert["alert"]) for alert in alerts()} - fired == set()
+
+
+@pytest.mark.parametrize(("severity", "receiver"), [("page", "on-call"), ("ticket", "tickets")])
+def test_alertmanager_tells_the_right_receiver(severity: str, receiver: str) -> None:
+    said = check("amtool", "config", "routes", "test", f"--config.file={ALERTMANAGER}", f"severity={severity}")
+
+    assert said.strip() == receiver
+
+
+def test_the_alerts_that_are_held_back_exist() -> None:
+    names = {str(alert["alert"]) for alert in alerts()}
+    for rule in yaml.safe_load(ALERTMANAGER.read_text())["inhibit_rules"]:
+        for matcher in (*rule["source_matchers"], *rule["target_matchers"]):
+            pattern = re.compile(matcher.partition("alertname ")[2].lstrip("=~ ").strip('"'))
+            assert any(pattern.fullmatch(name) for name in names), matcher
+            for wanted in pattern.pattern.split("|"):
+                assert any(re.fullmatch(wanted, name) for name in names), wanted
